@@ -1,0 +1,2 @@
+//! Project checks.
+fn main() {}
