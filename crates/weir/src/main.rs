@@ -1,2 +1,64 @@
-//! The `weir` binary.
-fn main() {}
+//! The `weir` binary: the door through which people and programs use the house.
+//!
+//! Here live the command line, the wiring and the terminal output, and no logic worth testing apart from that: each
+//! command parses its arguments, calls a room, and prints what came back, for people or (with `--json`) for programs.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`cli`] | the command line as data |
+//! | [`output`] | the `--json` envelope and plain lines |
+//! | [`failure`] | errors, their remedies and exit codes |
+//! | [`logging`] | log lines, all of them redacted |
+//! | [`challenge`], [`report`] | `weir challenge …`, `weir report` |
+//! | [`grid`], [`serve`] | `weir grid …`, `weir serve …` |
+//! | [`completions`] | `weir completions` |
+
+mod challenge;
+mod cli;
+mod completions;
+mod failure;
+mod grid;
+mod logging;
+mod output;
+mod report;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::cli::{Cli, Command};
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let matches = match Cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return failure::print_usage_error(&error).into(),
+    };
+    let name = cli::command_name(&matches);
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return failure::print_usage_error(&error).into(),
+    };
+    let output = Output::new(name, cli.global.json, cli.global.no_color);
+    let exit = match run(cli, &output) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            output.failure(&failure);
+            failure.exit()
+        }
+    };
+    exit.into()
+}
+
+fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
+    logging::start(&cli.global, cli.command.default_log_level())?;
+    match cli.command {
+        Command::Challenge(command) => challenge::run(command, output),
+        Command::Grid(command) => grid::run(command, output),
+        Command::Serve(command) => serve::run(command, output),
+        Command::Report(arguments) => report::run(&arguments, output),
+        Command::Completions(arguments) => completions::run(&arguments, output),
+    }
+}

@@ -1,0 +1,264 @@
+//! The command line as data: what can be asked of `weir`, and nothing about how it is done.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weir",
+    version,
+    about = "Run, test and simulate a scientific data grid",
+    propagate_version = false,
+    disable_help_subcommand = true,
+    after_help = "Exit codes: 0 done (verdict pass), 1 verdict fail, 2 bad input, 3 could not run, 130 interrupted"
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// Print one JSON envelope instead of text
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub(crate) json: bool,
+    /// Print without colour
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub(crate) no_color: bool,
+    /// Log what is at least this important (error, warn, info, debug, trace, off; or target=level,…)
+    #[arg(
+        long,
+        global = true,
+        value_name = "LEVEL",
+        env = "WEIR_LOG",
+        help_heading = "Common options"
+    )]
+    pub(crate) log_level: Option<String>,
+    /// Write the log to this file instead of standard error
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
+    pub(crate) log_file: Option<PathBuf>,
+}
+
+/// What `weir` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Test a grid with a repeatable data challenge
+    #[command(subcommand)]
+    Challenge(ChallengeCommand),
+    /// Keep an embedded grid running
+    #[command(subcommand)]
+    Grid(GridCommand),
+    /// Run one service for production
+    #[command(subcommand)]
+    Serve(ServeCommand),
+    /// Render the report of a run again
+    Report(ReportArguments),
+    /// Print the completion script of a shell
+    Completions(CompletionsArguments),
+}
+
+impl Command {
+    /// The log level where the user names none: services tell what they do, commands only what went wrong.
+    pub(crate) fn default_log_level(&self) -> &'static str {
+        match self {
+            Self::Serve(_) => "info",
+            _ => "warn",
+        }
+    }
+}
+
+/// `weir challenge …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ChallengeCommand {
+    /// Run a challenge and give a verdict
+    Run(ChallengeRunArguments),
+    /// Write a commented two-site, ten-second challenge to start from
+    New(ChallengeNewArguments),
+    /// Validate a challenge file without starting anything
+    Check(ChallengeFileArguments),
+    /// Print what a challenge would inject, with the volumes, space and concurrency it needs
+    Plan(ChallengeFileArguments),
+}
+
+/// What changes a challenge without editing its file.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OverrideArguments {
+    /// Multiply every rate by this factor (0.01: a hundredth)
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) scale: Option<f64>,
+    /// Hold the load for this long (60s, 2m)
+    #[arg(long, value_name = "TIME")]
+    pub(crate) duration: Option<String>,
+    /// Draw everything random from this seed
+    #[arg(long, value_name = "SEED")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// `weir challenge run`
+#[derive(Debug, Args)]
+pub(crate) struct ChallengeRunArguments {
+    /// The challenge file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideArguments,
+    /// Read this share of the delivered files back at the end and verify them (5%)
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub(crate) audit: Option<f64>,
+    /// Keep the data areas of the embedded grid after the run
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Put the run folder here
+    #[arg(long, value_name = "DIR", default_value = "weir-runs")]
+    pub(crate) out: PathBuf,
+}
+
+/// `weir challenge new`
+#[derive(Debug, Args)]
+pub(crate) struct ChallengeNewArguments {
+    /// The file to write; never overwrites
+    #[arg(value_name = "FILE", default_value = "challenge.toml")]
+    pub(crate) file: PathBuf,
+}
+
+/// `weir challenge check` and `weir challenge plan`
+#[derive(Debug, Args)]
+pub(crate) struct ChallengeFileArguments {
+    /// The challenge file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideArguments,
+}
+
+/// `weir grid …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum GridCommand {
+    /// Start the grid of a file and keep it running
+    Up(GridUpArguments),
+    /// Print shell exports that point other programs to a running grid
+    Env(GridEnvArguments),
+    /// Show which doors of a grid answer
+    Status(GridDirectoryArguments),
+    /// Stop a running grid
+    Down(GridDirectoryArguments),
+}
+
+/// `weir grid up`
+#[derive(Debug, Args)]
+pub(crate) struct GridUpArguments {
+    /// The grid file
+    #[arg(value_name = "GRID")]
+    pub(crate) grid: PathBuf,
+    /// Keep keys, data and state in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Return as soon as the grid is ready, and leave it running in the background
+    #[arg(long)]
+    pub(crate) detach: bool,
+}
+
+/// `weir grid env`
+#[derive(Debug, Args)]
+pub(crate) struct GridEnvArguments {
+    /// The directory given to `grid up --dir`
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Export the token itself too (BEARER_TOKEN)
+    #[arg(long)]
+    pub(crate) show_token: bool,
+}
+
+/// `weir grid status` and `weir grid down`
+#[derive(Debug, Args)]
+pub(crate) struct GridDirectoryArguments {
+    /// The directory given to `grid up --dir`
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+/// `weir serve …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServeCommand {
+    /// Run a storage endpoint
+    Storage(ServeArguments),
+    /// Run a token issuer
+    Issuer(ServeArguments),
+    /// Run a transfer service
+    Transfer(ServeArguments),
+}
+
+/// Arguments of every `weir serve SERVICE`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+}
+
+/// `weir report`
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// The run folder, with its report.json
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+/// `weir completions`
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+/// The words of the command as typed: `challenge check`.
+pub(crate) fn command_name(matches: &ArgMatches) -> String {
+    let mut words = Vec::new();
+    let mut level = matches;
+    while let Some((word, below)) = level.subcommand() {
+        words.push(word);
+        level = below;
+    }
+    words.join(" ")
+}
+
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    match number.parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err(format!("`{text}` is not a percentage between 0% and 100%")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn percentages_have_bounds() {
+        assert_eq!(parse_percent("5%"), Ok(5.0));
+        assert_eq!(parse_percent("12.5"), Ok(12.5));
+        for wrong in ["-1%", "101%", "five", "", "NaN"] {
+            assert!(parse_percent(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn command_names_are_the_words_typed() {
+        let matches = Cli::command().get_matches_from(["weir", "grid", "up", "g.toml", "--dir", "d", "--json"]);
+        assert_eq!(command_name(&matches), "grid up");
+    }
+}

