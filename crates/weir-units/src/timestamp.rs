@@ -1,0 +1,120 @@
+//! Moments in time, wall clock or virtual.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::quantity;
+
+/// A moment: nanoseconds since the Unix epoch, or since zero in virtual time.
+///
+/// Reaches to the year 2554. Sums and differences saturate. In serde it is an integer of nanoseconds.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// The epoch; the start of virtual time.
+    pub const ZERO: Timestamp = Timestamp(0);
+
+    /// Gives the moment `millis` milliseconds after the epoch.
+    pub const fn from_millis(millis: u64) -> Timestamp {
+        Timestamp(millis.saturating_mul(1_000_000))
+    }
+
+    /// Gives the moment `seconds` seconds after the epoch.
+    pub const fn from_secs(seconds: u64) -> Timestamp {
+        Timestamp(seconds.saturating_mul(1_000_000_000))
+    }
+
+    /// Gives the time passed since `earlier`; zero if `earlier` is later.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Gives whole milliseconds since the epoch, rounded down.
+    pub fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// Gives seconds since the epoch, for figures only.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Writes the moment as RFC 3339 in UTC with milliseconds: `2024-12-09T12:00:00.000Z`.
+    pub fn rfc3339(self) -> String {
+        let seconds = self.0 / 1_000_000_000;
+        let (year, month, day) = civil(seconds / 86_400);
+        let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+        let millis = self.0 / 1_000_000 % 1_000;
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    }
+}
+
+/// The date of a day since the epoch in the Gregorian calendar.
+///
+/// Counts in eras of 400 years = 146,097 days, each year beginning in March so that the leap day comes last.
+fn civil(days_since_epoch: u64) -> (u64, u64, u64) {
+    let days = days_since_epoch + 719_468; // days from 0000-03-01 to 1970-01-01
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl fmt::Display for Timestamp {
+    /// Writes seconds since the epoch, exactly: `12.5 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{} s", quantity::exact(self.0, 1_000_000_000)))
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Timestamp;
+    fn add(self, duration: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_add(nanos(duration)))
+    }
+}
+
+impl AddAssign<Duration> for Timestamp {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Timestamp;
+    fn sub(self, duration: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_sub(nanos(duration)))
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    /// Takes a moment before the epoch as the epoch.
+    fn from(time: SystemTime) -> Timestamp {
+        Timestamp(time.duration_since(UNIX_EPOCH).map_or(0, nanos))
+    }
+}
+
+impl From<Timestamp> for SystemTime {
+    fn from(timestamp: Timestamp) -> SystemTime {
+        UNIX_EPOCH + Duration::from_nanos(timestamp.0)
+    }
+}
