@@ -1,0 +1,202 @@
+//! How an operation ends, in the words of the field.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use weir_units::Bytes;
+
+/// The end of an operation whose executor lived to tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The destination holds the whole file, and its size and checksum were verified.
+    Done {
+        /// Size of the file.
+        bytes: Bytes,
+        /// How the bytes came.
+        mode: CopyMode,
+    },
+    /// It did not work.
+    Failed(Failure),
+    /// It was stopped on demand, and what it had written was removed.
+    Stopped {
+        /// Bytes that had moved until then.
+        bytes_moved: Bytes,
+    },
+}
+
+/// Why an operation failed, whose fault it is, and what helps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Kind of error: decides the policy, and heads the statistics.
+    pub class: ErrorClass,
+    /// Who gave way.
+    pub party: Party,
+    /// When.
+    pub phase: Phase,
+    /// What happened, for people. Redacted already; no full stop.
+    pub message: String,
+    /// What an operator can do about it. May be empty.
+    pub remedy: String,
+    /// Bytes that moved in this attempt, in vain.
+    pub bytes_moved: Bytes,
+    /// What the place that knows the cause thinks of trying again.
+    pub retry: Retry,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ({} during {}): {}",
+            self.class, self.party, self.phase, self.message
+        )
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Whether trying again can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Retry {
+    /// At once: a kept-alive connection that had gone, an executor in shutdown.
+    Now,
+    /// After a while: what is wrong may pass.
+    Later,
+    /// Not before somebody changes something.
+    Never,
+}
+
+/// Writes `as_str`, `Display` and `ALL` for a plain enum from one table.
+macro_rules! words {
+    ($name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)+ }) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[allow(missing_docs, reason = "each variant's own documentation comes with the table")]
+        pub enum $name {
+            $($(#[$doc])* #[serde(rename = $text)] $variant,)+
+        }
+
+        impl $name {
+            /// All values, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The word used in reports, metrics and JSON.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+
+            /// The value with this word.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+words!(CopyMode {
+    /// Third-party copy: the destination reads from the source.
+    Pull = "pull",
+    /// Third-party copy: the source writes to the destination.
+    Push = "push",
+    /// The transfer service reads from the source and writes to the destination.
+    Streamed = "streamed",
+});
+
+words!(Party {
+    /// The storage that holds the file.
+    Source = "source",
+    /// The storage that is to hold it.
+    Destination = "destination",
+    /// The transfer service itself.
+    TransferService = "transfer service",
+    /// Who gives the tokens.
+    Issuer = "issuer",
+    /// What lies between.
+    Network = "network",
+});
+
+words!(Phase {
+    /// Before bytes move: stat of the source, its checksum, the destination's absence, directories.
+    Preparation = "preparation",
+    /// While bytes move.
+    Transfer = "transfer",
+    /// After: size, checksum.
+    Finalization = "finalization",
+});
+
+words!(ErrorClass {
+    /// No such file.
+    NotFound = "not-found",
+    /// The destination exists, and overwriting was not asked.
+    Exists = "exists",
+    /// The identity is known, and not allowed to do this.
+    Permission = "permission",
+    /// The token is missing, expired, or for another scope, audience or issuer.
+    Token = "token",
+    /// TLS: certificate, name, protocol.
+    Tls = "tls",
+    /// Name resolution, connection refused, reset or closed.
+    Network = "network",
+    /// No answer in time.
+    Timeout = "timeout",
+    /// Bytes stopped moving.
+    Stall = "stall",
+    /// Checksums differ.
+    Checksum = "checksum",
+    /// Sizes differ.
+    Size = "size",
+    /// The destination, or a quota, is full.
+    NoSpace = "no-space",
+    /// The destination takes no writes.
+    ReadOnly = "read-only",
+    /// The endpoint asks for less: 429, 503.
+    Overload = "overload",
+    /// An answer that makes no sense.
+    Protocol = "protocol",
+    /// Somebody cancelled it.
+    Cancelled = "cancelled",
+    /// A defect of our own.
+    Internal = "internal",
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_parse_back() {
+        // A word that does not parse back loses the class on its way through the store.
+        for class in ErrorClass::ALL {
+            assert_eq!(ErrorClass::parse(class.as_str()), Some(*class));
+        }
+        for party in Party::ALL {
+            assert_eq!(Party::parse(party.as_str()), Some(*party));
+        }
+        assert_eq!(Phase::parse("finalization"), Some(Phase::Finalization));
+        assert_eq!(CopyMode::parse("PULL"), None);
+    }
+
+    #[test]
+    fn a_failure_reads_as_a_sentence() {
+        let failure = Failure {
+            class: ErrorClass::NoSpace,
+            party: Party::Destination,
+            phase: Phase::Transfer,
+            message: "QMUL has 3 GB left".into(),
+            remedy: String::new(),
+            bytes_moved: Bytes(0),
+            retry: Retry::Later,
+        };
+        assert_eq!(
+            failure.to_string(),
+            "no-space (destination during transfer): QMUL has 3 GB left"
+        );
+    }
+}
