@@ -1,0 +1,329 @@
+//! The answer to a PROPFIND: one `response` per resource, written as it comes.
+
+use std::{
+    fmt::Write as _,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use quick_xml::escape::escape;
+
+use super::propfind::{OWNCLOUD, Property, STORM, WEIR, Wanted};
+
+/// Opens the document.
+pub const OPEN: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n";
+/// Closes it.
+pub const CLOSE: &str = "</D:multistatus>\n";
+
+/// What allprop answers (RFC 4918 section 15 and RFC 4331).
+const ALL: &[Property] = &[
+    Property::CreationDate,
+    Property::DisplayName,
+    Property::ContentLength,
+    Property::ContentType,
+    Property::Etag,
+    Property::LastModified,
+    Property::ResourceType,
+    Property::SupportedLock,
+    Property::QuotaAvailable,
+    Property::QuotaUsed,
+];
+
+/// One resource as PROPFIND shows it.
+#[derive(Debug, Clone)]
+pub struct Resource {
+    /// Absolute and percent-encoded; ends in `/` for a collection.
+    pub href: String,
+    /// The last component, decoded.
+    pub name: String,
+    /// A directory.
+    pub collection: bool,
+    /// In bytes; 0 for a collection.
+    pub size: u64,
+    /// When the content last changed.
+    pub modified: SystemTime,
+    /// When it was made, where the file system knows.
+    pub created: Option<SystemTime>,
+    /// With its quotes.
+    pub etag: String,
+    /// Available and used bytes, for collections whose area knows them.
+    pub quota: Option<(u64, u64)>,
+    /// Known checksums as `adler32:0a1b2c3d`; empty if none are stored or none were asked for.
+    pub checksums: Vec<String>,
+}
+
+/// Percent-encodes decoded path components: all but unreserved characters (RFC 3986 section 2.3).
+pub fn href<'a>(components: impl IntoIterator<Item = &'a str>, collection: bool) -> String {
+    const SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    let mut href = String::new();
+    for component in components {
+        href.push('/');
+        href.extend(utf8_percent_encode(component, SET));
+    }
+    if collection || href.is_empty() {
+        href.push('/');
+    }
+    href
+}
+
+/// Appends one `response` element.
+pub fn write_resource(text: &mut String, resource: &Resource, wanted: &Wanted) {
+    let _ = write!(text, "<D:response><D:href>{}</D:href>", escape(&resource.href));
+    match wanted {
+        Wanted::Names => write_found(text, ALL.iter().filter_map(|property| name_of(property, resource))),
+        Wanted::All(include) => write_found(
+            text,
+            ALL.iter()
+                .chain(include)
+                .filter_map(|property| value_of(property, resource)),
+        ),
+        Wanted::These(properties) => {
+            let (found, missing): (Vec<_>, Vec<_>) = properties
+                .iter()
+                .map(|property| (property, value_of(property, resource)))
+                .partition(|(_, value)| value.is_some());
+            if !found.is_empty() || missing.is_empty() {
+                write_found(text, found.into_iter().filter_map(|(_, value)| value));
+            }
+            if !missing.is_empty() {
+                let names = missing.into_iter().map(|(property, _)| empty_element(property));
+                write_propstat(text, names, "404 Not Found");
+            }
+        }
+    }
+    text.push_str("</D:response>\n");
+}
+
+fn write_found(text: &mut String, elements: impl Iterator<Item = String>) {
+    write_propstat(text, elements, "200 OK");
+}
+
+fn write_propstat(text: &mut String, elements: impl Iterator<Item = String>, status: &str) {
+    text.push_str("<D:propstat><D:prop>");
+    text.extend(elements);
+    let _ = write!(text, "</D:prop><D:status>HTTP/1.1 {status}</D:status></D:propstat>");
+}
+
+/// The element's name without a value, for properties that the resource has.
+fn name_of(property: &Property, resource: &Resource) -> Option<String> {
+    value_of(property, resource).map(|_| empty_element(property))
+}
+
+fn empty_element(property: &Property) -> String {
+    match property {
+        Property::Unknown { namespace, name } if namespace.is_empty() => format!("<{name} xmlns=\"\"/>"),
+        Property::Unknown { namespace, name } => format!("<X:{name} xmlns:X=\"{}\"/>", escape(namespace.as_str())),
+        Property::Mode => "<L:mode xmlns:L=\"LCGDM:\"/>".into(),
+        Property::Checksums => format!("<W:checksums xmlns:W=\"{WEIR}\"/>"),
+        Property::StormChecksum => format!("<S:Checksum xmlns:S=\"{STORM}\"/>"),
+        Property::OwncloudChecksums => format!("<O:checksums xmlns:O=\"{OWNCLOUD}\"/>"),
+        _ => format!("<D:{}/>", dav_name(property)),
+    }
+}
+
+fn dav_name(property: &Property) -> &'static str {
+    match property {
+        Property::CreationDate => "creationdate",
+        Property::DisplayName => "displayname",
+        Property::ContentLength => "getcontentlength",
+        Property::ContentType => "getcontenttype",
+        Property::Etag => "getetag",
+        Property::LastModified => "getlastmodified",
+        Property::ResourceType => "resourcetype",
+        Property::SupportedLock => "supportedlock",
+        Property::QuotaAvailable => "quota-available-bytes",
+        Property::QuotaUsed => "quota-used-bytes",
+        _ => unreachable!("only properties of the DAV: namespace come here"),
+    }
+}
+
+fn value_of(property: &Property, resource: &Resource) -> Option<String> {
+    let file = !resource.collection;
+    let value = match property {
+        Property::CreationDate => iso8601(resource.created.unwrap_or(resource.modified)),
+        Property::DisplayName => escape(&resource.name).into_owned(),
+        Property::ContentLength if file => resource.size.to_string(),
+        Property::ContentType if file => "application/octet-stream".into(),
+        Property::Etag if file => escape(&resource.etag).into_owned(),
+        Property::LastModified => httpdate::fmt_http_date(resource.modified),
+        Property::ResourceType if resource.collection => "<D:collection/>".into(),
+        Property::ResourceType | Property::SupportedLock => String::new(),
+        Property::QuotaAvailable => resource.quota?.0.to_string(),
+        Property::QuotaUsed => resource.quota?.1.to_string(),
+        Property::Mode => {
+            let mode = if resource.collection { "40755" } else { "100644" };
+            return Some(format!("<L:mode xmlns:L=\"LCGDM:\">{mode}</L:mode>"));
+        }
+        Property::Checksums => {
+            let all = listed(&resource.checksums, |checksum| checksum.to_owned())?;
+            return Some(format!("<W:checksums xmlns:W=\"{WEIR}\">{all}</W:checksums>"));
+        }
+        Property::StormChecksum => {
+            let value = resource
+                .checksums
+                .iter()
+                .find_map(|checksum| checksum.strip_prefix("adler32:"))?;
+            return Some(format!("<S:Checksum xmlns:S=\"{STORM}\">{value}</S:Checksum>"));
+        }
+        Property::OwncloudChecksums => {
+            let all = listed(&resource.checksums, |checksum| {
+                let (algorithm, value) = checksum.split_once(':').unwrap_or((checksum, ""));
+                format!("{}:{value}", algorithm.to_ascii_uppercase())
+            })?;
+            return Some(format!(
+                "<O:checksums xmlns:O=\"{OWNCLOUD}\"><O:checksum>{all}</O:checksum></O:checksums>"
+            ));
+        }
+        _ => return None,
+    };
+    let name = dav_name(property);
+    Some(format!("<D:{name}>{value}</D:{name}>"))
+}
+
+fn listed(checksums: &[String], each: impl Fn(&str) -> String) -> Option<String> {
+    if checksums.is_empty() {
+        return None;
+    }
+    Some(
+        checksums
+            .iter()
+            .map(|checksum| each(checksum))
+            .collect::<Vec<_>>()
+            .join(" "),
+    )
+}
+
+/// `2026-11-21T12:00:00Z`, the form of RFC 3339 that RFC 4918 section 15.1 asks for.
+fn iso8601(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+/// Days since the epoch as a Gregorian date, counted in years that begin on 1 March, so that the leap day comes last.
+fn civil(days: u64) -> (u64, u64, u64) {
+    // 719,468 days lie between 0000-03-01 and 1970-01-01; 400 years have 146,097.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use std::time::Duration;
+
+    use super::*;
+    use crate::dav::parse;
+
+    fn file() -> Resource {
+        Resource {
+            href: href(["dir", "a b+c&<é>%.root"], false),
+            name: "a b+c&<é>%.root".into(),
+            collection: false,
+            size: 12,
+            modified: UNIX_EPOCH + Duration::from_secs(1_709_208_000),
+            created: None,
+            etag: "\"1-c-2\"".into(),
+            quota: None,
+            checksums: vec!["adler32:0a1b2c3d".into(), "crc32c:00000001".into()],
+        }
+    }
+
+    fn written(resource: &Resource, wanted: &Wanted) -> String {
+        let mut text = OPEN.to_owned();
+        write_resource(&mut text, resource, wanted);
+        text.push_str(CLOSE);
+        // Whatever is written must be well formed.
+        let mut reader = quick_xml::Reader::from_str(&text);
+        while reader.read_event().unwrap() != quick_xml::events::Event::Eof {}
+        text
+    }
+
+    /// Names with reserved characters would point elsewhere, or break the document.
+    #[test]
+    fn names_are_encoded_twice_over() {
+        let text = written(&file(), &Wanted::All(vec![]));
+        assert!(
+            text.contains("<D:href>/dir/a%20b%2Bc%26%3C%C3%A9%3E%25.root</D:href>"),
+            "{text}"
+        );
+        assert!(
+            text.contains("<D:displayname>a b+c&amp;&lt;é&gt;%.root</D:displayname>"),
+            "{text}"
+        );
+        assert!(
+            text.contains("<D:getlastmodified>Thu, 29 Feb 2024 12:00:00 GMT</D:getlastmodified>"),
+            "{text}"
+        );
+        assert!(
+            text.contains("<D:creationdate>2024-02-29T12:00:00Z</D:creationdate>"),
+            "{text}"
+        );
+        assert!(
+            text.contains("<D:getcontentlength>12</D:getcontentlength>") && !text.contains("collection"),
+            "{text}"
+        );
+        assert_eq!(href([], true), "/");
+    }
+
+    /// davix reads size, dates and type from named properties, and must not see others as found.
+    #[test]
+    fn named_properties_are_split_into_found_and_missing() {
+        let wanted = parse(br#"<propfind xmlns="DAV:" xmlns:z="urn:&lt;z&gt;"><prop><getcontentlength/><quota-used-bytes/><z:q/><n xmlns=""/></prop></propfind>"#).unwrap();
+        let text = written(&file(), &wanted);
+        let (found, missing) = text
+            .split_once("404 Not Found")
+            .map(|(before, _)| before.split_once("200 OK").unwrap())
+            .unwrap();
+        assert!(
+            found.contains("getcontentlength") && missing.contains("quota-used-bytes") && missing.contains(":q "),
+            "{text}"
+        );
+        let directory = Resource {
+            collection: true,
+            quota: Some((5, 7)),
+            ..file()
+        };
+        let text = written(&directory, &wanted);
+        assert!(text.contains("<D:quota-used-bytes>7<"), "{text}");
+        let names = written(&directory, &Wanted::Names);
+        assert!(
+            names.contains("<D:quota-available-bytes/>") && !names.contains("getcontentlength"),
+            "{names}"
+        );
+    }
+
+    /// rclone and StoRM's clients each look for checksums under their own name.
+    #[test]
+    fn checksums_are_shown_in_three_dialects() {
+        let wanted = Wanted::These(vec![
+            Property::Checksums,
+            Property::StormChecksum,
+            Property::OwncloudChecksums,
+        ]);
+        let text = written(&file(), &wanted);
+        assert!(
+            text.contains(">adler32:0a1b2c3d crc32c:00000001<")
+                && text.contains(">0a1b2c3d<")
+                && text.contains(">ADLER32:0a1b2c3d CRC32C:00000001<"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,328 @@
+//! The body of a PROPFIND.
+
+use quick_xml::{
+    NsReader,
+    events::{BytesStart, Event},
+    name::ResolveResult,
+};
+
+/// The namespace of RFC 4918.
+const DAV: &str = "DAV:";
+/// The namespace that davix and the disk pool manager share.
+const LCGDM: &str = "LCGDM:";
+/// Our own namespace.
+pub(super) const WEIR: &str = "urn:weir:dav";
+/// Where StoRM WebDAV shows its adler32.
+pub(super) const STORM: &str = "http://storm.italiangrid.org/2014/webdav";
+/// Where ownCloud shows checksums; rclone reads them.
+pub(super) const OWNCLOUD: &str = "http://owncloud.org/ns";
+
+/// More than any client asks for at once (davix: 9); beyond it the request is refused.
+const PROPERTIES_LIMIT: usize = 128;
+
+/// A property that a client names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Property {
+    /// `DAV:creationdate`.
+    CreationDate,
+    /// `DAV:displayname`.
+    DisplayName,
+    /// `DAV:getcontentlength`.
+    ContentLength,
+    /// `DAV:getcontenttype`.
+    ContentType,
+    /// `DAV:getetag`.
+    Etag,
+    /// `DAV:getlastmodified`.
+    LastModified,
+    /// `DAV:resourcetype`.
+    ResourceType,
+    /// `DAV:supportedlock`: empty, since there are no locks.
+    SupportedLock,
+    /// `DAV:quota-available-bytes` (RFC 4331).
+    QuotaAvailable,
+    /// `DAV:quota-used-bytes` (RFC 4331).
+    QuotaUsed,
+    /// `LCGDM:mode`, as davix shows it in a long listing.
+    Mode,
+    /// `urn:weir:dav checksums`: all that are known, as `adler32:0a1b2c3d crc32c:…`.
+    Checksums,
+    /// StoRM WebDAV's `Checksum`: adler32 in hexadecimal.
+    StormChecksum,
+    /// ownCloud's `checksums`.
+    OwncloudChecksums,
+    /// Anything else: answered by 404 under its own name.
+    Unknown {
+        /// The namespace, maybe empty.
+        namespace: String,
+        /// The local name; a valid XML name.
+        name: String,
+    },
+}
+
+impl Property {
+    fn named(namespace: &str, name: &str) -> Self {
+        match (namespace, name) {
+            (DAV, "creationdate") => Self::CreationDate,
+            (DAV, "displayname") => Self::DisplayName,
+            (DAV, "getcontentlength") => Self::ContentLength,
+            (DAV, "getcontenttype") => Self::ContentType,
+            (DAV, "getetag") => Self::Etag,
+            (DAV, "getlastmodified") => Self::LastModified,
+            (DAV, "resourcetype") => Self::ResourceType,
+            (DAV, "supportedlock") => Self::SupportedLock,
+            (DAV, "quota-available-bytes") => Self::QuotaAvailable,
+            (DAV, "quota-used-bytes") => Self::QuotaUsed,
+            (LCGDM, "mode") => Self::Mode,
+            (WEIR, "checksums") => Self::Checksums,
+            (STORM, "Checksum") => Self::StormChecksum,
+            (OWNCLOUD, "checksums") => Self::OwncloudChecksums,
+            _ => Self::Unknown {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            },
+        }
+    }
+
+    /// Whether it needs the file's stored checksums.
+    pub fn is_checksum(&self) -> bool {
+        matches!(self, Self::Checksums | Self::StormChecksum | Self::OwncloudChecksums)
+    }
+}
+
+/// What a PROPFIND wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of RFC 4918's own, and these beside them.
+    All(Vec<Property>),
+    /// Only the names.
+    Names,
+    /// These, in this order.
+    These(Vec<Property>),
+}
+
+impl Wanted {
+    /// Whether stored checksums must be read.
+    pub fn needs_checksums(&self) -> bool {
+        match self {
+            Self::All(properties) | Self::These(properties) => properties.iter().any(Property::is_checksum),
+            Self::Names => false,
+        }
+    }
+}
+
+/// A body that is not a `DAV:propfind` document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("malformed PROPFIND body: {0}")]
+pub struct Malformed(String);
+
+impl Malformed {
+    fn because(reason: impl std::fmt::Display) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+/// Reads the body of a PROPFIND (RFC 4918 section 14.20). An empty one asks for everything (section 9.1).
+///
+/// A document type is refused: entities have no use here, and their expansion has ended other servers.
+pub fn parse(body: &[u8]) -> Result<Wanted, Malformed> {
+    if body.trim_ascii().is_empty() {
+        return Ok(Wanted::All(Vec::new()));
+    }
+    let mut reader = NsReader::from_reader(body);
+    reader.config_mut().expand_empty_elements = true;
+    let mut reading = Reading::default();
+    loop {
+        let (namespace, event) = reader.read_resolved_event().map_err(Malformed::because)?;
+        match event {
+            Event::Start(element) => {
+                let namespace = bound(&namespace)?;
+                check_declarations(&element)?;
+                let name = element.local_name();
+                let name = std::str::from_utf8(name.as_ref()).map_err(Malformed::because)?;
+                reading.enter(&namespace, name)?;
+            }
+            Event::End(_) => reading.leave(),
+            Event::DocType(_) => return Err(Malformed::because("a document type is not accepted")),
+            Event::Eof => return reading.finish(),
+            _ => {}
+        }
+    }
+}
+
+fn bound(namespace: &ResolveResult<'_>) -> Result<String, Malformed> {
+    match namespace {
+        ResolveResult::Bound(namespace) => Ok(std::str::from_utf8(namespace.as_ref())
+            .map_err(Malformed::because)?
+            .to_owned()),
+        ResolveResult::Unbound => Ok(String::new()),
+        ResolveResult::Unknown(_) => Err(Malformed::because("a prefix is not declared")),
+    }
+}
+
+/// Namespaces in XML 1.0 section 2.2: a prefix cannot be bound to nothing.
+fn check_declarations(element: &BytesStart<'_>) -> Result<(), Malformed> {
+    for attribute in element.attributes() {
+        let attribute = attribute.map_err(Malformed::because)?;
+        if attribute.key.as_ref().starts_with(b"xmlns:") && attribute.value.is_empty() {
+            return Err(Malformed::because("a prefix is bound to no namespace"));
+        }
+    }
+    Ok(())
+}
+
+/// How far the document has been understood. `depth` counts open elements.
+#[derive(Default)]
+struct Reading {
+    depth: usize,
+    seen_root: bool,
+    closed: bool,
+    all: bool,
+    names: bool,
+    prop: bool,
+    /// Inside `prop` or `include`, whose children are properties.
+    collecting: bool,
+    properties: Vec<Property>,
+}
+
+impl Reading {
+    fn enter(&mut self, namespace: &str, name: &str) -> Result<(), Malformed> {
+        match self.depth {
+            0 if self.closed || (namespace, name) != (DAV, "propfind") => {
+                return Err(Malformed::because("the root must be DAV: propfind"));
+            }
+            0 => self.seen_root = true,
+            1 if namespace == DAV => match name {
+                "allprop" => self.all = true,
+                "propname" => self.names = true,
+                "prop" => (self.prop, self.collecting) = (true, true),
+                "include" => self.collecting = true,
+                // Unknown elements are ignored (section 17).
+                _ => {}
+            },
+            2 if self.collecting => self.property(namespace, name)?,
+            _ => {}
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn property(&mut self, namespace: &str, name: &str) -> Result<(), Malformed> {
+        if self.properties.len() == PROPERTIES_LIMIT {
+            return Err(Malformed::because(format_args!(
+                "more than {PROPERTIES_LIMIT} properties"
+            )));
+        }
+        if !is_name(name) {
+            return Err(Malformed::because("a property has no valid name"));
+        }
+        let property = Property::named(namespace, name);
+        if !self.properties.contains(&property) {
+            self.properties.push(property);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.depth -= 1;
+        self.collecting &= self.depth > 1;
+        self.closed |= self.depth == 0;
+    }
+
+    fn finish(self) -> Result<Wanted, Malformed> {
+        if !self.seen_root || self.depth != 0 {
+            return Err(Malformed::because("the document is not complete"));
+        }
+        match (self.prop, self.names, self.all) {
+            (true, false, false) => Ok(Wanted::These(self.properties)),
+            (false, true, false) => Ok(Wanted::Names),
+            (false, false, true) => Ok(Wanted::All(self.properties)),
+            _ => Err(Malformed::because(
+                "exactly one of allprop, propname and prop is needed",
+            )),
+        }
+    }
+}
+
+/// Narrower than XML's own definition of a name, wide enough for every property in use.
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_alphabetic() || first == '_')
+        && name
+            .chars()
+            .all(|character| character.is_alphanumeric() || "_-.".contains(character))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    fn check(body: &str, expected: Wanted) {
+        assert_eq!(parse(body.as_bytes()).unwrap(), expected, "{body}");
+    }
+
+    /// A client that gets other properties than it asked for shows no sizes or dates.
+    #[test]
+    fn bodies_as_clients_send_them() {
+        check("", Wanted::All(vec![]));
+        check(
+            r#"<?xml version="1.0"?><propfind xmlns="DAV:"><allprop/></propfind>"#,
+            Wanted::All(vec![]),
+        );
+        check(
+            r#"<D:propfind xmlns:D="DAV:"><D:propname/></D:propfind>"#,
+            Wanted::Names,
+        );
+        check(
+            r#"<?xml version="1.0" encoding="utf-8" ?><D:propfind xmlns:D="DAV:" xmlns:L="LCGDM:"><D:prop><D:displayname/><D:getlastmodified></D:getlastmodified><L:mode/><D:owner/></D:prop></D:propfind>"#,
+            Wanted::These(vec![
+                Property::DisplayName,
+                Property::LastModified,
+                Property::Mode,
+                Property::Unknown {
+                    namespace: "DAV:".into(),
+                    name: "owner".into(),
+                },
+            ]),
+        );
+        check(
+            r#"<d:propfind xmlns:d="DAV:"><d:allprop/><d:include><checksums xmlns="urn:weir:dav"/></d:include></d:propfind>"#,
+            Wanted::All(vec![Property::Checksums]),
+        );
+        check(
+            r#"<a:propfind xmlns:a="DAV:"><a:prop><x/></a:prop></a:propfind>"#,
+            Wanted::These(vec![Property::Unknown {
+                namespace: String::new(),
+                name: "x".into(),
+            }]),
+        );
+    }
+
+    /// A body accepted by mistake hides a client's bug; an entity expanded by mistake ends the server.
+    #[test]
+    fn malformed_bodies_are_refused() {
+        for body in [
+            "<",
+            "x",
+            "<propfind/>",
+            r#"<propfind xmlns="DAV:"/>"#,
+            r#"<propfind xmlns="DAV:"><allprop/>"#,
+            r#"<propfind xmlns="DAV:"><allprop/></propfin>"#,
+            r#"<propfind xmlns="DAV:"><allprop/><propname/></propfind>"#,
+            r#"<D:propfind><D:allprop/></D:propfind>"#,
+            r#"<D:propfind xmlns:D="DAV:"><D:prop><bar:foo xmlns:bar=""/></D:prop></D:propfind>"#,
+            r#"<!DOCTYPE x [<!ENTITY a "b">]><propfind xmlns="DAV:"><allprop/></propfind>"#,
+            r#"<propfind xmlns="DAV:"><allprop/></propfind><propfind xmlns="DAV:"><allprop/></propfind>"#,
+        ] {
+            assert!(parse(body.as_bytes()).is_err(), "{body}");
+        }
+        let many = "<a/>".repeat(10_000);
+        assert!(
+            parse(format!(r#"<propfind xmlns="DAV:"><prop>{many}</prop></propfind>"#).as_bytes()).is_ok(),
+            "duplicates count once"
+        );
+        let many: String = (0..1000).map(|n| format!("<a{n}/>")).collect();
+        assert!(parse(format!(r#"<propfind xmlns="DAV:"><prop>{many}</prop></propfind>"#).as_bytes()).is_err());
+    }
+}
