@@ -1,1 +1,36 @@
-//! placeholder
+//! Wire: TLS servers and clients for every door, and no policy.
+//!
+//! Each room of the grid speaks HTTP/1.1 over TLS. This room holds what they would otherwise write four times: an accept
+//! loop with limits and a graceful end ([`serve`]), a client with pooled connections whose errors name the phase that
+//! failed ([`Client`]), and bodies of bounded memory ([`body`]).
+//!
+//! Invariants:
+//! - Certificates are always verified, names and IP addresses included; there is no switch to turn that off.
+//! - Every wait has a limit: resolve, connect, handshake, request head, response head.
+//! - An [`AddressFilter`] sees the address that is really connected to, so that a name cannot be rebound behind it.
+//!
+//! Deliberately absent: authorisation, redirects, retries, what any status means.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use weir_http::{body, Client, ClientConfig, TrustRoots};
+//! let client = Client::new(ClientConfig::new(TrustRoots::file("ca.pem")))?;
+//! let request = http::Request::get("https://127.0.1.1:8443/health").body(body::empty())?;
+//! let response = client.send(request).await?;
+//! assert!(response.status().is_success());
+//! # Ok(()) }
+//! ```
+
+pub mod body;
+mod client;
+mod connect;
+mod error;
+mod server;
+mod tls;
+
+pub use body::Body;
+pub use client::{Client, ClientConfig, ConnectedTo};
+pub use connect::AddressFilter;
+pub use error::{BodyError, ClientError, TlsError};
+pub use server::{ConnectionInfo, RunningServer, ServerLimits, bind, serve};
+pub use tls::{Identity, TrustRoots, client_config, server_config};

@@ -1,0 +1,213 @@
+//! The client's connector: resolve, filter, connect, handshake; each with its own limit and its own error.
+
+use std::{
+    future::Future,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::Uri;
+use hyper_util::{
+    client::legacy::connect::{Connected, Connection},
+    rt::TokioIo,
+};
+use rustls_pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::{ClientError, ConnectedTo};
+
+/// Says whether an address may be connected to. It is asked about the address in use, after resolution.
+pub type AddressFilter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) tls: Arc<rustls::ClientConfig>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) filter: Option<AddressFilter>,
+}
+
+/// `scheme://host:port` of a URI: all that may be shown of it.
+pub(crate) fn endpoint_of(uri: &Uri) -> String {
+    let scheme = uri.scheme_str().unwrap_or("?");
+    match (uri.host(), uri.port_u16()) {
+        (Some(host), Some(port)) => format!("{scheme}://{host}:{port}"),
+        (Some(host), None) => format!("{scheme}://{host}"),
+        _ => format!("{scheme}://"),
+    }
+}
+
+impl tower::Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = ClientError;
+    type Future = Pin<Box<dyn Future<Output = Result<Stream, ClientError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connector = self.clone();
+        Box::pin(async move { connector.connect(&uri).await })
+    }
+}
+
+impl Connector {
+    async fn connect(&self, uri: &Uri) -> Result<Stream, ClientError> {
+        let endpoint = endpoint_of(uri);
+        let secure = match uri.scheme_str() {
+            Some("https" | "davs") => true,
+            Some("http" | "dav") => false,
+            _ => return Err(ClientError::Address { endpoint, reason: "the scheme must be http or https" }),
+        };
+        let host = uri.host().ok_or(ClientError::Address { endpoint: endpoint.clone(), reason: "there is no host" })?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        let tcp = self.dial(&endpoint, host, port).await?;
+        let peer = tcp.peer_addr().map_err(|source| ClientError::Connect { endpoint: endpoint.clone(), source })?;
+        let io = if secure { self.handshake(&endpoint, host, tcp).await? } else { Transport::Plain(tcp) };
+        Ok(Stream { io: TokioIo::new(io), peer })
+    }
+
+    async fn dial(&self, endpoint: &str, host: &str, port: u16) -> Result<TcpStream, ClientError> {
+        let attempt = async {
+            let addresses = tokio::net::lookup_host((host, port))
+                .await
+                .map_err(|source| ClientError::Resolve { endpoint: endpoint.to_owned(), source })?;
+            let mut last = None;
+            for address in addresses {
+                if self.filter.as_ref().is_some_and(|allowed| !allowed(address.ip())) {
+                    last.get_or_insert(ClientError::Forbidden { endpoint: endpoint.to_owned(), address: address.ip() });
+                    continue;
+                }
+                match TcpStream::connect(address).await {
+                    Ok(tcp) => {
+                        // Requests and performance markers are small and must not wait for a full segment.
+                        let _ = tcp.set_nodelay(true);
+                        return Ok(tcp);
+                    }
+                    Err(source) => last = Some(ClientError::Connect { endpoint: endpoint.to_owned(), source }),
+                }
+            }
+            Err(last.unwrap_or_else(|| ClientError::Resolve {
+                endpoint: endpoint.to_owned(),
+                source: std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address"),
+            }))
+        };
+        timeout(self.connect_timeout, attempt).await.unwrap_or_else(|_| {
+            Err(ClientError::Timeout { endpoint: endpoint.to_owned(), phase: "connect", limit: self.connect_timeout })
+        })
+    }
+
+    async fn handshake(&self, endpoint: &str, host: &str, tcp: TcpStream) -> Result<Transport, ClientError> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| ClientError::Address {
+            endpoint: endpoint.to_owned(),
+            reason: "the host is not a valid name",
+        })?;
+        let connector = tokio_rustls::TlsConnector::from(self.tls.clone());
+        match timeout(self.connect_timeout, connector.connect(name, tcp)).await {
+            Ok(Ok(stream)) => Ok(Transport::Tls(Box::new(stream))),
+            Ok(Err(source)) => Err(ClientError::Tls { endpoint: endpoint.to_owned(), source }),
+            Err(_) => Err(ClientError::Timeout {
+                endpoint: endpoint.to_owned(),
+                phase: "handshake",
+                limit: self.connect_timeout,
+            }),
+        }
+    }
+}
+
+/// A connection, plain or TLS, that knows its peer.
+pub(crate) struct Stream {
+    io: TokioIo<Transport>,
+    peer: SocketAddr,
+}
+
+enum Transport {
+    Plain(TcpStream),
+    Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        Connected::new().extra(ConnectedTo(self.peer))
+    }
+}
+
+impl hyper::rt::Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: hyper::rt::ReadBufCursor<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buffer)
+    }
+}
+
+impl hyper::rt::Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buffer)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, buffers)
+    }
+}
+
+macro_rules! either {
+    ($self:ident, $method:ident ( $($argument:expr),* )) => {
+        match $self.get_mut() {
+            Transport::Plain(io) => Pin::new(io).$method($($argument),*),
+            Transport::Tls(io) => Pin::new(io.as_mut()).$method($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        either!(self, poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<std::io::Result<usize>> {
+        either!(self, poll_write(cx, buffer))
+    }
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        either!(self, poll_flush(cx))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        either!(self, poll_shutdown(cx))
+    }
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(io) => io.is_write_vectored(),
+            Self::Tls(io) => io.is_write_vectored(),
+        }
+    }
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        either!(self, poll_write_vectored(cx, buffers))
+    }
+}

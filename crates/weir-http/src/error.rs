@@ -1,0 +1,125 @@
+//! What can go wrong on the wire, named by the phase in which it went wrong.
+
+use std::{io, path::PathBuf, time::Duration};
+
+/// An exchange that did not lead to a response.
+///
+/// `endpoint` is always `scheme://host:port`: neither path nor query, so that no secret can hide in it.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The URI has no host, or a scheme other than `http`, `https`, `dav`, `davs`.
+    #[error("{endpoint} is not an address that can be spoken to: {reason}")]
+    Address {
+        /// What was given, without path and query.
+        endpoint: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The name does not resolve.
+    #[error("could not resolve the host of {endpoint}")]
+    Resolve {
+        /// `scheme://host:port`.
+        endpoint: String,
+        #[source]
+        /// The resolver's answer.
+        source: io::Error,
+    },
+    /// Every address of the host is refused by the caller's [`crate::AddressFilter`].
+    #[error("{endpoint} resolves to {address}, an address that this service may not connect to")]
+    Forbidden {
+        /// `scheme://host:port`.
+        endpoint: String,
+        /// The refused address.
+        address: std::net::IpAddr,
+    },
+    /// No connection could be made.
+    #[error("could not connect to {endpoint}")]
+    Connect {
+        /// `scheme://host:port`.
+        endpoint: String,
+        #[source]
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The TLS handshake failed: an untrusted or wrongly named certificate, or no common version.
+    #[error("TLS handshake with {endpoint} failed")]
+    Tls {
+        /// `scheme://host:port`.
+        endpoint: String,
+        #[source]
+        /// What rustls found.
+        source: io::Error,
+    },
+    /// A phase took longer than its limit.
+    #[error("{phase} with {endpoint} took longer than {limit:?}")]
+    Timeout {
+        /// `scheme://host:port`.
+        endpoint: String,
+        /// `connect`, `handshake` or `response`.
+        phase: &'static str,
+        /// The limit that was hit.
+        limit: Duration,
+    },
+    /// The connection broke, or what came back is not HTTP.
+    #[error("exchange with {endpoint} broke off")]
+    Exchange {
+        /// `scheme://host:port`.
+        endpoint: String,
+        #[source]
+        /// What hyper found.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl ClientError {
+    /// Whether nothing of the request can have reached the other side.
+    pub fn before_request(&self) -> bool {
+        match self {
+            Self::Timeout { phase, .. } => *phase != "response",
+            Self::Exchange { .. } => false,
+            _ => true,
+        }
+    }
+}
+
+/// A body that could not be read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// More bytes came than the caller accepts.
+    #[error("body is larger than {limit} bytes")]
+    TooLarge {
+        /// The caller's limit.
+        limit: usize,
+    },
+    /// The connection ended, or the framing is broken.
+    #[error("body broke off")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// No byte came for the given time.
+    #[error("no data for {0:?}")]
+    Stalled(Duration),
+}
+
+/// Certificates, keys or roots that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file or directory cannot be read.
+    #[error("could not read {path}")]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        #[source]
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The text holds no certificate, or no key, in PEM form.
+    #[error("{what} holds no usable {missing} in PEM form")]
+    Pem {
+        /// The file, or what the text is for.
+        what: String,
+        /// `certificate` or `private key`.
+        missing: &'static str,
+    },
+    /// rustls refuses the certificate or the key.
+    #[error("TLS configuration refused")]
+    Refused(#[from] rustls::Error),
+}

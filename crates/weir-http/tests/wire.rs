@@ -1,0 +1,204 @@
+//! Real sockets and real TLS on loopback.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use weir_http::{
+    Body, Client, ClientConfig, ClientError, ConnectedTo, ConnectionInfo, Identity, RunningServer, ServerLimits,
+    TrustRoots, bind, body, serve, server_config,
+};
+
+struct Authority {
+    issuer: rcgen::CertifiedIssuer<'static, rcgen::KeyPair>,
+    file: tempfile::NamedTempFile,
+}
+
+fn authority() -> Authority {
+    let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let issuer = rcgen::CertifiedIssuer::self_signed(params, rcgen::KeyPair::generate().unwrap()).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), issuer.pem()).unwrap();
+    Authority { issuer, file }
+}
+
+impl Authority {
+    fn identity(&self, name: &str) -> Identity {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate =
+            rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
+        Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(config(TrustRoots::file(self.file.path()))).unwrap()
+    }
+}
+
+fn config(roots: TrustRoots) -> ClientConfig {
+    let mut config = ClientConfig::new(roots);
+    config.connect_timeout = Duration::from_secs(5);
+    config
+}
+
+fn start<F, R>(identity: &Identity, handler: F) -> RunningServer
+where
+    F: Fn(Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Response<Body>> + Send + 'static,
+{
+    let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let service = tower::service_fn(move |request| {
+        let answer = handler(request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    serve(listener, Some(server_config(identity).unwrap()), ServerLimits::default(), service).unwrap()
+}
+
+fn uri(address: SocketAddr, scheme: &str) -> String {
+    format!("{scheme}://{address}/x")
+}
+
+async fn read(response: Response<Incoming>) -> Bytes {
+    body::read_limited(response.into_body(), 1 << 20, Duration::from_secs(5)).await.unwrap()
+}
+
+/// An address in a certificate would not be trusted, or the peer address would be lost.
+#[tokio::test]
+async fn tls_by_address_carries_a_request_and_names_both_ends() {
+    let authority = authority();
+    let server = start(&authority.identity("127.0.0.1"), |request| async move {
+        let info = *request.extensions().get::<ConnectionInfo>().unwrap();
+        Response::new(body::full(format!("{} {}", info.tls, info.peer.ip())))
+    });
+    let request = Request::get(uri(server.address(), "davs")).body(body::empty()).unwrap();
+    let response = authority.client().send(request).await.unwrap();
+    assert_eq!(response.extensions().get::<ConnectedTo>(), Some(&ConnectedTo(server.address())));
+    assert_eq!(read(response).await, "true 127.0.0.1");
+    server.shutdown().await;
+}
+
+/// A certificate for somebody else, or from a stranger, would be accepted.
+#[tokio::test]
+async fn wrong_name_and_unknown_authority_are_tls_errors() {
+    let (ours, strange) = (authority(), authority());
+    let server = start(&ours.identity("storage.example"), |_| async { Response::new(body::empty()) });
+    let request = || Request::get(uri(server.address(), "https")).body(body::empty()).unwrap();
+    let wrong_name = ours.client().send(request()).await.unwrap_err();
+    assert!(matches!(wrong_name, ClientError::Tls { .. }), "{wrong_name:?}");
+    let untrusted = strange.client().send(request()).await.unwrap_err();
+    assert!(matches!(untrusted, ClientError::Tls { .. }), "{untrusted:?}");
+    assert!(untrusted.before_request());
+}
+
+/// A refused upload would still push its body through.
+#[tokio::test]
+async fn a_body_that_waits_for_the_word_is_not_sent_when_refused() {
+    let authority = authority();
+    let server = start(&authority.identity("127.0.0.1"), |request| async move {
+        if request.headers().contains_key("x-refuse") {
+            return Response::builder().status(StatusCode::FORBIDDEN).body(body::empty()).unwrap();
+        }
+        let got = body::read_limited(request.into_body(), 1 << 20, Duration::from_secs(5)).await.unwrap();
+        Response::new(body::full(got))
+    });
+    for (refuse, status) in [(true, StatusCode::FORBIDDEN), (false, StatusCode::OK)] {
+        let touched = Arc::new(AtomicBool::new(false));
+        let flag = touched.clone();
+        let stream = futures_util::stream::once(async move {
+            flag.store(true, Ordering::SeqCst);
+            Ok(Bytes::from_static(b"data"))
+        });
+        let mut request = Request::put(uri(server.address(), "https")).body(body::stream(stream)).unwrap();
+        if refuse {
+            request.headers_mut().insert("x-refuse", "1".parse().unwrap());
+        }
+        let minute = Duration::from_secs(60);
+        let response = authority.client().send_expecting(request, minute, minute).await.unwrap();
+        assert_eq!(response.status(), status);
+        assert_eq!(touched.load(Ordering::SeqCst), !refuse);
+        assert_eq!(read(response).await, if refuse { "" } else { "data" });
+    }
+}
+
+/// A filter would see the name and not the address, or a refused address would look like a broken network.
+#[tokio::test]
+async fn a_refused_address_is_never_connected_to() {
+    let authority = authority();
+    let server = start(&authority.identity("127.0.0.1"), |_| async { Response::new(body::empty()) });
+    let mut config = config(TrustRoots::file(authority.file.path()));
+    config.filter = Some(Arc::new(|address| !address.is_loopback()));
+    let request = Request::get(uri(server.address(), "https")).body(body::empty()).unwrap();
+    let error = Client::new(config).unwrap().send(request).await.unwrap_err();
+    assert!(matches!(error, ClientError::Forbidden { .. }), "{error:?}");
+}
+
+/// A closed port and a silent server would be told apart by nobody, or waited for without end.
+#[tokio::test]
+async fn refusal_and_silence_have_names() {
+    let authority = authority();
+    let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut config = config(TrustRoots::file(authority.file.path()));
+    config.connect_timeout = Duration::from_millis(300);
+    let client = Client::new(config).unwrap();
+    let request = || Request::get(uri(address, "https")).body(body::empty()).unwrap();
+    let silent = client.send(request()).await.unwrap_err();
+    assert!(matches!(silent, ClientError::Timeout { phase: "handshake", .. }), "{silent:?}");
+    drop(listener);
+    let refused = client.send(request()).await.unwrap_err();
+    assert!(matches!(refused, ClientError::Connect { .. }), "{refused:?}");
+    assert!(!refused.to_string().contains("/x"), "paths stay out of errors");
+}
+
+/// A query with a token in it would end up in an error text.
+#[tokio::test]
+async fn errors_show_neither_path_nor_query() {
+    let client = authority().client();
+    let request = Request::get("ftp://host/secret?authz=token").body(body::empty()).unwrap();
+    let error = client.send(request).await.unwrap_err();
+    assert!(!format!("{error:?}").contains("secret") && !format!("{error:?}").contains("token"), "{error:?}");
+}
+
+/// Work in hand would be cut by a graceful stop.
+#[tokio::test]
+async fn shutdown_lets_a_request_end() {
+    let authority = authority();
+    let (entered, mut inside) = tokio::sync::mpsc::channel(1);
+    let release = Arc::new(tokio::sync::Notify::new());
+    let gate = release.clone();
+    let server = start(&authority.identity("127.0.0.1"), move |_| {
+        let (entered, gate) = (entered.clone(), gate.clone());
+        async move {
+            entered.send(()).await.unwrap();
+            gate.notified().await;
+            Response::new(body::full("done"))
+        }
+    });
+    let request = Request::get(uri(server.address(), "https")).body(body::empty()).unwrap();
+    let client = authority.client();
+    let answer = tokio::spawn(async move { read(client.send(request).await.unwrap()).await });
+    inside.recv().await.unwrap();
+    let stopping = tokio::spawn(server.shutdown());
+    release.notify_one();
+    assert_eq!(answer.await.unwrap(), "done");
+    stopping.await.unwrap();
+}
+
+/// A body without end would fill the memory.
+#[tokio::test]
+async fn bodies_are_bounded() {
+    let endless = body::stream(futures_util::stream::repeat_with(|| Ok(Bytes::from_static(&[0; 1024]))));
+    let error = body::read_limited(endless, 4096, Duration::from_secs(1)).await.unwrap_err();
+    assert!(matches!(error, weir_http::BodyError::TooLarge { limit: 4096 }));
+}
