@@ -1,1 +1,36 @@
-//! placeholder
+//! The room that measures: time series, accounting, error classes, cross-checks, thresholds, the verdict and the
+//! contract of `report.json`.
+//!
+//! It stands behind a run: `weir-challenge` (and later the simulator) hands over one [`Transfer`] per transfer and gets
+//! the figures of the [`report::Report`] back. Everything here is a plain function over explicit inputs: no socket, no
+//! clock, no floating-point function that differs between machines.
+//!
+//! Invariants:
+//! - A transfer's bytes are spread over its own duration in integers; what is in the bins and windows adds up to the
+//!   bytes of the transfer, exactly.
+//! - A transfer that did not finish never counts with its size, only with the bytes that moved, and apart.
+//! - Links add up to sites and sites to the total, because all three are fed from the same row.
+//! - "No data" is `None`, never zero.
+//!
+//! ```
+//! use std::time::Duration;
+//! use weir_measure::spread;
+//!
+//! // 100 bytes over the seconds 1 to 4, seen in bins of 1 s.
+//! let second = Duration::from_secs(1);
+//! let bins: Vec<u64> = (0..5).map(|bin| spread::between(100, second, 4 * second, bin * second, (bin + 1) * second)).collect();
+//! assert_eq!(bins, [0, 33, 33, 34, 0]);
+//! ```
+
+pub mod report;
+pub mod spread;
+
+pub mod accounting;
+pub mod advice;
+pub mod crosscheck;
+pub mod stability;
+pub mod threshold;
+pub mod verdict;
+
+pub use accounting::{Accounting, LinkSpec, Spec, State, Transfer, WindowSpec, WorkloadSpec};
+pub use report::{Report, Verdict};

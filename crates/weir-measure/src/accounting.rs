@@ -1,0 +1,598 @@
+//! Turns one row per transfer into the figures of links, sites, workloads and the whole run.
+//!
+//! Rows may come in any order; the result does not depend on it, except that a sample is that of the failure that ended
+//! first (the order of rows decides between equals).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+
+use crate::report::{
+    Egress, ErrorCount, ErrorReport, LinkReport, RateSeries, Series, SiteReport, TotalSeries,
+    Totals, WorkloadKind, WorkloadReport, ratio,
+};
+use crate::spread::{self, Bins};
+
+/// One transfer, all attempts included. Times count from the start of the run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transfer {
+    /// Index into [`Spec::workloads`].
+    pub workload: usize,
+    /// Index into [`Spec::links`].
+    pub link: usize,
+    /// Size of the file.
+    pub size: u64,
+    /// How it ended.
+    pub state: State,
+    /// Copy mode of the attempt that finished, where known.
+    pub mode: Option<String>,
+    /// How much later than wanted it was submitted.
+    pub late: Duration,
+    /// Start of the attempt that ended it; `None` when none started.
+    pub started: Option<Duration>,
+    /// End of that attempt, or the moment of failure.
+    pub ended: Duration,
+    /// Bytes moved by the attempt that ended it.
+    pub bytes_moved: u64,
+    /// Attempts beyond the first.
+    pub retries: u32,
+    /// What went wrong, unless it finished.
+    pub failure: Option<Failure>,
+}
+
+/// How a transfer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Delivered, size and checksum verified.
+    Finished,
+    /// Given up.
+    Failed,
+    /// Withdrawn by the run itself.
+    Cancelled,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Error class in kebab case.
+    pub class: String,
+    /// Text, secrets removed.
+    pub message: String,
+    /// Party at fault, where known.
+    pub party: Option<String>,
+    /// What helps, where known.
+    pub remedy: Option<String>,
+}
+
+/// What is known before the first row: names, asks, windows.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// Sites in the order of the report.
+    pub sites: Vec<String>,
+    /// Links in the order of the report.
+    pub links: Vec<LinkSpec>,
+    /// Workloads in the order of the challenge.
+    pub workloads: Vec<WorkloadSpec>,
+    /// The windows.
+    pub windows: WindowSpec,
+    /// Width of the bins of the series.
+    pub bin: Duration,
+}
+
+/// A link and what is asked of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// Source RSE.
+    pub source: String,
+    /// Destination RSE.
+    pub destination: String,
+    /// Index of the source's site in [`Spec::sites`].
+    pub source_site: usize,
+    /// Index of the destination's site in [`Spec::sites`].
+    pub destination_site: usize,
+    /// Asked rate in bit/s, where one is asked.
+    pub asked: Option<u64>,
+    /// Size of its files, where it is one.
+    pub file_bytes: Option<u64>,
+}
+
+/// A workload and what is asked of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkloadSpec {
+    /// Its name.
+    pub name: String,
+    /// Its kind, with cells or steps still empty; [`Accounting::finish`] fills in the figures of `Rates`.
+    pub kind: WorkloadKind,
+    /// Bytes it plans to move, for kinds without a rate.
+    pub planned_bytes: u64,
+}
+
+/// Ends of the windows, from the start of the run; the ramp starts at zero and each follows the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowSpec {
+    /// End of the ramp, start of the hold.
+    pub ramp_end: Duration,
+    /// End of the hold, start of the drain.
+    pub hold_end: Duration,
+    /// End of the drain.
+    pub drain_end: Duration,
+}
+
+impl WindowSpec {
+    /// Returns the length of the hold window.
+    pub fn hold(&self) -> Duration {
+        self.hold_end.saturating_sub(self.ramp_end)
+    }
+
+    /// Returns the rate asked for at a moment: rising evenly through the ramp, full in the hold, none afterwards.
+    pub fn asked_at(&self, rate: u64, at: Duration) -> u64 {
+        if at >= self.hold_end {
+            0
+        } else if at >= self.ramp_end {
+            rate
+        } else {
+            u64::try_from(u128::from(rate) * at.as_nanos() / self.ramp_end.as_nanos())
+                .expect("a share of a u64")
+        }
+    }
+}
+
+/// Counters that links, sites and workloads have in common.
+#[derive(Debug, Clone, Default)]
+struct Counts {
+    transfers: u64,
+    finished: u64,
+    failed: u64,
+    cancelled: u64,
+    injected: u64,
+    verified: u64,
+    hold: u64,
+    ramp: u64,
+    moved_failed: u64,
+    retries: u64,
+    modes: BTreeMap<String, u64>,
+    errors: Errors,
+    late: Vec<Duration>,
+}
+
+/// Failures by class; the value is count, end of the first, and the first.
+#[derive(Debug, Clone, Default)]
+struct Errors(BTreeMap<String, (u64, Duration, Failure)>);
+
+impl Errors {
+    fn add(&mut self, failure: &Failure, at: Duration) {
+        let entry = self
+            .0
+            .entry(failure.class.clone())
+            .or_insert_with(|| (0, at, failure.clone()));
+        entry.0 += 1;
+        if at < entry.1 {
+            entry.1 = at;
+            entry.2 = failure.clone();
+        }
+    }
+
+    /// Most frequent first, then by name.
+    fn sorted(&self) -> Vec<(&String, &(u64, Duration, Failure))> {
+        let mut list: Vec<_> = self.0.iter().collect();
+        list.sort_by_key(|(class, entry)| (std::cmp::Reverse(entry.0), (*class).clone()));
+        list
+    }
+
+    fn counts(&self) -> Vec<ErrorCount> {
+        self.sorted()
+            .into_iter()
+            .map(|(class, (count, _, first))| ErrorCount {
+                class: class.clone(),
+                count: *count,
+                sample: first.message.clone(),
+            })
+            .collect()
+    }
+}
+
+impl Counts {
+    fn add(&mut self, row: &Transfer, windows: &WindowSpec, with_lateness: bool) {
+        self.transfers += 1;
+        self.injected += row.size;
+        self.retries += u64::from(row.retries);
+        if with_lateness {
+            self.late.push(row.late);
+        }
+        match row.state {
+            State::Finished => {
+                self.finished += 1;
+                self.verified += row.size;
+                let (start, end) = row.span();
+                self.ramp += spread::until(row.size, start, end, windows.ramp_end);
+                self.hold +=
+                    spread::between(row.size, start, end, windows.ramp_end, windows.hold_end);
+                if let Some(mode) = &row.mode {
+                    *self.modes.entry(mode.clone()).or_default() += 1;
+                }
+            }
+            State::Failed => {
+                self.failed += 1;
+                self.moved_failed += row.bytes_moved;
+            }
+            State::Cancelled => {
+                self.cancelled += 1;
+                self.moved_failed += row.bytes_moved;
+            }
+        }
+        if let (State::Failed, Some(failure)) = (row.state, &row.failure) {
+            self.errors.add(failure, row.ended);
+        }
+    }
+
+    fn lateness(&self) -> (Option<f64>, Option<f64>) {
+        let mut late = self.late.clone();
+        late.sort_unstable();
+        (
+            quantile(&late, 95).map(|value| value.as_secs_f64()),
+            late.last().map(Duration::as_secs_f64),
+        )
+    }
+}
+
+impl Transfer {
+    /// Returns start and end of the attempt that ended it; a point in time where no start is known.
+    fn span(&self) -> (Duration, Duration) {
+        (
+            self.started.unwrap_or(self.ended).min(self.ended),
+            self.ended,
+        )
+    }
+}
+
+/// Returns the nearest-rank percentile of a sorted list; `None` for an empty one.
+pub fn quantile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
+}
+
+/// Accounts for a run, row by row.
+#[derive(Debug, Clone)]
+pub struct Accounting {
+    spec: Spec,
+    links: Vec<Counts>,
+    ingress: Vec<Counts>,
+    egress: Vec<u64>,
+    workloads: Vec<Counts>,
+    total: Counts,
+    link_bins: Vec<Bins>,
+    failed_bins: BTreeMap<usize, u64>,
+    gauges: BTreeMap<usize, (u64, u64)>,
+    parts: crate::stability::Parts,
+}
+
+/// The figures of a run.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    /// Whole run; `deleted_files` is left at zero for the caller.
+    pub totals: Totals,
+    /// Links in the order of the specification.
+    pub links: Vec<LinkReport>,
+    /// Sites in the order of the specification.
+    pub sites: Vec<SiteReport>,
+    /// Workloads in the order of the specification.
+    pub workloads: Vec<WorkloadReport>,
+    /// Failures by class, most frequent first.
+    pub errors: Vec<ErrorReport>,
+    /// Time series.
+    pub series: Series,
+    /// Bytes per part of the hold window.
+    pub parts: crate::stability::Parts,
+}
+
+impl Accounting {
+    /// Starts with nothing counted.
+    pub fn new(spec: Spec) -> Self {
+        let (links, sites) = (spec.links.len(), spec.sites.len());
+        Self {
+            links: vec![Counts::default(); links],
+            ingress: vec![Counts::default(); sites],
+            egress: vec![0; sites],
+            workloads: vec![Counts::default(); spec.workloads.len()],
+            total: Counts::default(),
+            link_bins: vec![Bins::new(spec.bin); links],
+            failed_bins: BTreeMap::new(),
+            gauges: BTreeMap::new(),
+            parts: crate::stability::Parts::new(&spec.windows, sites, links),
+            spec,
+        }
+    }
+
+    /// Accounts for one transfer.
+    pub fn add(&mut self, row: &Transfer) {
+        let windows = self.spec.windows;
+        let link = &self.spec.links[row.link];
+        self.links[row.link].add(row, &windows, false);
+        self.ingress[link.destination_site].add(row, &windows, false);
+        self.workloads[row.workload].add(row, &windows, true);
+        self.total.add(row, &windows, true);
+        let (start, end) = row.span();
+        match row.state {
+            State::Finished => {
+                self.egress[link.source_site] +=
+                    spread::between(row.size, start, end, windows.ramp_end, windows.hold_end);
+                self.link_bins[row.link].add(row.size, start, end);
+                self.parts
+                    .add(row.size, start, end, link.destination_site, row.link);
+            }
+            State::Failed => *self.failed_bins.entry(self.bin_of(row.ended)).or_default() += 1,
+            State::Cancelled => {}
+        }
+    }
+
+    /// Records how many transfers are active and queued at a moment; the last value of a bin counts.
+    pub fn gauge(&mut self, at: Duration, active: u64, queued: u64) {
+        let bin = self.bin_of(at);
+        self.gauges.insert(bin, (active, queued));
+    }
+
+    /// Computes the figures.
+    pub fn finish(self) -> Figures {
+        Figures {
+            totals: self.totals(),
+            links: self.link_reports(),
+            sites: self.site_reports(),
+            workloads: self.workload_reports(),
+            errors: self.error_reports(),
+            series: self.series(),
+            parts: self.parts,
+        }
+    }
+
+    fn bin_of(&self, at: Duration) -> usize {
+        usize::try_from(at.as_nanos() / self.spec.bin.as_nanos())
+            .expect("a bin number fits a usize")
+    }
+
+    fn achieved(&self, hold_bytes: u64) -> u64 {
+        spread::rate(hold_bytes, self.spec.windows.hold()).unwrap_or(0)
+    }
+
+    fn totals(&self) -> Totals {
+        let windows = &self.spec.windows;
+        let counts = &self.total;
+        let asked = sum(self.spec.links.iter().map(|link| link.asked));
+        let (lateness_p95_s, lateness_max_s) = counts.lateness();
+        let planned: u64 = self
+            .spec
+            .workloads
+            .iter()
+            .map(|workload| workload.planned_bytes)
+            .sum();
+        Totals {
+            asked_bps: asked,
+            achieved_bps: self.achieved(counts.hold),
+            ratio: asked.and_then(|asked| ratio(self.achieved(counts.hold), asked)),
+            asked_bytes: bytes_in(asked.unwrap_or(0), windows.hold()) + planned,
+            injected_bytes: counts.injected,
+            verified_bytes: counts.verified,
+            hold_verified_bytes: counts.hold,
+            ramp_verified_bytes: counts.ramp,
+            drain_verified_bytes: counts.verified - counts.hold - counts.ramp,
+            moved_bytes_failed: counts.moved_failed,
+            transfers: counts.transfers,
+            finished: counts.finished,
+            failed: counts.failed,
+            cancelled: counts.cancelled,
+            efficiency: ratio(counts.finished, counts.finished + counts.failed),
+            retries: counts.retries,
+            deleted_files: 0,
+            lateness_p95_s,
+            lateness_max_s,
+        }
+    }
+
+    fn link_reports(&self) -> Vec<LinkReport> {
+        let sites = &self.spec.sites;
+        let report = |(spec, counts): (&LinkSpec, &Counts)| LinkReport {
+            source: spec.source.clone(),
+            destination: spec.destination.clone(),
+            source_site: sites[spec.source_site].clone(),
+            destination_site: sites[spec.destination_site].clone(),
+            asked_bps: spec.asked,
+            achieved_bps: self.achieved(counts.hold),
+            ratio: spec
+                .asked
+                .and_then(|asked| ratio(self.achieved(counts.hold), asked)),
+            file_bytes: spec.file_bytes,
+            transfers: counts.transfers,
+            finished: counts.finished,
+            failed: counts.failed,
+            cancelled: counts.cancelled,
+            injected_bytes: counts.injected,
+            verified_bytes: counts.verified,
+            hold_verified_bytes: counts.hold,
+            errors: counts.errors.counts(),
+            modes: counts.modes.clone(),
+        };
+        self.spec
+            .links
+            .iter()
+            .zip(&self.links)
+            .map(report)
+            .collect()
+    }
+
+    fn site_reports(&self) -> Vec<SiteReport> {
+        let asked_of = |site: usize, end: fn(&LinkSpec) -> usize| {
+            sum(self
+                .spec
+                .links
+                .iter()
+                .filter(|link| end(link) == site)
+                .map(|link| link.asked))
+        };
+        let report = |(site, name): (usize, &String)| {
+            let counts = &self.ingress[site];
+            let asked = asked_of(site, |link| link.destination_site);
+            let asked_out = asked_of(site, |link| link.source_site);
+            let out = self.achieved(self.egress[site]);
+            SiteReport {
+                site: name.clone(),
+                asked_bps: asked,
+                achieved_bps: self.achieved(counts.hold),
+                ratio: asked.and_then(|asked| ratio(self.achieved(counts.hold), asked)),
+                transfers: counts.transfers,
+                finished: counts.finished,
+                failed: counts.failed,
+                cancelled: counts.cancelled,
+                verified_bytes: counts.verified,
+                hold_verified_bytes: counts.hold,
+                errors: counts.errors.counts(),
+                egress: Egress {
+                    asked_bps: asked_out,
+                    achieved_bps: out,
+                    ratio: asked_out.and_then(|asked| ratio(out, asked)),
+                },
+            }
+        };
+        self.spec.sites.iter().enumerate().map(report).collect()
+    }
+
+    fn workload_reports(&self) -> Vec<WorkloadReport> {
+        let report = |(spec, counts): (&WorkloadSpec, &Counts)| {
+            let mut kind = spec.kind.clone();
+            if let WorkloadKind::Rates {
+                asked_bps,
+                achieved_bps,
+                ratio: achieved_ratio,
+                lateness_p95_s,
+                lateness_max_s,
+            } = &mut kind
+            {
+                *achieved_bps = self.achieved(counts.hold);
+                *achieved_ratio = ratio(*achieved_bps, *asked_bps);
+                (*lateness_p95_s, *lateness_max_s) = counts.lateness();
+            }
+            WorkloadReport {
+                name: spec.name.clone(),
+                transfers: counts.transfers,
+                finished: counts.finished,
+                failed: counts.failed,
+                cancelled: counts.cancelled,
+                injected_bytes: counts.injected,
+                verified_bytes: counts.verified,
+                kind,
+            }
+        };
+        self.spec
+            .workloads
+            .iter()
+            .zip(&self.workloads)
+            .map(report)
+            .collect()
+    }
+
+    fn error_reports(&self) -> Vec<ErrorReport> {
+        let report =
+            |(class, (count, at, first)): (&String, &(u64, Duration, Failure))| ErrorReport {
+                class: class.clone(),
+                count: *count,
+                first_seen_s: at.as_secs_f64(),
+                sample: first.message.clone(),
+                party: first.party.clone(),
+                remedy: first.remedy.clone(),
+            };
+        self.total.errors.sorted().into_iter().map(report).collect()
+    }
+
+    fn series(&self) -> Series {
+        let windows = &self.spec.windows;
+        let width = self.spec.bin;
+        let n_bins = usize::try_from(windows.drain_end.as_nanos().div_ceil(width.as_nanos()))
+            .expect("fits a usize")
+            .max(1);
+        let asked = |rate: Option<u64>| -> Vec<Option<u64>> {
+            let middle = |bin: usize| {
+                width * u32::try_from(bin).expect("fewer than four billion bins") + width / 2
+            };
+            (0..n_bins)
+                .map(|bin| rate.map(|rate| windows.asked_at(rate, middle(bin))))
+                .collect()
+        };
+        let achieved = |select: &dyn Fn(&LinkSpec) -> bool| -> Vec<Option<u64>> {
+            let chosen: Vec<&Bins> = self
+                .spec
+                .links
+                .iter()
+                .zip(&self.link_bins)
+                .filter(|(link, _)| select(link))
+                .map(|(_, bins)| bins)
+                .collect();
+            let bytes = |bin: usize| chosen.iter().map(|bins| bins.get(bin)).sum::<u64>();
+            (0..n_bins)
+                .map(|bin| spread::rate(bytes(bin), width))
+                .collect()
+        };
+        let gauge = |part: fn(&(u64, u64)) -> u64| {
+            (0..n_bins)
+                .map(|bin| self.gauges.get(&bin).map(part))
+                .collect()
+        };
+        let mut sites = IndexMap::new();
+        for (site, name) in self.spec.sites.iter().enumerate() {
+            let rate = sum(self
+                .spec
+                .links
+                .iter()
+                .filter(|link| link.destination_site == site)
+                .map(|link| link.asked));
+            let series = RateSeries {
+                asked_bps: asked(rate),
+                achieved_bps: achieved(&|link| link.destination_site == site),
+            };
+            sites.insert(name.clone(), series);
+        }
+        let mut links = IndexMap::new();
+        for (link, bins) in self.spec.links.iter().zip(&self.link_bins) {
+            let achieved_bps = (0..n_bins).map(|bin| Some(bins.rate(bin))).collect();
+            links.insert(
+                link.name(),
+                RateSeries {
+                    asked_bps: asked(link.asked),
+                    achieved_bps,
+                },
+            );
+        }
+        Series {
+            bin_s: width.as_secs_f64(),
+            n_bins: n_bins as u64,
+            total: TotalSeries {
+                asked_bps: asked(sum(self.spec.links.iter().map(|link| link.asked))),
+                achieved_bps: achieved(&|_| true),
+                active: gauge(|sample| sample.0),
+                queued: gauge(|sample| sample.1),
+                failed: (0..n_bins)
+                    .map(|bin| Some(self.failed_bins.get(&bin).copied().unwrap_or(0)))
+                    .collect(),
+            },
+            sites,
+            links,
+        }
+    }
+}
+
+impl LinkSpec {
+    /// Returns the link's name, `A→B`.
+    pub fn name(&self) -> String {
+        format!("{}→{}", self.source, self.destination)
+    }
+}
+
+/// Adds what is there; `None` when nothing is.
+fn sum(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    values
+        .flatten()
+        .fold(None, |total, value| Some(total.unwrap_or(0) + value))
+}
+
+/// Returns the whole bytes that a rate in bit/s brings in a time.
+fn bytes_in(rate: u64, time: Duration) -> u64 {
+    u64::try_from(u128::from(rate) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX)
+}

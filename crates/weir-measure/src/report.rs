@@ -1,0 +1,583 @@
+//! The types of `report.json`, contract `weir-report/1`.
+//!
+//! `docs/report.md` documents every field with its unit and how it is measured. Within `weir-report/1` fields are only
+//! added, never renamed, removed or given another meaning; a reader ignores what it does not know. `None` is written as
+//! `null` and means "no data" or "does not apply", never zero. Rates are bits per second, volumes bytes, times seconds
+//! since `started_at`.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the contract, the value of [`Report::schema`].
+pub const SCHEMA: &str = "weir-report/1";
+
+/// Everything one run of a challenge has to say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The verdict on the run.
+    pub verdict: Verdict,
+    /// Why, one sentence each; never empty.
+    pub verdict_reasons: Vec<String>,
+    /// What to try next when the run fell short for want of machine, e.g. "carries 0.8 of 1.3 Gb/s; try --scale 0.006".
+    #[serde(default)]
+    pub advice: Option<String>,
+    /// Name of the challenge.
+    pub challenge: String,
+    /// What the challenge file says about itself; may be empty.
+    #[serde(default)]
+    pub description: String,
+    /// Seed that every drawn value comes from.
+    pub seed: u64,
+    /// Factor applied to every asked rate.
+    pub scale: f64,
+    /// Whether the run was stopped before its time.
+    pub interrupted: bool,
+    /// Command line that runs the same challenge again.
+    pub command: String,
+    /// Start of the ramp window, RFC 3339 in UTC. All times in seconds count from here.
+    pub started_at: String,
+    /// End of the run, clean-up included, RFC 3339 in UTC.
+    pub ended_at: String,
+    /// The build that ran.
+    pub weir: Build,
+    /// The machine it ran on.
+    pub host: Host,
+    /// The three windows of the run.
+    pub windows: Windows,
+    /// Figures of the whole run.
+    pub totals: Totals,
+    /// One entry per link that was asked for or used, in the order of the challenge.
+    pub links: Vec<LinkReport>,
+    /// One entry per site that takes part, in the order of the grid.
+    pub sites: Vec<SiteReport>,
+    /// One entry per workload, in the order of the challenge.
+    pub workloads: Vec<WorkloadReport>,
+    /// Every threshold with what was asked and measured.
+    pub thresholds: Vec<ThresholdReport>,
+    /// Comparisons of independent counters.
+    pub crosschecks: Vec<CrossCheck>,
+    /// Delivered files that were read back; `null` when none was asked for.
+    pub audit: Option<Audit>,
+    /// Transfers that failed, by class, most frequent first.
+    pub errors: Vec<ErrorReport>,
+    /// How much the parts of the hold window differ; `null` when it is too short to be divided.
+    #[serde(default)]
+    pub stability: Option<Stability>,
+    /// Time series.
+    pub series: Series,
+    /// What happened when, in order of time.
+    pub events: Vec<Event>,
+    /// Every drawn or derived parameter, for the record.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// The verdict on a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Every threshold holds and the counters agree.
+    Pass,
+    /// The windows vary too much, or ended too early, to be believed.
+    Unstable,
+    /// A threshold does not hold, or counters disagree.
+    Fail,
+}
+
+impl Verdict {
+    /// Returns the word used in reports: `pass`, `unstable` or `fail`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Unstable => "unstable",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// The build that ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// Version of the release.
+    pub version: String,
+    /// Commit it was built from, where known.
+    pub commit: Option<String>,
+}
+
+/// The machine that ran it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Processors usable by the run.
+    pub cores: u32,
+    /// Main memory, bytes.
+    pub memory_bytes: u64,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// Type of the file system that held the data areas, e.g. `ext4`.
+    pub scratch_filesystem: String,
+    /// Share of processor time in use on the whole machine during the hold window, 0 to 1.
+    #[serde(default)]
+    pub cpu_busy_ratio: Option<f64>,
+}
+
+/// The three windows of a run, back to back.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Windows {
+    /// Injection rises to the asked rates.
+    pub ramp: Window,
+    /// Injection at the asked rates: the window the verdict is about.
+    pub hold: Window,
+    /// No injection; what is under way may finish.
+    pub drain: Window,
+}
+
+/// A stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Start, seconds since the start of the run.
+    pub start_s: f64,
+    /// End, seconds since the start of the run.
+    pub end_s: f64,
+}
+
+/// Figures of the whole run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Sum of the asked rates; `null` when no workload asks for a rate.
+    pub asked_bps: Option<u64>,
+    /// Verified bytes within the hold window ÷ its length.
+    pub achieved_bps: u64,
+    /// `achieved_bps ÷ asked_bps`.
+    pub ratio: Option<f64>,
+    /// `asked_bps` × hold, plus the bytes that workloads without a rate plan to move.
+    pub asked_bytes: u64,
+    /// Sizes of all transfers that were submitted.
+    pub injected_bytes: u64,
+    /// Sizes of all transfers that finished with size and checksum verified.
+    pub verified_bytes: u64,
+    /// The part of `verified_bytes` within the hold window.
+    pub hold_verified_bytes: u64,
+    /// The part of `verified_bytes` within the ramp window.
+    pub ramp_verified_bytes: u64,
+    /// The part of `verified_bytes` within the drain window.
+    pub drain_verified_bytes: u64,
+    /// Bytes moved by transfers that failed or were cancelled.
+    pub moved_bytes_failed: u64,
+    /// Transfers submitted.
+    pub transfers: u64,
+    /// Those that finished.
+    pub finished: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that were cancelled because the drain window ended or the run was interrupted.
+    #[serde(default)]
+    pub cancelled: u64,
+    /// `finished ÷ (finished + failed)`.
+    pub efficiency: Option<f64>,
+    /// Attempts beyond the first, of all transfers.
+    pub retries: u64,
+    /// Delivered files deleted at the end of their lifetime or in the clean-up.
+    pub deleted_files: u64,
+    /// 95th percentile of injected minus wanted time over all transfers.
+    pub lateness_p95_s: Option<f64>,
+    /// The largest of them.
+    pub lateness_max_s: Option<f64>,
+}
+
+/// Figures of one link (source RSE → destination RSE).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// Source RSE.
+    pub source: String,
+    /// Destination RSE.
+    pub destination: String,
+    /// Site of the source.
+    pub source_site: String,
+    /// Site of the destination.
+    pub destination_site: String,
+    /// Asked rate; `null` when no workload asks for a rate here.
+    pub asked_bps: Option<u64>,
+    /// Verified bytes within the hold window ÷ its length.
+    pub achieved_bps: u64,
+    /// `achieved_bps ÷ asked_bps`.
+    pub ratio: Option<f64>,
+    /// Size of the files on this link; `null` when it varies.
+    pub file_bytes: Option<u64>,
+    /// Transfers submitted.
+    pub transfers: u64,
+    /// Those that finished.
+    pub finished: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that were cancelled.
+    #[serde(default)]
+    pub cancelled: u64,
+    /// Sizes of all transfers submitted.
+    pub injected_bytes: u64,
+    /// Sizes of those that finished.
+    pub verified_bytes: u64,
+    /// The part of `verified_bytes` within the hold window.
+    #[serde(default)]
+    pub hold_verified_bytes: u64,
+    /// Failures by class, most frequent first.
+    pub errors: Vec<ErrorCount>,
+    /// Finished transfers by copy mode (`pull`, `push`, `streamed`).
+    pub modes: BTreeMap<String, u64>,
+}
+
+/// Figures of one site; the plain fields are about what comes in.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SiteReport {
+    /// Its name.
+    pub site: String,
+    /// Sum of the asked rates of the links into it; `null` when none is asked for.
+    pub asked_bps: Option<u64>,
+    /// Verified bytes that came in within the hold window ÷ its length.
+    pub achieved_bps: u64,
+    /// `achieved_bps ÷ asked_bps`.
+    pub ratio: Option<f64>,
+    /// Transfers into it.
+    pub transfers: u64,
+    /// Those that finished.
+    #[serde(default)]
+    pub finished: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that were cancelled.
+    #[serde(default)]
+    pub cancelled: u64,
+    /// Sizes of the transfers into it that finished.
+    #[serde(default)]
+    pub verified_bytes: u64,
+    /// The part of `verified_bytes` within the hold window.
+    #[serde(default)]
+    pub hold_verified_bytes: u64,
+    /// Failures of transfers into it by class, most frequent first.
+    pub errors: Vec<ErrorCount>,
+    /// What goes out.
+    pub egress: Egress,
+}
+
+/// What goes out of a site.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Egress {
+    /// Sum of the asked rates of the links out of it.
+    pub asked_bps: Option<u64>,
+    /// Verified bytes that left within the hold window ÷ its length.
+    pub achieved_bps: u64,
+    /// `achieved_bps ÷ asked_bps`.
+    pub ratio: Option<f64>,
+}
+
+/// Failures of one class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCount {
+    /// Class in kebab case, e.g. `no-space`.
+    pub class: String,
+    /// Transfers that ended so.
+    pub count: u64,
+    /// Text of the first of them; secrets removed.
+    pub sample: String,
+}
+
+/// Failures of one class in the whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ErrorReport {
+    /// Class in kebab case, e.g. `no-space`.
+    pub class: String,
+    /// Transfers that ended so.
+    pub count: u64,
+    /// End of the first of them, seconds since the start.
+    pub first_seen_s: f64,
+    /// Text of the first of them; secrets removed.
+    pub sample: String,
+    /// Party at fault in the first of them, where known.
+    pub party: Option<String>,
+    /// What helps, where known.
+    pub remedy: Option<String>,
+}
+
+/// Figures of one workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadReport {
+    /// Its name.
+    pub name: String,
+    /// Transfers submitted.
+    pub transfers: u64,
+    /// Those that finished.
+    pub finished: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that were cancelled.
+    #[serde(default)]
+    pub cancelled: u64,
+    /// Sizes of all transfers submitted.
+    pub injected_bytes: u64,
+    /// Sizes of those that finished.
+    pub verified_bytes: u64,
+    /// What is special to its kind.
+    #[serde(flatten)]
+    pub kind: WorkloadKind,
+}
+
+/// What is special to a kind of workload; `kind` in the JSON tells which.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum WorkloadKind {
+    /// Holds a rate on every link.
+    Rates {
+        /// Sum of the asked rates.
+        asked_bps: u64,
+        /// Verified bytes within the hold window ÷ its length.
+        achieved_bps: u64,
+        /// `achieved_bps ÷ asked_bps`.
+        ratio: Option<f64>,
+        /// 95th percentile of injected minus wanted time.
+        lateness_p95_s: Option<f64>,
+        /// The largest of them.
+        lateness_max_s: Option<f64>,
+    },
+    /// Tries every pair × mode × size.
+    Matrix {
+        /// One cell per pair × mode × size.
+        cells: Vec<Cell>,
+    },
+    /// Raises the number of parallel transfers.
+    Ramp {
+        /// One step per link × number of parallel transfers.
+        steps: Vec<Step>,
+    },
+}
+
+/// One cell of a matrix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Source RSE.
+    pub source: String,
+    /// Destination RSE.
+    pub destination: String,
+    /// Copy mode that was forced: `pull`, `push` or `streamed`.
+    pub mode: String,
+    /// File size.
+    pub size_bytes: u64,
+    /// Whether every transfer of the cell finished.
+    pub ok: bool,
+    /// Transfers of the cell.
+    pub transfers: u64,
+    /// Mean over the finished transfers of size ÷ own duration; `null` when none finished.
+    pub rate_bps: Option<u64>,
+    /// Text of the first failure; secrets removed.
+    pub error: Option<String>,
+    /// Its class.
+    pub error_class: Option<String>,
+}
+
+/// One step of a ramp.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Source RSE.
+    pub source: String,
+    /// Destination RSE.
+    pub destination: String,
+    /// Transfers submitted at once.
+    pub parallel: u64,
+    /// File size.
+    pub file_bytes: u64,
+    /// Transfers submitted.
+    pub transfers: u64,
+    /// Those that did not finish.
+    pub failed: u64,
+    /// Verified bytes ÷ `duration_s`.
+    pub achieved_bps: Option<u64>,
+    /// From the first start to the last end.
+    pub duration_s: f64,
+}
+
+/// One threshold, asked and measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThresholdReport {
+    /// Readable name, e.g. `site QMUL ratio`.
+    pub name: String,
+    /// What it is about.
+    pub subject: Subject,
+    /// Metric in kebab or snake case as written in the challenge file.
+    pub metric: String,
+    /// `>=` or `<=`.
+    pub comparison: String,
+    /// The limit.
+    pub asked: f64,
+    /// The measured value; `null` when there is none (then it does not pass).
+    pub measured: Option<f64>,
+    /// Unit of both; empty for a pure number.
+    pub unit: String,
+    /// Whether the measured value keeps the limit.
+    pub pass: bool,
+}
+
+/// What a threshold is about; exactly one field is present.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Subject {
+    /// A site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+    /// A link, `A→B`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// A workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// The whole run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub total: bool,
+}
+
+/// A comparison of independent counters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CrossCheck {
+    /// RSE, or `all`.
+    pub subject: String,
+    /// What is counted, e.g. `bytes received`.
+    pub quantity: String,
+    /// As the transfer service reports it, transfer by transfer.
+    pub transfer_service: Option<u64>,
+    /// As the receiving storage counts it.
+    pub receiving_storage: Option<u64>,
+    /// As the sending storage counts it.
+    pub sending_storage: Option<u64>,
+    /// (largest − smallest) ÷ largest of the counters present; `null` with fewer than two.
+    pub difference_ratio: Option<f64>,
+    /// Whether the difference is within the tolerance; true when there is nothing to compare.
+    pub pass: bool,
+    /// Why a counter is missing or what it includes.
+    pub note: Option<String>,
+}
+
+/// Delivered files that were read back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Audit {
+    /// Share of the delivered files asked for, per cent.
+    pub asked_percent: f64,
+    /// Files read back.
+    pub files: u64,
+    /// Those whose bytes differ from what was sent, or could not be read.
+    pub failed: u64,
+    /// Bytes read back.
+    pub bytes: u64,
+    /// Texts of the first failures.
+    pub samples: Vec<String>,
+}
+
+/// How much the parts of the hold window differ.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stability {
+    /// Number of equal parts.
+    pub parts: u32,
+    /// Length of one part.
+    pub part_s: f64,
+    /// Standard deviation ÷ mean of the total over the parts; `null` when nothing was achieved.
+    pub cv_total: Option<f64>,
+    /// The same for what came into each site.
+    pub cv_sites: BTreeMap<String, Option<f64>>,
+}
+
+/// Time series in equal bins from the start of the run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Length of a bin.
+    pub bin_s: f64,
+    /// Number of bins; every list below has this length.
+    pub n_bins: u64,
+    /// The whole run.
+    pub total: TotalSeries,
+    /// What comes into each site.
+    pub sites: IndexMap<String, RateSeries>,
+    /// Each link, by its name `A→B`.
+    pub links: IndexMap<String, RateSeries>,
+}
+
+/// Series of the whole run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TotalSeries {
+    /// Asked rate.
+    pub asked_bps: Vec<Option<u64>>,
+    /// Achieved rate: verified bytes spread over each transfer's duration ÷ bin.
+    pub achieved_bps: Vec<Option<u64>>,
+    /// Transfers active at the end of the bin.
+    pub active: Vec<Option<u64>>,
+    /// Transfers submitted and waiting at the end of the bin.
+    pub queued: Vec<Option<u64>>,
+    /// Transfers that failed in the bin.
+    pub failed: Vec<Option<u64>>,
+}
+
+/// Asked and achieved.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RateSeries {
+    /// Asked rate.
+    pub asked_bps: Vec<Option<u64>>,
+    /// Achieved rate.
+    pub achieved_bps: Vec<Option<u64>>,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Seconds since the start of the run; negative for what came before.
+    pub t_s: f64,
+    /// What happened.
+    pub text: String,
+}
+
+/// Why a text is not a report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// It is not JSON of the right shape.
+    #[error("not a report")]
+    Parse(#[from] serde_json::Error),
+    /// It is a report of another contract.
+    #[error("report of contract {found:?}, this build reads {SCHEMA:?}")]
+    Schema {
+        /// The contract found.
+        found: String,
+    },
+}
+
+impl Report {
+    /// Reads a report from JSON.
+    ///
+    /// # Errors
+    /// When the text is no JSON of this shape, or of another contract than [`SCHEMA`].
+    pub fn from_json(text: &str) -> Result<Self, ReportError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let head: Head = serde_json::from_str(text)?;
+        if head.schema != SCHEMA {
+            return Err(ReportError::Schema { found: head.schema });
+        }
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// Writes the report as indented JSON with a newline at the end.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self)
+            .expect("a report has only string keys and finite numbers");
+        text.push('\n');
+        text
+    }
+}
+
+/// Returns `part ÷ whole`, or `None` when the whole is zero.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a ratio is printed with three digits"
+)]
+pub fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole != 0).then(|| part as f64 / whole as f64)
+}

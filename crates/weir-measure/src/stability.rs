@@ -1,0 +1,161 @@
+//! Tells a steady run from one whose figures are an accident of the window.
+//!
+//! The hold window is cut into equal parts: six, or fewer so that each lasts at least [`PART_MIN`]; below three parts
+//! nothing is judged. The spread of a subject is the coefficient of variation of its bytes per part,
+//! `cv² = (k·Σx² − (Σx)²) ÷ (Σx)²`, compared in integers, so that every machine comes to the same answer.
+//!
+//! A threshold on a rate or ratio is *unstable* when the spread is above [`CV_LIMIT_PERCENT`] **and** the parts
+//! contradict each other: at least a third of them would pass it and at least a third would not. One straggling part, or
+//! a strong but harmless variation far from the limit, is not enough. (JUNO's "7 GB/s, very unstable" is the case
+//! this is made for: repeat, do not believe.)
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::accounting::WindowSpec;
+use crate::report::Stability;
+use crate::spread;
+
+/// Shortest part that is judged: shorter ones show single files, not a rate.
+pub const PART_MIN: Duration = Duration::from_secs(2);
+
+/// Most parts.
+pub const PARTS_MAX: u32 = 6;
+
+/// Coefficient of variation above which parts disagree, in per cent. Files that arrive at random, five to a part, vary
+/// by 1 ÷ √5 = 45 %; closed-loop injection keeps it well under 20 %.
+pub const CV_LIMIT_PERCENT: u64 = 30;
+
+/// Coefficient of variation of the total above which no figure is believed, whatever the thresholds say, in per cent.
+pub const CV_TOTAL_LIMIT_PERCENT: u64 = 60;
+
+/// Verified bytes per part of the hold window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts {
+    borders: Vec<Duration>,
+    total: Vec<u64>,
+    sites: Vec<Vec<u64>>,
+    links: Vec<Vec<u64>>,
+}
+
+impl Parts {
+    /// Cuts the hold window; gives no parts when it is too short for three.
+    pub fn new(windows: &WindowSpec, sites: usize, links: usize) -> Self {
+        let hold = windows.hold();
+        let count = u32::try_from(hold.as_nanos() / PART_MIN.as_nanos())
+            .unwrap_or(u32::MAX)
+            .min(PARTS_MAX);
+        let count = if count < 3 { 0 } else { count };
+        let borders = if count == 0 {
+            Vec::new()
+        } else {
+            (0..=count)
+                .map(|border| windows.ramp_end + hold * border / count)
+                .collect()
+        };
+        let empty = vec![0; count as usize];
+        Self {
+            borders,
+            total: empty.clone(),
+            sites: vec![empty.clone(); sites],
+            links: vec![empty; links],
+        }
+    }
+
+    /// Adds the bytes of a finished transfer.
+    pub fn add(&mut self, bytes: u64, start: Duration, end: Duration, site: usize, link: usize) {
+        for (part, border) in self.borders.windows(2).enumerate() {
+            let share = spread::between(bytes, start, end, border[0], border[1]);
+            self.total[part] += share;
+            self.sites[site][part] += share;
+            self.links[link][part] += share;
+        }
+    }
+
+    /// Returns the length of one part; `None` when there are none.
+    pub fn length(&self) -> Option<Duration> {
+        self.borders
+            .windows(2)
+            .next()
+            .map(|border| border[1].saturating_sub(border[0]))
+    }
+
+    /// Returns the bytes per part of the whole run; empty when nothing is judged.
+    pub fn total(&self) -> &[u64] {
+        &self.total
+    }
+
+    /// Returns the bytes per part that came into a site.
+    pub fn site(&self, site: usize) -> &[u64] {
+        &self.sites[site]
+    }
+
+    /// Returns the bytes per part of a link.
+    pub fn link(&self, link: usize) -> &[u64] {
+        &self.links[link]
+    }
+
+    /// Returns what the report shows; `None` when nothing is judged.
+    pub fn report(&self, sites: &[String]) -> Option<Stability> {
+        let part = self.length()?;
+        let cv_sites: BTreeMap<_, _> = sites
+            .iter()
+            .enumerate()
+            .map(|(site, name)| (name.clone(), variation(&self.sites[site])))
+            .collect();
+        Some(Stability {
+            parts: u32::try_from(self.total.len()).expect("at most six"),
+            part_s: part.as_secs_f64(),
+            cv_total: variation(&self.total),
+            cv_sites,
+        })
+    }
+}
+
+/// Returns the coefficient of variation; `None` for nothing at all.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "shown with three digits, decided in integers"
+)]
+pub fn variation(values: &[u64]) -> Option<f64> {
+    let (numerator, denominator) = variation_squared(values)?;
+    Some((numerator as f64 / denominator as f64).sqrt())
+}
+
+/// Returns whether the coefficient of variation is above a limit in per cent.
+pub fn varies(values: &[u64], percent: u64) -> bool {
+    let Some((numerator, denominator)) = variation_squared(values) else {
+        return false;
+    };
+    // numerator ÷ denominator > (percent ÷ 100)², both sides × 10⁴; values are kept below 2⁵⁰ so that nothing overflows.
+    numerator * 10_000 > u128::from(percent) * u128::from(percent) * denominator
+}
+
+/// Returns `k·Σx² − (Σx)²` and `(Σx)²` of the values, scaled down to at most 2⁵⁰.
+fn variation_squared(values: &[u64]) -> Option<(u128, u128)> {
+    let largest = values
+        .iter()
+        .copied()
+        .max()
+        .filter(|largest| *largest > 0)?;
+    let shift = (64 - largest.leading_zeros()).saturating_sub(50);
+    let values = values.iter().map(|value| u128::from(value >> shift));
+    let (count, sum, squares) = values
+        .fold((0u128, 0u128, 0u128), |(count, sum, squares), value| {
+            (count + 1, sum + value, squares + value * value)
+        });
+    Some(((count * squares).saturating_sub(sum * sum), sum * sum))
+}
+
+/// Returns whether a lower limit on a rate (bit/s) cannot be believed: see the module.
+pub fn contradicts(parts: &[u64], length: Duration, limit_bps: u64) -> bool {
+    if !varies(parts, CV_LIMIT_PERCENT) {
+        return false;
+    }
+    let passing = parts
+        .iter()
+        .filter(|bytes| spread::rate(**bytes, length).is_some_and(|rate| rate >= limit_bps))
+        .count();
+    let failing = parts.len() - passing;
+    passing * 3 >= parts.len() && failing * 3 >= parts.len()
+}
