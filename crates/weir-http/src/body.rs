@@ -41,9 +41,13 @@ where
     let mut body = std::pin::pin!(body);
     let mut read = BytesMut::new();
     loop {
-        let next = tokio::time::timeout(idle, body.frame()).await.map_err(|_| BodyError::Stalled(idle))?;
+        let next = tokio::time::timeout(idle, body.frame())
+            .await
+            .map_err(|_| BodyError::Stalled(idle))?;
         let Some(frame) = next else { return Ok(read.freeze()) };
-        let Ok(data) = frame.map_err(|source| BodyError::Broken(source.into()))?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|source| BodyError::Broken(source.into()))?.into_data() else {
+            continue;
+        };
         if read.len() + data.len() > limit {
             return Err(BodyError::TooLarge { limit });
         }

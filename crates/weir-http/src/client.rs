@@ -74,7 +74,9 @@ pub struct Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("response_timeout", &self.response_timeout).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("response_timeout", &self.response_timeout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,7 +95,11 @@ impl Client {
             // 512 KiB lets one read take many TLS records (16 KiB each) and halves the wake-ups per gigabyte.
             .http1_max_buf_size(512 * 1024)
             .build(connector);
-        Ok(Self { inner, response_timeout: config.response_timeout, user_agent: config.user_agent })
+        Ok(Self {
+            inner,
+            response_timeout: config.response_timeout,
+            user_agent: config.user_agent,
+        })
     }
 
     /// Sends a request and waits for the response's head, at most the configured time.
@@ -110,12 +116,19 @@ impl Client {
         limit: Duration,
     ) -> Result<Response<Incoming>, ClientError> {
         normalise(&mut request)?;
-        request.headers_mut().entry(header::USER_AGENT).or_insert_with(|| self.user_agent.clone());
+        request
+            .headers_mut()
+            .entry(header::USER_AGENT)
+            .or_insert_with(|| self.user_agent.clone());
         let endpoint = endpoint_of(request.uri());
         match tokio::time::timeout(limit, self.inner.request(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(unwrap_connect(error, endpoint)),
-            Err(_) => Err(ClientError::Timeout { endpoint, phase: "response", limit }),
+            Err(_) => Err(ClientError::Timeout {
+                endpoint,
+                phase: "response",
+                limit,
+            }),
         }
     }
 
@@ -130,10 +143,16 @@ impl Client {
         limit: Duration,
     ) -> Result<Response<Incoming>, ClientError> {
         let (mut parts, body) = request.into_parts();
-        parts.headers.insert(header::EXPECT, HeaderValue::from_static("100-continue"));
+        parts
+            .headers
+            .insert(header::EXPECT, HeaderValue::from_static("100-continue"));
         let (go, wait) = oneshot::channel();
         let go = Arc::new(std::sync::Mutex::new(Some(go)));
-        let gate = Gate { wait: Some(wait), patience: Box::pin(tokio::time::sleep(patience)), body };
+        let gate = Gate {
+            wait: Some(wait),
+            patience: Box::pin(tokio::time::sleep(patience)),
+            body,
+        };
         let mut request = Request::from_parts(parts, http_body_util::BodyExt::boxed_unsync(gate));
         let on_continue = go.clone();
         hyper::ext::on_informational(&mut request, move |response| {
@@ -209,8 +228,10 @@ fn normalise(request: &mut Request<Body>) -> Result<(), ClientError> {
     let mut parts = request.uri().clone().into_parts();
     parts.scheme = plain.parse().ok();
     let endpoint = endpoint_of(request.uri());
-    *request.uri_mut() =
-        Uri::from_parts(parts).map_err(|_| ClientError::Address { endpoint, reason: "the address is malformed" })?;
+    *request.uri_mut() = Uri::from_parts(parts).map_err(|_| ClientError::Address {
+        endpoint,
+        reason: "the address is malformed",
+    })?;
     Ok(())
 }
 
@@ -223,7 +244,10 @@ fn unwrap_connect(error: legacy::Error, endpoint: String) -> ClientError {
         }
         cause = current.source();
     }
-    ClientError::Exchange { endpoint, source: Box::new(error) }
+    ClientError::Exchange {
+        endpoint,
+        source: Box::new(error),
+    }
 }
 
 impl ClientError {
@@ -231,17 +255,35 @@ impl ClientError {
     fn duplicate(&self) -> Self {
         let copy = |source: &std::io::Error| std::io::Error::new(source.kind(), source.to_string());
         match self {
-            Self::Address { endpoint, reason } => Self::Address { endpoint: endpoint.clone(), reason },
-            Self::Resolve { endpoint, source } => Self::Resolve { endpoint: endpoint.clone(), source: copy(source) },
-            Self::Forbidden { endpoint, address } => Self::Forbidden { endpoint: endpoint.clone(), address: *address },
-            Self::Connect { endpoint, source } => Self::Connect { endpoint: endpoint.clone(), source: copy(source) },
-            Self::Tls { endpoint, source } => Self::Tls { endpoint: endpoint.clone(), source: copy(source) },
-            Self::Timeout { endpoint, phase, limit } => {
-                Self::Timeout { endpoint: endpoint.clone(), phase, limit: *limit }
-            }
-            Self::Exchange { endpoint, source } => {
-                Self::Exchange { endpoint: endpoint.clone(), source: source.to_string().into() }
-            }
+            Self::Address { endpoint, reason } => Self::Address {
+                endpoint: endpoint.clone(),
+                reason,
+            },
+            Self::Resolve { endpoint, source } => Self::Resolve {
+                endpoint: endpoint.clone(),
+                source: copy(source),
+            },
+            Self::Forbidden { endpoint, address } => Self::Forbidden {
+                endpoint: endpoint.clone(),
+                address: *address,
+            },
+            Self::Connect { endpoint, source } => Self::Connect {
+                endpoint: endpoint.clone(),
+                source: copy(source),
+            },
+            Self::Tls { endpoint, source } => Self::Tls {
+                endpoint: endpoint.clone(),
+                source: copy(source),
+            },
+            Self::Timeout { endpoint, phase, limit } => Self::Timeout {
+                endpoint: endpoint.clone(),
+                phase,
+                limit: *limit,
+            },
+            Self::Exchange { endpoint, source } => Self::Exchange {
+                endpoint: endpoint.clone(),
+                source: source.to_string().into(),
+            },
         }
     }
 }

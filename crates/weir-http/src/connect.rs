@@ -64,26 +64,50 @@ impl Connector {
         let secure = match uri.scheme_str() {
             Some("https" | "davs") => true,
             Some("http" | "dav") => false,
-            _ => return Err(ClientError::Address { endpoint, reason: "the scheme must be http or https" }),
+            _ => {
+                return Err(ClientError::Address {
+                    endpoint,
+                    reason: "the scheme must be http or https",
+                });
+            }
         };
-        let host = uri.host().ok_or(ClientError::Address { endpoint: endpoint.clone(), reason: "there is no host" })?;
+        let host = uri.host().ok_or(ClientError::Address {
+            endpoint: endpoint.clone(),
+            reason: "there is no host",
+        })?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
         let tcp = self.dial(&endpoint, host, port).await?;
-        let peer = tcp.peer_addr().map_err(|source| ClientError::Connect { endpoint: endpoint.clone(), source })?;
-        let io = if secure { self.handshake(&endpoint, host, tcp).await? } else { Transport::Plain(tcp) };
-        Ok(Stream { io: TokioIo::new(io), peer })
+        let peer = tcp.peer_addr().map_err(|source| ClientError::Connect {
+            endpoint: endpoint.clone(),
+            source,
+        })?;
+        let io = if secure {
+            self.handshake(&endpoint, host, tcp).await?
+        } else {
+            Transport::Plain(tcp)
+        };
+        Ok(Stream {
+            io: TokioIo::new(io),
+            peer,
+        })
     }
 
     async fn dial(&self, endpoint: &str, host: &str, port: u16) -> Result<TcpStream, ClientError> {
         let attempt = async {
             let addresses = tokio::net::lookup_host((host, port))
                 .await
-                .map_err(|source| ClientError::Resolve { endpoint: endpoint.to_owned(), source })?;
+                .map_err(|source| ClientError::Resolve {
+                    endpoint: endpoint.to_owned(),
+                    source,
+                })?;
             let mut last = None;
             for address in addresses {
                 if self.filter.as_ref().is_some_and(|allowed| !allowed(address.ip())) {
-                    last.get_or_insert(ClientError::Forbidden { endpoint: endpoint.to_owned(), address: address.ip() });
+                    last.get_or_insert(ClientError::Forbidden {
+                        endpoint: endpoint.to_owned(),
+                        address: address.ip(),
+                    });
                     continue;
                 }
                 match TcpStream::connect(address).await {
@@ -92,7 +116,12 @@ impl Connector {
                         let _ = tcp.set_nodelay(true);
                         return Ok(tcp);
                     }
-                    Err(source) => last = Some(ClientError::Connect { endpoint: endpoint.to_owned(), source }),
+                    Err(source) => {
+                        last = Some(ClientError::Connect {
+                            endpoint: endpoint.to_owned(),
+                            source,
+                        });
+                    }
                 }
             }
             Err(last.unwrap_or_else(|| ClientError::Resolve {
@@ -101,7 +130,11 @@ impl Connector {
             }))
         };
         timeout(self.connect_timeout, attempt).await.unwrap_or_else(|_| {
-            Err(ClientError::Timeout { endpoint: endpoint.to_owned(), phase: "connect", limit: self.connect_timeout })
+            Err(ClientError::Timeout {
+                endpoint: endpoint.to_owned(),
+                phase: "connect",
+                limit: self.connect_timeout,
+            })
         })
     }
 
@@ -113,7 +146,10 @@ impl Connector {
         let connector = tokio_rustls::TlsConnector::from(self.tls.clone());
         match timeout(self.connect_timeout, connector.connect(name, tcp)).await {
             Ok(Ok(stream)) => Ok(Transport::Tls(Box::new(stream))),
-            Ok(Err(source)) => Err(ClientError::Tls { endpoint: endpoint.to_owned(), source }),
+            Ok(Err(source)) => Err(ClientError::Tls {
+                endpoint: endpoint.to_owned(),
+                source,
+            }),
             Err(_) => Err(ClientError::Timeout {
                 endpoint: endpoint.to_owned(),
                 phase: "handshake",

@@ -62,7 +62,11 @@ pub struct ConnectionInfo {
 
 /// Binds a listening socket: address reuse on, a backlog of 1024 for bursts of new connections.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let domain = if address.is_ipv4() { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };
+    let domain = if address.is_ipv4() {
+        socket2::Domain::IPV4
+    } else {
+        socket2::Domain::IPV6
+    };
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
@@ -187,8 +191,14 @@ where
     async fn handle(&self, tcp: TcpStream, peer: SocketAddr) {
         let _ = tcp.set_nodelay(true);
         let Ok(local) = tcp.local_addr() else { return };
-        let info = ConnectionInfo { peer, local, tls: self.tls.is_some() };
-        let Some(acceptor) = &self.tls else { return self.speak(tcp, info).await };
+        let info = ConnectionInfo {
+            peer,
+            local,
+            tls: self.tls.is_some(),
+        };
+        let Some(acceptor) = &self.tls else {
+            return self.speak(tcp, info).await;
+        };
         match timeout(self.limits.handshake_timeout, acceptor.accept(tcp)).await {
             Ok(Ok(stream)) => self.speak(stream, info).await,
             Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
@@ -235,7 +245,11 @@ async fn accept_one(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
 ) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let place = places.clone().acquire_owned().await.map_err(|_| io::Error::other("the server is closing"))?;
+    let place = places
+        .clone()
+        .acquire_owned()
+        .await
+        .map_err(|_| io::Error::other("the server is closing"))?;
     let (tcp, peer) = listener.accept().await?;
     Ok((tcp, peer, place))
 }

@@ -25,16 +25,25 @@ pub struct Identity {
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Identity").field("key_pem", &"***").finish_non_exhaustive()
+        f.debug_struct("Identity")
+            .field("key_pem", &"***")
+            .finish_non_exhaustive()
     }
 }
 
 impl Identity {
     /// Reads both from files.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let read =
-            |path: &Path| fs::read_to_string(path).map_err(|source| TlsError::Read { path: path.to_owned(), source });
-        Ok(Self { chain_pem: read(certificate)?, key_pem: read(key)? })
+        let read = |path: &Path| {
+            fs::read_to_string(path).map_err(|source| TlsError::Read {
+                path: path.to_owned(),
+                source,
+            })
+        };
+        Ok(Self {
+            chain_pem: read(certificate)?,
+            key_pem: read(key)?,
+        })
     }
 }
 
@@ -50,7 +59,10 @@ pub struct TrustRoots {
 impl TrustRoots {
     /// One PEM file.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { files: vec![path.into()], directories: Vec::new() }
+        Self {
+            files: vec![path.into()],
+            directories: Vec::new(),
+        }
     }
 
     /// Adds all places of another set.
@@ -65,13 +77,22 @@ impl TrustRoots {
         let mut store = RootCertStore::empty();
         for file in &self.files {
             if add_file(&mut store, file)? == 0 {
-                return Err(TlsError::Pem { what: file.display().to_string(), missing: "certificate" });
+                return Err(TlsError::Pem {
+                    what: file.display().to_string(),
+                    missing: "certificate",
+                });
             }
         }
         for directory in &self.directories {
-            let entries =
-                fs::read_dir(directory).map_err(|source| TlsError::Read { path: directory.clone(), source })?;
-            for path in entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| is_hashed_or_pem(path)) {
+            let entries = fs::read_dir(directory).map_err(|source| TlsError::Read {
+                path: directory.clone(),
+                source,
+            })?;
+            for path in entries
+                .filter_map(Result::ok)
+                .map(|entry| entry.path())
+                .filter(|path| is_hashed_or_pem(path))
+            {
                 add_file(&mut store, &path)?;
             }
         }
@@ -86,8 +107,13 @@ fn is_hashed_or_pem(path: &Path) -> bool {
 }
 
 fn add_file(store: &mut RootCertStore, path: &Path) -> Result<usize, TlsError> {
-    let text = fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })?;
-    let certificates = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok).collect::<Vec<_>>();
+    let text = fs::read(path).map_err(|source| TlsError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let certificates = CertificateDer::pem_slice_iter(&text)
+        .filter_map(Result::ok)
+        .collect::<Vec<_>>();
     // A directory may hold authorities with odd encodings; one of them must not shut out the others.
     Ok(store.add_parsable_certificates(certificates).0)
 }
@@ -106,13 +132,19 @@ fn provider() -> Arc<CryptoProvider> {
 
 /// A server configuration for one identity, without client certificates.
 pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
-    let chain =
-        CertificateDer::pem_slice_iter(identity.chain_pem.as_bytes()).filter_map(Result::ok).collect::<Vec<_>>();
+    let chain = CertificateDer::pem_slice_iter(identity.chain_pem.as_bytes())
+        .filter_map(Result::ok)
+        .collect::<Vec<_>>();
     if chain.is_empty() {
-        return Err(TlsError::Pem { what: "server identity".into(), missing: "certificate" });
+        return Err(TlsError::Pem {
+            what: "server identity".into(),
+            missing: "certificate",
+        });
     }
-    let key = PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes())
-        .map_err(|_| TlsError::Pem { what: "server identity".into(), missing: "private key" })?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes()).map_err(|_| TlsError::Pem {
+        what: "server identity".into(),
+        missing: "private key",
+    })?;
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()

@@ -36,9 +36,14 @@ fn authority() -> Authority {
 impl Authority {
     fn identity(&self, name: &str) -> Identity {
         let key = rcgen::KeyPair::generate().unwrap();
-        let certificate =
-            rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
-        Identity { chain_pem: certificate.pem(), key_pem: key.serialize_pem() }
+        let certificate = rcgen::CertificateParams::new(vec![name.to_owned()])
+            .unwrap()
+            .signed_by(&key, &self.issuer)
+            .unwrap();
+        Identity {
+            chain_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+        }
     }
 
     fn client(&self) -> Client {
@@ -62,7 +67,13 @@ where
         let answer = handler(request);
         async move { Ok::<_, Infallible>(answer.await) }
     });
-    serve(listener, Some(server_config(identity).unwrap()), ServerLimits::default(), service).unwrap()
+    serve(
+        listener,
+        Some(server_config(identity).unwrap()),
+        ServerLimits::default(),
+        service,
+    )
+    .unwrap()
 }
 
 fn uri(address: SocketAddr, scheme: &str) -> String {
@@ -70,7 +81,9 @@ fn uri(address: SocketAddr, scheme: &str) -> String {
 }
 
 async fn read(response: Response<Incoming>) -> Bytes {
-    body::read_limited(response.into_body(), 1 << 20, Duration::from_secs(5)).await.unwrap()
+    body::read_limited(response.into_body(), 1 << 20, Duration::from_secs(5))
+        .await
+        .unwrap()
 }
 
 /// An address in a certificate would not be trusted, or the peer address would be lost.
@@ -83,7 +96,10 @@ async fn tls_by_address_carries_a_request_and_names_both_ends() {
     });
     let request = Request::get(uri(server.address(), "davs")).body(body::empty()).unwrap();
     let response = authority.client().send(request).await.unwrap();
-    assert_eq!(response.extensions().get::<ConnectedTo>(), Some(&ConnectedTo(server.address())));
+    assert_eq!(
+        response.extensions().get::<ConnectedTo>(),
+        Some(&ConnectedTo(server.address()))
+    );
     assert_eq!(read(response).await, "true 127.0.0.1");
     server.shutdown().await;
 }
@@ -92,8 +108,14 @@ async fn tls_by_address_carries_a_request_and_names_both_ends() {
 #[tokio::test]
 async fn wrong_name_and_unknown_authority_are_tls_errors() {
     let (ours, strange) = (authority(), authority());
-    let server = start(&ours.identity("storage.example"), |_| async { Response::new(body::empty()) });
-    let request = || Request::get(uri(server.address(), "https")).body(body::empty()).unwrap();
+    let server = start(&ours.identity("storage.example"), |_| async {
+        Response::new(body::empty())
+    });
+    let request = || {
+        Request::get(uri(server.address(), "https"))
+            .body(body::empty())
+            .unwrap()
+    };
     let wrong_name = ours.client().send(request()).await.unwrap_err();
     assert!(matches!(wrong_name, ClientError::Tls { .. }), "{wrong_name:?}");
     let untrusted = strange.client().send(request()).await.unwrap_err();
@@ -107,9 +129,14 @@ async fn a_body_that_waits_for_the_word_is_not_sent_when_refused() {
     let authority = authority();
     let server = start(&authority.identity("127.0.0.1"), |request| async move {
         if request.headers().contains_key("x-refuse") {
-            return Response::builder().status(StatusCode::FORBIDDEN).body(body::empty()).unwrap();
+            return Response::builder()
+                .status(StatusCode::FORBIDDEN)
+                .body(body::empty())
+                .unwrap();
         }
-        let got = body::read_limited(request.into_body(), 1 << 20, Duration::from_secs(5)).await.unwrap();
+        let got = body::read_limited(request.into_body(), 1 << 20, Duration::from_secs(5))
+            .await
+            .unwrap();
         Response::new(body::full(got))
     });
     for (refuse, status) in [(true, StatusCode::FORBIDDEN), (false, StatusCode::OK)] {
@@ -119,12 +146,18 @@ async fn a_body_that_waits_for_the_word_is_not_sent_when_refused() {
             flag.store(true, Ordering::SeqCst);
             Ok(Bytes::from_static(b"data"))
         });
-        let mut request = Request::put(uri(server.address(), "https")).body(body::stream(stream)).unwrap();
+        let mut request = Request::put(uri(server.address(), "https"))
+            .body(body::stream(stream))
+            .unwrap();
         if refuse {
             request.headers_mut().insert("x-refuse", "1".parse().unwrap());
         }
         let minute = Duration::from_secs(60);
-        let response = authority.client().send_expecting(request, minute, minute).await.unwrap();
+        let response = authority
+            .client()
+            .send_expecting(request, minute, minute)
+            .await
+            .unwrap();
         assert_eq!(response.status(), status);
         assert_eq!(touched.load(Ordering::SeqCst), !refuse);
         assert_eq!(read(response).await, if refuse { "" } else { "data" });
@@ -135,10 +168,14 @@ async fn a_body_that_waits_for_the_word_is_not_sent_when_refused() {
 #[tokio::test]
 async fn a_refused_address_is_never_connected_to() {
     let authority = authority();
-    let server = start(&authority.identity("127.0.0.1"), |_| async { Response::new(body::empty()) });
+    let server = start(&authority.identity("127.0.0.1"), |_| async {
+        Response::new(body::empty())
+    });
     let mut config = config(TrustRoots::file(authority.file.path()));
     config.filter = Some(Arc::new(|address| !address.is_loopback()));
-    let request = Request::get(uri(server.address(), "https")).body(body::empty()).unwrap();
+    let request = Request::get(uri(server.address(), "https"))
+        .body(body::empty())
+        .unwrap();
     let error = Client::new(config).unwrap().send(request).await.unwrap_err();
     assert!(matches!(error, ClientError::Forbidden { .. }), "{error:?}");
 }
@@ -154,7 +191,10 @@ async fn refusal_and_silence_have_names() {
     let client = Client::new(config).unwrap();
     let request = || Request::get(uri(address, "https")).body(body::empty()).unwrap();
     let silent = client.send(request()).await.unwrap_err();
-    assert!(matches!(silent, ClientError::Timeout { phase: "handshake", .. }), "{silent:?}");
+    assert!(
+        matches!(silent, ClientError::Timeout { phase: "handshake", .. }),
+        "{silent:?}"
+    );
     drop(listener);
     let refused = client.send(request()).await.unwrap_err();
     assert!(matches!(refused, ClientError::Connect { .. }), "{refused:?}");
@@ -165,9 +205,14 @@ async fn refusal_and_silence_have_names() {
 #[tokio::test]
 async fn errors_show_neither_path_nor_query() {
     let client = authority().client();
-    let request = Request::get("ftp://host/secret?authz=token").body(body::empty()).unwrap();
+    let request = Request::get("ftp://host/secret?authz=token")
+        .body(body::empty())
+        .unwrap();
     let error = client.send(request).await.unwrap_err();
-    assert!(!format!("{error:?}").contains("secret") && !format!("{error:?}").contains("token"), "{error:?}");
+    assert!(
+        !format!("{error:?}").contains("secret") && !format!("{error:?}").contains("token"),
+        "{error:?}"
+    );
 }
 
 /// Work in hand would be cut by a graceful stop.
@@ -185,7 +230,9 @@ async fn shutdown_lets_a_request_end() {
             Response::new(body::full("done"))
         }
     });
-    let request = Request::get(uri(server.address(), "https")).body(body::empty()).unwrap();
+    let request = Request::get(uri(server.address(), "https"))
+        .body(body::empty())
+        .unwrap();
     let client = authority.client();
     let answer = tokio::spawn(async move { read(client.send(request).await.unwrap()).await });
     inside.recv().await.unwrap();
@@ -199,6 +246,8 @@ async fn shutdown_lets_a_request_end() {
 #[tokio::test]
 async fn bodies_are_bounded() {
     let endless = body::stream(futures_util::stream::repeat_with(|| Ok(Bytes::from_static(&[0; 1024]))));
-    let error = body::read_limited(endless, 4096, Duration::from_secs(1)).await.unwrap_err();
+    let error = body::read_limited(endless, 4096, Duration::from_secs(1))
+        .await
+        .unwrap_err();
     assert!(matches!(error, weir_http::BodyError::TooLarge { limit: 4096 }));
 }
