@@ -1,0 +1,80 @@
+# Weir: `make help` lists what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+TARGET  := $(or $(CARGO_TARGET_DIR),target)
+TOOLS   := $(TARGET)/tools
+DENY    := 0.20.2
+WEB_SOURCES := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
+# One binary for every black-box test: the dev profile (our code opt-level 1, dependencies opt-level 2) builds in half
+# the time of release and moves bytes fast enough for tests. Only `demo`, `bench` and `soak` build release.
+export PATH := $(abspath $(TOOLS))/bin:$(PATH)
+export PEERS ?= yes
+
+.PHONY: help demo build web test check lint tidy deny unit doc blackbox peers soak bench clean
+
+help: ## List the goals
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## Build Weir and run the UK mini data challenge at 1/100 of its rates
+	@$(TARGET)/release/weir challenge run challenges/minidc-uk.toml --scale 0.01
+
+build: web ## Build the release binary
+	@scripts/prerequisites.sh
+	echo "building Weir (release; a cold build takes some minutes)"
+	cargo build --release --locked -p weir
+
+web: web/dist/report.html ## Build the front end
+
+web/dist/report.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
+	@cd web && npm run build && touch dist/report.html
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	@scripts/prerequisites.sh
+	cd web && npm ci --no-audit --no-fund && touch node_modules/.package-lock.json
+
+test: peers check deny blackbox ## Run everything CI runs (PEERS=no: without other people's programs)
+	@echo "make test: all passed"
+
+check: web lint tidy unit doc ## Run what needs no peer: format, lints, tidy, unit and in-process tests, docs
+
+lint: web
+	@cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+tidy:
+	@cargo run -q --locked -p xtask -- tidy
+
+unit: web
+	@cargo test --workspace --exclude weir-tests --locked
+	cd web && npm test
+
+doc: web
+	@RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+deny: ## Check licences, sources and bans of all dependencies
+	@cargo deny --version >/dev/null 2>&1 || scripts/install-cargo-deny.sh $(DENY) "$(TOOLS)"
+	cargo deny --log-level error check bans licenses sources
+
+peers: ## Install other people's programs, which the black-box tests speak to
+	@scripts/peers.sh tests
+
+blackbox: web ## Run the black-box tests (PEERS=no: those without other people's programs)
+	@cargo test --workspace --locked --no-run
+	cargo test -p weir-tests --locked
+
+soak: web ## Run the long tests: a hundred rounds of kill -9
+	@scripts/peers.sh tests
+	WEIR_SOAK=yes cargo test --workspace --locked --release -- --include-ignored
+
+bench: build ## Measure Weir beside nginx and XRootD on this machine
+	@scripts/peers.sh bench
+	bench/run
+
+clean: ## Remove everything that was built; run folders stay
+	@cargo clean
+	rm -rf web/node_modules web/dist .peers
