@@ -1,6 +1,7 @@
 //! The command line as data: what can be asked of `weir`, and nothing about how it is done.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgMatches, Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -93,8 +94,8 @@ pub(crate) struct OverrideArguments {
     #[arg(long, value_name = "FACTOR")]
     pub(crate) scale: Option<f64>,
     /// Hold the load for this long (60s, 2m)
-    #[arg(long, value_name = "TIME")]
-    pub(crate) duration: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = weir_units::duration::parse)]
+    pub(crate) duration: Option<Duration>,
     /// Draw everything random from this seed
     #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
