@@ -26,12 +26,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Every algorithm, in order.
-    pub const ALL: [Algorithm; 4] = [
-        Algorithm::Adler32,
-        Algorithm::Crc32c,
-        Algorithm::Md5,
-        Algorithm::Sha256,
-    ];
+    pub const ALL: [Algorithm; 4] = [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256];
 
     /// Gives the name in lower case, as FTS and Rucio write it: `adler32`, `crc32c`, `md5`, `sha256`.
     pub fn as_str(self) -> &'static str {
@@ -78,9 +73,7 @@ impl FromStr for Algorithm {
             "crc32c" => Ok(Algorithm::Crc32c),
             "md5" => Ok(Algorithm::Md5),
             "sha256" | "sha-256" => Ok(Algorithm::Sha256),
-            _ => Err(ChecksumError::UnknownAlgorithm {
-                name: shorten(text),
-            }),
+            _ => Err(ChecksumError::UnknownAlgorithm { name: shorten(text) }),
         }
     }
 }
@@ -93,9 +86,7 @@ impl Serialize for Algorithm {
 
 impl<'de> Deserialize<'de> for Algorithm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Algorithm, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -168,8 +159,7 @@ impl Checksum {
         };
         let digits = 2 * algorithm.length();
         let short_allowed = algorithm.length() == 4;
-        let length_fits =
-            hex.len() == digits || (short_allowed && (1..digits).contains(&hex.len()));
+        let length_fits = hex.len() == digits || (short_allowed && (1..digits).contains(&hex.len()));
         if !length_fits || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(bad());
         }
@@ -233,8 +223,7 @@ impl Checksum {
 
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
+    GeneralPurposeConfig::new().with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
 );
 
 impl fmt::Display for Checksum {
@@ -249,9 +238,7 @@ impl FromStr for Checksum {
     /// Reads `algorithm:hex`, in any case; see [`Checksum::from_hex`].
     fn from_str(text: &str) -> Result<Checksum, ChecksumError> {
         let Some((algorithm, value)) = text.trim().split_once(':') else {
-            return Err(ChecksumError::NoColon {
-                text: shorten(text),
-            });
+            return Err(ChecksumError::NoColon { text: shorten(text) });
         };
         Checksum::from_hex(algorithm.parse()?, value.trim())
     }
@@ -265,9 +252,7 @@ impl Serialize for Checksum {
 
 impl<'de> Deserialize<'de> for Checksum {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Checksum, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -277,10 +262,7 @@ impl<'de> Deserialize<'de> for Checksum {
 /// wins. Unknown algorithms and values that fit neither form are left out, as both RFCs ask. The result keeps the
 /// header's order and may be empty.
 pub fn parse_digest_header(header: &str) -> Vec<Checksum> {
-    header
-        .split(',')
-        .filter_map(parse_instance_digest)
-        .collect()
+    header.split(',').filter_map(parse_instance_digest).collect()
 }
 
 fn parse_instance_digest(item: &str) -> Option<Checksum> {

@@ -39,9 +39,7 @@ pub fn parse(input: &str) -> Result<Duration, ParseError> {
     let (mut total, mut rest) = KIND.term(input, input.trim())?;
     while !rest.is_empty() {
         let (more, behind) = KIND.term(input, rest)?;
-        total = total
-            .checked_add(more)
-            .ok_or_else(|| KIND.too_large(input))?;
+        total = total.checked_add(more).ok_or_else(|| KIND.too_large(input))?;
         rest = behind;
     }
     Ok(Duration::from_nanos(total))
@@ -60,9 +58,7 @@ pub fn format(duration: Duration) -> String {
     }
     let mut text = String::new();
     let mut rest = nanos;
-    for (unit, factor) in
-        [("d", 86_400), ("h", 3_600), ("m", 60)].map(|(unit, s)| (unit, s * 1_000_000_000))
-    {
+    for (unit, factor) in [("d", 86_400), ("h", 3_600), ("m", 60)].map(|(unit, s)| (unit, s * 1_000_000_000)) {
         if rest >= factor {
             let _ = write!(text, "{}{unit}", rest / factor);
             rest %= factor;
@@ -92,10 +88,7 @@ pub mod option {
     /// Writes the duration as a text, or nothing.
     // serde's `with` asks for this signature.
     #[allow(clippy::ref_option)]
-    pub fn serialize<S: Serializer>(
-        duration: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         match duration {
             Some(duration) => serializer.serialize_some(&super::format(*duration)),
             None => serializer.serialize_none(),
@@ -103,9 +96,7 @@ pub mod option {
     }
 
     /// Reads the duration from a text, or nothing.
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?;
         text.map(|text| super::parse(&text))
             .transpose()

@@ -151,10 +151,7 @@ impl FromIterator<Checksum> for Checksums {
 
 impl Serialize for Checksums {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(
-            self.iter()
-                .map(|checksum| (checksum.algorithm, checksum.hex())),
-        )
+        serializer.collect_map(self.iter().map(|checksum| (checksum.algorithm, checksum.hex())))
     }
 }
 
@@ -180,12 +177,8 @@ pub fn combine(a: &Checksum, b: &Checksum, len_b: u64) -> Option<Checksum> {
     match a.algorithm {
         Algorithm::Adler32 => Some(Checksum::adler32(combine_adler32(first, second, len_b))),
         Algorithm::Crc32c => {
-            let whole = crc_fast::checksum_combine(
-                CrcAlgorithm::Crc32Iscsi,
-                u64::from(first),
-                u64::from(second),
-                len_b,
-            );
+            let whole =
+                crc_fast::checksum_combine(CrcAlgorithm::Crc32Iscsi, u64::from(first), u64::from(second), len_b);
             Some(Checksum::crc32c(whole as u32))
         }
         Algorithm::Md5 | Algorithm::Sha256 => None,
@@ -193,12 +186,7 @@ pub fn combine(a: &Checksum, b: &Checksum, len_b: u64) -> Option<Checksum> {
 }
 
 fn number(checksum: &Checksum) -> Option<u32> {
-    checksum
-        .value
-        .as_slice()
-        .try_into()
-        .ok()
-        .map(u32::from_be_bytes)
+    checksum.value.as_slice().try_into().ok().map(u32::from_be_bytes)
 }
 
 /// Largest prime below 2^16, the modulus of Adler-32 (RFC 1950, section 9).

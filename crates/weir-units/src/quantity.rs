@@ -79,11 +79,7 @@ impl Kind {
     }
 
     /// Reads the first `number unit` of `text`, gives its value in the finest unit and the text behind it.
-    pub(crate) fn term<'a>(
-        &self,
-        input: &str,
-        text: &'a str,
-    ) -> Result<(u64, &'a str), ParseError> {
+    pub(crate) fn term<'a>(&self, input: &str, text: &'a str) -> Result<(u64, &'a str), ParseError> {
         let fail = |cause| self.error(input, cause);
         if text.is_empty() {
             return Err(fail(Cause::Empty));
@@ -139,10 +135,7 @@ impl Kind {
             Cause::TooFine(_) => "write fewer decimals or a larger number".to_owned(),
             Cause::TooLarge => "write a smaller number".to_owned(),
             Cause::Empty | Cause::Negative | Cause::NoNumber => {
-                format!(
-                    "write a number and a unit, such as \"5 {}\"",
-                    self.example_unit
-                )
+                format!("write a number and a unit, such as \"5 {}\"", self.example_unit)
             }
         };
         ParseError {
@@ -161,11 +154,7 @@ fn decimal(number: &str) -> Result<Decimal, Cause> {
     }
     let fraction = fraction.trim_end_matches('0');
     let mut digits: u128 = 0;
-    for digit in whole
-        .bytes()
-        .chain(fraction.bytes())
-        .filter(u8::is_ascii_digit)
-    {
+    for digit in whole.bytes().chain(fraction.bytes()).filter(u8::is_ascii_digit) {
         let next = digits
             .checked_mul(10)
             .and_then(|d| d.checked_add(u128::from(digit - b'0')));
@@ -183,10 +172,7 @@ fn decimal(number: &str) -> Result<Decimal, Cause> {
 /// `units` is ordered from large to small and ends with the finest, of factor 1.
 pub(crate) fn write(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
     let finest = units.last().expect("a table of units is never empty");
-    let (unit, factor) = units
-        .iter()
-        .find(|(_, factor)| value >= *factor)
-        .unwrap_or(finest);
+    let (unit, factor) = units.iter().find(|(_, factor)| value >= *factor).unwrap_or(finest);
     let text = match f.precision() {
         Some(digits) if *factor > 1 => format!("{} {unit}", rounded(value, *factor, digits)),
         _ => format!("{} {unit}", exact(value, *factor)),

@@ -11,9 +11,7 @@ use crate::quantity;
 /// A moment: nanoseconds since the Unix epoch, or since zero in virtual time.
 ///
 /// Reaches to the year 2554. Sums and differences saturate. In serde it is an integer of nanoseconds.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
@@ -62,8 +60,7 @@ impl Timestamp {
 fn civil(days_since_epoch: u64) -> (u64, u64, u64) {
     let days = days_since_epoch + 719_468; // days from 0000-03-01 to 1970-01-01
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;

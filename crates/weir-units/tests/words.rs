@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use weir_units::{
-    Algorithm, BitRate, Bytes, Checksum, Checksums, Hasher, Timestamp, combine, duration,
-};
+use weir_units::{Algorithm, BitRate, Bytes, Checksum, Checksums, Hasher, Timestamp, combine, duration};
 use weir_units::{ParseError, parse_digest_header};
 
 fn size(text: &str) -> Result<u64, String> {
@@ -52,9 +50,7 @@ fn sizes() {
             .unwrap_err()
             .contains("too large")
     );
-    for bad in [
-        "", " ", "GB", ".5 GB", "1.2.3 GB", "1e3 GB", "∞ GB", "NaN", "_ B",
-    ] {
+    for bad in ["", " ", "GB", ".5 GB", "1.2.3 GB", "1e3 GB", "∞ GB", "NaN", "_ B"] {
         assert!(size(bad).is_err(), "{bad}");
     }
 }
@@ -104,10 +100,7 @@ fn printing() {
     assert_eq!(format!("{:.0}", BitRate(131_400_000_000)), "131 Gb/s");
     assert_eq!(format!("{:>10}", BitRate(1_000)), "    1 kb/s");
     assert_eq!(Timestamp(12_500_000_000).to_string(), "12.5 s");
-    assert_eq!(
-        Timestamp::from_secs(951_782_400).rfc3339(),
-        "2000-02-29T00:00:00.000Z"
-    );
+    assert_eq!(Timestamp::from_secs(951_782_400).rfc3339(), "2000-02-29T00:00:00.000Z");
     assert_eq!(
         Timestamp(1_733_745_600_123_456_789).rfc3339(),
         "2024-12-09T12:00:00.123Z"
@@ -120,10 +113,7 @@ fn rate_arithmetic() {
     assert_eq!(BitRate(0).time_for(Bytes(5)), None);
     assert_eq!(BitRate(8).time_for(Bytes(1)), Some(Duration::from_secs(1)));
     assert_eq!(BitRate::of(Bytes(5), Duration::ZERO), BitRate(0));
-    assert_eq!(
-        BitRate::of(Bytes(1_000), Duration::from_secs(1)),
-        BitRate(8_000)
-    );
+    assert_eq!(BitRate::of(Bytes(1_000), Duration::from_secs(1)), BitRate(8_000));
     assert_eq!(BitRate(u64::MAX).bytes_in(Duration::MAX), Bytes(u64::MAX));
     assert_eq!(
         BitRate(1).time_for(Bytes(u64::MAX)),
@@ -196,10 +186,7 @@ fn digest_headers() {
         read("md5=JfnnlDI7RTiF9RgfG2JNCw"),
         ["md5:25f9e794323b453885f5181f1b624d0b"]
     );
-    assert_eq!(
-        read(" unixsum=5 , sha=abc, adler32 = 1 ;q=0.5"),
-        ["adler32:00000001"]
-    );
+    assert_eq!(read(" unixsum=5 , sha=abc, adler32 = 1 ;q=0.5"), ["adler32:00000001"]);
     assert_eq!(
         read("adler=:CR4B3g==:, crc32c=:4waSgw==:"),
         ["adler32:091e01de", "crc32c:e3069283"]
@@ -238,9 +225,7 @@ fn serde_forms() {
         (Bytes(5_000_000_000), Duration::from_secs(90), None)
     );
     let json = serde_json::to_string(&all).unwrap();
-    assert!(json.starts_with(
-        r#"{"size":5000000000,"time":"1m30s","maybe":null,"sums":{"adler32":"00000001""#
-    ));
+    assert!(json.starts_with(r#"{"size":5000000000,"time":"1m30s","maybe":null,"sums":{"adler32":"00000001""#));
     assert_eq!(serde_json::from_str::<All>(&json).unwrap(), all);
     assert!(serde_json::from_str::<Bytes>("-5").is_err());
     assert!(serde_json::from_str::<Bytes>("5.5").is_err());

@@ -1,0 +1,177 @@
+//! A file's text, and the collection of what is wrong in it.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+
+use super::problem::Problem;
+use super::section::Section;
+use super::table::Table;
+
+/// Largest file that is read: 16 MiB, a traffic matrix of about 200,000 links.
+const LENGTH_MAX: u64 = 16 << 20;
+
+/// A file's text with its name.
+#[derive(Debug, Clone)]
+pub struct Document {
+    file: PathBuf,
+    folder: PathBuf,
+    text: String,
+    on_disk: bool,
+}
+
+impl Document {
+    /// Takes a text as the content of `file`, which need not exist; nor need the files that it names.
+    pub fn new(text: &str, file: &Path) -> Document {
+        let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        Document {
+            file: file.to_owned(),
+            folder,
+            text: text.to_owned(),
+            on_disk: false,
+        }
+    }
+
+    /// Reads a file; from then on the files that it names must exist.
+    ///
+    /// # Errors
+    /// The file is missing, cannot be read, is larger than 16 MiB or not UTF-8.
+    pub fn read(file: &Path) -> Result<Document, Problem> {
+        let problem = |message: String, remedy: &str| Problem {
+            file: file.to_owned(),
+            line: None,
+            key: String::new(),
+            message,
+            remedy: remedy.to_owned(),
+        };
+        let unreadable = |error: std::io::Error| {
+            problem(
+                format!("could not be read: {}", reason(&error)),
+                "check the path and its permissions",
+            )
+        };
+        let length = std::fs::metadata(file).map_err(unreadable)?.len();
+        if length > LENGTH_MAX {
+            return Err(problem(format!("is {length} B long"), "name a file of at most 16 MiB"));
+        }
+        let bytes = std::fs::read(file).map_err(unreadable)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| problem("is not UTF-8 text".to_owned(), "name a text file, saved as UTF-8"))?;
+        let folder = std::path::absolute(file)
+            .map_err(unreadable)?
+            .parent()
+            .unwrap_or(Path::new("/"))
+            .to_owned();
+        Ok(Document {
+            file: file.to_owned(),
+            folder,
+            text,
+            on_disk: true,
+        })
+    }
+
+    /// Gives the text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Gives the name under which the file was opened.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Joins a path with the folder of this file.
+    pub fn resolve(&self, path: &Path) -> PathBuf {
+        self.folder.join(path)
+    }
+
+    /// Says whether the text came from a file on disk.
+    pub fn on_disk(&self) -> bool {
+        self.on_disk
+    }
+
+    /// Gives the line of a position, from 1.
+    pub fn line(&self, position: usize) -> usize {
+        let before = &self.text.as_bytes()[..position.min(self.text.len())];
+        1 + before.iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    /// Reads the text as TOML: `read` takes the file's own table and gives what it holds, or `None` where a problem
+    /// that it reported leaves nothing to give.
+    ///
+    /// # Errors
+    /// Every problem found, in the order of the lines. Errors of syntax are reported alone, since what follows from them
+    /// would mislead.
+    pub fn parse<T>(
+        &self,
+        table: &'static Table,
+        read: impl FnOnce(&Section<'_>) -> Option<T>,
+    ) -> Result<T, Vec<Problem>> {
+        let reader = Reader {
+            document: self,
+            problems: RefCell::default(),
+        };
+        let (root, errors) = DeTable::parse_recoverable(&self.text);
+        for error in &errors {
+            let message = error.message().lines().next().unwrap_or("is not TOML").to_owned();
+            let remedy = if message.contains("duplicate key") {
+                "keep one of the two"
+            } else {
+                "correct the TOML"
+            };
+            reader.report(error.span().as_ref(), "", message, remedy);
+        }
+        let value = if errors.is_empty() {
+            read(&Section::new(&reader, table, String::new(), None, root.get_ref()))
+        } else {
+            None
+        };
+        let mut problems = reader.problems.into_inner();
+        problems.sort_by_key(|problem| problem.line);
+        match value {
+            Some(value) if problems.is_empty() => Ok(value),
+            _ => {
+                assert!(!problems.is_empty(), "a reader that gives nothing has reported why");
+                Err(problems)
+            }
+        }
+    }
+}
+
+/// Says why the system refused, without the error number.
+fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+/// One reading of a document: the document and the problems found so far.
+#[derive(Debug)]
+pub struct Reader<'d> {
+    pub(super) document: &'d Document,
+    problems: RefCell<Vec<Problem>>,
+}
+
+impl Reader<'_> {
+    /// Notes a problem at a position.
+    pub(super) fn report(
+        &self,
+        span: Option<&Range<usize>>,
+        key: &str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.add(Problem {
+            file: self.document.file.clone(),
+            line: span.map(|span| self.document.line(span.start)),
+            key: key.to_owned(),
+            message: message.into(),
+            remedy: remedy.into(),
+        });
+    }
+
+    pub(super) fn add(&self, problem: Problem) {
+        self.problems.borrow_mut().push(problem);
+    }
+}

@@ -1,0 +1,247 @@
+//! One table of a file while it is read.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::document::{Document, Reader};
+use super::problem::Problem;
+use super::suggest::nearest;
+use super::table::Table;
+use super::value::{FromValue, Refusal, wrong_kind};
+
+/// One table of a file, its keys already checked against the known ones.
+///
+/// Every method that finds something wrong notes a problem and gives `None`, so that reading goes on.
+#[derive(Debug)]
+pub struct Section<'d> {
+    reader: &'d Reader<'d>,
+    table: &'static Table,
+    path: String,
+    span: Option<Range<usize>>,
+    content: &'d DeTable<'d>,
+}
+
+impl<'d> Section<'d> {
+    pub(super) fn new(
+        reader: &'d Reader<'d>,
+        table: &'static Table,
+        path: String,
+        span: Option<Range<usize>>,
+        content: &'d DeTable<'d>,
+    ) -> Section<'d> {
+        let section = Section {
+            reader,
+            table,
+            path,
+            span,
+            content,
+        };
+        for key in content.keys() {
+            section.check_known(key);
+        }
+        section
+    }
+
+    fn check_known(&self, key: &Spanned<DeString<'_>>) {
+        let name: &str = key.get_ref();
+        if self.table.key(name).is_some() {
+            return;
+        }
+        let known = self.table.keys.iter().map(|key| key.name);
+        let remedy = match nearest(name, known.clone()) {
+            Some(known) => format!("did you mean \"{known}\"?"),
+            None => format!("known here: {}", known.collect::<Vec<_>>().join(", ")),
+        };
+        self.reader
+            .report(Some(&key.span()), &self.full(name), "unknown key", remedy);
+    }
+
+    /// Gives the document that is read.
+    pub fn document(&self) -> &'d Document {
+        self.reader.document
+    }
+
+    /// Gives the line on which this table begins, from 1; `None` for the file's own table.
+    pub fn line(&self) -> Option<usize> {
+        self.span.as_ref().map(|span| self.document().line(span.start))
+    }
+
+    /// Says whether the key is there, valid or not.
+    pub fn has(&self, key: &str) -> bool {
+        self.content.contains_key(key)
+    }
+
+    /// Reads a value that may be left out.
+    pub fn optional<T: FromValue>(&self, key: &str) -> Option<T> {
+        let value = self.find(key)?;
+        match T::from_value(value.get_ref()) {
+            Ok(read) => Some(read),
+            Err(refusal) => {
+                self.refuse_at(&value.span(), key, refusal);
+                None
+            }
+        }
+    }
+
+    /// Reads a value that may be left out, in place of which `default` holds.
+    pub fn or<T: FromValue>(&self, key: &str, default: T) -> T {
+        self.optional(key).unwrap_or(default)
+    }
+
+    /// Reads a value that may not be left out.
+    pub fn required<T: FromValue>(&self, key: &str) -> Option<T> {
+        if !self.has(key) {
+            let kind = self.table.key(key).map_or("value", |key| key.kind);
+            self.miss(key, format!("add {key} ({kind})"));
+        }
+        self.optional(key)
+    }
+
+    /// Notes that a required key is missing.
+    pub fn miss(&self, key: &str, remedy: impl Into<String>) {
+        self.reader
+            .report(self.span.as_ref(), &self.full(key), "is missing", remedy);
+    }
+
+    /// Reads a value and asks more of it than its type says.
+    pub fn checked<T: FromValue>(&self, key: &str, check: impl Fn(&T) -> Result<(), Refusal>) -> Option<T> {
+        let value: T = self.optional(key)?;
+        match check(&value) {
+            Ok(()) => Some(value),
+            Err(refusal) => {
+                self.refuse(key, refusal);
+                None
+            }
+        }
+    }
+
+    /// Reads a number of at least one that may be left out.
+    pub fn positive(&self, key: &str, default: u32) -> u32 {
+        let check = |n: &u32| {
+            if *n > 0 {
+                Ok(())
+            } else {
+                Err(Refusal::new("must be above zero", "write 1 or more"))
+            }
+        };
+        self.checked(key, check).unwrap_or(default)
+    }
+
+    /// Reads a list of values; each that is refused is noted and left out. `None` if the key is not there.
+    pub fn list<T: FromValue>(&self, key: &str) -> Option<Vec<T>> {
+        let value = self.find(key)?;
+        let DeValue::Array(items) = value.get_ref() else {
+            self.refuse_at(
+                &value.span(),
+                key,
+                wrong_kind(value.get_ref(), "a list", "it in brackets, such as [\"…\"]"),
+            );
+            return None;
+        };
+        let mut list = Vec::new();
+        for item in items.iter() {
+            match T::from_value(item.get_ref()) {
+                Ok(read) => list.push(read),
+                Err(refusal) => self.refuse_at(&item.span(), key, refusal),
+            }
+        }
+        Some(list)
+    }
+
+    /// Reads a path, joined with the file's folder; a file on disk may name existing files only.
+    pub fn file(&self, key: &str) -> Option<PathBuf> {
+        let written: PathBuf = self.optional(key)?;
+        let path = self.document().resolve(&written);
+        if self.document().on_disk() && !path.is_file() {
+            let message = format!("there is no file {}", path.display());
+            self.refuse(
+                key,
+                Refusal::new(message, "correct the path; it is relative to this file's folder"),
+            );
+            return None;
+        }
+        Some(path)
+    }
+
+    /// Opens a table below this one; `None` if it is not there.
+    pub fn table(&self, key: &str, table: &'static Table) -> Option<Section<'d>> {
+        let value = self.find(key)?;
+        let section = self.open(key, table, value);
+        if section.is_none() {
+            let example = format!("it as {}", table.title);
+            self.refuse_at(&value.span(), key, wrong_kind(value.get_ref(), "a table", &example));
+        }
+        section
+    }
+
+    /// Opens a list of tables below this one, in the order of the file; empty if it is not there.
+    pub fn tables(&self, key: &str, table: &'static Table) -> Vec<Section<'d>> {
+        let Some(value) = self.find(key) else { return Vec::new() };
+        let refuse = |value: &Spanned<DeValue<'_>>| {
+            let refusal = wrong_kind(value.get_ref(), "a list of tables", &format!("it as {}", table.title));
+            self.refuse_at(&value.span(), key, refusal);
+        };
+        let DeValue::Array(items) = value.get_ref() else {
+            refuse(value);
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        for item in items.iter() {
+            match self.open(key, table, item) {
+                Some(section) => sections.push(section),
+                None => refuse(item),
+            }
+        }
+        sections
+    }
+
+    fn open(&self, key: &str, table: &'static Table, value: &'d Spanned<DeValue<'d>>) -> Option<Section<'d>> {
+        let content = value.get_ref().as_table()?;
+        Some(Section::new(
+            self.reader,
+            table,
+            self.full(key),
+            Some(value.span()),
+            content,
+        ))
+    }
+
+    /// Notes what is wrong with a key that is there; with the table where it is not.
+    pub fn refuse(&self, key: &str, refusal: Refusal) {
+        let span = self.content.get(key).map(Spanned::span).or_else(|| self.span.clone());
+        self.reader
+            .report(span.as_ref(), &self.full(key), refusal.message, refusal.remedy);
+    }
+
+    /// Notes problems that were found in another file on behalf of this one.
+    pub fn pass_on(&self, problems: Vec<Problem>) {
+        for problem in problems {
+            self.reader.add(problem);
+        }
+    }
+
+    fn refuse_at(&self, span: &Range<usize>, key: &str, refusal: Refusal) {
+        self.reader
+            .report(Some(span), &self.full(key), refusal.message, refusal.remedy);
+    }
+
+    fn find(&self, key: &str) -> Option<&'d Spanned<DeValue<'d>>> {
+        assert!(
+            self.table.key(key).is_some(),
+            "{key} is read from {} but not listed there",
+            self.table.title
+        );
+        self.content.get(key)
+    }
+
+    fn full(&self, key: &str) -> String {
+        if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A grid: its sites, its RSEs, and the limits of the services between them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_units::{Algorithm, Bytes};
+
+use crate::file::{Document, Problem};
+use crate::grid_file;
+use crate::names::{GridName, RseName, SiteName, VoName};
+
+/// A valid grid, as a grid file describes it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Grid {
+    /// The grid's name.
+    pub name: GridName,
+    /// The VO whose data moves.
+    pub vo: VoName,
+    /// The sites, in the order of the file; each RSE's site is among them, no two share a name.
+    pub sites: Vec<Site>,
+    /// The RSEs, in the order of the file; at least one, no two share a name.
+    pub rses: Vec<Rse>,
+    /// Limits of the transfer service.
+    pub transfer: TransferLimits,
+    /// What holds for every embedded RSE that does not say otherwise; already applied to [`Grid::rses`].
+    pub storage: StorageDefaults,
+}
+
+/// An institute with storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Site {
+    /// The site's name.
+    pub name: SiteName,
+    /// The tier, from 0 to 3.
+    pub tier: u8,
+}
+
+/// A storage element.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rse {
+    /// The RSE's name.
+    pub name: RseName,
+    /// The site that runs it.
+    pub site: SiteName,
+    /// Ours, or somebody else's.
+    pub kind: RseKind,
+}
+
+/// Where a storage element comes from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RseKind {
+    /// Started with the grid, on this machine.
+    Embedded {
+        /// Most bytes that it holds.
+        quota: Bytes,
+        /// Whether it refuses to write.
+        read_only: bool,
+        /// Checksums taken on the way in; at least one, none twice.
+        checksums: Vec<Algorithm>,
+        /// What must have happened to a file before it counts as stored.
+        durability: Durability,
+    },
+    /// Runs elsewhere and speaks WebDAV and HTTP-TPC.
+    External {
+        /// The folder under which the grid keeps its files; `https://`, without a slash at the end.
+        url: String,
+        /// The certificates that vouch for it, in PEM; the system's own if absent.
+        ca: Option<PathBuf>,
+        /// How the grid gets a token for it.
+        token: TokenFrom,
+    },
+}
+
+impl RseKind {
+    /// Says whether the RSE is started with the grid.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self, RseKind::Embedded { .. })
+    }
+}
+
+/// Where the token for an external RSE comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenFrom {
+    /// From the grid's own issuer, which the storage must trust.
+    Grid,
+    /// From a file, read anew when it is needed.
+    File(PathBuf),
+    /// From another issuer, by client credentials.
+    Issuer {
+        /// The issuer's token endpoint.
+        token_url: String,
+        /// The client that asks.
+        client_id: String,
+        /// The file that holds its secret.
+        secret_file: PathBuf,
+        /// The certificates that vouch for the issuer, in PEM; the system's own if absent.
+        ca: Option<PathBuf>,
+    },
+}
+
+/// What must have happened to a file before it counts as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// It is on the disk (`fsync` of file and folder).
+    Full,
+    /// It is in the system's cache; a power cut may lose it.
+    Cache,
+}
+
+impl Durability {
+    /// Gives the word of the grid file: `full`, `cache`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Durability::Full => "full",
+            Durability::Cache => "cache",
+        }
+    }
+}
+
+/// Limits of the transfer service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TransferLimits {
+    /// Most transfers at once into one RSE; above zero.
+    pub max_active_per_rse_in: u32,
+    /// Most transfers at once out of one RSE; above zero.
+    pub max_active_per_rse_out: u32,
+    /// Most transfers at once on one link; above zero.
+    pub max_active_per_link: u32,
+    /// Attempts after the first.
+    pub retries: u32,
+    /// Pause before the first of them.
+    #[serde(with = "weir_units::duration")]
+    pub retry_delay: Duration,
+}
+
+impl Default for TransferLimits {
+    /// 100 into and out of each RSE, 20 on a link: enough to fill a 10 Gb/s path at 100 ms with 8 MiB windows, and few
+    /// enough for a laptop's file descriptors. Two retries, one second apart.
+    fn default() -> TransferLimits {
+        TransferLimits {
+            max_active_per_rse_in: 100,
+            max_active_per_rse_out: 100,
+            max_active_per_link: 20,
+            retries: 2,
+            retry_delay: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What holds for every embedded RSE that does not say otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StorageDefaults {
+    /// Most bytes that an RSE holds.
+    pub quota: Bytes,
+    /// What must have happened to a file before it counts as stored.
+    pub durability: Durability,
+    /// Checksums taken on the way in.
+    pub checksums: Vec<Algorithm>,
+}
+
+impl Default for StorageDefaults {
+    /// 10 GB per RSE, durable before success, adler32 and crc32c.
+    fn default() -> StorageDefaults {
+        StorageDefaults {
+            quota: Bytes(10_000_000_000),
+            durability: Durability::Full,
+            checksums: vec![Algorithm::Adler32, Algorithm::Crc32c],
+        }
+    }
+}
+
+impl Grid {
+    /// Reads the text of a grid file; `file` names it in problems, and its folder is joined with the paths in it.
+    ///
+    /// # Errors
+    /// Every problem found, in the order of the lines.
+    pub fn parse(text: &str, file: &Path) -> Result<Grid, Vec<Problem>> {
+        grid_file::parse(&Document::new(text, file))
+    }
+
+    /// Reads a grid file; the files that it names must exist.
+    ///
+    /// # Errors
+    /// Every problem found, in the order of the lines.
+    pub fn load(file: &Path) -> Result<Grid, Vec<Problem>> {
+        let document = Document::read(file).map_err(|problem| vec![problem])?;
+        grid_file::parse(&document)
+    }
+
+    /// Finds an RSE by name.
+    pub fn rse(&self, name: &RseName) -> Option<&Rse> {
+        self.rses.iter().find(|rse| rse.name == *name)
+    }
+
+    /// Gives the site of an RSE.
+    pub fn site_of(&self, name: &RseName) -> Option<&SiteName> {
+        self.rse(name).map(|rse| &rse.site)
+    }
+
+    /// Writes the grid as TOML that reads back to the same grid; the table may also stand under `[grid]`.
+    pub fn to_toml(&self) -> toml::Table {
+        grid_file::to_toml(self)
+    }
+}

@@ -1,0 +1,185 @@
+//! Every key of the grid file, as the parser accepts it and the handbook lists it.
+
+use crate::file::{Key, Table};
+
+/// Every table of the grid file, in the order of the handbook.
+pub const GRID_TABLES: &[&Table] = &[&GRID, &SITE, &RSE, &TOKEN_ISSUER, &STORAGE, &TRANSFER];
+
+/// The grid file itself, or `[grid]` in a challenge.
+pub const GRID: Table = Table {
+    title: "The grid",
+    keys: &[
+        Key::new("name", "name", "required", "The grid's name."),
+        Key::new("vo", "name", "`weir`", "The VO whose data moves."),
+        Key::new("site", "list of `[[site]]`", "one site per RSE", "The sites."),
+        Key::new(
+            "rse",
+            "list of `[[rse]]`",
+            "required",
+            "The storage elements, at least one.",
+        ),
+        Key::new(
+            "storage",
+            "`[storage]`",
+            "as below",
+            "What holds for every embedded RSE that does not say otherwise.",
+        ),
+        Key::new(
+            "transfer",
+            "`[transfer]`",
+            "as below",
+            "Limits of the transfer service.",
+        ),
+    ],
+};
+
+pub(super) const SITE: Table = Table {
+    title: "[[site]]",
+    keys: &[
+        Key::new("name", "name", "required", "The site's name; no two sites share one."),
+        Key::new("tier", "number", "2", "The tier, from 0 to 3."),
+    ],
+};
+
+pub(super) const RSE: Table = Table {
+    title: "[[rse]]",
+    keys: &[
+        Key::new("name", "name", "required", "The RSE's name; no two RSEs share one."),
+        Key::new(
+            "site",
+            "name",
+            "the RSE's name",
+            "The site that runs it: one of the `[[site]]` tables, or, when left out, a site of the RSE's own name.",
+        ),
+        Key::new(
+            "quota",
+            "size",
+            "`[storage]`",
+            "Embedded: most bytes that it holds, sources included.",
+        ),
+        Key::new(
+            "durability",
+            "`full` or `cache`",
+            "`[storage]`",
+            "Embedded: as in `[storage]`.",
+        ),
+        Key::new(
+            "checksums",
+            "list of algorithms",
+            "`[storage]`",
+            "Embedded: as in `[storage]`.",
+        ),
+        Key::new(
+            "read_only",
+            "true or false",
+            "false",
+            "Embedded: refuses to write; only a source then.",
+        ),
+        Key::new(
+            "url",
+            "URL",
+            "none",
+            "Makes the RSE external: the `https://` folder of a WebDAV storage under which the grid keeps its files.",
+        ),
+        Key::new(
+            "ca",
+            "path",
+            "the system's",
+            "External: the certificates that vouch for it, in PEM.",
+        ),
+        Key::new(
+            "token_file",
+            "path",
+            "none",
+            "External: a file that holds the token; read anew when needed.",
+        ),
+        Key::new(
+            "token_issuer",
+            "`[rse.token_issuer]`",
+            "none",
+            "External: where to ask for tokens. Without this and `token_file` the grid's own issuer gives them, and the \
+             storage must trust it.",
+        ),
+    ],
+};
+
+pub(super) const TOKEN_ISSUER: Table = Table {
+    title: "[rse.token_issuer]",
+    keys: &[
+        Key::new(
+            "token_url",
+            "URL",
+            "required",
+            "The issuer's token endpoint, `https://`.",
+        ),
+        Key::new(
+            "client_id",
+            "text",
+            "required",
+            "The client that asks, by client credentials.",
+        ),
+        Key::new(
+            "secret_file",
+            "path",
+            "required",
+            "The file that holds the client's secret.",
+        ),
+        Key::new(
+            "ca",
+            "path",
+            "the system's",
+            "The certificates that vouch for the issuer, in PEM.",
+        ),
+    ],
+};
+
+pub(super) const STORAGE: Table = Table {
+    title: "[storage]",
+    keys: &[
+        Key::new(
+            "quota",
+            "size",
+            "`10 GB`",
+            "Most bytes that an RSE holds, sources included.",
+        ),
+        Key::new(
+            "durability",
+            "`full` or `cache`",
+            "`full`",
+            "What must have happened before a file counts as stored: `full` puts it on the disk (fsync), `cache` leaves \
+             it in the system's cache, where a power cut may lose it.",
+        ),
+        Key::new(
+            "checksums",
+            "list of algorithms",
+            "`[\"adler32\", \"crc32c\"]`",
+            "Checksums taken on the way in: `adler32`, `crc32c`, `md5`, `sha256`.",
+        ),
+    ],
+};
+
+pub(super) const TRANSFER: Table = Table {
+    title: "[transfer]",
+    keys: &[
+        Key::new(
+            "max_active_per_rse_in",
+            "number",
+            "100",
+            "Most transfers at once into one RSE.",
+        ),
+        Key::new(
+            "max_active_per_rse_out",
+            "number",
+            "100",
+            "Most transfers at once out of one RSE.",
+        ),
+        Key::new(
+            "max_active_per_link",
+            "number",
+            "20",
+            "Most transfers at once on one link.",
+        ),
+        Key::new("retries", "number", "2", "Attempts after the first, from 0 to 100."),
+        Key::new("retry_delay", "duration", "`1 s`", "Pause before the first of them."),
+    ],
+};

@@ -1,0 +1,105 @@
+//! From a grid to TOML that reads back to the same grid.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+use weir_units::{Algorithm, duration};
+
+use crate::grid::{Grid, Rse, RseKind, TokenFrom};
+
+pub(crate) fn to_toml(grid: &Grid) -> Table {
+    let mut table = Table::new();
+    put(&mut table, "name", grid.name.as_str());
+    put(&mut table, "vo", grid.vo.as_str());
+    let sites = grid.sites.iter().map(|site| {
+        let mut entry = Table::new();
+        put(&mut entry, "name", site.name.as_str());
+        entry.insert("tier".to_owned(), Value::Integer(site.tier.into()));
+        Value::Table(entry)
+    });
+    table.insert("site".to_owned(), Value::Array(sites.collect()));
+    table.insert(
+        "rse".to_owned(),
+        Value::Array(grid.rses.iter().map(|entry| Value::Table(rse(entry))).collect()),
+    );
+    let mut storage = Table::new();
+    put(&mut storage, "quota", grid.storage.quota.to_string());
+    put(&mut storage, "durability", grid.storage.durability.as_str());
+    storage.insert("checksums".to_owned(), algorithms(&grid.storage.checksums));
+    table.insert("storage".to_owned(), Value::Table(storage));
+    let mut transfer = Table::new();
+    for (key, number) in [
+        ("max_active_per_rse_in", grid.transfer.max_active_per_rse_in),
+        ("max_active_per_rse_out", grid.transfer.max_active_per_rse_out),
+        ("max_active_per_link", grid.transfer.max_active_per_link),
+        ("retries", grid.transfer.retries),
+    ] {
+        transfer.insert(key.to_owned(), Value::Integer(number.into()));
+    }
+    put(
+        &mut transfer,
+        "retry_delay",
+        duration::format(grid.transfer.retry_delay),
+    );
+    table.insert("transfer".to_owned(), Value::Table(transfer));
+    table
+}
+
+fn rse(rse: &Rse) -> Table {
+    let mut table = Table::new();
+    put(&mut table, "name", rse.name.as_str());
+    put(&mut table, "site", rse.site.as_str());
+    match &rse.kind {
+        RseKind::Embedded {
+            quota,
+            read_only,
+            checksums,
+            durability,
+        } => {
+            put(&mut table, "quota", quota.to_string());
+            table.insert("read_only".to_owned(), Value::Boolean(*read_only));
+            table.insert("checksums".to_owned(), algorithms(checksums));
+            put(&mut table, "durability", durability.as_str());
+        }
+        RseKind::External { url, ca, token } => {
+            put(&mut table, "url", url.as_str());
+            put_path(&mut table, "ca", ca.as_deref());
+            match token {
+                TokenFrom::Grid => {}
+                TokenFrom::File(path) => put_path(&mut table, "token_file", Some(path)),
+                TokenFrom::Issuer {
+                    token_url,
+                    client_id,
+                    secret_file,
+                    ca,
+                } => {
+                    let mut issuer = Table::new();
+                    put(&mut issuer, "token_url", token_url.as_str());
+                    put(&mut issuer, "client_id", client_id.as_str());
+                    put_path(&mut issuer, "secret_file", Some(secret_file));
+                    put_path(&mut issuer, "ca", ca.as_deref());
+                    table.insert("token_issuer".to_owned(), Value::Table(issuer));
+                }
+            }
+        }
+    }
+    table
+}
+
+fn put(table: &mut Table, key: &str, value: impl Into<String>) {
+    table.insert(key.to_owned(), Value::String(value.into()));
+}
+
+fn put_path(table: &mut Table, key: &str, path: Option<&Path>) {
+    if let Some(path) = path {
+        put(table, key, path.to_string_lossy());
+    }
+}
+
+fn algorithms(list: &[Algorithm]) -> Value {
+    Value::Array(
+        list.iter()
+            .map(|algorithm| Value::String(algorithm.as_str().to_owned()))
+            .collect(),
+    )
+}
