@@ -1,0 +1,92 @@
+//! What `weir --help` and its kin say, as one snapshot: read the difference before accepting it.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::process::Command;
+
+const COMMANDS: [&str; 16] = [
+    "challenge",
+    "challenge run",
+    "challenge new",
+    "challenge check",
+    "challenge plan",
+    "grid",
+    "grid up",
+    "grid env",
+    "grid status",
+    "grid down",
+    "serve",
+    "serve storage",
+    "serve issuer",
+    "serve transfer",
+    "report",
+    "completions",
+];
+
+fn weir(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(arguments)
+        .env_remove("WEIR_LOG")
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+fn help_of(command: &str) -> String {
+    let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+    let (code, help) = weir(&arguments);
+    assert_eq!(code, Some(0), "{command}");
+    help
+}
+
+#[test]
+fn the_help_of_every_command_is_as_reviewed() {
+    // A renamed option would break somebody's script without anybody having read it.
+    let mut all = help_of("");
+    for command in COMMANDS {
+        let help = help_of(command);
+        let own = help.split("\nCommon options:").next().unwrap();
+        all += &format!("\n$ weir {command} --help\n{own}");
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn first_lines_are_imperative_short_and_without_full_stop() {
+    for command in COMMANDS {
+        let help = help_of(command);
+        let first = help.lines().next().unwrap();
+        assert!(first.len() <= 90, "{command}: {first}");
+        assert!(!first.ends_with('.'), "{command}: {first}");
+        let verb = first.split(' ').next().unwrap();
+        assert!(
+            verb.starts_with(char::is_uppercase) && !verb.ends_with('s'),
+            "{command}: {first}"
+        );
+    }
+}
+
+#[test]
+fn completions_name_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, script) = weir(&["completions", shell]);
+        assert_eq!(code, Some(0));
+        for word in ["challenge", "grid", "serve", "--json"] {
+            assert!(script.contains(word.trim_start_matches('-')), "{shell}: {word}");
+        }
+    }
+}
+
+#[test]
+fn wrong_options_exit_2_in_the_envelope_too() {
+    let (code, text) = weir(&["grid", "up", "--nonsense", "--json"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        text.starts_with(r#"{"weir":1,"#) && text.contains(r#""ok":false"#),
+        "{text}"
+    );
+    assert_eq!(weir(&[]).0, Some(2));
+    assert_eq!(
+        weir(&["--version"]),
+        (Some(0), concat!("weir ", env!("CARGO_PKG_VERSION"), "\n").to_string())
+    );
+}
