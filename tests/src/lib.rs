@@ -1,1 +1,23 @@
-//! placeholder
+//! Black-box tests: the real binary, spoken to by curl and other people's clients.
+//!
+//! This library holds what the tests share; the tests are in `tests/`. They see nothing of Weir but its binary, its files
+//! and its doors. Programs of other people are needed unless `PEERS=no` says to leave those tests out; `scripts/peers.sh`
+//! installs them.
+//!
+//! ```no_run
+//! # fn example() -> anyhow::Result<()> {
+//! use weir_tests::{RunningGrid, TWO_SITES};
+//! let grid = RunningGrid::up(TWO_SITES)?;
+//! let url = grid.rse_url("ALPHA");
+//! let answer = grid.curl(&[&format!("{url}/")])?;
+//! assert_eq!(answer.code, Some(0));
+//! # Ok(()) }
+//! ```
+
+mod binary;
+mod grid;
+mod run;
+
+pub use binary::weir_binary;
+pub use grid::{RunningGrid, TWO_SITES};
+pub use run::{Run, peers, run, weir};

@@ -1,0 +1,221 @@
+//! A grid brought up by `weir grid up` for one test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::{Run, run, weir, weir_binary};
+
+/// Two sites with one RSE each, ALPHA and BETA.
+pub const TWO_SITES: &str = r#"
+name = "two-sites"
+vo = "test"
+
+[[site]]
+name = "A"
+tier = 1
+
+[[site]]
+name = "B"
+tier = 2
+
+[[rse]]
+name = "ALPHA"
+site = "A"
+quota = "2 GB"
+
+[[rse]]
+name = "BETA"
+site = "B"
+quota = "2 GB"
+
+[storage]
+durability = "cache"
+"#;
+
+/// How long a grid may take to be ready on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A grid in a directory of its own; stopped, and the directory removed, when dropped.
+#[derive(Debug)]
+pub struct RunningGrid {
+    scratch: tempfile::TempDir,
+    process: Child,
+    /// Content of `grid.json`.
+    pub description: Value,
+}
+
+impl RunningGrid {
+    /// Writes the grid file, starts it and waits until it is ready.
+    ///
+    /// # Errors
+    /// If it does not get ready; the error holds what it said.
+    pub fn up(grid_file: &str) -> anyhow::Result<Self> {
+        let scratch = tempfile::tempdir()?;
+        fs::write(scratch.path().join("grid.toml"), grid_file)?;
+        Self::start(scratch)
+    }
+
+    /// Stops the grid (SIGTERM) and starts it again on the same directory.
+    ///
+    /// # Errors
+    /// As [`RunningGrid::up`].
+    pub fn restart(mut self) -> anyhow::Result<Self> {
+        self.down()?.expect_ok()?;
+        self.process.wait()?;
+        let scratch = std::mem::replace(&mut self.scratch, tempfile::tempdir()?);
+        drop(self);
+        Self::start(scratch)
+    }
+
+    fn start(scratch: tempfile::TempDir) -> anyhow::Result<Self> {
+        let log = scratch.path().join("up.log");
+        let output = fs::File::create(&log)?;
+        let mut process = Command::new(weir_binary())
+            .args(["grid", "up", "grid.toml", "--dir", "grid", "--log-level", "info"])
+            .current_dir(scratch.path())
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()?;
+        let description = scratch.path().join("grid/grid.json");
+        let start = Instant::now();
+        loop {
+            if let Ok(text) = fs::read(&description) {
+                let description = serde_json::from_slice(&text).context("grid.json is no JSON")?;
+                return Ok(Self {
+                    scratch,
+                    process,
+                    description,
+                });
+            }
+            if let Some(status) = process.try_wait()? {
+                bail!("`grid up` ended early ({status}): {}", fs::read_to_string(&log)?);
+            }
+            if start.elapsed() > PATIENCE {
+                process.kill()?;
+                bail!("`grid up` did not get ready: {}", fs::read_to_string(&log)?);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The directory the grid keeps its state in.
+    pub fn dir(&self) -> PathBuf {
+        self.scratch.path().join("grid")
+    }
+
+    /// A scratch folder for the test, removed with the grid.
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// The process that runs it.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// What it printed and logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.scratch.path().join("up.log")).unwrap_or_default()
+    }
+
+    /// URL of an RSE, without a slash at the end.
+    ///
+    /// # Panics
+    /// If the grid has no such RSE.
+    pub fn rse_url(&self, name: &str) -> String {
+        let rses = self.description["rses"].as_array().expect("grid.json lists the RSEs");
+        let rse = rses
+            .iter()
+            .find(|rse| rse["name"] == name)
+            .expect("the test names an RSE of its grid");
+        rse["url"].as_str().expect("an RSE has a URL").to_string()
+    }
+
+    /// URL of the transfer service, without a slash at the end.
+    pub fn transfer_url(&self) -> String {
+        self.description["transfer"]["url"]
+            .as_str()
+            .unwrap_or_default()
+            .to_string()
+    }
+
+    /// What `weir grid env` exports, names and values; with the token itself.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub fn env(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let dir = self.dir();
+        let answer = weir(&[
+            "grid".as_ref(),
+            "env".as_ref(),
+            dir.as_os_str(),
+            "--show-token".as_ref(),
+        ])?
+        .expect_ok()?;
+        let exports = answer.stdout.lines().filter_map(|line| line.strip_prefix("export "));
+        let split = exports.filter_map(|line| line.split_once('='));
+        Ok(split
+            .map(|(name, value)| (name.to_string(), value.trim_matches('\'').to_string()))
+            .collect())
+    }
+
+    /// A command in the environment that `weir grid env` makes.
+    ///
+    /// # Errors
+    /// If `weir grid env` fails.
+    pub fn command(&self, program: &str) -> anyhow::Result<Command> {
+        let mut command = Command::new(program);
+        command.envs(self.env()?).current_dir(self.scratch.path());
+        for ambient in ["X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY"] {
+            command.env_remove(ambient);
+        }
+        Ok(command)
+    }
+
+    /// Runs curl with the grid's token and authority.
+    ///
+    /// # Errors
+    /// If curl cannot be started.
+    pub fn curl(&self, arguments: &[&str]) -> anyhow::Result<Run> {
+        let env = self.env()?;
+        let token = env
+            .iter()
+            .find(|(name, _)| name == "BEARER_TOKEN")
+            .map(|(_, token)| token.as_str());
+        let header = format!(
+            "Authorization: Bearer {}",
+            token.context("no token in the environment")?
+        );
+        run(self
+            .command("curl")?
+            .args(["-sS", "--fail-with-body", "-H", &header])
+            .args(arguments))
+    }
+
+    /// Stops it with `weir grid down`.
+    ///
+    /// # Errors
+    /// If the command cannot be started.
+    pub fn down(&self) -> anyhow::Result<Run> {
+        let dir = self.dir();
+        weir(&["grid".as_ref(), "down".as_ref(), dir.as_os_str()])
+    }
+}
+
+impl Drop for RunningGrid {
+    fn drop(&mut self) {
+        if matches!(self.process.try_wait(), Ok(None)) {
+            let stopped = self.down().is_ok_and(|answer| answer.ok());
+            if !stopped {
+                let _gone = self.process.kill();
+            }
+            let _reaped = self.process.wait();
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Runs programs and keeps what they say.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+
+use crate::weir_binary;
+
+/// What a program did.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Exit code; none if a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Run {
+    /// True if it exited with 0.
+    pub fn ok(&self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// Standard output as JSON: the last line, which is the envelope of `--json`.
+    ///
+    /// # Errors
+    /// If that line is not JSON.
+    pub fn envelope(&self) -> anyhow::Result<serde_json::Value> {
+        let last = self.stdout.lines().last().unwrap_or_default();
+        serde_json::from_str(last).with_context(|| format!("not an envelope: {self:?}"))
+    }
+
+    /// Itself, if it exited with 0.
+    ///
+    /// # Errors
+    /// If it did not; the error shows everything.
+    pub fn expect_ok(self) -> anyhow::Result<Self> {
+        anyhow::ensure!(
+            self.ok(),
+            "exit {:?}\nstdout: {}\nstderr: {}",
+            self.code,
+            self.stdout,
+            self.stderr
+        );
+        Ok(self)
+    }
+}
+
+/// Runs a command to its end, without standard input.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn run(command: &mut Command) -> anyhow::Result<Run> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| {
+        format!(
+            "could not start {}; `scripts/peers.sh tests` installs it",
+            command.get_program().display()
+        )
+    })?;
+    Ok(Run {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// Runs `weir` with these arguments.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn weir<A: AsRef<OsStr>>(arguments: &[A]) -> anyhow::Result<Run> {
+    run(Command::new(weir_binary()).args(arguments).env_remove("WEIR_LOG"))
+}
+
+/// False if `PEERS=no` asks to leave out what needs other people's programs; says so on standard error.
+pub fn peers() -> bool {
+    let wanted = std::env::var("PEERS").is_ok_and(|peers| peers == "no");
+    if wanted {
+        use std::io::Write;
+        let _gone = writeln!(std::io::stderr(), "left out: PEERS=no");
+    }
+    !wanted
+}
