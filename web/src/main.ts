@@ -1,0 +1,22 @@
+// Wires the source to the page.
+import "./style/page.css";
+import { opener } from "./opener";
+import { showPage } from "./page";
+import { EmbeddedSource, offer, type Audience } from "./source";
+import { startTheme } from "./theme";
+
+const root = document.getElementById("page");
+if (!root) throw new Error("the page has no #page element");
+
+let leave: () => void = () => undefined;
+const audience: Audience = {
+  show: (report) => {
+    leave();
+    leave = showPage(root, report);
+  },
+  ask: () => root.replaceChildren(opener((json) => offer(json, audience), null)),
+  refuse: (error) => root.replaceChildren(opener((json) => offer(json, audience), error)),
+};
+
+startTheme();
+new EmbeddedSource(document).open(audience);

@@ -1,0 +1,49 @@
+// How each figure was measured: one footnote each, with a number that headings and key figures refer to.
+import { h, hidden } from "./dom";
+
+const NOTES = {
+  asked: ["Asked", "The rates that the challenge asks of every link, added up. The asked volume is that rate times the length of the hold, plus what workloads without a rate plan to move."],
+  achieved: [
+    "Achieved",
+    "Verified bytes within the hold window, divided by its length. The bytes of a transfer are spread evenly over the duration that the transfer service reports for it, and only the part inside the window counts. Ramp and drain do not count.",
+  ],
+  ratio: ["Ratio", "Achieved ÷ asked. Percentages are never rounded up over a limit: 0.8997 is shown as 89.97 %, not as 90 %."],
+  verified: [
+    "Verified volume",
+    "Sizes of the transfers that finished, which they do only after size and checksum at the destination agreed with the source. The receiving storage computes the checksum while the bytes come in; they are not read back, except in the audit.",
+  ],
+  failed: [
+    "Failed",
+    "Transfers that the transfer service gave up. A transfer is one file on one link, all attempts included. Bytes that a failed transfer moved are counted apart and are in no rate; its size is counted nowhere.",
+  ],
+  efficiency: ["Efficiency", "Finished ÷ (finished + failed), by transfers. An attempt that fails and is repeated with success does not lower it."],
+  lateness: ["Lateness", "From the moment at which the plan wanted a transfer to the moment at which it was submitted (ledger.csv). An injector that falls behind is seen here."],
+  series: [
+    "Curves",
+    "Each step is the mean over one bin, counted as achieved is; a bin without data is a gap, not zero. Active and queued are samples at the end of a bin. A transfer that fails is never in a throughput curve.",
+  ],
+  spread: ["Spread", "The hold is cut into equal parts; standard deviation ÷ mean of the bytes per part. A verdict on figures that vary too much is “unstable”."],
+  matrix: ["Copy matrix", "Mean over the copies of one pair, mode and size that finished of size ÷ own duration."],
+  ramp: ["Ramp", "Verified bytes of one step ÷ the time from its first start to its last end."],
+  crosscheck: [
+    "Cross-checks",
+    "The transfer service, the receiving storage and the sending storage count separately. The difference is (largest − smallest) ÷ largest of the counters there are; up to 0.1 % is agreement. A disagreement is shown, never averaged away.",
+  ],
+  audit: ["Audit", "A sample of the delivered files, read back in full at the end and compared with the checksum taken when the source file was made. This traffic is in no rate."],
+} as const satisfies Readonly<Record<string, readonly [string, string]>>;
+
+export type Note = keyof typeof NOTES;
+
+const ORDER = Object.keys(NOTES) as Note[];
+
+/** The raised number of a footnote, as a link to it. */
+export function note(name: Note): HTMLElement {
+  const title = NOTES[name][0];
+  return h("sup", {}, h("a", { href: `#measured-${name}`, class: "note-ref" }, hidden(`How measured: ${title}, note `), String(ORDER.indexOf(name) + 1)));
+}
+
+/** All footnotes, in the order of their numbers. */
+export function notes(): HTMLElement {
+  const items = ORDER.map((name) => h("li", { id: `measured-${name}` }, h("strong", {}, NOTES[name][0]), ` ${NOTES[name][1]}`));
+  return h("ol", { class: "notes" }, items);
+}

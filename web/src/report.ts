@@ -1,0 +1,316 @@
+// The report of one run, `weir-report/1`: its types, and the loader that turns JSON text into them or says what is wrong.
+// Rates are bits per second, volumes bytes, times seconds since the run began, ratios 1 for "all of it".
+// `null` always means "not measured" or "does not apply", never zero.
+import {
+  anything,
+  flag,
+  integer,
+  isObject,
+  list,
+  listOrNone,
+  mapOrNone,
+  maybe,
+  number,
+  object,
+  oneOf,
+  otherwise,
+  Problems,
+  text,
+  type Check,
+  type Checked,
+  type Problem,
+} from "./check";
+
+/** The version of the contract that this page reads. */
+export const SCHEMA = "weir-report/1";
+
+const bins = list(maybe(number));
+
+/** Errors of one class, on a link or at a site. */
+const errorCount = object({ class: text, count: number, sample: maybe(text) });
+
+const window = object({ start_s: number, end_s: number });
+
+const link = object({
+  source: text,
+  destination: text,
+  source_site: maybe(text),
+  destination_site: maybe(text),
+  asked_bps: maybe(number),
+  achieved_bps: maybe(number),
+  ratio: maybe(number),
+  file_bytes: maybe(number),
+  transfers: number,
+  finished: maybe(number),
+  failed: number,
+  cancelled: otherwise(number, () => 0),
+  injected_bytes: maybe(number),
+  verified_bytes: maybe(number),
+  errors: listOrNone(errorCount),
+  /** Transfers by copy mode: pull, push, streamed. */
+  modes: mapOrNone(number),
+});
+
+const rate = object({ asked_bps: maybe(number), achieved_bps: maybe(number), ratio: maybe(number) });
+
+/** A site; `asked_bps`, `achieved_bps` and `ratio` are what it takes in, `egress` what it gives out. */
+const site = object({
+  site: text,
+  asked_bps: maybe(number),
+  achieved_bps: maybe(number),
+  ratio: maybe(number),
+  transfers: number,
+  failed: number,
+  cancelled: otherwise(number, () => 0),
+  errors: listOrNone(errorCount),
+  egress: maybe(rate),
+});
+
+/** One ordered pair, one mode, one size: what came of it. */
+const cell = object({
+  source: text,
+  destination: text,
+  mode: text,
+  size_bytes: number,
+  ok: flag,
+  transfers: maybe(number),
+  rate_bps: maybe(number),
+  error: maybe(text),
+  error_class: maybe(text),
+});
+
+/** One direction at one number of parallel transfers. */
+const step = object({
+  source: text,
+  destination: text,
+  parallel: number,
+  file_bytes: maybe(number),
+  transfers: number,
+  failed: number,
+  achieved_bps: maybe(number),
+  duration_s: maybe(number),
+});
+
+const workload = object({ name: maybe(text), kind: text, cells: listOrNone(cell), steps: listOrNone(step) });
+
+const threshold = object({
+  name: text,
+  metric: maybe(text),
+  comparison: otherwise(text, () => "≥"),
+  asked: number,
+  measured: maybe(number),
+  unit: otherwise(text, () => ""),
+  pass: flag,
+});
+
+/** The same quantity as independent counters saw it; a counter that was not there is `null`. */
+const crosscheck = object({
+  subject: text,
+  quantity: text,
+  transfer_service: maybe(number),
+  receiving_storage: maybe(number),
+  sending_storage: maybe(number),
+  difference_ratio: maybe(number),
+  pass: flag,
+  note: maybe(text),
+});
+
+const audit = object({
+  asked_percent: maybe(number),
+  files: number,
+  failed: number,
+  bytes: maybe(number),
+  samples: listOrNone(anything),
+});
+
+const errorClass = object({
+  class: text,
+  count: number,
+  first_seen_s: maybe(number),
+  sample: maybe(text),
+  party: maybe(text),
+  remedy: maybe(text),
+});
+
+const rateSeries = object({ asked_bps: maybe(bins), achieved_bps: maybe(bins) });
+
+const totalSeries = object({
+  asked_bps: maybe(bins),
+  achieved_bps: maybe(bins),
+  active: maybe(bins),
+  queued: maybe(bins),
+  failed: maybe(bins),
+});
+
+const series = object({
+  bin_s: number,
+  n_bins: number,
+  total: totalSeries,
+  sites: mapOrNone(rateSeries),
+  /** Keyed `SOURCE→DESTINATION`. */
+  links: mapOrNone(rateSeries),
+});
+
+const totals = object({
+  asked_bps: maybe(number),
+  achieved_bps: maybe(number),
+  ratio: maybe(number),
+  asked_bytes: maybe(number),
+  injected_bytes: maybe(number),
+  verified_bytes: maybe(number),
+  hold_verified_bytes: maybe(number),
+  ramp_verified_bytes: maybe(number),
+  drain_verified_bytes: maybe(number),
+  moved_bytes_failed: maybe(number),
+  transfers: number,
+  finished: maybe(number),
+  failed: number,
+  /** Withdrawn by the run itself, at the end of the drain or by an interruption. */
+  cancelled: otherwise(number, () => 0),
+  efficiency: maybe(number),
+  retries: maybe(number),
+  deleted_files: maybe(number),
+  lateness_p95_s: maybe(number),
+  lateness_max_s: maybe(number),
+});
+
+const host = object({
+  name: maybe(text),
+  cores: maybe(number),
+  memory_bytes: maybe(number),
+  kernel: maybe(text),
+  scratch_filesystem: maybe(text),
+  cpu_busy_ratio: maybe(number),
+});
+
+/** How much the equal parts of the hold differ: standard deviation ÷ mean. */
+const stability = object({ parts: number, part_s: number, cv_total: maybe(number), cv_sites: mapOrNone(maybe(number)) });
+
+const windows = object({ ramp: maybe(window), hold: maybe(window), drain: maybe(window) });
+
+const report = object({
+  schema: text,
+  verdict: oneOf("pass", "fail", "unstable"),
+  verdict_reasons: listOrNone(text),
+  /** What to try when the machine was too weak. */
+  advice: maybe(text),
+  challenge: text,
+  description: maybe(text),
+  seed: integer,
+  scale: otherwise(number, () => 1),
+  interrupted: otherwise(flag, () => false),
+  command: maybe(text),
+  started_at: maybe(text),
+  ended_at: maybe(text),
+  weir: maybe(object({ version: maybe(text), commit: maybe(text) })),
+  host: maybe(host),
+  windows: otherwise(windows, () => ({ ramp: null, hold: null, drain: null })),
+  totals,
+  links: list(link),
+  sites: list(site),
+  workloads: listOrNone(workload),
+  thresholds: listOrNone(threshold),
+  crosschecks: listOrNone(crosscheck),
+  audit: maybe(audit),
+  errors: listOrNone(errorClass),
+  stability: maybe(stability),
+  series: maybe(series),
+  events: listOrNone(object({ t_s: number, text })),
+  parameters: mapOrNone(anything),
+});
+
+export type Report = Checked<typeof report>;
+export type Totals = Checked<typeof totals>;
+export type Link = Checked<typeof link>;
+export type Site = Checked<typeof site>;
+export type Rate = Checked<typeof rate>;
+export type Workload = Checked<typeof workload>;
+export type Cell = Checked<typeof cell>;
+export type Step = Checked<typeof step>;
+export type Threshold = Checked<typeof threshold>;
+export type Crosscheck = Checked<typeof crosscheck>;
+export type Audit = Checked<typeof audit>;
+export type ErrorClass = Checked<typeof errorClass>;
+export type ErrorCount = Checked<typeof errorCount>;
+export type Series = Checked<typeof series>;
+export type RateSeries = Checked<typeof rateSeries>;
+export type Windows = Checked<typeof windows>;
+/** Values per bin; `null` is a bin without data. */
+export type Bins = readonly (number | null)[];
+
+/** The data cannot be shown; `message` and `problems` say why. */
+export class ReportError extends Error {
+  override readonly name = "ReportError";
+  constructor(
+    message: string,
+    readonly problems: readonly Problem[] = [],
+  ) {
+    super(message);
+  }
+}
+
+/**
+ * Reads a report from JSON text.
+ *
+ * @throws {ReportError} if the text is not JSON, is of another schema, or lacks what the page needs.
+ */
+export function parseReport(json: string): Report {
+  let value: unknown;
+  try {
+    value = JSON.parse(json, keepBigIntegers);
+  } catch (cause) {
+    throw new ReportError(`This is not JSON: ${cause instanceof Error ? cause.message : String(cause)}.`);
+  }
+  return checkReport(value);
+}
+
+/**
+ * Checks data that is already parsed.
+ *
+ * @throws {ReportError} as {@link parseReport}.
+ */
+export function checkReport(value: unknown): Report {
+  if (!isObject(value)) throw new ReportError("This is JSON, but not a report: a report is one object.");
+  const schema = value["schema"];
+  if (typeof schema !== "string") {
+    throw new ReportError(`This is JSON, but not a report: it has no "schema". This page reads "${SCHEMA}".`);
+  }
+  if (schema !== SCHEMA) {
+    const remedy = schema.startsWith("weir-report/")
+      ? "Render the run again with the version of Weir that wrote it: weir report DIR."
+      : "Choose the report.json of a run folder.";
+    throw new ReportError(`The data is of schema "${schema}"; this page reads "${SCHEMA}". ${remedy}`);
+  }
+  const problems = new Problems();
+  const checked: Report = (report as Check<Report>)(value, "", problems);
+  checkSeries(checked, problems);
+  if (problems.found.length > 0) {
+    throw new ReportError("The report is incomplete or damaged, so nothing of it is shown.", problems.found);
+  }
+  return checked;
+}
+
+/** A series shorter or longer than `n_bins` would be drawn against the wrong times. */
+function checkSeries(checked: Report, problems: Problems): void {
+  const found = checked.series;
+  if (!found || typeof found.n_bins !== "number") return;
+  if (found.bin_s <= 0) problems.note("series.bin_s", `expected more than 0, found ${found.bin_s}`);
+  const lengths = (of: Readonly<Record<string, Bins | null>>, path: string): void => {
+    for (const [key, values] of Object.entries(of)) {
+      if (values && values.length !== found.n_bins) {
+        problems.note(`${path}.${key}`, `expected ${found.n_bins} bins (series.n_bins), found ${values.length}`);
+      }
+    }
+  };
+  lengths(found.total ?? {}, "series.total");
+  for (const [name, values] of found.sites ?? []) lengths(values, `series.sites["${name}"]`);
+  for (const [name, values] of found.links ?? []) lengths(values, `series.links["${name}"]`);
+}
+
+/** A seed may need all of 64 bits; where the browser hands over the digits, they are kept as text. */
+function keepBigIntegers(this: unknown, key: string, value: unknown, context?: { readonly source?: string }): unknown {
+  if (key === "seed" && typeof value === "number" && !Number.isSafeInteger(value) && context?.source !== undefined) {
+    return context.source;
+  }
+  return value;
+}

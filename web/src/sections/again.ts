@@ -1,0 +1,59 @@
+// How to run it again, and everything that the run depended on.
+import { h, type Child } from "../dom";
+import { scroller } from "../table";
+import type { Section } from "../parts";
+import type { Report } from "../report";
+import { bytes, duration, moment, percent } from "../units";
+
+export function again(report: Report): Section {
+  const { weir, host, windows } = report;
+  const window = (of: typeof windows.hold): string | null => (of ? `${duration(of.start_s)} to ${duration(of.end_s)}` : null);
+  const machine = [
+    host?.name,
+    host?.cores === null || host?.cores === undefined ? null : `${host.cores} cores`,
+    host?.memory_bytes ? bytes(host.memory_bytes) : null,
+    host?.kernel,
+    host?.cpu_busy_ratio === null || host?.cpu_busy_ratio === undefined ? null : `processors ${percent(host.cpu_busy_ratio, 0)} busy in the hold`,
+    host?.scratch_filesystem ? `scratch on ${host.scratch_filesystem}` : null,
+  ].filter(Boolean);
+  const facts: readonly (readonly [string, string | null])[] = [
+    ["Seed", report.seed],
+    ["Scale", String(report.scale)],
+    ["Weir", [weir?.version, weir?.commit ? `commit ${weir.commit}` : null].filter(Boolean).join(", ")],
+    ["Host", machine.join(", ")],
+    ["Began", report.started_at === null ? null : moment(report.started_at)],
+    ["Ended", report.ended_at === null ? null : moment(report.ended_at)],
+    ["Ramp", window(windows.ramp)],
+    ["Hold", window(windows.hold)],
+    ["Drain", window(windows.drain)],
+    ["Data", `report.json beside this page, ${report.schema}`],
+  ];
+  const rows = facts.flatMap(([name, value]) => (value ? [h("div", {}, h("dt", {}, name), h("dd", {}, value))] : []));
+  return {
+    id: "again",
+    title: "Run it again",
+    content: [report.command === null ? null : command(report.command), h("dl", { class: "facts" }, rows), parameters(report)],
+  };
+}
+
+function command(text: string): HTMLElement {
+  const said = h("span", { role: "status" });
+  const copy = (): void => {
+    navigator.clipboard.writeText(text).then(
+      () => (said.textContent = "Copied"),
+      () => (said.textContent = "Select it and copy by hand"),
+    );
+  };
+  const button = navigator.clipboard ? h("button", { type: "button", class: "copy", on: { click: copy } }, "Copy") : null;
+  return h("div", { class: "command" }, h("pre", { tabindex: 0, "aria-label": "Command" }, h("code", {}, text)), button, said);
+}
+
+function parameters(report: Report): Child {
+  if (report.parameters.size === 0) return null;
+  const id = "parameters-caption";
+  const rows = [...report.parameters].map(([name, value]) =>
+    h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, typeof value === "string" ? value : JSON.stringify(value))),
+  );
+  const body = h("table", { class: "parameters" }, h("caption", { id, class: "sr" }, "Parameters"), h("tbody", {}, rows));
+  return h("details", { class: "data" }, h("summary", {}, `Every drawn parameter (${report.parameters.size})`), scroller(body, id));
+}

@@ -1,0 +1,112 @@
+// What every chart over time has in common: axes, the windows of the run as bands, events as lines, legends, zoom.
+import type { ChartOption, LineSeriesOption, Palette } from "../chart";
+import { h } from "../dom";
+import type { Report, Windows } from "../report";
+import { clock, digits, prefixFor } from "../units";
+
+type TimeAxis = Exclude<NonNullable<ChartOption["xAxis"]>, readonly unknown[]>;
+type ValueAxis = Exclude<NonNullable<ChartOption["yAxis"]>, readonly unknown[]>;
+type Zoom = Exclude<NonNullable<ChartOption["dataZoom"]>, readonly unknown[]>;
+
+/** Steps of a time axis that people count in. */
+const TIME_STEPS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800];
+
+export function timeAxis(span: number, colours: Palette, width: number): TimeAxis {
+  const wanted = span / Math.max(3, Math.floor(width / 90));
+  return {
+    type: "value",
+    min: 0,
+    max: span,
+    interval: TIME_STEPS.find((step) => step >= wanted) ?? wanted,
+    axisLine: { onZero: false, lineStyle: { color: colours.muted } },
+    axisTick: { show: true, lineStyle: { color: colours.muted } },
+    splitLine: { show: false },
+    axisLabel: { color: colours.muted, fontSize: 12, showMaxLabel: false, formatter: (value: number) => clock(value, span) },
+  };
+}
+
+/** A value axis in one unit with round steps; `inset` is the room that its labels need. */
+export function valueAxis(top: number, unit: string, colours: Palette): { readonly axis: ValueAxis; readonly inset: number; readonly max: number } {
+  const prefix = prefixFor(top);
+  const step = roundStep(top / 4);
+  const max = top <= 0 ? 1 : Math.ceil((top * 1.04) / step) * step;
+  const label = (value: number): string => (value === 0 ? "0" : digits(value / prefix.factor, 4).replace(/\.?0+$/, ""));
+  const widest = Math.max(...Array.from({ length: 6 }, (_, index) => label(step * index).length));
+  return {
+    inset: Math.max(34, 14 + widest * 7),
+    max,
+    axis: {
+      type: "value",
+      min: 0,
+      max,
+      interval: top <= 0 ? 1 : step,
+      name: `${prefix.letter}${unit}`,
+      nameLocation: "end",
+      nameGap: 12,
+      nameTextStyle: { color: colours.muted, fontSize: 12, align: "right", padding: [0, 6, 0, 0] },
+      axisLine: { show: false },
+      axisTick: { show: false },
+      splitLine: { lineStyle: { color: colours.rule, width: 1 } },
+      axisLabel: { color: colours.muted, fontSize: 12, formatter: label },
+    },
+  };
+}
+
+/** 1, 2 or 5 times a power of ten, at least `value`. */
+export function roundStep(value: number): number {
+  if (value <= 0) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return ([1, 2, 5].find((factor) => factor * power >= value) ?? 10) * power;
+}
+
+/** Ramp, hold and drain as bands with their names; a band too narrow for its name has none. */
+export function windowBands(windows: Windows, span: number, colours: Palette, width: number): NonNullable<LineSeriesOption["markArea"]> {
+  const plot = width - 70;
+  const bands = (["ramp", "hold", "drain"] as const).flatMap((name) => {
+    const window = windows[name];
+    if (!window || window.end_s <= window.start_s) return [];
+    const room = ((window.end_s - window.start_s) / span) * plot;
+    const label = { show: room > name.length * 7, position: "insideTop" as const, distance: 3, color: colours.muted, fontSize: 12 };
+    const itemStyle = { color: name === "hold" ? "transparent" : colours.band };
+    return [[{ name, xAxis: window.start_s, itemStyle, label }, { xAxis: window.end_s }]];
+  });
+  return { silent: true, data: bands as NonNullable<NonNullable<LineSeriesOption["markArea"]>["data"]> };
+}
+
+/** Events as thin lines, numbered like the list below the chart. */
+export function eventLines(events: Report["events"], colours: Palette): NonNullable<LineSeriesOption["markLine"]> {
+  return {
+    silent: true,
+    symbol: "none",
+    animation: false,
+    lineStyle: { color: colours.muted, type: [2, 3], width: 1 },
+    data: events.map((event, index) => ({
+      xAxis: event.t_s,
+      label: { show: events.length <= 12, position: "end" as const, distance: 3, formatter: String(index + 1), color: colours.muted, fontSize: 11 },
+    })),
+  };
+}
+
+/** A slider below the chart, for long runs. */
+export function zoom(nBins: number): Zoom[] {
+  if (nBins <= 400) return [];
+  return [{ type: "slider", height: 18, bottom: 6, showDetail: false, filterMode: "none", brushSelect: false }];
+}
+
+/** The moment under the pointer, from what ECharts hands to a tooltip. */
+export function timeOf(params: unknown): number | null {
+  const first: unknown = Array.isArray(params) ? params[0] : params;
+  const value = (first as { readonly axisValue?: unknown } | undefined)?.axisValue;
+  return typeof value === "number" ? value : null;
+}
+
+/** Names with swatches, in the order in which they lie on each other. */
+export function legend(keys: readonly { readonly name: string; readonly kind: "line" | "dash" | "area"; readonly layer: number | null }[]): HTMLElement {
+  return h(
+    "ul",
+    { class: "legend" },
+    keys.map(({ name, kind, layer }) =>
+      h("li", {}, h("span", { class: `swatch ${kind}`, style: layer === null ? "" : `--swatch: var(--layer-${layer % 10})`, "aria-hidden": "true" }), name),
+    ),
+  );
+}

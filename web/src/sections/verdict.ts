@@ -1,0 +1,111 @@
+// The answer first: pass, fail or unstable, why, and the figures that a meeting asks for.
+import { h, type Child } from "../dom";
+import { note, type Note } from "../methods";
+import { figure } from "../parts";
+import type { Report } from "../report";
+import { bytes, bytesParts, count, duration, moment, NONE, percent, percentValue, rate, rateParts, share, THIN, type Quantity } from "../units";
+
+const WORDS = {
+  pass: { sign: "✓", word: "Pass" },
+  fail: { sign: "✗", word: "Fail" },
+  unstable: { sign: "≈", word: "Unstable" },
+} as const;
+
+/** Name, description and circumstances of the run, then the verdict with its reasons. */
+export function verdict(report: Report): HTMLElement {
+  const { sign, word } = WORDS[report.verdict];
+  const { totals, windows } = report;
+  const hold = windows.hold ? windows.hold.end_s - windows.hold.start_s : null;
+  const headline: Child =
+    totals.asked_bps && totals.achieved_bps !== null
+      ? [
+          "Achieved ",
+          figure("totals.achieved_bps", rate(totals.achieved_bps)),
+          " of ",
+          figure("totals.asked_bps", rate(totals.asked_bps)),
+          " asked",
+          hold === null ? "" : ` over ${duration(hold)}`,
+          totals.ratio === null ? "" : [": ", figure("totals.ratio", percent(totals.ratio))],
+        ]
+      : [figure("totals.finished", count(totals.finished)), " of ", figure("totals.transfers", count(totals.transfers)), " transfers finished"];
+  return h(
+    "section",
+    { class: "verdict", "data-verdict": report.verdict, "aria-labelledby": "verdict-word" },
+    h("p", { class: "word", id: "verdict-word" }, h("span", { class: "sign", "aria-hidden": "true" }, sign), h("span", { class: "sr" }, "Verdict: "), word),
+    h(
+      "div",
+      { class: "why" },
+      h("p", { class: "headline" }, headline),
+      report.verdict_reasons.length > 0 && h("ul", {}, report.verdict_reasons.map((reason) => h("li", {}, reason))),
+      report.advice !== null && h("p", { class: "advice" }, h("strong", {}, "Advice: "), report.advice),
+      report.interrupted && h("p", { class: "interrupted" }, "The run was interrupted: figures cover what was done until then."),
+    ),
+  );
+}
+
+/** Under the title: what was run, when, for how long. */
+export function circumstances(report: Report): HTMLElement {
+  const { ramp, hold, drain } = report.windows;
+  const length = (window: typeof hold): string => (window ? duration(window.end_s - window.start_s) : NONE);
+  const parts: Child[] = [
+    report.started_at === null ? null : h("span", {}, h("time", { datetime: report.started_at }, moment(report.started_at))),
+    hold && h("span", {}, `ramp ${length(ramp)}, hold ${length(hold)}, drain ${length(drain)}`),
+    report.scale === 1 ? h("span", {}, "full scale") : h("span", {}, `scale ${report.scale}`),
+    h("span", {}, `seed ${report.seed}`),
+    report.host?.name ? h("span", {}, report.host.name) : null,
+  ];
+  return h("p", { class: "circumstances" }, parts);
+}
+
+/** The key figures. */
+export function figures(report: Report): HTMLElement {
+  const { totals } = report;
+  const asked = totals.asked_bps ? totals.asked_bps : null;
+  const part = (label: string, value: number | null): string | null => (value === null ? null : `${label} ${bytes(value)}`);
+  const volumes = [
+    part("hold", totals.hold_verified_bytes),
+    part("ramp", totals.ramp_verified_bytes),
+    part("drain", totals.drain_verified_bytes),
+  ].filter((text) => text !== null);
+  const tiles: Child[] = [
+    asked !== null &&
+      tile("Asked", "asked", "totals.asked_bps", rateParts(asked), totals.asked_bytes === null ? null : ["volume ", figure("totals.asked_bytes", bytes(totals.asked_bytes))]),
+    totals.achieved_bps !== null && tile("Achieved", "achieved", "totals.achieved_bps", rateParts(totals.achieved_bps), "verified, in the hold"),
+    asked !== null && totals.ratio !== null && tile("Achieved ÷ asked", "ratio", "totals.ratio", { value: percentValue(totals.ratio), unit: "%" }, bar(totals.ratio)),
+    totals.verified_bytes !== null && tile("Verified volume", "verified", "totals.verified_bytes", bytesParts(totals.verified_bytes), volumes.join(", ")),
+    tile("Transfers", null, "totals.transfers", { value: count(totals.transfers), unit: "" }, [
+      totals.finished === null ? null : [figure("totals.finished", count(totals.finished)), " finished"],
+      totals.cancelled === 0 ? null : [", ", figure("totals.cancelled", count(totals.cancelled)), " cancelled"],
+      totals.retries === null ? null : [", ", figure("totals.retries", count(totals.retries)), totals.retries === 1 ? " retry" : " retries"],
+    ]),
+    tile("Failed", "failed", "totals.failed", { value: count(totals.failed), unit: "" }, [
+      `${share(totals.failed, totals.transfers)} of transfers`,
+      totals.moved_bytes_failed ? [", ", figure("totals.moved_bytes_failed", bytes(totals.moved_bytes_failed)), " moved in vain"] : null,
+    ]),
+    totals.efficiency !== null &&
+      tile("Efficiency", "efficiency", "totals.efficiency", { value: percentValue(totals.efficiency), unit: "%" }, "finished ÷ (finished + failed)"),
+    totals.lateness_p95_s !== null && latenessTile(totals.lateness_p95_s, totals.lateness_max_s),
+  ];
+  return h("dl", { class: "figures", "aria-label": "Key figures" }, tiles);
+}
+
+function latenessTile(p95: number, max: number | null): HTMLElement {
+  const [value = NONE, unit = ""] = duration(p95).split(THIN);
+  return tile("Start lateness, p95", "lateness", "totals.lateness_p95_s", { value, unit }, max === null ? null : ["at most ", figure("totals.lateness_max_s", duration(max))]);
+}
+
+function tile(label: string, ref: Note | null, path: string, quantity: Quantity, below: Child): HTMLElement {
+  const unit = quantity.unit === "" ? null : h("span", { class: "unit" }, `${THIN}${quantity.unit}`);
+  return h(
+    "div",
+    {},
+    h("dt", {}, label, ref && note(ref)),
+    h("dd", {}, h("span", { class: "value", "data-path": path }, quantity.value, unit), h("span", { class: "below" }, below)),
+  );
+}
+
+/** How far the achieved rate reaches towards the asked one; the tick is the asked one. */
+function bar(ratio: number): SVGSVGElement | HTMLElement {
+  const width = Math.max(0, Math.min(1.25, ratio)) * 80;
+  return h("span", { class: "bar", "aria-hidden": "true" }, h("span", { class: "fill", style: `width:${width.toFixed(1)}%` }), h("span", { class: "goal" }));
+}
