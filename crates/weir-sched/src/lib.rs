@@ -1,1 +1,79 @@
-//! placeholder
+//! The transfer service's core: which transfer starts when, and what follows its end.
+//!
+//! The room `schedule` of the house. Jobs come in through the transfer service's door; this core decides; the driver (in
+//! `weir-transfer`, or the simulator) stores, copies and answers. It is pure: no runtime, no clock, no database, no network.
+//!
+//! # Invariants
+//! - **Persist before act.** No start and no answer leaves before its record is durable ([`weir_world`], "What a core promises").
+//! - **One operation at a time.** A transfer has at most one operation of this core, and each has its own number.
+//! - **Terminal is terminal.** A transfer ends once, in one of three ways ([`Settled`]).
+//! - **Limits hold.** Links, sources and destinations never have more active transfers than their limits at the time of start.
+//! - **Cost follows change.** A step costs what its inputs changed, not what is queued; a queued transfer takes about 50 bytes.
+//!
+//! # The life of a transfer
+//! ```text
+//!  Submit ─▶ queued ─▶ starting ─▶ running ─┬─▶ finished
+//!              ▲   (its record is   │  │    ├─▶ failed
+//!              │    on its way)     │  │    └─▶ cancelled
+//!              └───── delayed ◀─────┘  └─▶ (Cancel) stopping ─▶ cancelled, or finished if it was faster
+//! ```
+//! Only *queued*, *active* (starting or running) and *stopping* exist in the store: see [`Record`] and [`LiveState`].
+//!
+//! # How a driver uses it
+//! 1. Take a new, greater `epoch` from the store; make a [`Scheduler`]; give it [`Record::Live`] for each file that has not
+//!    ended, in order of submission, and [`Record::LimitsSet`] if limits are stored; then [`Command::Begin`].
+//! 2. Step it with whatever has come in, and carry out the effects in order. `Persist` effects go into one transaction with
+//!    as many others as are at hand; afterwards, one `Persisted` with the last number says it for all.
+//! 3. `Ack(seq)` belongs to the record of that number: it names the job or the ticket that waits.
+//! 4. `Start(op, order)`: look up by `op.transfer` what the order needs; report one final event.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use weir_sched::*;
+//! use weir_units::{Bytes, Timestamp};
+//! use weir_world::{Core, CopyMode, Outcome, Seq, TransferId, WorldEvent};
+//!
+//! let mut names = Names::default();
+//! let (source, destination) = (names.se("https://ral"), names.se("https://qmul"));
+//! let transfer = TransferSpec { id: TransferId(1), source, destination, size: Bytes(5_000_000), activity: names.activity("default") };
+//! let job = Arc::new(JobSpec { job: JobId(7), terms: Terms::default(), transfers: vec![transfer] });
+//!
+//! let mut core = Scheduler::new(Config::default());
+//! let mut effects = Vec::new();
+//! core.step(Timestamp(0), &[Input::Command(Command::Begin), Input::Command(Command::Submit(job))], &mut effects);
+//! assert!(matches!(effects[..], [Effect::Persist(Seq(1), Record::Submitted(_)), Effect::Persist(Seq(2), Record::Started { .. })]));
+//!
+//! effects.clear();
+//! core.step(Timestamp(1), &[Input::Persisted(Seq(2))], &mut effects);
+//! let [Effect::Ack(Seq(1)), Effect::Start(op, Op::Copy { resume: false, .. })] = effects[..] else { panic!("{effects:?}") };
+//!
+//! effects.clear();
+//! let done = Outcome::Done { bytes: Bytes(5_000_000), mode: CopyMode::Pull };
+//! core.step(Timestamp(2), &[Input::World(op, WorldEvent::Ended(done))], &mut effects);
+//! assert!(matches!(effects[..], [Effect::Persist(Seq(3), Record::Ended { next: Next::Finished, .. })]));
+//! ```
+
+mod command;
+mod core;
+mod effect;
+mod job;
+mod limits;
+mod names;
+mod policy;
+mod reason;
+mod record;
+mod retry;
+mod stats;
+mod words;
+
+pub use command::{Command, JobSpec, Terms, TransferSpec};
+pub use core::{Config, Effect, Input, Scheduler};
+pub use effect::{Event, Op, Refusal};
+pub use job::{FileCounts, JobState, job_state};
+pub use limits::{LimitChange, Limits};
+pub use names::Names;
+pub use reason::{Blocker, Decision, Holder, Reason, Verdict, Why};
+pub use record::{End, Live, LiveState, Next, Record, Settled};
+pub use retry::RetryPolicy;
+pub use stats::{Counts, GateStats, LinkStats, SeStats};
+pub use words::{ActivityId, JobId, Link, Priority, SeId, Ticket, VoId};

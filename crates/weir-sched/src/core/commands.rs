@@ -1,0 +1,199 @@
+//! What clients and operators ask.
+
+use std::sync::Arc;
+
+use weir_world::TransferId;
+
+use super::outbox::Then;
+use super::table::{Row, State};
+use super::terms::Shared;
+use super::{Effect, Scheduler};
+use crate::policy::Join;
+use crate::{Command, Event, JobSpec, LimitChange, Priority, Record, Refusal, Settled, Ticket, TransferSpec};
+
+impl Scheduler {
+    pub(super) fn command(&mut self, command: &Command, effects: &mut Vec<Effect>) {
+        match command {
+            Command::Submit(spec) => self.submit(spec, effects),
+            Command::SetLimits { ticket, changes } => self.set_limits(*ticket, changes, effects),
+            Command::Begin => self.begin(effects),
+            // What they speak of may not be restored yet.
+            Command::Cancel { .. } | Command::SetPriority { .. } if !self.begun => self.deferred.push(command.clone()),
+            Command::Cancel { ticket, transfers } => self.cancel(*ticket, transfers, effects),
+            Command::SetPriority {
+                ticket,
+                transfers,
+                priority,
+            } => {
+                self.set_priority(*ticket, transfers, *priority, effects);
+            }
+        }
+    }
+
+    fn begin(&mut self, effects: &mut Vec<Effect>) {
+        self.begun = true;
+        for command in std::mem::take(&mut self.deferred) {
+            self.command(&command, effects);
+        }
+    }
+
+    fn submit(&mut self, spec: &Arc<JobSpec>, effects: &mut Vec<Effect>) {
+        match self.check_room(spec).and_then(|()| self.admit(spec)) {
+            Ok(()) => {
+                let then = Then::Acknowledge { stop: Vec::new() };
+                self.persist(Record::Submitted(Arc::clone(spec)), then, effects);
+            }
+            Err(refusal) => effects.push(Effect::Emit(Event::Refused { job: spec.job, refusal })),
+        }
+    }
+
+    fn check_room(&self, spec: &JobSpec) -> Result<(), Refusal> {
+        let (queued, limit) = (self.table.len() as u64, self.transfers_max);
+        if queued + spec.transfers.len() as u64 > limit {
+            Err(Refusal::QueueFull { queued, limit })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Takes in all transfers of a job, or none.
+    pub(super) fn admit(&mut self, spec: &JobSpec) -> Result<(), Refusal> {
+        let mut rows = Vec::with_capacity(spec.transfers.len());
+        for transfer in &spec.transfers {
+            let Some(row) = self.insert(
+                transfer,
+                Shared {
+                    terms: spec.terms,
+                    activity: transfer.activity,
+                },
+            ) else {
+                for row in rows {
+                    self.forget(row);
+                }
+                return Err(Refusal::Duplicate(transfer.id));
+            };
+            rows.push(row);
+        }
+        for row in rows {
+            self.enqueue(row, self.level(row), Join::Back, self.now);
+        }
+        Ok(())
+    }
+
+    /// Takes in one transfer, which is in no queue yet.
+    pub(super) fn insert(&mut self, transfer: &TransferSpec, shared: Shared) -> Option<u32> {
+        if self.table.find(transfer.id).is_some() {
+            return None;
+        }
+        let (link, terms) = (self.policy.link(transfer.link()), self.terms.hold(shared));
+        self.table.insert(Row::new(transfer.id, transfer.size, link, terms))
+    }
+
+    /// Forgets a transfer, which must be in no queue and hold no slot.
+    pub(super) fn forget(&mut self, row: u32) {
+        self.terms.release(self.table[row].terms);
+        self.table.remove(row);
+    }
+
+    fn cancel(&mut self, ticket: Ticket, transfers: &[TransferId], effects: &mut Vec<Effect>) {
+        let (mut settled, mut stopping) = (Vec::new(), Vec::new());
+        for transfer in transfers {
+            let Some(row) = self.table.find(*transfer) else {
+                continue;
+            };
+            if self.table[row].stopping() {
+                continue;
+            }
+            // What was started in an earlier life may have left something behind: it is stopped, not just forgotten.
+            if self.holds_slot(row) || self.was_active(row) {
+                self.table[row].set_stopping();
+                stopping.push(*transfer);
+            } else {
+                self.dequeue(row);
+                self.count_end(row, Settled::Cancelled);
+                self.forget(row);
+                settled.push(*transfer);
+            }
+        }
+        let news = settled.clone();
+        let then = Then::Acknowledge { stop: stopping.clone() };
+        self.persist(
+            Record::Cancelled {
+                ticket,
+                settled,
+                stopping,
+            },
+            then,
+            effects,
+        );
+        for transfer in news {
+            self.outbox.also(Then::Settle(transfer, Settled::Cancelled));
+        }
+    }
+
+    fn holds_slot(&self, row: u32) -> bool {
+        matches!(self.table[row].state, State::Starting | State::Running)
+    }
+
+    fn was_active(&self, row: u32) -> bool {
+        self.table[row].level() == crate::policy::RESUMED
+    }
+
+    fn set_priority(&mut self, ticket: Ticket, asked: &[TransferId], priority: Priority, effects: &mut Vec<Effect>) {
+        let mut transfers = Vec::new();
+        for transfer in asked {
+            let Some(row) = self.table.find(*transfer) else {
+                continue;
+            };
+            self.change_priority(row, priority);
+            transfers.push(*transfer);
+        }
+        let then = Then::Acknowledge { stop: Vec::new() };
+        self.persist(
+            Record::PrioritySet {
+                ticket,
+                transfers,
+                priority,
+            },
+            then,
+            effects,
+        );
+    }
+
+    /// Gives a transfer other terms, and the place in its queue that goes with them.
+    pub(super) fn change_priority(&mut self, row: u32, priority: Priority) {
+        let mut shared = *self.terms.get(self.table[row].terms);
+        if shared.terms.priority == priority {
+            return;
+        }
+        shared.terms.priority = priority;
+        let terms = self.terms.hold(shared);
+        let former = std::mem::replace(&mut self.table[row].terms, terms);
+        self.terms.release(former);
+        if self.was_active(row) {
+            return;
+        }
+        let level = self.level(row);
+        match self.table[row].state {
+            State::Queued => {
+                self.dequeue(row);
+                self.enqueue(row, level, Join::Back, self.now);
+            }
+            State::Delayed => self.table[row].set_level(level),
+            State::Vacant | State::Starting | State::Running => {}
+        }
+    }
+
+    fn set_limits(&mut self, ticket: Ticket, changes: &Arc<[LimitChange]>, effects: &mut Vec<Effect>) {
+        self.policy.set_limits(changes);
+        let then = Then::Acknowledge { stop: Vec::new() };
+        self.persist(
+            Record::LimitsSet {
+                ticket,
+                changes: Arc::clone(changes),
+            },
+            then,
+            effects,
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! How attempts end, and what follows.
+
+use weir_world::{OpId, Outcome};
+
+use super::outbox::Then;
+use super::{Effect, Scheduler};
+use crate::policy::{Join, RESUMED};
+use crate::retry::History;
+use crate::{End, Next, Record, Settled};
+
+impl From<Outcome> for End {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Done { bytes, mode } => Self::Done { bytes, mode },
+            Outcome::Failed(failure) => Self::Failed(failure),
+            Outcome::Stopped { bytes_moved } => Self::Stopped { bytes_moved },
+        }
+    }
+}
+
+impl Scheduler {
+    /// Ends a running operation: its slot is free at once, what follows is recorded.
+    pub(super) fn end(&mut self, op: OpId, end: End, effects: &mut Vec<Effect>) {
+        let Some(row) = self.running(op) else { return };
+        let next = self.decide_next(row, &end);
+        self.operations.remove(self.table[row].operation());
+        self.policy.release(self.table[row].link);
+        if let (End::Done { bytes, .. } | End::Adopted { bytes }, Next::Finished) = (&end, next) {
+            self.totals.finished_bytes += *bytes;
+            self.policy.counts(self.table[row].link).finished_bytes += *bytes;
+        }
+        let then = next
+            .settled()
+            .map_or(Then::Nothing, |state| Then::Settle(op.transfer, state));
+        self.persist(Record::Ended { op, end, next }, then, effects);
+        self.follow(row, next);
+    }
+
+    /// A transfer that has the file is finished, even if it was cancelled meanwhile: the truth is at the destination.
+    fn decide_next(&self, row: u32, end: &End) -> Next {
+        let history = self.history(row);
+        let stopping = self.table[row].stopping();
+        let terms = &self.terms.get(self.table[row].terms).terms;
+        match end {
+            End::Done { .. } | End::Adopted { .. } => Next::Finished,
+            End::Lost if stopping => Next::Cleanup {
+                not_before: self.retry.cleanup_at(history, self.now),
+            },
+            End::Failed(_) | End::Stopped { .. } if stopping => Next::Cancelled,
+            End::Failed(failure) => self.retry.after_failure(terms, history, failure, self.now),
+            // Nobody here asked for the stop: the executor went away in good order.
+            End::Lost | End::Stopped { .. } => self.retry.after_loss(terms, history, self.now),
+        }
+    }
+
+    /// Brings a transfer that holds no slot and is in no queue to where it goes next.
+    pub(super) fn follow(&mut self, row: u32, next: Next) {
+        match next {
+            Next::Finished | Next::Failed | Next::Cancelled => {
+                let settled = next.settled().expect("these are the final states");
+                self.count_end(row, settled);
+                self.forget(row);
+            }
+            Next::Queued {
+                not_before,
+                failures,
+                free_retries,
+                resume,
+            } => {
+                let entry = &mut self.table[row];
+                entry.failures = failures;
+                entry.free_retries = free_retries;
+                entry.set_resume(resume);
+                self.count_retry(row);
+                self.enqueue(row, self.level(row), Join::Front, not_before);
+            }
+            Next::Cleanup { not_before } => {
+                let entry = &mut self.table[row];
+                entry.set_stopping();
+                entry.set_resume(true);
+                self.count_retry(row);
+                self.enqueue(row, RESUMED, Join::Back, not_before);
+            }
+        }
+    }
+
+    pub(super) fn count_end(&mut self, row: u32, settled: Settled) {
+        for counts in [self.policy.counts(self.table[row].link), &mut self.totals] {
+            match settled {
+                Settled::Finished => counts.finished += 1,
+                Settled::Failed => counts.failed += 1,
+                Settled::Cancelled => counts.cancelled += 1,
+            }
+        }
+    }
+
+    fn count_retry(&mut self, row: u32) {
+        self.policy.counts(self.table[row].link).retried += 1;
+        self.totals.retried += 1;
+    }
+
+    fn history(&self, row: u32) -> History {
+        let row = &self.table[row];
+        History {
+            transfer: row.id,
+            attempt: row.attempt,
+            failures: row.failures,
+            free_retries: row.free_retries,
+            resume: row.resume(),
+        }
+    }
+}

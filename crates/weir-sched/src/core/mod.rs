@@ -1,0 +1,304 @@
+//! The state machine: from inputs to records and orders.
+
+mod commands;
+mod ends;
+mod operations;
+mod outbox;
+mod restore;
+pub(crate) mod table;
+mod terms;
+mod view;
+
+use std::collections::BTreeSet;
+
+use weir_units::Timestamp;
+use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
+
+use crate::policy::{Join, Policy, level_of};
+use crate::retry::RetryPolicy;
+use crate::stats::Counts;
+use crate::{Command, Event, Limits, Op, Record};
+use operations::Operations;
+use outbox::{Outbox, Then};
+use table::{State, Table};
+use terms::TermsTable;
+
+/// What goes into the scheduler.
+pub type Input = weir_world::Input<Command, Record>;
+/// What comes out of it.
+pub type Effect = weir_world::Effect<Record, Op, Event>;
+
+/// How a scheduler is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The life of this core: greater than that of every core before it that used the same store.
+    pub epoch: u64,
+    /// How many transfers may be active, before any [`Command::SetLimits`].
+    pub limits: Limits,
+    /// When to try again.
+    pub retry: RetryPolicy,
+    /// The most transfers that one step starts; the rest follow in the next step, which is asked for at once.
+    pub starts_per_step: usize,
+    /// The most transfers held at once, beyond which jobs are refused.
+    pub transfers_max: u64,
+}
+
+impl Default for Config {
+    /// Epoch 1; 1,000 starts per step (a step of about a millisecond); 10 million transfers (0.5 GB).
+    fn default() -> Self {
+        Self {
+            epoch: 1,
+            limits: Limits::default(),
+            retry: RetryPolicy::default(),
+            starts_per_step: 1_000,
+            transfers_max: 10_000_000,
+        }
+    }
+}
+
+/// The transfer service's core. See the [crate's page](crate) for what it promises.
+#[derive(Debug)]
+pub struct Scheduler {
+    epoch: u64,
+    retry: RetryPolicy,
+    starts_per_step: usize,
+    transfers_max: u64,
+    now: Timestamp,
+    /// Restoring is over.
+    begun: bool,
+    /// Commands that have to wait until it is.
+    deferred: Vec<Command>,
+    table: Table,
+    terms: TermsTable,
+    operations: Operations,
+    policy: Policy,
+    outbox: Outbox,
+    /// Delayed transfers, by the time at which they may be queued again.
+    due: BTreeSet<(Timestamp, TransferId)>,
+    /// The wake that was asked for and has not come.
+    armed: Option<Timestamp>,
+    totals: Counts,
+}
+
+impl Scheduler {
+    /// An empty scheduler. It starts nothing before [`Command::Begin`].
+    pub fn new(config: Config) -> Self {
+        Self {
+            epoch: config.epoch,
+            retry: config.retry,
+            starts_per_step: config.starts_per_step.max(1),
+            transfers_max: config.transfers_max,
+            now: Timestamp(0),
+            begun: false,
+            deferred: Vec::new(),
+            table: Table::default(),
+            terms: TermsTable::default(),
+            operations: Operations::default(),
+            policy: Policy::new(config.limits),
+            outbox: Outbox::default(),
+            due: BTreeSet::new(),
+            armed: None,
+            totals: Counts::default(),
+        }
+    }
+
+    fn take(&mut self, input: &Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Command(command) => self.command(command, effects),
+            Input::Restored(record) => self.restore(record),
+            Input::Persisted(seq) => self.persisted(*seq, effects),
+            Input::World(op, event) => self.world(*op, event, effects),
+            Input::Timer => {}
+        }
+    }
+
+    /// Issues a record. What depends on it waits for [`Scheduler::persisted`].
+    fn persist(&mut self, record: Record, then: Then, effects: &mut Vec<Effect>) {
+        let seq = self.outbox.put(then);
+        effects.push(Effect::Persist(seq, record));
+    }
+
+    /// Records up to here are durable: what waited for them happens, in their order.
+    fn persisted(&mut self, durable: Seq, effects: &mut Vec<Effect>) {
+        while let Some((seq, then)) = self.outbox.take(durable) {
+            match then {
+                Then::Nothing => {}
+                Then::Acknowledge { stop } => {
+                    effects.push(Effect::Ack(seq));
+                    self.stop(&stop, effects);
+                }
+                Then::Start { transfer, attempt } => self.start(transfer, attempt, effects),
+                Then::Settle(transfer, state) => effects.push(Effect::Emit(Event::Settled { transfer, state })),
+            }
+        }
+    }
+
+    /// Orders an operation whose record is durable, unless it was cancelled meanwhile.
+    fn start(&mut self, transfer: TransferId, attempt: u32, effects: &mut Vec<Effect>) {
+        let Some(row) = self.table.find(transfer) else { return };
+        if self.table[row].state != State::Starting || self.table[row].attempt != attempt {
+            return;
+        }
+        let op = self.op_id(row);
+        let link = self.policy.key(self.table[row].link);
+        let operation = self.operations.insert(row, self.now);
+        let row = &mut self.table[row];
+        row.state = State::Running;
+        row.set_operation(operation);
+        let order = match (row.stopping(), row.resume()) {
+            (true, true) => Op::Cleanup { link },
+            (true, false) => {
+                return self.end(
+                    op,
+                    crate::End::Stopped {
+                        bytes_moved: weir_units::Bytes(0),
+                    },
+                    effects,
+                );
+            }
+            (false, resume) => Op::Copy {
+                link,
+                resume,
+                failures: row.failures,
+            },
+        };
+        effects.push(Effect::Start(op, order));
+    }
+
+    /// Stops what is still running of these.
+    fn stop(&mut self, transfers: &[TransferId], effects: &mut Vec<Effect>) {
+        for transfer in transfers {
+            let Some(row) = self.table.find(*transfer) else {
+                continue;
+            };
+            if self.table[row].state == State::Running {
+                effects.push(Effect::Stop(self.op_id(row)));
+            }
+        }
+    }
+
+    fn world(&mut self, op: OpId, event: &WorldEvent, effects: &mut Vec<Effect>) {
+        let Some(row) = self.running(op) else { return };
+        match event {
+            WorldEvent::Started => {}
+            WorldEvent::Progress(bytes) => self.operations.moved(self.table[row].operation(), *bytes),
+            WorldEvent::Ended(outcome) => self.end(op, outcome.clone().into(), effects),
+            WorldEvent::Lost => self.end(op, crate::End::Lost, effects),
+            WorldEvent::Adopted(bytes) => self.end(op, crate::End::Adopted { bytes: *bytes }, effects),
+        }
+    }
+
+    /// The row of an operation that this core has running. What is said of any other is not for us: it is a repetition,
+    /// comes late, or comes from another life.
+    fn running(&self, op: OpId) -> Option<u32> {
+        let row = self.table.find(op.transfer)?;
+        let found = &self.table[row];
+        (op.epoch == self.epoch && op.attempt == found.attempt && found.state == State::Running).then_some(row)
+    }
+
+    fn op_id(&self, row: u32) -> OpId {
+        let row = &self.table[row];
+        OpId {
+            transfer: row.id,
+            attempt: row.attempt,
+            epoch: self.epoch,
+        }
+    }
+
+    /// Puts a transfer into its queue, or lets it wait for its time. It must be in neither.
+    fn enqueue(&mut self, row: u32, level: usize, join: Join, not_before: Timestamp) {
+        if not_before <= self.now {
+            self.table[row].state = State::Queued;
+            self.policy.enqueue(&mut self.table, row, level, join);
+            return;
+        }
+        let entry = &mut self.table[row];
+        entry.state = State::Delayed;
+        entry.set_level(level);
+        entry.set_due(not_before);
+        self.due.insert((not_before, entry.id));
+        let counts = self.policy.counts(entry.link);
+        counts.delayed += 1;
+        counts.delayed_bytes += entry.size;
+    }
+
+    /// Takes a transfer out of wherever it waits.
+    fn dequeue(&mut self, row: u32) {
+        match self.table[row].state {
+            State::Queued => self.policy.dequeue(&mut self.table, row),
+            State::Delayed => {
+                let entry = &self.table[row];
+                self.due.remove(&(entry.due(), entry.id));
+                let counts = self.policy.counts(entry.link);
+                counts.delayed -= 1;
+                counts.delayed_bytes -= entry.size;
+            }
+            State::Vacant | State::Starting | State::Running => {}
+        }
+    }
+
+    /// Queues what has waited long enough.
+    fn wake_due(&mut self) {
+        while let Some((_, transfer)) = self.due.first().copied().filter(|(at, _)| *at <= self.now) {
+            let row = self
+                .table
+                .find(transfer)
+                .expect("a transfer leaves the list of delayed ones before it is forgotten");
+            self.dequeue(row);
+            self.enqueue(row, self.table[row].level(), Join::Front, self.now);
+        }
+    }
+
+    /// Gives slots to those whose turn it is, as far as the budget of a step goes.
+    fn start_what_may(&mut self, effects: &mut Vec<Effect>) {
+        for _ in 0..self.starts_per_step {
+            let Some(row) = self.policy.pick(&mut self.table, self.now) else {
+                return;
+            };
+            let entry = &mut self.table[row];
+            entry.state = State::Starting;
+            entry.attempt += 1;
+            let (transfer, attempt) = (entry.id, entry.attempt);
+            let op = self.op_id(row);
+            self.persist(Record::Started { op }, Then::Start { transfer, attempt }, effects);
+        }
+    }
+
+    /// Asks to be woken for what is next, unless that was asked already.
+    fn arm(&mut self, effects: &mut Vec<Effect>) {
+        if self.armed.is_some_and(|at| at <= self.now) {
+            self.armed = None;
+        }
+        let turns = self.policy.has_turns().then_some(self.now);
+        let wish = turns.or_else(|| self.due.first().map(|(at, _)| *at));
+        let Some(at) = wish else { return };
+        if self.armed.is_none_or(|armed| at < armed) {
+            self.armed = Some(at);
+            effects.push(Effect::WakeAt(at));
+        }
+    }
+
+    /// The level of the queue for a transfer that is neither resumed nor starving.
+    fn level(&self, row: u32) -> usize {
+        level_of(self.terms.get(self.table[row].terms).terms.priority)
+    }
+}
+
+impl Core for Scheduler {
+    type Command = Command;
+    type Record = Record;
+    type Op = Op;
+    type Event = Event;
+
+    fn step(&mut self, now: Timestamp, inputs: &[Input], effects: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        for input in inputs {
+            self.take(input, effects);
+        }
+        if self.begun {
+            self.wake_due();
+            self.start_what_may(effects);
+            self.arm(effects);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What waits for the store: nothing in here happens before its record is durable.
+
+use std::collections::VecDeque;
+
+use weir_world::{Seq, TransferId};
+
+use crate::Settled;
+
+/// What follows once a record is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// Nothing.
+    Nothing,
+    /// The answer to a command, then the end of these operations.
+    Acknowledge { stop: Vec<TransferId> },
+    /// The start of an operation.
+    Start { transfer: TransferId, attempt: u32 },
+    /// The news that a transfer has ended.
+    Settle(TransferId, Settled),
+}
+
+/// Records on their way to the store, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    last: Seq,
+    waiting: VecDeque<(Seq, Then)>,
+}
+
+impl Outbox {
+    /// Numbers a record, and keeps in mind what follows it.
+    pub(crate) fn put(&mut self, then: Then) -> Seq {
+        self.last = self.last.next();
+        if then != Then::Nothing {
+            self.waiting.push_back((self.last, then));
+        }
+        self.last
+    }
+
+    /// Adds something that follows the record issued last.
+    pub(crate) fn also(&mut self, then: Then) {
+        self.waiting.push_back((self.last, then));
+    }
+
+    /// Takes what may happen now that records up to `durable` are. Each comes out once.
+    pub(crate) fn take(&mut self, durable: Seq) -> Option<(Seq, Then)> {
+        if self.waiting.front()?.0 <= durable {
+            self.waiting.pop_front()
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}

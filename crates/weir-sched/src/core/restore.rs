@@ -1,0 +1,87 @@
+//! Back to where an earlier life stopped.
+//!
+//! What was active then is resumed: it goes to the front of its queue, above all priorities, and its next attempt looks at
+//! the destination before it copies. It keeps its attempt number, so that numbers never repeat.
+
+use weir_units::Timestamp;
+use weir_world::TransferId;
+
+use super::Scheduler;
+use super::terms::Shared;
+use crate::policy::{Join, RESUMED};
+use crate::{Live, LiveState, Record, Settled};
+
+impl Scheduler {
+    /// Takes back a record. Repetitions, and records of transfers that are not known, change nothing.
+    pub(super) fn restore(&mut self, record: &Record) {
+        match record {
+            Record::Submitted(spec) => drop(self.admit(spec)),
+            Record::Started { op } => {
+                self.restored(op.transfer, |core, row| core.resume(row, op.attempt));
+            }
+            Record::Ended { op, next, .. } => self.restored(op.transfer, |core, row| {
+                core.dequeue(row);
+                core.follow(row, *next);
+            }),
+            Record::Cancelled { settled, stopping, .. } => {
+                for transfer in settled {
+                    self.restored(*transfer, |core, row| {
+                        core.dequeue(row);
+                        core.count_end(row, Settled::Cancelled);
+                        core.forget(row);
+                    });
+                }
+                for transfer in stopping {
+                    self.restored(*transfer, |core, row| core.table[row].set_stopping());
+                }
+            }
+            Record::PrioritySet {
+                transfers, priority, ..
+            } => {
+                for transfer in transfers {
+                    self.restored(*transfer, |core, row| core.change_priority(row, *priority));
+                }
+            }
+            Record::LimitsSet { changes, .. } => self.policy.set_limits(changes),
+            Record::Live(live) => self.restore_live(live),
+        }
+    }
+
+    fn restored(&mut self, transfer: TransferId, change: impl FnOnce(&mut Self, u32)) {
+        if let Some(row) = self.table.find(transfer) {
+            change(self, row);
+        }
+    }
+
+    fn restore_live(&mut self, live: &Live) {
+        let shared = Shared {
+            terms: live.terms,
+            activity: live.transfer.activity,
+        };
+        let Some(row) = self.insert(&live.transfer, shared) else {
+            return;
+        };
+        let entry = &mut self.table[row];
+        entry.attempt = live.attempt;
+        entry.failures = live.failures;
+        entry.free_retries = live.free_retries;
+        entry.set_resume(live.resume);
+        match live.state {
+            LiveState::Queued => self.enqueue(row, self.level(row), Join::Back, live.not_before),
+            LiveState::Active => self.resume(row, live.attempt),
+            LiveState::Stopping => {
+                entry.set_stopping();
+                self.resume(row, live.attempt);
+            }
+        }
+    }
+
+    /// Queues a transfer that was active.
+    fn resume(&mut self, row: u32, attempt: u32) {
+        self.dequeue(row);
+        let entry = &mut self.table[row];
+        entry.attempt = attempt;
+        entry.set_resume(true);
+        self.enqueue(row, RESUMED, Join::Back, Timestamp(0));
+    }
+}

@@ -1,0 +1,234 @@
+//! The transfers that have not ended: 40 bytes each, and about 8 more to find them by id.
+
+use hashbrown::HashTable;
+use weir_units::{Bytes, Timestamp};
+use weir_world::TransferId;
+
+use crate::policy::list::{NIL, Nodes};
+
+/// Where a transfer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The row is free.
+    Vacant,
+    /// In its link's queue.
+    Queued,
+    /// Waiting for its next attempt.
+    Delayed,
+    /// Holds a slot; the record of its start is on its way to the store.
+    Starting,
+    /// Holds a slot; its operation was ordered.
+    Running,
+}
+
+/// The hot fields of one transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) id: TransferId,
+    pub(crate) size: Bytes,
+    pub(crate) link: u32,
+    pub(crate) terms: u32,
+    /// Attempts so far.
+    pub(crate) attempt: u32,
+    /// Two words whose meaning depends on the state: neighbours in the queue, the due time of a delayed one, the entry
+    /// of a running one in the table of operations.
+    words: [u32; 2],
+    pub(crate) failures: u8,
+    pub(crate) free_retries: u8,
+    pub(crate) state: State,
+    flags: u8,
+}
+
+const RESUME: u8 = 1;
+const STOPPING: u8 = 2;
+/// The level of the queue takes the upper bits.
+const LEVEL_SHIFT: u8 = 4;
+
+impl Row {
+    pub(crate) fn new(id: TransferId, size: Bytes, link: u32, terms: u32) -> Self {
+        Self {
+            id,
+            size,
+            link,
+            terms,
+            attempt: 0,
+            words: [NIL; 2],
+            failures: 0,
+            free_retries: 0,
+            state: State::Delayed,
+            flags: 0,
+        }
+    }
+
+    /// An earlier attempt may have left something at the destination.
+    pub(crate) fn resume(&self) -> bool {
+        self.flags & RESUME != 0
+    }
+
+    pub(crate) fn set_resume(&mut self, resume: bool) {
+        self.flags = self.flags & !RESUME | if resume { RESUME } else { 0 };
+    }
+
+    /// It was cancelled, but an operation of it may be running.
+    pub(crate) fn stopping(&self) -> bool {
+        self.flags & STOPPING != 0
+    }
+
+    pub(crate) fn set_stopping(&mut self) {
+        self.flags |= STOPPING;
+    }
+
+    /// The level of the queue it is in.
+    pub(crate) fn level(&self) -> usize {
+        usize::from(self.flags >> LEVEL_SHIFT)
+    }
+
+    pub(crate) fn set_level(&mut self, level: usize) {
+        self.flags = self.flags & ((1 << LEVEL_SHIFT) - 1) | (level as u8) << LEVEL_SHIFT;
+    }
+
+    /// When a delayed one may be queued again.
+    pub(crate) fn due(&self) -> Timestamp {
+        Timestamp(u64::from(self.words[0]) << 32 | u64::from(self.words[1]))
+    }
+
+    pub(crate) fn set_due(&mut self, due: Timestamp) {
+        self.words = [(due.0 >> 32) as u32, due.0 as u32];
+    }
+
+    /// The entry of a running one in the table of operations.
+    pub(crate) fn operation(&self) -> u32 {
+        self.words[0]
+    }
+
+    pub(crate) fn set_operation(&mut self, operation: u32) {
+        self.words[0] = operation;
+    }
+}
+
+/// Rows by number, and numbers by transfer id. Rows are never iterated: their order would depend on history.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    rows: Vec<Row>,
+    vacant: Vec<u32>,
+    by_id: HashTable<u32>,
+}
+
+/// Spreads ids over the index (the finaliser of SplitMix64: Steele, Lea, Flood, OOPSLA 2014). Ids are given by the store,
+/// not by clients, so nobody can choose them to collide.
+fn spread(id: TransferId) -> u64 {
+    let mut word = id.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ word >> 31
+}
+
+impl Table {
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(crate) fn find(&self, id: TransferId) -> Option<u32> {
+        self.by_id
+            .find(spread(id), |row| self.rows[*row as usize].id == id)
+            .copied()
+    }
+
+    /// Takes in a transfer, or says that one of this id is there.
+    pub(crate) fn insert(&mut self, row: Row) -> Option<u32> {
+        if self.find(row.id).is_some() {
+            return None;
+        }
+        let number = if let Some(number) = self.vacant.pop() {
+            self.rows[number as usize] = row;
+            number
+        } else {
+            self.rows.push(row);
+            (self.rows.len() - 1) as u32
+        };
+        let rows = &self.rows;
+        self.by_id
+            .insert_unique(spread(row.id), number, |other| spread(rows[*other as usize].id));
+        Some(number)
+    }
+
+    /// Forgets a transfer. It must be in no queue.
+    pub(crate) fn remove(&mut self, number: u32) {
+        let id = self.rows[number as usize].id;
+        if let Ok(entry) = self.by_id.find_entry(spread(id), |row| *row == number) {
+            entry.remove();
+        }
+        self.rows[number as usize].state = State::Vacant;
+        self.vacant.push(number);
+    }
+}
+
+impl std::ops::Index<u32> for Table {
+    type Output = Row;
+    fn index(&self, number: u32) -> &Row {
+        &self.rows[number as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Table {
+    fn index_mut(&mut self, number: u32) -> &mut Row {
+        &mut self.rows[number as usize]
+    }
+}
+
+impl Nodes for Table {
+    fn previous(&mut self, node: u32) -> &mut u32 {
+        &mut self.rows[node as usize].words[0]
+    }
+
+    fn next(&mut self, node: u32) -> &mut u32 {
+        &mut self.rows[node as usize].words[1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_stays_small() {
+        // 30 million queued transfers at 64 bytes are 2 GB: what a row gains, every queue pays.
+        assert_eq!(size_of::<Row>(), 40);
+    }
+
+    #[test]
+    fn flags_and_levels_do_not_touch_each_other() {
+        let mut row = Row::new(TransferId(1), Bytes(0), 0, 0);
+        row.set_resume(true);
+        row.set_stopping();
+        for level in 0..7 {
+            row.set_level(level);
+            assert_eq!((row.level(), row.resume(), row.stopping()), (level, true, true));
+        }
+        row.set_resume(false);
+        assert_eq!((row.level(), row.resume(), row.stopping()), (6, false, true));
+        row.set_due(Timestamp(0x0123_4567_89AB_CDEF));
+        assert_eq!(row.due(), Timestamp(0x0123_4567_89AB_CDEF));
+    }
+
+    #[test]
+    fn rows_are_found_until_removed() {
+        let mut table = Table::default();
+        let numbers: Vec<u32> = (0..1000)
+            .map(|id| {
+                table
+                    .insert(Row::new(TransferId(id), Bytes(id), 0, 0))
+                    .expect("ids differ")
+            })
+            .collect();
+        assert_eq!(table.insert(Row::new(TransferId(7), Bytes(0), 0, 0)), None);
+        for id in (0..1000).step_by(3) {
+            table.remove(numbers[id as usize]);
+        }
+        for id in 0..1000 {
+            let found = table.find(TransferId(id)).map(|row| table[row].size);
+            assert_eq!(found, (id % 3 != 0).then_some(Bytes(id)));
+        }
+        assert_eq!(table.len(), 666);
+    }
+}

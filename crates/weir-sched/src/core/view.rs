@@ -1,0 +1,126 @@
+//! What the core shows to those who ask. Nothing here changes anything.
+
+use weir_world::{OpId, TransferId};
+
+use super::Scheduler;
+use super::table::State;
+use crate::stats::{Counts, LinkStats, SeStats};
+use crate::{Decision, Link, Reason, SeId, Why};
+
+impl Scheduler {
+    /// Why a transfer is where it is. None if it has ended, or never was.
+    pub fn why(&self, transfer: TransferId) -> Option<Why> {
+        let row = self.table.find(transfer)?;
+        let entry = &self.table[row];
+        let mut reasons = Vec::new();
+        if entry.stopping() {
+            reasons.push(Reason::Stopping);
+        }
+        match entry.state {
+            State::Queued => reasons.extend(self.why_queued(row)),
+            State::Delayed => reasons.push(Reason::Retry {
+                at: entry.due(),
+                failures: entry.failures,
+            }),
+            State::Starting => reasons.push(Reason::Store),
+            State::Running => {
+                let operation = self.operations.get(entry.operation());
+                reasons.push(Reason::Running {
+                    op: self.op_id(row),
+                    since: operation.since,
+                    moved: operation.moved,
+                });
+            }
+            State::Vacant => return None,
+        }
+        Some(Why {
+            transfer,
+            link: self.policy.key(entry.link),
+            reasons,
+        })
+    }
+
+    fn why_queued(&self, row: u32) -> Vec<Reason> {
+        let entry = &self.table[row];
+        let mut reasons = Vec::new();
+        if !self.begun {
+            reasons.push(Reason::Restoring);
+        }
+        if self.policy.first(entry.link) != Some(row) {
+            let (more_urgent, as_urgent) = self.policy.ahead(entry.link, entry.level());
+            reasons.push(Reason::Behind { more_urgent, as_urgent });
+        }
+        reasons.extend(self.policy.reasons(entry.link));
+        reasons
+    }
+
+    /// What holds a link back, or that nothing does. Empty if the link is not known.
+    pub fn why_link(&self, link: Link) -> Vec<Reason> {
+        self.policy
+            .find(link)
+            .map(|number| self.policy.reasons(number))
+            .unwrap_or_default()
+    }
+
+    /// The last decisions about a link, oldest first. Waiting on for the same cause is one decision.
+    pub fn decisions(&self, link: Link) -> Vec<Decision> {
+        self.policy
+            .find(link)
+            .map(|number| self.policy.decisions(number).copied().collect())
+            .unwrap_or_default()
+    }
+
+    /// Figures of all links that ever had a transfer, in the order of their numbers.
+    pub fn links(&self) -> impl Iterator<Item = LinkStats> {
+        self.policy.link_stats()
+    }
+
+    /// Figures of one link.
+    pub fn link(&self, link: Link) -> Option<LinkStats> {
+        self.policy.find(link).map(|number| self.policy.stats_of(number))
+    }
+
+    /// Figures of all storage elements that ever had a transfer, in the order of their numbers.
+    pub fn ses(&self) -> impl Iterator<Item = SeStats> {
+        self.policy.se_stats()
+    }
+
+    /// Figures of one storage element.
+    pub fn se(&self, se: SeId) -> Option<SeStats> {
+        self.policy.stats_of_se(se)
+    }
+
+    /// Figures of everything. Costs a look at every link.
+    pub fn totals(&self) -> Counts {
+        let mut totals = self.totals;
+        for LinkStats { counts, .. } in self.links() {
+            totals.queued += counts.queued;
+            totals.queued_bytes += counts.queued_bytes;
+            totals.delayed += counts.delayed;
+            totals.delayed_bytes += counts.delayed_bytes;
+            totals.active += counts.active;
+        }
+        totals
+    }
+
+    /// Operations that were ordered and have not ended, in no particular order. A driver that lost track of one of them
+    /// tells so with [`weir_world::WorldEvent::Lost`].
+    pub fn operations(&self) -> impl Iterator<Item = OpId> {
+        self.operations.rows().map(|row| self.op_id(row))
+    }
+
+    /// Transfers that have not ended.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Tells whether all transfers have ended.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Answers and starts that wait for the store: the driver's measure of how far the store is behind.
+    pub fn waiting_for_store(&self) -> usize {
+        self.outbox.len()
+    }
+}

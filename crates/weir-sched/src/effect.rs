@@ -1,0 +1,69 @@
+//! What the core orders, and what it tells.
+
+use serde::{Deserialize, Serialize};
+use weir_world::TransferId;
+
+use crate::{JobId, Link, Settled};
+
+/// What an executor is to do. It looks up everything else (URLs, tokens, checksums) by the transfer's id.
+///
+/// Room is left for `Stage`, `Poll`, `Release`, `Delete` and `Stat`; executors match with a fallback that fails the operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Op {
+    /// Bring the file to the destination.
+    ///
+    /// Ends with `Done`, `Failed`, or (only with `resume`) `Adopted`.
+    Copy {
+        /// From where to where.
+        link: Link,
+        /// An earlier attempt of this transfer may have left something at the destination. Look there first: a whole file
+        /// (size and checksum agree) is adopted, a part is removed, then the file is copied.
+        resume: bool,
+        /// Earlier failures that counted, for the executor's choice of mode.
+        failures: u8,
+    },
+    /// The transfer is cancelled, but an operation of it was lost from sight: bring the destination to a known state.
+    ///
+    /// Ends with `Adopted` if the whole file is there; otherwise, what an earlier attempt left is removed, and it ends with
+    /// `Stopped`. `Failed` is taken as `Stopped`.
+    Cleanup {
+        /// From where to where.
+        link: Link,
+    },
+}
+
+/// What the core tells those who watch. Each leaves only after the record behind it is durable, but for refusals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A job was not taken, and nothing of it is kept.
+    Refused {
+        /// The job.
+        job: JobId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A transfer ended, durably. Once per transfer.
+    Settled {
+        /// The transfer.
+        transfer: TransferId,
+        /// How.
+        state: Settled,
+    },
+}
+
+/// Why a job was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum Refusal {
+    /// The core holds as many transfers as it may: come back later.
+    #[error("{queued} transfers are queued and {limit} are allowed")]
+    QueueFull {
+        /// Transfers that have not ended.
+        queued: u64,
+        /// How many may be.
+        limit: u64,
+    },
+    /// A transfer of this id is there already: the job was given twice.
+    #[error("transfer {0} was submitted before")]
+    Duplicate(TransferId),
+}

@@ -1,0 +1,182 @@
+//! What must outlive the process.
+//!
+//! | record | the store writes | acknowledged |
+//! |---|---|---|
+//! | [`Record::Submitted`] | the job and its files, with everything the door knows of them | yes, the client gets its job id |
+//! | [`Record::Started`] | file: active, attempt, epoch, start time | no, the core then starts the operation |
+//! | [`Record::Ended`] | file: what [`Next`] says; one line of history; finish time, bytes, reason | no, [`crate::Event::Settled`] follows if it was the last |
+//! | [`Record::Cancelled`] | files in `settled`: cancelled; files in `stopping`: still active, marked to be stopped | yes, the client gets its answer |
+//! | [`Record::PrioritySet`] | files: their priority | yes |
+//! | [`Record::LimitsSet`] | the limits, if they are kept in the store | yes |
+//! | [`Record::Live`] | never issued: the store gives it back, one per file that has not ended | |
+//!
+//! After a restart the store gives back [`Record::Live`] for each file that has not ended, in order of submission; or, for
+//! tests, all records from the beginning. Both lead to the same core.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use weir_units::{Bytes, Timestamp};
+use weir_world::{CopyMode, Failure, OpId, TransferId};
+
+use crate::{JobSpec, LimitChange, Priority, Terms, Ticket, TransferSpec};
+
+/// One durable fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A job was taken.
+    Submitted(Arc<JobSpec>),
+    /// An attempt begins: from here on its operation may be running somewhere.
+    Started {
+        /// The operation.
+        op: OpId,
+    },
+    /// An attempt came to its end.
+    Ended {
+        /// The operation.
+        op: OpId,
+        /// How it ended.
+        end: End,
+        /// What becomes of the transfer.
+        next: Next,
+    },
+    /// Transfers were cancelled.
+    Cancelled {
+        /// The command that asked.
+        ticket: Ticket,
+        /// Those that were waiting: they have ended, as cancelled.
+        settled: Vec<TransferId>,
+        /// Those with an operation that may be running: it is stopped, and a [`Record::Ended`] follows.
+        stopping: Vec<TransferId>,
+    },
+    /// The priority of transfers was changed.
+    PrioritySet {
+        /// The command that asked.
+        ticket: Ticket,
+        /// Those that were changed.
+        transfers: Vec<TransferId>,
+        /// To what.
+        priority: Priority,
+    },
+    /// Limits were changed.
+    LimitsSet {
+        /// The command that asked.
+        ticket: Ticket,
+        /// How, in order.
+        changes: Arc<[LimitChange]>,
+    },
+    /// A transfer that has not ended, as the store's rows tell it.
+    Live(Live),
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The file was copied and verified.
+    Done {
+        /// Its size.
+        bytes: Bytes,
+        /// How the bytes came.
+        mode: CopyMode,
+    },
+    /// The file was there already, whole, left by an earlier attempt of this transfer.
+    Adopted {
+        /// Its size.
+        bytes: Bytes,
+    },
+    /// It failed.
+    Failed(Failure),
+    /// It was stopped on demand.
+    Stopped {
+        /// Bytes that had moved.
+        bytes_moved: Bytes,
+    },
+    /// Nobody can say.
+    Lost,
+}
+
+/// What becomes of a transfer after an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Next {
+    /// Ended: the destination has the file.
+    Finished,
+    /// Ended: no more attempts.
+    Failed,
+    /// Ended: cancelled, and nothing of it runs any more.
+    Cancelled,
+    /// Waits for another attempt.
+    Queued {
+        /// Not before this time.
+        not_before: Timestamp,
+        /// Failures so far that count against the allowed retries.
+        failures: u8,
+        /// Attempts so far that did not count: immediate retries and lost executors.
+        free_retries: u8,
+        /// An attempt may have left something at the destination: look before copying.
+        resume: bool,
+    },
+    /// Cancelled, but the operation was lost: another one will look at what it left at the destination.
+    Cleanup {
+        /// Not before this time.
+        not_before: Timestamp,
+    },
+}
+
+impl Next {
+    /// The final state, if this is one.
+    pub fn settled(self) -> Option<Settled> {
+        match self {
+            Self::Finished => Some(Settled::Finished),
+            Self::Failed => Some(Settled::Failed),
+            Self::Cancelled => Some(Settled::Cancelled),
+            Self::Queued { .. } | Self::Cleanup { .. } => None,
+        }
+    }
+}
+
+/// A state that nothing changes any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Settled {
+    /// The destination has the file, verified.
+    Finished,
+    /// All attempts failed.
+    Failed,
+    /// Somebody cancelled it.
+    Cancelled,
+}
+
+/// A transfer that has not ended, in the form in which rows of a store hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// The file.
+    pub transfer: TransferSpec,
+    /// The terms of its job, with its own priority if that was changed.
+    pub terms: Terms,
+    /// Where it stands.
+    pub state: LiveState,
+    /// Attempt of the last [`Record::Started`]; 0 if there was none.
+    pub attempt: u32,
+    /// From the last [`Next::Queued`]; 0 if there was none.
+    pub failures: u8,
+    /// From the last [`Next::Queued`]; 0 if there was none.
+    pub free_retries: u8,
+    /// From the last [`Next::Queued`]; false if there was none.
+    pub resume: bool,
+    /// From the last [`Next::Queued`] or [`Next::Cleanup`]; zero if there was none.
+    pub not_before: Timestamp,
+}
+
+/// Where a transfer stands that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LiveState {
+    /// Submitted, or waiting for another attempt.
+    Queued,
+    /// Started, with no end recorded.
+    Active,
+    /// Named in `stopping` of a [`Record::Cancelled`], with no final state recorded.
+    Stopping,
+}

@@ -1,0 +1,293 @@
+//! When to try again.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use serde::{Deserialize, Serialize};
+use weir_units::Timestamp;
+use weir_world::{ErrorClass, Failure, Phase, Retry, TransferId};
+
+use crate::{Next, Terms};
+
+/// Immediate retries that are not counted, per transfer. More than this is not bad luck: the failure counts.
+const FREE_IMMEDIATE: u8 = 2;
+/// Lost executors that are not counted, per transfer. Restarts of the service do not count at all.
+const FREE_LOSSES: u8 = 8;
+/// The most retries a job can ask for.
+const MOST_RETRIES: i32 = 100;
+
+/// The server's rules for trying again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryPolicy {
+    /// Retries of a job that leaves it to the server.
+    pub retries: u8,
+    /// Pause before the first retry, of a job that leaves it to the server. It doubles with each further failure.
+    pub delay: Duration,
+    /// The pause grows no further than this (unless the job's own delay is longer, which then stays as it is).
+    pub delay_max: Duration,
+    /// Up to so many hundredths are added to each pause, so that what failed together does not come back together.
+    pub jitter_percent: u32,
+    /// Seed of the jitter.
+    pub seed: u64,
+}
+
+impl Default for RetryPolicy {
+    /// 3 retries after 2, 4 and 8 minutes: FTS waits 120 s each time.
+    fn default() -> Self {
+        Self {
+            retries: 3,
+            delay: Duration::from_secs(120),
+            delay_max: Duration::from_secs(3600),
+            jitter_percent: 25,
+            seed: 0,
+        }
+    }
+}
+
+/// What a transfer brings into the decision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct History {
+    pub(crate) transfer: TransferId,
+    pub(crate) attempt: u32,
+    pub(crate) failures: u8,
+    pub(crate) free_retries: u8,
+    pub(crate) resume: bool,
+}
+
+impl RetryPolicy {
+    /// Decides what follows a failed attempt.
+    pub(crate) fn after_failure(&self, terms: &Terms, history: History, failure: &Failure, now: Timestamp) -> Next {
+        let allowed = self.allowed(terms);
+        let resume = history.resume || failure.phase != Phase::Preparation;
+        match failure.retry {
+            Retry::Never => Next::Failed,
+            Retry::Now if allowed > 0 && history.free_retries < FREE_IMMEDIATE => Next::Queued {
+                not_before: now,
+                failures: history.failures,
+                free_retries: history.free_retries + 1,
+                resume,
+            },
+            Retry::Now | Retry::Later => self.counted(terms, history, failure.class, resume, now),
+        }
+    }
+
+    /// Decides what follows an attempt that nobody can account for.
+    pub(crate) fn after_loss(&self, terms: &Terms, history: History, now: Timestamp) -> Next {
+        if history.free_retries >= FREE_LOSSES {
+            return self.counted(terms, history, ErrorClass::Internal, true, now);
+        }
+        let free_retries = history.free_retries + 1;
+        let not_before = now + self.jittered(self.pause(Duration::from_secs(1), free_retries), history);
+        Next::Queued {
+            not_before,
+            failures: history.failures,
+            free_retries,
+            resume: true,
+        }
+    }
+
+    /// When to look after a cancelled transfer whose operation was lost.
+    pub(crate) fn cleanup_at(&self, history: History, now: Timestamp) -> Timestamp {
+        now + self.jittered(self.delay.min(Duration::from_secs(10)), history)
+    }
+
+    fn counted(&self, terms: &Terms, history: History, class: ErrorClass, resume: bool, now: Timestamp) -> Next {
+        let failures = history.failures.saturating_add(1);
+        if failures > self.allowed(terms) {
+            return Next::Failed;
+        }
+        let base = if terms.retry_delay.is_zero() {
+            self.delay
+        } else {
+            terms.retry_delay
+        };
+        let pause = self.pause(base.saturating_mul(patience(class)), failures);
+        let not_before = now + self.jittered(pause, history);
+        Next::Queued {
+            not_before,
+            failures,
+            free_retries: history.free_retries,
+            resume,
+        }
+    }
+
+    /// How many retries a job has, from 0 to [`MOST_RETRIES`].
+    fn allowed(&self, terms: &Terms) -> u8 {
+        match terms.retries {
+            0 => self.retries,
+            asked => asked.clamp(0, MOST_RETRIES) as u8,
+        }
+    }
+
+    fn pause(&self, base: Duration, failures: u8) -> Duration {
+        let doublings = u32::from(failures.saturating_sub(1)).min(30);
+        base.saturating_mul(1 << doublings).min(self.delay_max.max(base))
+    }
+
+    /// Each attempt has its own stream of randomness, so that the order of failures changes nothing.
+    fn jittered(&self, pause: Duration, history: History) -> Duration {
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        seed[8..16].copy_from_slice(&history.transfer.0.to_le_bytes());
+        seed[16..20].copy_from_slice(&history.attempt.to_le_bytes());
+        let drawn = ChaCha8Rng::from_seed(seed).next_u32();
+        let millionths = (u64::from(drawn) * u64::from(self.jitter_percent) * 10_000) >> 32;
+        pause.saturating_add((pause / 1_000_000).saturating_mul(millionths as u32))
+    }
+}
+
+/// What takes longer to pass gets a longer pause: a full disk is not emptied in a minute.
+fn patience(class: ErrorClass) -> u32 {
+    match class {
+        ErrorClass::NoSpace => 4,
+        ErrorClass::Overload | ErrorClass::ReadOnly => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::Bytes;
+    use weir_world::Party;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(0);
+
+    fn failure(class: ErrorClass, retry: Retry) -> Failure {
+        let (party, phase) = (Party::Destination, Phase::Transfer);
+        Failure {
+            class,
+            party,
+            phase,
+            retry,
+            message: String::new(),
+            remedy: String::new(),
+            bytes_moved: Bytes(0),
+        }
+    }
+
+    fn history(failures: u8, free_retries: u8) -> History {
+        History {
+            transfer: TransferId(7),
+            attempt: 1,
+            failures,
+            free_retries,
+            resume: false,
+        }
+    }
+
+    fn exact() -> RetryPolicy {
+        RetryPolicy {
+            jitter_percent: 0,
+            ..RetryPolicy::default()
+        }
+    }
+
+    /// Seconds until the next attempt, after `failures` earlier ones; none if it is given up.
+    fn pause(retries: i32, delay_secs: u64, class: ErrorClass, failures: u8) -> Option<u64> {
+        let terms = Terms {
+            retries,
+            retry_delay: Duration::from_secs(delay_secs),
+            ..Terms::default()
+        };
+        match exact().after_failure(&terms, history(failures, 0), &failure(class, Retry::Later), NOW) {
+            Next::Queued { not_before, .. } => Some(not_before.since(NOW).as_secs()),
+            Next::Failed => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn retries_are_counted_as_fts_does() {
+        // A wrong count either gives up on a healthy file or hammers a broken one.
+        let network = |retries, failures| pause(retries, 10, ErrorClass::Network, failures).is_some();
+        assert_eq!(
+            [0, 1, 2, 3].map(|failures| network(0, failures)),
+            [true, true, true, false]
+        );
+        assert_eq!([0, 1].map(|failures| network(1, failures)), [true, false]);
+        assert_eq!([0, 1].map(|failures| network(-1, failures)), [false, false]);
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_cap() {
+        let network = |failures| pause(100, 600, ErrorClass::Network, failures);
+        assert_eq!([0, 1, 2, 3, 90].map(network), [600, 1200, 2400, 3600, 3600].map(Some));
+        assert_eq!(pause(100, 7200, ErrorClass::Network, 1), Some(7200));
+        assert_eq!(pause(0, 0, ErrorClass::Network, 0), Some(120));
+        assert_eq!(pause(0, 0, ErrorClass::NoSpace, 0), Some(480));
+    }
+
+    #[test]
+    fn hopeless_errors_fail_at_once() {
+        let never = failure(ErrorClass::NotFound, Retry::Never);
+        assert_eq!(
+            exact().after_failure(&Terms::default(), history(0, 0), &never, NOW),
+            Next::Failed
+        );
+    }
+
+    #[test]
+    fn immediate_retries_are_bounded() {
+        let now = failure(ErrorClass::Network, Retry::Now);
+        let after = |free| exact().after_failure(&Terms::default(), history(0, free), &now, NOW);
+        let immediate = |free_retries| Next::Queued {
+            not_before: NOW,
+            failures: 0,
+            free_retries,
+            resume: true,
+        };
+        assert_eq!([after(0), after(1)], [immediate(1), immediate(2)]);
+        assert!(matches!(after(2), Next::Queued { failures: 1, .. }));
+    }
+
+    #[test]
+    fn losses_are_free_but_bounded() {
+        let after = |free| exact().after_loss(&Terms::default(), history(0, free), NOW);
+        assert!(matches!(
+            after(0),
+            Next::Queued {
+                failures: 0,
+                free_retries: 1,
+                resume: true,
+                ..
+            }
+        ));
+        assert!(matches!(
+            after(8),
+            Next::Queued {
+                failures: 1,
+                free_retries: 8,
+                resume: true,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn jitter_stays_in_its_range_and_repeats() {
+        let policy = RetryPolicy::default();
+        let drawn = |attempt| {
+            policy.jittered(
+                Duration::from_secs(100),
+                History {
+                    attempt,
+                    ..history(0, 0)
+                },
+            )
+        };
+        let all: Vec<_> = (0..100).map(drawn).collect();
+        assert!(
+            all.iter().all(|pause| (100..=125).contains(&pause.as_secs())),
+            "{all:?}"
+        );
+        let (least, most) = (
+            all.iter().min().expect("100 of them"),
+            all.iter().max().expect("100 of them"),
+        );
+        assert!(most.saturating_sub(*least) > Duration::from_secs(15));
+        assert_eq!(drawn(3), drawn(3));
+    }
+}

@@ -1,0 +1,62 @@
+//! Figures that the API shows. Kept up to date as things happen: reading them costs nothing.
+
+use serde::{Deserialize, Serialize};
+use weir_units::Bytes;
+
+use crate::{Link, SeId};
+
+/// Counts of what is waiting, running and done. Counts of what ended are since the start of this core's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Transfers that could start if there were room.
+    pub queued: u64,
+    /// Their sizes, as far as known.
+    pub queued_bytes: Bytes,
+    /// Transfers that wait for their next attempt.
+    pub delayed: u64,
+    /// Their sizes, as far as known.
+    pub delayed_bytes: Bytes,
+    /// Transfers that hold a slot: running, or on their way to it.
+    pub active: u64,
+    /// Ended well.
+    pub finished: u64,
+    /// Sizes of those, as the executor reported them.
+    pub finished_bytes: Bytes,
+    /// Ended badly.
+    pub failed: u64,
+    /// Cancelled.
+    pub cancelled: u64,
+    /// Attempts that ended, but not their transfer.
+    pub retried: u64,
+}
+
+/// A link and its figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkStats {
+    /// The link.
+    pub link: Link,
+    /// How many may be active.
+    pub limit: u32,
+    /// What there is.
+    pub counts: Counts,
+}
+
+/// One direction of a storage element and its figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateStats {
+    /// How many may be active.
+    pub limit: u32,
+    /// How many are.
+    pub active: u32,
+}
+
+/// A storage element and its figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeStats {
+    /// The storage element.
+    pub se: SeId,
+    /// As destination.
+    pub inbound: GateStats,
+    /// As source.
+    pub outbound: GateStats,
+}
