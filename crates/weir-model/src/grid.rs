@@ -21,6 +21,9 @@ pub struct Grid {
     pub sites: Vec<Site>,
     /// The RSEs, in the order of the file; at least one, no two share a name.
     pub rses: Vec<Rse>,
+    /// The folder of the certificate authority that signs the grid's certificates, made if it is not there; without it a
+    /// grid makes one of its own. Storage that runs elsewhere has to trust it before it can read from the grid.
+    pub authority: Option<PathBuf>,
     /// Limits of the transfer service.
     pub transfer: TransferLimits,
     /// What holds for every embedded RSE that does not say otherwise; already applied to [`Grid::rses`].

@@ -11,6 +11,7 @@ use weir_units::{Algorithm, Bytes};
 const FULL: &str = r#"
 name = "mixed"
 vo = "juno"
+authority = "ca"
 
 [storage]
 quota = "2 GiB"
@@ -56,6 +57,7 @@ token_issuer = { token_url = "https://iam.example.org/token", client_id = "weir"
 fn a_full_file() {
     let grid = Grid::parse(FULL, Path::new("grids/mixed.toml")).unwrap();
     assert_eq!((grid.name.as_str(), grid.vo.as_str()), ("mixed", "juno"));
+    assert_eq!(grid.authority.as_deref(), Some(Path::new("grids/ca")));
     let sites: Vec<_> = grid.sites.iter().map(|site| (site.name.as_str(), site.tier)).collect();
     assert_eq!(sites, [("CNAF", 1), ("IHEP", 2), ("JINR", 2), ("IN2P3", 2)]);
     let limits = &grid.transfer;

@@ -166,6 +166,18 @@ impl<'d> Section<'d> {
         Some(path)
     }
 
+    /// Reads the path of a folder that may be made later, joined with the file's folder; it may not be a file.
+    pub fn folder(&self, key: &str) -> Option<PathBuf> {
+        let written: PathBuf = self.optional(key)?;
+        let path = self.document().resolve(&written);
+        if self.document().on_disk() && path.exists() && !path.is_dir() {
+            let message = format!("{} is not a folder", path.display());
+            self.refuse(key, Refusal::new(message, "name a folder, or one that can be made"));
+            return None;
+        }
+        Some(path)
+    }
+
     /// Opens a table below this one; `None` if it is not there.
     pub fn table(&self, key: &str, table: &'static Table) -> Option<Section<'d>> {
         let value = self.find(key)?;

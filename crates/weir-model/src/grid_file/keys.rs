@@ -11,6 +11,13 @@ pub const GRID: Table = Table {
     keys: &[
         Key::new("name", "name", "required", "The grid's name."),
         Key::new("vo", "name", "`weir`", "The VO whose data moves."),
+        Key::new(
+            "authority",
+            "path",
+            "one of the grid's own",
+            "The folder of the certificate authority that signs the grid's certificates; made if it is not there. Give one \
+             where storage that runs elsewhere must trust the grid beforehand.",
+        ),
         Key::new("site", "list of `[[site]]`", "one site per RSE", "The sites."),
         Key::new(
             "rse",

@@ -28,6 +28,7 @@ pub(crate) fn parse(document: &Document) -> Result<Grid, Vec<Problem>> {
 pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
     let name: Option<GridName> = section.required("name");
     let vo = section.or("vo", VoName::new("weir").expect("\"weir\" is a name"));
+    let authority = section.folder("authority");
     let storage = section
         .table("storage", &STORAGE)
         .map_or_else(StorageDefaults::default, |table| storage(&table));
@@ -41,6 +42,7 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
         vo,
         sites: sites.list,
         rses: rses?,
+        authority,
         transfer,
         storage,
     })

@@ -11,6 +11,7 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
     let mut table = Table::new();
     put(&mut table, "name", grid.name.as_str());
     put(&mut table, "vo", grid.vo.as_str());
+    put_path(&mut table, "authority", grid.authority.as_deref());
     let sites = grid.sites.iter().map(|site| {
         let mut entry = Table::new();
         put(&mut entry, "name", site.name.as_str());
