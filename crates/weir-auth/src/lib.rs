@@ -1,1 +1,45 @@
-//! placeholder
+//! Trust: who is speaking, and what may they do here?
+//!
+//! A request's token passes three stages. [`Verifier`] checks its signature against the issuer's published keys, its time
+//! and its audience (401 otherwise, 503 if the keys cannot be had); [`authorize`] checks that its scopes allow an
+//! [`Operation`] on a [`StoragePath`] (403 otherwise, with the missing scope named). Nothing of a token is ever stored, and
+//! [`redact`] takes tokens out of every text that leaves a service.
+//!
+//! Beside that: [`ca`] makes the certificates of an embedded grid, [`client`] gets tokens for our own requests.
+//!
+//! Invariants: only configured issuers are ever contacted; a [`Secret`] cannot be printed; every parser here takes hostile
+//! input and never panics. Deliberately absent: sessions, storage, any policy about what groups may do ([`GroupRules`] is
+//! where a storage area puts its own).
+//!
+//! ```
+//! use weir_auth::{Scope, StoragePath};
+//!
+//! let scope = Scope::parse("storage.read:/data")?;
+//! let Scope::Storage { path, .. } = scope else { unreachable!() };
+//! assert!(path.covers(&StoragePath::from_url_path("/data//run%201/f")?));
+//! assert!(!path.covers(&StoragePath::from_url_path("/database")?));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod authorize;
+pub mod ca;
+mod cache;
+pub mod client;
+mod error;
+pub mod files;
+pub mod jws;
+pub mod path;
+mod redact;
+pub mod scope;
+mod secret;
+pub mod token;
+pub mod verifier;
+
+pub use authorize::{Denied, DeniedReason, GroupRules, Operation, authorize, authorize_move, authorize_with};
+pub use error::{AuthError, RETRY_AFTER};
+pub use path::{PathError, StoragePath};
+pub use redact::redact;
+pub use scope::{Scope, ScopeError, StorageAction};
+pub use secret::{MASK, Secret};
+pub use token::{ANY_AUDIENCE, Access, Capability, Group, Token};
+pub use verifier::{TrustedIssuer, Verifier, VerifierConfig};

@@ -1,0 +1,170 @@
+//! Tokens that were verified a moment ago, so that a token used for ten thousand files is verified once.
+//!
+//! Bounded twice: at most [`Cache::CAPACITY`] tokens (two generations of half as many; a generation that is full replaces
+//! the one before it, and a hit in the older one moves the token to the younger), and [`Cache::BYTES`] of claims. With
+//! tokens of a kilobyte that is some 8 MB, and at worst 40 MB. The key is the SHA-256 of the token: the token itself, which
+//! would be worth stealing, is not kept.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+use crate::token::Token;
+
+/// The SHA-256 of a token.
+pub(crate) type TokenHash = [u8; 32];
+
+/// A token, and the key that its signature was checked with: the entry is good while the issuer still publishes it.
+#[derive(Debug, Clone)]
+pub(crate) struct Verified {
+    pub(crate) token: Arc<Token>,
+    pub(crate) issuer: usize,
+    pub(crate) key: [u8; 32],
+    /// Length of the token's text: the measure of what the entry costs.
+    pub(crate) length: usize,
+}
+
+#[derive(Debug, Default)]
+struct Generation {
+    entries: HashMap<TokenHash, Verified>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Generations {
+    young: Generation,
+    old: Generation,
+}
+
+/// A bounded map from token hashes to verified tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    generations: Mutex<Generations>,
+}
+
+impl Cache {
+    /// Most tokens kept.
+    pub(crate) const CAPACITY: usize = 8192;
+    /// Most bytes of token text that the kept tokens may have had; claims in memory take some two and a half times that.
+    pub(crate) const BYTES: usize = 16 * 1024 * 1024;
+
+    pub(crate) fn hash(token: &str) -> TokenHash {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        hash
+    }
+
+    pub(crate) fn get(&self, hash: &TokenHash) -> Option<Verified> {
+        let mut generations = self.lock();
+        if let Some(found) = generations.young.entries.get(hash) {
+            return Some(found.clone());
+        }
+        let found = generations.old.entries.remove(hash)?;
+        generations.old.bytes -= found.length;
+        generations.put(*hash, found.clone());
+        Some(found)
+    }
+
+    pub(crate) fn put(&self, hash: TokenHash, verified: Verified) {
+        self.lock().put(hash, verified);
+    }
+
+    pub(crate) fn remove(&self, hash: &TokenHash) {
+        let mut generations = self.lock();
+        generations.young.remove(hash);
+        generations.old.remove(hash);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        let generations = self.lock();
+        generations.young.entries.len() + generations.old.entries.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Generations> {
+        // A panic cannot leave the maps half changed in a way that matters: at worst an entry is missing.
+        self.generations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Generations {
+    fn put(&mut self, hash: TokenHash, verified: Verified) {
+        let full =
+            self.young.entries.len() >= Cache::CAPACITY / 2 || self.young.bytes + verified.length > Cache::BYTES / 2;
+        if full {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.remove(&hash);
+        self.young.bytes += verified.length;
+        self.young.entries.insert(hash, verified);
+    }
+}
+
+impl Generation {
+    fn remove(&mut self, hash: &TokenHash) {
+        if let Some(gone) = self.entries.remove(hash) {
+            self.bytes -= gone.length;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a panic is how a test fails
+
+    use super::*;
+
+    fn entry(length: usize) -> Verified {
+        Verified {
+            token: Arc::new(crate::token::tests::token("storage.read:/")),
+            issuer: 0,
+            key: [0; 32],
+            length,
+        }
+    }
+
+    fn hash(number: usize) -> TokenHash {
+        Cache::hash(&number.to_string())
+    }
+
+    #[test]
+    fn neither_number_nor_size_grows_without_bound() {
+        // Many tokens, or a few huge ones, would fill the memory.
+        let cache = Cache::default();
+        for number in 0..3 * Cache::CAPACITY {
+            cache.put(hash(number), entry(1));
+        }
+        assert!(cache.len() <= Cache::CAPACITY);
+        for number in 0..3 * Cache::CAPACITY {
+            cache.put(hash(number), entry(16 * 1024));
+        }
+        assert!(cache.len() <= Cache::BYTES / (16 * 1024));
+    }
+
+    #[test]
+    fn what_is_used_stays() {
+        // A busy token would be verified again and again while others pass by.
+        let cache = Cache::default();
+        cache.put(hash(0), entry(1));
+        for number in 1..3 * Cache::CAPACITY {
+            cache.put(hash(number), entry(1));
+            assert!(cache.get(&hash(0)).is_some(), "after {number}");
+        }
+        assert!(cache.get(&hash(1)).is_none());
+    }
+
+    #[test]
+    fn what_is_removed_is_gone_from_both_generations() {
+        // A withdrawn token would come back.
+        let cache = Cache::default();
+        for number in 0..=Cache::CAPACITY / 2 {
+            cache.put(hash(number), entry(1));
+        }
+        cache.remove(&hash(0));
+        cache.remove(&hash(Cache::CAPACITY / 2));
+        assert!(cache.get(&hash(0)).is_none());
+        assert!(cache.get(&hash(Cache::CAPACITY / 2)).is_none());
+        assert_eq!(cache.get(&hash(1)).unwrap().length, 1);
+    }
+}

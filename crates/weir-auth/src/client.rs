@@ -1,0 +1,364 @@
+//! Tokens for requests of our own: given, from a file, or from an issuer.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use http::{Request, StatusCode, header};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use thiserror::Error;
+use weir_http::{BodyError, ClientError, body};
+
+use crate::error::printable;
+use crate::secret::Secret;
+
+/// Most pairs of scopes and audience whose tokens are held at once; beyond them tokens are not kept.
+const SLOTS_MAX: usize = 16_384;
+/// A token is not handed out when it ends within this time (or a sixth of its life): it would end on the way.
+const END_MARGIN: Duration = Duration::from_secs(5);
+/// Life taken for granted when the issuer does not tell.
+const LIFE_DEFAULT: Duration = Duration::from_secs(300);
+/// Wait after a failed renewal while the token in hand is still good.
+const RENEWAL_BACKOFF: Duration = Duration::from_secs(5);
+/// Limit for one request to an issuer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest answer read, in bytes: a token of the greatest length, and words around it.
+const ANSWER_MAX: usize = 64 * 1024;
+
+/// Why there is no token.
+#[derive(Debug, Error)]
+pub enum TokenError {
+    /// The token's file could not be read, or is empty.
+    #[error("could not read a token from {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The address of the issuer is no URL.
+    #[error("{0:?} is not a URL")]
+    Url(String),
+    /// The issuer could not be asked.
+    #[error("could not ask the issuer for a token")]
+    Ask(#[from] ClientError),
+    /// The issuer did not answer in time.
+    #[error("{token_url} did not answer within {} s", REQUEST_TIMEOUT.as_secs())]
+    Timeout {
+        /// The issuer's token endpoint.
+        token_url: String,
+    },
+    /// The issuer's answer broke off.
+    #[error("could not read the issuer's answer")]
+    Answer(#[from] BodyError),
+    /// The issuer said no.
+    #[error("{token_url} refused a token for scopes {scopes:?} and audience {audience:?}: {status} {reason}")]
+    Refused {
+        /// The issuer's token endpoint.
+        token_url: String,
+        /// The scopes asked for.
+        scopes: String,
+        /// The audience asked for.
+        audience: String,
+        /// The status of the answer.
+        status: StatusCode,
+        /// The error that it names, and its description.
+        reason: String,
+    },
+    /// The issuer's answer holds no token.
+    #[error("the answer of {token_url} holds no bearer token")]
+    NoToken {
+        /// The issuer's token endpoint.
+        token_url: String,
+    },
+}
+
+impl TokenError {
+    /// Whether the same request may succeed later: the issuer is down, overloaded or out of reach.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Ask(_) | Self::Answer(_) | Self::Timeout { .. } => true,
+            Self::Refused { status, .. } => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
+            Self::File { .. } | Self::Url(_) | Self::NoToken { .. } => false,
+        }
+    }
+}
+
+/// Where tokens come from. Clones share what they hold.
+#[derive(Debug, Clone)]
+pub struct TokenSource(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Fixed(Secret),
+    File(PathBuf),
+    Client(Arc<Issuer>),
+}
+
+impl TokenSource {
+    /// Always this token, whatever is asked for.
+    pub fn fixed(token: Secret) -> Self {
+        Self(Kind::Fixed(token))
+    }
+
+    /// The content of the file, read each time: somebody else renews it.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self(Kind::File(path.into()))
+    }
+
+    /// From an issuer's token endpoint by client credentials (RFC 6749 section 4.4).
+    pub fn client_credentials(
+        client: weir_http::Client,
+        token_url: impl Into<String>,
+        client_id: &str,
+        secret: &Secret,
+    ) -> Self {
+        Self(Kind::Client(Arc::new(Issuer {
+            client,
+            token_url: token_url.into(),
+            authorization: basic(client_id, secret),
+            slots: Mutex::default(),
+        })))
+    }
+
+    /// A token with these scopes (separated by blanks) for this audience (empty: the issuer's default).
+    ///
+    /// From an issuer: held per scopes and audience, renewed in the background from two thirds of its life on, handed out
+    /// while it is good even if the issuer is down, and never asked for twice at once.
+    ///
+    /// # Errors
+    /// [`TokenError`]; none holds a token or a secret.
+    pub async fn token(&self, scopes: &str, audience: &str) -> Result<Secret, TokenError> {
+        match &self.0 {
+            Kind::Fixed(token) => Ok(token.clone()),
+            Kind::File(path) => read_file(path.clone()).await,
+            Kind::Client(issuer) => issuer.token(scopes, audience).await,
+        }
+    }
+
+    /// Lets go of a token that a service refused, so that the next request gets a new one.
+    pub fn discard(&self, scopes: &str, audience: &str) {
+        if let Kind::Client(issuer) = &self.0 {
+            issuer.slots().remove(&(scopes.to_owned(), audience.to_owned()));
+        }
+    }
+}
+
+async fn read_file(path: PathBuf) -> Result<Secret, TokenError> {
+    let task =
+        tokio::task::spawn_blocking(move || Secret::read(&path).map_err(|source| TokenError::File { path, source }));
+    match task.await {
+        Ok(outcome) => outcome,
+        // The task cannot be cancelled, only panic, and then the panic goes on here.
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+#[derive(Debug)]
+struct Issuer {
+    client: weir_http::Client,
+    token_url: String,
+    authorization: Secret,
+    slots: Mutex<HashMap<(String, String), Arc<Slot>>>,
+}
+
+/// The token for one pair of scopes and audience.
+#[derive(Debug, Default)]
+struct Slot {
+    held: Mutex<Option<Held>>,
+    /// Held while the issuer is asked, so that it is asked once.
+    gate: tokio::sync::Mutex<()>,
+    renewing: AtomicBool,
+}
+
+#[derive(Debug, Clone)]
+struct Held {
+    token: Secret,
+    /// From then on a new one is asked for.
+    renew: Instant,
+    /// From then on it is not handed out.
+    end: Instant,
+}
+
+impl Slot {
+    fn held(&self) -> Option<Held> {
+        self.held
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .filter(|held| Instant::now() < held.end)
+    }
+
+    fn set(&self, held: Held) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+    }
+}
+
+impl Issuer {
+    async fn token(self: &Arc<Self>, scopes: &str, audience: &str) -> Result<Secret, TokenError> {
+        let slot = self.slot(scopes, audience);
+        if let Some(held) = slot.held() {
+            if Instant::now() >= held.renew {
+                self.renew_in_background(&slot, scopes, audience);
+            }
+            return Ok(held.token);
+        }
+        let _gate = slot.gate.lock().await;
+        if let Some(held) = slot.held() {
+            return Ok(held.token);
+        }
+        let held = self.ask(scopes, audience).await?;
+        let token = held.token.clone();
+        slot.set(held);
+        Ok(token)
+    }
+
+    fn renew_in_background(self: &Arc<Self>, slot: &Arc<Slot>, scopes: &str, audience: &str) {
+        if slot.renewing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (this, slot) = (Arc::clone(self), Arc::clone(slot));
+        let (scopes, audience) = (scopes.to_owned(), audience.to_owned());
+        tokio::spawn(async move {
+            match this.ask(&scopes, &audience).await {
+                Ok(held) => slot.set(held),
+                Err(error) => {
+                    tracing::warn!(%error, token_url = %this.token_url, "could not renew a token, the old one goes on");
+                    if let Some(held) = slot.held() {
+                        slot.set(Held {
+                            renew: Instant::now() + RENEWAL_BACKOFF,
+                            ..held
+                        });
+                    }
+                }
+            }
+            slot.renewing.store(false, Ordering::Release);
+        });
+    }
+
+    fn slot(&self, scopes: &str, audience: &str) -> Arc<Slot> {
+        let mut slots = self.slots();
+        let key = (scopes.to_owned(), audience.to_owned());
+        if let Some(slot) = slots.get(&key) {
+            return Arc::clone(slot);
+        }
+        if slots.len() >= SLOTS_MAX {
+            // Somebody may wait for a slot without a token; a slot that only the map knows is nobody's.
+            slots.retain(|_, slot| slot.held().is_some() || Arc::strong_count(slot) > 1);
+        }
+        let slot = Arc::new(Slot::default());
+        if slots.len() < SLOTS_MAX {
+            slots.insert(key, Arc::clone(&slot));
+        }
+        slot
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<(String, String), Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, scopes: &str, audience: &str) -> Result<Held, TokenError> {
+        match tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(scopes, audience)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(TokenError::Timeout {
+                token_url: self.token_url.clone(),
+            }),
+        }
+    }
+
+    async fn exchange(&self, scopes: &str, audience: &str) -> Result<Held, TokenError> {
+        let mut form = String::from("grant_type=client_credentials");
+        for (name, value) in [("scope", scopes), ("audience", audience)] {
+            if !value.is_empty() {
+                form.extend(["&", name, "="]);
+                form.extend(utf8_percent_encode(value, FORM));
+            }
+        }
+        let request = Request::post(&self.token_url)
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(header::ACCEPT, "application/json")
+            .header(header::AUTHORIZATION, self.authorization.expose())
+            .body(body::full(form))
+            .map_err(|_| TokenError::Url(self.token_url.clone()))?;
+        // The life is counted from before the request, so that the token never ends earlier than we believe.
+        let asked = Instant::now();
+        let response = self.client.send(request).await?;
+        let status = response.status();
+        let answer = body::read_limited(response.into_body(), ANSWER_MAX, REQUEST_TIMEOUT).await?;
+        if status != StatusCode::OK {
+            return Err(TokenError::Refused {
+                token_url: self.token_url.clone(),
+                scopes: scopes.to_owned(),
+                audience: audience.to_owned(),
+                status,
+                reason: refusal(&answer),
+            });
+        }
+        read_answer(&answer, asked).ok_or_else(|| TokenError::NoToken {
+            token_url: self.token_url.clone(),
+        })
+    }
+}
+
+/// What stays as it is in a form's value.
+const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'*');
+
+/// The value of an `Authorization` header: id and secret form-encoded, then in base64 (RFC 6749 section 2.3.1).
+fn basic(client_id: &str, secret: &Secret) -> Secret {
+    let pair = format!(
+        "{}:{}",
+        utf8_percent_encode(client_id, FORM),
+        utf8_percent_encode(secret.expose(), FORM)
+    );
+    Secret::new(format!(
+        "Basic {}",
+        base64::engine::general_purpose::STANDARD.encode(pair)
+    ))
+}
+
+/// What an issuer says about its refusal (RFC 6749 section 5.2), made printable.
+fn refusal(answer: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: String,
+        error_description: Option<String>,
+    }
+    match serde_json::from_slice::<Refusal>(answer) {
+        Ok(refusal) => match refusal.error_description {
+            Some(description) => format!("{}: {}", printable(&refusal.error), printable(&description)),
+            None => printable(&refusal.error),
+        },
+        Err(_) => "without a reason".to_owned(),
+    }
+}
+
+fn read_answer(answer: &[u8], asked: Instant) -> Option<Held> {
+    #[derive(Deserialize)]
+    struct Answer {
+        access_token: Secret,
+        token_type: String,
+        expires_in: Option<u64>,
+    }
+    let answer: Answer = serde_json::from_slice(answer).ok()?;
+    let token = answer.access_token.expose();
+    if !answer.token_type.eq_ignore_ascii_case("bearer")
+        || token.is_empty()
+        || !token.bytes().all(|b| b.is_ascii_graphic())
+    {
+        return None;
+    }
+    // A year is more than any token lives, and keeps the sum within what a clock holds.
+    let life = answer
+        .expires_in
+        .map_or(LIFE_DEFAULT, Duration::from_secs)
+        .min(Duration::from_secs(366 * 86_400));
+    Some(Held {
+        renew: asked + life * 2 / 3,
+        end: asked + life.saturating_sub(END_MARGIN.min(life / 6)),
+        token: answer.access_token,
+    })
+}

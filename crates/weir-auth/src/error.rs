@@ -1,0 +1,156 @@
+//! Why a request is not let in, and with which status: 401, 403 and 503 are chosen here and nowhere else.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::authorize::Denied;
+use crate::scope::ScopeError;
+
+/// How long a client should wait after a 503 because an issuer's keys could not be had.
+pub const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// Why a bearer is not let in.
+///
+/// No variant holds a token or a part of its signature. What an unverified token says of itself is cut and cleaned.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AuthError {
+    /// The request carries no token.
+    #[error("the request carries no bearer token")]
+    Missing,
+    /// The token is longer than any token may be.
+    #[error("the token is longer than {limit} bytes")]
+    TooLong {
+        /// The longest token taken.
+        limit: usize,
+    },
+    /// The text is no signed token.
+    #[error("the token is not a well-formed JWT: {0}")]
+    Malformed(&'static str),
+    /// The token is signed in a way that is not taken (`none`, a shared secret, …).
+    #[error("the token is signed with {0}, only ES256 and RS256 are taken")]
+    Algorithm(String),
+    /// The issuer is not one of those configured here.
+    #[error("the token's issuer {0} is not trusted here")]
+    UnknownIssuer(String),
+    /// The issuer publishes no such key.
+    #[error("issuer {issuer} publishes no key {key} that signs {algorithm}")]
+    UnknownKey {
+        /// The configured issuer.
+        issuer: String,
+        /// The `kid` of the token.
+        key: String,
+        /// The algorithm of the token.
+        algorithm: &'static str,
+    },
+    /// The signature is not the issuer's.
+    #[error("the token's signature does not match")]
+    Signature,
+    /// A claim that the profile demands is missing.
+    #[error("the token has no claim {0}")]
+    MissingClaim(&'static str),
+    /// The version is not one of the profile's first major version.
+    #[error("the token's wlcg.ver {0} is not supported, only 1.x is")]
+    Version(String),
+    /// The token's time is over.
+    #[error("the token expired {} s ago", ago.as_secs())]
+    Expired {
+        /// Since when.
+        ago: Duration,
+    },
+    /// The token's time has not come.
+    #[error("the token is not valid for another {} s", starts_in.as_secs())]
+    NotYetValid {
+        /// Until when.
+        starts_in: Duration,
+    },
+    /// The token is meant for somebody else.
+    #[error("the token is for {named}, this is {wanted}")]
+    Audience {
+        /// What the token names.
+        named: String,
+        /// The first name of this service.
+        wanted: String,
+    },
+    /// A scope makes the token invalid.
+    #[error("the token holds an invalid scope")]
+    Scope(#[from] ScopeError),
+    /// The keys of the issuer could not be had, and none are kept.
+    #[error("the keys of issuer {issuer} are unavailable: {reason}")]
+    KeysUnavailable {
+        /// The configured issuer.
+        issuer: String,
+        /// What went wrong when they were last asked for.
+        reason: String,
+    },
+    /// The token is valid and does not suffice.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+}
+
+impl AuthError {
+    /// The HTTP status: 401 (the token is no good), 403 (it is good and does not suffice) or 503 (could not be judged).
+    pub fn status(&self) -> http::StatusCode {
+        match self {
+            Self::Denied(_) => http::StatusCode::FORBIDDEN,
+            Self::KeysUnavailable { .. } => http::StatusCode::SERVICE_UNAVAILABLE,
+            _ => http::StatusCode::UNAUTHORIZED,
+        }
+    }
+
+    /// The `WWW-Authenticate` header that goes with the status (RFC 6750 section 3); none for 503.
+    pub fn www_authenticate(&self) -> Option<String> {
+        match self {
+            Self::Missing => Some("Bearer".to_owned()),
+            Self::Denied(denied) => Some(denied.www_authenticate()),
+            Self::KeysUnavailable { .. } => None,
+            other => {
+                let text = other.to_string().replace(['"', '\\'], "'");
+                Some(format!("Bearer error=\"invalid_token\", error_description=\"{text}\""))
+            }
+        }
+    }
+
+    /// The `Retry-After` header's seconds; only for 503.
+    pub fn retry_after(&self) -> Option<Duration> {
+        matches!(self, Self::KeysUnavailable { .. }).then_some(RETRY_AFTER)
+    }
+
+    /// What the bearer or the operator can do about it: one sentence.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Missing => "send a token of a trusted issuer as `Authorization: Bearer …`",
+            Self::Expired { .. } => "get a new token from the issuer",
+            Self::NotYetValid { .. } => "compare the clocks of this host and of the issuer",
+            Self::Audience { .. } => {
+                "ask the issuer for a token with this service's audience, or add the audience to the configuration"
+            }
+            Self::UnknownIssuer(_) => "add the issuer to the configuration, exactly as the token writes it",
+            Self::UnknownKey { .. } | Self::Signature => {
+                "get a new token; if that fails too, look at the issuer's JWKS"
+            }
+            Self::KeysUnavailable { .. } => "wait and try again; the operator should see whether the issuer answers",
+            Self::Denied(_) => "ask the issuer for a token with the scope named",
+            Self::Scope(_) => "ask the issuer for scopes with absolute, normal paths",
+            Self::TooLong { .. }
+            | Self::Malformed(_)
+            | Self::Algorithm(_)
+            | Self::MissingClaim(_)
+            | Self::Version(_) => "use an access token of the WLCG profile 1.x, signed with ES256 or RS256",
+        }
+    }
+}
+
+/// A stranger's text made fit for an error: at most 120 characters, printable ASCII.
+pub(crate) fn printable(text: &str) -> String {
+    let mut clean: String = text
+        .chars()
+        .take(120)
+        .map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' })
+        .collect();
+    if text.chars().nth(120).is_some() {
+        clean.push_str("...");
+    }
+    crate::redact(&clean)
+}

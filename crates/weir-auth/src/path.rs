@@ -1,0 +1,299 @@
+//! Paths in a storage endpoint's name space, after every encoding has been taken off.
+//!
+//! A [`StoragePath`] is a list of names, so that rules compare names and never prefixes of strings: `/foo` covers `/foo/x`
+//! and does not cover `/foobar`. What could mean two things to two programs (`..`, `.`, an encoded slash, NUL and other
+//! control characters, bytes that are no UTF-8) is refused at the door.
+
+use std::fmt;
+use std::str::FromStr;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+
+/// Longest name of one file or directory, in bytes: what Linux file systems hold.
+pub const NAME_MAX: usize = 255;
+/// Longest path, in bytes after decoding: Linux's `PATH_MAX`.
+pub const PATH_MAX: usize = 4096;
+
+/// Characters that stay as they are in a URL path: RFC 3986 `pchar` without the sub-delimiters that some servers split at.
+const KEEP: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'=')
+    .remove(b'+')
+    .remove(b'@')
+    .remove(b':')
+    .remove(b',');
+
+/// Why a text is no path here.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PathError {
+    /// It does not begin with a slash.
+    #[error("the path does not begin with /")]
+    NotAbsolute,
+    /// A name is `.` or `..`, plainly or encoded.
+    #[error("the path holds {0:?}")]
+    DotSegment(String),
+    /// Two slashes follow each other where only the normal form is taken.
+    #[error("the path holds an empty name (//)")]
+    EmptyName,
+    /// A name holds a slash that was encoded.
+    #[error("the path holds an encoded slash")]
+    EncodedSlash,
+    /// A name holds NUL or another control character.
+    #[error("the path holds a control character")]
+    ControlCharacter,
+    /// `%` is not followed by two hexadecimal digits.
+    #[error("the path holds a % that encodes nothing")]
+    BadEscape,
+    /// The decoded bytes are no UTF-8.
+    #[error("the path is not UTF-8")]
+    NotUtf8,
+    /// A name is longer than [`NAME_MAX`] or the path longer than [`PATH_MAX`].
+    #[error("the path or one of its names is too long")]
+    TooLong,
+}
+
+/// An absolute, normal path: names in order, and whether it ended in a slash.
+///
+/// The root is the path without names; it counts as a directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoragePath {
+    components: Vec<String>,
+    directory: bool,
+}
+
+impl StoragePath {
+    /// The root, `/`.
+    pub fn root() -> Self {
+        Self {
+            components: Vec::new(),
+            directory: true,
+        }
+    }
+
+    /// Reads the path of a URL (percent-encoded, without query), as a request line carries it.
+    ///
+    /// Repeated slashes count as one: clients join prefixes and names carelessly, and no file has an empty name.
+    pub fn from_url_path(text: &str) -> Result<Self, PathError> {
+        Self::read(text, Decode::Percent, Slashes::Merge)
+    }
+
+    /// Reads the path of a scope (percent-encoded), which must be in normal form.
+    pub fn from_scope_path(text: &str) -> Result<Self, PathError> {
+        Self::read(text, Decode::Percent, Slashes::Strict)
+    }
+
+    /// Reads a path as a person writes it in a configuration: nothing is decoded.
+    pub fn from_plain(text: &str) -> Result<Self, PathError> {
+        Self::read(text, Decode::Nothing, Slashes::Merge)
+    }
+
+    fn read(text: &str, decode: Decode, slashes: Slashes) -> Result<Self, PathError> {
+        let Some(rest) = text.strip_prefix('/') else {
+            return Err(PathError::NotAbsolute);
+        };
+        if text.len() > PATH_MAX * 3 {
+            return Err(PathError::TooLong);
+        }
+        let directory = rest.is_empty() || rest.ends_with('/');
+        let names = rest.strip_suffix('/').unwrap_or(rest);
+        let mut components = Vec::new();
+        let mut length = 0;
+        if !names.is_empty() || (slashes == Slashes::Strict && !rest.is_empty()) {
+            for name in names.split('/') {
+                if name.is_empty() {
+                    match slashes {
+                        Slashes::Merge => continue,
+                        Slashes::Strict => return Err(PathError::EmptyName),
+                    }
+                }
+                let name = match decode {
+                    Decode::Percent => percent_decode(name)?,
+                    Decode::Nothing => name.to_owned(),
+                };
+                check_name(&name)?;
+                length += name.len() + 1;
+                components.push(name);
+            }
+        }
+        if length > PATH_MAX {
+            return Err(PathError::TooLong);
+        }
+        Ok(Self {
+            directory: directory || components.is_empty(),
+            components,
+        })
+    }
+
+    /// The names, from the root down. Empty for the root.
+    pub fn components(&self) -> &[String] {
+        &self.components
+    }
+
+    /// Whether the text ended in a slash (always so for the root).
+    pub fn is_directory(&self) -> bool {
+        self.directory
+    }
+
+    /// Whether this is the root.
+    pub fn is_root(&self) -> bool {
+        self.components.is_empty()
+    }
+
+    /// The same place, said to be a directory.
+    #[must_use]
+    pub fn as_directory(&self) -> Self {
+        Self {
+            components: self.components.clone(),
+            directory: true,
+        }
+    }
+
+    /// The last name; none for the root.
+    pub fn name(&self) -> Option<&str> {
+        self.components.last().map(String::as_str)
+    }
+
+    /// The directory that holds this path; none for the root.
+    pub fn parent(&self) -> Option<Self> {
+        let (_, above) = self.components.split_last()?;
+        Some(Self {
+            components: above.to_vec(),
+            directory: true,
+        })
+    }
+
+    /// This path with another one, taken as relative, below it.
+    #[must_use]
+    pub fn join(&self, below: &Self) -> Self {
+        let components = self.components.iter().chain(&below.components).cloned().collect();
+        Self {
+            components,
+            directory: below.directory,
+        }
+    }
+
+    /// Whether `self` is `other` or lies below it, by names; trailing slashes do not count.
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.components.starts_with(&other.components)
+    }
+
+    /// Whether `self` lies strictly above `other`.
+    pub fn is_ancestor_of(&self, other: &Self) -> bool {
+        self.components.len() < other.components.len() && other.is_within(self)
+    }
+
+    /// Whether a right to `self` is a right to `path`.
+    ///
+    /// `/foo` covers `/foo`, `/foo/` and `/foo/x`, not `/foobar`. `/foo/` covers `/foo/` and `/foo/x`, but not the file
+    /// `/foo` (WLCG token profile: a trailing slash means a directory).
+    pub fn covers(&self, path: &Self) -> bool {
+        path.is_within(self) && (!self.directory || path.directory || path.components.len() > self.components.len())
+    }
+
+    /// This path as seen from `above`; none if it does not lie there.
+    pub fn relative_to(&self, above: &Self) -> Option<Self> {
+        let components = self.components.strip_prefix(above.components.as_slice())?.to_vec();
+        Some(Self {
+            directory: self.directory || components.is_empty(),
+            components,
+        })
+    }
+
+    /// The percent-encoded form, for URLs and scopes.
+    pub fn to_url_path(&self) -> String {
+        self.write(|name, out| out.extend(utf8_percent_encode(name, KEEP)))
+    }
+
+    fn write(&self, mut put: impl FnMut(&str, &mut String)) -> String {
+        let mut text = String::from("/");
+        for (index, name) in self.components.iter().enumerate() {
+            if index > 0 {
+                text.push('/');
+            }
+            put(name, &mut text);
+        }
+        if self.directory && !self.components.is_empty() {
+            text.push('/');
+        }
+        text
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Decode {
+    Percent,
+    Nothing,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Slashes {
+    Merge,
+    Strict,
+}
+
+fn percent_decode(name: &str) -> Result<String, PathError> {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.bytes();
+    while let Some(byte) = rest.next() {
+        let byte = if byte == b'%' {
+            match (rest.next().and_then(hex_digit), rest.next().and_then(hex_digit)) {
+                (Some(high), Some(low)) => high << 4 | low,
+                _ => return Err(PathError::BadEscape),
+            }
+        } else {
+            byte
+        };
+        bytes.push(byte);
+    }
+    String::from_utf8(bytes).map_err(|_| PathError::NotUtf8)
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
+}
+
+fn check_name(name: &str) -> Result<(), PathError> {
+    match name {
+        "." | ".." => return Err(PathError::DotSegment(name.to_owned())),
+        _ if name.len() > NAME_MAX => return Err(PathError::TooLong),
+        _ if name.contains('/') => return Err(PathError::EncodedSlash),
+        _ if name.chars().any(char::is_control) => return Err(PathError::ControlCharacter),
+        _ => {}
+    }
+    Ok(())
+}
+
+impl fmt::Display for StoragePath {
+    /// The decoded form, for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.write(|name, out| out.push_str(name)))
+    }
+}
+
+impl FromStr for StoragePath {
+    type Err = PathError;
+
+    /// As [`StoragePath::from_plain`].
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        Self::from_plain(text)
+    }
+}
+
+impl Serialize for StoragePath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for StoragePath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,276 @@
+//! Decides whether a token is what it says: signed by a trusted issuer, in time, and meant for us.
+
+mod fetch;
+mod keys;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::cache::{Cache, Verified};
+use crate::error::{AuthError, printable};
+use crate::jws::{KeySet, TOKEN_MAX, Unverified};
+use crate::path::StoragePath;
+use crate::token::{Claims, Expected, Token, check_started};
+
+use keys::IssuerKeys;
+
+pub use fetch::{Fetch, FetchError, FetchFuture};
+pub use keys::KeyTiming;
+
+/// Default for [`VerifierConfig::leeway`].
+pub const LEEWAY: Duration = Duration::from_secs(60);
+
+/// Whose tokens are taken, and for what.
+#[derive(Debug, Clone)]
+pub struct VerifierConfig {
+    /// Trusted issuers; any number. Of two with the same URL the later one counts.
+    pub issuers: Vec<TrustedIssuer>,
+    /// Names of this service: a token must carry one of them in `aud`. Compared exactly.
+    pub audiences: Vec<String>,
+    /// Whether the audience `https://wlcg.cern.ch/jwt/v1/any` is taken too.
+    pub any_audience: bool,
+    /// How far clocks may be apart at the start of a token's validity; its end is exact.
+    pub leeway: Duration,
+    /// When keys are fetched, again and for how long they are kept.
+    pub timing: KeyTiming,
+}
+
+impl Default for VerifierConfig {
+    /// No issuer, no audience but "any", 60 s of leeway.
+    fn default() -> Self {
+        Self {
+            issuers: Vec::new(),
+            audiences: Vec::new(),
+            any_audience: true,
+            leeway: LEEWAY,
+            timing: KeyTiming::default(),
+        }
+    }
+}
+
+/// An issuer whose tokens are taken.
+#[derive(Debug, Clone)]
+pub struct TrustedIssuer {
+    /// `iss`, character by character: a trailing slash counts.
+    pub url: String,
+    /// Where its word counts: the paths of its scopes are below these. Usually one; `/` for all of the service.
+    pub prefixes: Vec<StoragePath>,
+    /// Names of this service that only this issuer may use, beside those of the configuration.
+    pub audiences: Vec<String>,
+    /// Where its public keys come from.
+    pub keys: KeyOrigin,
+}
+
+/// Where an issuer's public keys come from.
+#[derive(Debug, Clone)]
+pub enum KeyOrigin {
+    /// From the issuer's discovery document, over TLS.
+    Discovery,
+    /// From the configuration; never fetched.
+    Static(KeySet),
+}
+
+impl TrustedIssuer {
+    /// An issuer trusted for the whole of this service, with its keys from its discovery document.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            prefixes: vec![StoragePath::root()],
+            audiences: Vec::new(),
+            keys: KeyOrigin::Discovery,
+        }
+    }
+}
+
+/// Verifies tokens. Cheap to ask again: verified tokens are remembered until they expire or their key is withdrawn.
+///
+/// Keys are fetched when they are first needed, refreshed in the background, and kept while the issuer is down. Tokens of
+/// issuers that are not configured never cause a request.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    issuers: Vec<Issuer>,
+    by_url: HashMap<String, usize>,
+    any_audience: bool,
+    leeway: Duration,
+    cache: Cache,
+}
+
+#[derive(Debug)]
+struct Issuer {
+    url: String,
+    prefixes: Vec<StoragePath>,
+    audiences: Vec<String>,
+    keys: IssuerKeys,
+}
+
+impl Verifier {
+    /// A verifier that fetches keys with this client, whose roots must hold the issuers' authorities.
+    ///
+    /// Contacts nobody yet; see [`Verifier::warm`].
+    pub fn new(config: VerifierConfig, client: weir_http::Client) -> Self {
+        let fetch: Arc<dyn Fetch> = Arc::new(client);
+        Self::with_fetch(config, &fetch)
+    }
+
+    /// A verifier that fetches keys in a way of the caller's.
+    pub fn with_fetch(config: VerifierConfig, fetch: &Arc<dyn Fetch>) -> Self {
+        let mut issuers = Vec::new();
+        let mut by_url = HashMap::new();
+        for trusted in config.issuers {
+            let keys = IssuerKeys::new(trusted.url.clone(), trusted.keys, config.timing, Arc::clone(fetch));
+            by_url.insert(trusted.url.clone(), issuers.len());
+            let audiences = config.audiences.iter().chain(&trusted.audiences).cloned().collect();
+            issuers.push(Issuer {
+                url: trusted.url,
+                prefixes: trusted.prefixes,
+                audiences,
+                keys,
+            });
+        }
+        let shared = Shared {
+            issuers,
+            by_url,
+            any_audience: config.any_audience,
+            leeway: config.leeway,
+            cache: Cache::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Fetches the keys of all issuers, so that the first request need not wait.
+    ///
+    /// # Errors
+    /// [`AuthError::KeysUnavailable`] of the first issuer that did not answer; the others were asked all the same.
+    pub async fn warm(&self, now: SystemTime) -> Result<(), AuthError> {
+        let mut outcome = Ok(());
+        for issuer in &self.shared.issuers {
+            outcome = outcome.and(issuer.keys.current(now).await.map(|_| ()));
+        }
+        outcome
+    }
+
+    /// Verifies a token.
+    ///
+    /// Costs a hash and a look-up if the token was verified before, else one signature check, some 50 µs; and a request to
+    /// the issuer when its keys have not been fetched yet or the token names a key that is not known.
+    ///
+    /// # Errors
+    /// 401 for every fault of the token, 503 if the issuer's keys cannot be had: [`AuthError::status`].
+    pub async fn verify(&self, token: &str, now: SystemTime) -> Result<Arc<Token>, AuthError> {
+        let length = token.len();
+        if length > TOKEN_MAX {
+            return Err(AuthError::TooLong { limit: TOKEN_MAX });
+        }
+        let hash = Cache::hash(token);
+        if let Some(known) = self.shared.cache.get(&hash) {
+            match self.recheck(&known, now).await {
+                Ok(true) => return Ok(known.token),
+                Ok(false) => self.shared.cache.remove(&hash),
+                Err(error) => {
+                    self.shared.cache.remove(&hash);
+                    return Err(error);
+                }
+            }
+        }
+        let unverified = Unverified::parse(token)?;
+        let claims = Claims::parse(&unverified.payload)?;
+        let url = claims.issuer()?;
+        let number = *self
+            .shared
+            .by_url
+            .get(url)
+            .ok_or_else(|| AuthError::UnknownIssuer(printable(url)))?;
+        let issuer = &self.shared.issuers[number];
+        let key = issuer.signing_key(&unverified, now).await?;
+        let token = Arc::new(claims.validate(&self.shared.expected(issuer), now)?);
+        let verified = Verified {
+            token: Arc::clone(&token),
+            issuer: number,
+            key,
+            length,
+        };
+        self.shared.cache.put(hash, verified);
+        Ok(token)
+    }
+
+    /// Whether a remembered token still holds: its time is checked again, and that its key has not been withdrawn.
+    async fn recheck(&self, known: &Verified, now: SystemTime) -> Result<bool, AuthError> {
+        let token = &known.token;
+        if now >= token.expires {
+            return Err(AuthError::Expired {
+                ago: now.duration_since(token.expires).unwrap_or_default(),
+            });
+        }
+        check_started(token.not_before, now, self.shared.leeway)?;
+        let keys = self.shared.issuers[known.issuer].keys.current(now).await?;
+        Ok(keys.holds(&known.key))
+    }
+}
+
+impl Shared {
+    fn expected<'a>(&self, issuer: &'a Issuer) -> Expected<'a> {
+        Expected {
+            audiences: &issuer.audiences,
+            any_audience: self.any_audience,
+            leeway: self.leeway,
+            prefixes: &issuer.prefixes,
+        }
+    }
+}
+
+impl Issuer {
+    /// The fingerprint of the key that signed the token.
+    ///
+    /// If none of ours did, the keys are fetched again (not more often than [`KeyTiming::unknown_key`] says): the issuer
+    /// may have a new key, or have put a new one under an old name.
+    async fn signing_key(&self, token: &Unverified<'_>, now: SystemTime) -> Result<[u8; 32], AuthError> {
+        let keys = self.keys.current(now).await?;
+        let known = match find(&keys, token) {
+            Found::Signer(key) => return Ok(key),
+            Found::NotSigned => true,
+            Found::NoSuchKey => false,
+        };
+        let keys = match self.keys.after_unknown_key(now).await {
+            Err(_) if known => return Err(AuthError::Signature),
+            outcome => outcome?,
+        };
+        match find(&keys, token) {
+            Found::Signer(key) => Ok(key),
+            Found::NotSigned => Err(AuthError::Signature),
+            Found::NoSuchKey => Err(AuthError::UnknownKey {
+                issuer: self.url.clone(),
+                key: token
+                    .key_id
+                    .as_deref()
+                    .map_or_else(|| "(unnamed)".to_owned(), printable),
+                algorithm: token.algorithm.as_str(),
+            }),
+        }
+    }
+}
+
+enum Found {
+    /// The fingerprint of the key.
+    Signer([u8; 32]),
+    NotSigned,
+    NoSuchKey,
+}
+
+fn find(keys: &KeySet, token: &Unverified<'_>) -> Found {
+    let mut found = Found::NoSuchKey;
+    for key in keys.candidates(token) {
+        if token.is_signed_by(key) {
+            return Found::Signer(*key.fingerprint());
+        }
+        found = Found::NotSigned;
+    }
+    found
+}

@@ -1,0 +1,275 @@
+//! One issuer's public keys: fetched when first needed, refreshed in the background, kept while the issuer is down.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::Deserialize;
+use tracing::{info, warn};
+
+use super::KeyOrigin;
+use super::fetch::{Fetch, FetchError};
+use crate::error::{AuthError, printable};
+use crate::jws::{JWKS_MAX, KeySet};
+
+/// Largest discovery document read, in bytes.
+const DISCOVERY_MAX: usize = 64 * 1024;
+/// Wait after the first failed fetch; doubled with each further one.
+const BACKOFF_MIN: Duration = Duration::from_secs(1);
+/// Longest wait between two fetches that fail.
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// When keys are fetched, again, and for how long they are kept (WLCG token profile 1.3, "Token signing keys").
+#[derive(Debug, Clone, Copy)]
+pub struct KeyTiming {
+    /// Age at which keys are fetched again in the background. The profile asks for 1 to 6 h.
+    pub refresh: Duration,
+    /// Age beyond which keys are not used if the issuer has not answered since. The profile asks for 1 to 4 days.
+    pub keep: Duration,
+    /// Shortest time between two fetches that tokens with an unknown key, or a wrong signature, cause.
+    pub unknown_key: Duration,
+}
+
+impl Default for KeyTiming {
+    /// 6 h, 2 days, 10 s.
+    fn default() -> Self {
+        Self {
+            refresh: Duration::from_secs(6 * 3600),
+            keep: Duration::from_secs(2 * 86_400),
+            unknown_key: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The keys of one issuer.
+#[derive(Debug)]
+pub(super) enum IssuerKeys {
+    Static(Arc<KeySet>),
+    Discovered(Arc<Discovered>),
+}
+
+impl IssuerKeys {
+    pub(super) fn new(url: String, origin: KeyOrigin, timing: KeyTiming, fetch: Arc<dyn Fetch>) -> Self {
+        match origin {
+            KeyOrigin::Static(keys) => Self::Static(Arc::new(keys)),
+            KeyOrigin::Discovery => Self::Discovered(Arc::new(Discovered {
+                url,
+                timing,
+                fetch,
+                state: RwLock::default(),
+                gate: tokio::sync::Mutex::default(),
+                refreshing: AtomicBool::new(false),
+            })),
+        }
+    }
+
+    /// The keys to use now.
+    pub(super) async fn current(&self, now: SystemTime) -> Result<Arc<KeySet>, AuthError> {
+        match self {
+            Self::Static(keys) => Ok(Arc::clone(keys)),
+            Self::Discovered(discovered) => discovered.current(now).await,
+        }
+    }
+
+    /// The keys after a token was seen that none of them signed: fetched again, unless that was done a moment ago.
+    pub(super) async fn after_unknown_key(&self, now: SystemTime) -> Result<Arc<KeySet>, AuthError> {
+        match self {
+            Self::Static(keys) => Ok(Arc::clone(keys)),
+            Self::Discovered(discovered) => discovered.after_unknown_key(now).await,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Discovered {
+    url: String,
+    timing: KeyTiming,
+    fetch: Arc<dyn Fetch>,
+    state: RwLock<State>,
+    /// Held while a fetch is under way: one at a time, and whoever waited finds its outcome.
+    gate: tokio::sync::Mutex<()>,
+    refreshing: AtomicBool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct State {
+    keys: Option<Arc<KeySet>>,
+    /// When the keys came. By the wall clock, since their age is compared over days.
+    fetched: Option<SystemTime>,
+    /// Counts attempts that ended, so that a waiter sees that another one's came to an end.
+    attempts: u64,
+    /// When the last attempt ended, by a clock that never steps.
+    ended: Option<Instant>,
+    failures: u32,
+    error: String,
+}
+
+impl State {
+    /// Keys that may still be used; a clock that stepped back does not make them old.
+    fn usable(&self, now: SystemTime, keep: Duration) -> Option<Arc<KeySet>> {
+        let age = now.duration_since(self.fetched?).unwrap_or_default();
+        self.keys.clone().filter(|_| age < keep)
+    }
+
+    /// Whether it is time for another fetch; a clock that stepped back makes it so.
+    fn due(&self, now: SystemTime, refresh: Duration) -> bool {
+        self.fetched
+            .is_none_or(|fetched| now.duration_since(fetched).map_or(true, |age| age >= refresh))
+    }
+
+    /// Whether the last attempt failed so recently that another would only add to the load.
+    fn backing_off(&self) -> bool {
+        if self.failures == 0 {
+            return false;
+        }
+        let wait = BACKOFF_MIN
+            .saturating_mul(1 << self.failures.min(10).saturating_sub(1))
+            .min(BACKOFF_MAX);
+        self.ended.is_some_and(|ended| ended.elapsed() < wait)
+    }
+}
+
+impl Discovered {
+    async fn current(self: &Arc<Self>, now: SystemTime) -> Result<Arc<KeySet>, AuthError> {
+        let (keys, attempts) = {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            let keys = state.usable(now, self.timing.keep);
+            if keys.is_some() && state.due(now, self.timing.refresh) && !state.backing_off() {
+                self.refresh_in_background(now);
+            }
+            (keys, state.attempts)
+        };
+        match keys {
+            Some(keys) => Ok(keys),
+            None => self.fetch_once(now, attempts, State::backing_off).await,
+        }
+    }
+
+    async fn after_unknown_key(&self, now: SystemTime) -> Result<Arc<KeySet>, AuthError> {
+        let attempts = self.snapshot().attempts;
+        let interval = self.timing.unknown_key;
+        self.fetch_once(now, attempts, |state| {
+            state.backing_off() || state.ended.is_some_and(|ended| ended.elapsed() < interval)
+        })
+        .await
+    }
+
+    /// Fetches, unless somebody else's fetch ended since `seen` attempts were counted, or `spare` says not to.
+    async fn fetch_once(
+        &self,
+        now: SystemTime,
+        seen: u64,
+        spare: impl FnOnce(&State) -> bool,
+    ) -> Result<Arc<KeySet>, AuthError> {
+        let _gate = self.gate.lock().await;
+        let state = self.snapshot();
+        if state.attempts == seen && !spare(&state) {
+            self.attempt(now).await;
+        }
+        let state = self.snapshot();
+        match state.usable(now, self.timing.keep) {
+            Some(keys) if state.failures == 0 => Ok(keys),
+            _ => Err(AuthError::KeysUnavailable {
+                issuer: self.url.clone(),
+                reason: state.error,
+            }),
+        }
+    }
+
+    fn refresh_in_background(self: &Arc<Self>, now: SystemTime) {
+        if self.refreshing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            let _gate = this.gate.lock().await;
+            this.attempt(now).await;
+            this.refreshing.store(false, Ordering::Release);
+        });
+    }
+
+    /// One fetch; the caller holds the gate.
+    async fn attempt(&self, now: SystemTime) {
+        let outcome = fetch_keys(&*self.fetch, &self.url).await;
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.attempts += 1;
+        state.ended = Some(Instant::now());
+        match outcome {
+            Ok(keys) => {
+                info!(issuer = %self.url, keys = keys.len(), "fetched the issuer's keys");
+                state.keys = Some(Arc::new(keys));
+                state.fetched = Some(now);
+                state.failures = 0;
+                state.error.clear();
+            }
+            Err(reason) => {
+                warn!(issuer = %self.url, %reason, "could not fetch the issuer's keys");
+                state.failures += 1;
+                state.error = reason;
+            }
+        }
+    }
+
+    fn snapshot(&self) -> State {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[derive(Deserialize)]
+struct Discovery {
+    issuer: String,
+    jwks_uri: String,
+}
+
+/// Discovery, then the key set; errors are sentences.
+async fn fetch_keys(fetch: &dyn Fetch, issuer: &str) -> Result<KeySet, String> {
+    if !is_https(issuer) {
+        return Err("the issuer's URL does not begin with https://".to_owned());
+    }
+    let document = match fetch.get(&openid_url(issuer), DISCOVERY_MAX).await {
+        Err(FetchError::NotFound(_)) => fetch.get(&oauth_url(issuer), DISCOVERY_MAX).await,
+        other => other,
+    };
+    let document = document.map_err(|error| error.to_string())?;
+    let document: Discovery = serde_json::from_slice(&document)
+        .map_err(|_| "its discovery document is not JSON with issuer and jwks_uri".to_owned())?;
+    if document.issuer != issuer {
+        return Err(format!(
+            "its discovery document speaks for {}",
+            printable(&document.issuer)
+        ));
+    }
+    if !is_https(&document.jwks_uri) {
+        return Err("its jwks_uri does not begin with https://".to_owned());
+    }
+    let keys = fetch
+        .get(&document.jwks_uri, JWKS_MAX)
+        .await
+        .map_err(|error| error.to_string())?;
+    let keys = KeySet::parse(&keys)?;
+    if keys.is_empty() {
+        return Err("its key set holds no key for ES256 or RS256".to_owned());
+    }
+    Ok(keys)
+}
+
+fn is_https(url: &str) -> bool {
+    url.get(..8)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+}
+
+/// OpenID Connect Discovery 1.0 section 4: after the issuer's path.
+fn openid_url(issuer: &str) -> String {
+    format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'))
+}
+
+/// RFC 8414 section 3: between the issuer's host and its path.
+fn oauth_url(issuer: &str) -> String {
+    let issuer = issuer.trim_end_matches('/');
+    let path = issuer[8..].find('/').map_or(issuer.len(), |slash| slash + 8);
+    format!(
+        "{}/.well-known/oauth-authorization-server{}",
+        &issuer[..path],
+        &issuer[path..]
+    )
+}
