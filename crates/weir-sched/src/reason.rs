@@ -199,7 +199,8 @@ impl fmt::Display for Sentence<'_> {
                 held(f, names, holders)
             }
             Reason::Retry { at, failures } => {
-                write!(f, "next attempt at {}, after {failures} failures", at.rfc3339())
+                let plural = if *failures == 1 { "" } else { "s" };
+                write!(f, "next attempt at {}, after {failures} failure{plural}", at.rfc3339())
             }
             Reason::Store => f.write_str("its start waits for the store"),
             Reason::Running { since, moved, .. } => write!(f, "running since {}, {moved} moved", since.rfc3339()),

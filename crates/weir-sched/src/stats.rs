@@ -48,6 +48,8 @@ pub struct GateStats {
     pub limit: u32,
     /// How many are.
     pub active: u32,
+    /// Slots kept free for links that waited too long between two busy ends.
+    pub kept: u32,
 }
 
 /// A storage element and its figures.

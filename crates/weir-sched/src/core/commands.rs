@@ -180,7 +180,7 @@ impl Scheduler {
                 self.enqueue(row, level, Join::Back, self.now);
             }
             State::Delayed => self.table[row].set_level(level),
-            State::Vacant | State::Starting | State::Running => {}
+            State::Vacant | State::Loose | State::Starting | State::Running => {}
         }
     }
 

@@ -3,6 +3,7 @@
 use weir_world::{OpId, Outcome};
 
 use super::outbox::Then;
+use super::table::State;
 use super::{Effect, Scheduler};
 use crate::policy::{Join, RESUMED};
 use crate::retry::History;
@@ -25,6 +26,7 @@ impl Scheduler {
         let next = self.decide_next(row, &end);
         self.operations.remove(self.table[row].operation());
         self.policy.release(self.table[row].link);
+        self.table[row].state = State::Loose;
         if let (End::Done { bytes, .. } | End::Adopted { bytes }, Next::Finished) = (&end, next) {
             self.totals.finished_bytes += *bytes;
             self.policy.counts(self.table[row].link).finished_bytes += *bytes;

@@ -222,7 +222,7 @@ impl Scheduler {
         counts.delayed_bytes += entry.size;
     }
 
-    /// Takes a transfer out of wherever it waits.
+    /// Takes a transfer out of wherever it waits, if it waits.
     fn dequeue(&mut self, row: u32) {
         match self.table[row].state {
             State::Queued => self.policy.dequeue(&mut self.table, row),
@@ -233,8 +233,9 @@ impl Scheduler {
                 counts.delayed -= 1;
                 counts.delayed_bytes -= entry.size;
             }
-            State::Vacant | State::Starting | State::Running => {}
+            State::Vacant | State::Loose | State::Starting | State::Running => return,
         }
+        self.table[row].state = State::Loose;
     }
 
     /// Queues what has waited long enough.

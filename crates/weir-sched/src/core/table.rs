@@ -11,6 +11,8 @@ use crate::policy::list::{NIL, Nodes};
 pub(crate) enum State {
     /// The row is free.
     Vacant,
+    /// In none of the places below: it is just coming in, or on its way from one to another.
+    Loose,
     /// In its link's queue.
     Queued,
     /// Waiting for its next attempt.
@@ -55,7 +57,7 @@ impl Row {
             words: [NIL; 2],
             failures: 0,
             free_retries: 0,
-            state: State::Delayed,
+            state: State::Loose,
             flags: 0,
         }
     }

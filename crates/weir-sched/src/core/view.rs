@@ -31,7 +31,7 @@ impl Scheduler {
                     moved: operation.moved,
                 });
             }
-            State::Vacant => return None,
+            State::Vacant | State::Loose => return None,
         }
         Some(Why {
             transfer,

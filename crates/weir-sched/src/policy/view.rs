@@ -43,6 +43,7 @@ impl Policy {
         let stats = |gate: &Gate| GateStats {
             limit: gate.limit,
             active: gate.held - gate.kept,
+            kept: gate.kept,
         };
         let outbound = outbound as usize;
         SeStats {

@@ -1,0 +1,153 @@
+//! A store as the driver's store behaves, in a map: strict about what it is given.
+
+use std::collections::BTreeMap;
+
+use weir_sched::{JobSpec, Live, LiveState, Next, Record, Settled};
+use weir_units::Timestamp;
+use weir_world::TransferId;
+
+/// One row per transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Row {
+    Live(Live),
+    Settled(Settled),
+}
+
+/// Durable records, as a log and as current rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ModelStore {
+    pub(crate) log: Vec<Record>,
+    pub(crate) rows: BTreeMap<TransferId, Row>,
+}
+
+impl ModelStore {
+    /// Makes a record durable. Panics if no careful store would take it.
+    pub(crate) fn commit(&mut self, record: &Record) {
+        self.log.push(record.clone());
+        match record {
+            Record::Submitted(spec) => self.submitted(spec),
+            Record::Started { op } => {
+                let live = self.live(op.transfer, record);
+                assert_eq!(
+                    op.attempt,
+                    live.attempt + 1,
+                    "attempts are counted one by one: {record:?}"
+                );
+                live.attempt = op.attempt;
+                if live.state == LiveState::Queued {
+                    live.state = LiveState::Active;
+                }
+            }
+            Record::Ended { op, next, .. } => {
+                let live = self.live(op.transfer, record);
+                assert_eq!(
+                    op.attempt, live.attempt,
+                    "an end belongs to the attempt started last: {record:?}"
+                );
+                assert_ne!(live.state, LiveState::Queued, "what ends was started: {record:?}");
+                self.follow(op.transfer, *next);
+            }
+            Record::Cancelled { settled, stopping, .. } => {
+                for transfer in settled {
+                    let live = self.live(*transfer, record);
+                    assert_eq!(
+                        live.state,
+                        LiveState::Queued,
+                        "only what waits is cancelled at once: {record:?}"
+                    );
+                    self.rows.insert(*transfer, Row::Settled(Settled::Cancelled));
+                }
+                for transfer in stopping {
+                    self.live(*transfer, record).state = LiveState::Stopping;
+                }
+            }
+            Record::PrioritySet {
+                transfers, priority, ..
+            } => {
+                for transfer in transfers {
+                    self.live(*transfer, record).terms.priority = *priority;
+                }
+            }
+            Record::LimitsSet { .. } => {}
+            Record::Live(_) => panic!("the core never issues {record:?}"),
+        }
+    }
+
+    fn submitted(&mut self, spec: &JobSpec) {
+        for transfer in &spec.transfers {
+            let live = Live {
+                transfer: *transfer,
+                terms: spec.terms,
+                state: LiveState::Queued,
+                attempt: 0,
+                failures: 0,
+                free_retries: 0,
+                resume: false,
+                not_before: Timestamp(0),
+            };
+            let former = self.rows.insert(transfer.id, Row::Live(live));
+            assert_eq!(former, None, "transfer {} was submitted twice", transfer.id);
+        }
+    }
+
+    fn follow(&mut self, transfer: TransferId, next: Next) {
+        if let Some(settled) = next.settled() {
+            self.rows.insert(transfer, Row::Settled(settled));
+            return;
+        }
+        let Some(Row::Live(live)) = self.rows.get_mut(&transfer) else {
+            unreachable!("looked at before")
+        };
+        match next {
+            Next::Queued {
+                not_before,
+                failures,
+                free_retries,
+                resume,
+            } => {
+                assert_ne!(
+                    live.state,
+                    LiveState::Stopping,
+                    "{transfer} is cancelled and not tried again"
+                );
+                *live = Live {
+                    state: LiveState::Queued,
+                    not_before,
+                    failures,
+                    free_retries,
+                    resume,
+                    ..*live
+                };
+            }
+            Next::Cleanup { not_before } => {
+                *live = Live {
+                    state: LiveState::Stopping,
+                    not_before,
+                    ..*live
+                }
+            }
+            Next::Finished | Next::Failed | Next::Cancelled => {}
+        }
+    }
+
+    fn live(&mut self, transfer: TransferId, record: &Record) -> &mut Live {
+        match self.rows.get_mut(&transfer) {
+            Some(Row::Live(live)) => live,
+            other => panic!("{record:?} speaks of a transfer that is {other:?}"),
+        }
+    }
+
+    /// What a store gives back after a restart: limits, then current rows, in order of submission.
+    pub(crate) fn restore(&self) -> Vec<Record> {
+        let limits = self
+            .log
+            .iter()
+            .filter(|record| matches!(record, Record::LimitsSet { .. }))
+            .cloned();
+        let live = self.rows.values().filter_map(|row| match row {
+            Row::Live(live) => Some(Record::Live(*live)),
+            Row::Settled(_) => None,
+        });
+        limits.chain(live).collect()
+    }
+}
