@@ -148,7 +148,10 @@ fn what_is_written_reads_back() {
 
 fn problems(text: &str) -> String {
     let list = Grid::parse(text, Path::new("g.toml")).expect_err(text);
-    list.iter().map(|problem| format!("{problem}\n")).collect()
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(
+        "
+",
+    )
 }
 
 fn check(text: &str, expected: &str) {

@@ -1,4 +1,5 @@
 //! Moments in time, wall clock or virtual.
+#![allow(clippy::disallowed_types)] // converts the system's type from and to ours; reads no clock
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

@@ -19,7 +19,15 @@ pub struct Document {
     file: PathBuf,
     folder: PathBuf,
     text: String,
+    /// Positions at which lines begin, ascending; the first is 0.
+    line_starts: Vec<usize>,
     on_disk: bool,
+}
+
+fn line_starts(text: &str) -> Vec<usize> {
+    std::iter::once(0)
+        .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+        .collect()
 }
 
 impl Document {
@@ -30,6 +38,7 @@ impl Document {
             file: file.to_owned(),
             folder,
             text: text.to_owned(),
+            line_starts: line_starts(text),
             on_disk: false,
         }
     }
@@ -67,6 +76,7 @@ impl Document {
         Ok(Document {
             file: file.to_owned(),
             folder,
+            line_starts: line_starts(&text),
             text,
             on_disk: true,
         })
@@ -87,6 +97,11 @@ impl Document {
         self.folder.join(path)
     }
 
+    /// Names a file that this one names, as this one was named; for opening it and for problems in it.
+    pub fn beside(&self, path: &Path) -> PathBuf {
+        self.file.parent().unwrap_or(Path::new("")).join(path)
+    }
+
     /// Says whether the text came from a file on disk.
     pub fn on_disk(&self) -> bool {
         self.on_disk
@@ -94,8 +109,7 @@ impl Document {
 
     /// Gives the line of a position, from 1.
     pub fn line(&self, position: usize) -> usize {
-        let before = &self.text.as_bytes()[..position.min(self.text.len())];
-        1 + before.iter().filter(|byte| **byte == b'\n').count()
+        self.line_starts.partition_point(|start| *start <= position)
     }
 
     /// Reads the text as TOML: `read` takes the file's own table and gives what it holds, or `None` where a problem

@@ -10,7 +10,7 @@ use super::document::{Document, Reader};
 use super::problem::Problem;
 use super::suggest::nearest;
 use super::table::Table;
-use super::value::{FromValue, Refusal, wrong_kind};
+use super::value::{FromValue, Refusal, one_of, wrong_kind};
 
 /// One table of a file, its keys already checked against the known ones.
 ///
@@ -67,6 +67,11 @@ impl<'d> Section<'d> {
     /// Gives the line on which this table begins, from 1; `None` for the file's own table.
     pub fn line(&self) -> Option<usize> {
         self.span.as_ref().map(|span| self.document().line(span.start))
+    }
+
+    /// Says whether the key is there and its value is a text.
+    pub fn is_text(&self, key: &str) -> bool {
+        self.content.get(key).is_some_and(|value| value.get_ref().is_str())
     }
 
     /// Says whether the key is there, valid or not.
@@ -142,7 +147,7 @@ impl<'d> Section<'d> {
             return None;
         };
         let mut list = Vec::new();
-        for item in items.iter() {
+        for item in items {
             match T::from_value(item.get_ref()) {
                 Ok(read) => list.push(read),
                 Err(refusal) => self.refuse_at(&item.span(), key, refusal),
@@ -191,23 +196,61 @@ impl<'d> Section<'d> {
 
     /// Opens a list of tables below this one, in the order of the file; empty if it is not there.
     pub fn tables(&self, key: &str, table: &'static Table) -> Vec<Section<'d>> {
-        let Some(value) = self.find(key) else { return Vec::new() };
-        let refuse = |value: &Spanned<DeValue<'_>>| {
-            let refusal = wrong_kind(value.get_ref(), "a list of tables", &format!("it as {}", table.title));
-            self.refuse_at(&value.span(), key, refusal);
+        let open = |item| {
+            self.open(key, table, item)
+                .or_else(|| self.refuse_list(key, table.title, item))
         };
-        let DeValue::Array(items) = value.get_ref() else {
-            refuse(value);
-            return Vec::new();
-        };
+        self.items(key, table.title).into_iter().filter_map(open).collect()
+    }
+
+    /// Opens a list of tables below this one whose keys depend on the text under `kind`; gives each with its kind.
+    ///
+    /// A table without kind, or of a kind that is not among the choices, is noted and left out.
+    pub fn tables_by_kind(
+        &self,
+        key: &str,
+        kind: &str,
+        choices: &[(&'static str, &'static Table)],
+    ) -> Vec<(&'static str, Section<'d>)> {
+        let title = format!("[[{key}]]");
+        let words: Vec<_> = choices.iter().map(|choice| (choice.0, *choice)).collect();
         let mut sections = Vec::new();
-        for item in items.iter() {
-            match self.open(key, table, item) {
-                Some(section) => sections.push(section),
-                None => refuse(item),
+        for item in self.items(key, &title) {
+            let Some(content) = item.get_ref().as_table() else {
+                self.refuse_list::<()>(key, &title, item);
+                continue;
+            };
+            let path = format!("{}.{kind}", self.full(key));
+            let Some(value) = content.get(kind) else {
+                let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+                let remedy = format!("add {kind}: one of {}", names.join(", "));
+                self.reader.report(Some(&item.span()), &path, "is missing", remedy);
+                continue;
+            };
+            match String::from_value(value.get_ref()).and_then(|text| one_of(&text, &words)) {
+                Ok((word, table)) => sections.extend(self.open(key, table, item).map(|section| (word, section))),
+                Err(refusal) => self
+                    .reader
+                    .report(Some(&value.span()), &path, refusal.message, refusal.remedy),
             }
         }
         sections
+    }
+
+    fn items(&self, key: &str, title: &str) -> Vec<&'d Spanned<DeValue<'d>>> {
+        let Some(value) = self.find(key) else { return Vec::new() };
+        if let DeValue::Array(items) = value.get_ref() {
+            return items.iter().collect();
+        }
+        self.refuse_list::<()>(key, title, value);
+        Vec::new()
+    }
+
+    /// Notes that a value is no list of tables; gives nothing, as whatever the caller wanted.
+    fn refuse_list<T>(&self, key: &str, title: &str, value: &Spanned<DeValue<'_>>) -> Option<T> {
+        let refusal = wrong_kind(value.get_ref(), "a list of tables", &format!("it as {title}"));
+        self.refuse_at(&value.span(), key, refusal);
+        None
     }
 
     fn open(&self, key: &str, table: &'static Table, value: &'d Spanned<DeValue<'d>>) -> Option<Section<'d>> {

@@ -69,12 +69,11 @@ impl Sites {
             let Some(name) = table.required::<SiteName>("name") else {
                 continue;
             };
-            match sites.lines.get(&name) {
-                Some(line) => table.refuse("name", taken(&name, *line)),
-                None => {
-                    sites.lines.insert(name.clone(), table.line());
-                    sites.list.push(Site { name, tier });
-                }
+            if let Some(line) = sites.lines.get(&name) {
+                table.refuse("name", taken(&name, *line));
+            } else {
+                sites.lines.insert(name.clone(), table.line());
+                sites.list.push(Site { name, tier });
             }
         }
         sites
@@ -117,10 +116,10 @@ fn taken(name: impl std::fmt::Display, line: Option<usize>) -> Refusal {
 fn rses(section: &Section<'_>, storage: &StorageDefaults, sites: &mut Sites) -> Option<Vec<Rse>> {
     let tables = section.tables("rse", &RSE);
     if tables.is_empty() {
-        if !section.has("rse") {
-            section.miss("rse", "add an [[rse]] with a name");
-        } else {
+        if section.has("rse") {
             section.refuse("rse", Refusal::new("there is no RSE", "add an [[rse]] with a name"));
+        } else {
+            section.miss("rse", "add an [[rse]] with a name");
         }
         return None;
     }
