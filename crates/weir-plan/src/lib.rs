@@ -1,1 +1,47 @@
-//! placeholder
+//! A challenge as data, and the injections that follow from it.
+//!
+//! Third room of the house: after the words, before any world that could run a challenge. A challenge file (TOML) is
+//! read into a [`Challenge`]; with [`Overrides`] from the command line it resolves to a [`Plan`], in which nothing is left
+//! open: rates are scaled, tables read, file sizes chosen, thresholds named. What a plan injects comes from two pure
+//! machines: [`RatesCore`], a closed loop that holds links at their asked rates, and the ordered [`Step`]s of `matrix` and
+//! `ramp` workloads.
+//!
+//! Invariants:
+//! - Pure: no clock, no sockets, no runtime. Time comes in as an argument, randomness from the plan's seed ([`stream`]).
+//! - Same plan, same observations: same injections, in the same total order.
+//! - The injector's ledger is exact: every file that was wanted is there as injected, still owed, or given up.
+//! - Deliberately absent: knowledge of which world runs the plan.
+//!
+//! ```
+//! use weir_plan::{Challenge, Overrides, TEMPLATE};
+//! let challenge = Challenge::parse(TEMPLATE, "template.toml".as_ref()).expect("the template is valid");
+//! let plan = challenge.resolve(&Overrides { scale: Some(0.5), ..Overrides::default() }).expect("half of it fits");
+//! assert_eq!(plan.scale, 0.5);
+//! ```
+
+mod challenge;
+mod keys;
+mod plan;
+mod read;
+mod resolve;
+mod seed;
+mod sizing;
+mod steps;
+mod summary;
+mod table;
+mod template;
+mod threshold;
+mod write;
+
+pub mod inject;
+
+pub use challenge::{Challenge, MatrixSpec, Overrides, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
+pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore};
+pub use keys::CHALLENGE_TABLES;
+pub use plan::{Phases, Plan, RatedLink, RatesPlan, SourceFile, StepsPlan, Workload};
+pub use seed::stream;
+pub use sizing::{FileSizes, Sizing};
+pub use steps::{Cell, Mode, Step};
+pub use summary::{PlanSummary, RseNeed, WorkloadSummary};
+pub use template::TEMPLATE;
+pub use threshold::{Comparison, Metric, Subject, Threshold};

@@ -1,0 +1,72 @@
+//! The ledger: what was wanted, injected and given up, per link and cycle.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_model::Link;
+use weir_units::{Bytes, Timestamp};
+
+/// One link in one cycle.
+///
+/// Files are counted in the row in which they were wanted or injected. Over a run, per link: `wanted` is exactly what the
+/// curve asks for; `injected` is the number of injections that were given out; what of `wanted` is neither injected nor
+/// `given_up` is still owed. `injected` exceeds `wanted` by replacements of failed files and by the lead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LedgerRow {
+    /// Begin of the cycle.
+    pub from: Timestamp,
+    /// End of the cycle, several cycles later if the driver was late.
+    pub to: Timestamp,
+    /// The workload's index in the plan.
+    pub workload: usize,
+    /// The link.
+    pub link: Link,
+    /// The size of each file.
+    pub size: Bytes,
+    /// Files that the curve asked for.
+    pub wanted: u64,
+    /// Files that were injected.
+    pub injected: u64,
+    /// Files that were too late to be injected any more.
+    pub given_up: u64,
+    /// Largest lateness of the injected files.
+    #[serde(with = "weir_units::duration")]
+    pub late_max: Duration,
+    /// What held wanted files back, if anything.
+    pub held: Option<Held>,
+    /// Bytes delivered since the run began, as last observed.
+    pub delivered: Bytes,
+    /// Bytes queued, as last observed.
+    pub queued: Bytes,
+    /// Files moving, as last observed.
+    pub active: u32,
+}
+
+/// What held back a file that was wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// The link's backlog was full.
+    Backlog,
+    /// The destination might have been full.
+    Space,
+}
+
+impl Held {
+    /// Gives the word: `backlog`, `space`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Held::Backlog => "backlog",
+            Held::Space => "space",
+        }
+    }
+}
+
+/// What a link's row gathers until its cycle ends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub(super) injected: u64,
+    pub(super) given_up: u64,
+    pub(super) late_max: Duration,
+    pub(super) held: Option<Held>,
+}

@@ -1,0 +1,153 @@
+//! One link of the injector.
+
+use std::time::Duration;
+
+use weir_units::{BitRate, Bytes};
+
+use rand_chacha::rand_core::RngCore;
+
+use super::curve::Curve;
+use super::ledger::{Held, Tally};
+use super::{BACKLOG_CYCLES, BACKLOG_FILES, DEBT_CYCLES, LinkObservation};
+use crate::plan::{Phases, RatedLink};
+use crate::seed::stream;
+
+/// Files that may be queued on a link.
+pub(crate) fn backlog_files(rate: BitRate, size: Bytes, cycle: Duration) -> u64 {
+    files_in(rate, size, cycle * BACKLOG_CYCLES).max(BACKLOG_FILES)
+}
+
+fn files_in(rate: BitRate, size: Bytes, time: Duration) -> u64 {
+    rate.bytes_in(time).0.div_ceil(size.0)
+}
+
+/// The state of one link. A **place** is a file's position on the curve, counted from 0.
+#[derive(Debug, Clone)]
+pub(super) struct LinkState {
+    pub(super) rated: RatedLink,
+    curve: Curve,
+    end: Duration,
+    /// Bytes before the first place: drawn, less than one file.
+    offset: u64,
+    backlog_files: u64,
+    debt_files: u64,
+    /// Files injected in all.
+    pub(super) injected: u64,
+    /// Places given up in all.
+    given_up: u64,
+    /// Bytes by which injection runs ahead of the curve.
+    lead: u64,
+    pub(super) delivered: Bytes,
+    pub(super) queued: Bytes,
+    pub(super) active: u32,
+    pub(super) tally: Tally,
+}
+
+impl LinkState {
+    pub(super) fn new(rated: &RatedLink, phases: &Phases, cycle: Duration, seed: u64) -> LinkState {
+        let (rate, size) = (rated.rate, rated.file_size);
+        let drawn = stream(seed, &format!("phase {}", rated.link)).next_u64();
+        LinkState {
+            rated: rated.clone(),
+            curve: Curve::new(rate, phases),
+            end: phases.end(),
+            offset: ((u128::from(drawn) * u128::from(size.0)) >> 64) as u64,
+            backlog_files: backlog_files(rate, size, cycle),
+            debt_files: files_in(rate, size, cycle * DEBT_CYCLES).max(2),
+            injected: 0,
+            given_up: 0,
+            lead: 0,
+            delivered: Bytes::ZERO,
+            queued: Bytes::ZERO,
+            active: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.rated.file_size.0
+    }
+
+    pub(super) fn observe(&mut self, seen: &LinkObservation) {
+        (self.delivered, self.queued, self.active) = (seen.delivered, seen.queued, seen.active);
+    }
+
+    /// Places on the first `bytes` of the curve.
+    fn places(&self, bytes: u64) -> u64 {
+        if bytes < self.offset {
+            0
+        } else {
+            (bytes - self.offset) / self.size() + 1
+        }
+    }
+
+    /// Places that the curve has reached by `elapsed`; no more come after the hold.
+    pub(super) fn wanted_by(&self, elapsed: Duration) -> u64 {
+        let last = self.end.saturating_sub(Duration::from_nanos(1));
+        if self.end.is_zero() {
+            0
+        } else {
+            self.places(self.curve.bytes_at(elapsed.min(last)))
+        }
+    }
+
+    /// When the curve reaches a place.
+    pub(super) fn wanted_at(&self, place: u64) -> Duration {
+        self.curve
+            .reached(self.offset.saturating_add(place.saturating_mul(self.size())))
+    }
+
+    /// Files that were injected, neither arrived nor are under way, and may be replaced.
+    fn to_replace(&self) -> u64 {
+        let injected = self.injected.saturating_mul(self.size());
+        let failed = injected.saturating_sub(self.delivered.0).saturating_sub(self.queued.0) / self.size();
+        failed.min(1 + self.injected / 5) // a fifth of the injected is a quarter of the asked
+    }
+
+    /// Places that need nothing more: arrived, under way, or given up. Also the next place to be injected.
+    pub(super) fn covered(&self) -> u64 {
+        self.injected - self.to_replace().min(self.injected) + self.given_up
+    }
+
+    /// Follows the bytes under way with the lead: at once in the ramp, which is not measured; then slowly upwards, so
+    /// that a stall is not answered with a flood, and faster downwards.
+    pub(super) fn follow(&mut self, passed: Duration, cycle: Duration, in_ramp: bool) {
+        let aim = self.queued.0.min(self.backlog_files / 2 * self.size());
+        let cycles = if in_ramp || aim < self.lead { 2 } else { DEBT_CYCLES };
+        let (passed, period) = (passed.as_nanos(), (cycle * cycles).as_nanos());
+        let share = |way: u64| (u128::from(way) * passed.min(period)).checked_div(period).unwrap_or(0) as u64;
+        self.lead = if aim > self.lead {
+            self.lead + share(aim - self.lead)
+        } else {
+            self.lead - share(self.lead - aim)
+        };
+    }
+
+    /// Files that may be injected now; gives up what is too old, and notes what holds the others back.
+    pub(super) fn allowance(&mut self, elapsed: Duration) -> u64 {
+        if elapsed >= self.end {
+            return 0;
+        }
+        let due = self.wanted_by(elapsed);
+        let too_old = due.saturating_sub(self.covered()).saturating_sub(self.debt_files);
+        self.given_up += too_old;
+        self.tally.given_up += too_old;
+        let covered = self.covered();
+        let ahead = self.places(self.curve.bytes_at(elapsed).saturating_add(self.lead));
+        let room = self.backlog_files.saturating_sub(self.queued.0.div_ceil(self.size()));
+        if due.saturating_sub(covered) > room {
+            self.hold_back(Held::Backlog);
+        }
+        ahead.saturating_sub(covered).min(room)
+    }
+
+    pub(super) fn hold_back(&mut self, held: Held) {
+        self.tally.held = self.tally.held.max(Some(held));
+    }
+
+    /// When the next place comes into reach of curve and lead.
+    pub(super) fn next_due(&self) -> Duration {
+        let place = self.offset.saturating_add(self.covered().saturating_mul(self.size()));
+        self.curve.reached(place.saturating_sub(self.lead))
+    }
+}

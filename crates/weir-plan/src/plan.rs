@@ -1,0 +1,214 @@
+//! A plan: a challenge with nothing left open.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_model::{Grid, Link, RseName};
+use weir_units::{BitRate, Bytes};
+
+use crate::steps::Step;
+use crate::summary::{self, PlanSummary};
+use crate::threshold::Threshold;
+
+/// A challenge with nothing left open: what is injected, into which grid, and what is asked of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// The challenge's name; safe as a folder name.
+    pub name: String,
+    /// What it is about; may be empty.
+    pub description: String,
+    /// The seed of everything drawn.
+    pub seed: u64,
+    /// The factor that rates, and file sizes of steps, have been multiplied by.
+    pub scale: f64,
+    /// The grid.
+    pub grid: Grid,
+    /// The phases.
+    pub phases: Phases,
+    /// The workloads, in the order of the file; at least one.
+    pub workloads: Vec<Workload>,
+    /// The thresholds, in the order of the file; may be empty.
+    pub thresholds: Vec<Threshold>,
+    /// The challenge file that resolves to this plan without any override: the one that a run folder keeps.
+    #[serde(skip)]
+    pub resolved: String,
+}
+
+/// The phases of a run.
+///
+/// Injection begins with the ramp, in which rates rise to the asked ones; the hold is what is measured; in the drain
+/// nothing is injected and what is under way may end. A run with steps holds until the last step has ended, and at least
+/// as long as `hold` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Phases {
+    /// Length of the ramp.
+    #[serde(with = "weir_units::duration")]
+    pub ramp: Duration,
+    /// Length of the hold.
+    #[serde(with = "weir_units::duration")]
+    pub hold: Duration,
+    /// Longest time of the drain.
+    #[serde(with = "weir_units::duration")]
+    pub drain: Duration,
+}
+
+/// A workload of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Workload {
+    /// Holds links at asked rates; driven by [`crate::RatesCore`].
+    Rates(RatesPlan),
+    /// Tries links in modes and sizes, step by step.
+    Matrix(StepsPlan),
+    /// Tries links with more and more parallel transfers, step by step.
+    Ramp(StepsPlan),
+}
+
+impl Workload {
+    /// Gives the workload's name, unlike any other of the plan.
+    pub fn name(&self) -> &str {
+        match self {
+            Workload::Rates(plan) => &plan.name,
+            Workload::Matrix(plan) | Workload::Ramp(plan) => &plan.name,
+        }
+    }
+
+    /// Gives the workload's kind: `rates`, `matrix`, `ramp`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Workload::Rates(_) => "rates",
+            Workload::Matrix(_) => "matrix",
+            Workload::Ramp(_) => "ramp",
+        }
+    }
+
+    /// Gives the activity under which its transfers go.
+    pub fn activity(&self) -> &str {
+        match self {
+            Workload::Rates(plan) => &plan.activity,
+            Workload::Matrix(plan) | Workload::Ramp(plan) => &plan.activity,
+        }
+    }
+
+    /// Lists its links, each once, in the order of the plan.
+    pub fn links(&self) -> Vec<&Link> {
+        let mut seen = BTreeSet::new();
+        let mut links: Vec<&Link> = match self {
+            Workload::Rates(plan) => plan.links.iter().map(|rated| &rated.link).collect(),
+            Workload::Matrix(plan) | Workload::Ramp(plan) => plan
+                .steps
+                .iter()
+                .flat_map(|step| &step.cells)
+                .map(|cell| &cell.link)
+                .collect(),
+        };
+        links.retain(|link| seen.insert(*link));
+        links
+    }
+}
+
+/// A workload of kind `rates`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RatesPlan {
+    /// The workload's name.
+    pub name: String,
+    /// The activity under which its transfers go.
+    pub activity: String,
+    /// The links, in the order of the file or table; at least one, none twice.
+    pub links: Vec<RatedLink>,
+    /// Different files of a link's size that its source holds; [`crate::Injection::file`] counts from 0 below this.
+    pub source_files: u32,
+    /// How long a delivered file lives before it is deleted.
+    #[serde(with = "weir_units::duration")]
+    pub lifetime: Duration,
+    /// The injector's cycle.
+    #[serde(with = "weir_units::duration")]
+    pub cycle: Duration,
+}
+
+/// One link with what is asked of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RatedLink {
+    /// The link.
+    pub link: Link,
+    /// The asked rate, scaled; above zero.
+    pub rate: BitRate,
+    /// The asked rate times the hold.
+    pub volume: Bytes,
+    /// The size of every file on this link; above zero.
+    pub file_size: Bytes,
+    /// Whole files that pass in the hold at the asked rate; above zero.
+    pub n_files: u64,
+}
+
+/// A workload made of steps: kind `matrix` or `ramp`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepsPlan {
+    /// The workload's name.
+    pub name: String,
+    /// The activity under which its transfers go.
+    pub activity: String,
+    /// The steps; one begins when the one before has ended. At least one.
+    pub steps: Vec<Step>,
+    /// Longest time for one step; what then still runs is cancelled and counts as failed.
+    #[serde(with = "weir_units::duration")]
+    pub timeout: Duration,
+}
+
+/// One file that must be at a source before the run begins, its content drawn from the seed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SourceFile {
+    /// The RSE that holds it.
+    pub rse: RseName,
+    /// Its size.
+    pub size: Bytes,
+    /// Its number among the files of this RSE and size, from 0.
+    pub file: u32,
+}
+
+impl Plan {
+    /// Lists the files that sources must hold before the run begins, sorted, each once.
+    ///
+    /// A transfer of size S from RSE R with file number N reads the one with these three.
+    pub fn source_files(&self) -> BTreeSet<SourceFile> {
+        let mut files = BTreeSet::new();
+        let mut add = |rse: &RseName, size: Bytes, n_files: u32| {
+            files.extend((0..n_files).map(|file| SourceFile {
+                rse: rse.clone(),
+                size,
+                file,
+            }));
+        };
+        for workload in &self.workloads {
+            match workload {
+                Workload::Rates(plan) => {
+                    plan.links
+                        .iter()
+                        .for_each(|rated| add(&rated.link.source, rated.file_size, plan.source_files));
+                }
+                Workload::Matrix(plan) | Workload::Ramp(plan) => {
+                    let cells = plan.steps.iter().flat_map(|step| &step.cells);
+                    cells.for_each(|cell| add(&cell.link.source, cell.size, cell.source_files));
+                }
+            }
+        }
+        files
+    }
+
+    /// Lists the rates workloads with their index among the workloads.
+    pub fn rates(&self) -> impl Iterator<Item = (usize, &RatesPlan)> {
+        self.workloads
+            .iter()
+            .enumerate()
+            .filter_map(|(index, workload)| match workload {
+                Workload::Rates(plan) => Some((index, plan)),
+                Workload::Matrix(_) | Workload::Ramp(_) => None,
+            })
+    }
+
+    /// Sums up what the plan will inject and what it needs.
+    pub fn summary(&self) -> PlanSummary {
+        summary::of(self)
+    }
+}

@@ -1,0 +1,146 @@
+//! From a challenge and the command line's overrides to a plan.
+
+use std::time::Duration;
+
+use weir_model::file::{Problem, Refusal};
+use weir_units::BitRate;
+
+use crate::challenge::{Challenge, Overrides, RatesSpec, WorkloadSpec};
+use crate::plan::{Phases, Plan, RatedLink, RatesPlan, StepsPlan, Workload};
+use crate::threshold::{Metric, Threshold};
+use crate::{read, steps, write};
+
+pub(crate) fn plan(challenge: &Challenge, overrides: &Overrides) -> Result<Plan, Vec<Problem>> {
+    let refuse = |key: String, refusal: Refusal| {
+        let Refusal { message, remedy } = refusal;
+        Problem {
+            file: challenge.file.clone(),
+            line: None,
+            key,
+            message,
+            remedy,
+        }
+    };
+    let scale = overrides.scale.unwrap_or(challenge.scale);
+    let hold = overrides.duration.unwrap_or(challenge.phases.hold);
+    let seed = overrides.seed.unwrap_or(challenge.seed);
+    let checks = [
+        ("--scale", read::check_scale(scale)),
+        ("--duration", overrides.duration.map_or(Ok(()), read::check_hold)),
+        ("--seed", check_seed(seed)),
+    ];
+    let refused = checks
+        .into_iter()
+        .filter_map(|(key, check)| Some(refuse(key.to_owned(), check.err()?)));
+    let mut problems: Vec<_> = refused.collect();
+    let mut workloads = Vec::new();
+    if problems.is_empty() {
+        for spec in &challenge.workloads {
+            match workload(spec, scale, hold) {
+                Ok(workload) => workloads.push(workload),
+                Err(refusal) => problems.push(refuse(format!("workload {}", spec.name()), refusal)),
+            }
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let phases = Phases {
+        hold,
+        ..challenge.phases
+    };
+    let set = Challenge {
+        seed,
+        scale,
+        phases,
+        ..challenge.clone()
+    };
+    Ok(Plan {
+        name: challenge.name.clone(),
+        description: challenge.description.clone(),
+        seed,
+        scale,
+        grid: challenge.grid.clone(),
+        phases,
+        workloads,
+        thresholds: challenge
+            .thresholds
+            .iter()
+            .map(|threshold| scaled(threshold, scale))
+            .collect(),
+        resolved: write::challenge(&set),
+    })
+}
+
+fn check_seed(seed: u64) -> Result<(), Refusal> {
+    if i64::try_from(seed).is_ok() {
+        return Ok(());
+    }
+    let remedy = "write at most 9223372036854775807, the largest number of a challenge file";
+    Err(Refusal::new(format!("{seed} is too large"), remedy))
+}
+
+fn scaled(threshold: &Threshold, scale: f64) -> Threshold {
+    let factor = if threshold.metric == Metric::Achieved {
+        scale
+    } else {
+        1.0
+    };
+    Threshold {
+        asked: threshold.asked * factor,
+        ..threshold.clone()
+    }
+}
+
+fn workload(spec: &WorkloadSpec, scale: f64, hold: Duration) -> Result<Workload, Refusal> {
+    match spec {
+        WorkloadSpec::Rates(spec) => rates(spec, scale, hold).map(Workload::Rates),
+        WorkloadSpec::Matrix(spec) => Ok(Workload::Matrix(StepsPlan {
+            name: spec.name.clone(),
+            activity: spec.activity.clone(),
+            steps: steps::matrix(spec, scale),
+            timeout: spec.timeout,
+        })),
+        WorkloadSpec::Ramp(spec) => Ok(Workload::Ramp(StepsPlan {
+            name: spec.name.clone(),
+            activity: spec.activity.clone(),
+            steps: steps::ramp(spec, scale),
+            timeout: spec.timeout,
+        })),
+    }
+}
+
+/// Largest scaled rate of one link; see the bounds on phases in `read`.
+const RATE_MAX: BitRate = BitRate(1_000_000_000_000_000);
+
+fn rates(spec: &RatesSpec, scale: f64, hold: Duration) -> Result<RatesPlan, Refusal> {
+    let mut links = Vec::new();
+    for asked in &spec.rates {
+        let rate = asked.rate.scale(scale);
+        let volume = rate.bytes_in(hold);
+        let link = asked.link.clone();
+        if rate > RATE_MAX {
+            let message = format!("{link} would be asked for {rate} at scale {scale}");
+            return Err(Refusal::new(message, "choose a smaller scale"));
+        }
+        let Some(sizing) = spec.sizes.choose(volume) else {
+            let message = format!("{link} would be asked for nothing: {} at scale {scale}", asked.rate);
+            return Err(Refusal::new(message, "choose a larger scale or a longer hold"));
+        };
+        links.push(RatedLink {
+            link,
+            rate,
+            volume,
+            file_size: sizing.size,
+            n_files: sizing.n_files,
+        });
+    }
+    Ok(RatesPlan {
+        name: spec.name.clone(),
+        activity: spec.activity.clone(),
+        links,
+        source_files: spec.source_files,
+        lifetime: spec.lifetime,
+        cycle: spec.cycle,
+    })
+}
