@@ -64,7 +64,7 @@ impl Stage {
             config,
             transcript: String::new(),
         };
-        stage.step(vec![Input::Command(Command::Begin)]);
+        stage.step(&[Input::Command(Command::Begin)]);
         stage
     }
 
@@ -95,7 +95,7 @@ impl Stage {
             ["fails", class, retry, ref ids @ ..] => self.end(ids, |_| WorldEvent::Ended(failure(class, retry))),
             ["cancel", ref ids @ ..] => {
                 let transfers = ids.iter().map(|id| transfer(id)).collect();
-                self.step(vec![Input::Command(Command::Cancel {
+                self.step(&[Input::Command(Command::Cancel {
                     ticket: Ticket(1),
                     transfers,
                 })]);
@@ -103,7 +103,7 @@ impl Stage {
             ["priority", priority, ref ids @ ..] => {
                 let priority = Priority::new(priority.parse().unwrap());
                 let transfers = ids.iter().map(|id| transfer(id)).collect();
-                self.step(vec![Input::Command(Command::SetPriority {
+                self.step(&[Input::Command(Command::SetPriority {
                     ticket: Ticket(2),
                     transfers,
                     priority,
@@ -112,14 +112,14 @@ impl Stage {
             ["limit", ref rest @ ..] => {
                 let change = self.limit_change(rest);
                 let changes = Arc::new([change]);
-                self.step(vec![Input::Command(Command::SetLimits {
+                self.step(&[Input::Command(Command::SetLimits {
                     ticket: Ticket(3),
                     changes,
                 })]);
             }
             ["wait", seconds] => {
-                self.now = self.now + Duration::from_secs(seconds.parse().unwrap());
-                self.step(vec![Input::Timer]);
+                self.now += Duration::from_secs(seconds.parse().unwrap());
+                self.step(&[Input::Timer]);
             }
             ["store", "stops"] => self.store_stopped = true,
             ["store", "goes", "on"] => {
@@ -177,7 +177,7 @@ impl Stage {
             terms,
             transfers,
         };
-        self.step(vec![Input::Command(Command::Submit(Arc::new(spec)))]);
+        self.step(&[Input::Command(Command::Submit(Arc::new(spec)))]);
     }
 
     fn limit_change(&mut self, words: &[&str]) -> LimitChange {
@@ -205,13 +205,13 @@ impl Stage {
             };
             Input::World(op, event(op))
         });
-        let inputs = inputs.collect();
-        self.step(inputs);
+        let inputs: Vec<Input> = inputs.collect();
+        self.step(&inputs);
     }
 
-    fn step(&mut self, inputs: Vec<Input>) {
+    fn step(&mut self, inputs: &[Input]) {
         let mut effects = Vec::new();
-        self.core.step(self.now, &inputs, &mut effects);
+        self.core.step(self.now, inputs, &mut effects);
         for effect in effects {
             self.tell(&effect);
             if let Effect::Persist(seq, record) = effect {
@@ -229,7 +229,7 @@ impl Stage {
         for (_, record) in self.pending.drain(..) {
             self.store.commit(&record);
         }
-        self.step(vec![Input::Persisted(last)]);
+        self.step(&[Input::Persisted(last)]);
     }
 
     fn crash(&mut self) {
@@ -241,7 +241,7 @@ impl Stage {
         });
         let mut inputs: Vec<Input> = self.store.restore().into_iter().map(Input::Restored).collect();
         inputs.push(Input::Command(Command::Begin));
-        self.step(inputs);
+        self.step(&inputs);
     }
 
     fn tell(&mut self, effect: &Effect) {
@@ -671,15 +671,33 @@ fn a_lost_operation_is_looked_after() {
     check(
         "
         submit A→B 1..2
+            answer
+            start 1.1@1 A→B
+            start 2.1@1 A→B
         lost 1
+            1.1@1 lost, next attempt in 1 s
+            wake in 1 s
         cancel 2
+            answer
+            stop 2.1@1
         lost 2
+            2.1@1 lost, clean-up in 10 s
         wait 1
+            wake in 9 s
+            start 1.2@1 A→B, looking at the destination first
         adopted 1
+            1.2@1 adopted
+            1 settled Finished
         wait 9
+            clean up 2.2@1 A→B
         lost 2
+            2.2@1 lost, clean-up in 10 s
+            wake in 10 s
         wait 10
+            clean up 2.3@1 A→B
         stopped 2
+            2.3@1 stopped
+            2 settled Cancelled
         ",
     );
 }
