@@ -15,9 +15,13 @@
 //! ```
 
 mod binary;
+mod daemon;
 mod grid;
 mod run;
+mod xrootd;
 
 pub use binary::weir_binary;
+pub use daemon::{Daemon, free_port, wait_for};
 pub use grid::{RunningGrid, TWO_SITES};
 pub use run::{Run, peers, run, weir};
+pub use xrootd::{Xrootd, XrootdSettings};

@@ -1,0 +1,97 @@
+//! Programs in the background that cannot outlive their test.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Asks until there is an answer or the limit is over.
+pub fn wait_for<T>(limit: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(answer) = ask()? {
+            return Ok(answer);
+        }
+        ensure!(Instant::now() < deadline, "nothing came of it within {limit:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A TCP port that nobody listens on at this moment.
+pub fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// A program in the background; killed by its own id when the value goes.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// Starts it with both outputs in a log file.
+    pub fn start(mut command: Command, log: &Path) -> Result<Self> {
+        let out = File::create(log).with_context(|| format!("could not create {}", log.display()))?;
+        let errors = out.try_clone()?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(errors)
+            .spawn()
+            .with_context(|| format!("could not start {command:?}"))?;
+        Ok(Self {
+            child,
+            log: log.to_owned(),
+        })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Its exit code if it has ended by itself.
+    pub fn ended(&mut self) -> Result<Option<Option<i32>>> {
+        Ok(self.child.try_wait()?.map(|status| status.code()))
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Sends a signal without waiting.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_child(&self.child);
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Asks it to end, waits, and gives its exit code.
+    pub fn terminate(&mut self, limit: Duration) -> Result<Option<i32>> {
+        self.signal(Signal::TERM)?;
+        let child = &mut self.child;
+        Ok(wait_for(limit, || Ok(child.try_wait()?))
+            .with_context(|| "it did not end after SIGTERM")?
+            .code())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,175 @@
+//! Real XRootD servers (Debian's packages) with HTTP, third-party copy, TLS and token authorisation.
+//!
+//! XRootD 5.5 has no bind-address option: it listens on every interface of the test machine, on a port of its own.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, Result};
+use weir_auth::ca::{CertificateAuthority, San};
+
+use crate::{Daemon, run, wait_for};
+
+/// What one server is given.
+#[derive(Debug)]
+pub struct XrootdSettings<'a> {
+    /// A short name, used for files and logs.
+    pub name: &'a str,
+    /// The authority that signs its certificate.
+    pub authority: &'a CertificateAuthority,
+    /// Directories of hashed names with the authorities it trusts when it is the active party.
+    pub trusted: &'a [PathBuf],
+    /// Issuer URL, exactly as in the tokens' `iss`.
+    pub issuer: &'a str,
+    /// The issuer's JWKS document; put into the server's key cache, so that it need not trust the issuer's authority.
+    pub jwks: &'a str,
+    /// The loopback address by which it is known: storage elements are told apart by host, not by port.
+    pub address: Ipv4Addr,
+    /// Where its HTTP door listens.
+    pub port: u16,
+    /// Another free port, for the root protocol.
+    pub root_port: u16,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Xrootd {
+    /// Base URL of its HTTP door: `https://address:port`.
+    pub url: String,
+    /// The folder behind `/data`.
+    pub data: PathBuf,
+    daemon: Daemon,
+}
+
+impl Xrootd {
+    /// Configures and starts a server in `folder`, and waits until its port answers.
+    ///
+    /// Paths in token scopes are paths of its URLs: the issuer's base is `/`. `folder` must be reachable for the user `xrootd` when the test runs as root: XRootD refuses to be root.
+    pub fn start(folder: &Path, settings: &XrootdSettings<'_>) -> Result<Self> {
+        let home = folder.join(settings.name);
+        let data = home.join("root/data");
+        for part in ["admin", "conf", "certs", "cache/scitokens", "log", "root/data"] {
+            fs::create_dir_all(home.join(part))?;
+        }
+        let identity = settings
+            .authority
+            .issue(&[San::Ip(settings.address.into())], "xrootd")?;
+        fs::write(home.join("conf/host.pem"), &identity.chain_pem)?;
+        fs::write(home.join("conf/host.key"), &identity.key_pem)?;
+        fs::set_permissions(home.join("conf/host.key"), fs::Permissions::from_mode(0o600))?;
+        for directory in settings.trusted {
+            for entry in fs::read_dir(directory)? {
+                let entry = entry?;
+                fs::copy(entry.path(), home.join("certs").join(entry.file_name()))?;
+            }
+        }
+        fs::write(home.join("conf/scitokens.cfg"), scitokens(settings))?;
+        fs::write(home.join("conf/xrootd.cfg"), configuration(&home, settings))?;
+        fs::write(home.join("conf/authdb"), "")?;
+        fill_key_cache(&home.join("cache/scitokens/scitokens_cpp.sqllite"), settings)?;
+        let root = rustix::process::geteuid().is_root();
+        if root {
+            run(Command::new("chown").args(["-R", "xrootd"]).arg(&home))?.expect_ok()?;
+        }
+        let mut command = Command::new("xrootd");
+        command
+            .arg("-c")
+            .arg(home.join("conf/xrootd.cfg"))
+            .args(["-n", settings.name]);
+        if root {
+            command.args(["-R", "xrootd"]);
+        }
+        command
+            .env("XDG_CACHE_HOME", home.join("cache"))
+            .env("X509_CERT_DIR", home.join("certs"))
+            .current_dir(&home);
+        let mut daemon = Daemon::start(command, &folder.join(format!("{}.log", settings.name)))?;
+        wait_for(Duration::from_secs(30), || {
+            anyhow::ensure!(daemon.ended()?.is_none(), "it ended");
+            Ok(std::net::TcpStream::connect((settings.address, settings.port)).ok())
+        })
+        .with_context(|| format!("XRootD did not come up:\n{}", daemon.said()))?;
+        Ok(Self {
+            url: format!("https://{}:{}", settings.address, settings.port),
+            data,
+            daemon,
+        })
+    }
+
+    /// What it has logged.
+    pub fn said(&self) -> String {
+        self.daemon.said()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.daemon.pid()
+    }
+}
+
+fn scitokens(settings: &XrootdSettings<'_>) -> String {
+    let XrootdSettings {
+        issuer, address, port, ..
+    } = settings;
+    format!(
+        "[Global]\naudience = https://wlcg.cern.ch/jwt/v1/any, https://{address}:{port}, https://{address}\n\
+         [Issuer weir]\nissuer = {issuer}\nbase_path = /\n"
+    )
+}
+
+/// One server over HTTP and TLS with third-party copy, tokens and the checksums that FTS asks for.
+fn configuration(home: &Path, settings: &XrootdSettings<'_>) -> String {
+    let home = home.display();
+    let XrootdSettings {
+        name, port, root_port, ..
+    } = settings;
+    format!(
+        "all.export /data\n\
+         all.role server\n\
+         all.adminpath {home}/admin\n\
+         all.pidpath {home}/admin\n\
+         all.sitename {name}\n\
+         oss.localroot {home}/root\n\
+         xrd.port {root_port}\n\
+         xrd.network nodnr\n\
+         xrd.protocol XrdHttp:{port} libXrdHttp.so\n\
+         xrd.tls {home}/conf/host.pem {home}/conf/host.key\n\
+         xrd.tlsca certdir {home}/certs\n\
+         http.httpsmode auto\n\
+         http.exthandler xrdtpc libXrdHttpTPC.so\n\
+         http.header2cgi Authorization authz\n\
+         http.selfhttps2http no\n\
+         ofs.authorize 1\n\
+         ofs.authlib libXrdAccSciTokens.so config={home}/conf/scitokens.cfg\n\
+         acc.authdb {home}/conf/authdb\n\
+         xrootd.chksum max 2 adler32 crc32 md5\n\
+         xrootd.seclib libXrdSec.so\n\
+         sec.protocol ztn\n\
+         sec.protocol unix\n\
+         sec.protbind * only ztn unix\n\
+         xrootd.tls capable all\n"
+    )
+}
+
+/// libscitokens reads an issuer's keys from this cache before it asks the network.
+fn fill_key_cache(file: &Path, settings: &XrootdSettings<'_>) -> Result<()> {
+    let far = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs() + 30 * 86_400;
+    let jwks: serde_json::Value = serde_json::from_str(settings.jwks).context("the JWKS is not JSON")?;
+    let entry = serde_json::json!({ "jwks": jwks, "next_update": far, "expires": far }).to_string();
+    let cache = rusqlite::Connection::open(file)?;
+    cache.execute(
+        "CREATE TABLE IF NOT EXISTS keycache (issuer text UNIQUE PRIMARY KEY NOT NULL, keys text NOT NULL)",
+        [],
+    )?;
+    cache.execute(
+        "INSERT OR REPLACE INTO keycache VALUES (?, ?)",
+        (settings.issuer, entry),
+    )?;
+    Ok(())
+}
