@@ -1,1 +1,43 @@
-//! placeholder
+//! The embedded grid: every room in one process, spoken to through its doors.
+//!
+//! A grid file becomes a running grid: a certificate authority made for it, an issuer, a storage endpoint for each embedded
+//! RSE on a loopback address of its own, and a transfer service. They share a process and nothing else; all they say to each
+//! other goes over loopback TLS with tokens, so that what is tested is what is deployed. `weir grid up` and `weir challenge
+//! run` are built on it.
+//!
+//! Invariants:
+//! - Two RSEs never share a host, because clients tell storage elements apart by `scheme://host`.
+//! - `grid.json` is there while every door answers, and only then; it names secrets' files and holds none.
+//! - One directory has one grid at a time; authority, keys, addresses and data in it outlive the process.
+//! - Data moves on a runtime of its own, so that control never stalls.
+//!
+//! Deliberately absent: what the services do, and any way to reach them but their doors.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use weir_grid::{EmbeddedGrid, GridOptions};
+//! let text = "name = \"two\"\n[[rse]]\nname = \"ALPHA\"\n[[rse]]\nname = \"BETA\"\n";
+//! let grid = weir_model::Grid::parse(text, "two.toml".as_ref()).map_err(|problems| problems[0].clone())?;
+//! let running = EmbeddedGrid::start(&grid, "scratch".as_ref(), GridOptions::default()).await?;
+//! println!("{}", running.description().transfer.url);
+//! running.shutdown().await?;
+//! # Ok(()) }
+//! ```
+
+mod addresses;
+mod description;
+mod doors;
+mod embedded;
+mod error;
+mod ground;
+mod lock;
+
+pub use addresses::RSES_MAX;
+pub use description::{
+    CaDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, KindDescription, RseDescription,
+    SCHEMA,
+};
+pub use doors::{DoorStatus, knock, renew_token_file};
+pub use embedded::{EmbeddedGrid, GridOptions};
+pub use error::GridError;
+pub use lock::GridProcess;

@@ -163,6 +163,9 @@ pub(crate) struct GridUpArguments {
     /// Return as soon as the grid is ready, and leave it running in the background
     #[arg(long)]
     pub(crate) detach: bool,
+    /// Be the process behind `--detach`
+    #[arg(long, hide = true)]
+    pub(crate) background: bool,
 }
 
 /// `weir grid env`

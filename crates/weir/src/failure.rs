@@ -108,7 +108,7 @@ impl Failure {
 
     /// The outermost sentence, redacted.
     pub(crate) fn message(&self) -> String {
-        crate::logging::redact(&self.error.to_string())
+        weir_auth::redact(&self.error.to_string())
     }
 
     /// The sentences below it, outermost first, redacted; may be empty.
@@ -116,7 +116,7 @@ impl Failure {
         self.error
             .chain()
             .skip(1)
-            .map(|cause| crate::logging::redact(&cause.to_string()))
+            .map(|cause| weir_auth::redact(&cause.to_string()))
             .collect()
     }
 

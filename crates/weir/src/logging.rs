@@ -14,17 +14,13 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
+use weir_auth::redact;
 
 use crate::cli::Global;
 use crate::failure::Failure;
 
 /// The file of the current run, if there is one.
 static RUN_LOG: Mutex<Option<File>> = Mutex::new(None);
-
-/// Takes secrets out of any text that leaves the process.
-pub(crate) fn redact(text: &str) -> String {
-    text.to_string()
-}
 
 /// Starts logging for this process; `default` is the level where neither option nor WEIR_LOG says one.
 pub(crate) fn start(options: &Global, default: &str) -> Result<(), Failure> {

@@ -16,6 +16,7 @@
 mod challenge;
 mod cli;
 mod completions;
+mod config_file;
 mod failure;
 mod grid;
 mod logging;

@@ -1,0 +1,114 @@
+//! Which door answers where.
+//!
+//! Clients and transfer services tell storage elements apart by `scheme://host`, without the port. So each RSE has a
+//! loopback address of its own: 127.0.1.1, 127.0.1.2, … The port is whatever the system gives, and is kept in the grid's
+//! directory, so that URLs which clients, tokens or queued transfers hold are still good after a restart.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use crate::GridError;
+
+/// Most RSEs of one embedded grid: 127.0.1.1 to 127.0.250.250.
+pub const RSES_MAX: usize = 250 * 250;
+
+/// Addresses in each /24 that are used: 1 to 250.
+const PER_NETWORK: usize = 250;
+
+/// The addresses of all doors, by name; kept in a file.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    path: PathBuf,
+    known: BTreeMap<String, SocketAddr>,
+}
+
+impl Addresses {
+    /// Reads what an earlier start on this directory has used.
+    pub(crate) fn load(dir: &Path) -> Result<Self, GridError> {
+        let path = dir.join("addresses.json");
+        let known = match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|source| GridError::Description {
+                path: path.clone(),
+                message: source.to_string(),
+            })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(source) => return Err(GridError::Access { path, source }),
+        };
+        Ok(Self { path, known })
+    }
+
+    /// A free address for a door on this host: the one it had, else any port.
+    ///
+    /// The port is free when this returns, and nobody is given it by chance soon after: the system hands out ephemeral
+    /// ports in a wide circle. The service binds it for good.
+    pub(crate) fn choose(&mut self, door: &str, host: IpAddr) -> Result<SocketAddr, GridError> {
+        let before = self.known.get(door).filter(|address| address.ip() == host).copied();
+        let any = SocketAddr::new(host, 0);
+        let probe = |address: SocketAddr| weir_http::bind(address).and_then(|listener| listener.local_addr());
+        let address = match before.map(probe) {
+            Some(Ok(address)) => address,
+            Some(Err(error)) => {
+                tracing::warn!(door, %error, "the port of the last start is taken: URLs change");
+                probe(any).map_err(|source| GridError::Bind {
+                    door: door.to_owned(),
+                    address: any,
+                    source,
+                })?
+            }
+            None => probe(any).map_err(|source| GridError::Bind {
+                door: door.to_owned(),
+                address: any,
+                source,
+            })?,
+        };
+        self.known.insert(door.to_owned(), address);
+        Ok(address)
+    }
+
+    /// Keeps them for the next start.
+    pub(crate) fn save(&self) -> Result<(), GridError> {
+        let text = serde_json::to_vec_pretty(&self.known).expect("plain data can be written as JSON");
+        weir_auth::files::write_private(&self.path, &text).map_err(|source| GridError::Access {
+            path: self.path.clone(),
+            source,
+        })
+    }
+}
+
+/// The loopback address of the RSE at this place of the grid file, counted from 0.
+pub(crate) fn rse_host(place: usize) -> IpAddr {
+    let octet = |number: usize| u8::try_from(number + 1).expect("the number of RSEs was checked");
+    Ipv4Addr::new(127, 0, octet(place / PER_NETWORK), octet(place % PER_NETWORK)).into()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rse_has_a_host_of_its_own() {
+        // Two RSEs on one host would be one storage element to every client.
+        assert_eq!(rse_host(0).to_string(), "127.0.1.1");
+        assert_eq!(rse_host(249).to_string(), "127.0.1.250");
+        assert_eq!(rse_host(250).to_string(), "127.0.2.1");
+        assert_eq!(rse_host(RSES_MAX - 1).to_string(), "127.0.250.250");
+        let hosts: std::collections::BTreeSet<_> = (0..2000).map(rse_host).collect();
+        assert_eq!(hosts.len(), 2000);
+    }
+
+    #[tokio::test]
+    async fn a_door_keeps_its_port_over_restarts() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut addresses = Addresses::load(dir.path()).unwrap();
+        let first = addresses.choose("RAL", rse_host(0)).unwrap();
+        addresses.save().unwrap();
+        let mut addresses = Addresses::load(dir.path()).unwrap();
+        assert_eq!(addresses.choose("RAL", rse_host(0)).unwrap(), first);
+        let _holder = std::net::TcpListener::bind(first).unwrap();
+        assert_ne!(addresses.choose("RAL", rse_host(0)).unwrap(), first);
+    }
+}

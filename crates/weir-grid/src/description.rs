@@ -1,0 +1,139 @@
+//! `grid.json`: what a client needs to know of a running grid. It is there while the grid is ready, and only then.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::GridError;
+
+/// Name of the description in the grid's directory.
+pub const FILE_NAME: &str = "grid.json";
+
+/// Version of the description, its `schema` key.
+pub const SCHEMA: &str = "weir-grid/1";
+
+/// A running grid, as `grid.json` tells it. Holds no secret, only the files where secrets are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GridDescription {
+    /// `weir-grid/1`.
+    pub schema: String,
+    /// Name of the grid, from its file.
+    pub name: String,
+    /// The VO its tokens are for.
+    pub vo: String,
+    /// Process that runs it.
+    pub pid: u32,
+    /// Version of Weir that runs it.
+    pub version: String,
+    /// The token issuer.
+    pub issuer: DoorDescription,
+    /// The transfer service (FTS3 REST).
+    pub transfer: DoorDescription,
+    /// The storage endpoints, in the order of the grid file.
+    pub rses: Vec<RseDescription>,
+    /// Whom clients must trust.
+    pub ca: CaDescription,
+    /// The client that may ask the issuer for tokens.
+    pub client: ClientDescription,
+    /// File with a token for every door of the grid, for tools that take one; may have expired.
+    pub token_file: PathBuf,
+}
+
+/// A service of the grid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoorDescription {
+    /// Where it answers; without a slash at the end.
+    pub url: String,
+}
+
+/// A storage endpoint of the grid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RseDescription {
+    /// Name of the RSE.
+    pub name: String,
+    /// The site it stands at.
+    pub site: String,
+    /// Where it answers; without a slash at the end.
+    pub url: String,
+    /// Ours or not.
+    pub kind: KindDescription,
+    /// The audience its tokens must have.
+    pub audience: String,
+    /// Where the grid keeps its files; none for an external one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub area: Option<PathBuf>,
+}
+
+/// Who runs a storage endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KindDescription {
+    /// This grid.
+    Embedded,
+    /// Somebody else.
+    External,
+}
+
+/// Certificate authorities of the grid: its own and those of its external endpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaDescription {
+    /// One PEM file with all of them.
+    pub file: PathBuf,
+    /// A directory with hashed names, as OpenSSL looks them up.
+    pub directory: PathBuf,
+}
+
+/// Credentials at the issuer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientDescription {
+    /// Client id.
+    pub id: String,
+    /// File with the client secret, mode 0600.
+    pub secret_file: PathBuf,
+}
+
+impl GridDescription {
+    /// Reads the description of the grid that runs on this directory.
+    ///
+    /// # Errors
+    /// [`GridError::NotRunning`] if there is none; [`GridError::Description`] if it cannot be understood.
+    pub fn read(dir: &Path) -> Result<Self, GridError> {
+        let path = dir.join(FILE_NAME);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(GridError::NotRunning { dir: dir.to_owned() });
+            }
+            Err(source) => return Err(GridError::Access { path, source }),
+        };
+        let description: Self = serde_json::from_slice(&text).map_err(|source| GridError::Description {
+            path: path.clone(),
+            message: source.to_string(),
+        })?;
+        if description.schema == SCHEMA {
+            Ok(description)
+        } else {
+            let message = format!("its schema is {}, not {SCHEMA}", description.schema);
+            Err(GridError::Description { path, message })
+        }
+    }
+
+    /// Writes the description: whoever reads finds all of it or none.
+    pub(crate) fn write(&self, dir: &Path) -> Result<(), GridError> {
+        let path = dir.join(FILE_NAME);
+        let mut text = serde_json::to_vec_pretty(self).expect("plain data can be written as JSON");
+        text.push(b'\n');
+        weir_auth::files::write_private(&path, &text).map_err(|source| GridError::Access { path, source })
+    }
+
+    /// Takes the description away: the grid is no longer ready.
+    pub(crate) fn remove(dir: &Path) -> Result<(), GridError> {
+        let path = dir.join(FILE_NAME);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(GridError::Access { path, source }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A grid seen from outside: do its doors answer, and a token for whoever wants to go through them.
+
+use std::time::Duration;
+
+use http::{Method, Request};
+use serde::Serialize;
+use weir_auth::client::TokenSource;
+use weir_auth::{Secret, files};
+use weir_http::{Client, ClientConfig, TrustRoots, body};
+
+use crate::{GridDescription, GridError, KindDescription};
+
+/// Longest wait for a door to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the token of the token file may do: everything a user does with storage, nothing an operator does.
+const USER_SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/ storage.stage:/";
+
+/// How a door answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DoorStatus {
+    /// `issuer`, `transfer`, or the name of an RSE.
+    pub door: String,
+    /// `issuer`, `transfer`, `storage`, or `external storage`.
+    pub kind: &'static str,
+    /// Where it was asked.
+    pub url: String,
+    /// True if it answered with anything but a fault of its own (5xx).
+    pub up: bool,
+    /// What it calls itself.
+    pub version: Option<String>,
+    /// Why it is not up.
+    pub error: Option<String>,
+}
+
+/// Asks every door once, all at the same time; the answers come in the order issuer, transfer, RSEs.
+///
+/// # Errors
+/// [`GridError::Start`] if the authorities of the grid cannot be read. A door that does not answer is no error.
+pub async fn knock(grid: &GridDescription) -> Result<Vec<DoorStatus>, GridError> {
+    let client = client(grid)?;
+    let mut knocks = vec![
+        (
+            "issuer".to_owned(),
+            "issuer",
+            Method::GET,
+            format!("{}/.well-known/openid-configuration", grid.issuer.url),
+        ),
+        (
+            "transfer".to_owned(),
+            "transfer",
+            Method::GET,
+            format!("{}/", grid.transfer.url),
+        ),
+    ];
+    for rse in &grid.rses {
+        let kind = match rse.kind {
+            KindDescription::Embedded => "storage",
+            KindDescription::External => "external storage",
+        };
+        knocks.push((rse.name.clone(), kind, Method::OPTIONS, format!("{}/", rse.url)));
+    }
+    let mut asked = Vec::new();
+    for (door, kind, method, url) in knocks {
+        let client = client.clone();
+        asked.push(tokio::spawn(async move {
+            knock_once(&client, door, kind, method, url).await
+        }));
+    }
+    let mut doors = Vec::new();
+    for answer in asked {
+        match answer.await {
+            Ok(status) => doors.push(status),
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        }
+    }
+    Ok(doors)
+}
+
+async fn knock_once(client: &Client, door: String, kind: &'static str, method: Method, url: String) -> DoorStatus {
+    let request = Request::builder().method(method).uri(&url).body(body::empty());
+    let outcome = match request {
+        Ok(request) => client
+            .send_within(request, PATIENCE)
+            .await
+            .map_err(|error| chain(&error)),
+        Err(error) => Err(error.to_string()),
+    };
+    let (version, error) = match &outcome {
+        Ok(response) => {
+            let server = response
+                .headers()
+                .get(http::header::SERVER)
+                .and_then(|value| value.to_str().ok());
+            let fault = response
+                .status()
+                .is_server_error()
+                .then(|| format!("it answered {}", response.status()));
+            (server.map(str::to_owned), fault)
+        }
+        Err(error) => (None, Some(error.clone())),
+    };
+    DoorStatus {
+        door,
+        kind,
+        url,
+        up: error.is_none(),
+        version,
+        error,
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Asks the issuer for a token that every door of the grid takes, and puts it into the token file (mode 0600).
+///
+/// # Errors
+/// [`GridError::Start`] if the issuer gives none; [`GridError::Access`] if a file cannot be read or written.
+pub async fn renew_token_file(grid: &GridDescription) -> Result<Secret, GridError> {
+    let start = |source| GridError::Start {
+        door: "a token for the token file".into(),
+        source,
+    };
+    let secret = Secret::read(&grid.client.secret_file).map_err(|source| GridError::Access {
+        path: grid.client.secret_file.clone(),
+        source,
+    })?;
+    let source = TokenSource::client_credentials(
+        client(grid)?,
+        format!("{}/token", grid.issuer.url),
+        &grid.client.id,
+        &secret,
+    );
+    let token = source
+        .token(USER_SCOPES, &audiences(grid))
+        .await
+        .map_err(|error| start(error.into()))?;
+    files::write_private(&grid.token_file, format!("{}\n", token.expose()).as_bytes()).map_err(|source| {
+        GridError::Access {
+            path: grid.token_file.clone(),
+            source,
+        }
+    })?;
+    Ok(token)
+}
+
+/// Every door of the grid by name: a token for these is good here and nowhere else.
+fn audiences(grid: &GridDescription) -> String {
+    let rses = grid.rses.iter().map(|rse| rse.audience.as_str());
+    let all: Vec<&str> = std::iter::once(grid.transfer.url.as_str()).chain(rses).collect();
+    all.join(" ")
+}
+
+/// A client that trusts the authorities of the grid and no other.
+fn client(grid: &GridDescription) -> Result<Client, GridError> {
+    let config = ClientConfig {
+        connect_timeout: PATIENCE,
+        ..ClientConfig::new(TrustRoots::file(&grid.ca.file))
+    };
+    Client::new(config).map_err(|source| GridError::Start {
+        door: "a client".into(),
+        source: source.into(),
+    })
+}

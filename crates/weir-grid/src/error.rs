@@ -1,0 +1,91 @@
+//! Why a grid does not start, or is not there.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why a grid does not start, or is not there.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum GridError {
+    /// A file or directory of the grid could not be read or written.
+    #[error("could not access {path}")]
+    Access {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Another process runs a grid on this directory.
+    #[error("a grid already runs on {dir}{}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    Taken {
+        /// The grid's directory.
+        dir: PathBuf,
+        /// The process, if it has said.
+        pid: Option<u32>,
+    },
+    /// No grid runs on this directory.
+    #[error("no grid runs on {dir}")]
+    NotRunning {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory holds something that is no grid.
+    #[error("{dir} holds other things than a grid")]
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A state file of the grid is not what it should be.
+    #[error("could not understand {path}: {message}")]
+    Description {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A door could not get its address.
+    #[error("could not listen on {address} for {door}")]
+    Bind {
+        /// The service or RSE.
+        door: String,
+        /// The address wanted.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The grid asks for more than an embedded grid can have.
+    #[error("the grid has {n_rses} RSEs, more than the {max} an embedded grid can have")]
+    TooManyRses {
+        /// How many there are.
+        n_rses: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// A service did not start, or does not answer.
+    #[error("could not start {door}")]
+    Start {
+        /// The service or RSE.
+        door: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl GridError {
+    /// What the user can do about it, where it is plain.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Taken { .. } => Some("stop it with `weir grid down DIR`, or choose another directory"),
+            Self::NotRunning { .. } => Some("start one with `weir grid up GRID --dir DIR`"),
+            Self::Foreign { .. } => Some("name a directory that is new or empty, or that a grid has used"),
+            Self::Description { .. } => Some("choose another directory, or remove the file"),
+            Self::Bind { .. } => Some("every address 127.x.y.z must be usable on the loopback interface"),
+            Self::TooManyRses { .. } => Some("split the grid"),
+            Self::Access { .. } => Some("check that the directory is yours and the disk has space"),
+            Self::Start { .. } => None,
+        }
+    }
+}

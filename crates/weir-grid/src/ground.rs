@@ -1,0 +1,231 @@
+//! What a grid stands on before its first door opens: a private directory, an authority, trust, a secret.
+//!
+//! All of it is made on the first start on a directory and found again on the next, so that certificates clients trust,
+//! URLs in queued transfers and files in storage outlive the process.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+use weir_auth::ca::{CaError, CertificateAuthority, Identity, San, hashed_directory};
+use weir_auth::{Secret, files};
+use weir_model::{Grid, RseKind, TokenFrom};
+
+use crate::addresses::Addresses;
+use crate::lock::{self, DirectoryLock};
+use crate::{CaDescription, GridDescription, GridError};
+
+/// Where distributions keep the authorities of the web.
+const SYSTEM_AUTHORITIES: [&str; 3] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+];
+
+/// The log of a grid in the background; it may be there before the grid.
+const LOG_NAME: &str = "grid.log";
+
+/// The ground of one grid; the directory is ours while it lives.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    _lock: DirectoryLock,
+    /// Absolute, so that whoever reads `grid.json` finds what it names.
+    pub(crate) dir: PathBuf,
+    pub(crate) authority: CertificateAuthority,
+    /// Our authority and those of the external endpoints, as one file and as one hashed directory.
+    pub(crate) trust: CaDescription,
+    pub(crate) secret: Secret,
+    pub(crate) secret_file: PathBuf,
+    pub(crate) addresses: Addresses,
+}
+
+impl Ground {
+    /// Makes or finds everything; a description of an earlier grid is gone afterwards.
+    pub(crate) fn lay(grid: &Grid, dir: &Path) -> Result<Self, GridError> {
+        let dir = private_directory(dir)?;
+        let lock = DirectoryLock::take(&dir)?;
+        GridDescription::remove(&dir)?;
+        let authority = authority(grid.authority.as_deref().unwrap_or(&dir.join("authority")))?;
+        let trust = trust(grid, &authority, &dir.join("trust"))?;
+        let secret_file = dir.join("client.secret");
+        let secret = secret(&secret_file)?;
+        let addresses = Addresses::load(&dir)?;
+        Ok(Self {
+            _lock: lock,
+            dir,
+            authority,
+            trust,
+            secret,
+            secret_file,
+            addresses,
+        })
+    }
+
+    /// A certificate and key for a door on this host.
+    pub(crate) fn identity(&self, door: &str, host: IpAddr) -> Result<Identity, GridError> {
+        let mut names = vec![San::Ip(host)];
+        if host == IpAddr::from([127, 0, 0, 1]) {
+            names.push(San::from("localhost"));
+        }
+        self.authority
+            .issue(&names, door)
+            .map_err(|error| certificate_error(door, error))
+    }
+
+    /// A folder of the grid, made if it is missing.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, GridError> {
+        let path = self.dir.join(name);
+        fs::create_dir_all(&path).map_err(|source| GridError::Access {
+            path: path.clone(),
+            source,
+        })?;
+        Ok(path)
+    }
+}
+
+/// The directory, absolute, with mode 0700; made if it is missing, refused if it holds something that is no grid.
+fn private_directory(dir: &Path) -> Result<PathBuf, GridError> {
+    let access = |source: io::Error| GridError::Access {
+        path: dir.to_owned(),
+        source,
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(access)?;
+    let dir = dir.canonicalize().map_err(access)?;
+    let known = dir.join(lock::FILE_NAME).exists();
+    let foreign = fs::read_dir(&dir)
+        .map_err(access)?
+        .filter_map(Result::ok)
+        .any(|entry| entry.file_name() != LOG_NAME);
+    if foreign && !known {
+        return Err(GridError::Foreign { dir });
+    }
+    fs::set_permissions(&dir, Permissions::from_mode(0o700)).map_err(access)?;
+    Ok(dir)
+}
+
+fn authority(folder: &Path) -> Result<CertificateAuthority, GridError> {
+    let made = folder.join("ca.key").exists();
+    let outcome = if made {
+        CertificateAuthority::load(folder)
+    } else {
+        CertificateAuthority::create(folder)
+    };
+    outcome.map_err(|error| certificate_error("the certificate authority", error))
+}
+
+/// Puts together whom the grid's services and clients trust: our authority, and whoever vouches for what is external.
+fn trust(grid: &Grid, authority: &CertificateAuthority, folder: &Path) -> Result<CaDescription, GridError> {
+    let mut sources = vec![authority.file()];
+    for ca in grid.rses.iter().flat_map(|rse| external_authorities(&rse.kind)) {
+        match ca {
+            Some(file) => sources.push(file),
+            None => sources.extend(SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.exists())),
+        }
+    }
+    sources.sort();
+    sources.dedup();
+    // Rebuilt at each start: an endpoint that left the grid file is no longer trusted.
+    let access = |path: &Path| {
+        let path = path.to_owned();
+        move |source| GridError::Access { path, source }
+    };
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(access(folder))?;
+    }
+    let directory = folder.join("certificates");
+    let paths: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    hashed_directory(&directory, &paths).map_err(|error| certificate_error("the trusted authorities", error))?;
+    let file = folder.join("ca.pem");
+    let mut all = String::new();
+    for source in &sources {
+        all += &fs::read_to_string(source).map_err(access(source))?;
+        all.push('\n');
+    }
+    fs::write(&file, all).map_err(access(&file))?;
+    Ok(CaDescription { file, directory })
+}
+
+/// Who vouches for an external endpoint and for the issuer of its tokens; none inside stands for the system's own.
+fn external_authorities(kind: &RseKind) -> Vec<Option<PathBuf>> {
+    match kind {
+        RseKind::Embedded { .. } => Vec::new(),
+        RseKind::External {
+            ca,
+            token: TokenFrom::Issuer { ca: issuer_ca, .. },
+            ..
+        } => {
+            vec![ca.clone(), issuer_ca.clone()]
+        }
+        RseKind::External { ca, .. } => vec![ca.clone()],
+    }
+}
+
+/// The client's secret: 244 random bits, made once.
+fn secret(file: &Path) -> Result<Secret, GridError> {
+    let access = |source| GridError::Access {
+        path: file.to_owned(),
+        source,
+    };
+    if !file.exists() {
+        let secret = Secret::new(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()));
+        files::write_private(file, secret.expose().as_bytes()).map_err(access)?;
+    }
+    Secret::read(file).map_err(access)
+}
+
+fn certificate_error(door: &str, error: CaError) -> GridError {
+    GridError::Start {
+        door: door.to_owned(),
+        source: error.into(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn grid() -> Grid {
+        Grid::parse("name = \"g\"\n[[rse]]\nname = \"ALPHA\"\n", "g.toml".as_ref()).unwrap()
+    }
+
+    #[test]
+    fn a_second_start_finds_what_the_first_made() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path().join("grid");
+        let first = Ground::lay(&grid(), &dir).unwrap();
+        let before = (first.authority.pem().to_owned(), first.secret.expose().to_owned());
+        assert!(matches!(Ground::lay(&grid(), &dir), Err(GridError::Taken { .. })));
+        drop(first);
+        let second = Ground::lay(&grid(), &dir).unwrap();
+        assert_eq!(
+            (second.authority.pem().to_owned(), second.secret.expose().to_owned()),
+            before
+        );
+        assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::metadata(&second.secret_file).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(fs::read_dir(&second.trust.directory).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_directory_with_other_things_is_left_alone() {
+        // A slip of the hand would change the mode of somebody's home and sweep files into it.
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join("thesis.tex"), "").unwrap();
+        assert!(matches!(
+            Ground::lay(&grid(), scratch.path()),
+            Err(GridError::Foreign { .. })
+        ));
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,37 @@
+//! `weir grid down`: stops the process that runs a grid, and nobody else.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use weir_grid::{GridError, GridProcess};
+
+use super::failure;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Longest wait for a grid to end: each door has its own grace of 10 s, one after the other.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(serde::Serialize)]
+struct Stopped {
+    pid: u32,
+}
+
+/// Asks the grid to stop and waits until it has.
+pub(super) fn run(dir: &Path, output: &Output) -> Result<Exit, Failure> {
+    let Some(process) = GridProcess::find(dir).map_err(failure)? else {
+        return Err(failure(GridError::NotRunning { dir: dir.to_owned() }));
+    };
+    let pid = process.pid();
+    if !process.stop(PATIENCE).map_err(failure)? {
+        let error = anyhow!("the grid (process {pid}) did not stop within {} s", PATIENCE.as_secs());
+        return Err(Failure::could_not_run(error).with_remedy(format!("look at its log; then `kill -9 {pid}`")));
+    }
+    output.line(format!(
+        "stopped (process {pid}); keys and data stay in {}",
+        dir.display()
+    ));
+    output.done(&Stopped { pid });
+    Ok(Exit::Done)
+}

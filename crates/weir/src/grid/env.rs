@@ -1,0 +1,121 @@
+//! `weir grid env`: shell exports that point other people's programs to a running grid.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use weir_grid::GridDescription;
+
+use crate::cli::GridEnvArguments;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// gfal2's configuration as distributions ship it.
+const GFAL_CONFIGURATION: &str = "/etc/gfal2.d";
+
+/// The system's Python, which has gfal's bindings; another one first in PATH has not.
+const GFAL_PYTHON: &str = "/usr/bin/python3";
+
+/// Gets a fresh token into the token file and prints the exports.
+pub(super) fn run(arguments: &GridEnvArguments, output: &Output) -> Result<Exit, Failure> {
+    let grid = super::running_grid(&arguments.dir)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("could not start")?;
+    let token = runtime
+        .block_on(weir_grid::renew_token_file(&grid))
+        .map_err(super::failure)?;
+    let mut exports = exports(&grid);
+    if let Some(configuration) = gfal_configuration(&arguments.dir)? {
+        exports.insert("GFAL_CONFIG_DIR".to_string(), text(&configuration));
+        exports.insert("GFAL_PYTHONBIN".to_string(), GFAL_PYTHON.to_string());
+    }
+    if arguments.show_token {
+        exports.insert("BEARER_TOKEN".to_string(), token.expose().to_string());
+    }
+    for (name, value) in &exports {
+        output.line(format!("export {name}={}", quoted(value)));
+    }
+    output.done(&exports);
+    Ok(Exit::Done)
+}
+
+fn exports(grid: &GridDescription) -> BTreeMap<String, String> {
+    let authority = text(&grid.ca.file);
+    let mut exports = BTreeMap::from([
+        ("BEARER_TOKEN_FILE".to_string(), text(&grid.token_file)),
+        ("CURL_CA_BUNDLE".to_string(), authority.clone()),
+        ("FTS_ENDPOINT".to_string(), grid.transfer.url.clone()),
+        ("REQUESTS_CA_BUNDLE".to_string(), authority.clone()),
+        ("WEIR_CA_FILE".to_string(), authority),
+        ("WEIR_CLIENT_ID".to_string(), grid.client.id.clone()),
+        ("WEIR_CLIENT_SECRET_FILE".to_string(), text(&grid.client.secret_file)),
+        ("WEIR_ISSUER".to_string(), grid.issuer.url.clone()),
+        ("X509_CERT_DIR".to_string(), text(&grid.ca.directory)),
+    ]);
+    for rse in &grid.rses {
+        exports.insert(format!("WEIR_RSE_{}", shell_name(&rse.name)), rse.url.clone());
+    }
+    exports
+}
+
+/// gfal2's configuration with one change: tokens are taken as they are, not traded for macaroons first.
+///
+/// None where gfal2 is not installed.
+fn gfal_configuration(dir: &Path) -> Result<Option<PathBuf>, Failure> {
+    let Ok(originals) = std::fs::read_dir(GFAL_CONFIGURATION) else {
+        return Ok(None);
+    };
+    let copy = std::path::absolute(dir.join("gfal2.d")).context("could not find the grid's directory")?;
+    std::fs::create_dir_all(&copy).with_context(|| format!("could not make {}", copy.display()))?;
+    for original in originals.filter_map(Result::ok) {
+        let content = std::fs::read_to_string(original.path())
+            .with_context(|| format!("could not read {}", original.path().display()))?;
+        let content = content.replace("RETRIEVE_BEARER_TOKEN=true", "RETRIEVE_BEARER_TOKEN=false");
+        let to = copy.join(original.file_name());
+        std::fs::write(&to, content).with_context(|| format!("could not write {}", to.display()))?;
+    }
+    Ok(Some(copy))
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// An RSE's name as part of a shell variable: `DC-1.disk` becomes `DC_1_DISK`.
+fn shell_name(name: &str) -> String {
+    name.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_uppercase()
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+/// A value as one word of any POSIX shell.
+fn quoted(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/.:_-@%+=,".contains(c);
+    if !value.is_empty() && value.chars().all(plain) {
+        value.to_string()
+    } else {
+        format!("'{}'", value.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_the_shell() {
+        assert_eq!(quoted("https://127.0.1.1:8443"), "https://127.0.1.1:8443");
+        assert_eq!(quoted("/my dir/x"), "'/my dir/x'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted("$HOME"), "'$HOME'");
+        assert_eq!(shell_name("DC-1.disk"), "DC_1_DISK");
+    }
+}

@@ -1,0 +1,150 @@
+//! `weir grid up`: starts a grid and keeps it running, in the foreground or behind.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, anyhow};
+use tokio::signal::unix::{SignalKind, signal};
+use weir_grid::{EmbeddedGrid, GridDescription, GridOptions};
+use weir_model::Grid;
+
+use crate::cli::GridUpArguments;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+#[derive(serde::Serialize)]
+struct Ready<'a> {
+    dir: &'a Path,
+    grid: &'a GridDescription,
+}
+
+#[derive(serde::Serialize)]
+struct Stopped {
+    signal: &'static str,
+}
+
+/// Runs the grid until SIGINT or SIGTERM.
+pub(super) fn foreground(arguments: &GridUpArguments, output: &Output) -> Result<Exit, Failure> {
+    let grid = load(&arguments.grid)?;
+    if arguments.background {
+        // Away from the terminal: its end and its Ctrl-C are no longer ours. Fails only if that is so already.
+        let _leader = rustix::process::setsid();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("weir-control")
+        .enable_all()
+        .build()
+        .context("could not start the control runtime")?;
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for signals")?;
+        let mut terminate = signal(SignalKind::terminate()).context("could not listen for signals")?;
+        let mut start = Box::pin(EmbeddedGrid::start(&grid, &arguments.dir, GridOptions::default()));
+        let running = tokio::select! {
+            running = &mut start => running.map_err(super::failure)?,
+            _ = interrupt.recv() => return Ok(Exit::Interrupted),
+            _ = terminate.recv() => return Ok(Exit::Interrupted),
+        };
+        tell(running.description(), &arguments.dir, output);
+        let signal = tokio::select! {
+            _ = interrupt.recv() => "SIGINT",
+            _ = terminate.recv() => "SIGTERM",
+        };
+        output.line("stopping");
+        running.shutdown().await.map_err(super::failure)?;
+        output.done(&Stopped { signal });
+        Ok(Exit::Done)
+    })
+}
+
+/// Starts the grid in a process of its own and returns when it is ready.
+pub(super) fn detached(arguments: &GridUpArguments, output: &Output) -> Result<Exit, Failure> {
+    // Wrong files are told here, before there is a second process.
+    load(&arguments.grid)?;
+    std::fs::create_dir_all(&arguments.dir).with_context(|| format!("could not make {}", arguments.dir.display()))?;
+    let program = std::env::current_exe().context("could not find the weir binary")?;
+    let mut child = Command::new(program)
+        .args([
+            "grid",
+            "up",
+            "--background",
+            "--json",
+            "--log-level",
+            "info",
+            "--log-file",
+        ])
+        .arg(arguments.dir.join("grid.log"))
+        .arg("--dir")
+        .arg(&arguments.dir)
+        .arg(&arguments.grid)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("could not start the grid's process")?;
+    let mut answer = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout)
+            .read_line(&mut answer)
+            .context("could not hear from the grid's process")?;
+    }
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
+    if answer["event"] == "ready" {
+        let grid = GridDescription::read(&arguments.dir).map_err(super::failure)?;
+        tell(&grid, &arguments.dir, output);
+        output.done(&Ready {
+            dir: &arguments.dir,
+            grid: &grid,
+        });
+        return Ok(Exit::Done);
+    }
+    Err(child_failure(&answer, &arguments.dir))
+}
+
+/// What the background process said of its end, as our own.
+fn child_failure(answer: &serde_json::Value, dir: &Path) -> Failure {
+    let error = &answer["error"];
+    let Some(message) = error["message"].as_str() else {
+        let log = dir.join("grid.log").display().to_string();
+        return Failure::could_not_run(anyhow!("the grid's process ended early")).with_remedy(format!("look at {log}"));
+    };
+    let causes = error["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts = causes
+        .iter()
+        .rev()
+        .filter_map(serde_json::Value::as_str)
+        .chain([message]);
+    let chain = texts.fold(None, |inner: Option<anyhow::Error>, text| match inner {
+        None => Some(anyhow!(text.to_string())),
+        Some(inner) => Some(inner.context(text.to_string())),
+    });
+    let failure = Failure::could_not_run(chain.unwrap_or_else(|| anyhow!("the grid's process ended early")));
+    match error["remedy"].as_str() {
+        Some(remedy) => failure.with_remedy(remedy),
+        None => failure,
+    }
+}
+
+fn load(file: &Path) -> Result<Grid, Failure> {
+    Grid::load(file).map_err(|problems| Failure::problems(&format!("the grid file {}", file.display()), &problems))
+}
+
+/// Says that the grid is ready, where its doors are, and how to use it.
+fn tell(grid: &GridDescription, dir: &Path, output: &Output) {
+    output.event("ready", &Ready { dir, grid });
+    output.line(format!("{} is ready (process {})", grid.name, grid.pid));
+    output.line(format!("  issuer    {}", grid.issuer.url));
+    output.line(format!("  transfer  {}", grid.transfer.url));
+    let width = grid
+        .rses
+        .iter()
+        .map(|rse| rse.name.chars().count())
+        .max()
+        .unwrap_or_default();
+    for rse in &grid.rses {
+        output.line(format!("  rse       {:width$}  {}", rse.name, rse.url));
+    }
+    let dir = dir.display();
+    output.line(format!("use it     eval \"$(weir grid env {dir})\""));
+    output.line(format!("stop it    weir grid down {dir}"));
+}
