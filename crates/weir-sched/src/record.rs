@@ -165,7 +165,7 @@ pub struct Live {
     pub free_retries: u8,
     /// From the last [`Next::Queued`]; false if there was none.
     pub resume: bool,
-    /// From the last [`Next::Queued`] or [`Next::Cleanup`]; zero if there was none.
+    /// From the last [`Next::Queued`] or [`Next::Cleanup`]; zero if there was none, or a [`Record::Started`] after it.
     pub not_before: Timestamp,
 }
 

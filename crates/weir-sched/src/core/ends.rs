@@ -5,7 +5,7 @@ use weir_world::{OpId, Outcome};
 use super::outbox::Then;
 use super::table::State;
 use super::{Effect, Scheduler};
-use crate::policy::{Join, RESUMED};
+use crate::policy::Join;
 use crate::retry::History;
 use crate::{End, Next, Record, Settled};
 
@@ -81,7 +81,7 @@ impl Scheduler {
                 entry.set_stopping();
                 entry.set_resume(true);
                 self.count_retry(row);
-                self.enqueue(row, RESUMED, Join::Back, not_before);
+                self.enqueue(row, self.level(row), Join::Front, not_before);
             }
         }
     }

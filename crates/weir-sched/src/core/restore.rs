@@ -71,7 +71,13 @@ impl Scheduler {
             LiveState::Active => self.resume(row, live.attempt),
             LiveState::Stopping => {
                 entry.set_stopping();
-                self.resume(row, live.attempt);
+                // One that waited for its clean-up held no slot, and has no claim to one now.
+                if live.not_before > Timestamp(0) {
+                    entry.set_resume(true);
+                    self.enqueue(row, self.level(row), Join::Back, live.not_before);
+                } else {
+                    self.resume(row, live.attempt);
+                }
             }
         }
     }

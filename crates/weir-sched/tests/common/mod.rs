@@ -34,6 +34,7 @@ impl ModelStore {
                     "attempts are counted one by one: {record:?}"
                 );
                 live.attempt = op.attempt;
+                live.not_before = Timestamp(0);
                 if live.state == LiveState::Queued {
                     live.state = LiveState::Active;
                 }

@@ -1,0 +1,110 @@
+//! Moves of the world, and how they are drawn.
+
+use proptest::prelude::*;
+use weir_world::Retry;
+
+use crate::world::SES;
+
+/// One move of the world. Indices are taken modulo what there is.
+#[derive(Clone, Debug)]
+pub(crate) enum Move {
+    Submit {
+        source: u32,
+        destination: u32,
+        files: u64,
+        priority: i64,
+        retries: i32,
+    },
+    Cancel {
+        which: usize,
+        many: usize,
+    },
+    SetPriority {
+        which: usize,
+        priority: i64,
+    },
+    SetLimit {
+        which: u8,
+        se: u32,
+        limit: u32,
+    },
+    /// The store takes up to so many records.
+    Commit {
+        records: usize,
+    },
+    /// The store tells how far it is.
+    TellDurable,
+    /// An operation comes to its end.
+    End {
+        which: usize,
+        fate: Fate,
+    },
+    /// An operation tells of its progress.
+    Progress {
+        which: usize,
+    },
+    /// The core gets one input, not always the oldest; it may get it once more later.
+    Deliver {
+        which: usize,
+        keep: bool,
+    },
+    /// The core gets all inputs in one step, in order or in reverse.
+    DeliverAll {
+        reversed: bool,
+    },
+    /// An input is lost.
+    Lose {
+        which: usize,
+    },
+    /// Time passes.
+    Wait {
+        millis: u64,
+    },
+    /// The process dies; some of the records on their way still reach the store.
+    Crash {
+        records: usize,
+        from_log: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fate {
+    Done,
+    FailedEarly(Retry),
+    FailedLate { retry: Retry, whole: bool },
+    Lost { whole: bool },
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    let retry = || prop_oneof![Just(Retry::Now), Just(Retry::Later), Just(Retry::Never)];
+    prop_oneof![
+        4 => Just(Fate::Done),
+        1 => retry().prop_map(Fate::FailedEarly),
+        2 => (retry(), any::<bool>()).prop_map(|(retry, whole)| Fate::FailedLate { retry, whole }),
+        1 => any::<bool>().prop_map(|whole| Fate::Lost { whole }),
+    ]
+}
+
+pub(crate) fn a_move() -> impl Strategy<Value = Move> {
+    let n = || any::<usize>();
+    prop_oneof![
+        4 => (0..SES, 0..SES, 1..6u64, 1..6i64, -1..3i32).prop_map(|(source, destination, files, priority, retries)| {
+            Move::Submit { source, destination, files, priority, retries }
+        }),
+        2 => (n(), 1..4usize).prop_map(|(which, many)| Move::Cancel { which, many }),
+        1 => (n(), 1..6i64).prop_map(|(which, priority)| Move::SetPriority { which, priority }),
+        10 => (1..6usize).prop_map(|records| Move::Commit { records }),
+        8 => Just(Move::TellDurable),
+        10 => (n(), fate()).prop_map(|(which, fate)| Move::End { which, fate }),
+        1 => n().prop_map(|which| Move::Progress { which }),
+        16 => (n(), any::<bool>()).prop_map(|(which, keep)| Move::Deliver { which, keep }),
+        4 => any::<bool>().prop_map(|reversed| Move::DeliverAll { reversed }),
+        2 => n().prop_map(|which| Move::Lose { which }),
+        3 => (1..20_000u64).prop_map(|millis| Move::Wait { millis }),
+        1 => (0..8usize, any::<bool>()).prop_map(|(records, from_log)| Move::Crash { records, from_log }),
+    ]
+}
+
+pub(crate) fn limit_move() -> impl Strategy<Value = Move> {
+    (any::<u8>(), 0..SES, 0..4u32).prop_map(|(which, se, limit)| Move::SetLimit { which, se, limit })
+}

@@ -1,0 +1,445 @@
+//! The world of the model: store, executors and destinations, and the checks on what the core does to them.
+
+mod checks;
+mod executors;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_sched::{
+    ActivityId, Command, Config, Effect, Event, Input, JobId, JobSpec, LimitChange, Limits, Link, Next, Op, Priority,
+    Record, RetryPolicy, Scheduler, SeId, Settled, Terms, Ticket, TransferSpec,
+};
+use weir_units::{Bytes, Timestamp};
+use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
+
+use crate::common::{ModelStore, Row};
+use crate::moves::{Fate, Move};
+use executors::pick;
+
+const SIZE: Bytes = Bytes(1_000_000);
+/// Storage elements of the model.
+pub(crate) const SES: u32 = 4;
+
+/// What the destination holds of a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Copied {
+    #[default]
+    Nothing,
+    Part,
+    Whole,
+}
+
+/// An operation as the world sees it.
+#[derive(Clone, Debug, PartialEq)]
+enum Operation {
+    Running(Op),
+    Ended(WorldEvent),
+}
+
+pub(crate) struct World {
+    core: Scheduler,
+    epoch: u64,
+    begun: bool,
+    now: Timestamp,
+    limits: Limits,
+    limits_changed: bool,
+    starts_per_step: usize,
+    inbox: VecDeque<Input>,
+    /// Issued, and not durable.
+    pending: VecDeque<(Seq, Record)>,
+    store: ModelStore,
+    /// Durable in this life, and the greatest number that the core was told.
+    durable: Seq,
+    told: Seq,
+    /// Which record of this life started which operation.
+    started: BTreeMap<OpId, Seq>,
+    operations: BTreeMap<OpId, Operation>,
+    destinations: BTreeMap<TransferId, Copied>,
+    /// Transfers that hold slots: the core's own, and those of an earlier life that may still run.
+    held: BTreeMap<TransferId, Link>,
+    /// Those of them that are the core's own.
+    own: BTreeSet<TransferId>,
+    links: BTreeMap<TransferId, Link>,
+    acknowledged: BTreeSet<TransferId>,
+    announced: BTreeMap<TransferId, Settled>,
+    issued_terminal: BTreeSet<TransferId>,
+    woken: Option<Timestamp>,
+    next_transfer: u64,
+    next_job: u128,
+}
+
+impl World {
+    pub(crate) fn new(starts_per_step: usize) -> Self {
+        let limits = Limits {
+            link: 2,
+            inbound: 3,
+            outbound: 3,
+            ..Limits::default()
+        };
+        let mut world = Self {
+            core: Scheduler::new(Config::default()),
+            epoch: 0,
+            begun: false,
+            now: Timestamp(0),
+            limits,
+            limits_changed: false,
+            starts_per_step,
+            inbox: VecDeque::new(),
+            pending: VecDeque::new(),
+            store: ModelStore::default(),
+            durable: Seq(0),
+            told: Seq(0),
+            started: BTreeMap::new(),
+            operations: BTreeMap::new(),
+            destinations: BTreeMap::new(),
+            held: BTreeMap::new(),
+            own: BTreeSet::new(),
+            links: BTreeMap::new(),
+            acknowledged: BTreeSet::new(),
+            announced: BTreeMap::new(),
+            issued_terminal: BTreeSet::new(),
+            woken: None,
+            next_transfer: 1,
+            next_job: 1,
+        };
+        world.begin(false);
+        world
+    }
+
+    /// A new life, from what the store has.
+    fn begin(&mut self, from_log: bool) {
+        self.epoch += 1;
+        self.begun = false;
+        let initial = Limits {
+            link: 2,
+            inbound: 3,
+            outbound: 3,
+            ..Limits::default()
+        };
+        let retry = RetryPolicy {
+            retries: 2,
+            delay: Duration::from_secs(10),
+            ..RetryPolicy::default()
+        };
+        let config = Config {
+            epoch: self.epoch,
+            limits: initial.clone(),
+            retry,
+            starts_per_step: self.starts_per_step,
+            ..Config::default()
+        };
+        self.core = Scheduler::new(config);
+        self.limits = initial;
+        let records = if from_log {
+            self.store.log.clone()
+        } else {
+            self.store.restore()
+        };
+        for record in &records {
+            if let Record::LimitsSet { changes, .. } = record {
+                changes.iter().for_each(|change| self.limits.apply(*change));
+            }
+        }
+        let restored: Vec<Input> = records.into_iter().map(Input::Restored).collect();
+        self.step(&restored);
+        self.inbox.push_back(Input::Command(Command::Begin));
+    }
+
+    pub(crate) fn make(&mut self, what: &Move) {
+        match *what {
+            Move::Submit {
+                source,
+                destination,
+                files,
+                priority,
+                retries,
+            } => {
+                self.submit(source, destination, files, priority, retries);
+            }
+            Move::Cancel { which, many } => {
+                let transfers = (0..many).filter_map(|n| self.some_transfer(which + n)).collect();
+                self.inbox.push_back(Input::Command(Command::Cancel {
+                    ticket: Ticket(1),
+                    transfers,
+                }));
+            }
+            Move::SetPriority { which, priority } => {
+                let transfers = self.some_transfer(which).into_iter().collect();
+                let priority = Priority::new(priority);
+                self.inbox.push_back(Input::Command(Command::SetPriority {
+                    ticket: Ticket(2),
+                    transfers,
+                    priority,
+                }));
+            }
+            Move::SetLimit { which, se, limit } => {
+                self.limits_changed = true;
+                let se = SeId(se % SES);
+                let change = match which % 3 {
+                    0 => LimitChange::EveryLink(limit),
+                    1 => LimitChange::Inbound(se, Some(limit)),
+                    _ => LimitChange::Outbound(se, Some(limit)),
+                };
+                let changes = Arc::new([change]);
+                self.inbox.push_back(Input::Command(Command::SetLimits {
+                    ticket: Ticket(3),
+                    changes,
+                }));
+            }
+            Move::Commit { records } => self.commit(records),
+            Move::TellDurable => self.inbox.push_back(Input::Persisted(self.durable)),
+            Move::End { which, fate } => self.end_some(which, fate),
+            Move::Progress { which } => {
+                if let Some(op) = pick(&self.running(), which) {
+                    self.inbox.push_back(Input::World(op, WorldEvent::Progress(Bytes(1))));
+                }
+            }
+            Move::Deliver { which, keep } => self.deliver(which, keep),
+            Move::DeliverAll { reversed } => self.deliver_all(reversed),
+            Move::Lose { which } => self.lose(which),
+            Move::Wait { millis } => {
+                self.now += Duration::from_millis(millis);
+                self.step(&[Input::Timer]);
+            }
+            Move::Crash { records, from_log } => self.crash(records, from_log),
+        }
+    }
+
+    fn submit(&mut self, source: u32, destination: u32, files: u64, priority: i64, retries: i32) {
+        let link = Link {
+            source: SeId(source % SES),
+            destination: SeId(destination % SES),
+        };
+        let transfers = (0..files).map(|n| {
+            let id = TransferId(self.next_transfer + n);
+            self.links.insert(id, link);
+            TransferSpec {
+                id,
+                source: link.source,
+                destination: link.destination,
+                size: SIZE,
+                activity: ActivityId(0),
+            }
+        });
+        let transfers = transfers.collect();
+        self.next_transfer += files;
+        let terms = Terms {
+            priority: Priority::new(priority),
+            retries,
+            ..Terms::default()
+        };
+        let spec = JobSpec {
+            job: JobId(self.next_job),
+            terms,
+            transfers,
+        };
+        self.next_job += 1;
+        self.inbox.push_back(Input::Command(Command::Submit(Arc::new(spec))));
+    }
+
+    fn some_transfer(&self, which: usize) -> Option<TransferId> {
+        let all = self.next_transfer - 1;
+        (all > 0).then(|| TransferId(1 + which as u64 % all))
+    }
+
+    fn commit(&mut self, records: usize) {
+        for _ in 0..records.min(self.pending.len()) {
+            let (seq, record) = self.pending.pop_front().unwrap();
+            self.store.commit(&record);
+            self.durable = seq;
+            if let Record::Ended {
+                op,
+                next: Next::Finished,
+                ..
+            } = record
+            {
+                assert_eq!(
+                    self.destinations.get(&op.transfer),
+                    Some(&Copied::Whole),
+                    "{op} finished without a file"
+                );
+            }
+        }
+    }
+
+    /// All at once. Commands keep their order among themselves; what the world says may come in any.
+    fn deliver_all(&mut self, reversed: bool) {
+        let is_command = |input: &Input| matches!(input, Input::Command(_));
+        let (commands, mut inputs): (Vec<Input>, Vec<Input>) = self.inbox.drain(..).partition(is_command);
+        if reversed {
+            inputs.reverse();
+        }
+        inputs.extend(commands);
+        self.step(&inputs);
+    }
+
+    fn deliver(&mut self, which: usize, keep: bool) {
+        if self.inbox.is_empty() {
+            return;
+        }
+        let mut index = which % self.inbox.len();
+        // Commands are given once and in order: take the first of them.
+        if matches!(self.inbox[index], Input::Command(_)) {
+            index = self
+                .inbox
+                .iter()
+                .position(|input| matches!(input, Input::Command(_)))
+                .unwrap();
+        }
+        let input = self.inbox.remove(index).unwrap();
+        if keep && !matches!(input, Input::Command(_)) {
+            self.inbox.push_back(input.clone());
+        }
+        self.step(&[input]);
+    }
+
+    fn lose(&mut self, which: usize) {
+        if self.inbox.is_empty() {
+            return;
+        }
+        let index = which % self.inbox.len();
+        if !matches!(self.inbox[index], Input::Command(_)) {
+            self.inbox.remove(index);
+        }
+    }
+
+    fn crash(&mut self, records: usize, from_log: bool) {
+        self.commit(records);
+        self.pending.clear();
+        self.durable = Seq(0);
+        self.told = Seq(0);
+        self.started.clear();
+        self.own.clear();
+        self.woken = None;
+        // Clients of unanswered commands see a broken connection; what the world says of operations may still come.
+        self.inbox.retain(|input| matches!(input, Input::World(..)));
+        // Slots that were given, but not used before the crash.
+        let running: BTreeSet<TransferId> = self.running().iter().map(|op| op.transfer).collect();
+        self.held.retain(|transfer, _| running.contains(transfer));
+        self.begin(from_log);
+    }
+
+    fn step(&mut self, inputs: &[Input]) {
+        for input in inputs {
+            match input {
+                Input::Persisted(seq) => self.told = self.told.max(*seq),
+                Input::Command(Command::Begin) => self.begun = true,
+                Input::Command(Command::SetLimits { changes, .. }) => {
+                    changes.iter().for_each(|change| self.limits.apply(*change));
+                }
+                _ => {}
+            }
+        }
+        self.woken = self.woken.filter(|at| *at > self.now);
+        let mut effects = Vec::new();
+        self.core.step(self.now, inputs, &mut effects);
+        for effect in effects {
+            self.carry_out(effect);
+        }
+        self.check_work_conserving();
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Persist(seq, record) => {
+                let last = self.pending.back().map_or(self.durable, |(seq, _)| *seq);
+                assert_eq!(seq, last.next(), "records are numbered without gaps");
+                self.issued(seq, &record);
+                self.pending.push_back((seq, record));
+            }
+            Effect::Ack(seq) => {
+                assert!(
+                    seq <= self.told,
+                    "answered {seq} while the core knew only {} to be durable",
+                    self.told
+                );
+                if let Record::Submitted(spec) = self.record(seq) {
+                    let ids: Vec<TransferId> = spec.transfers.iter().map(|transfer| transfer.id).collect();
+                    self.acknowledged.extend(ids);
+                }
+            }
+            Effect::Start(op, order) => self.start(op, order),
+            Effect::Stop(op) => self.stop(op),
+            Effect::Emit(Event::Settled { transfer, state }) => {
+                assert_eq!(self.announced.insert(transfer, state), None, "{transfer} settled twice");
+                assert_eq!(
+                    self.store.rows.get(&transfer),
+                    Some(&Row::Settled(state)),
+                    "announced before it was durable"
+                );
+            }
+            Effect::Emit(Event::Refused { job, refusal }) => panic!("job {job} was refused: {refusal}"),
+            Effect::WakeAt(at) => self.woken = Some(self.woken.map_or(at, |woken| woken.min(at))),
+        }
+    }
+
+    /// The durable record of this life with this number.
+    fn record(&self, seq: Seq) -> Record {
+        let of_this_life = self.durable.0 - seq.0;
+        self.store.log[self.store.log.len() - 1 - of_this_life as usize].clone()
+    }
+
+    fn issued(&mut self, seq: Seq, record: &Record) {
+        match record {
+            Record::Started { op } => {
+                assert_eq!(op.epoch, self.epoch);
+                self.started.insert(*op, seq);
+                self.hold(op.transfer);
+            }
+            Record::Ended { op, next, .. } => {
+                self.held_no_more(op.transfer);
+                if next.settled().is_some() {
+                    assert!(
+                        self.issued_terminal.insert(op.transfer) || self.is_live(op.transfer),
+                        "{op} ended twice"
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The faults stop: the store is quick, nothing is lost, and every copy succeeds.
+    pub(crate) fn heal(&mut self) {
+        if self.limits_changed {
+            let changes = Arc::new([LimitChange::EveryLink(2)]);
+            self.inbox.push_back(Input::Command(Command::SetLimits {
+                ticket: Ticket(4),
+                changes,
+            }));
+            for se in (0..SES).map(SeId) {
+                let changes = Arc::new([LimitChange::Inbound(se, Some(3)), LimitChange::Outbound(se, Some(3))]);
+                self.inbox.push_back(Input::Command(Command::SetLimits {
+                    ticket: Ticket(4),
+                    changes,
+                }));
+            }
+        }
+        for _ in 0..10_000 {
+            let inputs: Vec<Input> = self.inbox.drain(..).collect();
+            self.step(&inputs);
+            self.commit(usize::MAX);
+            self.inbox.push_back(Input::Persisted(self.durable));
+            let known: Vec<OpId> = self.core.operations().collect();
+            for op in known {
+                match self.operations.get(&op).cloned() {
+                    Some(Operation::Running(_)) => {}
+                    Some(Operation::Ended(event)) => self.inbox.push_back(Input::World(op, event)),
+                    None => self.inbox.push_back(Input::World(op, WorldEvent::Lost)),
+                }
+            }
+            for _ in 0..self.running().len() {
+                self.end_some(0, Fate::Done);
+            }
+            if self.core.is_empty() && self.pending.is_empty() && self.core.waiting_for_store() == 0 {
+                return;
+            }
+            if let Some(at) = self.woken {
+                self.now = self.now.max(at);
+            }
+        }
+        panic!("it does not settle: {:?}", self.store.rows);
+    }
+}

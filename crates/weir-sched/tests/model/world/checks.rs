@@ -1,0 +1,97 @@
+//! What is checked, from outside, in every step.
+
+use weir_sched::Link;
+use weir_units::Bytes;
+use weir_world::TransferId;
+
+use super::World;
+use crate::common::Row;
+
+impl World {
+    pub(super) fn hold(&mut self, transfer: TransferId) {
+        let link = self.links[&transfer];
+        self.held.insert(transfer, link);
+        assert!(self.own.insert(transfer), "{transfer} holds two slots");
+        let of_core: Vec<Link> = self.own.iter().map(|transfer| self.links[transfer]).collect();
+        self.check_limits(link, &of_core);
+        if !self.limits_changed {
+            let all: Vec<Link> = self.held.values().copied().collect();
+            self.check_limits(link, &all);
+        }
+    }
+
+    pub(super) fn check_limits(&self, link: Link, held: &[Link]) {
+        let count = |matches: &dyn Fn(&Link) -> bool| held.iter().filter(|held| matches(held)).count() as u32;
+        assert!(
+            count(&|held| *held == link) <= self.limits.of_link(link),
+            "{link:?}: {held:?}"
+        );
+        let inbound = count(&|held| held.destination == link.destination);
+        assert!(
+            inbound <= self.limits.of_inbound(link.destination),
+            "into {:?}: {held:?}",
+            link.destination
+        );
+        let outbound = count(&|held| held.source == link.source);
+        assert!(
+            outbound <= self.limits.of_outbound(link.source),
+            "out of {:?}: {held:?}",
+            link.source
+        );
+    }
+
+    pub(super) fn held_no_more(&mut self, transfer: TransferId) {
+        if self.own.remove(&transfer) || !self.started.keys().any(|op| op.transfer == transfer) {
+            self.held.remove(&transfer);
+        }
+    }
+
+    /// No link waits that could run, unless the core asked to be called again at once.
+    pub(super) fn check_work_conserving(&self) {
+        if !self.begun || self.woken.is_some_and(|at| at <= self.now) {
+            return;
+        }
+        for stats in self.core.links().filter(|stats| stats.counts.queued > 0) {
+            let source = self.core.se(stats.link.source).unwrap().outbound;
+            let destination = self.core.se(stats.link.destination).unwrap().inbound;
+            let room = stats.counts.active < u64::from(stats.limit)
+                && source.active < source.limit
+                && destination.active + destination.kept < destination.limit;
+            assert!(
+                !room,
+                "{:?} waits and could run: {:?}",
+                stats.link,
+                self.core.why_link(stats.link)
+            );
+        }
+    }
+
+    pub(crate) fn check_settled(&self) {
+        for transfer in &self.acknowledged {
+            let row = self.store.rows.get(transfer);
+            assert!(
+                matches!(row, Some(Row::Settled(_))),
+                "{transfer} was acknowledged, and is {row:?}"
+            );
+        }
+        assert!(
+            !self.store.rows.values().any(|row| matches!(row, Row::Live(_))),
+            "the store has what the core forgot"
+        );
+        let totals = self.core.totals();
+        assert_eq!((totals.queued, totals.delayed, totals.active), (0, 0, 0));
+        assert_eq!((totals.queued_bytes, totals.delayed_bytes), (Bytes(0), Bytes(0)));
+        for se in self.core.ses() {
+            assert_eq!(
+                (se.inbound.active, se.outbound.active, se.inbound.kept),
+                (0, 0, 0),
+                "slots leaked: {se:?}"
+            );
+        }
+    }
+
+    /// A terminal record that a crash kept from the store does not count.
+    pub(super) fn is_live(&self, transfer: TransferId) -> bool {
+        matches!(self.store.rows.get(&transfer), Some(Row::Live(_)))
+    }
+}

@@ -1,0 +1,306 @@
+//! Plays a scenario: turns lines into inputs, and effects into lines.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::ModelStore;
+use weir_sched::{
+    Command, Config, Effect, End, Event, Input, JobId, JobSpec, LimitChange, Limits, Link, Names, Next, Op, Priority,
+    Record, RetryPolicy, Scheduler, Terms, Ticket, TransferSpec,
+};
+use weir_units::{Bytes, Timestamp};
+use weir_world::{
+    CopyMode, Core, ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, Seq, TransferId, WorldEvent,
+};
+
+/// A core, its store, and a transcript.
+pub(crate) struct Stage {
+    pub(crate) core: Scheduler,
+    names: Names,
+    store: ModelStore,
+    /// Records that the core issued and the store has not taken.
+    pending: Vec<(Seq, Record)>,
+    store_stopped: bool,
+    now: Timestamp,
+    epoch: u64,
+    jobs: u128,
+    config: Config,
+    pub(crate) transcript: String,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        let retry = RetryPolicy {
+            jitter_percent: 0,
+            ..RetryPolicy::default()
+        };
+        let limits = Limits {
+            link: 2,
+            inbound: 100,
+            outbound: 100,
+            ..Limits::default()
+        };
+        let config = Config {
+            limits,
+            retry,
+            ..Config::default()
+        };
+        let mut stage = Self {
+            core: Scheduler::new(config.clone()),
+            names: Names::default(),
+            store: ModelStore::default(),
+            pending: Vec::new(),
+            store_stopped: false,
+            now: Timestamp(0),
+            epoch: 1,
+            jobs: 0,
+            config,
+            transcript: String::new(),
+        };
+        stage.step(&[Input::Command(Command::Begin)]);
+        stage
+    }
+
+    fn link(&mut self, text: &str) -> Link {
+        let (source, destination) = text.split_once('→').unwrap();
+        Link {
+            source: self.names.se(source),
+            destination: self.names.se(destination),
+        }
+    }
+
+    pub(crate) fn play(&mut self, line: &str) {
+        writeln!(self.transcript, "{line}").unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["submit", link, ref rest @ ..] => self.submit(link, rest),
+            ["done", ref ids @ ..] => self.end(ids, |_| {
+                WorldEvent::Ended(Outcome::Done {
+                    bytes: Bytes(1_000_000_000),
+                    mode: CopyMode::Pull,
+                })
+            }),
+            ["adopted", ref ids @ ..] => self.end(ids, |_| WorldEvent::Adopted(Bytes(1_000_000_000))),
+            ["lost", ref ids @ ..] => self.end(ids, |_| WorldEvent::Lost),
+            ["stopped", ref ids @ ..] => {
+                self.end(ids, |_| WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) }));
+            }
+            ["fails", class, retry, ref ids @ ..] => self.end(ids, |_| WorldEvent::Ended(failure(class, retry))),
+            ["cancel", ref ids @ ..] => {
+                let transfers = ids.iter().map(|id| transfer(id)).collect();
+                self.step(&[Input::Command(Command::Cancel {
+                    ticket: Ticket(1),
+                    transfers,
+                })]);
+            }
+            ["priority", priority, ref ids @ ..] => {
+                let priority = Priority::new(priority.parse().unwrap());
+                let transfers = ids.iter().map(|id| transfer(id)).collect();
+                self.step(&[Input::Command(Command::SetPriority {
+                    ticket: Ticket(2),
+                    transfers,
+                    priority,
+                })]);
+            }
+            ["limit", ref rest @ ..] => {
+                let change = self.limit_change(rest);
+                let changes = Arc::new([change]);
+                self.step(&[Input::Command(Command::SetLimits {
+                    ticket: Ticket(3),
+                    changes,
+                })]);
+            }
+            ["wait", seconds] => {
+                self.now += Duration::from_secs(seconds.parse().unwrap());
+                self.step(&[Input::Timer]);
+            }
+            ["store", "stops"] => self.store_stopped = true,
+            ["store", "goes", "on"] => {
+                self.store_stopped = false;
+                self.commit();
+            }
+            ["crash"] => self.crash(),
+            ["why", what] if what.contains('→') => {
+                let link = self.link(what);
+                let reasons = self.core.why_link(link);
+                for reason in reasons {
+                    writeln!(self.transcript, "    {}", reason.with(&self.names)).unwrap();
+                }
+            }
+            ["why", id] => {
+                let why = self
+                    .core
+                    .why(transfer(id))
+                    .map_or("not known".into(), |why| why.with(&self.names));
+                writeln!(self.transcript, "    {why}").unwrap();
+            }
+            _ => panic!("what does {line:?} mean?"),
+        }
+    }
+
+    fn submit(&mut self, link: &str, rest: &[&str]) {
+        let link = self.link(link);
+        let mut terms = Terms::default();
+        let mut transfers = Vec::new();
+        for word in rest {
+            match word.split_once('=') {
+                Some(("priority", value)) => terms.priority = Priority::new(value.parse().unwrap()),
+                Some(("retries", value)) => terms.retries = value.parse().unwrap(),
+                Some(("delay", value)) => terms.retry_delay = Duration::from_secs(value.parse().unwrap()),
+                _ => {
+                    let (first, last) = word.split_once("..").unwrap_or((word, word));
+                    for id in transfer(first).0..=transfer(last).0 {
+                        let Link { source, destination } = link;
+                        let activity = self.names.activity("default");
+                        let id = TransferId(id);
+                        transfers.push(TransferSpec {
+                            id,
+                            source,
+                            destination,
+                            size: Bytes(1_000_000_000),
+                            activity,
+                        });
+                    }
+                }
+            }
+        }
+        self.jobs += 1;
+        let spec = JobSpec {
+            job: JobId(self.jobs),
+            terms,
+            transfers,
+        };
+        self.step(&[Input::Command(Command::Submit(Arc::new(spec)))]);
+    }
+
+    fn limit_change(&mut self, words: &[&str]) -> LimitChange {
+        let limit = words[words.len() - 1].parse().unwrap();
+        match words[..words.len() - 1] {
+            ["links"] => LimitChange::EveryLink(limit),
+            ["link", link] => LimitChange::Link(self.link(link), Some(limit)),
+            ["in", se] => LimitChange::Inbound(self.names.se(se), Some(limit)),
+            ["out", se] => LimitChange::Outbound(self.names.se(se), Some(limit)),
+            _ => panic!("which limit is {words:?}?"),
+        }
+    }
+
+    /// Ends the running operations of these transfers, all in one step. `7@1` speaks of an operation of epoch 1.
+    fn end(&mut self, ids: &[&str], event: impl Fn(OpId) -> WorldEvent) {
+        let running: Vec<OpId> = self.core.operations().collect();
+        let inputs = ids.iter().map(|id| {
+            let op = match id.split_once('@') {
+                Some((id, epoch)) => OpId {
+                    transfer: transfer(id),
+                    attempt: 1,
+                    epoch: epoch.parse().unwrap(),
+                },
+                None => *running.iter().find(|op| op.transfer == transfer(id)).expect("it runs"),
+            };
+            Input::World(op, event(op))
+        });
+        let inputs: Vec<Input> = inputs.collect();
+        self.step(&inputs);
+    }
+
+    fn step(&mut self, inputs: &[Input]) {
+        let mut effects = Vec::new();
+        self.core.step(self.now, inputs, &mut effects);
+        for effect in effects {
+            self.tell(&effect);
+            if let Effect::Persist(seq, record) = effect {
+                self.pending.push((seq, record));
+            }
+        }
+        if !self.store_stopped {
+            self.commit();
+        }
+    }
+
+    fn commit(&mut self) {
+        let Some((last, _)) = self.pending.last() else { return };
+        let last = *last;
+        for (_, record) in self.pending.drain(..) {
+            self.store.commit(&record);
+        }
+        self.step(&[Input::Persisted(last)]);
+    }
+
+    fn crash(&mut self) {
+        self.pending.clear();
+        self.epoch += 1;
+        self.core = Scheduler::new(Config {
+            epoch: self.epoch,
+            ..self.config.clone()
+        });
+        let mut inputs: Vec<Input> = self.store.restore().into_iter().map(Input::Restored).collect();
+        inputs.push(Input::Command(Command::Begin));
+        self.step(&inputs);
+    }
+
+    fn tell(&mut self, effect: &Effect) {
+        let text = match effect {
+            Effect::Persist(_, Record::Ended { op, end, next }) => self.tell_end(*op, end, *next),
+            Effect::Persist(..) => return,
+            Effect::Ack(_) => "answer".into(),
+            Effect::Start(op, Op::Copy { link, resume, failures }) => {
+                let resume = if *resume {
+                    ", looking at the destination first"
+                } else {
+                    ""
+                };
+                let failures = if *failures > 0 {
+                    format!(", failed {failures} times")
+                } else {
+                    String::new()
+                };
+                format!("start {op} {}{failures}{resume}", self.names.link_name(*link))
+            }
+            Effect::Start(op, Op::Cleanup { link }) => format!("clean up {op} {}", self.names.link_name(*link)),
+            Effect::Start(op, other) => format!("start {op} {other:?}"),
+            Effect::Stop(op) => format!("stop {op}"),
+            Effect::Emit(Event::Settled { transfer, state }) => format!("{transfer} settled {state:?}"),
+            Effect::Emit(Event::Refused { refusal, .. }) => format!("refused: {refusal}"),
+            Effect::WakeAt(at) if *at <= self.now => "wake at once".into(),
+            Effect::WakeAt(at) => format!("wake in {} s", at.since(self.now).as_secs()),
+        };
+        writeln!(self.transcript, "    {text}").unwrap();
+    }
+
+    fn tell_end(&self, op: OpId, end: &End, next: Next) -> String {
+        let end = match end {
+            End::Done { .. } => "done".into(),
+            End::Adopted { .. } => "adopted".into(),
+            End::Failed(failure) => format!("failed ({})", failure.class),
+            End::Stopped { .. } => "stopped".into(),
+            End::Lost => "lost".into(),
+        };
+        let next = match next {
+            Next::Queued { not_before, .. } => format!(", next attempt in {} s", not_before.since(self.now).as_secs()),
+            Next::Cleanup { not_before } => format!(", clean-up in {} s", not_before.since(self.now).as_secs()),
+            Next::Finished | Next::Failed | Next::Cancelled => String::new(),
+        };
+        format!("{op} {end}{next}")
+    }
+}
+
+fn transfer(text: &str) -> TransferId {
+    TransferId(text.parse().unwrap())
+}
+
+fn failure(class: &str, retry: &str) -> Outcome {
+    let retry = match retry {
+        "now" => Retry::Now,
+        "later" => Retry::Later,
+        _ => Retry::Never,
+    };
+    Outcome::Failed(Failure {
+        class: ErrorClass::parse(class).unwrap(),
+        party: Party::Network,
+        phase: Phase::Preparation,
+        message: "it failed".into(),
+        remedy: String::new(),
+        bytes_moved: Bytes(0),
+        retry,
+    })
+}
