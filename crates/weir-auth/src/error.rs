@@ -142,6 +142,18 @@ impl AuthError {
     }
 }
 
+/// An error and its causes in one line, without secrets: for logs and for texts that carry no chain.
+pub fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    crate::redact(&text)
+}
+
 /// A stranger's text made fit for an error: at most 120 characters, printable ASCII.
 pub(crate) fn printable(text: &str) -> String {
     let mut clean: String = text

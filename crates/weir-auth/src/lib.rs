@@ -32,14 +32,16 @@ pub mod path;
 mod redact;
 pub mod scope;
 mod secret;
+pub mod signing;
 pub mod token;
 pub mod verifier;
 
 pub use authorize::{Denied, DeniedReason, GroupRules, Operation, authorize, authorize_move, authorize_with};
-pub use error::{AuthError, RETRY_AFTER};
+pub use error::{AuthError, RETRY_AFTER, error_chain};
 pub use path::{PathError, StoragePath};
 pub use redact::redact;
 pub use scope::{Scope, ScopeError, StorageAction};
 pub use secret::{MASK, Secret};
+pub use signing::SigningKey;
 pub use token::{ANY_AUDIENCE, Access, Capability, Group, Token};
-pub use verifier::{TrustedIssuer, Verifier, VerifierConfig};
+pub use verifier::{LEEWAY, TrustedIssuer, Verifier, VerifierConfig};

@@ -9,6 +9,8 @@ use http::{Request, StatusCode, header};
 use thiserror::Error;
 use weir_http::body;
 
+use crate::error_chain;
+
 /// Limit for one document, from resolving the name to the last byte. Requests with new tokens wait for it.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -54,7 +56,7 @@ async fn get(client: &weir_http::Client, url: &str, limit: usize) -> Result<Vec<
     let response = client
         .send(request)
         .await
-        .map_err(|error| FetchError::Failed(chain(&error)))?;
+        .map_err(|error| FetchError::Failed(error_chain(&error)))?;
     match response.status() {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND => return Err(FetchError::NotFound(url.to_owned())),
@@ -62,18 +64,6 @@ async fn get(client: &weir_http::Client, url: &str, limit: usize) -> Result<Vec<
     }
     let bytes = body::read_limited(response.into_body(), limit, FETCH_TIMEOUT)
         .await
-        .map_err(|error| FetchError::Failed(format!("{url}: {}", chain(&error))))?;
+        .map_err(|error| FetchError::Failed(format!("{url}: {}", error_chain(&error))))?;
     Ok(bytes.to_vec())
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
