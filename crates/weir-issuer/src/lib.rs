@@ -1,1 +1,37 @@
-//! placeholder
+//! An issuer of WLCG tokens: discovery, key set and client credentials, and nothing that has to be kept secret but its keys.
+//!
+//! It sits beside the doors: services fetch its public keys (through `weir-auth`'s verifier), programs fetch tokens. Access
+//! tokens are signed (ES256), handed out and forgotten: none is stored or logged, only its `jti`.
+//!
+//! | endpoint | gives |
+//! |---|---|
+//! | `/.well-known/openid-configuration`, `/.well-known/oauth-authorization-server` | discovery |
+//! | `/jwks` | public keys: the one that signs, the next, and those whose tokens still live |
+//! | `/token` | a token for a client with its secret (RFC 6749 section 4.4) |
+//! | `/.well-known/weir/health` | whether tokens can be had |
+//!
+//! Invariants: a token never says more than its client's configuration allows; a key signs only after it has been on disk
+//! and published; a secret is compared in constant time. Deliberately absent: users, sessions, refresh tokens, and who may
+//! write what where, which is for services to decide.
+//!
+//! ```no_run
+//! # async fn example(identity: weir_http::Identity) -> Result<(), Box<dyn std::error::Error>> {
+//! use weir_issuer::{Client, Issuer, IssuerConfig};
+//! let secret = weir_auth::Secret::new("at least sixteen random characters");
+//! let client = Client::with_secret("grid", &secret, &["storage.read:/"], &["*"]);
+//! let config = IssuerConfig::new("127.0.0.1:0".parse()?, "keys", vec![client]);
+//! let issuer = Issuer::start(&config, &identity)?;
+//! println!("{}", issuer.token_url());
+//! issuer.shutdown().await;
+//! # Ok(()) }
+//! ```
+
+mod config;
+mod grant;
+mod keys;
+mod request;
+mod service;
+
+pub use config::{Client, ConfigError, IssuerConfig, SECRET_MIN, TlsFiles};
+pub use keys::KeyError;
+pub use service::{Issuer, Running, StartError};

@@ -1,0 +1,457 @@
+//! What an operator says about an issuer: one TOML file.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+use weir_auth::{ANY_AUDIENCE, Scope, Secret};
+use weir_http::{Identity, TlsError};
+
+/// Shortest secret of a client, in characters: 128 bits in base64 take 22.
+pub const SECRET_MIN: usize = 16;
+
+/// An issuer. Unknown keys are refused.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IssuerConfig {
+    /// Address and port to listen on; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// `iss` of every token, as clients and services write it. Default: `https://` and the address listened on.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Certificate and key. Programs that embed an issuer give the identity to [`crate::Issuer::start`] instead.
+    #[serde(default)]
+    pub tls: Option<TlsFiles>,
+    /// Directory of the signing keys; made if it is missing.
+    pub key_directory: PathBuf,
+    /// How long a token is good. Default 1 h: long enough for a transfer, short enough for a stolen token.
+    #[serde(default = "default_lifetime", with = "weir_units::duration")]
+    pub token_lifetime: Duration,
+    /// How long one key signs. Default 7 d.
+    #[serde(default = "default_rotation", with = "weir_units::duration")]
+    pub rotation: Duration,
+    /// Tokens per second that one client may ask for, in the long run; more are answered 429. Default 1000: a signature
+    /// takes some 25 µs, so that forty clients at their limit would fill one core.
+    #[serde(default = "default_rate")]
+    pub tokens_per_second: u32,
+    /// Who may ask for tokens.
+    #[serde(default, rename = "client")]
+    pub clients: Vec<Client>,
+}
+
+/// PEM files of the issuer's identity.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// The chain, leaf first.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// A program that may ask for tokens.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// `client_id`; also the subject of its tokens, unless `subject` says otherwise.
+    pub id: String,
+    /// File with the client's secret. This or `secret_sha256`.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
+    /// SHA-256 of the client's secret, in hexadecimal, so that the secret itself need not be here.
+    /// A fast hash suffices because secrets are random, not chosen by people.
+    #[serde(default)]
+    pub secret_sha256: Option<String>,
+    /// The widest scopes that it may ask for: `storage.read:/` allows every path, `storage.modify:/scratch` those below.
+    pub scopes: Vec<String>,
+    /// The audiences that it may ask for; `*` allows every one. The first is the default.
+    pub audiences: Vec<String>,
+    /// `sub` of its tokens. Default: its id.
+    #[serde(default)]
+    pub subject: Option<String>,
+    /// `wlcg.groups` of tokens for which the scope `wlcg.groups` is asked.
+    #[serde(default)]
+    pub groups: Vec<String>,
+}
+
+fn default_lifetime() -> Duration {
+    Duration::from_secs(3600)
+}
+
+fn default_rotation() -> Duration {
+    Duration::from_secs(7 * 86_400)
+}
+
+fn default_rate() -> u32 {
+    1000
+}
+
+/// A configuration that cannot be served.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("could not read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// It is no TOML, or has a key or value that is not known. The text names line and key.
+    #[error("{path}: {message}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What the parser found.
+        message: String,
+    },
+    /// The values do not go together.
+    #[error("{key}: {problem}; {remedy}")]
+    Invalid {
+        /// The key at fault.
+        key: String,
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("could not load the issuer's certificate")]
+    Tls(#[from] TlsError),
+}
+
+fn invalid(key: impl Into<String>, problem: impl Into<String>, remedy: &'static str) -> ConfigError {
+    ConfigError::Invalid {
+        key: key.into(),
+        problem: problem.into(),
+        remedy,
+    }
+}
+
+impl IssuerConfig {
+    /// An issuer on this address with these clients, all else by default.
+    pub fn new(listen: SocketAddr, key_directory: impl Into<PathBuf>, clients: Vec<Client>) -> Self {
+        Self {
+            listen,
+            url: None,
+            tls: None,
+            key_directory: key_directory.into(),
+            token_lifetime: default_lifetime(),
+            rotation: default_rotation(),
+            tokens_per_second: default_rate(),
+            clients,
+        }
+    }
+
+    /// Reads a text; nothing is checked beyond its form. Never panics, whatever the text.
+    ///
+    /// # Errors
+    /// [`ConfigError::Parse`], which names line and key.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| ConfigError::Parse {
+            path: file.to_owned(),
+            message: error.to_string().trim_end().to_owned(),
+        })
+    }
+
+    /// Reads and checks a file. Relative paths in it are relative to the file.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; the first fault found.
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(file).map_err(|source| ConfigError::Read {
+            path: file.to_owned(),
+            source,
+        })?;
+        let mut config = Self::parse(&text, file)?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let tls = config
+            .tls
+            .iter_mut()
+            .flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
+        let secrets = config
+            .clients
+            .iter_mut()
+            .filter_map(|client| client.secret_file.as_mut());
+        for path in tls.chain(secrets).chain([&mut config.key_directory]) {
+            *path = folder.join(&*path);
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Checks what the types cannot. Reads no file.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`].
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if let Some(url) = &self.url {
+            let host = url.strip_prefix("https://").unwrap_or_default();
+            let good = !host.is_empty()
+                && !host.starts_with('/')
+                && host
+                    .bytes()
+                    .all(|byte| byte.is_ascii_graphic() && !b"?#\\\"%{}".contains(&byte));
+            if !good {
+                return Err(invalid(
+                    "url",
+                    format!("{url:?} is no issuer"),
+                    "write https://, a host and perhaps a path",
+                ));
+            }
+        }
+        let day = Duration::from_secs(86_400);
+        if self.token_lifetime < Duration::from_secs(1) || self.token_lifetime > day {
+            return Err(invalid(
+                "token_lifetime",
+                "it is below 1 s or above 1 d",
+                "set some hours at most",
+            ));
+        }
+        if self.rotation < self.token_lifetime || self.rotation > 366 * day {
+            return Err(invalid(
+                "rotation",
+                "a key signs for less than a token lives, or for more than a year",
+                "set some days",
+            ));
+        }
+        if self.tokens_per_second == 0 {
+            return Err(invalid("tokens_per_second", "0 lets nothing through", "set at least 1"));
+        }
+        let mut ids = BTreeSet::new();
+        for (place, client) in self.clients.iter().enumerate() {
+            client.check(&format!("client[{place}]"))?;
+            if !ids.insert(&client.id) {
+                return Err(invalid(
+                    format!("client[{place}].id"),
+                    format!("{:?} is taken", client.id),
+                    "give each client an id of its own",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The identity that `tls` names.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] if it names none, [`ConfigError::Tls`].
+    pub fn identity(&self) -> Result<Identity, ConfigError> {
+        let tls = self.tls.as_ref().ok_or_else(|| {
+            invalid(
+                "tls",
+                "an issuer speaks TLS, and there is no certificate",
+                "add [tls] with certificate and key",
+            )
+        })?;
+        Ok(Identity::load(&tls.certificate, &tls.key)?)
+    }
+}
+
+impl Client {
+    /// A client whose secret is known here, for programs that embed an issuer.
+    pub fn with_secret(id: impl Into<String>, secret: &Secret, scopes: &[&str], audiences: &[&str]) -> Self {
+        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Self {
+            id: id.into(),
+            secret_file: None,
+            secret_sha256: Some(hex(&Sha256::digest(secret.expose()))),
+            scopes: own(scopes),
+            audiences: own(audiences),
+            subject: None,
+            groups: Vec::new(),
+        }
+    }
+
+    fn check(&self, at: &str) -> Result<(), ConfigError> {
+        let key = |name: &str| format!("{at}.{name}");
+        if self.id.is_empty() || self.id.len() > 128 || !self.id.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(invalid(
+                key("id"),
+                format!("{:?} is no client id", self.id),
+                "use letters, digits and marks",
+            ));
+        }
+        match (&self.secret_file, &self.secret_sha256) {
+            (Some(_), None) => {}
+            (None, Some(text)) if unhex(text).is_some() => {}
+            (None, Some(_)) => {
+                return Err(invalid(
+                    key("secret_sha256"),
+                    "it is no SHA-256",
+                    "write its 64 hexadecimal digits",
+                ));
+            }
+            _ => {
+                return Err(invalid(
+                    key("secret_file"),
+                    "the client has no secret, or two",
+                    "set either secret_file or secret_sha256",
+                ));
+            }
+        }
+        if self.scopes.is_empty() {
+            return Err(invalid(
+                key("scopes"),
+                "the client may ask for nothing",
+                "list the widest scopes it may have",
+            ));
+        }
+        for scope in &self.scopes {
+            if Scope::parse(scope).is_err() || !is_scope_text(scope) {
+                return Err(invalid(
+                    key("scopes"),
+                    format!("{scope:?} is no scope"),
+                    "write storage.ACTION:/path with a normal path, or a name",
+                ));
+            }
+        }
+        if self.audiences.is_empty() || self.audiences.iter().any(|name| !is_scope_text(name)) {
+            return Err(invalid(
+                key("audiences"),
+                "there is none, or one that is empty or has blanks in it",
+                "list the services it may have tokens for, or \"*\"",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The SHA-256 of the client's secret.
+    pub(crate) fn secret_hash(&self, place: usize) -> Result<[u8; 32], ConfigError> {
+        if let Some(hash) = self.secret_sha256.as_deref().and_then(unhex) {
+            return Ok(hash);
+        }
+        let key = || format!("client[{place}].secret_file");
+        let path = self
+            .secret_file
+            .as_ref()
+            .ok_or_else(|| invalid(key(), "there is no secret", "set secret_file"))?;
+        let secret = Secret::read(path).map_err(|source| ConfigError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        if secret.expose().len() < SECRET_MIN {
+            return Err(invalid(
+                key(),
+                "the secret is too short",
+                "use at least 16 random characters",
+            ));
+        }
+        Ok(Sha256::digest(secret.expose()).into())
+    }
+
+    /// The audience of a token for which none was asked.
+    pub(crate) fn default_audience(&self) -> &str {
+        match self.audiences.first().map(String::as_str) {
+            Some("*") | None => ANY_AUDIENCE,
+            Some(name) => name,
+        }
+    }
+}
+
+/// RFC 6749 section 3.3: printable ASCII but blank, quote and backslash.
+pub(crate) fn is_scope_text(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let digits: Vec<u8> = text
+        .chars()
+        .map(|c| c.to_digit(16).map(|digit| digit as u8))
+        .collect::<Option<_>>()?;
+    if digits.len() != 64 {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = pair[0] << 4 | pair[1];
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a panic is how a test fails
+
+    use super::*;
+
+    const SMALL: &str = r#"
+        listen = "127.0.0.1:0"
+        key_directory = "keys"
+        [[client]]
+        id = "fts"
+        secret_file = "fts.secret"
+        scopes = ["storage.read:/", "storage.modify:/data"]
+        audiences = ["https://storage.example:8443"]
+    "#;
+
+    fn load(text: &str) -> Result<IssuerConfig, ConfigError> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("issuer.toml");
+        std::fs::write(&file, text).unwrap();
+        IssuerConfig::load(&file).inspect(|config| assert!(config.key_directory.starts_with(folder.path())))
+    }
+
+    #[test]
+    fn a_small_file_has_safe_defaults() {
+        // A default that is not safe would go unseen.
+        let config = load(SMALL).unwrap();
+        assert_eq!(config.token_lifetime, Duration::from_secs(3600));
+        assert_eq!(config.rotation, Duration::from_secs(7 * 86_400));
+        assert_eq!(config.clients[0].default_audience(), "https://storage.example:8443");
+        assert!(config.identity().is_err(), "an issuer without TLS");
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_key() {
+        // A typing error that is taken silently makes an issuer that is not what was asked for.
+        let check = |from: &str, to: &str, expected: &str| {
+            let text = SMALL.replacen(from, to, 1);
+            assert_ne!(text, SMALL, "{from}");
+            let error = load(&text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{to}: {error}");
+        };
+        check("listen =", "url = \"http://x\"\nlisten =", "url");
+        check("listen =", "token_lifetim = \"1h\"\nlisten =", "token_lifetim");
+        check("listen =", "token_lifetime = 3600\nlisten =", "token_lifetime");
+        check(
+            "listen =",
+            "token_lifetime = \"3h\"\nrotation = \"2h\"\nlisten =",
+            "rotation",
+        );
+        check("listen =", "token_lifetime = \"2d\"\nlisten =", "token_lifetime");
+        check("id = \"fts\"", "id = \"\"", "client[0].id");
+        check("secret_file = \"fts.secret\"", "", "client[0].secret_file");
+        check(
+            "secret_file = \"fts.secret\"",
+            "secret_sha256 = \"12\"",
+            "client[0].secret_sha256",
+        );
+        check("\"storage.read:/\"", "\"storage.read\"", "client[0].scopes");
+        check("\"storage.read:/\"", "\"storage.read:/a/../b\"", "client[0].scopes");
+        check(
+            "audiences = [\"https://storage.example:8443\"]",
+            "audiences = []",
+            "client[0].audiences",
+        );
+        check("[[client]]", "[[client]]\nsecret = \"x\"", "secret");
+        let twice =
+            format!("{SMALL}\n[[client]]\nid = \"fts\"\nsecret_file = \"x\"\nscopes = [\"fts\"]\naudiences = [\"*\"]");
+        assert!(load(&twice).unwrap_err().to_string().contains("client[1].id"));
+    }
+}

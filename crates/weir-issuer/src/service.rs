@@ -1,0 +1,404 @@
+//! The issuer's door, and the task that turns its keys.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+use thiserror::Error;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+use weir_auth::jws::TOKEN_MAX;
+use weir_auth::signing::jwks;
+use weir_auth::{Scope, Secret};
+use weir_http::{BodyError, Identity, RunningServer, ServerLimits, TlsError};
+
+use crate::config::{ConfigError, IssuerConfig};
+use crate::grant::{Allowance, Claims, KnownClient, authenticate, grant};
+use crate::keys::{KeyError, KeyStore, Ring, Times};
+use crate::request::{self, Refusal};
+
+/// Largest request for a token, in bytes: some hundred scopes with long paths.
+const REQUEST_MAX: usize = 32 * 1024;
+/// Longest silence in the middle of a request's body.
+const BODY_IDLE: Duration = Duration::from_secs(10);
+/// How often the keys are looked at. The wait for the next turn is never longer, so that a clock that is set is noticed.
+const KEY_CHECK: Duration = Duration::from_secs(60);
+
+/// Why an issuer does not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Its configuration cannot be served.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its signing keys cannot be had.
+    #[error("could not open the signing keys")]
+    Keys(#[from] KeyError),
+    /// Its certificate cannot be used.
+    #[error("could not use the issuer's certificate")]
+    Tls(#[from] TlsError),
+    /// The address cannot be listened on.
+    #[error("could not listen on {address}")]
+    Listen {
+        /// The address of the configuration.
+        address: SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// An issuer that is not running.
+#[derive(Debug)]
+pub struct Issuer;
+
+/// An issuer that is running, until it is dropped or shut down.
+#[derive(Debug)]
+pub struct Running {
+    shared: Arc<Shared>,
+    server: RunningServer,
+    turner: Turner,
+}
+
+/// The task that turns the keys; it ends with the issuer, and lets go of the key directory.
+#[derive(Debug)]
+struct Turner(JoinHandle<()>);
+
+impl Drop for Turner {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    url: String,
+    lifetime: Duration,
+    rotation: Duration,
+    clients: Vec<KnownClient>,
+    /// One for each client, in their order.
+    allowances: Vec<Mutex<Allowance>>,
+    store: KeyStore,
+    ring: RwLock<Published>,
+}
+
+/// The ring, and its public half as it is served.
+#[derive(Debug)]
+struct Published {
+    ring: Ring,
+    jwks: String,
+    /// Whether the last attempt to turn it failed.
+    stuck: bool,
+}
+
+impl Published {
+    fn new(ring: Ring) -> Self {
+        Self {
+            jwks: jwks(ring.published()).to_string(),
+            ring,
+            stuck: false,
+        }
+    }
+}
+
+impl Issuer {
+    /// Starts an issuer on the current runtime.
+    ///
+    /// # Errors
+    /// [`StartError`]; then nothing is left running.
+    pub fn start(config: &IssuerConfig, identity: &Identity) -> Result<Running, StartError> {
+        config.check()?;
+        let clients = config
+            .clients
+            .iter()
+            .enumerate()
+            .map(|(place, client)| KnownClient::new(client, place))
+            .collect::<Result<Vec<_>, _>>()?;
+        let tls = weir_http::server_config(identity)?;
+        let store = KeyStore::open(&config.key_directory)?;
+        let ring = store.load_or_create(seconds())?;
+        let listen = |source| StartError::Listen {
+            address: config.listen,
+            source,
+        };
+        let listener = weir_http::bind(config.listen).map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let started = Instant::now();
+        let shared = Arc::new(Shared {
+            url: config.url.clone().unwrap_or_else(|| format!("https://{address}")),
+            lifetime: config.token_lifetime,
+            rotation: config.rotation,
+            allowances: clients
+                .iter()
+                .map(|_| Mutex::new(Allowance::new(config.tokens_per_second, started)))
+                .collect(),
+            clients,
+            store,
+            ring: RwLock::new(Published::new(ring)),
+        });
+        let server = weir_http::serve(listener, Some(tls), ServerLimits::default(), router(&shared)).map_err(listen)?;
+        info!(url = %shared.url, %address, clients = shared.clients.len(), "the issuer is ready");
+        let turner = Turner(tokio::spawn(turn_keys(Arc::clone(&shared))));
+        Ok(Running { shared, server, turner })
+    }
+}
+
+impl Running {
+    /// `iss` of its tokens.
+    pub fn url(&self) -> &str {
+        &self.shared.url
+    }
+
+    /// Where tokens are asked for.
+    pub fn token_url(&self) -> String {
+        self.shared.at("/token")
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Lets the next key sign from now on. Tokens signed before stay good.
+    ///
+    /// # Errors
+    /// [`KeyError`]; then the old key goes on signing.
+    pub fn rotate(&self) -> Result<(), KeyError> {
+        self.shared.advance(true)
+    }
+
+    /// Lets requests in hand end, then stops.
+    pub async fn shutdown(mut self) {
+        self.server.shutdown().await;
+        self.turner.0.abort();
+        // It ends by being cancelled: that is no failure.
+        let _ = (&mut self.turner.0).await;
+    }
+}
+
+impl Shared {
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url.trim_end_matches('/'))
+    }
+
+    /// The path of the issuer's own URL; empty for most.
+    fn path(&self) -> &str {
+        let rest = self.url.get("https://".len()..).unwrap_or_default();
+        rest.find('/').map_or("", |slash| rest[slash..].trim_end_matches('/'))
+    }
+
+    /// Turns the keys if it is time, or `force` says so. What is published is on disk.
+    fn advance(&self, force: bool) -> Result<(), KeyError> {
+        let times = Times {
+            rotation: self.rotation,
+            lifetime: self.lifetime,
+        };
+        let mut published = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        let outcome = self.store.advance(&published.ring, seconds(), times, force);
+        published.stuck = outcome.is_err();
+        if let Some(ring) = outcome? {
+            info!(
+                current = ring.current.id(),
+                next = ring.next.id(),
+                "turned the signing keys"
+            );
+            *published = Published::new(ring);
+        }
+        Ok(())
+    }
+
+    fn discovery(&self) -> Value {
+        json!({
+            "issuer": self.url,
+            "jwks_uri": self.at("/jwks"),
+            "token_endpoint": self.at("/token"),
+            "grant_types_supported": ["client_credentials"],
+            "response_types_supported": [],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+            "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+            "scopes_supported": [
+                "storage.read", "storage.create", "storage.modify", "storage.stage", "storage.poll", "wlcg.groups"
+            ],
+        })
+    }
+
+    /// The answer to a request for a token, in full.
+    fn answer(&self, headers: &http::HeaderMap, body: &[u8]) -> Result<Value, Refusal> {
+        let request = request::read(headers, body)?;
+        let client = authenticate(&self.clients, &request.credentials)?;
+        let place = self
+            .clients
+            .iter()
+            .position(|known| known.id == client.id)
+            .unwrap_or_default();
+        self.allowances[place]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(Instant::now())?;
+        let granted = grant(client, &request)?;
+        let scope = granted
+            .scopes
+            .iter()
+            .map(Scope::to_string)
+            .collect::<Vec<_>>()
+            .join(" ");
+        let claims = Claims::new(&self.url, client, &granted, &scope, seconds(), self.lifetime.as_secs());
+        let token = self.sign(&claims);
+        if token.expose().len() > TOKEN_MAX {
+            return Err(Refusal::bad(
+                "invalid_scope",
+                format!("the token would be longer than {TOKEN_MAX} bytes"),
+            ));
+        }
+        info!(client = %client.id, jti = claims.id(), %scope, audience = ?granted.audiences, "issued a token");
+        Ok(json!({
+            "access_token": token.expose(),
+            "token_type": "Bearer",
+            "expires_in": self.lifetime.as_secs(),
+            "scope": scope,
+        }))
+    }
+
+    fn sign(&self, claims: &Claims<'_>) -> Secret {
+        let key = Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner).ring.current);
+        key.sign(claims).expect("texts and numbers are always JSON")
+    }
+}
+
+/// Turns the keys when it is time, until it is aborted.
+async fn turn_keys(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(KEY_CHECK.min(shared.rotation));
+    loop {
+        ticks.tick().await;
+        let shared = Arc::clone(&shared);
+        let turned = tokio::task::spawn_blocking(move || shared.advance(false)).await;
+        if let Ok(Err(error)) = turned {
+            let error = weir_auth::error_chain(&error);
+            warn!(%error, "could not turn the signing keys, the old one goes on");
+        }
+    }
+}
+
+fn router(shared: &Arc<Shared>) -> Router {
+    let path = shared.path();
+    let token = post(token_endpoint);
+    Router::new()
+        .route(
+            &format!("{path}/.well-known/openid-configuration"),
+            get(discovery_endpoint),
+        )
+        .route(
+            &format!("/.well-known/oauth-authorization-server{path}"),
+            get(discovery_endpoint),
+        )
+        .route(&format!("{path}/jwks"), get(jwks_endpoint))
+        .route(&format!("{path}/token"), token)
+        .route("/.well-known/weir/health", get(health_endpoint))
+        .with_state(Arc::clone(shared))
+}
+
+async fn discovery_endpoint(State(shared): State<Arc<Shared>>) -> Response {
+    document(shared.discovery().to_string())
+}
+
+async fn jwks_endpoint(State(shared): State<Arc<Shared>>) -> Response {
+    let jwks = shared.ring.read().unwrap_or_else(PoisonError::into_inner).jwks.clone();
+    document(jwks)
+}
+
+async fn health_endpoint(State(shared): State<Arc<Shared>>) -> Response {
+    let stuck = shared.ring.read().unwrap_or_else(PoisonError::into_inner).stuck;
+    if stuck {
+        let reason = json!({ "status": "degraded", "reason": "the signing keys could not be turned, see the log" });
+        return reply(StatusCode::SERVICE_UNAVAILABLE, reason.to_string());
+    }
+    reply(StatusCode::OK, json!({ "status": "ok" }).to_string())
+}
+
+async fn token_endpoint(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Infallible> {
+    let (parts, body) = request.into_parts();
+    let outcome = match weir_http::body::read_limited(body, REQUEST_MAX, BODY_IDLE).await {
+        Ok(body) => shared.answer(&parts.headers, &body),
+        Err(BodyError::TooLarge { .. }) => Err(Refusal {
+            status: StatusCode::PAYLOAD_TOO_LARGE,
+            error: "invalid_request",
+            description: format!("the request is larger than {REQUEST_MAX} bytes"),
+        }),
+        Err(_) => Err(Refusal::bad("invalid_request", "the request broke off")),
+    };
+    Ok(match outcome {
+        Ok(answer) => reply(StatusCode::OK, answer.to_string()),
+        Err(refusal) => refuse(&refusal),
+    })
+}
+
+fn refuse(refusal: &Refusal) -> Response {
+    info!(
+        status = refusal.status.as_u16(),
+        error = refusal.error,
+        "refused a token"
+    );
+    // RFC 6749 section 5.2: no quote, no backslash, ASCII alone.
+    let description: String = refusal
+        .description
+        .chars()
+        .map(|c| {
+            if (c.is_ascii_graphic() || c == ' ') && c != '"' && c != '\\' {
+                c
+            } else {
+                '?'
+            }
+        })
+        .collect();
+    let body = json!({ "error": refusal.error, "error_description": description });
+    let mut response = reply(refusal.status, body.to_string());
+    let headers = response.headers_mut();
+    match refusal.status {
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Basic realm=\"token\""),
+            );
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        _ => {}
+    }
+    response
+}
+
+/// JSON that nobody may keep.
+fn reply(status: StatusCode, json: String) -> Response {
+    with_cache(status, json, "no-store")
+}
+
+/// JSON that services may keep for a while: less than a key is published before it signs.
+fn document(json: String) -> Response {
+    with_cache(StatusCode::OK, json, "public, max-age=300")
+}
+
+fn with_cache(status: StatusCode, json: String, cache: &'static str) -> Response {
+    let mut response = Response::new(Body::from(json));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
+    response
+}
+
+/// Seconds since the Unix epoch; zero before it.
+fn seconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}
