@@ -25,6 +25,8 @@ const PAPER_WIDTH = 690;
 
 /** Colours of the page, read when a chart is drawn. */
 export interface Palette {
+  /** Type size of labels, pixels; paper takes smaller type than screens. */
+  readonly small: number;
   readonly ink: string;
   readonly muted: string;
   readonly rule: string;
@@ -34,13 +36,17 @@ export interface Palette {
   readonly bad: string;
   readonly band: string;
   readonly layers: readonly string[];
+  readonly lines: readonly string[];
 }
 
-/** Colours for layers and lines; dark and light alternate, so that neighbours differ in grey too. */
+/** Colours for layers; dark and light alternate, so that neighbours differ in grey too. */
 const N_LAYERS = 10;
+/** Colours for lines, all of them strong. */
+export const N_LINES = 5;
 
-function palette(): Palette {
+function palette(printing: boolean): Palette {
   return {
+    small: printing ? 9 : 12,
     ink: colour("ink"),
     muted: colour("muted"),
     rule: colour("rule"),
@@ -50,6 +56,7 @@ function palette(): Palette {
     bad: colour("bad-ink"),
     band: colour("band"),
     layers: Array.from({ length: N_LAYERS }, (_, index) => colour(`layer-${index}`)),
+    lines: Array.from({ length: N_LINES }, (_, index) => colour(`layer-${index * 2}`)),
   };
 }
 
@@ -91,7 +98,7 @@ export class Chart {
     const width = printing ? PAPER_WIDTH : this.host.clientWidth;
     if (width === 0) return;
     this.chart.resize({ width, height: this.host.clientHeight });
-    const colours = palette();
+    const colours = palette(printing);
     this.chart.setOption({ animation: false, textStyle: { fontFamily: "inherit" }, ...this.draw(colours, width) }, { notMerge: true });
     this.chart.getZr().flush();
   }

@@ -8,7 +8,6 @@ import { again } from "./sections/again";
 import { crosschecks } from "./sections/crosschecks";
 import { errors } from "./sections/errors";
 import { links } from "./sections/links";
-import { linkMatrix } from "./sections/matrix";
 import { sites } from "./sections/sites";
 import { thresholds } from "./sections/thresholds";
 import { throughput } from "./sections/throughput";
@@ -26,11 +25,10 @@ export function showPage(root: HTMLElement, report: Report): () => void {
     thresholds(report),
     ...workloads(report),
     sites(report, showSite),
-    linkMatrix(report, showLink),
+    links(report, showLink),
     curves?.section ?? null,
     activity(report),
     errors(report),
-    links(report, showLink),
     crosschecks(report),
     { id: "measured", title: "How each figure was measured", short: "How measured", content: notes() },
     again(report),

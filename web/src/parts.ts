@@ -1,6 +1,6 @@
 // Small parts that sections share: figures that a test can read back, marks, headings, and the footnotes.
 import { h, hidden, uniqueId, type Child } from "./dom";
-import { level, LEVEL_WORDS, NONE, percentValue, THIN } from "./units";
+import { level, LEVEL_WORDS, NONE, percentValue, GAP } from "./units";
 
 /** What one section of the page is made of. */
 export interface Section {
@@ -24,13 +24,11 @@ export function mark(ratio: number): HTMLElement {
 }
 
 /** A ratio in percent with its mark, tinted by its level. */
-export function ratioCell(ratio: number | null, path: string, decimals = 1): { content: Child; attributes: Record<string, string> } {
-  if (ratio === null) return { content: NONE, attributes: { class: "none" } };
-  const shown = Math.abs(ratio) >= 10 ? percentValue(ratio, 0) : percentValue(ratio, decimals);
-  return {
-    content: [mark(ratio), figure(path, `${shown}${THIN}%`), hidden(` (${LEVEL_WORDS[level(ratio)]})`)],
-    attributes: { class: "level", "data-level": String(level(ratio)) },
-  };
+export function ratioPill(ratio: number | null, path: string): Child {
+  if (ratio === null) return h("span", { class: "none" }, NONE);
+  const shown = percentValue(ratio, Math.abs(ratio) >= 10 ? 0 : 1);
+  const words = hidden(` (${LEVEL_WORDS[level(ratio)]})`);
+  return h("span", { class: "level pill", "data-level": level(ratio) }, mark(ratio), figure(path, `${shown}${GAP}%`), words);
 }
 
 /** ✓ or ✗, with the word for screen readers. */

@@ -24,7 +24,17 @@ import {
 /** The version of the contract that this page reads. */
 export const SCHEMA = "weir-report/1";
 
-const bins = list(maybe(number));
+
+/** Values per bin, `null` where a bin has no data. A long run has millions of them, so the first bad one speaks for all. */
+const bins: Check<Bins> = (value, path, problems) => {
+  if (!Array.isArray(value)) {
+    problems.note(path, "expected a list of numbers");
+    return [];
+  }
+  const bad = value.findIndex((entry) => entry !== null && typeof entry !== "number");
+  if (bad >= 0) problems.note(`${path}[${bad}]`, "expected a number or null");
+  return value as Bins;
+};
 
 /** Errors of one class, on a link or at a site. */
 const errorCount = object({ class: text, count: number, sample: maybe(text) });
@@ -257,10 +267,11 @@ export class ReportError extends Error {
 export function parseReport(json: string): Report {
   let value: unknown;
   try {
-    value = JSON.parse(json, keepBigIntegers);
+    value = JSON.parse(json);
   } catch (cause) {
     throw new ReportError(`This is not JSON: ${cause instanceof Error ? cause.message : String(cause)}.`);
   }
+  exactSeed(json, value);
   return checkReport(value);
 }
 
@@ -307,10 +318,9 @@ function checkSeries(checked: Report, problems: Problems): void {
   for (const [name, values] of found.links ?? []) lengths(values, `series.links["${name}"]`);
 }
 
-/** A seed may need all of 64 bits; where the browser hands over the digits, they are kept as text. */
-function keepBigIntegers(this: unknown, key: string, value: unknown, context?: { readonly source?: string }): unknown {
-  if (key === "seed" && typeof value === "number" && !Number.isSafeInteger(value) && context?.source !== undefined) {
-    return context.source;
-  }
-  return value;
+/** The digits of the seed, which may need all of 64 bits: more than a JavaScript number holds. */
+function exactSeed(json: string, value: unknown): void {
+  if (!isObject(value) || typeof value["seed"] !== "number" || Number.isSafeInteger(value["seed"])) return;
+  const found = /"seed"\s*:\s*(\d+)/.exec(json)?.[1];
+  if (found !== undefined) value["seed"] = found;
 }

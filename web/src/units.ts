@@ -6,8 +6,8 @@ export interface Quantity {
   readonly unit: string;
 }
 
-/** Narrow no-break space: between a number and its unit, and between groups of three digits. */
-export const THIN = "\u202f";
+/** No-break space, between a number and its unit and between groups of three digits; narrow in the page's own type. */
+export const GAP = "\u00a0";
 /** Stands where there is no value. */
 export const NONE = "–";
 
@@ -43,7 +43,7 @@ export function digits(value: number, significant = 3): string {
 /** Digits in groups of three: 12 345. Four digits stay together. */
 function grouped(plain: string): string {
   const [whole = "", fraction] = plain.replace("-", "−").split(".");
-  const spaced = whole.replace("−", "").length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, THIN) : whole;
+  const spaced = whole.replace("−", "").length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, GAP) : whole;
   return fraction === undefined ? spaced : `${spaced}.${fraction}`;
 }
 
@@ -52,7 +52,7 @@ function scaled(value: number, unit: string): Quantity {
   return { value: digits(value / prefix.factor), unit: `${prefix.letter}${unit}` };
 }
 
-const joined = (quantity: Quantity): string => (quantity.unit === "" ? quantity.value : `${quantity.value}${THIN}${quantity.unit}`);
+const joined = (quantity: Quantity): string => (quantity.unit === "" ? quantity.value : `${quantity.value}${GAP}${quantity.unit}`);
 
 export const rateParts = (bps: number): Quantity => scaled(bps, "b/s");
 export const bytesParts = (bytes: number): Quantity =>
@@ -70,7 +70,7 @@ export function size(value: number | null): string {
   if (value === null) return NONE;
   const prefix = prefixFor(value);
   const scaledValue = value / prefix.factor;
-  return Number.isInteger(scaledValue) ? `${scaledValue}${THIN}${prefix.letter}B` : bytes(value);
+  return Number.isInteger(scaledValue) ? `${scaledValue}${GAP}${prefix.letter}B` : bytes(value);
 }
 
 /** Ratios that decide a colour; also where rounding must not cross. */
@@ -90,43 +90,42 @@ export function level(ratio: number): Level {
 export const LEVEL_WORDS = ["below 0.5", "0.5 to 0.7", "0.7 to 0.9", "0.9 and above"] as const;
 
 /**
- * A ratio in percent, without the sign: `98.6`. It is given more digits where rounding would lift it over a level or over 1
- * (0.8997 is 89.97, not 90.0), or hide that it is not 0.
+ * A ratio in percent, without the sign: `98.6`. Where rounding would lift it over a level or to 100, it is cut instead
+ * (0.8997 is 89.9, not 90.0); where it would hide that the ratio is not 0, it gets more digits.
  */
 export function percentValue(ratio: number, decimals = 1): string {
-  for (let more = decimals; more < decimals + 6; more += 1) {
-    const shown = (ratio * 100).toFixed(more);
-    const read = Number(shown) / 100;
-    if (level(read) === level(ratio) && read >= 1 === ratio >= 1 && (read === 0) === (ratio === 0)) return grouped(shown);
-  }
-  return grouped((ratio * 100).toPrecision(3));
+  const unit = 10 ** decimals;
+  const rounded = Math.round(ratio * 100 * unit) / unit;
+  if (rounded === 0 && ratio !== 0) return digits(ratio * 100, 1);
+  const lifted = level(rounded / 100) > level(ratio) || (rounded >= 100 && ratio < 1);
+  return grouped((lifted ? rounded - 1 / unit : rounded).toFixed(decimals));
 }
 
 /** `98.6 %`. */
 export const percent = (ratio: number | null, decimals = 1): string =>
-  ratio === null ? NONE : `${percentValue(ratio, decimals)}${THIN}%`;
+  ratio === null ? NONE : `${percentValue(ratio, decimals)}${GAP}%`;
 
 /** A small part of a whole, such as failures: `0.24 %`, `0 %`. */
 export function share(part: number, whole: number): string {
   if (whole === 0) return NONE;
-  return part === 0 ? `0${THIN}%` : `${digits((part / whole) * 100, 2)}${THIN}%`;
+  return part === 0 ? `0${GAP}%` : `${digits((part / whole) * 100, 2)}${GAP}%`;
 }
 
 /** The difference of two counters: `0`, `0.003 %`, `< 0.000 1 %`. */
 export function difference(ratio: number | null): string {
   if (ratio === null) return NONE;
-  if (ratio === 0) return `0${THIN}%`;
+  if (ratio === 0) return `0${GAP}%`;
   const value = Math.abs(ratio) * 100;
-  return value < 0.0001 ? `<${THIN}0.0001${THIN}%` : `${digits(value, 2)}${THIN}%`;
+  return value < 0.0001 ? `<${GAP}0.0001${GAP}%` : `${digits(value, 2)}${GAP}%`;
 }
 
 /** `40 ms`, `60 s`, `2 min 30 s`, `1 h 05 min`, `3 d 4 h`. */
 export function duration(seconds: number | null): string {
   if (seconds === null) return NONE;
   if (seconds < 0) return `−${duration(-seconds)}`;
-  if (seconds === 0) return `0${THIN}s`;
-  if (seconds < 0.9995) return `${digits(seconds * 1000)}${THIN}ms`;
-  if (seconds < 120) return `${trimmed(seconds)}${THIN}s`;
+  if (seconds === 0) return `0${GAP}s`;
+  if (seconds < 0.9995) return `${digits(seconds * 1000)}${GAP}ms`;
+  if (seconds < 120) return `${trimmed(seconds)}${GAP}s`;
   const whole = Math.round(seconds);
   if (whole < 7200) return pair(Math.floor(whole / 60), "min", whole % 60, "s");
   const minutes = Math.round(whole / 60);
@@ -136,8 +135,8 @@ export function duration(seconds: number | null): string {
 }
 
 function pair(large: number, largeUnit: string, small: number, smallUnit: string): string {
-  const head = `${large}${THIN}${largeUnit}`;
-  return small === 0 ? head : `${head} ${small}${THIN}${smallUnit}`;
+  const head = `${large}${GAP}${largeUnit}`;
+  return small === 0 ? head : `${head} ${small}${GAP}${smallUnit}`;
 }
 
 /** At most one decimal, and none where it says nothing: 60, 8.2. */
@@ -145,16 +144,14 @@ function trimmed(value: number): string {
   return value < 10 ? String(Number(value.toFixed(2))) : String(Number(value.toFixed(1)));
 }
 
-/** A moment in the run, as an axis shows it, with the step between marks deciding how fine: `70 s`, `1:10`, `2:05:00`, `3 d 4 h`. */
+/** A moment of a run that lasts `span`, as its axis shows it: `70 s`, `1:10`, `0:05:00`, `3 d 4 h`. */
 export function clock(seconds: number, span: number): string {
-  if (span <= 180) return `${Number(seconds.toFixed(3))}${THIN}s`;
+  if (seconds < 0) return `−${clock(-seconds, span)}`;
+  if (span <= 180) return `${Number(seconds.toFixed(3))}${GAP}s`;
   const whole = Math.round(seconds);
   const two = (value: number): string => String(value).padStart(2, "0");
-  if (span < 3 * 86_400) {
-    const hours = Math.floor(whole / 3600);
-    const rest = `${hours > 0 ? two(Math.floor(whole / 60) % 60) : Math.floor(whole / 60)}:${two(whole % 60)}`;
-    return hours > 0 ? `${hours}:${rest}` : rest;
-  }
+  if (span < 3600) return `${Math.floor(whole / 60)}:${two(whole % 60)}`;
+  if (span < 3 * 86_400) return `${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}`;
   return pair(Math.floor(whole / 86_400), "d", Math.floor((whole % 86_400) / 3600), "h");
 }
 
@@ -162,8 +159,11 @@ export function clock(seconds: number, span: number): string {
 export function moment(rfc3339: string | null): string {
   if (rfc3339 === null) return NONE;
   const time = new Date(rfc3339);
-  return Number.isNaN(time.getTime()) ? rfc3339 : `${time.toISOString().slice(0, 19).replace("T", " ")}${THIN}UTC`;
+  return Number.isNaN(time.getTime()) ? rfc3339 : `${time.toISOString().slice(0, 19).replace("T", " ")}${GAP}UTC`;
 }
+
+/** A limit as it was written, without digits that say nothing: `0.9`, `300 Mb/s`. */
+export const limit = (value: number, unit: string): string => inUnit(value, unit).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 
 /**
  * A measured value beside the threshold it was compared with: enough digits that the two differ as they did
@@ -182,12 +182,8 @@ export function inUnit(value: number, unit: string, significant = 3): string {
   const prefixed = unit === "b/s" || unit === "bit/s" || unit === "bps" ? "b/s" : unit === "B" || unit === "bytes" ? "B" : null;
   if (prefixed !== null) {
     const prefix = prefixFor(value);
-    return `${trimZeros(digits(value / prefix.factor, significant))}${THIN}${prefix.letter}${prefixed}`;
+    return `${digits(value / prefix.factor, significant)}${GAP}${prefix.letter}${prefixed}`;
   }
-  const number = trimZeros(digits(value, significant));
-  return unit === "" ? number : `${number}${THIN}${unit}`;
-}
-
-function trimZeros(number: string): string {
-  return number.includes(".") ? number.replace(/\.?0+$/, "") : number;
+  const number = digits(value, significant);
+  return unit === "" ? number : `${number}${GAP}${unit}`;
 }

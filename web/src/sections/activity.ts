@@ -6,7 +6,7 @@ import type { Bins, Report, Series } from "../report";
 import { highest, mean, merge, merging, mergeSum, steps } from "../series";
 import { table } from "../table";
 import { clock, count, digits, duration, NONE } from "../units";
-import { eventLines, legend, timeAxis, timeOf, valueAxis, windowBands, zoom } from "./timeline";
+import { eventLines, legend, timeAxis, timeOf, valueAxis, windowBands, zoom, zooms } from "./timeline";
 
 export function activity(report: Report): Section | null {
   const series = report.series;
@@ -50,10 +50,10 @@ function draw(report: Report, series: Series, colours: Palette, width: number): 
   // On the upper edge, where they meet no curve; the size says nothing, the tooltip gives the number.
   const crosses = failed.flatMap((value, bin): [number, number][] => (value ? [[(bin + 0.5) * binSeconds, max]] : []));
   return {
-    grid: { left: inset, right: 14, top: 30, bottom: zoom(series.n_bins).length > 0 ? 64 : 28 },
+    grid: { left: inset, right: 14, top: 30, bottom: zooms(series.n_bins) ? 58 : 28 },
     xAxis: timeAxis(span, colours, width),
     yAxis: axis,
-    dataZoom: zoom(series.n_bins),
+    dataZoom: zoom(series.n_bins, colours),
     tooltip: {
       ...tooltipStyle(colours),
       trigger: "axis",

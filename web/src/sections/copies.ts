@@ -33,7 +33,7 @@ class ErrorNotes {
       const where = cells.length > 4 ? `${cells.slice(0, 4).join(", ")} and ${cells.length - 4} more` : cells.join(", ");
       return h("li", { id: `${this.id}-${number}` }, name && h("strong", {}, name), name && " ", longText(text), h("span", { class: "where" }, where));
     });
-    return h("div", { class: "copy-errors" }, h("h4", {}, "Errors"), h("ol", {}, items));
+    return h("div", { class: "copy-errors" }, h("h3", {}, "Errors"), h("ol", {}, items));
   }
 }
 
@@ -91,7 +91,7 @@ function line(cell: Placed, best: number, errors: ErrorNotes): HTMLElement {
   if (!cell.ok) {
     const number = errors.number(cell);
     const link = h("a", { href: `#${errors.id}-${number}`, title: cell.error ?? "" }, cell.error_class ?? "error", h("sup", {}, String(number)));
-    return h("li", { class: "failed" }, mode, h("span", { class: "outcome" }, h("span", { "aria-hidden": "true" }, "✗ "), hidden("failed: "), link));
+    return h("li", { class: "failed" }, mode, h("span", { class: "outcome" }, h("span", { "aria-hidden": "true" }, "✗ "), hidden("failed: "), link), h("span", { class: "amount none" }));
   }
   const part = ((cell.rate_bps ?? 0) / best) * 100;
   const amount = h("span", { class: "amount", "aria-hidden": "true" }, h("span", { style: `width:${part.toFixed(1)}%` }));

@@ -28,7 +28,7 @@ function checks(rows: readonly Row[]): HTMLElement {
   return table<Row>({
     caption: [verdict, note("crosscheck"), "."],
     rows,
-    limit: Math.max(30, failed),
+    limit: Math.max(12, failed),
     className: "crosschecks",
     rowAttributes: ({ check }) => ({ "data-pass": String(check.pass) }),
     columns: [

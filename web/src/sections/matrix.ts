@@ -1,12 +1,15 @@
 // The link matrix: sources down, destinations across, each cell what its link achieved of what was asked. It is a table, so
 // it prints, is read aloud, and is walked with the arrow keys. Wide matrices lose the numbers in the cells, not the marks.
 import { h, hidden } from "../dom";
-import { levelKey, mark, type Section } from "../parts";
+import { mark } from "../parts";
 import type { Link, Report } from "../report";
-import { level, LEVEL_WORDS, NONE, percentValue, rate, THIN } from "../units";
+import { level, LEVEL_WORDS, NONE, percentValue, rate, GAP } from "../units";
 
 /** Up to this many columns, cells carry their value. */
 const ROOMY = 12;
+
+/** Stands below the matrix until a cell is pointed at. */
+const HINT = "A cell leads to its curve; a black corner means failed transfers.";
 
 /** Rates of one link, of a row, or of a column. */
 interface Sum {
@@ -14,7 +17,7 @@ interface Sum {
   achieved: number;
 }
 
-export function linkMatrix(report: Report, showLink: (name: string) => void): Section | null {
+export function linkMatrix(report: Report, showLink: (name: string) => void): HTMLElement | null {
   const asked = report.links.filter((link) => link.ratio !== null);
   if (asked.length === 0) return null;
   const sources = names(asked, "source");
@@ -49,12 +52,12 @@ export function linkMatrix(report: Report, showLink: (name: string) => void): Se
   });
   const foot = h("tfoot", {}, h("tr", { class: "sum" }, h("th", { scope: "row" }, "all in"), inSums, h("td", { class: "blank" })));
 
-  const tip = h("p", { class: "matrix-tip", role: "status" }, "");
-  const caption = h("caption", { id: "matrix-caption" }, `${asked.length} links: achieved in percent of asked. Choose a cell to see its curve.`);
+  const tip = h("p", { class: "matrix-tip", role: "status" }, HINT);
+  const caption = h("caption", { id: "matrix-caption" }, `${asked.length} links: achieved in percent of what was asked.`);
   const grid = h("table", { role: "grid", class: roomy ? "matrix" : "matrix compact", "aria-labelledby": "matrix-caption" }, caption, head, h("tbody", {}, rows), foot);
   walk(grid, (cell) => {
     const link = byName.get(cell.dataset["link"] ?? "");
-    tip.textContent = link ? describe(link) : "";
+    tip.textContent = link ? describe(link) : HINT;
   });
   const open = (target: EventTarget | null): void => {
     const name = (target as Element | null)?.closest<HTMLElement>("td[data-link]")?.dataset["link"];
@@ -70,16 +73,16 @@ export function linkMatrix(report: Report, showLink: (name: string) => void): Se
   grid.addEventListener("pointerover", (event) => {
     const cell = (event.target as Element).closest<HTMLElement>("td[data-link]");
     const link = cell ? byName.get(cell.dataset["link"] ?? "") : undefined;
-    tip.textContent = link ? describe(link) : "";
+    tip.textContent = link ? describe(link) : HINT;
   });
   const region = h("div", { class: "scroll", role: "region", "aria-labelledby": "matrix-caption" }, grid);
-  return { id: "matrix", title: "Link matrix", short: "Matrix", content: [region, tip, levelKey()] };
+  return h("div", { class: "matrix-part" }, region, tip);
 }
 
 export const linkName = (link: { readonly source: string; readonly destination: string }): string => `${link.source}→${link.destination}`;
 
 function describe(link: Link): string {
-  const ratio = link.ratio === null ? "" : ` (${percentValue(link.ratio)}${THIN}%)`;
+  const ratio = link.ratio === null ? "" : ` (${percentValue(link.ratio)}${GAP}%)`;
   const failed = link.failed === 0 ? "no failures" : `${link.failed} of ${link.transfers} transfers failed`;
   return `${linkName(link)}: ${rate(link.achieved_bps)} of ${rate(link.asked_bps)}${ratio}, ${failed}`;
 }
@@ -87,8 +90,8 @@ function describe(link: Link): string {
 function linkCell(link: Link | undefined, self: boolean, roomy: boolean): HTMLTableCellElement {
   if (!link || link.ratio === null) return h("td", { class: "blank" }, roomy ? (self ? "" : NONE) : "");
   const attributes = { class: "level", "data-level": level(link.ratio), "data-link": linkName(link), tabindex: -1 };
-  const index = link.failed > 0 ? h("span", { class: "has-failed", "aria-hidden": "true" }) : null;
-  return h("td", attributes, ...cellText(link.ratio, roomy), index, link.failed > 0 && hidden(`, ${link.failed} failed`));
+  const corner = link.failed > 0 && h("span", { class: "has-failed", "aria-hidden": "true" });
+  return h("td", attributes, ...cellText(link.ratio, roomy), corner, link.failed > 0 && hidden(`, ${link.failed} failed`));
 }
 
 function sumCell(sum: Sum, what: string, roomy: boolean): HTMLTableCellElement {

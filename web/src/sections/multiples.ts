@@ -24,7 +24,7 @@ export function multiples(report: Report, showSite: (name: string) => void): Chi
 function small(report: Report, name: string, of: RateSeries, span: number, showSite: (name: string) => void): HTMLElement {
   const site = report.sites.find((candidate) => candidate.site === name);
   const achieved = of.achieved_bps ?? [];
-  const asked = of.asked_bps ?? [];
+  const asked = (of.asked_bps ?? []).map((value) => (value === 0 ? null : value));
   const top = Math.max(highest(achieved) ?? 0, highest(asked) ?? 0, 1) * 1.05;
   const by = merging(achieved.length, WIDTH);
   const hold = report.windows.hold;

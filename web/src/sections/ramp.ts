@@ -1,5 +1,5 @@
 // The ramp: rate against the number of parallel transfers, a row per direction, and the same as curves.
-import { Chart, tooltipStyle, type ChartOption, type LineSeriesOption, type Palette } from "../chart";
+import { Chart, N_LINES, tooltipStyle, type ChartOption, type LineSeriesOption, type Palette } from "../chart";
 import { h, type Child } from "../dom";
 import { note } from "../methods";
 import type { Step, Workload } from "../report";
@@ -9,7 +9,17 @@ import { legend, timeOf, valueAxis } from "./timeline";
 
 /** More lines than this cannot be followed; the table has them all. */
 const MAX_LINES = 10;
-const SYMBOLS = ["circle", "rect", "triangle", "diamond", "emptyCircle", "emptyRect", "emptyTriangle", "emptyDiamond"];
+/** What marks the points of a line, in the chart and in the legend. */
+const SYMBOLS = [
+  ["circle", "●"],
+  ["rect", "■"],
+  ["triangle", "▲"],
+  ["diamond", "◆"],
+  ["emptyCircle", "○"],
+  ["emptyRect", "□"],
+  ["emptyTriangle", "△"],
+  ["emptyDiamond", "◇"],
+] as const;
 
 interface Direction {
   readonly name: string;
@@ -23,8 +33,8 @@ export function ramp(workload: Workload, index: number): { readonly content: Chi
   const all = directions(workload, index);
   const sizes = [...new Set(workload.steps.map((step) => step.file_bytes).filter((bytes) => bytes !== null))];
   const lines = [...all].sort((a, b) => peak(b) - peak(a)).slice(0, MAX_LINES);
-  const host = h("div", { class: "chart" });
-  const keys = lines.map((line, layer) => ({ name: line.name, kind: "line" as const, layer }));
+  const host = h("div", { class: "chart tall" });
+  const keys = lines.map((line, layer) => ({ name: line.name, kind: layer < N_LINES ? ("line" as const) : ("dash" as const), layer: (layer % N_LINES) * 2, sign: SYMBOLS[layer % SYMBOLS.length]?.[1] ?? "" }));
   const prefix = prefixFor(Math.max(0, ...workload.steps.map((step) => step.achieved_bps ?? 0)));
   const unit = `${prefix.letter}b/s`;
   const columns: Column<Direction>[] = [
@@ -53,7 +63,8 @@ export function ramp(workload: Workload, index: number): { readonly content: Chi
     chart.show((colours) => draw(lines, parallels, colours), sentence.join(". "));
     return () => chart.dispose();
   };
-  return { content: [made.element, h("div", { class: "legend-line" }, legend(keys)), hint, host], mounted };
+  const curves = h("div", { class: "curves" }, h("div", { class: "legend-line" }, legend(keys)), hint, host);
+  return { content: h("div", { class: "beside" }, made.element, curves), mounted };
 }
 
 function directions(workload: Workload, index: number): Direction[] {
@@ -86,14 +97,14 @@ function failures(row: Direction): Child {
 function draw(lines: readonly Direction[], parallels: readonly number[], colours: Palette): ChartOption {
   const { axis, inset } = valueAxis(Math.max(0, ...lines.map(peak)), "b/s", colours);
   const series = lines.map((line, index): LineSeriesOption => {
-    const shade = colours.layers[index % colours.layers.length] ?? colours.accent;
+    const shade = colours.lines[index % colours.lines.length] ?? colours.accent;
     return {
       type: "line",
       name: line.name,
       data: parallels.map((parallel) => line.steps.get(parallel)?.achieved_bps ?? null),
-      symbol: SYMBOLS[index % SYMBOLS.length] ?? "circle",
+      symbol: SYMBOLS[index % SYMBOLS.length]?.[0] ?? "circle",
       symbolSize: 8,
-      lineStyle: { width: 2, color: shade, type: index % 2 === 0 ? "solid" : [5, 3] },
+      lineStyle: { width: 2, color: shade, type: index < colours.lines.length ? "solid" : [5, 3] },
       itemStyle: { color: shade },
       emphasis: { disabled: true },
     };
@@ -106,10 +117,10 @@ function draw(lines: readonly Direction[], parallels: readonly number[], colours
       name: "parallel transfers",
       nameLocation: "middle",
       nameGap: 26,
-      nameTextStyle: { color: colours.muted, fontSize: 12 },
+      nameTextStyle: { color: colours.muted, fontSize: colours.small },
       axisLine: { lineStyle: { color: colours.muted } },
       axisTick: { alignWithLabel: true, lineStyle: { color: colours.muted } },
-      axisLabel: { color: colours.muted, fontSize: 12 },
+      axisLabel: { color: colours.muted, fontSize: colours.small },
     },
     yAxis: axis,
     tooltip: {

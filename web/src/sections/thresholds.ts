@@ -1,8 +1,9 @@
 // The thresholds that decide the verdict, failures first.
+import { h, type Child } from "../dom";
 import { figure, tick, type Section } from "../parts";
 import type { Report, Threshold } from "../report";
 import { table } from "../table";
-import { inUnit, measured, NONE } from "../units";
+import { limit, measured, NONE } from "../units";
 
 const SIGNS: Readonly<Record<string, string>> = { ">=": "≥", "<=": "≤", ">": ">", "<": "<", "==": "=", "=": "=" };
 
@@ -15,17 +16,26 @@ export function thresholds(report: Report): Section | null {
   const made = table<(typeof rows)[number]>({
     caption,
     rows,
-    limit: Math.max(40, failed),
+    limit: Math.max(12, failed),
     className: "thresholds",
     rowAttributes: ({ threshold }) => ({ "data-pass": String(threshold.pass) }),
     columns: [
       { label: "Threshold", cell: ({ threshold }) => threshold.name },
-      { label: "Asked", numeric: true, cell: ({ threshold }) => `${SIGNS[threshold.comparison] ?? threshold.comparison} ${inUnit(threshold.asked, threshold.unit)}` },
+      { label: "Asked", numeric: true, cell: ({ threshold }) => `${SIGNS[threshold.comparison] ?? threshold.comparison} ${limit(threshold.asked, threshold.unit)}` },
       { label: "Measured", numeric: true, cell: ({ threshold, index }) => figure(`thresholds[${index}].measured`, shown(threshold)) },
       { label: "Met", className: "ticks", cell: ({ threshold }) => tick(threshold.pass) },
+      { label: "Measured ÷ asked", className: "gauge", cell: ({ threshold }) => gauge(threshold) },
     ],
   });
   return { id: "thresholds", title: "Thresholds", content: made.element };
+}
+
+/** The measured value as a bar, the limit as a line across it: below the line is short of it, or within it for "at most". */
+function gauge(threshold: Threshold): Child {
+  if (threshold.measured === null || threshold.asked <= 0) return null;
+  const reach = Math.max(0, Math.min(1.25, threshold.measured / threshold.asked)) * 80;
+  const fill = h("span", { class: threshold.pass ? "fill" : "fill short", style: `width:${reach.toFixed(1)}%` });
+  return h("span", { class: "bar", "aria-hidden": "true" }, fill, h("span", { class: "goal" }));
 }
 
 function shown(threshold: Threshold): string {

@@ -9,7 +9,7 @@ import { highest, mean, merge, merging, stack, steps, sum } from "../series";
 import { table } from "../table";
 import { clock, duration, NONE, percent, rate } from "../units";
 import { multiples } from "./multiples";
-import { eventLines, legend, timeAxis, timeOf, valueAxis, windowBands, zoom } from "./timeline";
+import { eventLines, legend, timeAxis, timeOf, valueAxis, windowBands, zoom, zooms, type Key } from "./timeline";
 
 type View = "total" | "stacked" | "site" | "link";
 
@@ -141,7 +141,7 @@ function draw(scene: Scene, report: Report, series: Series, colours: Palette, wi
   const binSeconds = series.bin_s * by;
   const span = series.n_bins * series.bin_s;
   const merged = scene.layers.map((layer) => merge(layer.bins, by));
-  const asked = scene.asked ? merge(scene.asked, by) : null;
+  const asked = scene.asked ? merge(untilItEnds(scene.asked), by) : null;
   const tops = stack(merged);
   const top = Math.max(highest(tops.at(-1) ?? []) ?? 0, highest(asked ?? []) ?? 0);
   // Painted from the highest layer down, each over the one before: exact even where a layer has a gap.
@@ -163,10 +163,10 @@ function draw(scene: Scene, report: Report, series: Series, colours: Palette, wi
     : [];
   const { axis, inset } = valueAxis(top, "b/s", colours);
   return {
-    grid: { left: inset, right: 14, top: 34, bottom: span > 0 && zoom(series.n_bins).length > 0 ? 64 : 28 },
+    grid: { left: inset, right: 14, top: 34, bottom: zooms(series.n_bins) ? 58 : 28 },
     xAxis: timeAxis(span, colours, width),
     yAxis: axis,
-    dataZoom: zoom(series.n_bins),
+    dataZoom: zoom(series.n_bins, colours),
     tooltip: {
       ...tooltipStyle(colours),
       trigger: "axis",
@@ -181,6 +181,12 @@ function draw(scene: Scene, report: Report, series: Series, colours: Palette, wi
   };
 }
 
+/** Without the zeros at its end: after the hold nothing is asked, and a line along the ground would say nothing more. */
+function untilItEnds(asked: Bins): Bins {
+  const end = asked.findLastIndex((value) => value !== null && value > 0) + 1;
+  return asked.map((value, bin) => (bin < end ? value : null));
+}
+
 function tip(seconds: number | null, scene: Scene, layers: readonly Bins[], asked: Bins | null, binSeconds: number, span: number): HTMLElement {
   const bin = seconds === null ? -1 : Math.floor(seconds / binSeconds);
   const at = (bins: Bins | null): number | null => bins?.[bin] ?? null;
@@ -192,7 +198,7 @@ function tip(seconds: number | null, scene: Scene, layers: readonly Bins[], aske
   return h("div", { class: "tip" }, h("p", {}, `${clock(bin * binSeconds, span)} to ${clock((bin + 1) * binSeconds, span)}`), h("table", {}, lines));
 }
 
-function keys(scene: Scene): { readonly name: string; readonly kind: "line" | "dash" | "area"; readonly layer: number | null }[] {
+function keys(scene: Scene): Key[] {
   const single = scene.layers.length === 1;
   const layers = scene.layers.map((layer, index) => ({ name: layer.name, kind: "area" as const, layer: single ? null : index })).reverse();
   return [...(scene.asked ? [{ name: "asked", kind: "dash" as const, layer: null }] : []), ...layers];
@@ -215,7 +221,7 @@ function spread(report: Report): Child {
   if (!found || found.cv_total === null) return null;
   const sites = [...found.cv_sites].filter((entry): entry is [string, number] => entry[1] !== null);
   const [name, most] = sites.reduce<readonly [string, number]>((top, entry) => (entry[1] > top[1] ? entry : top), ["", -1]);
-  const widest = most > found.cv_total ? [`; most at ${name}, `, figure(`stability.cv_sites.${name}`, percent(most))] : null;
+  const widest = most > found.cv_total ? [`; most at ${name}, `, figure(`stability.cv_sites[${JSON.stringify(name)}]`, percent(most))] : null;
   return h("p", { class: "hint" }, `Spread over ${found.parts} parts of ${duration(found.part_s)} of the hold`, note("spread"), ": ", figure("stability.cv_total", percent(found.cv_total)), widest, ".");
 }
 

@@ -2,7 +2,7 @@
 import type { ChartOption, LineSeriesOption, Palette } from "../chart";
 import { h } from "../dom";
 import type { Report, Windows } from "../report";
-import { clock, digits, prefixFor } from "../units";
+import { clock, limit, prefixFor } from "../units";
 
 type TimeAxis = Exclude<NonNullable<ChartOption["xAxis"]>, readonly unknown[]>;
 type ValueAxis = Exclude<NonNullable<ChartOption["yAxis"]>, readonly unknown[]>;
@@ -21,7 +21,7 @@ export function timeAxis(span: number, colours: Palette, width: number): TimeAxi
     axisLine: { onZero: false, lineStyle: { color: colours.muted } },
     axisTick: { show: true, lineStyle: { color: colours.muted } },
     splitLine: { show: false },
-    axisLabel: { color: colours.muted, fontSize: 12, showMaxLabel: false, formatter: (value: number) => clock(value, span) },
+    axisLabel: { color: colours.muted, fontSize: colours.small, showMaxLabel: false, formatter: (value: number) => clock(value, span) },
   };
 }
 
@@ -30,7 +30,7 @@ export function valueAxis(top: number, unit: string, colours: Palette): { readon
   const prefix = prefixFor(top);
   const step = roundStep(top / 4);
   const max = top <= 0 ? 1 : Math.ceil((top * 1.04) / step) * step;
-  const label = (value: number): string => (value === 0 ? "0" : digits(value / prefix.factor, 4).replace(/\.?0+$/, ""));
+  const label = (value: number): string => limit(value / prefix.factor, "");
   const widest = Math.max(...Array.from({ length: 6 }, (_, index) => label(step * index).length));
   return {
     inset: Math.max(34, 14 + widest * 7),
@@ -43,11 +43,11 @@ export function valueAxis(top: number, unit: string, colours: Palette): { readon
       name: `${prefix.letter}${unit}`,
       nameLocation: "end",
       nameGap: 12,
-      nameTextStyle: { color: colours.muted, fontSize: 12, align: "right", padding: [0, 6, 0, 0] },
+      nameTextStyle: { color: colours.muted, fontSize: colours.small, align: "right", padding: [0, 6, 0, 0] },
       axisLine: { show: false },
       axisTick: { show: false },
       splitLine: { lineStyle: { color: colours.rule, width: 1 } },
-      axisLabel: { color: colours.muted, fontSize: 12, formatter: label },
+      axisLabel: { color: colours.muted, fontSize: colours.small, formatter: label },
     },
   };
 }
@@ -66,7 +66,7 @@ export function windowBands(windows: Windows, span: number, colours: Palette, wi
     const window = windows[name];
     if (!window || window.end_s <= window.start_s) return [];
     const room = ((window.end_s - window.start_s) / span) * plot;
-    const label = { show: room > name.length * 7, position: "insideTop" as const, distance: 3, color: colours.muted, fontSize: 12 };
+    const label = { show: room > name.length * 7, position: "insideTopLeft" as const, distance: 5, color: colours.muted, fontSize: colours.small };
     const itemStyle = { color: name === "hold" ? "transparent" : colours.band };
     return [[{ name, xAxis: window.start_s, itemStyle, label }, { xAxis: window.end_s }]];
   });
@@ -82,16 +82,35 @@ export function eventLines(events: Report["events"], colours: Palette): NonNulla
     lineStyle: { color: colours.muted, type: [2, 3], width: 1 },
     data: events.map((event, index) => ({
       xAxis: event.t_s,
-      label: { show: events.length <= 12, position: "end" as const, distance: 3, formatter: String(index + 1), color: colours.muted, fontSize: 11 },
+      label: { show: events.length <= 12, position: "end" as const, distance: 3, formatter: String(index + 1), color: colours.muted, fontSize: colours.small - 1 },
     })),
   };
 }
 
 /** A slider below the chart, for long runs. */
-export function zoom(nBins: number): Zoom[] {
-  if (nBins <= 400) return [];
-  return [{ type: "slider", height: 18, bottom: 6, showDetail: false, filterMode: "none", brushSelect: false }];
+export function zoom(nBins: number, colours: Palette): Zoom[] {
+  if (!zooms(nBins)) return [];
+  return [
+    {
+      type: "slider",
+      height: 16,
+      bottom: 6,
+      showDetail: false,
+      filterMode: "none",
+      brushSelect: false,
+      showDataShadow: false,
+      backgroundColor: colours.band,
+      borderColor: colours.rule,
+      fillerColor: colours.accentSoft,
+      handleStyle: { color: colours.surface, borderColor: colours.muted },
+      moveHandleStyle: { color: colours.muted },
+      emphasis: { handleStyle: { borderColor: colours.accent }, moveHandleStyle: { color: colours.accent } },
+    },
+  ];
 }
+
+/** Whether a run is long enough to be zoomed. */
+export const zooms = (nBins: number): boolean => nBins > 400;
 
 /** The moment under the pointer, from what ECharts hands to a tooltip. */
 export function timeOf(params: unknown): number | null {
@@ -100,13 +119,22 @@ export function timeOf(params: unknown): number | null {
   return typeof value === "number" ? value : null;
 }
 
+/** One entry of a legend; `layer` is the colour, `sign` what marks the points of a line. */
+export interface Key {
+  readonly name: string;
+  readonly kind: "line" | "dash" | "area";
+  readonly layer: number | null;
+  readonly sign?: string;
+}
+
 /** Names with swatches, in the order in which they lie on each other. */
-export function legend(keys: readonly { readonly name: string; readonly kind: "line" | "dash" | "area"; readonly layer: number | null }[]): HTMLElement {
+export function legend(keys: readonly Key[]): HTMLElement {
   return h(
     "ul",
     { class: "legend" },
-    keys.map(({ name, kind, layer }) =>
-      h("li", {}, h("span", { class: `swatch ${kind}`, style: layer === null ? "" : `--swatch: var(--layer-${layer % 10})`, "aria-hidden": "true" }), name),
-    ),
+    keys.map(({ name, kind, layer, sign }) => {
+      const style = layer === null ? false : `--swatch: var(--layer-${layer % 10})`;
+      return h("li", {}, h("span", { class: `swatch ${kind}`, style, "aria-hidden": "true" }, sign && h("span", { class: "sign" }, sign)), name);
+    }),
   );
 }

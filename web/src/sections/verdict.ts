@@ -3,7 +3,7 @@ import { h, type Child } from "../dom";
 import { note, type Note } from "../methods";
 import { figure } from "../parts";
 import type { Report } from "../report";
-import { bytes, bytesParts, count, duration, moment, NONE, percent, percentValue, rate, rateParts, share, THIN, type Quantity } from "../units";
+import { bytes, bytesParts, count, duration, moment, NONE, percent, percentValue, rate, rateParts, share, GAP, type Quantity } from "../units";
 
 const WORDS = {
   pass: { sign: "✓", word: "Pass" },
@@ -90,12 +90,12 @@ export function figures(report: Report): HTMLElement {
 }
 
 function latenessTile(p95: number, max: number | null): HTMLElement {
-  const [value = NONE, unit = ""] = duration(p95).split(THIN);
+  const [value = NONE, unit = ""] = duration(p95).split(GAP);
   return tile("Start lateness, p95", "lateness", "totals.lateness_p95_s", { value, unit }, max === null ? null : ["at most ", figure("totals.lateness_max_s", duration(max))]);
 }
 
 function tile(label: string, ref: Note | null, path: string, quantity: Quantity, below: Child): HTMLElement {
-  const unit = quantity.unit === "" ? null : h("span", { class: "unit" }, `${THIN}${quantity.unit}`);
+  const unit = quantity.unit === "" ? null : h("span", { class: "unit" }, `${GAP}${quantity.unit}`);
   return h(
     "div",
     {},

@@ -1,0 +1,271 @@
+// Opens a report as a reader does and compares what it shows with report.json.
+//
+//   node test/browser.mjs REPORT_DIR [--screenshots DIR]    checks REPORT_DIR/report.html against REPORT_DIR/report.json
+//   node test/browser.mjs [--screenshots DIR]               checks generated reports, and the page without data
+//
+// The browser is /usr/bin/chromium, or what CHROMIUM names.
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, dirname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+import { disagreement, read } from "./browser/figures.mjs";
+import { figuresOnPage, overflowing, poorContrast, structureProblems } from "./browser/inspect.mjs";
+import { writeFixtures } from "./fixtures.mjs";
+
+const TEMPLATE = join(dirname(fileURLToPath(import.meta.url)), "..", "dist", "report.html");
+const DESKTOP = { width: 1440, height: 900 };
+const PHONE = { width: 360, height: 740 };
+const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+const plain = (text) => text.replaceAll("\u00a0", " ").replace(/\s+/g, " ").trim();
+
+/** A page that notes whatever it must not do. */
+async function openPage(browser, file, options = {}) {
+  const context = await browser.newContext({ viewport: DESKTOP, offline: true, ...options });
+  const page = await context.newPage();
+  const wrong = [];
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && wrong.push(`console ${message.type()}: ${message.text()}`));
+  page.on("pageerror", (error) => wrong.push(`uncaught: ${error.stack ?? error.message}`));
+  const url = pathToFileURL(file).href;
+  page.on("request", (request) => {
+    const target = request.url();
+    if (target.split("#")[0] !== url && !/^(data|blob):/.test(target)) wrong.push(`request: ${target}`);
+  });
+  page.on("dialog", (dialog) => wrong.push(`dialog: ${dialog.message()}`));
+  await page.goto(url);
+  return { page, context, finish: async () => (assert.deepEqual(wrong, [], "console errors or requests"), context.close()) };
+}
+
+async function checkVerdict(page, report) {
+  const word = { pass: "Pass", fail: "Fail", unstable: "Unstable" }[report.verdict];
+  assert.match(plain(await page.locator(".verdict .word").innerText()), new RegExp(`${word}$`), "the verdict's word");
+  assert.equal(await page.locator(".verdict").getAttribute("data-verdict"), report.verdict);
+  const reasons = await page.locator(".verdict .why li").allInnerTexts();
+  assert.deepEqual(reasons.map(plain), report.verdict_reasons.map(plain), "the reasons");
+  assert.equal(plain(await page.locator("h1").innerText()), plain(report.challenge));
+}
+
+async function checkFigures(page, report) {
+  const figures = await page.evaluate(figuresOnPage);
+  const wrong = figures.map((figure) => disagreement(report, figure)).filter((text) => text !== null);
+  assert.deepEqual(wrong, [], "figures that differ from report.json");
+  const shown = new Set(figures.map((figure) => figure.path));
+  const { totals } = report;
+  const wanted = ["totals.verified_bytes", "totals.transfers", "totals.failed", "totals.achieved_bps"];
+  if (totals.asked_bps) wanted.push("totals.asked_bps", "totals.ratio", "totals.asked_bytes");
+  if (totals.efficiency !== null) wanted.push("totals.efficiency");
+  report.sites.forEach((site, index) => {
+    wanted.push(`sites[${index}].achieved_bps`, `sites[${index}].transfers`, `sites[${index}].failed`);
+    if (site.ratio !== null) wanted.push(`sites[${index}].ratio`, `sites[${index}].asked_bps`);
+    if (site.egress?.ratio) wanted.push(`sites[${index}].egress.ratio`, `sites[${index}].egress.achieved_bps`);
+  });
+  report.errors.forEach((_, index) => wanted.push(`errors[${index}].count`));
+  assert.deepEqual(wanted.filter((path) => !shown.has(path)), [], "figures that are not on the page");
+  return figures.length;
+}
+
+/** Each button goes when it is pressed. */
+async function showAll(buttons) {
+  while ((await buttons.count()) > 0) await buttons.first().click();
+}
+
+async function checkTables(page, report) {
+  await showAll(page.locator("#thresholds .more button, #crosschecks .more button"));
+  const ticks = async (table) => (await page.locator(`${table} tbody .tick`).allInnerTexts()).filter((text) => text.includes("✗")).length;
+  assert.equal(await page.locator("#thresholds tbody tr").count(), report.thresholds.length, "rows of thresholds");
+  if (report.thresholds.length > 0) assert.equal(await ticks("table.thresholds"), report.thresholds.filter((t) => !t.pass).length, "crosses at thresholds");
+  assert.equal(await page.locator("table.crosschecks tbody tr").count(), report.crosschecks.length, "rows of cross-checks");
+  if (report.crosschecks.length > 0) assert.equal(await ticks("table.crosschecks"), report.crosschecks.filter((c) => !c.pass).length, "crosses at cross-checks");
+  assert.equal(await page.locator("table.errors tbody tr").count(), report.errors.length, "rows of errors");
+  const samples = plain((await page.locator("table.errors").allTextContents()).join(" "));
+  for (const error of report.errors) assert.ok(samples.includes(plain(error.sample)), `the sample of ${error.class} is not shown in full`);
+  const command = report.command ? await page.locator("#again pre").innerText() : null;
+  if (command !== null) assert.equal(command, report.command, "the command that runs it again");
+  const cells = report.workloads.flatMap((workload) => workload.cells ?? []);
+  assert.equal(await page.locator("table.copies td li").count(), cells.length, "cells of copy matrices");
+  assert.equal(await page.locator("table.copies td li.failed").count(), cells.filter((cell) => !cell.ok).length, "failed cells of copy matrices");
+}
+
+async function checkLinks(page, report) {
+  const rated = report.links.filter((link) => link.ratio !== null);
+  const cells = await page.locator("table.matrix td[data-link]").evaluateAll((all) => all.map((cell) => [cell.dataset.link, Number(cell.dataset.level)]));
+  const level = (ratio) => (ratio >= 0.9 ? 3 : ratio >= 0.7 ? 2 : ratio >= 0.5 ? 1 : 0);
+  assert.deepEqual(new Map(cells), new Map(rated.map((link) => [`${link.source}→${link.destination}`, level(link.ratio)])), "cells of the link matrix");
+  if (report.links.length === 0) return;
+  await page.locator("#links details.data > summary").click();
+  const all = page.locator("#links details.data");
+  await all.locator("table").waitFor();
+  await showAll(all.locator(".more button"));
+  assert.equal(await all.locator("tbody tr").count(), report.links.length, "rows of links");
+  await checkFigures(page, report);
+  const { source, destination } = report.links[0];
+  await all.locator("input[type=search]").fill(`${source} ${destination}`);
+  assert.ok((await all.locator("tbody th").allInnerTexts()).includes(`${source}→${destination}`), "the filter loses a link");
+  await all.locator("input[type=search]").fill("");
+  await page.locator("#links details.data > summary").click();
+}
+
+/** The curve shown, as its table, against the series in the report. */
+async function checkCurve(page, series, of) {
+  assert.ok((await page.locator("#throughput-chart svg path").count()) > 0, "the chart is empty");
+  const details = page.locator("#throughput details.data", { hasText: "These curves" });
+  await details.locator("summary").click();
+  await details.locator("table").waitFor();
+  const rows = await details.locator("tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].at(-1).textContent));
+  const by = Math.max(1, Math.ceil(series.n_bins / 240));
+  assert.equal(rows.length, Math.ceil(series.n_bins / by), "rows of the curve's table");
+  rows.forEach((text, index) => {
+    const known = (of.achieved_bps ?? []).slice(index * by, (index + 1) * by).filter((value) => value !== null);
+    const shown = read(text);
+    if (known.length === 0) return assert.equal(shown, null, `bin ${index}: no data, yet "${text}" is shown`);
+    const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
+    return assert.ok(shown !== null && Math.abs(shown.value - mean) <= shown.slack * 1.001 + 1e-6, `bin ${index}: "${text}" is shown, the series has ${mean}`);
+  });
+  await details.locator("summary").click();
+}
+
+async function checkThroughput(page, report, shoot) {
+  const { series } = report;
+  if (!series || series.n_bins === 0) return;
+  await checkCurve(page, series, series.total);
+  const views = page.locator("#throughput .segmented");
+  const view = (name) => views.locator("label", { hasText: name });
+  const title = () => page.locator("#throughput-title").innerText();
+  if (Object.keys(series.sites).length > 1) {
+    await view("Sites, stacked").click();
+    assert.ok((await page.locator("#throughput-chart svg path").count()) > 1, "the stack is empty");
+    await shoot("stacked", page.locator("#throughput"));
+  }
+  const site = Object.keys(series.sites).at(-1);
+  if (site !== undefined) {
+    await view("One site").click();
+    await choose(page, "Site", site);
+    assert.equal(await title(), `Into ${site}`);
+    await checkCurve(page, series, series.sites[site]);
+  }
+  const link = Object.keys(series.links).at(-1);
+  if (link !== undefined) {
+    await view("One link").click();
+    await choose(page, "Link", link);
+    assert.equal(await title(), link);
+    await checkCurve(page, series, series.links[link]);
+    await checkMatrixKeys(page, report, title);
+  }
+  await view("Total").click();
+}
+
+async function choose(page, label, name) {
+  const field = page.getByRole("combobox", { name: label, exact: true });
+  await field.fill(name.replace("→", " "));
+  await page.getByRole("option", { name, exact: true }).click();
+}
+
+/** The matrix by keyboard: one stop, arrows inside it, Enter shows the curve. */
+async function checkMatrixKeys(page, report, title) {
+  const first = page.locator('table.matrix td[tabindex="0"]');
+  if ((await first.count()) === 0) return;
+  await first.focus();
+  const before = await first.getAttribute("data-link");
+  await page.keyboard.press("ArrowDown");
+  const link = await page.evaluate(() => document.activeElement?.getAttribute("data-link"));
+  if (report.links.length > 2) assert.notEqual(link, before, "the arrow keys do not move in the matrix");
+  await page.keyboard.press("Enter");
+  if (report.series.links[link]) assert.equal(await title(), link);
+}
+
+async function checkLooks(browser, file, shoot) {
+  for (const [name, options] of [
+    ["light", { colorScheme: "light" }],
+    ["dark", { colorScheme: "dark" }],
+  ]) {
+    const { page, finish } = await openPage(browser, file, options);
+    assert.equal(await page.locator("html").getAttribute("data-theme"), name, "the system's colours");
+    assert.deepEqual(await page.evaluate(poorContrast), [], `contrast, ${name}`);
+    await shoot(name === "light" ? "desktop" : "dark", page);
+    const other = name === "light" ? "Dark" : "Light";
+    await page.locator(".theme label", { hasText: other }).click();
+    assert.equal(await page.locator("html").getAttribute("data-theme"), other.toLowerCase(), "the switch");
+    await finish();
+  }
+  const { page, finish } = await openPage(browser, file, { viewport: PHONE, hasTouch: true });
+  assert.deepEqual(await page.evaluate(overflowing), [], "360 px");
+  await shoot("phone", page);
+  await finish();
+}
+
+async function checkPrint(browser, file, shoot, pdf) {
+  const { page, finish } = await openPage(browser, file, { colorScheme: "dark", viewport: { width: 703, height: 1000 } });
+  await page.emulateMedia({ media: "print" });
+  await page.waitForFunction(() => document.documentElement.dataset.theme === "light");
+  assert.equal(await page.locator("nav.contents").isVisible(), false, "the contents are printed");
+  assert.deepEqual(await page.evaluate(poorContrast), [], "contrast on paper");
+  await shoot("print", page);
+  if (pdf) await page.pdf({ path: pdf, preferCSSPageSize: true });
+  await finish();
+}
+
+async function checkReport(browser, folder, screenshots) {
+  const name = basename(resolve(folder));
+  const file = join(resolve(folder), "report.html");
+  const report = JSON.parse(readFileSync(join(folder, "report.json"), "utf8"));
+  const shoot = async (what, of) => {
+    if (screenshots) await of.screenshot({ path: join(screenshots, `${name}-${what}.png`), ...("goto" in of ? { fullPage: true } : {}) });
+  };
+  const { page, finish } = await openPage(browser, file);
+  await checkVerdict(page, report);
+  const n = await checkFigures(page, report);
+  await checkTables(page, report);
+  await checkLinks(page, report);
+  await checkThroughput(page, report, shoot);
+  for (const details of await page.locator("details:not([open]) > summary").all()) if (await details.isVisible()) await details.click();
+  assert.deepEqual(await page.evaluate(structureProblems), [], "structure");
+  assert.equal(await page.locator("main img, main script, main iframe").count(), 0, "text of the report was read as HTML");
+  assert.notEqual(await page.title(), "owned", "text of the report was run");
+  await finish();
+  await checkLooks(browser, file, shoot);
+  await checkPrint(browser, file, shoot, screenshots && join(screenshots, `${name}.pdf`));
+  console.log(`ok ${name}: ${report.verdict}, ${n} figures agree with report.json`);
+}
+
+/** The page without data: it asks for a file, shows it, and says what is wrong with a bad one. */
+async function checkOpener(browser, folder, screenshots) {
+  const { page, finish } = await openPage(browser, TEMPLATE);
+  const give = (text) => page.setInputFiles("#report-file", { name: "report.json", mimeType: "application/json", buffer: Buffer.from(text) });
+  assert.match(await page.locator(".opener").innerText(), /Open a report\.json/);
+  if (screenshots) await page.screenshot({ path: join(screenshots, "opener.png") });
+  const complaint = page.locator(".complaint");
+  await give("{");
+  await complaint.waitFor();
+  assert.match(await complaint.innerText(), /not JSON/);
+  await give('{"schema":"weir-report/2"}');
+  await page.waitForFunction(() => document.querySelector(".complaint")?.textContent.includes("weir-report/2"));
+  const good = JSON.parse(readFileSync(join(folder, "report.json"), "utf8"));
+  await give(JSON.stringify({ ...good, totals: { ...good.totals, transfers: "many" } }));
+  await page.waitForFunction(() => document.querySelector(".complaint")?.textContent.includes("totals.transfers"));
+  await give(JSON.stringify(good));
+  await page.locator(".verdict").waitFor();
+  await checkVerdict(page, good);
+  await finish();
+  console.log("ok page without data");
+}
+
+const args = process.argv.slice(2);
+const at = args.indexOf("--screenshots");
+const screenshots = at < 0 ? null : resolve(args.splice(at, 2)[1] ?? "screenshots");
+if (screenshots) mkdirSync(screenshots, { recursive: true });
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
+const scratch = mkdtempSync(join(tmpdir(), "weir-web-"));
+try {
+  if (args.length > 0) {
+    for (const folder of args) await checkReport(browser, folder, screenshots);
+  } else {
+    const folders = writeFixtures(scratch);
+    for (const folder of folders) await checkReport(browser, folder, screenshots);
+    await checkOpener(browser, folders[0], screenshots);
+  }
+} finally {
+  await browser.close();
+  rmSync(scratch, { recursive: true, force: true });
+}
