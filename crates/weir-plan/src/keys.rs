@@ -262,7 +262,7 @@ pub(crate) const THRESHOLD: Table = Table {
             "site",
             "site or `*`",
             "one of the four",
-            "Takes the figure of what goes into a site (`egress_ratio`: comes out of it); `*` means each site.",
+            "Takes the figure of what goes into a site (`egress_ratio`: comes out of it); `*` means each site that has this figure.",
         ),
         Key::new(
             "link",

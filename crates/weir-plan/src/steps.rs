@@ -111,9 +111,5 @@ fn numbered(cells: impl IntoIterator<Item = Vec<Cell>>) -> Vec<Step> {
 
 /// A scaled file keeps at least one byte.
 fn scaled(size: Bytes, scale: f64) -> Bytes {
-    if scale == 1.0 {
-        size
-    } else {
-        size.scale(scale).max(Bytes(1))
-    }
+    size.scale(scale).max(Bytes(1))
 }

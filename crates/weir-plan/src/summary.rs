@@ -130,7 +130,7 @@ pub(crate) fn of(plan: &Plan) -> PlanSummary {
 
 /// Bytes asked of a rate in ramp and hold: the ramp is half as full until three quarters of it have passed.
 fn volume_of(plan: &Plan, rate: BitRate) -> Bytes {
-    rate.bytes_in(plan.phases.end() - plan.phases.full() / 2)
+    rate.bytes_in(plan.phases.end().saturating_sub(plan.phases.full() / 2))
 }
 
 fn workload_summary(plan: &Plan, workload: &Workload) -> WorkloadSummary {
@@ -322,8 +322,8 @@ fn notes(plan: &Plan, summary: &PlanSummary) -> Vec<String> {
     if let Some(rated) = few.iter().min_by_key(|rated| rated.n_files) {
         let (link, n_files) = (&rated.link, rated.n_files);
         notes.push(format!(
-            "{} links pass fewer than 10 files in the hold ({link}: {n_files}), so their figures are coarse: raise scale \
-             or duration",
+            "fewer than 10 files pass in the hold on {} links ({link}: {n_files}), so their figures are coarse: raise scale or \
+             duration",
             few.len()
         ));
     }

@@ -205,36 +205,36 @@ impl<'d> Section<'d> {
 
     /// Opens a list of tables below this one whose keys depend on the text under `kind`; gives each with its kind.
     ///
-    /// A table without kind, or of a kind that is not among the choices, is noted and left out.
+    /// In place of a table without kind, or of a kind that is not among the choices, stands `None`.
     pub fn tables_by_kind(
         &self,
         key: &str,
         kind: &str,
         choices: &[(&'static str, &'static Table)],
-    ) -> Vec<(&'static str, Section<'d>)> {
+    ) -> Vec<Option<(&'static str, Section<'d>)>> {
         let title = format!("[[{key}]]");
         let words: Vec<_> = choices.iter().map(|choice| (choice.0, *choice)).collect();
-        let mut sections = Vec::new();
-        for item in self.items(key, &title) {
+        let open = |item: &'d Spanned<DeValue<'d>>| {
             let Some(content) = item.get_ref().as_table() else {
-                self.refuse_list::<()>(key, &title, item);
-                continue;
+                return self.refuse_list(key, &title, item);
             };
             let path = format!("{}.{kind}", self.full(key));
             let Some(value) = content.get(kind) else {
                 let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
                 let remedy = format!("add {kind}: one of {}", names.join(", "));
                 self.reader.report(Some(&item.span()), &path, "is missing", remedy);
-                continue;
+                return None;
             };
             match String::from_value(value.get_ref()).and_then(|text| one_of(&text, &words)) {
-                Ok((word, table)) => sections.extend(self.open(key, table, item).map(|section| (word, section))),
-                Err(refusal) => self
-                    .reader
-                    .report(Some(&value.span()), &path, refusal.message, refusal.remedy),
+                Ok((word, table)) => self.open(key, table, item).map(|section| (word, section)),
+                Err(refusal) => {
+                    self.reader
+                        .report(Some(&value.span()), &path, refusal.message, refusal.remedy);
+                    None
+                }
             }
-        }
-        sections
+        };
+        self.items(key, &title).into_iter().map(open).collect()
     }
 
     fn items(&self, key: &str, title: &str) -> Vec<&'d Spanned<DeValue<'d>>> {

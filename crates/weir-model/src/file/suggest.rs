@@ -1,10 +1,10 @@
 //! Finds the known word that somebody may have meant.
 
 /// Gives the known word nearest to `word`: at most a third of its letters inserted, left out, replaced or swapped with
-/// their neighbour, whatever the case. `None` if no word is that near.
+/// their neighbour, whatever the case; none in words of one or two letters. `None` if no word is that near.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(64).flat_map(char::to_lowercase).collect();
-    let allowed = (word.len() / 3).max(1);
+    let allowed = if word.len() < 3 { 0 } else { word.len() / 3 };
     let distance_to = |candidate: &'a str| {
         let letters: Vec<char> = candidate.chars().flat_map(char::to_lowercase).collect();
         (distance(&word, &letters), candidate)
@@ -50,6 +50,7 @@ mod tests {
         check("Name", Some("name"));
         check("durablity", Some("durability"));
         check("colour", None);
+        check("x", None);
         check("", None);
         assert_eq!(nearest("x", []), None);
     }

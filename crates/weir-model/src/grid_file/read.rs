@@ -143,6 +143,7 @@ fn rses(section: &Section<'_>, storage: &StorageDefaults, sites: &mut Sites) -> 
         let site = sites.of(&table, &name);
         if let Some(line) = names.insert(name.clone(), table.line()) {
             table.refuse("name", taken(&name, line));
+            continue;
         }
         if let (Some(site), Some(kind)) = (site, kind) {
             list.push(Rse { name, site, kind });

@@ -75,12 +75,8 @@ impl RatesCore {
         let now = now.max(self.now);
         self.close_rows(now);
         self.observe(observed);
-        let passed = now.since(self.now);
         let elapsed = now.since(self.start);
         self.now = now;
-        for link in &mut self.links {
-            link.follow(passed, self.cycle, elapsed < self.phases.ramp);
-        }
         for (wanted, at) in self.candidates(elapsed) {
             if self.reserve(at) {
                 out.push(self.inject(at, self.start + wanted));
@@ -158,22 +154,19 @@ impl RatesCore {
     fn inject(&mut self, at: usize, wanted_at: Timestamp) -> Injection {
         let link = &mut self.links[at];
         let late = self.now.since(wanted_at);
-        let injection = Injection {
-            id: ((self.workload as u64) << ID_BITS) | self.n_injected,
+        let number = link.inject(late);
+        let id = ((self.workload as u64) << ID_BITS) | self.n_injected;
+        self.n_injected += 1;
+        Injection {
+            id,
             workload: self.workload,
             link: link.rated.link.clone(),
-            file: (link.injected % u64::from(self.source_files)) as u32,
+            file: (number % u64::from(self.source_files)) as u32,
             size: link.rated.file_size,
             wanted_at,
             injected_at: self.now,
             late,
-        };
-        self.n_injected += 1;
-        link.injected += 1;
-        link.queued += link.rated.file_size;
-        link.tally.injected += 1;
-        link.tally.late_max = link.tally.late_max.max(late);
-        injection
+        }
     }
 
     /// Closes the rows of every cycle that ended by `now`.
@@ -210,6 +203,7 @@ impl RatesCore {
                 wanted: wanted_by(link, to) - wanted_by(link, from),
                 injected,
                 given_up,
+                owed: wanted_by(link, to).saturating_sub(link.covered()),
                 late_max,
                 held,
                 delivered: link.delivered,

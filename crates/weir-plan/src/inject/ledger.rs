@@ -10,7 +10,7 @@ use weir_units::{Bytes, Timestamp};
 ///
 /// Files are counted in the row in which they were wanted or injected. Over a run, per link: `wanted` is exactly what the
 /// curve asks for; `injected` is the number of injections that were given out; what of `wanted` is neither injected nor
-/// `given_up` is still owed. `injected` exceeds `wanted` by replacements of failed files and by the lead.
+/// `given_up` is `owed` in the last row. Where files failed, `injected` also counts those that replaced them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LedgerRow {
     /// Begin of the cycle.
@@ -29,6 +29,8 @@ pub struct LedgerRow {
     pub injected: u64,
     /// Files that were too late to be injected any more.
     pub given_up: u64,
+    /// Files that were wanted by the end of the cycle and are neither injected nor given up.
+    pub owed: u64,
     /// Largest lateness of the injected files.
     #[serde(with = "weir_units::duration")]
     pub late_max: Duration,

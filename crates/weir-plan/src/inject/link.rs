@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use weir_units::{BitRate, Bytes};
-
 use rand_chacha::rand_core::RngCore;
+use weir_units::{BitRate, Bytes};
 
 use super::curve::Curve;
 use super::ledger::{Held, Tally};
@@ -32,11 +31,9 @@ pub(super) struct LinkState {
     backlog_files: u64,
     debt_files: u64,
     /// Files injected in all.
-    pub(super) injected: u64,
+    injected: u64,
     /// Places given up in all.
     given_up: u64,
-    /// Bytes by which injection runs ahead of the curve.
-    lead: u64,
     pub(super) delivered: Bytes,
     pub(super) queued: Bytes,
     pub(super) active: u32,
@@ -56,7 +53,6 @@ impl LinkState {
             debt_files: files_in(rate, size, cycle * DEBT_CYCLES).max(2),
             injected: 0,
             given_up: 0,
-            lead: 0,
             delivered: Bytes::ZERO,
             queued: Bytes::ZERO,
             active: 0,
@@ -70,6 +66,15 @@ impl LinkState {
 
     pub(super) fn observe(&mut self, seen: &LinkObservation) {
         (self.delivered, self.queued, self.active) = (seen.delivered, seen.queued, seen.active);
+    }
+
+    /// Counts a file as injected, and gives its number on this link.
+    pub(super) fn inject(&mut self, late: Duration) -> u64 {
+        self.queued += self.rated.file_size;
+        self.tally.injected += 1;
+        self.tally.late_max = self.tally.late_max.max(late);
+        self.injected += 1;
+        self.injected - 1
     }
 
     /// Places on the first `bytes` of the curve.
@@ -109,20 +114,6 @@ impl LinkState {
         self.injected - self.to_replace().min(self.injected) + self.given_up
     }
 
-    /// Follows the bytes under way with the lead: at once in the ramp, which is not measured; then slowly upwards, so
-    /// that a stall is not answered with a flood, and faster downwards.
-    pub(super) fn follow(&mut self, passed: Duration, cycle: Duration, in_ramp: bool) {
-        let aim = self.queued.0.min(self.backlog_files / 2 * self.size());
-        let cycles = if in_ramp || aim < self.lead { 2 } else { DEBT_CYCLES };
-        let (passed, period) = (passed.as_nanos(), (cycle * cycles).as_nanos());
-        let share = |way: u64| (u128::from(way) * passed.min(period)).checked_div(period).unwrap_or(0) as u64;
-        self.lead = if aim > self.lead {
-            self.lead + share(aim - self.lead)
-        } else {
-            self.lead - share(self.lead - aim)
-        };
-    }
-
     /// Files that may be injected now; gives up what is too old, and notes what holds the others back.
     pub(super) fn allowance(&mut self, elapsed: Duration) -> u64 {
         if elapsed >= self.end {
@@ -132,22 +123,20 @@ impl LinkState {
         let too_old = due.saturating_sub(self.covered()).saturating_sub(self.debt_files);
         self.given_up += too_old;
         self.tally.given_up += too_old;
-        let covered = self.covered();
-        let ahead = self.places(self.curve.bytes_at(elapsed).saturating_add(self.lead));
+        let wanted = due.saturating_sub(self.covered());
         let room = self.backlog_files.saturating_sub(self.queued.0.div_ceil(self.size()));
-        if due.saturating_sub(covered) > room {
+        if wanted > room {
             self.hold_back(Held::Backlog);
         }
-        ahead.saturating_sub(covered).min(room)
+        wanted.min(room)
     }
 
     pub(super) fn hold_back(&mut self, held: Held) {
         self.tally.held = self.tally.held.max(Some(held));
     }
 
-    /// When the next place comes into reach of curve and lead.
+    /// When the curve reaches the next place.
     pub(super) fn next_due(&self) -> Duration {
-        let place = self.offset.saturating_add(self.covered().saturating_mul(self.size()));
-        self.curve.reached(place.saturating_sub(self.lead))
+        self.wanted_at(self.covered())
     }
 }

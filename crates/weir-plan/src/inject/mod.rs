@@ -2,14 +2,14 @@
 //!
 //! For each link the phases give a curve: the bytes that ought to have been asked for by a moment. Files sit on it one
 //! file size apart, the first at a place drawn per link, so that links do not burst together. A file is injected when
-//! the curve reaches it, earlier by a **lead** that follows the bytes under way: when transfers take longer, more are
-//! started, and what is delivered stays on the curve. Three bounds keep the loop from flooding:
+//! the curve reaches it, so what arrives follows the curve by the time that a transfer takes. Three bounds keep the loop
+//! from flooding:
 //! - **Backlog**: at most a few cycles' worth of bytes ([`BACKLOG_CYCLES`]), and at least [`BACKLOG_FILES`] files, may be
 //!   queued on a link. A link slower than asked is never idle and never has more than that waiting.
 //! - **Debt**: files older than [`DEBT_CYCLES`] are given up. A link that was late catches up that much and no more.
 //! - **Space**: nothing is injected that might not fit into its destination.
 //!
-//! Failed files are replaced, up to a quarter of what the curve has asked for.
+//! Failed files are injected again, up to a quarter of what the curve has asked for.
 //!
 //! Everything is integers; a call costs a few operations per link.
 
@@ -52,7 +52,7 @@ pub struct Injection {
     pub file: u32,
     /// The size.
     pub size: Bytes,
-    /// When the curve reaches this file; after `injected_at` where the lead brings it forward.
+    /// When the curve reached this file.
     pub wanted_at: Timestamp,
     /// When it was injected.
     pub injected_at: Timestamp,

@@ -27,9 +27,13 @@ pub(super) fn read(section: &Section<'_>, grid: &Grid, workloads: &[WorkloadSpec
             continue;
         };
         let bounds = bounds(&table, metric);
+        let has_metric = |subject: &Subject| asked.check(subject, metric).is_ok();
+        let some_have = subjects.len() > 1 && subjects.iter().any(has_metric);
         for subject in subjects {
             if let Err(refusal) = asked.check(&subject, metric) {
-                table.refuse(key, refusal);
+                if !some_have {
+                    table.refuse(key, refusal);
+                }
                 continue;
             }
             for (bound, comparison, value) in &bounds {
@@ -104,57 +108,19 @@ impl Asked<'_> {
                 };
                 table.checked("total", is_true).map(|_| vec![Subject::Total])
             }
-            "site" => self.pick(table, key, &self.sites(), |site| Subject::Site(site.clone())),
+            "site" => pick_text(table, key, &self.sites(), |site| Subject::Site(site.clone())),
             "link" => {
                 let links: Vec<Link> = self.rates().map(|spec| spec.link.clone()).collect();
                 let text: String = table.optional("link")?;
                 let text = text.parse::<Link>().map_or(text, |link| link.to_string());
-                self.pick_named(table, key, &text, &links, |link| Subject::Link(link.clone()))
+                pick(table, key, &text, &links, |link| Subject::Link(link.clone()))
             }
             _ => {
                 let names: Vec<&str> = self.workloads.iter().map(WorkloadSpec::name).collect();
-                self.pick(table, key, &names, |name| Subject::Workload((*name).to_owned()))
+                pick_text(table, key, &names, |name| Subject::Workload((*name).to_owned()))
             }
         };
         Some((key, subjects?))
-    }
-
-    fn pick<T: ToString>(
-        &self,
-        table: &Section<'_>,
-        key: &str,
-        known: &[T],
-        subject: impl Fn(&T) -> Subject,
-    ) -> Option<Vec<Subject>> {
-        let text: String = table.optional(key)?;
-        self.pick_named(table, key, &text, known, subject)
-    }
-
-    fn pick_named<T: ToString>(
-        &self,
-        table: &Section<'_>,
-        key: &str,
-        text: &str,
-        known: &[T],
-        subject: impl Fn(&T) -> Subject,
-    ) -> Option<Vec<Subject>> {
-        if text == "*" && !known.is_empty() {
-            return Some(known.iter().map(subject).collect());
-        }
-        let names: Vec<String> = known.iter().map(ToString::to_string).collect();
-        if let Some(at) = names.iter().position(|name| name == text) {
-            return Some(vec![subject(&known[at])]);
-        }
-        let remedy = match nearest(text, names.iter().map(String::as_str)) {
-            Some(name) => format!("did you mean \"{name}\"?"),
-            None if names.is_empty() => "use total or workload".to_owned(),
-            None => format!("use one of *, {}", names.join(", ")),
-        };
-        table.refuse(
-            key,
-            Refusal::new(format!("no workload asks anything of {key} \"{text}\""), remedy),
-        );
-        None
     }
 
     fn rates(&self) -> impl Iterator<Item = &RateSpec> {
@@ -260,6 +226,43 @@ impl Asked<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Subjects of the text under a key: the one of that name, or all for `*`.
+fn pick_text<T: ToString>(
+    table: &Section<'_>,
+    key: &str,
+    known: &[T],
+    subject: impl Fn(&T) -> Subject,
+) -> Option<Vec<Subject>> {
+    let text: String = table.optional(key)?;
+    pick(table, key, &text, known, subject)
+}
+
+fn pick<T: ToString>(
+    table: &Section<'_>,
+    key: &str,
+    text: &str,
+    known: &[T],
+    subject: impl Fn(&T) -> Subject,
+) -> Option<Vec<Subject>> {
+    if text == "*" && !known.is_empty() {
+        return Some(known.iter().map(subject).collect());
+    }
+    let names: Vec<String> = known.iter().map(ToString::to_string).collect();
+    if let Some(at) = names.iter().position(|name| name == text) {
+        return Some(vec![subject(&known[at])]);
+    }
+    let remedy = match nearest(text, names.iter().map(String::as_str)) {
+        Some(name) => format!("did you mean \"{name}\"?"),
+        None if names.is_empty() => "use total or workload".to_owned(),
+        None => format!("use one of *, {}", names.join(", ")),
+    };
+    table.refuse(
+        key,
+        Refusal::new(format!("no workload asks anything of {key} \"{text}\""), remedy),
+    );
+    None
 }
 
 /// A bound as it is written; what it means depends on the metric.

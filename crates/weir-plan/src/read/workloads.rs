@@ -37,7 +37,7 @@ pub(super) fn read(section: &Section<'_>, grid: &Grid) -> (Vec<WorkloadSpec>, bo
     let mut list = Vec::new();
     let tables = section.tables_by_kind("workload", "kind", &kinds);
     let n_tables = tables.len();
-    for (kind, table) in tables {
+    for (kind, table) in tables.into_iter().flatten() {
         let name = table
             .optional::<GridName>("name")
             .map_or(kind.to_owned(), |name| name.as_str().to_owned());
@@ -173,6 +173,7 @@ fn rates(table: &Section<'_>, grid: &Grid, name: String) -> Option<RatesSpec> {
         lifetime: time(table, "lifetime", Duration::ZERO, 20 * second),
         cycle: time(table, "cycle", cycle, second),
     };
+    let test: Option<String> = table.optional("test");
     let rates = match (table.has("rates"), table.has("table")) {
         (true, true) => {
             table.refuse("table", Refusal::new("stands beside rates", "keep one of the two"));
@@ -186,7 +187,7 @@ fn rates(table: &Section<'_>, grid: &Grid, name: String) -> Option<RatesSpec> {
             None
         }
         (true, false) => rates_in_place(table, grid),
-        (false, true) => rates_of_table(table, grid),
+        (false, true) => rates_of_table(table, test, grid),
     };
     Some(RatesSpec { rates: rates?, ..spec })
 }
@@ -257,8 +258,7 @@ fn check_rate(rate: BitRate) -> Result<(), Refusal> {
     }
 }
 
-fn rates_of_table(table: &Section<'_>, grid: &Grid) -> Option<Vec<RateSpec>> {
-    let test: Option<String> = table.optional("test");
+fn rates_of_table(table: &Section<'_>, test: Option<String>, grid: &Grid) -> Option<Vec<RateSpec>> {
     let path: PathBuf = table.optional("table")?;
     let check = |spec: &RateSpec| check_link(grid, &spec.link).and_then(|()| check_rate(spec.rate));
     match table::read(&table.document().beside(&path), test.as_deref(), check) {

@@ -1,0 +1,145 @@
+//! The challenges and grids that ship with Weir.
+#![allow(clippy::unwrap_used)] // a panic is how a test fails
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_model::file::Table;
+use weir_model::{GRID_TABLES, Grid};
+use weir_plan::{CHALLENGE_TABLES, Challenge, Mode, Overrides, Plan, PlanSummary, Workload};
+use weir_units::{BitRate, Bytes};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn plan(name: &str, scale: Option<f64>) -> (Plan, PlanSummary) {
+    let challenge = Challenge::load(&root().join("challenges").join(name)).unwrap();
+    let plan = challenge
+        .resolve(&Overrides {
+            scale,
+            ..Overrides::default()
+        })
+        .unwrap();
+    let summary = plan.summary();
+    (plan, summary)
+}
+
+/// A file that ships would not be valid, or warn about itself.
+#[test]
+fn all_are_valid() {
+    for folder in ["challenges", "grids"] {
+        let mut n_files = 0;
+        for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "toml") {
+                continue;
+            }
+            n_files += 1;
+            if folder == "grids" {
+                Grid::load(&path).unwrap();
+                continue;
+            }
+            let plan = Challenge::load(&path).unwrap().resolve(&Overrides::default()).unwrap();
+            assert_eq!(plan.name, path.file_stem().unwrap().to_str().unwrap());
+            let again = Challenge::parse(&plan.resolved, "resolved.toml".as_ref()).unwrap();
+            assert_eq!(again.resolve(&Overrides::default()).unwrap(), plan);
+        }
+        assert!(n_files >= 2, "{n_files} in {folder}");
+    }
+}
+
+/// The demo would not be the UK mini challenge at a hundredth of its rates, or need more than a laptop has.
+#[test]
+fn minidc_uk() {
+    let (plan, summary) = plan("minidc-uk.toml", Some(0.01));
+    assert_eq!((plan.grid.rses.len(), summary.workloads[0].links), (6, 30));
+    assert_eq!(summary.asked, BitRate(1_310_000_000));
+    let Workload::Rates(rates) = &plan.workloads[0] else {
+        panic!("the workload is of rates")
+    };
+    for rated in &rates.links {
+        assert!(rated.n_files >= 30, "{}: {}", rated.link, rated.n_files);
+        assert!(
+            (Bytes(256_000)..=Bytes(64_000_000)).contains(&rated.file_size),
+            "{}",
+            rated.link
+        );
+    }
+    let of = |source: &str, destination: &str| {
+        let is = |link: &weir_model::Link| link.source.as_str() == source && link.destination.as_str() == destination;
+        rates.links.iter().find(|rated| is(&rated.link)).unwrap()
+    };
+    assert_eq!(of("RAL", "LANCS").rate, BitRate(150_530_000));
+    assert_eq!(of("GLA", "RALPP").file_size, Bytes(459_300));
+    assert_eq!(
+        (plan.phases.ramp, plan.phases.hold),
+        (Duration::from_secs(10), Duration::from_secs(60))
+    );
+    assert_eq!(plan.thresholds.len(), 8);
+    assert!(summary.notes.is_empty(), "{:?}", summary.notes);
+    assert!(summary.space < Bytes(8_000_000_000), "{}", summary.space);
+    assert!(summary.volume < Bytes(12_000_000_000), "{}", summary.volume);
+}
+
+/// The matrix would leave out a pair, a mode or a size.
+#[test]
+fn juno_matrix() {
+    let (plan, summary) = plan("juno-matrix.toml", None);
+    let Workload::Matrix(matrix) = &plan.workloads[0] else {
+        panic!("the workload is a matrix")
+    };
+    let cells: std::collections::BTreeSet<_> = matrix
+        .steps
+        .iter()
+        .flat_map(|step| &step.cells)
+        .map(|cell| (&cell.link, cell.mode, cell.size))
+        .collect();
+    assert_eq!(cells.len(), 12 * 3 * 2);
+    assert!(
+        Mode::ALL
+            .iter()
+            .all(|mode| cells.iter().filter(|cell| cell.1 == Some(*mode)).count() == 24)
+    );
+    assert_eq!((summary.transfers, summary.volume), (72, Bytes(3_636_000_000)));
+    assert!(summary.notes.is_empty(), "{:?}", summary.notes);
+}
+
+/// The ramp would not be that of table 5, or not fit a laptop.
+#[test]
+fn juno_ramp() {
+    let (plan, summary) = plan("juno-ramp.toml", None);
+    let Workload::Ramp(ramp) = &plan.workloads[0] else {
+        panic!("the workload is a ramp")
+    };
+    let parallel: Vec<u32> = ramp.steps.iter().map(|step| step.cells[0].parallel).collect();
+    assert_eq!(parallel, [10, 40, 100].repeat(6));
+    assert_eq!((summary.transfers, summary.volume), (900, Bytes(9_000_000_000)));
+    assert!(summary.space < Bytes(5_000_000_000), "{}", summary.space);
+    assert!(summary.notes.is_empty(), "{:?}", summary.notes);
+}
+
+/// The handbook would list a key that does not exist, leave one out, or tell another default.
+#[test]
+fn the_handbook_lists_every_key() {
+    let check = |page: &str, tables: &[&Table]| {
+        let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+        let listed: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+        let known: Vec<String> = tables.iter().map(|table| table.markdown()).collect();
+        let rows: Vec<&str> = known
+            .iter()
+            .flat_map(|table| table.lines())
+            .filter(|line| line.starts_with("| `"))
+            .collect();
+        assert_eq!(listed, rows, "{page} must hold these tables:\n{}", known.join("\n"));
+        for table in tables {
+            assert!(
+                text.contains(&format!("\n## {}\n", table.title)),
+                "{page} has no heading {}",
+                table.title
+            );
+        }
+    };
+    check("grid-file.md", GRID_TABLES);
+    check("challenge-file.md", CHALLENGE_TABLES);
+}
