@@ -1,1 +1,42 @@
-//! placeholder
+//! The transfer service: FTS3's door, a durable store, and the real world of `weir-sched`'s core.
+//!
+//! ```text
+//!  client ──▶ rest ──▶ submission ──▶ driver ──▶ Scheduler (weir-sched)
+//!                │                      │  ▲
+//!                │ reads        records │  │ events
+//!                ▼                      ▼  │
+//!              store ◀── writer (group commit)
+//!                                       executor ──▶ storages (HEAD, COPY, GET, PUT, DELETE)
+//! ```
+//!
+//! What a client was told is durable; what starts is durable before it starts. The core decides, the driver carries out, the
+//! executor speaks HTTP-TPC with storages. After a crash the store's rows bring the core back, and an attempt that was under
+//! way is taken up again: a destination that is whole is adopted, a leftover is removed.
+//!
+//! Deliberately absent: decisions (which transfer starts, what is tried again when): those are in `weir-sched`.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use weir_transfer::{TransferConfig, TransferService};
+//!
+//! let running = TransferService::start(TransferConfig::load("transfer.toml".as_ref())?).await?;
+//! println!("{}", running.url());
+//! running.shutdown().await;
+//! # Ok(()) }
+//! ```
+
+pub mod config;
+mod driver;
+mod executor;
+pub mod model;
+mod rest;
+mod service;
+mod settings;
+pub mod store;
+mod submission;
+mod surl;
+mod time;
+
+pub use config::TransferConfig;
+pub use service::{Running, StartError, TransferService};
+pub use surl::{Scheme, Surl, SurlError};

@@ -1,0 +1,399 @@
+//! What an operator says about the service: one TOML file.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use weir_http::TrustRoots;
+use weir_units::Bytes;
+
+use crate::executor::ExecutorSettings;
+
+/// A transfer service. Unknown keys are refused.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransferConfig {
+    /// Address and port to listen on; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// How clients write this service, such as `https://fts.example.org:8446`. Default: from `listen`.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Certificate and key. Without them the service speaks plain HTTP, and may listen on loopback addresses only.
+    #[serde(default)]
+    pub tls: Option<TlsFiles>,
+    /// Certificate authorities believed when we connect: to storages, and to issuers.
+    #[serde(default)]
+    pub trust: Trust,
+    /// The database. Made if it is missing, with `.lock` and `-wal` files beside it. Default: memory, which forgets.
+    #[serde(default)]
+    pub store: Option<PathBuf>,
+    /// The key that seals tokens in the database. Made if it is missing. Default: the database's name with `.key`.
+    #[serde(default)]
+    pub key_file: Option<PathBuf>,
+    /// Names of this service in the `aud` of tokens, beside its URL.
+    #[serde(default)]
+    pub audiences: Vec<String>,
+    /// Whether tokens for every service (`https://wlcg.cern.ch/jwt/v1/any`) are taken. Default: yes.
+    #[serde(default = "yes")]
+    pub any_audience: bool,
+    /// A scope without path that a token must carry to be let in, such as `fts`. Default: none.
+    #[serde(default)]
+    pub required_scope: Option<String>,
+    /// Whose tokens are taken.
+    #[serde(default, rename = "issuer")]
+    pub issuers: Vec<IssuerConfig>,
+    /// Who may see and cancel everybody's jobs, and change the configuration.
+    #[serde(default, rename = "admin")]
+    pub admins: Vec<AdminConfig>,
+    /// Whether storages may be spoken to without TLS. Tokens then travel in the clear: for tests.
+    #[serde(default)]
+    pub plain_http: bool,
+    /// What the service puts up with.
+    #[serde(default)]
+    pub limits: LimitsConfig,
+    /// When a failed transfer is tried again.
+    #[serde(default)]
+    pub retry: RetryConfig,
+    /// How copies are made.
+    #[serde(default)]
+    pub copy: CopyConfig,
+}
+
+/// PEM files of the service's identity.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// The chain, leaf first.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Certificate authorities.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trust {
+    /// PEM files.
+    #[serde(default)]
+    pub files: Vec<PathBuf>,
+    /// Hashed directories, such as `/etc/grid-security/certificates`.
+    #[serde(default)]
+    pub directories: Vec<PathBuf>,
+}
+
+impl Trust {
+    /// The same for the wire.
+    pub fn roots(&self) -> TrustRoots {
+        TrustRoots {
+            files: self.files.clone(),
+            directories: self.directories.clone(),
+        }
+    }
+}
+
+/// An issuer whose tokens are taken.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IssuerConfig {
+    /// As tokens write it in `iss`, character by character.
+    pub url: String,
+    /// The VO that its users belong to.
+    pub vo: String,
+}
+
+/// An administrator: by subject, by group, or by a scope without path. All that are given must fit.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdminConfig {
+    /// The issuer. Default: any of the configured ones.
+    #[serde(default)]
+    pub issuer: Option<String>,
+    /// `sub`.
+    #[serde(default)]
+    pub subject: Option<String>,
+    /// One of `wlcg.groups`.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// A scope without path, such as `fts:admin`.
+    #[serde(default)]
+    pub scope: Option<String>,
+}
+
+/// What the service puts up with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Active transfers per link.
+    pub link: u32,
+    /// Active transfers per storage element as destination.
+    pub inbound: u32,
+    /// Active transfers per storage element as source.
+    pub outbound: u32,
+    /// Active transfers in all. Default: what the process may open in files, three for each.
+    pub active: Option<usize>,
+    /// Links with a limit of their own: `"https://a > https://b" = 40`.
+    pub links: BTreeMap<String, u32>,
+    /// Destinations with a limit of their own: `"https://b" = 200`.
+    pub inbounds: BTreeMap<String, u32>,
+    /// Sources with a limit of their own.
+    pub outbounds: BTreeMap<String, u32>,
+    /// Transfers that have not ended, in all; beyond them submissions are answered 503 with `Retry-After`.
+    pub queue: u64,
+    /// Files in one job.
+    pub files_per_job: usize,
+    /// Size of a request's body.
+    pub body: Bytes,
+    /// Open connections of clients; more wait in the kernel's backlog.
+    pub connections: usize,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            link: 20,
+            inbound: 100,
+            outbound: 100,
+            active: None,
+            links: BTreeMap::new(),
+            inbounds: BTreeMap::new(),
+            outbounds: BTreeMap::new(),
+            queue: 10_000_000,
+            files_per_job: 50_000,
+            body: Bytes(100_000_000),
+            connections: 4096,
+        }
+    }
+}
+
+/// When a failed transfer is tried again, unless its job says otherwise.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryConfig {
+    /// Retries of a job that leaves it to the service.
+    pub retries: u8,
+    /// Pause before the first retry; it doubles with each further failure.
+    #[serde(with = "weir_units::duration")]
+    pub delay: Duration,
+    /// The pause grows no further.
+    #[serde(with = "weir_units::duration")]
+    pub delay_max: Duration,
+}
+
+impl Default for RetryConfig {
+    fn default() -> Self {
+        let policy = weir_sched::RetryPolicy::default();
+        Self {
+            retries: policy.retries,
+            delay: policy.delay,
+            delay_max: policy.delay_max,
+        }
+    }
+}
+
+/// How copies are made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CopyConfig {
+    /// Limit for resolving and connecting, and again for the TLS handshake.
+    #[serde(with = "weir_units::duration")]
+    pub connect_timeout: Duration,
+    /// Limit for the head of an answer.
+    #[serde(with = "weir_units::duration")]
+    pub response_timeout: Duration,
+    /// Limit for an answer with a checksum: the storage may have to read the file.
+    #[serde(with = "weir_units::duration")]
+    pub checksum_timeout: Duration,
+    /// How long bytes may stand still.
+    #[serde(with = "weir_units::duration")]
+    pub stall_timeout: Duration,
+    /// How long a busy target is asked again within one attempt.
+    #[serde(with = "weir_units::duration")]
+    pub busy_patience: Duration,
+    /// Streams asked of the active party if the client does not say.
+    pub streams: u32,
+}
+
+impl Default for CopyConfig {
+    fn default() -> Self {
+        let settings = ExecutorSettings::default();
+        Self {
+            connect_timeout: Duration::from_secs(30),
+            response_timeout: settings.response_timeout,
+            checksum_timeout: settings.checksum_timeout,
+            stall_timeout: settings.stall_timeout,
+            busy_patience: settings.busy_patience,
+            streams: settings.streams,
+        }
+    }
+}
+
+impl TransferConfig {
+    /// A service on this address, with the defaults: no TLS, no issuer, memory for a store.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            url: None,
+            tls: None,
+            trust: Trust::default(),
+            store: None,
+            key_file: None,
+            audiences: Vec::new(),
+            any_audience: true,
+            required_scope: None,
+            issuers: Vec::new(),
+            admins: Vec::new(),
+            plain_http: false,
+            limits: LimitsConfig::default(),
+            retry: RetryConfig::default(),
+            copy: CopyConfig::default(),
+        }
+    }
+
+    /// Reads a file. Relative paths in it are relative to it.
+    ///
+    /// # Errors
+    /// Names file, line and key.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let mut config = Self::parse(&text).map_err(|source| ConfigError::Parse {
+            path: path.to_owned(),
+            source,
+        })?;
+        config.resolve(path.parent().unwrap_or(Path::new(".")));
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// Names line and key.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    fn resolve(&mut self, base: &Path) {
+        let paths = self
+            .tls
+            .iter_mut()
+            .flat_map(|tls| [&mut tls.certificate, &mut tls.key])
+            .chain(&mut self.trust.files)
+            .chain(&mut self.trust.directories)
+            .chain(&mut self.store)
+            .chain(&mut self.key_file);
+        for path in paths {
+            *path = base.join(&*path);
+        }
+    }
+
+    /// What the types cannot say.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |key: &'static str, why: &str| {
+            Err(ConfigError::Value {
+                key,
+                why: why.to_owned(),
+            })
+        };
+        if self.tls.is_none() && !self.listen.ip().is_loopback() {
+            return wrong("listen", "without [tls] only a loopback address may be listened on");
+        }
+        if self.issuers.is_empty() {
+            return wrong("issuer", "at least one [[issuer]] is needed: nobody else is let in");
+        }
+        for admin in &self.admins {
+            if admin.subject.is_none() && admin.group.is_none() && admin.scope.is_none() {
+                return wrong("admin", "an [[admin]] needs a subject, a group or a scope");
+            }
+        }
+        for link in self.limits.links.keys() {
+            if link.split_once('>').is_none() {
+                return wrong(
+                    "limits.links",
+                    &format!("'{link}' is not of the form 'https://a > https://b'"),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("could not read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is no TOML, or holds an unknown key, or a value of the wrong kind.
+    #[error("could not understand {path}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: toml::de::Error,
+    },
+    /// A value that makes no sense.
+    #[error("{key}: {why}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+
+    #[test]
+    fn a_small_file_is_enough() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("transfer.toml");
+        let text =
+            "listen = '127.0.0.1:0'\nstore = 'db'\n[[issuer]]\nurl = 'https://i'\nvo = 'x'\n[retry]\ndelay = '5s'";
+        std::fs::write(&path, text).unwrap();
+        let config = TransferConfig::load(&path).unwrap();
+        assert_eq!(config.store, Some(directory.path().join("db")));
+        assert_eq!((config.retry.delay, config.retry.retries), (Duration::from_secs(5), 3));
+    }
+
+    fn refused(text: &str, word: &str) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("transfer.toml");
+        std::fs::write(&path, text).unwrap();
+        let error = TransferConfig::load(&path).unwrap_err();
+        let text = crate::executor::chain(&error);
+        assert!(text.contains(word), "{text}");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_its_key() {
+        refused("listen = '127.0.0.1:0'\nlisten_port = 3", "listen_port");
+        refused("listen = '127.0.0.1:0'", "issuer");
+        refused("listen = '0.0.0.0:0'\n[[issuer]]\nurl = 'u'\nvo = 'x'", "loopback");
+        refused(
+            "listen = '127.0.0.1:0'\n[[issuer]]\nurl = 'u'\nvo = 'x'\n[[admin]]\nissuer = 'u'",
+            "admin",
+        );
+        refused("listen = '127.0.0.1:0'\n[retry]\ndelay = '5'", "delay");
+    }
+}

@@ -1,0 +1,167 @@
+//! Who waits for what: answers are given when the core acknowledges the record behind them.
+
+use std::collections::HashMap;
+
+use tokio::sync::oneshot;
+use uuid::Uuid;
+use weir_sched::{JobId, Record, Refusal, Ticket};
+use weir_units::Timestamp;
+use weir_world::{Seq, TransferId};
+
+use super::records::{ended, millis, started, uuid};
+use crate::store::{Change, StoreError, Submission};
+
+/// What a request comes to.
+pub type Answer = Result<(), NotTaken>;
+
+/// Why a request was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTaken {
+    /// The service has more than it can take, or cannot write; come again.
+    #[error("{0}")]
+    Busy(String),
+    /// The job exists already.
+    #[error("job {0} exists already")]
+    Duplicate(Uuid),
+    /// A defect.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// A request on its way to its record.
+pub(crate) enum Pending {
+    Cancel { job: Uuid, whole: bool, reason: String },
+    Priority { job: Uuid },
+    Limits { settings: Vec<Change> },
+}
+
+#[derive(Default)]
+pub(crate) struct Desk {
+    jobs: HashMap<JobId, (Box<Submission>, oneshot::Sender<Answer>)>,
+    tickets: HashMap<Ticket, (Pending, oneshot::Sender<Answer>)>,
+    acks: HashMap<Seq, oneshot::Sender<Answer>>,
+    /// Why files that are being stopped were cancelled; lost at a restart, which then says the usual.
+    reasons: HashMap<TransferId, String>,
+    last_ticket: u64,
+}
+
+impl Desk {
+    /// Takes a submission; its record will come under its job.
+    pub(crate) fn submission(&mut self, job: JobId, submission: Box<Submission>, reply: oneshot::Sender<Answer>) {
+        self.jobs.insert(job, (submission, reply));
+    }
+
+    /// Takes any other request; its record will come under this ticket.
+    pub(crate) fn ticket(&mut self, pending: Pending, reply: oneshot::Sender<Answer>) -> Ticket {
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        self.tickets.insert(ticket, (pending, reply));
+        ticket
+    }
+
+    /// Requests that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len() + self.tickets.len() + self.acks.len()
+    }
+
+    /// The changes behind a record. Whoever waits for it will be answered at its acknowledgement.
+    pub(crate) fn changes(&mut self, seq: Seq, record: &Record, now: Timestamp) -> Vec<Change> {
+        match record {
+            Record::Submitted(spec) => match self.jobs.remove(&spec.job) {
+                Some((submission, reply)) => {
+                    self.acks.insert(seq, reply);
+                    vec![Change::Submit(submission)]
+                }
+                None => Vec::new(),
+            },
+            Record::Started { op } => vec![started(*op, now)],
+            Record::Ended { op, end, next } => {
+                let reason = if next.settled().is_some() {
+                    self.reasons.remove(&op.transfer)
+                } else {
+                    None
+                };
+                vec![ended(*op, end, *next, now, reason)]
+            }
+            Record::Cancelled {
+                ticket,
+                settled,
+                stopping,
+            } => self.cancelled(seq, *ticket, settled, stopping, now),
+            Record::PrioritySet { ticket, priority, .. } => match self.redeem(seq, *ticket) {
+                Some(Pending::Priority { job }) => vec![Change::Priority {
+                    job,
+                    priority: priority.get(),
+                }],
+                _ => Vec::new(),
+            },
+            Record::LimitsSet { ticket, .. } => match self.redeem(seq, *ticket) {
+                Some(Pending::Limits { settings }) => settings,
+                _ => Vec::new(),
+            },
+            Record::Live(_) => Vec::new(),
+        }
+    }
+
+    fn cancelled(
+        &mut self,
+        seq: Seq,
+        ticket: Ticket,
+        settled: &[TransferId],
+        stopping: &[TransferId],
+        now: Timestamp,
+    ) -> Vec<Change> {
+        let Some(Pending::Cancel { job, whole, reason }) = self.redeem(seq, ticket) else {
+            return Vec::new();
+        };
+        for transfer in stopping {
+            self.reasons.insert(*transfer, reason.clone());
+        }
+        let ids = |transfers: &[TransferId]| transfers.iter().map(|transfer| transfer.0).collect();
+        let (settled, stopping) = (ids(settled), ids(stopping));
+        vec![Change::Cancel {
+            job,
+            whole,
+            settled,
+            stopping,
+            at: millis(now),
+            reason,
+        }]
+    }
+
+    fn redeem(&mut self, seq: Seq, ticket: Ticket) -> Option<Pending> {
+        let (pending, reply) = self.tickets.remove(&ticket)?;
+        self.acks.insert(seq, reply);
+        Some(pending)
+    }
+
+    /// The record is durable.
+    pub(crate) fn acknowledge(&mut self, seq: Seq) {
+        if let Some(reply) = self.acks.remove(&seq) {
+            // Whoever asked may have gone; the job stays taken.
+            let _ = reply.send(Ok(()));
+        }
+    }
+
+    /// The store will never take this record.
+    pub(crate) fn refuse(&mut self, seq: Seq, error: &StoreError) {
+        if let Some(reply) = self.acks.remove(&seq) {
+            let answer = match error {
+                StoreError::Duplicate(job) => NotTaken::Duplicate(*job),
+                other => NotTaken::Broken(other.to_string()),
+            };
+            let _ = reply.send(Err(answer));
+        }
+    }
+
+    /// The core did not take a job.
+    pub(crate) fn turned_away(&mut self, job: JobId, refusal: Refusal) {
+        if let Some((_, reply)) = self.jobs.remove(&job) {
+            let answer = match refusal {
+                Refusal::QueueFull { .. } => NotTaken::Busy(refusal.to_string()),
+                Refusal::Duplicate(_) => NotTaken::Duplicate(uuid(job)),
+            };
+            let _ = reply.send(Err(answer));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What the service has counted since its start, per link: the transfer service's side of every cross-check.
+
+use std::collections::BTreeMap;
+
+use weir_sched::{End, Link, Next};
+use weir_units::Bytes;
+
+/// Counts of one link.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkMeter {
+    /// Bytes seen moving, by performance markers and at the ends of copies; failed attempts included.
+    pub moved_bytes: u64,
+    /// Sizes of finished files.
+    pub finished_bytes: u64,
+    /// Files finished.
+    pub finished: u64,
+    /// Of these, found whole at the destination after an interruption.
+    pub adopted: u64,
+    /// Files cancelled.
+    pub cancelled: u64,
+    /// Files failed for good, by class.
+    pub failed: BTreeMap<&'static str, u64>,
+    /// Attempts that failed and were followed by another, by class.
+    pub retried: BTreeMap<&'static str, u64>,
+    /// Finished copies, by mode.
+    pub modes: BTreeMap<&'static str, u64>,
+}
+
+/// Counts of all links.
+#[derive(Debug, Clone, Default)]
+pub struct Meter {
+    links: BTreeMap<Link, LinkMeter>,
+}
+
+impl Meter {
+    /// All links that have moved anything, in order.
+    pub fn links(&self) -> impl Iterator<Item = (&Link, &LinkMeter)> {
+        self.links.iter()
+    }
+
+    pub(crate) fn moved(&mut self, link: Link, more: u64) {
+        self.links.entry(link).or_default().moved_bytes += more;
+    }
+
+    pub(crate) fn ended(&mut self, link: Link, end: &End, next: Next) {
+        let meter = self.links.entry(link).or_default();
+        match end {
+            End::Done { mode, .. } => *meter.modes.entry(mode.as_str()).or_default() += 1,
+            End::Adopted { .. } => meter.adopted += 1,
+            _ => {}
+        }
+        let class = match end {
+            End::Failed(failure) => failure.class.as_str(),
+            End::Lost => "lost",
+            _ => "stopped",
+        };
+        match (next, end) {
+            (Next::Finished, End::Done { bytes, .. } | End::Adopted { bytes }) => {
+                meter.finished += 1;
+                meter.finished_bytes += bytes.0;
+            }
+            (Next::Failed, _) => *meter.failed.entry(class).or_default() += 1,
+            (Next::Cancelled, _) => meter.cancelled += 1,
+            (Next::Queued { .. } | Next::Cleanup { .. }, _) => *meter.retried.entry(class).or_default() += 1,
+            (Next::Finished, _) => {}
+        }
+    }
+}
+
+/// Bytes of one attempt as far as they were told.
+pub(crate) fn bytes_of(end: &End) -> Bytes {
+    match end {
+        End::Done { bytes, .. } => *bytes,
+        End::Failed(failure) => failure.bytes_moved,
+        End::Stopped { bytes_moved } => *bytes_moved,
+        End::Adopted { .. } | End::Lost => Bytes(0),
+    }
+}

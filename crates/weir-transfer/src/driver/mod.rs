@@ -1,0 +1,189 @@
+//! The real world of the core: a task that steps it, a thread that writes, tasks that copy.
+//!
+//! Requests come in through a bounded channel: full means 503 at the door. The core's records go to the [`Writer`]; what it
+//! orders goes to the [`Executor`]; nothing here decides anything.
+
+mod clock;
+mod desk;
+mod meter;
+mod records;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
+use weir_sched::{Command, Event, LimitChange, Names, Op, Record, Scheduler};
+use weir_world::Core;
+
+pub use desk::NotTaken;
+pub use meter::{LinkMeter, Meter};
+
+pub(crate) use desk::Answer;
+
+use crate::{
+    executor::Executor,
+    store::{Change, Store, StoreError, Submission},
+};
+
+/// Requests that wait for the driver. A step takes some 4,000 of them in a few milliseconds; more would only hide overload.
+const REQUESTS_MAX: usize = 4096;
+
+/// The cores that this driver runs.
+pub(crate) trait TransferCore:
+    Core<Command = Command, Record = Record, Op = Op, Event = Event> + Send + 'static
+{
+}
+
+impl<C: Core<Command = Command, Record = Record, Op = Op, Event = Event> + Send + 'static> TransferCore for C {}
+
+/// A look at the core and the counts, made between two steps.
+pub(crate) type Look<C> = Box<dyn FnOnce(&C, &Names, &Meter) + Send>;
+
+/// What the door asks.
+pub(crate) enum Request<C> {
+    Submit {
+        submission: Box<Submission>,
+        reply: oneshot::Sender<Answer>,
+    },
+    Cancel {
+        job: Uuid,
+        whole: bool,
+        files: Vec<u64>,
+        reason: String,
+        reply: oneshot::Sender<Answer>,
+    },
+    Priority {
+        job: Uuid,
+        files: Vec<u64>,
+        priority: u8,
+        reply: oneshot::Sender<Answer>,
+    },
+    Limits {
+        changes: Vec<NamedLimit>,
+        settings: Vec<Change>,
+        reply: oneshot::Sender<Answer>,
+    },
+    Look(Look<C>),
+    #[cfg(test)]
+    Raw(Command),
+}
+
+/// A limit of storage elements that are known by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NamedLimit {
+    EveryLink(u32),
+    Link(String, String, Option<u32>),
+    Inbound(String, Option<u32>),
+    Outbound(String, Option<u32>),
+}
+
+impl NamedLimit {
+    fn resolve(&self, names: &mut Names) -> LimitChange {
+        match self {
+            Self::EveryLink(limit) => LimitChange::EveryLink(*limit),
+            Self::Link(source, destination, limit) => {
+                let link = weir_sched::Link {
+                    source: names.se(source),
+                    destination: names.se(destination),
+                };
+                LimitChange::Link(link, *limit)
+            }
+            Self::Inbound(se, limit) => LimitChange::Inbound(names.se(se), *limit),
+            Self::Outbound(se, limit) => LimitChange::Outbound(names.se(se), *limit),
+        }
+    }
+}
+
+/// The door's handle on the driver. Clones share it.
+pub(crate) struct Driver<C = Scheduler> {
+    requests: mpsc::Sender<Request<C>>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Counts rounds in which transfers came to their end.
+    settled: watch::Receiver<u64>,
+    /// What keeps the store from writing.
+    trouble: Mutex<Box<dyn Fn() -> Option<String> + Send>>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl<C> Clone for Driver<C> {
+    fn clone(&self) -> Self {
+        Self {
+            requests: self.requests.clone(),
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl<C: TransferCore> Driver<C> {
+    /// Starts the driver on the current runtime: brings back what the store holds, then takes requests.
+    pub(crate) fn start(
+        core: C,
+        store: Arc<dyn Store>,
+        executor: Executor,
+        limits: &[NamedLimit],
+    ) -> Result<Self, StoreError> {
+        run::start(core, store, executor, limits)
+    }
+
+    /// Hands a request over and waits for its answer.
+    pub(crate) async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<C>) -> Answer {
+        if let Some(trouble) = self.trouble() {
+            return Err(NotTaken::Busy(trouble));
+        }
+        let (reply, answer) = oneshot::channel();
+        self.requests
+            .try_send(make(reply))
+            .map_err(|_| NotTaken::Busy("too many requests wait".into()))?;
+        answer
+            .await
+            .unwrap_or_else(|_| Err(NotTaken::Busy("the service is stopping".into())))
+    }
+
+    /// Looks at the core between two steps.
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&C, &Names, &Meter) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Look(Box::new(move |core: &C, names: &Names, meter: &Meter| {
+            let _ = reply.send(look(core, names, meter));
+        }));
+        self.requests.send(request).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Changes whenever transfers have come to their end, durably.
+    pub(crate) fn settled(&self) -> watch::Receiver<u64> {
+        self.shared.settled.clone()
+    }
+
+    /// What keeps the store from writing, if anything does.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        (*trouble)()
+    }
+
+    /// Ends the driver: nothing starts any more, what runs is let go (the storages stop when their client leaves), and is
+    /// resumed at the next start. Returns when everything handed to the writer is durable.
+    pub(crate) async fn shutdown(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn command(&self, command: Command) {
+        assert!(
+            self.requests.try_send(Request::Raw(command)).is_ok(),
+            "the driver takes commands"
+        );
+    }
+}

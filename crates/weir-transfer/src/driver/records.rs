@@ -1,0 +1,303 @@
+//! Between the core's records and the store's changes.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+use weir_sched::{End, JobId, Next, TransferSpec};
+use weir_units::{Bytes, Timestamp};
+use weir_world::{ErrorClass, Failure, OpId, Party, Retry, TransferId};
+
+use crate::{
+    model::{CANCELED_REASON, FileResult, FileState, NewJob},
+    store::{Change, FollowUp, LiveJob, Submission},
+    surl::Surl,
+    time::Millis,
+};
+use weir_sched::{JobSpec, Live, LiveState, Names, Priority, Record, Terms};
+
+/// Milliseconds of a core's time.
+pub(crate) fn millis(at: Timestamp) -> Millis {
+    at.as_millis() as Millis
+}
+
+fn timestamp(at: Millis) -> Timestamp {
+    Timestamp(u64::try_from(at).unwrap_or_default().saturating_mul(1_000_000))
+}
+
+/// A job as the core sees it.
+pub(crate) fn job_spec(submission: &Submission, names: &mut Names) -> Arc<JobSpec> {
+    let terms = terms(&submission.job, names);
+    let transfers = submission
+        .files
+        .iter()
+        .map(|file| {
+            transfer_spec(
+                names,
+                file.id,
+                [&file.source, &file.destination],
+                file.user_filesize,
+                &file.activity,
+            )
+        })
+        .collect();
+    Arc::new(JobSpec {
+        job: JobId(submission.job.id.as_u128()),
+        terms,
+        transfers,
+    })
+}
+
+fn transfer_spec(
+    names: &mut Names,
+    id: u64,
+    [source, destination]: [&String; 2],
+    size: Option<u64>,
+    activity: &str,
+) -> TransferSpec {
+    let mut se = |url: &str| names.se(&Surl::parse(url).map(|surl| surl.se()).unwrap_or_default());
+    TransferSpec {
+        id: TransferId(id),
+        source: se(source),
+        destination: se(destination),
+        size: Bytes(size.unwrap_or_default()),
+        activity: names.activity(activity),
+    }
+}
+
+fn terms(job: &NewJob, names: &mut Names) -> Terms {
+    Terms {
+        priority: Priority::new(i64::from(job.priority)),
+        vo: names.vo(&job.vo),
+        retries: job.params.retry,
+        retry_delay: std::time::Duration::from_secs(u64::from(job.params.retry_delay)),
+    }
+}
+
+/// A job's live files as the core is given them back.
+pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
+    let terms = terms(&job.job, names);
+    let record = |file: &crate::store::Live| {
+        let spec = transfer_spec(
+            names,
+            file.file,
+            [&file.source, &file.destination],
+            file.size,
+            &file.activity,
+        );
+        let state = match (file.stopping, file.running) {
+            (true, _) => LiveState::Stopping,
+            (false, true) => LiveState::Active,
+            (false, false) => LiveState::Queued,
+        };
+        Record::Live(Live {
+            transfer: spec,
+            terms,
+            state,
+            attempt: file.attempts,
+            failures: file.follow_up.failures,
+            free_retries: file.follow_up.free_retries,
+            resume: file.follow_up.resume,
+            not_before: timestamp(file.follow_up.not_before),
+        })
+    };
+    job.files.iter().map(record).collect()
+}
+
+/// What a started attempt changes.
+pub(crate) fn started(op: OpId, now: Timestamp) -> Change {
+    Change::Begin {
+        file: op.transfer.0,
+        attempt: op.attempt,
+        epoch: op.epoch,
+        at: millis(now),
+    }
+}
+
+/// What an ended attempt changes. `cancel_reason` is why a stopped file was, if somebody said.
+pub(crate) fn ended(op: OpId, end: &End, next: Next, now: Timestamp, cancel_reason: Option<String>) -> Change {
+    let (file, at) = (op.transfer.0, millis(now));
+    let mut result = result(end);
+    match next {
+        Next::Finished => Change::End {
+            file,
+            at,
+            state: FileState::Finished,
+            result,
+        },
+        Next::Failed => Change::End {
+            file,
+            at,
+            state: FileState::Failed,
+            result,
+        },
+        Next::Cancelled => {
+            result.reason = Some(cancel_reason.unwrap_or_else(|| CANCELED_REASON.to_owned()));
+            result.class = Some(ErrorClass::Cancelled.as_str().to_owned());
+            (result.party, result.phase, result.remedy, result.recoverable) = (None, None, None, None);
+            Change::End {
+                file,
+                at,
+                state: FileState::Canceled,
+                result,
+            }
+        }
+        Next::Queued {
+            not_before,
+            failures,
+            free_retries,
+            resume,
+        } => {
+            let follow_up = FollowUp {
+                not_before: millis(not_before),
+                failures,
+                free_retries,
+                resume,
+            };
+            Change::Again {
+                file,
+                attempt: op.attempt,
+                at,
+                result,
+                follow_up,
+            }
+        }
+        Next::Cleanup { not_before } => {
+            let follow_up = FollowUp {
+                not_before: millis(not_before),
+                resume: true,
+                ..FollowUp::default()
+            };
+            Change::Again {
+                file,
+                attempt: op.attempt,
+                at,
+                result,
+                follow_up,
+            }
+        }
+    }
+}
+
+fn result(end: &End) -> FileResult {
+    match end {
+        End::Done { bytes, mode } => FileResult {
+            filesize: Some(bytes.0),
+            bytes_moved: bytes.0,
+            mode: Some(mode.as_str().to_owned()),
+            ..FileResult::default()
+        },
+        End::Adopted { bytes } => FileResult {
+            filesize: Some(bytes.0),
+            mode: Some("adopted".to_owned()),
+            ..FileResult::default()
+        },
+        End::Failed(failure) => FileResult {
+            bytes_moved: failure.bytes_moved.0,
+            reason: Some(reason(failure)),
+            class: Some(failure.class.as_str().to_owned()),
+            party: Some(failure.party.as_str().to_owned()),
+            phase: Some(failure.phase.as_str().to_owned()),
+            remedy: (!failure.remedy.is_empty()).then(|| failure.remedy.clone()),
+            recoverable: Some(failure.retry != Retry::Never),
+            ..FileResult::default()
+        },
+        End::Stopped { bytes_moved } => FileResult {
+            bytes_moved: bytes_moved.0,
+            reason: Some("TRANSFER [125] the attempt was stopped; another follows".to_owned()),
+            recoverable: Some(true),
+            ..FileResult::default()
+        },
+        End::Lost => FileResult {
+            reason: Some("TRANSFER [107] the attempt was lost from sight; another follows".to_owned()),
+            recoverable: Some(true),
+            ..FileResult::default()
+        },
+    }
+}
+
+/// A failure in the shape of FTS3's reasons, `SCOPE [errno] message`, with phase and remedy.
+///
+/// `DESTINATION [28] TRANSFER no space left (free space at the destination, or raise the quota)`
+pub(crate) fn reason(failure: &Failure) -> String {
+    let scope = match failure.party {
+        Party::Source => "SOURCE",
+        Party::Destination => "DESTINATION",
+        Party::TransferService | Party::Issuer | Party::Network => "TRANSFER",
+    };
+    let phase = failure.phase.as_str().to_ascii_uppercase();
+    let remedy = if failure.remedy.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", failure.remedy)
+    };
+    format!("{scope} [{}] {phase} {}{remedy}", errno(failure.class), failure.message)
+}
+
+/// Linux's number nearest to a class: tools of the field sort failures by it.
+fn errno(class: ErrorClass) -> u32 {
+    match class {
+        ErrorClass::NotFound => 2,
+        ErrorClass::Checksum | ErrorClass::Size | ErrorClass::Internal => 5,
+        ErrorClass::Permission => 13,
+        ErrorClass::Overload => 16,
+        ErrorClass::Exists => 17,
+        ErrorClass::NoSpace => 28,
+        ErrorClass::ReadOnly => 30,
+        ErrorClass::Protocol => 71,
+        ErrorClass::Network => 111,
+        ErrorClass::Timeout | ErrorClass::Stall => 110,
+        ErrorClass::Tls => 112,
+        ErrorClass::Cancelled => 125,
+        ErrorClass::Token => 129,
+    }
+}
+
+/// A job's name as clients write it.
+pub(crate) fn uuid(job: JobId) -> Uuid {
+    Uuid::from_u128(job.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_world::Phase;
+
+    use super::*;
+
+    #[test]
+    fn a_reason_names_everything_and_keeps_the_words_clients_look_for() {
+        let failure = Failure {
+            class: ErrorClass::Exists,
+            party: Party::Destination,
+            phase: Phase::Preparation,
+            message: "Destination file exists and overwrite is not enabled".into(),
+            remedy: "submit with overwrite".into(),
+            bytes_moved: Bytes(0),
+            retry: Retry::Never,
+        };
+        let text =
+            "DESTINATION [17] PREPARATION Destination file exists and overwrite is not enabled (submit with overwrite)";
+        assert_eq!(reason(&failure), text);
+    }
+
+    #[test]
+    fn a_cancelled_file_says_why_and_blames_nobody() {
+        let op = OpId {
+            transfer: TransferId(7),
+            attempt: 2,
+            epoch: 1,
+        };
+        let end = End::Stopped { bytes_moved: Bytes(5) };
+        let change = ended(op, &end, Next::Cancelled, Timestamp(2_000_000), None);
+        let Change::End {
+            file: 7,
+            at: 2,
+            state: FileState::Canceled,
+            result,
+        } = change
+        else {
+            panic!("{change:?}")
+        };
+        assert_eq!(result.reason.as_deref(), Some(CANCELED_REASON));
+        assert_eq!((result.bytes_moved, result.party), (5, None));
+    }
+}

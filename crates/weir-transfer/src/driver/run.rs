@@ -1,0 +1,364 @@
+//! The loop: gather inputs, step the core, carry out the effects.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex},
+};
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use weir_sched::{Command, Event, Link, Names, Op, Priority, Record, Ticket};
+use weir_units::Timestamp;
+use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
+
+use super::{
+    Driver, Meter, NamedLimit, REQUESTS_MAX, Request, Shared, TransferCore,
+    clock::Clock,
+    desk::{Desk, Pending},
+    meter::bytes_of,
+    records,
+};
+use crate::{
+    executor::Executor,
+    store::{Durable, Store, StoreError, Writer},
+};
+
+/// Inputs of one step, at most: a step stays below some 10 ms.
+const INPUTS_MAX: usize = 4096;
+
+/// Requests that wait for the store, at most: further ones stay in the channel, and then at the door.
+const WAITING_MAX: usize = 16_384;
+
+/// Jobs on their way from the store at a restart.
+const RESTORES_MAX: usize = 1024;
+
+/// What comes back from writer, executor and restore.
+enum Feed {
+    Durable(Durable),
+    World(OpId, WorldEvent),
+    Restored(crate::store::LiveJob),
+    RestoreEnded(Result<(), StoreError>),
+}
+
+struct Running {
+    stop: CancellationToken,
+    link: Link,
+    moved: u64,
+}
+
+struct Loop<C> {
+    core: C,
+    clock: Clock,
+    now: Timestamp,
+    names: Names,
+    meter: Meter,
+    desk: Desk,
+    writer: Arc<Writer>,
+    executor: Executor,
+    running: HashMap<OpId, Running>,
+    links: HashMap<OpId, Link>,
+    wakes: BTreeSet<Timestamp>,
+    feeds: mpsc::UnboundedSender<Feed>,
+    settled: watch::Sender<u64>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+pub(super) fn start<C: TransferCore>(
+    core: C,
+    store: Arc<dyn Store>,
+    executor: Executor,
+    limits: &[NamedLimit],
+) -> Result<Driver<C>, StoreError> {
+    let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
+    let (feeds, fed) = mpsc::unbounded_channel();
+    let (settled, watch_settled) = watch::channel(0);
+    let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+    let tell = feeds.clone();
+    let writer = Writer::start(store.clone(), move |durable| drop(tell.send(Feed::Durable(durable))));
+    let writer = Arc::new(writer.map_err(|error| StoreError::Unavailable(error.into()))?);
+    let below = store.next_file_id()?;
+    let mut names = Names::default();
+    let limits = limits.iter().map(|limit| limit.resolve(&mut names)).collect::<Vec<_>>();
+    let clock = Clock::start();
+    let this = Loop {
+        core,
+        clock,
+        now: clock.now(),
+        names,
+        meter: Meter::default(),
+        desk: Desk::default(),
+        writer: writer.clone(),
+        executor,
+        running: HashMap::new(),
+        links: HashMap::new(),
+        wakes: BTreeSet::new(),
+        feeds: feeds.clone(),
+        settled,
+        stop: stop.clone(),
+        tasks: tasks.clone(),
+    };
+    let limits = Record::LimitsSet {
+        ticket: Ticket(0),
+        changes: limits.into(),
+    };
+    let (restores, restored) = mpsc::channel(RESTORES_MAX);
+    tasks.spawn(this.run(incoming, fed, restored, limits));
+    tasks.spawn_blocking(move || {
+        let outcome = store.restore(below, &mut |job| drop(restores.blocking_send(Feed::Restored(job))));
+        let _ = restores.blocking_send(Feed::RestoreEnded(outcome));
+    });
+    let trouble = Mutex::new(Box::new(move || writer.trouble()) as Box<dyn Fn() -> Option<String> + Send>);
+    Ok(Driver {
+        requests,
+        shared: Arc::new(Shared {
+            settled: watch_settled,
+            trouble,
+            stop,
+            tasks,
+        }),
+    })
+}
+
+impl<C: TransferCore> Loop<C> {
+    async fn run(
+        mut self,
+        mut requests: mpsc::Receiver<Request<C>>,
+        mut feeds: mpsc::UnboundedReceiver<Feed>,
+        mut restores: mpsc::Receiver<Feed>,
+        limits: Record,
+    ) {
+        let mut restoring = true;
+        let mut inputs = vec![Input::Restored(limits)];
+        let mut effects = Vec::new();
+        loop {
+            self.step(&mut inputs, &mut effects);
+            let wake = self.wakes.first().map(|at| self.clock.instant(*at));
+            let takes = self.desk.len() < WAITING_MAX;
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                Some(feed) = feeds.recv() => self.feed(feed, &mut inputs),
+                feed = restores.recv(), if restoring => match feed {
+                    Some(feed) => self.feed(feed, &mut inputs),
+                    None => restoring = false,
+                },
+                Some(request) = requests.recv(), if takes => self.request(request, &mut inputs),
+                () = sleep_until(wake) => {}
+            }
+            while inputs.len() < INPUTS_MAX
+                && let Ok(feed) = feeds.try_recv().or_else(|_| restores.try_recv())
+            {
+                self.feed(feed, &mut inputs);
+            }
+            while inputs.len() < INPUTS_MAX
+                && self.desk.len() < WAITING_MAX
+                && let Ok(request) = requests.try_recv()
+            {
+                self.request(request, &mut inputs);
+            }
+        }
+        let writer = self.writer;
+        let _ = tokio::task::spawn_blocking(move || writer.close()).await;
+    }
+
+    fn step(&mut self, inputs: &mut Vec<Input<Command, Record>>, effects: &mut Vec<Effect<Record, Op, Event>>) {
+        self.now = self.clock.now().max(self.now);
+        if self.wakes.first().is_some_and(|at| *at <= self.now) {
+            self.wakes = self.wakes.split_off(&Timestamp(self.now.0 + 1));
+            inputs.push(Input::Timer);
+        }
+        if inputs.is_empty() {
+            return;
+        }
+        self.core.step(self.now, inputs, effects);
+        inputs.clear();
+        let mut any_settled = false;
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Persist(seq, record) => self.persist(seq, &record),
+                Effect::Ack(seq) => self.desk.acknowledge(seq),
+                Effect::Start(id, op) => self.start(id, op),
+                Effect::Stop(id) => {
+                    if let Some(running) = self.running.get(&id) {
+                        running.stop.cancel();
+                    }
+                }
+                Effect::Emit(Event::Refused { job, refusal }) => self.desk.turned_away(job, refusal),
+                Effect::Emit(Event::Settled { .. }) => any_settled = true,
+                Effect::WakeAt(at) => drop(self.wakes.insert(at)),
+            }
+        }
+        if any_settled {
+            self.settled.send_modify(|rounds| *rounds += 1);
+        }
+    }
+
+    fn persist(&mut self, seq: Seq, record: &Record) {
+        if let Record::Ended { op, end, next } = record
+            && let Some(link) = self.links.remove(op)
+        {
+            self.meter.ended(link, end, *next);
+        }
+        let changes = self.desk.changes(seq, record, self.now);
+        self.writer.push(seq, changes);
+    }
+
+    fn start(&mut self, id: OpId, op: Op) {
+        let link = match op {
+            Op::Copy { link, .. } | Op::Cleanup { link } => link,
+            _ => Link::default(),
+        };
+        let stop = CancellationToken::new();
+        self.running.insert(
+            id,
+            Running {
+                stop: stop.clone(),
+                link,
+                moved: 0,
+            },
+        );
+        self.links.insert(id, link);
+        let (executor, leave) = (self.executor.clone(), self.stop.clone());
+        let teller = Teller {
+            id,
+            feeds: self.feeds.clone(),
+            told: false.into(),
+        };
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = executor.run(id, op, stop, |event| teller.tell(event)) => {}
+                // The service goes; nobody listens any more.
+                () = leave.cancelled() => teller.leave(),
+            }
+        });
+    }
+
+    fn feed(&mut self, feed: Feed, inputs: &mut Vec<Input<Command, Record>>) {
+        match feed {
+            Feed::Durable(Durable::UpTo(seq)) => inputs.push(Input::Persisted(seq)),
+            Feed::Durable(Durable::Refused(seq, error)) => self.desk.refuse(seq, &error),
+            Feed::World(id, event) => {
+                self.observe(id, &event);
+                inputs.push(Input::World(id, event));
+            }
+            Feed::Restored(job) => {
+                inputs.extend(records::live(&job, &mut self.names).into_iter().map(Input::Restored));
+            }
+            Feed::RestoreEnded(Ok(())) => inputs.push(Input::Command(Command::Begin)),
+            Feed::RestoreEnded(Err(error)) => {
+                tracing::error!(
+                    error = crate::executor::chain(&error),
+                    "could not restore; nothing will start"
+                );
+            }
+        }
+    }
+
+    /// Counts bytes as they are told, each once.
+    fn observe(&mut self, id: OpId, event: &WorldEvent) {
+        let Some(running) = self.running.get_mut(&id) else {
+            return;
+        };
+        let moved = match event {
+            WorldEvent::Progress(bytes) => bytes.0,
+            WorldEvent::Ended(outcome) => bytes_of(&outcome.clone().into()).0,
+            _ => 0,
+        };
+        if moved > running.moved {
+            self.meter.moved(running.link, moved - running.moved);
+            running.moved = moved;
+        }
+        if event.is_final() {
+            self.running.remove(&id);
+        }
+    }
+
+    fn request(&mut self, request: Request<C>, inputs: &mut Vec<Input<Command, Record>>) {
+        let transfers = |files: Vec<u64>| files.into_iter().map(TransferId).collect();
+        let command = match request {
+            Request::Submit { submission, reply } => {
+                let spec = records::job_spec(&submission, &mut self.names);
+                self.desk.submission(spec.job, submission, reply);
+                Command::Submit(spec)
+            }
+            Request::Cancel {
+                job,
+                whole,
+                files,
+                reason,
+                reply,
+            } => {
+                let ticket = self.desk.ticket(Pending::Cancel { job, whole, reason }, reply);
+                Command::Cancel {
+                    ticket,
+                    transfers: transfers(files),
+                }
+            }
+            Request::Priority {
+                job,
+                files,
+                priority,
+                reply,
+            } => {
+                let ticket = self.desk.ticket(Pending::Priority { job }, reply);
+                let priority = Priority::new(i64::from(priority));
+                Command::SetPriority {
+                    ticket,
+                    transfers: transfers(files),
+                    priority,
+                }
+            }
+            Request::Limits {
+                changes,
+                settings,
+                reply,
+            } => {
+                let changes = changes.iter().map(|change| change.resolve(&mut self.names)).collect();
+                let ticket = self.desk.ticket(Pending::Limits { settings }, reply);
+                Command::SetLimits { ticket, changes }
+            }
+            Request::Look(look) => return look(&self.core, &self.names, &self.meter),
+            #[cfg(test)]
+            Request::Raw(command) => command,
+        };
+        inputs.push(Input::Command(command));
+    }
+}
+
+async fn sleep_until(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Tells an operation's events, and never ends silently: an executor that dies leaves a loss behind.
+struct Teller {
+    id: OpId,
+    feeds: mpsc::UnboundedSender<Feed>,
+    told: std::sync::atomic::AtomicBool,
+}
+
+impl Teller {
+    fn tell(&self, event: WorldEvent) {
+        use std::sync::atomic::Ordering::Relaxed;
+        if event.is_final() && self.told.swap(true, Relaxed) {
+            return;
+        }
+        let _ = self.feeds.send(Feed::World(self.id, event));
+    }
+
+    /// Ends without a word.
+    fn leave(&self) {
+        self.told.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        if !self.told.load(std::sync::atomic::Ordering::Relaxed) {
+            self.tell(WorldEvent::Lost);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Failures: who, when, why, what helps, and whether to try again. The one table from HTTP to all of that.
+
+use http::StatusCode;
+use weir_http::ClientError;
+use weir_units::Bytes;
+use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
+
+/// Who failed and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scene {
+    pub(crate) party: Party,
+    pub(crate) phase: Phase,
+}
+
+impl Scene {
+    pub(crate) fn new(party: Party, phase: Phase) -> Self {
+        Self { party, phase }
+    }
+
+    /// A failure here, with the class's usual remedy and retry.
+    pub(crate) fn fail(self, class: ErrorClass, message: impl AsRef<str>) -> Failure {
+        let (remedy, retry) = advice(class, self.party);
+        Failure {
+            class,
+            party: self.party,
+            phase: self.phase,
+            message: scrub(message.as_ref()),
+            remedy,
+            bytes_moved: Bytes(0),
+            retry,
+        }
+    }
+
+    /// A failure from an HTTP status and the text that came with it.
+    pub(crate) fn status(self, what: &str, status: StatusCode, text: &str) -> Failure {
+        let class = class_of_status(status, text);
+        let text = text.trim();
+        let colon = if text.is_empty() { "" } else { ": " };
+        let mut failure = self.fail(class, format!("{what}: HTTP {status}{colon}{text}"));
+        if status.is_server_error() && failure.retry == Retry::Never && class == ErrorClass::Protocol {
+            failure.retry = Retry::Later;
+        }
+        failure
+    }
+
+    /// A failure of the connection.
+    pub(crate) fn client(self, what: &str, error: &ClientError) -> Failure {
+        let class = match error {
+            ClientError::Address { .. } => ErrorClass::Protocol,
+            ClientError::Resolve { .. } | ClientError::Connect { .. } | ClientError::Exchange { .. } => {
+                ErrorClass::Network
+            }
+            ClientError::Forbidden { .. } => ErrorClass::Permission,
+            ClientError::Tls { .. } => ErrorClass::Tls,
+            ClientError::Timeout { .. } => ErrorClass::Timeout,
+        };
+        let mut failure = self.fail(class, format!("{what}: {}", chain(error)));
+        if matches!(error, ClientError::Forbidden { .. }) {
+            failure.remedy =
+                "allow the address in the transfer service's configuration, if it is meant to be reached".into();
+        }
+        if matches!(error, ClientError::Tls { .. }) && is_broken_connection(&failure.message) {
+            failure.retry = Retry::Later;
+        }
+        failure
+    }
+}
+
+/// A handshake that broke off says nothing about certificates.
+fn is_broken_connection(message: &str) -> bool {
+    ["reset", "eof", "broken pipe", "closed"]
+        .iter()
+        .any(|word| message.to_ascii_lowercase().contains(word))
+}
+
+/// The whole chain of causes as one sentence.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let next = inner.to_string();
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+/// Status to class.
+///
+/// | status | class |
+/// |---|---|
+/// | 401 | token |
+/// | 403 | permission, read-only if the text says so |
+/// | 404 410 | not-found |
+/// | 405 501 and what is not here | protocol |
+/// | 408 504 | timeout |
+/// | 409 423 425 429 503 | overload: busy, come again |
+/// | 412 | exists |
+/// | 413 507 | no-space |
+pub(crate) fn class_of_status(status: StatusCode, text: &str) -> ErrorClass {
+    match status.as_u16() {
+        401 => ErrorClass::Token,
+        403 if says(text, &["read-only", "read only", "readonly"]) => ErrorClass::ReadOnly,
+        403 => ErrorClass::Permission,
+        404 | 410 => ErrorClass::NotFound,
+        408 | 504 => ErrorClass::Timeout,
+        409 | 423 | 425 | 429 | 503 => ErrorClass::Overload,
+        412 => ErrorClass::Exists,
+        413 | 507 => ErrorClass::NoSpace,
+        _ => class_of_text(text).unwrap_or(ErrorClass::Protocol),
+    }
+}
+
+/// Class from the words of a failure line. Storages write these for people; the words are those of Weir, XRootD, StoRM,
+/// dCache and EOS.
+pub(crate) fn class_of_text(text: &str) -> Option<ErrorClass> {
+    const WORDS: &[(&[&str], ErrorClass)] = &[
+        (&["checksum", "digest mismatch"], ErrorClass::Checksum),
+        (
+            &[
+                "no space",
+                "quota",
+                "disk full",
+                "507",
+                "insufficient storage",
+                "enospc",
+            ],
+            ErrorClass::NoSpace,
+        ),
+        (&["read-only", "read only file system", "erofs"], ErrorClass::ReadOnly),
+        (
+            &["404", "not found", "no such file", "does not exist", "enoent"],
+            ErrorClass::NotFound,
+        ),
+        (
+            &[
+                "401",
+                "unauthorized",
+                "token expired",
+                "invalid token",
+                "token is expired",
+            ],
+            ErrorClass::Token,
+        ),
+        (
+            &[
+                "403",
+                "forbidden",
+                "permission denied",
+                "not permitted",
+                "access denied",
+                "eacces",
+            ],
+            ErrorClass::Permission,
+        ),
+        (&["412", "file exists", "already exists", "eexist"], ErrorClass::Exists),
+        (
+            &["429", "503", "too many", "overload", "busy", "locked", "409", "423"],
+            ErrorClass::Overload,
+        ),
+        (&["stall", "low speed", "too slow"], ErrorClass::Stall),
+        (&["timed out", "timeout", "time-out"], ErrorClass::Timeout),
+        (&["certificate", "tls", "ssl", "handshake"], ErrorClass::Tls),
+        (
+            &[
+                "size mismatch",
+                "content-length",
+                "bytes of",
+                "short read",
+                "unexpected eof",
+                "truncated",
+            ],
+            ErrorClass::Size,
+        ),
+        (
+            &[
+                "connect",
+                "resolve",
+                "unreachable",
+                "reset",
+                "broken pipe",
+                "network",
+                "host",
+                "closed",
+            ],
+            ErrorClass::Network,
+        ),
+    ];
+    WORDS
+        .iter()
+        .find(|(words, _)| says(text, words))
+        .map(|(_, class)| *class)
+}
+
+pub(crate) fn says(text: &str, words: &[&str]) -> bool {
+    let text = text.to_ascii_lowercase();
+    words.iter().any(|word| text.contains(word))
+}
+
+/// What a class asks of whom, and whether time helps.
+pub(crate) fn advice(class: ErrorClass, party: Party) -> (String, Retry) {
+    let (remedy, retry) = match class {
+        ErrorClass::NotFound if party == Party::Source => {
+            ("check that the source file exists and its path is right", Retry::Never)
+        }
+        ErrorClass::NotFound => (
+            "check the path at the destination, and that its parent may be made",
+            Retry::Never,
+        ),
+        ErrorClass::Exists => (
+            "submit with overwrite, or remove the file at the destination first",
+            Retry::Never,
+        ),
+        ErrorClass::Permission => (
+            "ask for a token whose scope covers the path and the operation",
+            Retry::Never,
+        ),
+        ErrorClass::Token => (
+            "submit with a token that is valid for this endpoint: issuer, audience, lifetime",
+            Retry::Never,
+        ),
+        ErrorClass::Tls => (
+            "check the endpoint's certificate (name, validity) and the trusted authorities here",
+            Retry::Never,
+        ),
+        ErrorClass::Network => (
+            "check that the endpoint runs and is reachable from the party named",
+            Retry::Later,
+        ),
+        ErrorClass::Timeout => ("check the endpoint's load; it is asked again", Retry::Later),
+        ErrorClass::Stall => (
+            "check the network path and the disks of both storages; it is tried again",
+            Retry::Later,
+        ),
+        ErrorClass::Checksum => (
+            "compare the file's checksum at its source with the catalogue's",
+            Retry::Never,
+        ),
+        ErrorClass::Size => (
+            "compare the file's size at its source with the catalogue's",
+            Retry::Later,
+        ),
+        ErrorClass::NoSpace => ("free space at the destination, or raise the quota", Retry::Later),
+        ErrorClass::ReadOnly => (
+            "make the destination writable, or send the file elsewhere",
+            Retry::Later,
+        ),
+        ErrorClass::Overload => (
+            "none needed if it passes; else lower the limits of the storage's links",
+            Retry::Later,
+        ),
+        ErrorClass::Protocol => (
+            "check that the endpoint speaks WebDAV with HTTP-TPC, and its logs",
+            Retry::Never,
+        ),
+        ErrorClass::Cancelled => ("", Retry::Never),
+        ErrorClass::Internal => ("report this with the service's log", Retry::Later),
+    };
+    (remedy.to_owned(), retry)
+}
+
+/// Takes secrets, queries of URLs, line ends and excess length out of a text.
+pub(crate) fn scrub(text: &str) -> String {
+    let one_line = weir_auth::redact(text).replace(|c: char| c.is_control(), " ");
+    let mut out = String::with_capacity(one_line.len());
+    for (number, word) in one_line.split(' ').filter(|word| !word.is_empty()).enumerate() {
+        if number > 0 {
+            out.push(' ');
+        }
+        match word.contains("://").then(|| word.split_once('?')).flatten() {
+            Some((head, _)) => {
+                out.push_str(head);
+                out.push_str("?***");
+            }
+            None => out.push_str(word),
+        }
+    }
+    if out.len() > 1024 {
+        let cut = (0..=1021).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
+        out.truncate(cut);
+        out.push('…');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by_status(status: u16, text: &str, class: ErrorClass, retry: Retry) {
+        let scene = Scene::new(Party::Destination, Phase::Transfer);
+        let failure = scene.status("COPY", StatusCode::from_u16(status).unwrap_or_default(), text);
+        assert_eq!((failure.class, failure.retry), (class, retry), "{status} {text}");
+        assert!(failure.message.contains(&status.to_string()));
+    }
+
+    #[test]
+    fn every_status_has_a_class_and_a_judgement() {
+        by_status(401, "", ErrorClass::Token, Retry::Never);
+        by_status(403, "needs storage.modify:/x", ErrorClass::Permission, Retry::Never);
+        by_status(403, "the area is read-only", ErrorClass::ReadOnly, Retry::Later);
+        by_status(404, "", ErrorClass::NotFound, Retry::Never);
+        by_status(405, "", ErrorClass::Protocol, Retry::Never);
+        by_status(409, "", ErrorClass::Overload, Retry::Later);
+        by_status(412, "", ErrorClass::Exists, Retry::Never);
+        by_status(423, "", ErrorClass::Overload, Retry::Later);
+        by_status(500, "", ErrorClass::Protocol, Retry::Later);
+        by_status(500, "disk full", ErrorClass::NoSpace, Retry::Later);
+        by_status(503, "", ErrorClass::Overload, Retry::Later);
+        by_status(507, "", ErrorClass::NoSpace, Retry::Later);
+    }
+
+    fn by_text(text: &str, class: Option<ErrorClass>) {
+        assert_eq!(class_of_text(text), class, "{text}");
+    }
+
+    #[test]
+    fn failure_lines_are_understood() {
+        by_text(
+            "Rejected PULL: remote copy failed with status code 404",
+            Some(ErrorClass::NotFound),
+        );
+        by_text(
+            "Failed to connect to server: connection refused",
+            Some(ErrorClass::Network),
+        );
+        by_text(
+            "SSL certificate problem: unable to get local issuer",
+            Some(ErrorClass::Tls),
+        );
+        by_text(
+            "checksum mismatch: adler32 of source 0a, written 0b",
+            Some(ErrorClass::Checksum),
+        );
+        by_text("Transfer failed: operation timed out", Some(ErrorClass::Timeout));
+        by_text("something else", None);
+    }
+
+    #[test]
+    fn nothing_secret_leaves_in_a_message() {
+        let text = scrub("GET https://a/f?authz=Bearer%20abc&sig=1 said\r\n no");
+        assert_eq!(text, "GET https://a/f?*** said no");
+        assert!(!scrub("Authorization: Bearer eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln").contains("eyJzdWIi"));
+        assert!(scrub(&"ä".repeat(2000)).len() <= 1024);
+    }
+}

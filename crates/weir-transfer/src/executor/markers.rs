@@ -1,0 +1,164 @@
+//! The body of a third-party copy: performance markers, then a verdict.
+//!
+//! Read as the field's clients read it: lines are trimmed and compared without case, unknown ones are passed over, both line
+//! ends are taken, a line is cut at 1024 bytes. An end without a verdict is no success.
+
+/// Longest line kept; davix has the same.
+const LINE_MAX: usize = 1024;
+
+/// More stripes than this make a marker senseless; davix has the same.
+const STRIPES_MAX: u64 = 8192;
+
+/// What a piece of the body told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// A marker ended. Carries the bytes of all stripes.
+    Marker(u64),
+    /// `success: ...`.
+    Success,
+    /// `failure: ...` or `aborted ...`, with the text after the colon.
+    Failure(String),
+}
+
+/// Reads a body as it comes, in pieces of any size.
+#[derive(Debug, Default)]
+pub(crate) struct Markers {
+    line: Vec<u8>,
+    in_marker: bool,
+    stripe: u64,
+    stripe_bytes: Option<u64>,
+    /// Bytes by stripe, in order of index; few.
+    stripes: Vec<(u64, u64)>,
+}
+
+impl Markers {
+    /// Takes a piece, and appends what it told. Nothing after a verdict counts.
+    pub(crate) fn feed(&mut self, piece: &[u8], told: &mut Vec<Told>) {
+        for &byte in piece {
+            if byte == b'\n' || byte == b'\r' {
+                self.end_line(told);
+            } else if self.line.len() < LINE_MAX {
+                self.line.push(byte);
+            }
+        }
+    }
+
+    /// The body has ended: its last line may lack an end.
+    pub(crate) fn finish(&mut self, told: &mut Vec<Told>) {
+        self.end_line(told);
+    }
+
+    fn end_line(&mut self, told: &mut Vec<Told>) {
+        let line = std::mem::take(&mut self.line);
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim();
+        if !text.is_empty() {
+            self.take(text, told);
+        }
+    }
+
+    fn take(&mut self, text: &str, told: &mut Vec<Told>) {
+        let lower = text.to_ascii_lowercase();
+        if lower.starts_with("success") {
+            told.push(Told::Success);
+        } else if lower.starts_with("failure") || lower.starts_with("failed") || lower.starts_with("aborted") {
+            let reason = text.split_once(':').map_or(text, |(_, reason)| reason.trim());
+            told.push(Told::Failure(reason.to_owned()));
+        } else if lower == "perf marker" {
+            (self.in_marker, self.stripe, self.stripe_bytes) = (true, 0, None);
+        } else if self.in_marker && lower == "end" {
+            self.in_marker = false;
+            self.end_marker(told);
+        } else if let Some(value) = lower.strip_prefix("stripe index:") {
+            self.stripe = value.trim().parse().unwrap_or(0);
+        } else if let Some(value) = lower.strip_prefix("stripe bytes transferred:") {
+            self.stripe_bytes = value.trim().parse().ok();
+        }
+    }
+
+    fn end_marker(&mut self, told: &mut Vec<Told>) {
+        if self.stripe >= STRIPES_MAX {
+            return;
+        }
+        if let Some(bytes) = self.stripe_bytes {
+            match self.stripes.iter_mut().find(|(index, _)| *index == self.stripe) {
+                Some((_, known)) => *known = bytes,
+                None => self.stripes.push((self.stripe, bytes)),
+            }
+        }
+        told.push(Told::Marker(
+            self.stripes
+                .iter()
+                .fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes)),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(body: &str, step: usize) -> Vec<Told> {
+        let (mut markers, mut told) = (Markers::default(), Vec::new());
+        for piece in body.as_bytes().chunks(step.max(1)) {
+            markers.feed(piece, &mut told);
+        }
+        markers.finish(&mut told);
+        told
+    }
+
+    fn marker(stripe: u64, bytes: &str) -> String {
+        format!(
+            "Perf Marker\r\n Timestamp: 1700000000\r\n Stripe Index: {stripe}\r\n Stripe Bytes Transferred: {bytes}\r\n \
+             Total Stripe Count: 1\r\n RemoteConnections: tcp:1.2.3.4:443,tcp:[2001:db8::1]:443\r\nEnd\r\n"
+        )
+    }
+
+    #[test]
+    fn markers_and_verdict_are_read_in_pieces_of_any_size() {
+        let body = format!("{}{}success: Created\n", marker(0, "0"), marker(0, "4096"));
+        for step in 1..40 {
+            assert_eq!(read(&body, step), [Told::Marker(0), Told::Marker(4096), Told::Success]);
+        }
+    }
+
+    fn tells(body: &str, expected: &[Told]) {
+        assert_eq!(read(body, 7), expected);
+    }
+
+    #[test]
+    fn verdicts_come_in_many_clothes() {
+        tells("success", &[Told::Success]);
+        tells("  SUCCESS: Created", &[Told::Success]);
+        tells("failure: no route: host", &[Told::Failure("no route: host".into())]);
+        tells("Failed: x", &[Told::Failure("x".into())]);
+        tells("aborted", &[Told::Failure("aborted".into())]);
+        tells("", &[]);
+        tells("<html>garbage</html>\nEnd\n", &[]);
+    }
+
+    #[test]
+    fn stripes_add_up_and_senseless_ones_do_not_count() {
+        let body = format!("{}{}{}", marker(0, "10"), marker(1, "5"), marker(0, "20"));
+        tells(&body, &[Told::Marker(10), Told::Marker(15), Told::Marker(25)]);
+        tells(&marker(9000, "10"), &[]);
+        tells(&marker(0, "-3"), &[Told::Marker(0)]);
+        tells(
+            &format!("{}{}", marker(0, &u64::MAX.to_string()), marker(1, "9")),
+            &[Told::Marker(u64::MAX), Told::Marker(u64::MAX)],
+        );
+    }
+
+    proptest! {
+        /// Whatever a storage sends, reading it neither panics nor keeps more than a line.
+        #[test]
+        fn garbage_does_no_harm(body in proptest::collection::vec(any::<u8>(), 0..5000)) {
+            let (mut markers, mut told) = (Markers::default(), Vec::new());
+            markers.feed(&body, &mut told);
+            prop_assert!(markers.line.len() <= LINE_MAX);
+            markers.finish(&mut told);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Hands: what the core orders, done over HTTP with other people's storages.
+//!
+//! An attempt looks at the source (size, checksum), at the destination (is it free, or did an earlier attempt leave the
+//! whole file?), has the bytes copied (pull, else push, else through this service), and looks at the destination again
+//! (size, checksum). Whatever goes wrong becomes a [`Failure`] that names party, phase, cause and remedy. What an attempt
+//! leaves half-done it removes.
+
+mod attempt;
+mod failure;
+mod markers;
+mod modes;
+mod stat;
+mod streamed;
+mod thirdparty;
+mod verify;
+mod wire;
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use base64::Engine as _;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use weir_auth::Secret;
+use weir_http::Client;
+use weir_sched::Op;
+use weir_units::Bytes;
+use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, WorldEvent};
+
+pub(crate) use failure::{Scene, chain};
+pub(crate) use modes::Modes;
+
+use crate::{
+    store::{Order, Store, StoreError},
+    surl::Surl,
+};
+use attempt::{Attempt, State};
+use verify::Expected;
+use wire::Side;
+
+/// Limits of the executor.
+#[derive(Debug, Clone)]
+pub struct ExecutorSettings {
+    /// Attempts at once. Each holds one to three connections.
+    pub concurrency: usize,
+    /// Limit for the head of an answer.
+    pub response_timeout: Duration,
+    /// Limit for an answer that carries a checksum: the storage may have to read the file.
+    pub checksum_timeout: Duration,
+    /// How long bytes may stand still.
+    pub stall_timeout: Duration,
+    /// How long a busy target is asked again within one attempt.
+    pub busy_patience: Duration,
+    /// Wall time of a copy without a timeout of its own: this, and [`Self::wall_per_mib`] for each MiB. FTS3: 600 s.
+    pub wall_base: Duration,
+    /// See [`Self::wall_base`]. FTS3: 2 s.
+    pub wall_per_mib: Duration,
+    /// Streams asked of the active party if the client does not say.
+    pub streams: u32,
+}
+
+impl Default for ExecutorSettings {
+    fn default() -> Self {
+        Self {
+            concurrency: 1000,
+            response_timeout: Duration::from_secs(60),
+            checksum_timeout: Duration::from_secs(300),
+            stall_timeout: Duration::from_secs(180),
+            busy_patience: Duration::from_secs(20),
+            wall_base: Duration::from_secs(600),
+            wall_per_mib: Duration::from_secs(2),
+            streams: 1,
+        }
+    }
+}
+
+/// Carries out operations. Clones share everything.
+#[derive(Clone)]
+pub struct Executor {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    store: Arc<dyn Store>,
+    settings: ExecutorSettings,
+    modes: Modes,
+    places: Semaphore,
+    /// Destinations being written: two writers would remove each other's files.
+    targets: Mutex<HashSet<String>>,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor")
+            .field("settings", &self.shared.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Executor {
+    /// An executor that reads its orders from this store.
+    pub fn new(client: Client, store: Arc<dyn Store>, settings: ExecutorSettings) -> Self {
+        let places = Semaphore::new(settings.concurrency);
+        let (modes, targets) = (Modes::default(), Mutex::default());
+        Self {
+            shared: Arc::new(Shared {
+                client,
+                store,
+                settings,
+                modes,
+                places,
+                targets,
+            }),
+        }
+    }
+
+    /// Carries out one operation, tells what happens, and returns when its final event was told.
+    pub async fn run(&self, id: OpId, op: Op, stop: CancellationToken, tell: impl Fn(WorldEvent) + Send + Sync) {
+        let last = tokio::select! {
+            biased;
+            () = stop.cancelled() => WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) }),
+            place = self.shared.places.acquire() => {
+                let _place = place;
+                tell(WorldEvent::Started);
+                self.work(id, op, &stop, &tell).await
+            }
+        };
+        tell(last);
+    }
+
+    async fn work(
+        &self,
+        id: OpId,
+        op: Op,
+        stop: &CancellationToken,
+        tell: &(impl Fn(WorldEvent) + Send + Sync),
+    ) -> WorldEvent {
+        let order = match self.order(id).await {
+            Ok(order) => order,
+            Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
+        };
+        let _target = match self.claim(&order.file.spec.destination) {
+            Ok(target) => target,
+            Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
+        };
+        let (source, destination) = match sides(&order) {
+            Ok(sides) => sides,
+            Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
+        };
+        let (resume, failures, cleanup) = match op {
+            Op::Copy { resume, failures, .. } => (resume, failures, false),
+            Op::Cleanup { .. } => (true, 0, true),
+            _ => return WorldEvent::Ended(Outcome::Failed(internal("this operation is not known to the executor"))),
+        };
+        let progress = |bytes| tell(WorldEvent::Progress(Bytes(bytes)));
+        let settings = &self.shared.settings;
+        let attempt = Attempt {
+            client: &self.shared.client,
+            settings,
+            modes: &self.shared.modes,
+            source: &source,
+            destination: &destination,
+            job: &order.job,
+            file: &order.file,
+            expected: Expected::of(&order.file, &order.job.params),
+            op: id,
+            resume,
+            failures,
+            wall: wall(settings, &order),
+            stop,
+            progress: &progress,
+            state: State::default(),
+        };
+        if cleanup {
+            attempt.clean_up().await
+        } else {
+            attempt.run().await
+        }
+    }
+
+    async fn order(&self, id: OpId) -> Result<Order, Failure> {
+        let (store, file) = (self.shared.store.clone(), id.transfer.0);
+        let read = tokio::task::spawn_blocking(move || store.order(file)).await;
+        match read {
+            Ok(Ok(Some(order))) => Ok(order),
+            Ok(Ok(None)) => Err(internal(&format!("the store holds no file {file}"))),
+            Ok(Err(error)) => Err(unreadable(&error)),
+            Err(error) => Err(internal(&chain(&error))),
+        }
+    }
+
+    fn claim(&self, destination: &str) -> Result<Target<'_>, Failure> {
+        let mut targets = self.shared.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        if targets.insert(destination.to_owned()) {
+            return Ok(Target {
+                shared: &self.shared,
+                destination: destination.to_owned(),
+            });
+        }
+        let scene = Scene::new(Party::TransferService, Phase::Preparation);
+        Err(scene.fail(
+            ErrorClass::Overload,
+            "another transfer of this service writes to the same destination",
+        ))
+    }
+}
+
+/// The right to write to a destination.
+struct Target<'a> {
+    shared: &'a Shared,
+    destination: String,
+}
+
+impl Drop for Target<'_> {
+    fn drop(&mut self) {
+        self.shared
+            .targets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.destination);
+    }
+}
+
+fn internal(text: &str) -> Failure {
+    Scene::new(Party::TransferService, Phase::Preparation).fail(ErrorClass::Internal, text)
+}
+
+fn unreadable(error: &StoreError) -> Failure {
+    internal(&format!("could not read the order: {}", chain(error)))
+}
+
+fn sides(order: &Order) -> Result<(Side, Side), Failure> {
+    let side = |party: Party, url: &str, token: &Option<Secret>| -> Result<Side, Failure> {
+        let scene = Scene::new(party, Phase::Preparation);
+        let surl = Surl::parse(url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?;
+        if let Some(token) = token {
+            check_expiry(scene, token)?;
+        }
+        Ok(Side {
+            party,
+            surl,
+            token: token.clone(),
+        })
+    };
+    let spec = &order.file.spec;
+    let source = side(Party::Source, &spec.source, &order.source_token)?;
+    let destination = side(Party::Destination, &spec.destination, &order.destination_token)?;
+    Ok((source, destination))
+}
+
+/// A token that has run out in the queue is not worth a request. One that cannot be read is left to the storage.
+fn check_expiry(scene: Scene, token: &Secret) -> Result<(), Failure> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    match expiry(token) {
+        Some(end) if end <= now => {
+            let text = format!("the token for the {} expired {} s ago", scene.party, now - end);
+            let mut failure = scene.fail(ErrorClass::Token, text);
+            failure.remedy = "submit with tokens that outlive the queue".into();
+            Err(failure)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `exp` of a JWT, unverified: only the storage's judgement counts.
+fn expiry(token: &Secret) -> Option<u64> {
+    let payload = token.expose().split('.').nth(1)?;
+    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(payload).ok()?;
+    let claims: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+    claims.get("exp")?.as_f64().map(|seconds| seconds as u64)
+}
+
+fn wall(settings: &ExecutorSettings, order: &Order) -> Duration {
+    if let Some(seconds) = order.job.params.timeout {
+        return Duration::from_secs(seconds);
+    }
+    let size = order
+        .file
+        .spec
+        .user_filesize
+        .or(order.file.result.filesize)
+        .unwrap_or(10 << 30);
+    let mib = u32::try_from(size >> 20).unwrap_or(u32::MAX);
+    settings
+        .wall_base
+        .saturating_add(settings.wall_per_mib.saturating_mul(mib))
+}

@@ -1,0 +1,361 @@
+//! Third-party copy: COPY to the active party, then watching its markers (HTTP-TPC).
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::time::Instant;
+use weir_world::{CopyMode, ErrorClass, Failure, Party, Phase, Retry};
+
+use super::{
+    attempt::Attempt,
+    failure::{Scene, class_of_text, says},
+    markers::{Markers, Told},
+    wire::{Forward, Side, send, text_of},
+};
+use crate::model::Overwrite;
+
+/// A copy that did not work, and whether another way may.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) failure: Failure,
+    pub(crate) fallback: bool,
+}
+
+impl Refused {
+    pub(crate) fn for_good(failure: Failure) -> Self {
+        Self {
+            failure,
+            fallback: false,
+        }
+    }
+}
+
+/// Has one party copy from or to the other.
+pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_checksum: bool) -> Result<(), Refused> {
+    let (active, passive, direction) = match mode {
+        CopyMode::Push => (attempt.source, attempt.destination, "destination"),
+        _ => (attempt.destination, attempt.source, "source"),
+    };
+    let scene = active.scene(Phase::Transfer);
+    let headers = headers(attempt, passive, direction, has_source_checksum);
+    let method = Method::from_bytes(b"COPY").expect("COPY is a token");
+    let limit = attempt.settings.response_timeout;
+    let sent = send(
+        attempt.client,
+        active,
+        Phase::Transfer,
+        (method.clone(), headers),
+        Forward::AnyHost,
+        limit,
+    )
+    .await;
+    let response = match sent {
+        Ok(answer) => answer.response,
+        // Nothing has begun: the other party may reach whom this one did not.
+        Err(failure) => {
+            let fallback = matches!(
+                failure.class,
+                ErrorClass::Network | ErrorClass::Tls | ErrorClass::Timeout
+            );
+            return Err(Refused { failure, fallback });
+        }
+    };
+    let status = response.status();
+    if !status.is_success() {
+        let text = text_of(response).await;
+        let fallback = lets_others_try(status, &text);
+        return Err(Refused {
+            failure: scene.status(&active.naming(&method), status, &text),
+            fallback,
+        });
+    }
+    watch(attempt, active, passive, response).await
+}
+
+fn headers(attempt: &Attempt<'_>, passive: &Side, direction: &'static str, has_source_checksum: bool) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut put = |name: &'static str, value: &str| {
+        // Header values made here are ASCII but for metadata, which is encoded.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    put(direction, &passive.surl.http_url());
+    put("credential", "none");
+    put("x-no-delegate", "true");
+    put("secure-redirection", "1");
+    put(
+        "x-number-of-streams",
+        &attempt
+            .job
+            .params
+            .nostreams
+            .unwrap_or(attempt.settings.streams)
+            .to_string(),
+    );
+    put("overwrite", if attempt.may_overwrite() { "T" } else { "F" });
+    let verify = has_source_checksum && attempt.expected.mode.target();
+    put("requirechecksumverification", if verify { "true" } else { "false" });
+    put(
+        "clientinfo",
+        &format!(
+            "job-id={};file-id={};retry={}",
+            attempt.job.id,
+            attempt.file.spec.id,
+            attempt.op.attempt.saturating_sub(1)
+        ),
+    );
+    if let Some(tag) = attempt.file.spec.scitag {
+        put("scitag", &tag.to_string());
+    }
+    if let Some(metadata) = &attempt.file.spec.archive_metadata {
+        let name = if direction == "source" {
+            "archivemetadata"
+        } else {
+            "transferheaderarchivemetadata"
+        };
+        put(name, &base64::engine::general_purpose::STANDARD.encode(metadata.get()));
+    }
+    if let Some(token) = passive.bearer() {
+        headers.insert("transferheaderauthorization", token);
+    }
+    headers
+}
+
+/// Whether a refusal before the start is one of kind ("not this way") rather than of matter ("not this file").
+///
+/// As gfal2 does it: what says that the file is missing, forbidden, there already or without space says the same in every
+/// mode, and a busy storage is not helped by asking differently.
+fn lets_others_try(status: StatusCode, text: &str) -> bool {
+    match status.as_u16() {
+        401 | 403 | 404 | 409 | 410 | 412 | 413 | 423 | 425 | 429 | 503 | 507 => false,
+        400 => {
+            says(
+                text,
+                &[
+                    "not supported",
+                    "unsupported",
+                    "not implemented",
+                    "unknown",
+                    "invalid",
+                    "scheme",
+                    "source",
+                    "destination",
+                ],
+            ) || text.trim().is_empty()
+        }
+        code => code >= 405,
+    }
+}
+
+/// Reads markers until the verdict. Stops waiting when bytes stop, or when the storage falls silent.
+async fn watch(
+    attempt: &Attempt<'_>,
+    active: &Side,
+    passive: &Side,
+    response: Response<Incoming>,
+) -> Result<(), Refused> {
+    let scene = active.scene(Phase::Transfer);
+    let mut body = response.into_body();
+    let (mut markers, mut told) = (Markers::default(), Vec::new());
+    let mut quiet = Quiet::new(attempt.settings.stall_timeout);
+    let mut said = String::new();
+    loop {
+        let frame = match tokio::time::timeout_at(quiet.deadline(), body.frame()).await {
+            Ok(frame) => frame,
+            Err(_) => return Err(Refused::for_good(quiet.failure(scene, attempt))),
+        };
+        let ended = match frame {
+            None => true,
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    if said.len() < 200 {
+                        said.push_str(&String::from_utf8_lossy(&data[..data.len().min(200)]));
+                    }
+                    markers.feed(&data, &mut told);
+                }
+                false
+            }
+            Some(Err(_)) => return Err(Refused::for_good(cut_off(attempt, scene, &said))),
+        };
+        if ended {
+            markers.finish(&mut told);
+        }
+        for word in told.drain(..) {
+            match word {
+                Told::Marker(bytes) => {
+                    attempt.moved(bytes);
+                    quiet.heard(bytes);
+                }
+                Told::Success => return Ok(()),
+                Told::Failure(text) => return Err(verdict(attempt, active, passive, &text)),
+            }
+        }
+        if ended {
+            return Err(Refused::for_good(cut_off(attempt, scene, &said)));
+        }
+    }
+}
+
+fn cut_off(attempt: &Attempt<'_>, scene: Scene, said: &str) -> Failure {
+    let end = said.trim().lines().last().unwrap_or_default().to_owned();
+    let said = if end.is_empty() {
+        "nothing was said".to_owned()
+    } else {
+        format!("the last words were \"{end}\"")
+    };
+    let mut failure = scene.fail(
+        ErrorClass::Network,
+        format!("connection terminated abruptly: the copy ended without a verdict; {said}"),
+    );
+    failure.remedy = "check whether the storage was restarted, and its log".into();
+    failure.bytes_moved = attempt.bytes_moved();
+    failure
+}
+
+/// A failure line. It blames the passive party if it speaks of the remote side.
+fn verdict(attempt: &Attempt<'_>, active: &Side, passive: &Side, text: &str) -> Refused {
+    let class = class_of_text(text).unwrap_or(ErrorClass::Protocol);
+    let blamed = blame(text, active.party, class);
+    let scene = if blamed == passive.party {
+        passive.scene(Phase::Transfer)
+    } else {
+        active.scene(Phase::Transfer)
+    };
+    let mut failure = scene.fail(class, format!("the {} reports: {text}", active.party));
+    failure.bytes_moved = attempt.bytes_moved();
+    if class == ErrorClass::Protocol {
+        failure.retry = Retry::Later;
+    }
+    if class == ErrorClass::Checksum {
+        // Found by the storage while bytes came in: they may come whole next time.
+        failure.retry = Retry::Later;
+    }
+    let nothing_moved = failure.bytes_moved.0 == 0;
+    let fallback = nothing_moved && matches!(class, ErrorClass::Network | ErrorClass::Protocol | ErrorClass::Tls);
+    Refused { failure, fallback }
+}
+
+/// Which side a failure line means. Space and writability are the destination's; "remote" is the other side.
+fn blame(text: &str, active: Party, class: ErrorClass) -> Party {
+    let other = if active == Party::Source {
+        Party::Destination
+    } else {
+        Party::Source
+    };
+    let says_source = says(text, &["source"]);
+    let says_destination = says(text, &["destination"]);
+    match class {
+        ErrorClass::NoSpace | ErrorClass::ReadOnly | ErrorClass::Exists => Party::Destination,
+        _ if says_source && !says_destination => Party::Source,
+        _ if says_destination && !says_source => Party::Destination,
+        _ if says(text, &["remote", "peer", "connect"]) => other,
+        _ => active,
+    }
+}
+
+/// How long nothing has moved.
+///
+/// Markers without growth keep a copy alive that has not moved a byte yet: storages queue copies and say so this way. The
+/// attempt's wall time bounds that.
+struct Quiet {
+    patience: Duration,
+    heard: Instant,
+    grown: Instant,
+    bytes: u64,
+}
+
+impl Quiet {
+    fn new(patience: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            patience,
+            heard: now,
+            grown: now,
+            bytes: 0,
+        }
+    }
+
+    fn heard(&mut self, bytes: u64) {
+        self.heard = Instant::now();
+        if bytes > self.bytes {
+            (self.bytes, self.grown) = (bytes, self.heard);
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        (if self.bytes == 0 { self.heard } else { self.grown }) + self.patience
+    }
+
+    fn failure(&self, scene: Scene, attempt: &Attempt<'_>) -> Failure {
+        let silent = self.heard.elapsed() >= self.patience;
+        let text = if silent {
+            format!("no performance marker for {} s", self.patience.as_secs())
+        } else {
+            format!(
+                "no byte moved for {} s, after {} bytes",
+                self.patience.as_secs(),
+                self.bytes
+            )
+        };
+        let mut failure = scene.fail(ErrorClass::Stall, text);
+        failure.bytes_moved = attempt.bytes_moved();
+        failure
+    }
+}
+
+impl Attempt<'_> {
+    /// Whether a file at the destination may be replaced.
+    pub(crate) fn may_overwrite(&self) -> bool {
+        match self.job.params.overwrite {
+            Overwrite::Yes => true,
+            Overwrite::No => false,
+            Overwrite::OnRetry => self.op.attempt > 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn another_way(status: u16, text: &str, expected: bool) {
+        assert_eq!(
+            lets_others_try(StatusCode::from_u16(status).unwrap_or_default(), text),
+            expected,
+            "{status} {text}"
+        );
+    }
+
+    #[test]
+    fn only_refusals_of_kind_lead_to_another_mode() {
+        another_way(400, "push is not supported", true);
+        another_way(400, "", true);
+        another_way(400, "path has a dot", false);
+        another_way(405, "", true);
+        another_way(501, "", true);
+        another_way(500, "", true);
+        another_way(403, "", false);
+        another_way(404, "", false);
+        another_way(412, "", false);
+        another_way(503, "", false);
+        another_way(507, "", false);
+    }
+
+    fn blames(text: &str, active: Party, expected: Party) {
+        let class = class_of_text(text).unwrap_or(ErrorClass::Protocol);
+        assert_eq!(blame(text, active, class), expected, "{text}");
+    }
+
+    #[test]
+    fn a_failure_line_blames_the_right_side() {
+        blames("source answered 404 for /f", Party::Destination, Party::Source);
+        blames("remote side: 403 Forbidden", Party::Source, Party::Destination);
+        blames("no space left on device", Party::Source, Party::Destination);
+        blames("could not connect to a.ex", Party::Destination, Party::Source);
+        blames("internal trouble", Party::Destination, Party::Destination);
+    }
+}

@@ -1,0 +1,258 @@
+//! Requests to one side of a transfer: token, time limit, redirects, and the failure if there is no answer.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use hyper::body::Incoming;
+use weir_auth::Secret;
+use weir_http::{Client, ClientError, body};
+use weir_world::{ErrorClass, Failure, Party, Phase};
+
+use super::failure::Scene;
+use crate::surl::Surl;
+
+/// Redirects followed in a row.
+const REDIRECTS_MAX: usize = 5;
+
+/// Text of an error answer that is read, for the message.
+const ERROR_TEXT_MAX: usize = 16 * 1024;
+
+/// Source or destination: who it is, where, and by which right.
+#[derive(Debug, Clone)]
+pub(crate) struct Side {
+    pub(crate) party: Party,
+    pub(crate) surl: Surl,
+    pub(crate) token: Option<Secret>,
+}
+
+impl Side {
+    pub(crate) fn scene(&self, phase: Phase) -> Scene {
+        Scene::new(self.party, phase)
+    }
+
+    pub(crate) fn uri(&self, phase: Phase) -> Result<Uri, Failure> {
+        self.surl.http_url().parse().map_err(|_| {
+            self.scene(phase).fail(
+                ErrorClass::Protocol,
+                format!("{} is not a URL that can be requested", self.surl),
+            )
+        })
+    }
+
+    /// `Bearer ...` as a header that no log shows.
+    pub(crate) fn bearer(&self) -> Option<HeaderValue> {
+        bearer(self.token.as_ref()?)
+    }
+
+    /// `HEAD https://host/path`: how messages name a request.
+    pub(crate) fn naming(&self, method: &Method) -> String {
+        format!("{method} {}", self.surl)
+    }
+}
+
+pub(crate) fn bearer(token: &Secret) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose())).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Whether a side's token goes along when a redirect leads to another host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Forward {
+    /// To the same host only. The other host usually finds its credential in the redirect's URL.
+    SameHost,
+    /// To any host, encrypted: a COPY is answered by whom the redirector names, and needs its token there.
+    AnyHost,
+}
+
+/// An answer, and where it came from after redirects.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) response: Response<Incoming>,
+}
+
+/// A request without a body, as often as redirects ask for it.
+pub(crate) async fn send(
+    client: &Client,
+    side: &Side,
+    phase: Phase,
+    (method, headers): (Method, HeaderMap),
+    forward: Forward,
+    limit: Duration,
+) -> Result<Answer, Failure> {
+    let mut uri = side.uri(phase)?;
+    let mut token = side.bearer();
+    for _ in 0..=REDIRECTS_MAX {
+        let response = exchange(client, side, phase, (&method, &headers, &uri, token.as_ref()), limit).await?;
+        let Some(next) = redirect(&response, &uri, side, phase, &method)? else {
+            return Ok(Answer { response });
+        };
+        if !keeps_token(&uri, &next, forward) {
+            token = None;
+        }
+        uri = next;
+    }
+    Err(side.scene(phase).fail(
+        ErrorClass::Protocol,
+        format!("{}: more than {REDIRECTS_MAX} redirects in a row", side.naming(&method)),
+    ))
+}
+
+/// One exchange. A connection that broke before an answer came is tried once more: all methods sent here may be repeated.
+async fn exchange(
+    client: &Client,
+    side: &Side,
+    phase: Phase,
+    (method, headers, uri, token): (&Method, &HeaderMap, &Uri, Option<&HeaderValue>),
+    limit: Duration,
+) -> Result<Response<Incoming>, Failure> {
+    let build = || {
+        let mut request = Request::new(body::empty());
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() = headers.clone();
+        if let Some(token) = token {
+            request.headers_mut().insert(header::AUTHORIZATION, token.clone());
+        }
+        request
+    };
+    let fail = |error: &ClientError| side.scene(phase).client(&side.naming(method), error);
+    match client.send_within(build(), limit).await {
+        Ok(response) => Ok(response),
+        Err(ClientError::Exchange { .. }) => client.send_within(build(), limit).await.map_err(|error| fail(&error)),
+        Err(error) => Err(fail(&error)),
+    }
+}
+
+/// Where a redirect leads; `None` if the answer is none.
+///
+/// # Errors
+/// A redirect without a usable target, or out of TLS.
+pub(crate) fn redirect(
+    response: &Response<Incoming>,
+    from: &Uri,
+    side: &Side,
+    phase: Phase,
+    method: &Method,
+) -> Result<Option<Uri>, Failure> {
+    let followed = matches!(
+        response.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    if !followed {
+        return Ok(None);
+    }
+    let wrong = |why: &str| {
+        Err(side
+            .scene(phase)
+            .fail(ErrorClass::Protocol, format!("{}: {why}", side.naming(method))))
+    };
+    let Some(location) = response
+        .headers()
+        .get(header::LOCATION)
+        .and_then(|value| value.to_str().ok())
+    else {
+        return wrong("a redirect without a Location");
+    };
+    let Some(target) = resolve(from, location) else {
+        return wrong("a redirect to something that is no URL");
+    };
+    if from.scheme_str() == Some("https") && target.scheme_str() != Some("https") {
+        return wrong("a redirect out of TLS, which is not followed");
+    }
+    Ok(Some(target))
+}
+
+/// `Location` may be absolute, or begin with a slash.
+fn resolve(from: &Uri, location: &str) -> Option<Uri> {
+    let location = location.trim();
+    if let Some(path) = location.strip_prefix('/') {
+        let authority = from.authority()?;
+        return format!("{}://{authority}/{path}", from.scheme_str()?).parse().ok();
+    }
+    let text = match location.split_once("://") {
+        Some(("davs", rest)) => format!("https://{rest}"),
+        Some(("dav", rest)) => format!("http://{rest}"),
+        Some(("http" | "https", _)) => location.to_owned(),
+        _ => return None,
+    };
+    text.parse().ok()
+}
+
+pub(crate) fn keeps_token(from: &Uri, to: &Uri, forward: Forward) -> bool {
+    from.host() == to.host() || (forward == Forward::AnyHost && to.scheme_str() == Some("https"))
+}
+
+/// The beginning of an answer's body, as text; whatever goes wrong makes it shorter.
+pub(crate) async fn text_of(response: Response<Incoming>) -> String {
+    let html = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|kind| kind.starts_with("text/html"));
+    match body::read_limited(response.into_body(), ERROR_TEXT_MAX, Duration::from_secs(5)).await {
+        Ok(bytes) if html => strip_tags(&String::from_utf8_lossy(&bytes)),
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(_) => String::new(),
+    }
+}
+
+/// Error pages are for browsers; their words are for people.
+fn strip_tags(html: &str) -> String {
+    let mut text = String::new();
+    let mut inside = false;
+    for c in html.chars() {
+        match c {
+            '<' => inside = true,
+            '>' => {
+                inside = false;
+                text.push(' ');
+            }
+            _ if !inside => text.push(c),
+            _ => {}
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+
+    fn leads(location: &str, expected: Option<&str>) {
+        let from: Uri = "https://a:1094/x?y".parse().unwrap();
+        assert_eq!(resolve(&from, location).map(|uri| uri.to_string()).as_deref(), expected);
+    }
+
+    #[test]
+    fn redirects_lead_where_they_say() {
+        leads("https://b:8443/z?authz=1", Some("https://b:8443/z?authz=1"));
+        leads("davs://b/z", Some("https://b/z"));
+        leads("/z", Some("https://a:1094/z"));
+        leads("root://b//z", None);
+        leads("", None);
+    }
+
+    #[test]
+    fn a_token_goes_along_only_where_it_may() {
+        let uri = |text: &str| text.parse::<Uri>().unwrap();
+        let (a, b, plain) = (uri("https://a/f"), uri("https://b/f"), uri("http://b/f"));
+        assert!(keeps_token(&a, &uri("https://a:99/g"), Forward::SameHost));
+        assert!(!keeps_token(&a, &b, Forward::SameHost));
+        assert!(keeps_token(&a, &b, Forward::AnyHost));
+        assert!(!keeps_token(&a, &plain, Forward::AnyHost));
+    }
+
+    #[test]
+    fn error_pages_lose_their_tags() {
+        assert_eq!(
+            strip_tags("<h1>No</h1><p>space").split_whitespace().collect::<Vec<_>>(),
+            ["No", "space"]
+        );
+    }
+}

@@ -1,0 +1,446 @@
+//! What the service knows of a job and its files: the rows of the store, and the objects of the door.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+pub use weir_sched::JobState;
+
+use crate::time::Millis;
+
+/// State of a file, with FTS3's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FileState {
+    /// Waits for its turn, or for a retry.
+    Submitted,
+    /// An attempt runs.
+    Active,
+    /// Whole at the destination, verified as asked.
+    Finished,
+    /// Given up, with a reason.
+    Failed,
+    /// Taken back by the user, or out of its time in the queue.
+    Canceled,
+}
+
+impl FileState {
+    /// All states, in the order of their numbers in the store.
+    pub const ALL: [Self; 5] = [
+        Self::Submitted,
+        Self::Active,
+        Self::Finished,
+        Self::Failed,
+        Self::Canceled,
+    ];
+
+    /// FTS3's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Submitted => "SUBMITTED",
+            Self::Active => "ACTIVE",
+            Self::Finished => "FINISHED",
+            Self::Failed => "FAILED",
+            Self::Canceled => "CANCELED",
+        }
+    }
+
+    /// Whether nothing changes any more.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Finished | Self::Failed | Self::Canceled)
+    }
+
+    /// The number in the store.
+    pub fn code(self) -> i64 {
+        self as i64
+    }
+
+    /// Reads the number in the store; an unknown one is a failed file, which asks for a person.
+    pub fn from_code(code: i64) -> Self {
+        usize::try_from(code)
+            .ok()
+            .and_then(|i| Self::ALL.get(i).copied())
+            .unwrap_or(Self::Failed)
+    }
+}
+
+/// The number of a job's state in the store.
+pub fn job_state_code(state: JobState) -> i64 {
+    state as i64
+}
+
+/// Reads the number of a job's state in the store; an unknown one is a failed job, which asks for a person.
+pub fn job_state_from_code(code: i64) -> JobState {
+    JOB_STATES
+        .into_iter()
+        .find(|state| job_state_code(*state) == code)
+        .unwrap_or(JobState::Failed)
+}
+
+/// Reads FTS3's name of a job's state.
+pub fn job_state_from_name(name: &str) -> Option<JobState> {
+    JOB_STATES.into_iter().find(|state| state.as_str() == name)
+}
+
+const JOB_STATES: [JobState; 8] = [
+    JobState::Submitted,
+    JobState::Staging,
+    JobState::Active,
+    JobState::Archiving,
+    JobState::Finished,
+    JobState::FinishedDirty,
+    JobState::Failed,
+    JobState::Canceled,
+];
+
+/// Why a file is `CANCELED`, unless there is a better reason.
+pub const CANCELED_REASON: &str = "Job canceled by the user";
+
+/// How many files of a job are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// All files of the job.
+    pub files: i64,
+    /// Files of which an attempt has begun, ended or not.
+    pub started: i64,
+    /// Files in [`FileState::Finished`].
+    pub finished: i64,
+    /// Files in [`FileState::Failed`].
+    pub failed: i64,
+    /// Files in [`FileState::Canceled`].
+    pub canceled: i64,
+}
+
+impl Counts {
+    /// A job's state, and its reason in FTS3's words. `cancelled` says that the whole job was.
+    pub fn verdict(&self, cancelled: bool) -> (JobState, Option<&'static str>) {
+        let mut state = self.state();
+        if state.is_terminal() && cancelled && self.canceled > 0 {
+            state = JobState::Canceled;
+        }
+        (
+            state,
+            state.reason().filter(|_| state != JobState::Canceled || cancelled),
+        )
+    }
+
+    /// The state that follows from the files. A job that has begun stays active while a retry waits.
+    pub fn state(&self) -> JobState {
+        let number = |count: i64| u64::try_from(count).unwrap_or_default();
+        let left = number(self.files - self.finished - self.failed - self.canceled);
+        let (submitted, active) = if self.started > 0 { (0, left) } else { (left, 0) };
+        weir_sched::job_state(weir_sched::FileCounts {
+            submitted,
+            active,
+            finished: number(self.finished),
+            failed: number(self.failed),
+            canceled: number(self.canceled),
+            ..weir_sched::FileCounts::default()
+        })
+    }
+}
+
+/// Which side's checksum is compared (`verify_checksum`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChecksumMode {
+    /// Sizes only.
+    #[serde(rename = "n")]
+    None,
+    /// The source's with the user's.
+    #[serde(rename = "s")]
+    Source,
+    /// The destination's with the user's, or with the source's if the user gave none.
+    #[serde(rename = "t")]
+    Target,
+    /// All three.
+    #[serde(rename = "b")]
+    Both,
+}
+
+impl ChecksumMode {
+    /// FTS3 keeps the first letter.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::None => "n",
+            Self::Source => "s",
+            Self::Target => "t",
+            Self::Both => "b",
+        }
+    }
+
+    /// Whether the source's checksum is asked for.
+    pub fn source(self) -> bool {
+        matches!(self, Self::Source | Self::Both)
+    }
+
+    /// Whether the destination's checksum is asked for.
+    pub fn target(self) -> bool {
+        matches!(self, Self::Target | Self::Both)
+    }
+}
+
+/// When a file that exists at the destination may be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Overwrite {
+    /// Never.
+    #[default]
+    #[serde(rename = "N")]
+    No,
+    /// Always.
+    #[serde(rename = "Y")]
+    Yes,
+    /// Only from the second attempt on.
+    #[serde(rename = "R")]
+    OnRetry,
+}
+
+impl Overwrite {
+    /// FTS3's letter; `None` is null there.
+    pub fn letter(self) -> Option<&'static str> {
+        match self {
+            Self::No => None,
+            Self::Yes => Some("Y"),
+            Self::OnRetry => Some("R"),
+        }
+    }
+}
+
+/// The parameters of a job that the service keeps as they are: for the executor, and to be echoed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobParams {
+    /// `retry` as submitted: 0 the service's default, below 0 none, above 0 that many.
+    pub retry: i32,
+    /// Seconds between attempts; 0 leaves it to the service.
+    pub retry_delay: u32,
+    /// What to do with a file that exists.
+    pub overwrite: Overwrite,
+    /// Whose checksums are compared.
+    pub verify_checksum: ChecksumMode,
+    /// Wall time allowed for one attempt, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+    /// Streams asked of the active party.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nostreams: Option<u32>,
+    /// The only way to copy, if the client forces one (`pull`, `push`, `streamed`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_mode: Option<String>,
+    /// End of the file's time in the queue, in seconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_time_in_queue: Option<i64>,
+    /// Echoed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_spacetoken: Option<String>,
+    /// Echoed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination_spacetoken: Option<String>,
+    /// FTS3's packed form of the protocol parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub internal: Option<String>,
+    /// Keep what a failed attempt left at the destination.
+    #[serde(default)]
+    pub disable_cleanup: bool,
+}
+
+/// A job as submitted, before the store has seen it.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    /// Its id.
+    pub id: uuid::Uuid,
+    /// `N` (normal) or `Y` (session reuse asked).
+    pub kind: char,
+    /// The token's subject.
+    pub user_dn: String,
+    /// FTS3's delegation id: whose job it is.
+    pub cred_id: String,
+    /// The user's VO.
+    pub vo: String,
+    /// When it was accepted.
+    pub submitted: Millis,
+    /// 1 to 5.
+    pub priority: u8,
+    /// `scheme://host` if all files share it.
+    pub source_se: Option<String>,
+    /// `scheme://host` if all files share it.
+    pub dest_se: Option<String>,
+    /// See [`JobParams`].
+    pub params: JobParams,
+    /// Echoed; a JSON object.
+    pub metadata: Option<Box<RawValue>>,
+}
+
+/// A file as submitted.
+#[derive(Debug, Clone)]
+pub struct NewFile {
+    /// Its id: the transfer.
+    pub id: u64,
+    /// Place in the job, from 0.
+    pub index: u32,
+    /// Where from.
+    pub source: String,
+    /// Where to.
+    pub destination: String,
+    /// `ADLER32:0a1b2c3d`, or a bare algorithm name.
+    pub checksum: String,
+    /// The size the user expects; `None` if not said.
+    pub user_filesize: Option<u64>,
+    /// Activity; `default` if not said.
+    pub activity: String,
+    /// Echoed.
+    pub selection_strategy: String,
+    /// SciTag, 65 to 65535.
+    pub scitag: Option<u32>,
+    /// Echoed; a JSON object.
+    pub metadata: Option<Box<RawValue>>,
+    /// Echoed.
+    pub staging_metadata: Option<Box<RawValue>>,
+    /// Echoed, and sent with the copy.
+    pub archive_metadata: Option<Box<RawValue>>,
+    /// The token for the source, as its hash.
+    pub source_token: Option<TokenHash>,
+    /// The token for the destination, as its hash.
+    pub destination_token: Option<TokenHash>,
+}
+
+/// SHA-256 of a token: its name in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TokenHash(pub [u8; 32]);
+
+impl TokenHash {
+    /// What clients see as `src_token_id`: 16 hex digits.
+    pub fn short(&self) -> String {
+        self.0[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// A job as stored.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// As submitted; `priority` may have changed since.
+    pub spec: NewJob,
+    /// Follows from the files, or cancelled.
+    pub state: JobState,
+    /// When the last file came to its end.
+    pub finished: Option<Millis>,
+    /// Why it is not simply finished.
+    pub reason: Option<String>,
+    /// Whether the whole job was cancelled.
+    pub cancelled: bool,
+    /// Its files' states, counted.
+    pub counts: Counts,
+}
+
+/// A file as stored.
+#[derive(Debug, Clone)]
+pub struct File {
+    /// As submitted.
+    pub spec: NewFile,
+    /// The job.
+    pub job: uuid::Uuid,
+    /// Where it stands.
+    pub state: FileState,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// Begin of the first attempt.
+    pub first_started: Option<Millis>,
+    /// Begin of the newest attempt.
+    pub started: Option<Millis>,
+    /// When it came to its end.
+    pub finished: Option<Millis>,
+    /// Whether it is cancelled, and its attempt being stopped.
+    pub stopping: bool,
+    /// How the newest attempt that ended went.
+    pub result: FileResult,
+}
+
+/// How an attempt went.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileResult {
+    /// Size of the file, once known.
+    pub filesize: Option<u64>,
+    /// Bytes that travelled in the newest attempt.
+    pub bytes_moved: u64,
+    /// `pull`, `push`, `streamed`, or `adopted`.
+    pub mode: Option<String>,
+    /// For people: what happened.
+    pub reason: Option<String>,
+    /// The error's class.
+    pub class: Option<String>,
+    /// Who is to blame.
+    pub party: Option<String>,
+    /// When it happened.
+    pub phase: Option<String>,
+    /// What to do about it.
+    pub remedy: Option<String>,
+    /// Whether another attempt could help.
+    pub recoverable: Option<bool>,
+}
+
+/// An attempt that failed and was tried again: what `/retries` shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// The file.
+    pub file: u64,
+    /// From 1.
+    pub attempt: u32,
+    /// When it ended.
+    pub at: Millis,
+    /// Why it failed.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rolls_up(files: i64, started: i64, finished: i64, failed: i64, canceled: i64, expected: JobState) {
+        assert_eq!(
+            Counts {
+                files,
+                started,
+                finished,
+                failed,
+                canceled
+            }
+            .verdict(false)
+            .0,
+            expected
+        );
+    }
+
+    #[test]
+    fn a_job_is_what_its_files_are() {
+        rolls_up(3, 0, 0, 0, 0, JobState::Submitted);
+        rolls_up(3, 1, 0, 0, 0, JobState::Active);
+        rolls_up(3, 3, 3, 0, 0, JobState::Finished);
+        rolls_up(3, 3, 1, 2, 0, JobState::FinishedDirty);
+        rolls_up(3, 3, 2, 0, 1, JobState::Canceled);
+        rolls_up(3, 3, 0, 1, 2, JobState::Failed);
+        rolls_up(3, 0, 0, 0, 3, JobState::Canceled);
+        rolls_up(3, 3, 0, 2, 0, JobState::Active);
+        let partly = Counts {
+            files: 3,
+            started: 3,
+            finished: 1,
+            failed: 1,
+            canceled: 1,
+        };
+        assert_eq!(
+            partly.verdict(true),
+            (JobState::Canceled, Some("Job canceled by the user"))
+        );
+    }
+
+    #[test]
+    fn codes_in_the_store_stay_what_they_are() {
+        for state in FileState::ALL {
+            assert_eq!(FileState::from_code(state.code()), state);
+        }
+        for state in JOB_STATES {
+            assert_eq!(job_state_from_code(job_state_code(state)), state);
+            assert_eq!(job_state_from_name(state.as_str()), Some(state));
+        }
+        assert_eq!(FileState::Finished.code(), 2);
+        assert_eq!(
+            (job_state_code(JobState::Active), job_state_code(JobState::Canceled)),
+            (2, 7)
+        );
+    }
+}

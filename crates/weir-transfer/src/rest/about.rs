@@ -1,0 +1,87 @@
+//! What this service is, who the caller is, and whether all is well.
+
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::json;
+
+use super::{
+    State,
+    answer::{Answer, ApiError, json_answer, ok},
+    caller::Caller,
+};
+use crate::submission::{self, BASE_ID};
+
+/// `GET /`: every client asks this first, and reads `api` as numbers.
+pub(super) async fn service_document() -> Response {
+    ok(&json!({
+        "delegation": { "major": 1, "minor": 0, "patch": 0 },
+        "api": { "major": 3, "minor": 14, "patch": 0 },
+        "core": null,
+        "schema": { "major": 0, "minor": 0, "patch": 0, "message": "Weir keeps its own schema" },
+        "weir": { "version": env!("CARGO_PKG_VERSION") },
+        "_links": {
+            "curies": [{ "name": "fts", "href": "https://gitlab.cern.ch/fts/fts3" }],
+            "fts:whoami": { "href": "/whoami", "title": "Check user certificate" },
+            "fts:joblist": {
+                "href": "/jobs{?vo_name,user_dn,dlg_id,state_in}",
+                "title": "List of active jobs",
+                "templated": true
+            },
+            "fts:job": {
+                "href": "/jobs/{id}",
+                "title": "Job information",
+                "templated": true,
+                "hints": { "allow": ["GET", "DELETE", "POST"] }
+            },
+            "fts:submitschema": { "href": "/api-docs/schema/submit", "title": "JSON schema of messages" },
+            "fts:jobsubmit": {
+                "href": "/jobs",
+                "hints": { "allow": ["POST", "PUT"], "representations": ["fts:submitschema"] }
+            },
+            "fts:config": { "href": "/config/se", "title": "Server configuration" }
+        }
+    }))
+}
+
+/// `GET /whoami`.
+pub(super) async fn whoami(caller: Caller) -> Response {
+    let vo_id = uuid::Uuid::new_v5(&BASE_ID, caller.vo.as_bytes());
+    let level = if caller.admin { "all" } else { "private" };
+    let config = if caller.admin { json!("all") } else { json!(null) };
+    ok(&json!({
+        "user_dn": caller.user_dn,
+        "dn": [caller.user_dn],
+        "base_id": BASE_ID,
+        "voms_cred": [],
+        "vos": [caller.vo],
+        "vos_id": [vo_id],
+        "roles": [],
+        "level": { "transfer": level, "datamanagement": null, "config": config },
+        "delegation_id": caller.cred_id,
+        "method": "oauth2",
+        "is_root": caller.admin,
+    }))
+}
+
+/// `GET /api-docs/schema/submit`.
+pub(super) async fn submit_schema() -> Response {
+    ok(&submission::submit_schema())
+}
+
+/// `GET /.well-known/weir/health`: 200 if the store can write, else 503 with the reason.
+pub(super) async fn health(service: State) -> Response {
+    match service.driver.trouble() {
+        None => ok(&json!({ "status": "ok" })),
+        Some(reason) => json_answer(
+            StatusCode::SERVICE_UNAVAILABLE,
+            &json!({ "status": "trouble", "reason": reason, "remedy": "make room on the store's disk, or check it" }),
+        ),
+    }
+}
+
+/// Delegation of proxies: token users need none, and certificates are not taken yet.
+pub(super) async fn no_delegation(_: Caller) -> Answer {
+    Err(ApiError::not_found(
+        "Delegation is for certificates; this service takes tokens",
+    ))
+}

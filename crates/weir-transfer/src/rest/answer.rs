@@ -1,0 +1,152 @@
+//! Answers: JSON, and errors in the shape that FTS3's clients read.
+//!
+//! | status | means | client | user | operator |
+//! |---|---|---|---|---|
+//! | 400 | the request makes no sense | gives up | corrects what the text names | nothing |
+//! | 401 | no token, or none that holds | gives up | gets a new token | checks issuers and audiences |
+//! | 403 | known, but not allowed | gives up | asks for rights | adds an administrator |
+//! | 404 | no such job | forgets it | checks the id | nothing |
+//! | 405 | not done here | gives up | nothing | nothing |
+//! | 409 | that job exists | takes it as submitted | nothing | nothing |
+//! | 413 | too large | splits it | nothing | raises `limits.body` |
+//! | 503 | too busy, or the store cannot write | comes again after `Retry-After` | waits | looks at disk and queue |
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{driver::NotTaken, executor::chain, store::StoreError, submission::Refusal};
+
+/// Seconds after which a 503 may be tried again.
+const RETRY_AFTER: u16 = 5;
+
+/// An error as clients read it: `{"status": "400 Bad Request", "message": "..."}`.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+    pub(crate) headers: Vec<(header::HeaderName, HeaderValue)>,
+}
+
+pub(crate) type Answer<T = Response> = Result<T, ApiError>;
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            headers: Vec::new(),
+        }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+
+    /// FTS3's words for a job that is not there.
+    pub(crate) fn no_job(id: &str) -> Self {
+        Self::not_found(format!("No job with the id \"{id}\" has been found"))
+    }
+
+    /// `404 Not Found`.
+    pub(crate) fn status_text(&self) -> String {
+        format!(
+            "{} {}",
+            self.status.as_u16(),
+            self.status.canonical_reason().unwrap_or("Unknown")
+        )
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = json!({ "status": self.status_text(), "message": self.message });
+        let mut response = json_answer(self.status, &body);
+        for (name, value) in self.headers {
+            response.headers_mut().insert(name, value);
+        }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response
+                .headers_mut()
+                .entry(header::RETRY_AFTER)
+                .or_insert(RETRY_AFTER.into());
+        }
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(error = chain(&error), "a request failed on the store");
+        if error.is_passing() {
+            Self::unavailable("The store cannot be read at the moment")
+        } else {
+            Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "The store failed; the service's log says more",
+            )
+        }
+    }
+}
+
+impl From<NotTaken> for ApiError {
+    fn from(reason: NotTaken) -> Self {
+        match reason {
+            NotTaken::Busy(why) => Self::unavailable(format!("The service cannot take this now: {why}")),
+            NotTaken::Duplicate(_) => Self::duplicate_sid(),
+            NotTaken::Broken(why) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, why),
+        }
+    }
+}
+
+impl ApiError {
+    pub(crate) fn duplicate_sid() -> Self {
+        Self::new(StatusCode::CONFLICT, "The sid provided by the user is duplicated")
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let status = match refusal {
+            Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Refusal::Deletion => StatusCode::METHOD_NOT_ALLOWED,
+        };
+        Self::new(status, refusal.to_string())
+    }
+}
+
+/// JSON with a status.
+pub(crate) fn json_answer(status: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_vec(body) {
+        Ok(bytes) => {
+            let mut response = Response::new(axum::body::Body::from(bytes));
+            *response.status_mut() = status;
+            response
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response
+        }
+        Err(error) => {
+            tracing::error!(%error, "an answer could not be written as JSON");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// JSON with 200.
+pub(crate) fn ok(body: &impl Serialize) -> Response {
+    json_answer(StatusCode::OK, body)
+}

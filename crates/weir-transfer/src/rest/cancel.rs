@@ -1,0 +1,278 @@
+//! Taking back jobs and files, and changing their priority.
+
+use std::time::Duration;
+
+use axum::extract::Path;
+use http::StatusCode;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{
+    State,
+    answer::{Answer, ApiError, json_answer, ok},
+    body::JsonBody,
+    caller::Caller,
+    objects::JobObject,
+    query::{failed, one},
+};
+use crate::{
+    driver::Request,
+    model::{CANCELED_REASON, File, FileState, Job},
+    service::Service,
+    store::JobFilter,
+};
+
+/// How long a cancellation waits for running copies to stop, so that its answer can say how they ended.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// `DELETE /jobs/{id}[,id...]`.
+pub(super) async fn jobs(service: State, caller: Caller, Path(ids): Path<String>) -> Answer {
+    let mut entries = Vec::new();
+    for name in ids.split(',').filter(|id| !id.is_empty()) {
+        entries.push(cancel_one(&service, &caller, name).await?);
+    }
+    multi_status(entries, ids.split(',').count() > 1)
+}
+
+/// An entry and its status; 304 is no failure of a single request.
+type Entry = (StatusCode, Value);
+
+async fn cancel_one(service: &Service, caller: &Caller, name: &str) -> Answer<Entry> {
+    let job = match find(service, caller, name).await? {
+        Ok(job) => job,
+        Err(error) => return Ok((error.status, failed(name, &error))),
+    };
+    if job.state.is_terminal() {
+        return Ok(unchanged(service, &job));
+    }
+    cancel_whole(service, job.spec.id).await?;
+    let job = wait_for_end(service, job).await?;
+    Ok(changed(service, &job))
+}
+
+fn unchanged(service: &Service, job: &Job) -> Entry {
+    let object = JobObject {
+        http_status: Some("304 Not Modified"),
+        http_message: Some(Some("The job is in a terminal state")),
+        ..JobObject::plain(job, &service.host)
+    };
+    (
+        StatusCode::NOT_MODIFIED,
+        serde_json::to_value(object).unwrap_or_default(),
+    )
+}
+
+fn changed(service: &Service, job: &Job) -> Entry {
+    let object = JobObject {
+        http_status: Some("200 Ok"),
+        http_message: Some(None),
+        ..JobObject::plain(job, &service.host)
+    };
+    (StatusCode::OK, serde_json::to_value(object).unwrap_or_default())
+}
+
+/// One: the object, with its own status unless that is 304. Several: an array, 207 if any failed.
+fn multi_status(mut entries: Vec<Entry>, several: bool) -> Answer {
+    if several {
+        let all_good = entries.iter().all(|(status, _)| status.is_success());
+        let status = if all_good {
+            StatusCode::OK
+        } else {
+            StatusCode::MULTI_STATUS
+        };
+        return Ok(json_answer(
+            status,
+            &entries.into_iter().map(|(_, object)| object).collect::<Vec<_>>(),
+        ));
+    }
+    let Some((status, object)) = entries.pop() else {
+        return Err(ApiError::no_job(""));
+    };
+    Ok(if status == StatusCode::NOT_MODIFIED {
+        ok(&object)
+    } else {
+        json_answer(status, &object)
+    })
+}
+
+async fn find(service: &Service, caller: &Caller, name: &str) -> Answer<Result<Job, ApiError>> {
+    let (caller, name) = (caller.clone(), name.to_owned());
+    Ok(service.read(move |store| one(store, &caller, &name)).await?)
+}
+
+async fn live_files(service: &Service, job: Uuid) -> Answer<Vec<u64>> {
+    let files = service.read(move |store| store.files(job)).await?;
+    Ok(files
+        .iter()
+        .filter(|file| !file.state.is_terminal())
+        .map(|file| file.spec.id)
+        .collect())
+}
+
+async fn cancel_whole(service: &Service, job: Uuid) -> Answer<usize> {
+    let files = live_files(service, job).await?;
+    let n_files = files.len();
+    let reason = CANCELED_REASON.to_owned();
+    service
+        .driver
+        .ask(|reply| Request::Cancel {
+            job,
+            whole: true,
+            files,
+            reason,
+            reply,
+        })
+        .await?;
+    Ok(n_files)
+}
+
+/// Waits until a cancelled job's running copies have stopped, or patience is over; gives the job as it then is.
+async fn wait_for_end(service: &Service, mut job: Job) -> Answer<Job> {
+    let id = job.spec.id;
+    let mut settled = service.driver.settled();
+    let patience = tokio::time::sleep(STOP_PATIENCE);
+    tokio::pin!(patience);
+    loop {
+        settled.mark_unchanged();
+        if let Some(current) = service.read(move |store| store.job(id)).await? {
+            job = current;
+        }
+        if job.state.is_terminal() {
+            return Ok(job);
+        }
+        tokio::select! {
+            changed = settled.changed() => if changed.is_err() { return Ok(job) },
+            () = &mut patience => return Ok(job),
+        }
+    }
+}
+
+/// `DELETE /jobs/{id}/files/{file}[,file...]`.
+pub(super) async fn files(service: State, caller: Caller, Path((id, files)): Path<(String, String)>) -> Answer {
+    let job = find(&service, &caller, &id).await??;
+    if job.spec.kind != 'N' {
+        return Err(ApiError::bad_request(format!(
+            "Multihop or reuse jobs must be cancelled at once ({})",
+            job.spec.kind
+        )));
+    }
+    let known = service.read(move |store| store.files(job.spec.id)).await?;
+    let asked = files
+        .split(',')
+        .map(|text| text.trim().parse::<u64>().ok())
+        .collect::<Vec<_>>();
+    let state_of =
+        |files: &[File], id: Option<u64>| files.iter().find(|file| Some(file.spec.id) == id).map(|f| f.state);
+    let live: Vec<u64> = asked
+        .iter()
+        .copied()
+        .filter(|id| state_of(&known, *id).is_some_and(|state| !state.is_terminal()))
+        .flatten()
+        .collect();
+    if !live.is_empty() {
+        let (job, reason) = (job.spec.id, CANCELED_REASON.to_owned());
+        service
+            .driver
+            .ask(|reply| Request::Cancel {
+                job,
+                whole: false,
+                files: live.clone(),
+                reason,
+                reply,
+            })
+            .await?;
+    }
+    let states = asked.iter().map(|id| match state_of(&known, *id) {
+        None => json!("File does not belong to the job"),
+        Some(state) if state.is_terminal() => json!(state.as_str()),
+        Some(_) => json!(FileState::Canceled.as_str()),
+    });
+    let mut states = states.collect::<Vec<_>>();
+    Ok(if states.len() == 1 {
+        ok(&states.remove(0))
+    } else {
+        ok(&states)
+    })
+}
+
+/// `POST /jobs/{id}[,id...]` with `{"params": {"priority": n}}`.
+pub(super) async fn modify(
+    service: State,
+    caller: Caller,
+    Path(ids): Path<String>,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let asked = body
+        .get("params")
+        .and_then(|params| params.get("priority"))
+        .filter(|value| !value.is_null());
+    let number = |value: &Value| value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
+    let priority = match asked {
+        None => None,
+        Some(value) => Some(number(value).ok_or_else(|| ApiError::bad_request("Invalid priority value"))?),
+    };
+    let mut entries = Vec::new();
+    for name in ids.split(',').filter(|id| !id.is_empty()) {
+        entries.push(modify_one(&service, &caller, name, priority).await?);
+    }
+    multi_status(entries, ids.split(',').count() > 1)
+}
+
+async fn modify_one(service: &Service, caller: &Caller, name: &str, priority: Option<i64>) -> Answer<Entry> {
+    let job = match find(service, caller, name).await? {
+        Ok(job) => job,
+        Err(error) => return Ok((error.status, failed(name, &error))),
+    };
+    if job.state.is_terminal() {
+        return Ok(unchanged(service, &job));
+    }
+    if let Some(priority) = priority {
+        let (id, priority) = (job.spec.id, priority.clamp(1, 5) as u8);
+        let files = live_files(service, id).await?;
+        service
+            .driver
+            .ask(|reply| Request::Priority {
+                job: id,
+                files,
+                priority,
+                reply,
+            })
+            .await?;
+    }
+    match find(service, caller, name).await? {
+        Ok(job) => Ok(changed(service, &job)),
+        Err(error) => Ok((error.status, failed(name, &error))),
+    }
+}
+
+/// `DELETE /jobs/vo/{vo}`.
+pub(super) async fn vo(service: State, caller: Caller, Path(vo): Path<String>) -> Answer {
+    cancel_all(
+        &service,
+        &caller,
+        JobFilter {
+            vo: Some(vo),
+            ..JobFilter::default()
+        },
+    )
+    .await
+}
+
+/// `DELETE /jobs/all`.
+pub(super) async fn all(service: State, caller: Caller) -> Answer {
+    cancel_all(&service, &caller, JobFilter::default()).await
+}
+
+async fn cancel_all(service: &Service, caller: &Caller, filter: JobFilter) -> Answer {
+    if !caller.admin {
+        return Err(ApiError::forbidden("User does not have root privileges"));
+    }
+    let jobs = service.read(move |store| store.jobs(&filter)).await?;
+    let mut n_files = 0;
+    for job in &jobs {
+        n_files += cancel_whole(service, job.spec.id).await?;
+    }
+    Ok(ok(
+        &json!({ "affected_files": n_files, "affected_dm": 0, "affected_jobs": jobs.len() }),
+    ))
+}

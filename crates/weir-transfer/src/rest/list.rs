@@ -1,0 +1,129 @@
+//! `GET /jobs`.
+
+use std::collections::HashMap;
+
+use axum::extract::Query;
+
+use super::{
+    State,
+    answer::{Answer, ApiError, ok},
+    caller::Caller,
+    objects::JobObject,
+};
+use crate::{model::job_state_from_name, store::JobFilter, time};
+
+/// Lists jobs: without filters, the caller's that are not finished. Administrators see everybody's.
+pub(super) async fn jobs(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
+    let filter = filter(&query, &caller)?;
+    let keys = given(&query, "fields").map(|keys| keys.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let jobs = service.read(move |store| store.jobs(&filter)).await?;
+    let object = |job| JobObject {
+        keys: keys.as_deref(),
+        ..JobObject::plain(job, &service.host)
+    };
+    Ok(ok(&jobs.iter().map(object).collect::<Vec<_>>()))
+}
+
+fn given<'a>(query: &'a HashMap<String, String>, key: &str) -> Option<&'a str> {
+    query.get(key).map(String::as_str).filter(|value| !value.is_empty())
+}
+
+fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result<JobFilter, ApiError> {
+    if given(query, "dlg_id").is_some_and(|id| id != caller.cred_id) && !caller.admin {
+        return Err(ApiError::forbidden(
+            "The provided delegation id does not match your delegation id",
+        ));
+    }
+    if given(query, "user_dn").is_some_and(|dn| dn != caller.user_dn) && !caller.admin {
+        return Err(ApiError::bad_request(
+            "The provided DN and delegation id do not correspond to the same user",
+        ));
+    }
+    // A number that is none is passed over, as FTS3 does.
+    let limit = given(query, "limit").and_then(|limit| limit.parse::<i64>().ok());
+    if limit.is_some_and(|limit| !(0..=500).contains(&limit)) {
+        return Err(ApiError::bad_request(
+            "The limit must be positive and less or equal than 500",
+        ));
+    }
+    let text = |key| given(query, key).map(str::to_owned);
+    let states = given(query, "state_in").map(|names| names.split(',').filter_map(job_state_from_name).collect());
+    Ok(JobFilter {
+        states: states.unwrap_or_default(),
+        user_dn: text("user_dn"),
+        cred_id: if caller.admin {
+            text("dlg_id")
+        } else {
+            Some(caller.cred_id.clone())
+        },
+        vo: text("vo_name"),
+        source_se: text("source_se"),
+        dest_se: text("dest_se"),
+        finished_since: given(query, "time_window")
+            .and_then(window)
+            .map(|window| time::now() - window),
+        limit: limit.filter(|limit| *limit > 0).map(|limit| limit as usize),
+    })
+}
+
+/// `H[:M]` in milliseconds.
+fn window(text: &str) -> Option<i64> {
+    let (hours, minutes) = text.split_once(':').unwrap_or((text, "0"));
+    let (hours, minutes) = (hours.trim().parse::<i64>().ok()?, minutes.trim().parse::<i64>().ok()?);
+    (hours >= 0 && minutes >= 0).then(|| {
+        hours
+            .saturating_mul(3_600_000)
+            .saturating_add(minutes.saturating_mul(60_000))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use weir_auth::Secret;
+
+    use super::*;
+
+    fn caller(admin: bool) -> Caller {
+        let (user_dn, cred_id, vo) = ("alice".to_owned(), "01".to_owned(), "testvo".to_owned());
+        Caller {
+            user_dn,
+            cred_id,
+            vo,
+            admin,
+            token: Secret::new("t"),
+        }
+    }
+
+    fn read(text: &str, admin: bool) -> Result<JobFilter, ApiError> {
+        let query = text.split('&').filter_map(|pair| pair.split_once('='));
+        filter(
+            &query.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+            &caller(admin),
+        )
+    }
+
+    #[test]
+    fn users_see_their_own_and_administrators_all() {
+        assert_eq!(read("", false).unwrap().cred_id.as_deref(), Some("01"));
+        assert_eq!(read("", true).unwrap().cred_id, None);
+        assert_eq!(read("dlg_id=02", false).unwrap_err().status.as_u16(), 403);
+        assert_eq!(read("user_dn=bob", false).unwrap_err().status.as_u16(), 400);
+        assert_eq!(read("user_dn=bob", true).unwrap().user_dn.as_deref(), Some("bob"));
+    }
+
+    #[test]
+    fn limits_and_windows_are_read_as_fts_reads_them() {
+        assert_eq!(
+            read("limit=501", false).unwrap_err().message,
+            "The limit must be positive and less or equal than 500"
+        );
+        assert_eq!(read("limit=x", false).unwrap().limit, None);
+        assert_eq!(read("limit=7", false).unwrap().limit, Some(7));
+        assert_eq!(
+            (window("1"), window("1:30"), window("x")),
+            (Some(3_600_000), Some(5_400_000), None)
+        );
+        assert_eq!(read("state_in=FAILED,NONSENSE", false).unwrap().states.len(), 1);
+    }
+}

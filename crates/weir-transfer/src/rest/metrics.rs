@@ -1,0 +1,203 @@
+//! `GET /.well-known/weir/metrics`: figures for Prometheus. Each is defined in `docs/metrics.md`.
+
+use std::fmt::Write as _;
+
+use axum::response::{IntoResponse, Response};
+use http::header;
+use weir_sched::{Counts, Link, LinkStats, Names, Scheduler, SeStats};
+
+use super::{State, answer::ApiError};
+use crate::driver::{LinkMeter, Meter};
+
+/// The type that Prometheus asks for (text format 0.0.4).
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(super) async fn metrics(service: State) -> Response {
+    let page = service
+        .driver
+        .look(|core: &Scheduler, names: &Names, meter: &Meter| page(core, names, meter))
+        .await;
+    match page {
+        Some(mut text) => {
+            let up = u8::from(service.driver.trouble().is_none());
+            describe(&mut text, "weir_transfer_store_ok", "gauge", "1 if the store can write");
+            let _ = writeln!(text, "weir_transfer_store_ok {up}");
+            ([(header::CONTENT_TYPE, TEXT)], text).into_response()
+        }
+        None => ApiError::unavailable("The service is stopping").into_response(),
+    }
+}
+
+fn page(core: &Scheduler, names: &Names, meter: &Meter) -> String {
+    let mut text = String::new();
+    let links = core.links().collect::<Vec<_>>();
+    let ses = core.ses().collect::<Vec<_>>();
+    queues(&mut text, names, &links);
+    slots(&mut text, names, &ses);
+    totals(&mut text, &core.totals());
+    counted(&mut text, names, meter);
+    text
+}
+
+fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn label(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn of_link(names: &Names, link: Link) -> String {
+    format!(
+        "source=\"{}\",destination=\"{}\"",
+        label(names.se_name(link.source)),
+        label(names.se_name(link.destination))
+    )
+}
+
+/// One family of figures, one line per link.
+fn per_link(
+    text: &mut String,
+    names: &Names,
+    links: &[LinkStats],
+    (name, help): (&str, &str),
+    of: fn(&LinkStats) -> u64,
+) {
+    describe(text, name, "gauge", help);
+    for link in links {
+        let _ = writeln!(text, "{name}{{{}}} {}", of_link(names, link.link), of(link));
+    }
+}
+
+fn queues(text: &mut String, names: &Names, links: &[LinkStats]) {
+    let mut family = |name, help, of| per_link(text, names, links, (name, help), of);
+    family("weir_transfer_queued", "Transfers that wait for a slot", |link| {
+        link.counts.queued
+    });
+    family("weir_transfer_queued_bytes", "Their sizes as far as known", |link| {
+        link.counts.queued_bytes.0
+    });
+    family("weir_transfer_delayed", "Transfers that wait for a retry", |link| {
+        link.counts.delayed
+    });
+    family("weir_transfer_active", "Transfers that hold a slot", |link| {
+        link.counts.active
+    });
+    family("weir_transfer_link_limit", "Slots of the link", |link| {
+        u64::from(link.limit)
+    });
+}
+
+fn slots(text: &mut String, names: &Names, ses: &[SeStats]) {
+    describe(
+        text,
+        "weir_transfer_se_active",
+        "gauge",
+        "Slots held of a storage element, by direction",
+    );
+    for se in ses {
+        let name = label(names.se_name(se.se));
+        for (direction, gate) in [("inbound", se.inbound), ("outbound", se.outbound)] {
+            let _ = writeln!(
+                text,
+                "weir_transfer_se_active{{se=\"{name}\",direction=\"{direction}\"}} {}",
+                gate.active
+            );
+        }
+    }
+    describe(
+        text,
+        "weir_transfer_se_limit",
+        "gauge",
+        "Slots of a storage element, by direction",
+    );
+    for se in ses {
+        let name = label(names.se_name(se.se));
+        for (direction, gate) in [("inbound", se.inbound), ("outbound", se.outbound)] {
+            let _ = writeln!(
+                text,
+                "weir_transfer_se_limit{{se=\"{name}\",direction=\"{direction}\"}} {}",
+                gate.limit
+            );
+        }
+    }
+}
+
+fn totals(text: &mut String, totals: &Counts) {
+    describe(
+        text,
+        "weir_transfer_ended_total",
+        "counter",
+        "Transfers that came to their end since the start, by state",
+    );
+    for (state, count) in [
+        ("FINISHED", totals.finished),
+        ("FAILED", totals.failed),
+        ("CANCELED", totals.cancelled),
+    ] {
+        let _ = writeln!(text, "weir_transfer_ended_total{{state=\"{state}\"}} {count}");
+    }
+    describe(
+        text,
+        "weir_transfer_retried_total",
+        "counter",
+        "Attempts that ended and were followed by another",
+    );
+    let _ = writeln!(text, "weir_transfer_retried_total {}", totals.retried);
+}
+
+fn counted(text: &mut String, names: &Names, meter: &Meter) {
+    let mut family = |name: &str, help: &str, of: fn(&LinkMeter) -> u64| {
+        describe(text, name, "counter", help);
+        for (link, counts) in meter.links() {
+            let _ = writeln!(text, "{name}{{{}}} {}", of_link(names, *link), of(counts));
+        }
+    };
+    family(
+        "weir_transfer_moved_bytes_total",
+        "Bytes seen moving, failed attempts included",
+        |m| m.moved_bytes,
+    );
+    family("weir_transfer_finished_bytes_total", "Sizes of finished files", |m| {
+        m.finished_bytes
+    });
+    family("weir_transfer_finished_total", "Files finished", |m| m.finished);
+    family(
+        "weir_transfer_adopted_total",
+        "Files found whole after an interruption",
+        |m| m.adopted,
+    );
+    let classes = |name: &str, help: &str, label_name: &str, of: fn(&LinkMeter) -> Vec<(&'static str, u64)>| {
+        let mut part = String::new();
+        describe(&mut part, name, "counter", help);
+        for (link, counts) in meter.links() {
+            for (class, count) in of(counts) {
+                let _ = writeln!(
+                    part,
+                    "{name}{{{},{label_name}=\"{class}\"}} {count}",
+                    of_link(names, *link)
+                );
+            }
+        }
+        part
+    };
+    let parts = [
+        classes("weir_transfer_failed_total", "Files failed, by class", "class", |m| {
+            listed(&m.failed)
+        }),
+        classes(
+            "weir_transfer_retries_total",
+            "Attempts tried again, by class",
+            "class",
+            |m| listed(&m.retried),
+        ),
+        classes("weir_transfer_copies_total", "Finished copies, by mode", "mode", |m| {
+            listed(&m.modes)
+        }),
+    ];
+    text.extend(parts);
+}
+
+fn listed(map: &std::collections::BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
+    map.iter().map(|(name, count)| (*name, *count)).collect()
+}

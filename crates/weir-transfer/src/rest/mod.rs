@@ -1,0 +1,141 @@
+//! The door: FTS3's REST interface.
+//!
+//! Status codes, texts, doubled slashes and time formats are those that the field's clients rely on; the handbook page
+//! `docs/transfer.md` has the table. Rights are not those of FTS3: a user sees and cancels own jobs, and only
+//! administrators see all of them and change the configuration.
+
+mod about;
+mod answer;
+mod body;
+mod caller;
+mod cancel;
+mod config;
+mod list;
+mod metrics;
+mod objects;
+mod query;
+mod submit;
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request},
+    response::Response,
+    routing::{get, post},
+};
+use http::{StatusCode, Uri};
+use hyper::body::Incoming;
+use tower::Service as _;
+
+use crate::service::Service;
+use answer::ApiError;
+
+pub(crate) type State = axum::extract::State<Arc<Service>>;
+
+/// The door as a service of the HTTP server.
+pub(crate) fn door(
+    service: Arc<Service>,
+) -> impl tower::Service<http::Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static>
++ Clone
++ Send
++ Sync
++ 'static {
+    let router = router(service);
+    tower::service_fn(move |request: http::Request<Incoming>| {
+        let mut router = router.clone();
+        async move {
+            let mut request = request.map(axum::body::Body::new);
+            collapse_slashes(&mut request);
+            std::future::poll_fn(|cx| <Router as tower::Service<Request>>::poll_ready(&mut router, cx)).await?;
+            router.call(request).await
+        }
+    })
+}
+
+fn router(service: Arc<Service>) -> Router {
+    let limit = service.body_max;
+    Router::new()
+        .route("/", get(about::service_document))
+        .route("/whoami", get(about::whoami))
+        .route("/api-docs/schema/submit", get(about::submit_schema))
+        .route("/.well-known/weir/health", get(about::health))
+        .route("/.well-known/weir/metrics", get(metrics::metrics))
+        .route("/jobs", get(list::jobs).post(submit::submit).put(submit::submit))
+        .route(
+            "/jobs/{ids}",
+            get(query::jobs).delete(cancel::jobs).post(cancel::modify),
+        )
+        .route("/jobs/vo/{vo}", axum::routing::delete(cancel::vo))
+        .route("/jobs/all", axum::routing::delete(cancel::all))
+        .route("/jobs/{id}/files", get(query::files))
+        .route("/jobs/{id}/files/{files}", axum::routing::delete(cancel::files))
+        .route("/jobs/{id}/files/{file}/retries", get(query::retries))
+        .route("/jobs/{id}/dm", get(query::dm))
+        .route("/jobs/{id}/{field}", get(query::field))
+        .route("/config/links", get(config::links).post(config::set_link))
+        .route("/config/links/{name}", get(config::link).delete(config::forget_link))
+        .route(
+            "/config/se",
+            get(config::ses).post(config::set_ses).delete(config::forget_se),
+        )
+        .route("/delegation", post(about::no_delegation).get(about::no_delegation))
+        .route(
+            "/delegation/{id}",
+            get(about::no_delegation).delete(about::no_delegation),
+        )
+        .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "The requested URL was not found on the server."))
+        .method_not_allowed_fallback(async || {
+            ApiError::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "The method is not allowed for the requested URL.",
+            )
+        })
+        .layer(DefaultBodyLimit::max(limit))
+        .with_state(service)
+}
+
+/// Clients write `https://host:port//jobs`: their endpoint, a slash, and a path that begins with one.
+fn collapse_slashes(request: &mut Request) {
+    let path = request.uri().path();
+    if !path.contains("//") {
+        return;
+    }
+    let mut clean = String::with_capacity(path.len());
+    for c in path.chars() {
+        if c != '/' || !clean.ends_with('/') {
+            clean.push(c);
+        }
+    }
+    if let Some(query) = request.uri().query() {
+        clean.push('?');
+        clean.push_str(query);
+    }
+    let mut parts = request.uri().clone().into_parts();
+    parts.path_and_query = clean.parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+
+    fn collapses(uri: &str, expected: &str) {
+        let mut request = Request::new(axum::body::Body::empty());
+        *request.uri_mut() = uri.parse().unwrap();
+        collapse_slashes(&mut request);
+        assert_eq!(request.uri().to_string(), expected);
+    }
+
+    #[test]
+    fn doubled_slashes_are_one() {
+        collapses("//", "/");
+        collapses("//jobs?state_in=A//B", "/jobs?state_in=A//B");
+        collapses("/jobs//1,2///files", "/jobs/1,2/files");
+        collapses("/jobs?", "/jobs?");
+        collapses("//jobs?", "/jobs?");
+    }
+}

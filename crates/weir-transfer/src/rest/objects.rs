@@ -1,0 +1,320 @@
+//! Jobs and files as JSON objects: FTS3's keys, all or some of them, and what Weir adds.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Value, json};
+
+use crate::{
+    model::{File, Job},
+    surl::Surl,
+    time,
+};
+
+/// Keys of a job, in the order in which they are written.
+const JOB_KEYS: [&str; 30] = [
+    "job_id",
+    "job_state",
+    "job_type",
+    "user_dn",
+    "cred_id",
+    "vo_name",
+    "reason",
+    "submit_time",
+    "job_finished",
+    "priority",
+    "source_se",
+    "dest_se",
+    "retry",
+    "retry_delay",
+    "overwrite_flag",
+    "verify_checksum",
+    "bring_online",
+    "copy_pin_lifetime",
+    "archive_timeout",
+    "dst_file_report",
+    "max_time_in_queue",
+    "source_spacetoken",
+    "destination_spacetoken",
+    "internal_job_params",
+    "job_metadata",
+    "submit_host",
+    "cancel_job",
+    "target_qos",
+    "os_project_id",
+    "space_token",
+];
+
+/// Keys of a file, in the order in which they are written.
+const FILE_KEYS: [&str; 46] = [
+    "file_id",
+    "file_index",
+    "file_state",
+    "file_state_initial",
+    "job_id",
+    "source_surl",
+    "dest_surl",
+    "source_se",
+    "dest_se",
+    "vo_name",
+    "activity",
+    "priority",
+    "checksum",
+    "filesize",
+    "user_filesize",
+    "throughput",
+    "tx_duration",
+    "retry",
+    "recoverable",
+    "reason",
+    "start_time",
+    "finish_time",
+    "staging_start",
+    "staging_finished",
+    "archive_start_time",
+    "archive_finish_time",
+    "file_metadata",
+    "staging_metadata",
+    "archive_metadata",
+    "selection_strategy",
+    "scitag",
+    "transfer_host",
+    "staging_host",
+    "log_file",
+    "log_debug",
+    "pid",
+    "hashed_id",
+    "dest_surl_uuid",
+    "internal_file_params",
+    "bringonline_token",
+    "src_token_id",
+    "dst_token_id",
+    "current_failures",
+    "transferred",
+    "transfer_type",
+    "weir",
+];
+
+/// A job, as it answers to a request.
+#[derive(Debug)]
+pub(crate) struct JobObject<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) host: &'a str,
+    /// `None`: all keys.
+    pub(crate) keys: Option<&'a [String]>,
+    /// `200 Ok` and the like.
+    pub(crate) http_status: Option<&'a str>,
+    /// `Some(None)` is null.
+    pub(crate) http_message: Option<Option<&'a str>>,
+    pub(crate) files: Option<Vec<FileObject<'a>>>,
+}
+
+impl<'a> JobObject<'a> {
+    pub(crate) fn plain(job: &'a Job, host: &'a str) -> Self {
+        Self {
+            job,
+            host,
+            keys: None,
+            http_status: None,
+            http_message: None,
+            files: None,
+        }
+    }
+
+    /// One value; `None` if there is no such key.
+    pub(crate) fn field(&self, key: &str) -> Option<Value> {
+        let (job, spec) = (self.job, &self.job.spec);
+        let params = &spec.params;
+        Some(match key {
+            "job_id" => json!(spec.id),
+            "job_state" => json!(job.state.as_str()),
+            "job_type" => json!(spec.kind),
+            "user_dn" => json!(spec.user_dn),
+            "cred_id" => json!(spec.cred_id),
+            "vo_name" => json!(spec.vo),
+            "reason" => json!(job.reason),
+            "submit_time" => json!(time::format(spec.submitted)),
+            "job_finished" => time::json(job.finished),
+            "priority" => json!(spec.priority),
+            "source_se" => json!(spec.source_se),
+            "dest_se" => json!(spec.dest_se),
+            "retry" => json!(params.retry),
+            "retry_delay" => json!(params.retry_delay),
+            "overwrite_flag" => json!(params.overwrite.letter()),
+            "verify_checksum" => json!(params.verify_checksum.letter()),
+            "bring_online" | "copy_pin_lifetime" | "archive_timeout" => json!(-1),
+            "dst_file_report" => json!(false),
+            "max_time_in_queue" => json!(params.max_time_in_queue),
+            "source_spacetoken" => json!(params.source_spacetoken),
+            "destination_spacetoken" | "space_token" => json!(params.destination_spacetoken),
+            "internal_job_params" => json!(params.internal),
+            "job_metadata" => self.metadata(),
+            "submit_host" => json!(self.host),
+            "cancel_job" => json!(job.cancelled),
+            "target_qos" | "os_project_id" => Value::Null,
+            _ => return None,
+        })
+    }
+
+    /// As submitted, with the key that FTS3 adds.
+    fn metadata(&self) -> Value {
+        let text = self.job.spec.metadata.as_ref().map(|raw| raw.get());
+        let mut value = text
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_else(|| json!({}));
+        if let Value::Object(object) = &mut value {
+            object.entry("auth_method").or_insert_with(|| json!("oauth2"));
+        }
+        value
+    }
+}
+
+impl Serialize for JobObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self.keys {
+            None => {
+                for key in JOB_KEYS {
+                    map.serialize_entry(key, &self.field(key))?;
+                }
+            }
+            Some(keys) => {
+                for key in keys {
+                    if let Some(value) = self.field(key) {
+                        map.serialize_entry(key, &value)?;
+                    }
+                }
+            }
+        }
+        if let Some(files) = &self.files {
+            map.serialize_entry("files", files)?;
+        }
+        if let Some(status) = self.http_status {
+            map.serialize_entry("http_status", status)?;
+        }
+        if let Some(message) = self.http_message {
+            map.serialize_entry("http_message", &message)?;
+        }
+        map.end()
+    }
+}
+
+/// A file, as it answers to a request.
+#[derive(Debug)]
+pub(crate) struct FileObject<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) job: &'a Job,
+    pub(crate) host: &'a str,
+    /// `None`: all keys.
+    pub(crate) keys: Option<&'a [String]>,
+}
+
+impl FileObject<'_> {
+    fn field(&self, key: &str) -> Option<Value> {
+        let (file, spec, result) = (self.file, &self.file.spec, &self.file.result);
+        let se = |url: &str| Surl::parse(url).map(|surl| surl.se()).ok();
+        Some(match key {
+            "file_id" => json!(spec.id),
+            "file_index" => json!(spec.index),
+            "file_state" => json!(file.state.as_str()),
+            "file_state_initial" => json!(""),
+            "job_id" => json!(file.job),
+            "source_surl" => json!(spec.source),
+            "dest_surl" => json!(spec.destination),
+            "source_se" => json!(se(&spec.source)),
+            "dest_se" => json!(se(&spec.destination)),
+            "vo_name" => json!(self.job.spec.vo),
+            "activity" => json!(spec.activity),
+            "priority" => json!(self.job.spec.priority),
+            "checksum" => json!(spec.checksum),
+            "filesize" => json!(result.filesize),
+            "user_filesize" => json!(spec.user_filesize.unwrap_or(0)),
+            "throughput" => json!(self.throughput()),
+            "tx_duration" => json!(self.seconds()),
+            "retry" | "current_failures" => json!(file.attempts.saturating_sub(1)),
+            "recoverable" => json!(result.recoverable),
+            "reason" => json!(result.reason),
+            "start_time" => time::json(file.started),
+            "finish_time" => time::json(file.finished),
+            "selection_strategy" => json!(spec.selection_strategy),
+            "scitag" => json!(spec.scitag),
+            "transfer_host" => json!(file.started.map(|_| self.host)),
+            "transferred" => json!(result.bytes_moved),
+            "transfer_type" => json!(result.mode),
+            "file_metadata" => json!(spec.metadata),
+            "staging_metadata" => json!(spec.staging_metadata),
+            "archive_metadata" => json!(spec.archive_metadata),
+            // Spread over 16 bits, as clients that shard by it expect.
+            "hashed_id" => json!((spec.id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16),
+            "src_token_id" => json!(spec.source_token.map(|hash| hash.short())),
+            "dst_token_id" => json!(spec.destination_token.map(|hash| hash.short())),
+            "staging_start"
+            | "staging_finished"
+            | "archive_start_time"
+            | "archive_finish_time"
+            | "staging_host"
+            | "log_file"
+            | "log_debug"
+            | "pid"
+            | "dest_surl_uuid"
+            | "internal_file_params"
+            | "bringonline_token" => Value::Null,
+            "weir" => self.weir(),
+            _ => return None,
+        })
+    }
+
+    fn seconds(&self) -> Option<f64> {
+        let ended = self.file.finished?;
+        Some((ended - self.file.started?).max(0) as f64 / 1000.0)
+    }
+
+    /// MiB/s, as FTS3 has it.
+    fn throughput(&self) -> Option<f64> {
+        let seconds = self.seconds().filter(|seconds| *seconds > 0.0)?;
+        Some(self.file.result.filesize? as f64 / seconds / f64::from(1 << 20))
+    }
+
+    /// What FTS3 has no key for.
+    fn weir(&self) -> Value {
+        let (file, result) = (self.file, &self.file.result);
+        json!({
+            "mode": result.mode,
+            "bytes_moved": result.bytes_moved,
+            "submitted_ms": self.job.spec.submitted,
+            "started_ms": file.started,
+            "finished_ms": file.finished,
+            "error_class": result.class,
+            "party": result.party,
+            "phase": result.phase,
+            "remedy": result.remedy,
+            "attempts": file.attempts,
+            "stopping": file.stopping,
+        })
+    }
+}
+
+impl Serialize for FileObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self.keys {
+            None => {
+                for key in FILE_KEYS {
+                    map.serialize_entry(key, &self.field(key))?;
+                }
+            }
+            Some(keys) => {
+                for key in keys {
+                    // Metadata is echoed as it came, without being read.
+                    match key.as_str() {
+                        "file_metadata" => map.serialize_entry(key, &self.file.spec.metadata)?,
+                        _ => {
+                            if let Some(value) = self.field(key) {
+                                map.serialize_entry(key, &value)?;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,191 @@
+//! Looking at jobs and files that are named.
+
+use std::collections::HashMap;
+
+use axum::{
+    extract::{Path, Query},
+    response::Response,
+};
+use http::StatusCode;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{
+    State,
+    answer::{Answer, ApiError, json_answer, ok},
+    caller::Caller,
+    objects::{FileObject, JobObject},
+};
+use crate::{
+    model::{File, Job},
+    store::{Store, StoreError},
+    time,
+};
+
+/// A job that may be seen, with its files if they were asked for.
+type Found = Result<(Job, Vec<File>), ApiError>;
+
+/// `GET /jobs/{id}[,id...]?files=a,b`.
+///
+/// One id: the object, with the status of its own. Several: an array, 207 if any of them is not there or not the caller's.
+pub(super) async fn jobs(
+    service: State,
+    caller: Caller,
+    Path(ids): Path<String>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Answer {
+    let keys = query
+        .get("files")
+        .map(|keys| keys.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let names = ids
+        .split(',')
+        .filter(|id| !id.is_empty())
+        .map(str::to_owned)
+        .collect::<Vec<_>>();
+    let single = ids.split(',').count() == 1;
+    let with_files = keys.is_some();
+    let asked = names.clone();
+    let found = service
+        .read(move |store| find(store, &caller, &asked, with_files))
+        .await?;
+
+    let (mut objects, mut any_error) = (Vec::new(), false);
+    for (name, found) in names.iter().zip(&found) {
+        match found {
+            Ok((job, files)) => {
+                let files = keys.as_deref().map(|keys| {
+                    let object = |file| FileObject {
+                        file,
+                        job,
+                        host: &service.host,
+                        keys: Some(keys),
+                    };
+                    files.iter().map(object).collect()
+                });
+                let object = JobObject {
+                    http_status: Some("200 Ok"),
+                    files,
+                    ..JobObject::plain(job, &service.host)
+                };
+                objects.push(serde_json::to_value(object).unwrap_or_default());
+            }
+            Err(error) => {
+                any_error = true;
+                objects.push(failed(name, error));
+            }
+        }
+    }
+    Ok(match (single, found.first(), objects.first()) {
+        (true, Some(Err(error)), Some(object)) => json_answer(error.status, object),
+        (true, _, Some(object)) => ok(object),
+        _ if any_error => json_answer(StatusCode::MULTI_STATUS, &objects),
+        _ => ok(&objects),
+    })
+}
+
+/// How a job that cannot be shown looks in a list.
+pub(super) fn failed(id: &str, error: &ApiError) -> Value {
+    json!({ "job_id": id, "http_status": error.status_text(), "http_message": error.message })
+}
+
+fn find(store: &dyn Store, caller: &Caller, names: &[String], with_files: bool) -> Result<Vec<Found>, StoreError> {
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        found.push(match one(store, caller, name)? {
+            Ok(job) => {
+                let files = if with_files {
+                    store.files(job.spec.id)?
+                } else {
+                    Vec::new()
+                };
+                Ok((job, files))
+            }
+            Err(error) => Err(error),
+        });
+    }
+    Ok(found)
+}
+
+/// A job by its name, if it is there and the caller may see it.
+pub(super) fn one(store: &dyn Store, caller: &Caller, name: &str) -> Result<Result<Job, ApiError>, StoreError> {
+    let Ok(id) = Uuid::parse_str(name) else {
+        return Ok(Err(ApiError::no_job(name)));
+    };
+    Ok(match store.job(id)? {
+        None => Err(ApiError::no_job(name)),
+        Some(job) if caller.may_see(&job) => Ok(job),
+        Some(_) => Err(ApiError::forbidden(format!(
+            "Not enough permissions to check the job \"{name}\""
+        ))),
+    })
+}
+
+/// `GET /jobs/{id}/files`.
+pub(super) async fn files(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
+    let found = service
+        .read(move |store| find(store, &caller, &[id], true))
+        .await?
+        .pop();
+    let (job, files) = found.unwrap_or_else(|| Err(ApiError::no_job("")))?;
+    let objects: Vec<_> = files
+        .iter()
+        .map(|file| FileObject {
+            file,
+            job: &job,
+            host: &service.host,
+            keys: None,
+        })
+        .collect();
+    Ok(ok(&objects))
+}
+
+/// `GET /jobs/{id}/files/{file}/retries`.
+pub(super) async fn retries(
+    service: State,
+    caller: Caller,
+    Path((id, file)): Path<(String, String)>,
+) -> Answer<Response> {
+    let no_file = ApiError::not_found(format!("No file with the id \"{file}\" has been found"));
+    let Ok(number) = file.parse::<u64>() else {
+        return Err(no_file);
+    };
+    let host = service.host.clone();
+    let retries = service
+        .read(move |store| {
+            let job = match one(store, &caller, &id)? {
+                Ok(job) => job,
+                Err(error) => return Ok(Err(error)),
+            };
+            match store.file(number)? {
+                Some(file) if file.job == job.spec.id => Ok(Ok(store.retries(number)?)),
+                _ => Ok(Err(no_file)),
+            }
+        })
+        .await??;
+    let shown = retries.iter().map(|retry| {
+        json!({
+            "file_id": retry.file,
+            "attempt": retry.attempt,
+            "datetime": time::format(retry.at),
+            "reason": retry.reason,
+            "transfer_host": host,
+            "log_file": null,
+        })
+    });
+    Ok(ok(&shown.collect::<Vec<_>>()))
+}
+
+/// `GET /jobs/{id}/dm`: FTS3 gave up data management jobs; clients still ask.
+pub(super) async fn dm(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
+    service.read(move |store| one(store, &caller, &id)).await??;
+    Ok(ok(&json!([])))
+}
+
+/// `GET /jobs/{id}/{field}`: one value of a job.
+pub(super) async fn field(service: State, caller: Caller, Path((id, field)): Path<(String, String)>) -> Answer {
+    let job = service.read(move |store| one(store, &caller, &id)).await??;
+    match JobObject::plain(&job, &service.host).field(&field) {
+        Some(value) => Ok(ok(&value)),
+        None => Err(ApiError::not_found("No such field")),
+    }
+}

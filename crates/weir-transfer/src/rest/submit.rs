@@ -1,0 +1,43 @@
+//! `POST /jobs`, `PUT /jobs`.
+
+use axum::response::Response;
+use serde_json::json;
+
+use super::{
+    State,
+    answer::{Answer, ApiError, ok},
+    body::JsonBody,
+    caller::Caller,
+};
+use crate::{driver::Request, store::Submission, submission, time};
+
+/// Takes a job: answers when it is durable.
+pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer<Response> {
+    let mut draft = submission::read(&body, &caller.submitter(), &service.submission, time::now())?;
+    drop(body);
+    let id = draft.job.id;
+    // Two submissions of one sid at the same time: one takes the reservation; later ones find the job in the store.
+    let _reservation = if draft.deterministic {
+        let reservation = service.reserve(id).ok_or_else(ApiError::duplicate_sid)?;
+        if service.read(move |store| store.job(id)).await?.is_some() {
+            return Err(ApiError::duplicate_sid());
+        }
+        Some(reservation)
+    } else {
+        None
+    };
+    let first = service.file_ids(draft.files.len());
+    for (file, number) in draft.files.iter_mut().zip(first..) {
+        file.id = number;
+    }
+    let submission = Box::new(Submission {
+        job: draft.job,
+        files: draft.files,
+        tokens: draft.tokens,
+    });
+    service
+        .driver
+        .ask(|reply| Request::Submit { submission, reply })
+        .await?;
+    Ok(ok(&json!({ "job_id": id })))
+}

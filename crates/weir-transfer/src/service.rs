@@ -1,0 +1,385 @@
+//! The service as a whole: store, core, driver, executor and door, put together and taken apart again.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use weir_auth::{TrustedIssuer, Verifier, VerifierConfig};
+use weir_http::{Client, ClientConfig, Identity, RunningServer, ServerLimits, TlsError};
+use weir_sched::{Config, Limits, RetryPolicy, Scheduler};
+
+use crate::{
+    config::{AdminConfig, ConfigError, TransferConfig},
+    driver::{Driver, NamedLimit},
+    executor::{Executor, ExecutorSettings},
+    rest,
+    settings::Settings,
+    store::{MemoryStore, Sealer, SqliteStore, Store, StoreError},
+    submission::SubmissionLimits,
+    time,
+};
+
+/// How often jobs are looked for whose time in the queue is over. A promise in hours, kept to some seconds.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Descriptors that are not for copies: clients, store, log, listeners.
+const DESCRIPTORS_KEPT: usize = 200;
+
+/// Starts transfer services.
+#[derive(Debug)]
+pub struct TransferService;
+
+/// A running service. Dropping it stops the door; [`Running::shutdown`] also waits for the store.
+pub struct Running {
+    url: String,
+    server: RunningServer,
+    service: Arc<Service>,
+    stop: CancellationToken,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a service does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration makes no sense.
+    #[error("the configuration cannot be used")]
+    Config(#[from] ConfigError),
+    /// Certificates, keys or authorities cannot be used.
+    #[error("the certificates cannot be used")]
+    Tls(#[from] TlsError),
+    /// The store cannot be used.
+    #[error("the store cannot be used")]
+    Store(#[from] StoreError),
+    /// The address cannot be listened on.
+    #[error("could not listen on {address}")]
+    Listen {
+        /// As configured.
+        address: std::net::SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// What every request shares.
+pub(crate) struct Service {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) driver: Driver,
+    pub(crate) verifier: Verifier,
+    pub(crate) settings: Settings,
+    pub(crate) submission: SubmissionLimits,
+    pub(crate) required_scope: Option<String>,
+    /// VO by issuer.
+    pub(crate) vos: BTreeMap<String, String>,
+    pub(crate) admins: Vec<AdminConfig>,
+    /// This host's name, for `submit_host` and `transfer_host`.
+    pub(crate) host: String,
+    pub(crate) body_max: usize,
+    /// What links have without a limit of their own, before administrators change it.
+    pub(crate) default_link_limit: u32,
+    next_file: AtomicU64,
+    /// Deterministic job ids between the look whether they exist and their record.
+    reserved: Mutex<HashSet<Uuid>>,
+}
+
+impl TransferService {
+    /// Starts a service on the current runtime.
+    ///
+    /// Returns when the door is open; what the store holds is brought back in the background, and nothing starts before it
+    /// is there.
+    pub async fn start(config: TransferConfig) -> Result<Running, StartError> {
+        config.check()?;
+        let client = client(&config)?;
+        let store = open(&config).await?;
+        let settings = Settings::load(store.as_ref())?;
+        let listener = weir_http::bind(config.listen).map_err(|source| StartError::Listen {
+            address: config.listen,
+            source,
+        })?;
+        let address = listener.local_addr().map_err(|source| StartError::Listen {
+            address: config.listen,
+            source,
+        })?;
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let url = config.url.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
+
+        let epoch = store.next_epoch()?;
+        let core = Scheduler::new(core_config(&config, epoch));
+        let executor = Executor::new(client.clone(), store.clone(), executor_settings(&config));
+        let mut limits = configured_limits(&config);
+        limits.extend(settings.limits());
+        let next_file = store.next_file_id()?;
+        let driver = Driver::start(core, store.clone(), executor, &limits)?;
+
+        let service = Arc::new(Service {
+            store,
+            driver,
+            verifier: verifier(&config, &url, client),
+            settings,
+            submission: SubmissionLimits {
+                files: config.limits.files_per_job,
+                plain_http: config.plain_http,
+                ..SubmissionLimits::default()
+            },
+            required_scope: config.required_scope.clone(),
+            vos: config
+                .issuers
+                .iter()
+                .map(|issuer| (issuer.url.clone(), issuer.vo.clone()))
+                .collect(),
+            admins: config.admins.clone(),
+            host: host_of(&url),
+            body_max: usize::try_from(config.limits.body.0).unwrap_or(usize::MAX),
+            default_link_limit: config.limits.link,
+            next_file: AtomicU64::new(next_file),
+            reserved: Mutex::default(),
+        });
+        let tls = match &config.tls {
+            Some(files) => Some(weir_http::server_config(&Identity::load(
+                &files.certificate,
+                &files.key,
+            )?)?),
+            None => None,
+        };
+        let server_limits = ServerLimits {
+            connections: config.limits.connections,
+            ..ServerLimits::default()
+        };
+        let server = weir_http::serve(listener, tls, server_limits, rest::door(service.clone())).map_err(|source| {
+            StartError::Listen {
+                address: config.listen,
+                source,
+            }
+        })?;
+        let stop = CancellationToken::new();
+        tokio::spawn(expire(service.clone(), stop.clone()));
+        tracing::info!(url, epoch, "transfer service started");
+        Ok(Running {
+            url,
+            server,
+            service,
+            stop,
+        })
+    }
+}
+
+impl Running {
+    /// How clients write this service.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.server.address()
+    }
+
+    /// Stops in good order: no new request, nothing new starts, what runs is let go and resumed at the next start. Returns
+    /// when the store holds everything that was promised.
+    pub async fn shutdown(self) {
+        self.stop.cancel();
+        self.server.shutdown().await;
+        self.service.driver.shutdown().await;
+    }
+}
+
+impl Service {
+    /// Takes the next `n` file ids.
+    pub(crate) fn file_ids(&self, n: usize) -> u64 {
+        self.next_file.fetch_add(n as u64, Ordering::Relaxed)
+    }
+
+    /// Keeps a job id for one submission. `None`: another submission has it.
+    pub(crate) fn reserve(self: &Arc<Self>, job: Uuid) -> Option<Reservation> {
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        reserved.insert(job).then(|| Reservation {
+            service: self.clone(),
+            job,
+        })
+    }
+
+    /// Reads from the store on a thread that may block.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let store = self.store.clone();
+        tokio::task::spawn_blocking(move || read(store.as_ref()))
+            .await
+            .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
+    }
+}
+
+/// A job id that no other submission can take.
+pub(crate) struct Reservation {
+    service: Arc<Service>,
+    job: Uuid,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.service
+            .reserved
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.job);
+    }
+}
+
+async fn open(config: &TransferConfig) -> Result<Arc<dyn Store>, StoreError> {
+    let Some(path) = config.store.clone() else {
+        return Ok(Arc::new(MemoryStore::new()));
+    };
+    let key: PathBuf = config.key_file.clone().unwrap_or_else(|| path.with_extension("key"));
+    let opened = tokio::task::spawn_blocking(move || {
+        let sealer = Sealer::from_file(&key)?;
+        SqliteStore::open(&path, sealer)
+    });
+    let store = opened
+        .await
+        .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))?;
+    Ok(Arc::new(store))
+}
+
+fn client(config: &TransferConfig) -> Result<Client, TlsError> {
+    let mut client = ClientConfig::new(config.trust.roots());
+    client.connect_timeout = config.copy.connect_timeout;
+    client.response_timeout = config.copy.response_timeout;
+    Client::new(client)
+}
+
+fn verifier(config: &TransferConfig, url: &str, client: Client) -> Verifier {
+    let mut audiences = vec![url.to_owned(), format!("{}/", url.trim_end_matches('/'))];
+    audiences.extend(config.audiences.iter().cloned());
+    let issuers = config
+        .issuers
+        .iter()
+        .map(|issuer| TrustedIssuer::new(issuer.url.clone()))
+        .collect();
+    let config = VerifierConfig {
+        issuers,
+        audiences,
+        any_audience: config.any_audience,
+        ..VerifierConfig::default()
+    };
+    Verifier::new(config, client)
+}
+
+fn core_config(config: &TransferConfig, epoch: u64) -> Config {
+    Config {
+        epoch,
+        limits: Limits {
+            link: config.limits.link,
+            inbound: config.limits.inbound,
+            outbound: config.limits.outbound,
+            ..Limits::default()
+        },
+        retry: RetryPolicy {
+            retries: config.retry.retries,
+            delay: config.retry.delay,
+            delay_max: config.retry.delay_max,
+            seed: epoch,
+            ..RetryPolicy::default()
+        },
+        transfers_max: config.limits.queue,
+        ..Config::default()
+    }
+}
+
+fn executor_settings(config: &TransferConfig) -> ExecutorSettings {
+    ExecutorSettings {
+        concurrency: config
+            .limits
+            .active
+            .unwrap_or_else(|| descriptor_budget(config.limits.connections)),
+        response_timeout: config.copy.response_timeout,
+        checksum_timeout: config.copy.checksum_timeout,
+        stall_timeout: config.copy.stall_timeout,
+        busy_patience: config.copy.busy_patience,
+        streams: config.copy.streams,
+        ..ExecutorSettings::default()
+    }
+}
+
+/// A copy holds one connection, a streamed one two, and looks take one more: three for each, of what clients leave.
+fn descriptor_budget(clients: usize) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile)
+        .current
+        .unwrap_or(1 << 20);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let left = limit
+        .saturating_sub(DESCRIPTORS_KEPT)
+        .saturating_sub(clients.min(limit / 4));
+    (left / 3).clamp(16, 20_000)
+}
+
+fn configured_limits(config: &TransferConfig) -> Vec<NamedLimit> {
+    let limits = &config.limits;
+    let se = |name: &String| name.trim().trim_end_matches('/').to_owned();
+    let links = limits.links.iter().filter_map(|(link, limit)| {
+        let (source, destination) = link.split_once('>')?;
+        Some(NamedLimit::Link(
+            se(&source.to_owned()),
+            se(&destination.to_owned()),
+            Some(*limit),
+        ))
+    });
+    let inbounds = limits
+        .inbounds
+        .iter()
+        .map(|(name, limit)| NamedLimit::Inbound(se(name), Some(*limit)));
+    let outbounds = limits
+        .outbounds
+        .iter()
+        .map(|(name, limit)| NamedLimit::Outbound(se(name), Some(*limit)));
+    links.chain(inbounds).chain(outbounds).collect()
+}
+
+fn host_of(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?']).next().unwrap_or_default().to_owned()
+}
+
+/// Takes back what waited longer than its job allows. Looks again and again, from the same rows: nothing can be forgotten.
+async fn expire(service: Arc<Service>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
+        }
+        let now = time::now() / 1000;
+        match service.read(move |store| store.overdue(now)).await {
+            Ok(overdue) => {
+                for (job, files) in overdue {
+                    let reason = "Job expired: longer in the queue than max_time_in_queue allows".to_owned();
+                    let cancel = |reply| crate::driver::Request::Cancel {
+                        job,
+                        whole: false,
+                        files,
+                        reason,
+                        reply,
+                    };
+                    if let Err(error) = service.driver.ask(cancel).await {
+                        tracing::warn!(%job, %error, "could not take back an overdue job; trying again");
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(%error, "could not look for overdue jobs"),
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The store in memory: for tests, and for grids that live as long as a process.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use uuid::Uuid;
+use weir_auth::Secret;
+
+use super::{Change, FollowUp, JobFilter, Live, LiveJob, Order, Sealer, Store, StoreError, Submission};
+use crate::{
+    model::{Counts, File, FileResult, FileState, Job, JobState, Retry, TokenHash},
+    time::Millis,
+};
+
+/// See the module. Tokens are sealed here too, so that a core dump shows as little as a database.
+#[derive(Debug)]
+pub struct MemoryStore {
+    tables: Mutex<Tables>,
+    sealer: Sealer,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Tables {
+    epoch: u64,
+    next_file: u64,
+    /// In the order in which jobs came.
+    jobs: BTreeMap<u64, Job>,
+    numbers: BTreeMap<Uuid, u64>,
+    files: BTreeMap<u64, Row>,
+    retries: BTreeMap<(u64, u32), Retry>,
+    tokens: BTreeMap<TokenHash, Vec<u8>>,
+    settings: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    file: File,
+    job: u64,
+    running: bool,
+    follow_up: FollowUp,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self {
+            tables: Mutex::new(Tables {
+                next_file: 1,
+                ..Tables::default()
+            }),
+            sealer: Sealer::ephemeral(),
+        }
+    }
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
+        let mut tables = self.lock();
+        // Duplicates are the only way to fail: found first, so that nothing has to be taken back.
+        let mut fresh = std::collections::BTreeSet::new();
+        for change in changes {
+            if let Change::Submit(submission) = change {
+                let id = submission.job.id;
+                if tables.numbers.contains_key(&id) || !fresh.insert(id) {
+                    return Err(StoreError::Duplicate(id));
+                }
+            }
+        }
+        for change in changes {
+            tables.apply(change, &self.sealer);
+        }
+        Ok(())
+    }
+
+    fn next_epoch(&self) -> Result<u64, StoreError> {
+        let mut tables = self.lock();
+        tables.epoch += 1;
+        Ok(tables.epoch)
+    }
+
+    fn next_file_id(&self) -> Result<u64, StoreError> {
+        Ok(self.lock().next_file)
+    }
+
+    fn restore(&self, below: u64, each: &mut dyn FnMut(LiveJob)) -> Result<(), StoreError> {
+        let tables = self.lock();
+        for (number, job) in tables.jobs.iter().filter(|(_, job)| job.finished.is_none()) {
+            let files = tables.files.range(..below).map(|(_, row)| row);
+            let live = files
+                .filter(|row| row.job == *number && row.file.finished.is_none())
+                .map(Row::live);
+            let files = live.collect::<Vec<_>>();
+            if !files.is_empty() {
+                each(LiveJob {
+                    job: job.spec.clone(),
+                    files,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
+        let tables = self.lock();
+        Ok(tables
+            .numbers
+            .get(&id)
+            .and_then(|number| tables.jobs.get(number))
+            .cloned())
+    }
+
+    fn files(&self, job: Uuid) -> Result<Vec<File>, StoreError> {
+        Ok(self
+            .lock()
+            .files
+            .values()
+            .filter(|row| row.file.job == job)
+            .map(|row| row.file.clone())
+            .collect())
+    }
+
+    fn file(&self, id: u64) -> Result<Option<File>, StoreError> {
+        Ok(self.lock().files.get(&id).map(|row| row.file.clone()))
+    }
+
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
+        let tables = self.lock();
+        let admitted = tables.jobs.values().filter(|job| admits(filter, job)).cloned();
+        Ok(match filter.limit {
+            None => admitted.collect(),
+            Some(limit) => admitted.rev().take(limit).collect(),
+        })
+    }
+
+    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+        let tables = self.lock();
+        let late = |job: &&Job| {
+            job.finished.is_none() && job.spec.params.max_time_in_queue.is_some_and(|expires| expires <= now)
+        };
+        let waits = |row: &&Row| row.file.state == FileState::Submitted && !row.file.stopping;
+        let overdue = tables.jobs.values().filter(late).map(|job| {
+            let files = tables
+                .files
+                .values()
+                .filter(|row| row.file.job == job.spec.id)
+                .filter(waits);
+            (job.spec.id, files.map(|row| row.file.spec.id).collect::<Vec<_>>())
+        });
+        Ok(overdue.filter(|(_, files)| !files.is_empty()).collect())
+    }
+
+    fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError> {
+        Ok(self
+            .lock()
+            .retries
+            .range((file, 0)..=(file, u32::MAX))
+            .map(|(_, retry)| retry.clone())
+            .collect())
+    }
+
+    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
+        let tables = self.lock();
+        let Some(row) = tables.files.get(&file) else {
+            return Ok(None);
+        };
+        let Some(job) = tables.jobs.get(&row.job) else {
+            return Ok(None);
+        };
+        let open = |hash: Option<TokenHash>| -> Option<Secret> {
+            hash.and_then(|hash| self.sealer.open(hash, tables.tokens.get(&hash)?))
+        };
+        Ok(Some(Order {
+            source_token: open(row.file.spec.source_token),
+            destination_token: open(row.file.spec.destination_token),
+            file: row.file.clone(),
+            job: job.spec.clone(),
+        }))
+    }
+
+    fn setting(&self, key: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.lock().settings.get(key).cloned())
+    }
+
+    fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        let tables = self.lock();
+        let matching = tables.settings.iter().filter(|(key, _)| key.starts_with(prefix));
+        Ok(matching.map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+}
+
+fn admits(filter: &JobFilter, job: &Job) -> bool {
+    let same = |wanted: &Option<String>, has: Option<&str>| wanted.as_deref().is_none_or(|wanted| Some(wanted) == has);
+    (!filter.live_only() || job.finished.is_none())
+        && (filter.states.is_empty() || filter.states.contains(&job.state))
+        && same(&filter.user_dn, Some(&job.spec.user_dn))
+        && same(&filter.cred_id, Some(&job.spec.cred_id))
+        && same(&filter.vo, Some(&job.spec.vo))
+        && same(&filter.source_se, job.spec.source_se.as_deref())
+        && same(&filter.dest_se, job.spec.dest_se.as_deref())
+        && (filter.live_only()
+            || filter
+                .finished_since
+                .is_none_or(|since| job.finished.is_some_and(|at| at >= since)))
+}
+
+impl Row {
+    fn live(&self) -> Live {
+        Live {
+            file: self.file.spec.id,
+            source: self.file.spec.source.clone(),
+            destination: self.file.spec.destination.clone(),
+            activity: self.file.spec.activity.clone(),
+            size: self.file.spec.user_filesize,
+            attempts: self.file.attempts,
+            running: self.running,
+            stopping: self.file.stopping,
+            follow_up: self.follow_up,
+        }
+    }
+
+    fn take(&mut self, result: &FileResult) {
+        let filesize = result.filesize.or(self.file.result.filesize);
+        self.file.result = FileResult {
+            filesize,
+            ..result.clone()
+        };
+        self.running = false;
+    }
+}
+
+impl Tables {
+    fn apply(&mut self, change: &Change, sealer: &Sealer) {
+        match change {
+            Change::Submit(submission) => self.submit(submission, sealer),
+            Change::Begin {
+                file,
+                attempt,
+                epoch: _,
+                at,
+            } => {
+                let Some(row) = self.live_row(*file) else { return };
+                (row.file.state, row.file.attempts, row.file.started) = (FileState::Active, *attempt, Some(*at));
+                row.file.first_started.get_or_insert(*at);
+                row.running = true;
+                let job = row.job;
+                self.count(job, *at, |counts| counts.started += i64::from(*attempt == 1));
+            }
+            Change::Again {
+                file,
+                attempt,
+                at,
+                result,
+                follow_up,
+            } => {
+                let Some(row) = self.live_row(*file) else { return };
+                row.take(result);
+                row.follow_up = *follow_up;
+                if !row.file.stopping {
+                    row.file.state = FileState::Submitted;
+                }
+                let reason = result.reason.clone().unwrap_or_default();
+                self.retries.insert(
+                    (*file, *attempt),
+                    Retry {
+                        file: *file,
+                        attempt: *attempt,
+                        at: *at,
+                        reason,
+                    },
+                );
+            }
+            Change::End {
+                file,
+                at,
+                state,
+                result,
+            } => self.end(*file, *at, *state, result),
+            Change::Cancel {
+                job,
+                whole,
+                settled,
+                stopping,
+                at,
+                reason,
+            } => {
+                self.cancel(*job, *whole, settled, stopping, (*at, reason));
+            }
+            Change::Priority { job, priority } => {
+                let number = self.numbers.get(job).copied().unwrap_or_default();
+                if let Some(job) = self.jobs.get_mut(&number).filter(|job| job.finished.is_none()) {
+                    job.spec.priority = *priority;
+                }
+            }
+            Change::Setting { key, value } => {
+                match value {
+                    Some(value) => self.settings.insert(key.clone(), value.clone()),
+                    None => self.settings.remove(key),
+                };
+            }
+        }
+    }
+
+    fn live_row(&mut self, file: u64) -> Option<&mut Row> {
+        self.files.get_mut(&file).filter(|row| row.file.finished.is_none())
+    }
+
+    fn submit(&mut self, submission: &Submission, sealer: &Sealer) {
+        let number = self.jobs.last_key_value().map_or(1, |(number, _)| number + 1);
+        for (hash, token) in &submission.tokens {
+            self.tokens.entry(*hash).or_insert_with(|| sealer.seal(*hash, token));
+        }
+        for spec in &submission.files {
+            self.next_file = self.next_file.max(spec.id + 1);
+            let file = File {
+                spec: spec.clone(),
+                job: submission.job.id,
+                state: FileState::Submitted,
+                attempts: 0,
+                first_started: None,
+                started: None,
+                finished: None,
+                stopping: false,
+                result: FileResult::default(),
+            };
+            let row = Row {
+                file,
+                job: number,
+                running: false,
+                follow_up: FollowUp::default(),
+            };
+            self.files.insert(spec.id, row);
+        }
+        self.numbers.insert(submission.job.id, number);
+        let job = Job {
+            spec: submission.job.clone(),
+            state: JobState::Submitted,
+            finished: None,
+            reason: None,
+            cancelled: false,
+            counts: Counts {
+                files: submission.files.len() as i64,
+                ..Counts::default()
+            },
+        };
+        self.jobs.insert(number, job);
+    }
+
+    fn end(&mut self, file: u64, at: Millis, state: FileState, result: &FileResult) {
+        assert!(state.is_terminal(), "a file cannot end in {}", state.as_str());
+        let Some(row) = self.live_row(file) else { return };
+        row.take(result);
+        (row.file.state, row.file.finished, row.file.stopping) = (state, Some(at), false);
+        let job = row.job;
+        self.count(job, at, |counts| match state {
+            FileState::Finished => counts.finished += 1,
+            FileState::Failed => counts.failed += 1,
+            _ => counts.canceled += 1,
+        });
+    }
+
+    fn cancel(&mut self, job: Uuid, whole: bool, settled: &[u64], stopping: &[u64], (at, reason): (Millis, &str)) {
+        let Some(number) = self.numbers.get(&job).copied() else {
+            return;
+        };
+        if self.jobs.get(&number).is_none_or(|job| job.finished.is_some()) {
+            return;
+        }
+        let mut canceled = 0;
+        for file in settled {
+            let Some(row) = self.live_row(*file).filter(|row| row.job == number) else {
+                continue;
+            };
+            (row.file.state, row.file.finished, row.running) = (FileState::Canceled, Some(at), false);
+            row.file.result.reason = Some(reason.to_owned());
+            row.file.result.class = Some("cancelled".to_owned());
+            canceled += 1;
+        }
+        for file in stopping {
+            if let Some(row) = self.live_row(*file).filter(|row| row.job == number) {
+                row.file.stopping = true;
+            }
+        }
+        if let Some(job) = self.jobs.get_mut(&number) {
+            job.cancelled |= whole;
+        }
+        self.count(number, at, |counts| counts.canceled += canceled);
+    }
+
+    fn count(&mut self, number: u64, at: Millis, change: impl FnOnce(&mut Counts)) {
+        let Some(job) = self.jobs.get_mut(&number) else { return };
+        change(&mut job.counts);
+        let (state, reason) = job.counts.verdict(job.cancelled);
+        job.state = state;
+        job.finished = state.is_terminal().then_some(at);
+        job.reason = reason.map(str::to_owned);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::store::suite::Keeper;
+
+    /// Lives as long as the test: "opening again" finds what was there.
+    struct InMemory(Arc<MemoryStore>);
+
+    impl Keeper for InMemory {
+        type Store = Arc<MemoryStore>;
+
+        fn new() -> Self {
+            Self(Arc::new(MemoryStore::new()))
+        }
+
+        fn open(&self) -> Arc<MemoryStore> {
+            self.0.clone()
+        }
+    }
+
+    crate::store::suite::store_suite!(InMemory);
+}

@@ -1,0 +1,285 @@
+//! What must outlive the process: one trait, two backends, one suite.
+//!
+//! The store holds rows of the present, not a log: jobs, files, past attempts, tokens, settings. Its rules:
+//!
+//! - [`Store::apply`] returns when a whole batch is durable, or changes nothing.
+//! - A file that has come to its end ([`FileState::is_terminal`]) never changes again; a change that comes late is ignored.
+//! - A token is kept once, sealed ([`Sealer`]), under its hash.
+//! - A job's files have consecutive ids, so that they are found without an index.
+
+mod memory;
+mod seal;
+mod sqlite;
+#[cfg(test)]
+mod suite;
+mod writer;
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+use weir_auth::Secret;
+
+pub use memory::MemoryStore;
+pub use seal::{Sealer, hash_of};
+pub use sqlite::SqliteStore;
+pub use writer::{Durable, Writer};
+
+use crate::{
+    model::{File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, TokenHash},
+    time::Millis,
+};
+
+/// One durable change.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// A job came in.
+    Submit(Box<Submission>),
+    /// An attempt begins.
+    Begin {
+        /// The file.
+        file: u64,
+        /// From 1.
+        attempt: u32,
+        /// The life of the scheduler that ordered it.
+        epoch: u64,
+        /// When.
+        at: Millis,
+    },
+    /// An attempt ended, but not its file.
+    Again {
+        /// The file.
+        file: u64,
+        /// The attempt that ended.
+        attempt: u32,
+        /// When it ended.
+        at: Millis,
+        /// How it went.
+        result: FileResult,
+        /// What follows.
+        follow_up: FollowUp,
+    },
+    /// A file came to its end.
+    End {
+        /// The file.
+        file: u64,
+        /// When.
+        at: Millis,
+        /// A terminal state.
+        state: FileState,
+        /// How it went.
+        result: FileResult,
+    },
+    /// Files of one job are taken back.
+    Cancel {
+        /// Their job.
+        job: Uuid,
+        /// Whether the whole job is.
+        whole: bool,
+        /// Files that have ended by this.
+        settled: Vec<u64>,
+        /// Files whose attempt is being stopped; their end follows.
+        stopping: Vec<u64>,
+        /// When.
+        at: Millis,
+        /// Why.
+        reason: String,
+    },
+    /// A job's priority changes.
+    Priority {
+        /// The job.
+        job: Uuid,
+        /// 1 to 5.
+        priority: u8,
+    },
+    /// A setting changes; `None` removes it.
+    Setting {
+        /// Its name.
+        key: String,
+        /// Its value, JSON.
+        value: Option<String>,
+    },
+}
+
+/// A job with its files and the tokens they name.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// The job.
+    pub job: NewJob,
+    /// In order; ids are consecutive.
+    pub files: Vec<NewFile>,
+    /// Every token that a file names.
+    pub tokens: BTreeMap<TokenHash, Secret>,
+}
+
+/// What follows an attempt that was not the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FollowUp {
+    /// Begin of the next attempt, at the earliest.
+    pub not_before: Millis,
+    /// Failures so far that count.
+    pub failures: u8,
+    /// Attempts so far that do not.
+    pub free_retries: u8,
+    /// Whether an attempt may have left something at the destination.
+    pub resume: bool,
+}
+
+/// What the scheduler must know of a file that has not come to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Live {
+    /// The file.
+    pub file: u64,
+    /// Where from.
+    pub source: String,
+    /// Where to.
+    pub destination: String,
+    /// Its activity.
+    pub activity: String,
+    /// The user's size.
+    pub size: Option<u64>,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// Whether the newest attempt has not ended.
+    pub running: bool,
+    /// Whether it is cancelled, and its attempt being stopped.
+    pub stopping: bool,
+    /// What was to follow the newest attempt that ended.
+    pub follow_up: FollowUp,
+}
+
+/// A job with files that have not come to their end.
+#[derive(Debug, Clone)]
+pub struct LiveJob {
+    /// The job.
+    pub job: NewJob,
+    /// Its live files, by id.
+    pub files: Vec<Live>,
+}
+
+/// Everything the executor needs to know of one transfer.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// The file.
+    pub file: File,
+    /// Its job.
+    pub job: NewJob,
+    /// Opened.
+    pub source_token: Option<Secret>,
+    /// Opened.
+    pub destination_token: Option<Secret>,
+}
+
+/// Which jobs a listing holds. Empty fields admit all.
+#[derive(Debug, Clone, Default)]
+pub struct JobFilter {
+    /// Only these states; empty: only jobs that are not finished.
+    pub states: Vec<JobState>,
+    /// Whose, by name.
+    pub user_dn: Option<String>,
+    /// Whose, by delegation id.
+    pub cred_id: Option<String>,
+    /// Which VO's.
+    pub vo: Option<String>,
+    /// `scheme://host` of the sources.
+    pub source_se: Option<String>,
+    /// `scheme://host` of the destinations.
+    pub dest_se: Option<String>,
+    /// Finished at this time or later; live ones are left out then.
+    pub finished_since: Option<Millis>,
+    /// At most so many, the newest first.
+    pub limit: Option<usize>,
+}
+
+impl JobFilter {
+    /// FTS3's reading: without states, or with states but neither limit nor window, only unfinished jobs are listed.
+    pub(crate) fn live_only(&self) -> bool {
+        self.states.is_empty() || (self.limit.is_none() && self.finished_since.is_none())
+    }
+}
+
+/// Where jobs live. Calls block; the service makes them on threads that may.
+pub trait Store: Send + Sync + 'static {
+    /// Makes a batch durable: all of it, or nothing.
+    fn apply(&self, changes: &[Change]) -> Result<(), StoreError>;
+
+    /// Begins a new life: gives an epoch greater than every one before, durably.
+    fn next_epoch(&self) -> Result<u64, StoreError>;
+
+    /// The first file id that was never given.
+    fn next_file_id(&self) -> Result<u64, StoreError>;
+
+    /// Hands over every job with live files whose ids are below this one, oldest first.
+    fn restore(&self, below: u64, each: &mut dyn FnMut(LiveJob)) -> Result<(), StoreError>;
+
+    /// A job.
+    fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError>;
+
+    /// A job's files, in order; empty if there is no such job.
+    fn files(&self, job: Uuid) -> Result<Vec<File>, StoreError>;
+
+    /// One file.
+    fn file(&self, id: u64) -> Result<Option<File>, StoreError>;
+
+    /// The jobs a filter admits: the newest first if it has a limit, else the oldest first.
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError>;
+
+    /// Jobs whose time in the queue is over (`now` in seconds since the epoch), each with its files that wait; at most some
+    /// hundreds at once.
+    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError>;
+
+    /// A file's attempts that were followed by another, in order.
+    fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError>;
+
+    /// What the executor needs for one transfer.
+    fn order(&self, file: u64) -> Result<Option<Order>, StoreError>;
+
+    /// A setting.
+    fn setting(&self, key: &str) -> Result<Option<String>, StoreError>;
+
+    /// Settings whose key begins like this, by key.
+    fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError>;
+}
+
+/// What can go wrong with a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database cannot be opened or brought up to date.
+    #[error("could not open the store {path}")]
+    Open {
+        /// Its file.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Another process has it.
+    #[error("the store {path} is in use by another process; stop it, or give this one a store of its own")]
+    Locked {
+        /// Its file.
+        path: std::path::PathBuf,
+    },
+    /// The key of the tokens cannot be read or made.
+    #[error("could not use the key file {path}: {reason}")]
+    Key {
+        /// The key file.
+        path: std::path::PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A passing trouble: disk full, database busy.
+    #[error("the store cannot work at the moment")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A job id that exists already.
+    #[error("job {0} exists already")]
+    Duplicate(Uuid),
+    /// Anything else: a defect, or a damaged database.
+    #[error("the store failed")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// Whether the same call may work later.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+}

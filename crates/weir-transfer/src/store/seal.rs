@@ -1,0 +1,155 @@
+//! Tokens at rest: AES-256-GCM under a key that lives in a file of its own.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+};
+
+use aws_lc_rs::{
+    aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey},
+    digest,
+    rand::{SecureRandom as _, SystemRandom},
+};
+use weir_auth::Secret;
+
+use super::StoreError;
+use crate::model::TokenHash;
+
+const KEY_BYTES: usize = 32;
+/// 96 bits: the nonce of GCM (NIST SP 800-38D section 5.2.1.1). Random ones are safe for 2^32 tokens under one key.
+const NONCE_BYTES: usize = 12;
+
+/// The name of a token in the store: its SHA-256.
+pub fn hash_of(token: &str) -> TokenHash {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
+    TokenHash(hash)
+}
+
+/// Seals and opens tokens. The sealed form is nonce, ciphertext and tag; the token's hash is bound to it.
+pub struct Sealer {
+    key: RandomizedNonceKey,
+}
+
+impl std::fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sealer(***)")
+    }
+}
+
+impl Sealer {
+    /// Reads the key file, or makes it (mode 0600) if there is none.
+    ///
+    /// # Errors
+    /// Also if others than the owner may read it: a key that was open must be replaced, not used.
+    pub fn from_file(path: &Path) -> Result<Self, StoreError> {
+        let problem = |reason: String| StoreError::Key {
+            path: path.to_owned(),
+            reason,
+        };
+        match fs::read(path) {
+            Ok(key) => {
+                let mode = fs::metadata(path)
+                    .map_err(|error| problem(error.to_string()))?
+                    .permissions()
+                    .mode()
+                    & 0o777;
+                if mode & 0o077 != 0 {
+                    return Err(problem(format!(
+                        "its mode is {mode:04o}; make it 0600, or replace the key if others read it"
+                    )));
+                }
+                Self::from_key(&key).ok_or_else(|| problem(format!("it holds {} bytes, not {KEY_BYTES}", key.len())))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let mut key = [0; KEY_BYTES];
+                SystemRandom::new()
+                    .fill(&mut key)
+                    .map_err(|_| problem("no randomness to be had".into()))?;
+                let written = OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(path)
+                    .and_then(|mut file| {
+                        file.write_all(&key)?;
+                        file.sync_all()
+                    });
+                written.map_err(|error| problem(error.to_string()))?;
+                Self::from_key(&key).ok_or_else(|| problem("a fresh key was refused".into()))
+            }
+            Err(error) => Err(problem(error.to_string())),
+        }
+    }
+
+    /// A key that dies with the process: for the store in memory.
+    pub fn ephemeral() -> Self {
+        let mut key = [0; KEY_BYTES];
+        SystemRandom::new().fill(&mut key).expect("the system gives randomness");
+        Self::from_key(&key).expect("the key has the right length")
+    }
+
+    fn from_key(key: &[u8]) -> Option<Self> {
+        RandomizedNonceKey::new(&AES_256_GCM, key).ok().map(|key| Self { key })
+    }
+
+    /// Seals a token.
+    pub fn seal(&self, hash: TokenHash, token: &Secret) -> Vec<u8> {
+        let mut text = token.expose().as_bytes().to_vec();
+        let nonce = self
+            .key
+            .seal_in_place_append_tag(Aad::from(hash.0), &mut text)
+            .expect("a token is far shorter than the 64 GiB that GCM takes");
+        let mut sealed = nonce.as_ref().to_vec();
+        sealed.extend_from_slice(&text);
+        sealed
+    }
+
+    /// Opens a sealed token. `None` if it was sealed with another key, for another hash, or was changed.
+    pub fn open(&self, hash: TokenHash, sealed: &[u8]) -> Option<Secret> {
+        let (nonce, text) = sealed.split_at_checked(NONCE_BYTES)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut text = text.to_vec();
+        let plain = self.key.open_in_place(nonce, Aad::from(hash.0), &mut text).ok()?;
+        Some(Secret::new(std::str::from_utf8(plain).ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+
+    #[test]
+    fn a_sealed_token_opens_with_its_key_and_hash_only() {
+        let (sealer, other) = (Sealer::ephemeral(), Sealer::ephemeral());
+        let hash = hash_of("eyJ-token");
+        let sealed = sealer.seal(hash, &Secret::new("eyJ-token"));
+        assert_eq!(sealer.open(hash, &sealed).unwrap().expose(), "eyJ-token");
+        assert!(other.open(hash, &sealed).is_none());
+        assert!(sealer.open(hash_of("x"), &sealed).is_none());
+        assert!(sealer.open(hash, &sealed[..5]).is_none());
+        assert!(!sealed.windows(5).any(|window| window == b"token"));
+    }
+
+    #[test]
+    fn the_key_file_is_made_once_and_for_the_owner_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token.key");
+        let sealed = Sealer::from_file(&path).unwrap().seal(hash_of("t"), &Secret::new("t"));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            Sealer::from_file(&path)
+                .unwrap()
+                .open(hash_of("t"), &sealed)
+                .unwrap()
+                .expose(),
+            "t"
+        );
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let error = Sealer::from_file(&path).unwrap_err().to_string();
+        assert!(error.contains("0644"), "{error}");
+    }
+}

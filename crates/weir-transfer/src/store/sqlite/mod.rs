@@ -1,0 +1,268 @@
+//! The store on SQLite: one file, write-ahead log, one writer, several readers.
+
+mod read;
+mod schema;
+mod write;
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags};
+use uuid::Uuid;
+
+use super::{Change, JobFilter, LiveJob, Order, Sealer, Store, StoreError};
+use crate::model;
+
+/// Connections for reading. A status poll holds one for milliseconds; four keep two cores busy with room to wait on disk.
+const READERS: usize = 4;
+
+/// See the module.
+pub struct SqliteStore {
+    writer: Mutex<Connection>,
+    readers: Readers,
+    sealer: Sealer,
+    /// Held for the life of the store: no second process may schedule from the same rows.
+    _lock: File,
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SqliteStore")
+    }
+}
+
+impl SqliteStore {
+    /// Opens the database, or makes it (mode 0600), and brings it up to date.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] if another process has it.
+    pub fn open(path: &Path, sealer: Sealer) -> Result<Self, StoreError> {
+        let fail = |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let private = |path: &Path| {
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(path)
+        };
+        let lock = private(&path.with_extension("lock")).map_err(|error| fail(error.into()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
+            Err(TryLockError::Error(error)) => return Err(fail(error.into())),
+        }
+        // SQLite gives its side files the mode of the database.
+        private(path).map_err(|error| fail(error.into()))?;
+        let mut writer = connect(path, false).map_err(|error| fail(error.into()))?;
+        schema::migrate(&mut writer).map_err(|error| fail(error.into()))?;
+        let readers = (0..READERS).map(|_| connect(path, true)).collect::<Result<Vec<_>, _>>();
+        let readers = Readers::new(readers.map_err(|error| fail(error.into()))?);
+        Ok(Self {
+            writer: Mutex::new(writer),
+            readers,
+            sealer,
+            _lock: lock,
+        })
+    }
+
+    fn write<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        work(&mut self.writer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Store for SqliteStore {
+    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
+        self.write(|connection| write::apply(connection, &self.sealer, changes))
+    }
+
+    fn next_epoch(&self) -> Result<u64, StoreError> {
+        self.write(|connection| {
+            let bump = "UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value";
+            Ok(connection.query_row(bump, [], |row| row.get::<_, i64>(0))? as u64)
+        })
+    }
+
+    fn next_file_id(&self) -> Result<u64, StoreError> {
+        let text = "SELECT value FROM meta WHERE key = 'next_file'";
+        self.readers
+            .with(|connection| Ok(connection.query_row(text, [], |row| row.get::<_, i64>(0))? as u64))
+    }
+
+    fn restore(&self, below: u64, each: &mut dyn FnMut(LiveJob)) -> Result<(), StoreError> {
+        self.readers.with(|connection| read::restore(connection, below, each))
+    }
+
+    fn job(&self, id: Uuid) -> Result<Option<model::Job>, StoreError> {
+        self.readers.with(|connection| read::job(connection, id))
+    }
+
+    fn files(&self, job: Uuid) -> Result<Vec<model::File>, StoreError> {
+        self.readers.with(|connection| read::files(connection, job))
+    }
+
+    fn file(&self, id: u64) -> Result<Option<model::File>, StoreError> {
+        self.readers.with(|connection| read::file(connection, id))
+    }
+
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<model::Job>, StoreError> {
+        self.readers.with(|connection| read::jobs(connection, filter))
+    }
+
+    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+        self.readers.with(|connection| read::overdue(connection, now))
+    }
+
+    fn retries(&self, file: u64) -> Result<Vec<model::Retry>, StoreError> {
+        self.readers.with(|connection| read::retries(connection, file))
+    }
+
+    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
+        self.readers
+            .with(|connection| read::order(connection, &self.sealer, file))
+    }
+
+    fn setting(&self, key: &str) -> Result<Option<String>, StoreError> {
+        self.readers.with(|connection| read::setting(connection, key))
+    }
+
+    fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        self.readers.with(|connection| read::settings(connection, prefix))
+    }
+}
+
+/// A committed transaction is on disk (`synchronous = FULL` in WAL mode syncs at every commit).
+fn connect(path: &Path, read_only: bool) -> rusqlite::Result<Connection> {
+    let flags = if read_only {
+        OpenFlags::SQLITE_OPEN_READ_ONLY
+    } else {
+        OpenFlags::SQLITE_OPEN_READ_WRITE
+    };
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.pragma_update(None, "cache_size", if read_only { -16_000 } else { -64_000 })?;
+    if !read_only {
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // 16 MB of log between checkpoints: under load each one syncs the database itself once.
+        connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
+        connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    }
+    Ok(connection)
+}
+
+/// A few connections, handed out one at a time.
+struct Readers {
+    free: Mutex<Vec<Connection>>,
+    returned: Condvar,
+}
+
+impl Readers {
+    fn new(free: Vec<Connection>) -> Self {
+        Self {
+            free: Mutex::new(free),
+            returned: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut free = self.lock();
+        let connection = loop {
+            match free.pop() {
+                Some(connection) => break connection,
+                None => free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(free);
+        let outcome = work(&connection);
+        self.lock().push(connection);
+        self.returned.notify_one();
+        outcome
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, SystemIoFailure};
+        match error.sqlite_error_code() {
+            Some(DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure | CannotOpen | OutOfMemory) => {
+                Self::Unavailable(error.into())
+            }
+            _ => Self::Broken(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use std::{os::unix::fs::PermissionsExt as _, path::PathBuf};
+
+    use super::*;
+    use crate::store::suite::{Keeper, submission};
+
+    struct OnDisk {
+        directory: tempfile::TempDir,
+    }
+
+    impl OnDisk {
+        fn path(&self) -> PathBuf {
+            self.directory.path().join("transfer.db")
+        }
+    }
+
+    impl Keeper for OnDisk {
+        type Store = SqliteStore;
+
+        fn new() -> Self {
+            Self {
+                directory: tempfile::tempdir().unwrap(),
+            }
+        }
+
+        fn open(&self) -> SqliteStore {
+            let sealer = Sealer::from_file(&self.directory.path().join("token.key")).unwrap();
+            SqliteStore::open(&self.path(), sealer).unwrap()
+        }
+    }
+
+    crate::store::suite::store_suite!(OnDisk);
+
+    #[test]
+    fn a_second_process_is_kept_out() {
+        let keeper = OnDisk::new();
+        let _first = keeper.open();
+        let second = SqliteStore::open(&keeper.path(), Sealer::ephemeral());
+        assert!(matches!(second, Err(StoreError::Locked { .. })));
+    }
+
+    #[test]
+    fn nobody_else_reads_the_files_and_no_token_is_in_them() {
+        let keeper = OnDisk::new();
+        let store = keeper.open();
+        store.apply(&[Change::Submit(Box::new(submission(1, 1, 2)))]).unwrap();
+        for entry in std::fs::read_dir(keeper.directory.path()).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{name}");
+            let bytes = std::fs::read(entry.path()).unwrap();
+            assert!(
+                !bytes.windows(10).any(|window| window == b"token-of-1"),
+                "{name} holds a token"
+            );
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Reading.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::{
+    model::{
+        Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, job_state_code,
+        job_state_from_code,
+    },
+    store::{FollowUp, JobFilter, Live, LiveJob, Order, Sealer, StoreError},
+};
+
+const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, submitted, finished, reason, cancelled,
+    source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled FROM jobs";
+
+const FILE: &str = "SELECT f.file_id, j.job_id, j.first_file, f.state, f.attempts, f.started, f.finished, f.filesize,
+    f.moved, f.mode, f.reason, f.class, f.party, f.phase, f.remedy, f.again, f.source, f.dest, f.checksum, f.size,
+    f.activity, f.strategy, f.scitag, f.metadata, f.staging, f.archive, s.hash, d.hash, f.first_start, f.stopping
+    FROM files f JOIN jobs j USING (job_no)
+    LEFT JOIN tokens s ON s.token_no = f.src_token LEFT JOIN tokens d ON d.token_no = f.dst_token";
+
+pub(super) fn job(connection: &Connection, id: Uuid) -> Result<Option<Job>, StoreError> {
+    let text = format!("{JOB} WHERE job_id = ?1");
+    Ok(connection
+        .prepare_cached(&text)?
+        .query_row([id.as_bytes()], job_row)
+        .optional()?)
+}
+
+pub(super) fn jobs(connection: &Connection, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
+    let mut text = format!("{JOB} WHERE 1");
+    let mut values: Vec<Box<dyn ToSql>> = Vec::new();
+    if filter.live_only() {
+        text.push_str(" AND finished IS NULL");
+    }
+    if !filter.states.is_empty() {
+        let codes = filter
+            .states
+            .iter()
+            .map(|state| job_state_code(*state).to_string())
+            .collect::<Vec<_>>()
+            .join(",");
+        text.push_str(&format!(" AND state IN ({codes})"));
+    }
+    let columns = [
+        ("user_dn", &filter.user_dn),
+        ("cred_id", &filter.cred_id),
+        ("vo", &filter.vo),
+        ("source_se", &filter.source_se),
+        ("dest_se", &filter.dest_se),
+    ];
+    for (column, value) in columns {
+        if let Some(value) = value {
+            values.push(Box::new(value.clone()));
+            text.push_str(&format!(" AND {column} = ?{}", values.len()));
+        }
+    }
+    if let Some(since) = filter.finished_since
+        && !filter.live_only()
+    {
+        values.push(Box::new(since));
+        text.push_str(&format!(" AND finished >= ?{}", values.len()));
+    }
+    match filter.limit {
+        Some(limit) => text.push_str(&format!(" ORDER BY job_no DESC LIMIT {limit}")),
+        None => text.push_str(" ORDER BY job_no"),
+    }
+    let mut statement = connection.prepare(&text)?;
+    let rows = statement.query_map(rusqlite::params_from_iter(values), job_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn files(connection: &Connection, job: Uuid) -> Result<Vec<File>, StoreError> {
+    let range = connection
+        .prepare_cached("SELECT first_file, n_files FROM jobs WHERE job_id = ?1")?
+        .query_row([job.as_bytes()], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+        })
+        .optional()?;
+    let Some((first, n_files)) = range else {
+        return Ok(Vec::new());
+    };
+    let text = format!("{FILE} WHERE f.file_id BETWEEN ?1 AND ?2 ORDER BY f.file_id");
+    let mut statement = connection.prepare_cached(&text)?;
+    let rows = statement.query_map([first, first + n_files - 1], file_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn file(connection: &Connection, id: u64) -> Result<Option<File>, StoreError> {
+    let text = format!("{FILE} WHERE f.file_id = ?1");
+    Ok(connection
+        .prepare_cached(&text)?
+        .query_row([id as i64], file_row)
+        .optional()?)
+}
+
+pub(super) fn retries(connection: &Connection, file: u64) -> Result<Vec<Retry>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT attempt, ended, reason FROM attempts WHERE file_id = ?1 ORDER BY attempt")?;
+    let rows = statement.query_map([file as i64], |row| {
+        Ok(Retry {
+            file,
+            attempt: row.get(0)?,
+            at: row.get(1)?,
+            reason: row.get(2)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn overdue(connection: &Connection, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT j.job_id, f.file_id FROM jobs j JOIN files f USING (job_no)
+         WHERE j.finished IS NULL AND j.expires <= ?1 AND f.finished IS NULL AND f.state = 0 AND f.stopping = 0
+           AND f.file_id BETWEEN j.first_file AND j.first_file + j.n_files - 1
+         ORDER BY f.file_id LIMIT 10000",
+    )?;
+    let rows = statement.query_map([now], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
+    let mut jobs: Vec<(Uuid, Vec<u64>)> = Vec::new();
+    for row in rows {
+        let (job, file) = row?;
+        let job = Uuid::from_bytes(job);
+        match jobs.last_mut() {
+            Some((last, files)) if *last == job => files.push(file as u64),
+            _ => jobs.push((job, vec![file as u64])),
+        }
+    }
+    Ok(jobs)
+}
+
+pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result<Option<Order>, StoreError> {
+    let Some(file) = file(connection, id)? else {
+        return Ok(None);
+    };
+    let Some(job) = job(connection, file.job)? else {
+        return Ok(None);
+    };
+    let open = |hash: Option<TokenHash>| -> Result<_, StoreError> {
+        let Some(hash) = hash else { return Ok(None) };
+        let sealed: Vec<u8> = connection
+            .prepare_cached("SELECT sealed FROM tokens WHERE hash = ?1")?
+            .query_row([hash.0], |row| row.get(0))?;
+        let opened = sealer.open(hash, &sealed);
+        opened.map(Some).ok_or_else(|| {
+            StoreError::Broken(format!("token {} does not open: was the key file replaced?", hash.short()).into())
+        })
+    };
+    let (source_token, destination_token) = (open(file.spec.source_token)?, open(file.spec.destination_token)?);
+    Ok(Some(Order {
+        file,
+        job: job.spec,
+        source_token,
+        destination_token,
+    }))
+}
+
+pub(super) fn setting(connection: &Connection, key: &str) -> Result<Option<String>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT value FROM settings WHERE key = ?1")?;
+    Ok(statement.query_row([key], |row| row.get(0)).optional()?)
+}
+
+pub(super) fn settings(connection: &Connection, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+    let text = "SELECT key, value FROM settings WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key";
+    let mut statement = connection.prepare_cached(text)?;
+    let rows = statement.query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Live files come in the order of their ids, which is that of their jobs: one pass, one job in memory at a time.
+pub(super) fn restore(connection: &Connection, below: u64, each: &mut dyn FnMut(LiveJob)) -> Result<(), StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT file_id, source, dest, activity, size, attempts, epoch IS NOT NULL, stopping, not_before, failures,
+         free_retries, resume FROM files WHERE finished IS NULL AND file_id BETWEEN ?1 AND ?2 ORDER BY file_id",
+    )?;
+    let text = JOB.replace(
+        " FROM jobs",
+        ", first_file FROM jobs WHERE finished IS NULL AND first_file < ?1 ORDER BY job_no",
+    );
+    let mut jobs = connection.prepare(&text)?;
+    let jobs = jobs.query_map([below as i64], |row| Ok((job_row(row)?, row.get::<_, i64>(20)?)))?;
+    for found in jobs {
+        let (job, first) = found?;
+        let rows = statement.query_map(params![first, first + job.counts.files - 1], |row| {
+            Ok(Live {
+                file: row.get::<_, i64>(0)? as u64,
+                source: row.get(1)?,
+                destination: row.get(2)?,
+                activity: row.get(3)?,
+                size: row.get::<_, Option<i64>>(4)?.map(|size| size as u64),
+                attempts: row.get(5)?,
+                running: row.get(6)?,
+                stopping: row.get(7)?,
+                follow_up: FollowUp {
+                    not_before: row.get(8)?,
+                    failures: row.get(9)?,
+                    free_retries: row.get(10)?,
+                    resume: row.get(11)?,
+                },
+            })
+        })?;
+        each(LiveJob {
+            job: job.spec,
+            files: rows.collect::<Result<_, _>>()?,
+        });
+    }
+    Ok(())
+}
+
+fn job_row(row: &Row<'_>) -> rusqlite::Result<Job> {
+    let id: [u8; 16] = row.get(0)?;
+    let params: String = row.get(13)?;
+    let spec = NewJob {
+        id: Uuid::from_bytes(id),
+        kind: row.get::<_, String>(1)?.chars().next().unwrap_or('N'),
+        user_dn: row.get(3)?,
+        cred_id: row.get(4)?,
+        vo: row.get(5)?,
+        priority: row.get(6)?,
+        submitted: row.get(7)?,
+        source_se: row.get(11)?,
+        dest_se: row.get(12)?,
+        params: serde_json::from_str(&params).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(13, rusqlite::types::Type::Text, error.into())
+        })?,
+        metadata: raw(row, 14)?,
+    };
+    Ok(Job {
+        spec,
+        state: job_state_from_code(row.get(2)?),
+        finished: row.get(8)?,
+        reason: row.get(9)?,
+        cancelled: row.get(10)?,
+        counts: Counts {
+            files: row.get(15)?,
+            started: row.get(16)?,
+            finished: row.get(17)?,
+            failed: row.get(18)?,
+            canceled: row.get(19)?,
+        },
+    })
+}
+
+fn file_row(row: &Row<'_>) -> rusqlite::Result<File> {
+    let id: i64 = row.get(0)?;
+    let first: i64 = row.get(2)?;
+    let size = |column| {
+        row.get::<_, Option<i64>>(column)
+            .map(|size| size.map(|size| size as u64))
+    };
+    Ok(File {
+        spec: NewFile {
+            id: id as u64,
+            index: (id - first) as u32,
+            source: row.get(16)?,
+            destination: row.get(17)?,
+            checksum: row.get(18)?,
+            user_filesize: size(19)?,
+            activity: row.get(20)?,
+            selection_strategy: row.get(21)?,
+            scitag: row.get(22)?,
+            metadata: raw(row, 23)?,
+            staging_metadata: raw(row, 24)?,
+            archive_metadata: raw(row, 25)?,
+            source_token: row.get::<_, Option<[u8; 32]>>(26)?.map(TokenHash),
+            destination_token: row.get::<_, Option<[u8; 32]>>(27)?.map(TokenHash),
+        },
+        job: Uuid::from_bytes(row.get(1)?),
+        state: FileState::from_code(row.get(3)?),
+        attempts: row.get(4)?,
+        first_started: row.get(28)?,
+        started: row.get(5)?,
+        finished: row.get(6)?,
+        stopping: row.get(29)?,
+        result: FileResult {
+            filesize: size(7)?,
+            bytes_moved: row.get::<_, i64>(8)? as u64,
+            mode: row.get(9)?,
+            reason: row.get(10)?,
+            class: row.get(11)?,
+            party: row.get(12)?,
+            phase: row.get(13)?,
+            remedy: row.get(14)?,
+            recoverable: row.get(15)?,
+        },
+    })
+}
+
+fn raw(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Box<RawValue>>> {
+    let Some(text) = row.get::<_, Option<String>>(column)? else {
+        return Ok(None);
+    };
+    RawValue::from_string(text)
+        .map(Some)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into()))
+}

@@ -1,0 +1,115 @@
+//! Tables, and how an older database becomes a newer one.
+
+use rusqlite::Connection;
+
+/// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
+const MIGRATIONS: &[&str] = &[FIRST];
+
+/// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
+/// `first_file` and `n_files` find them, and the only index on `files` holds the live ones.
+const FIRST: &str = "
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO meta VALUES ('epoch', 0), ('next_file', 1);
+
+CREATE TABLE settings (
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE tokens (
+    token_no   INTEGER PRIMARY KEY,
+    hash       BLOB NOT NULL UNIQUE,
+    sealed     BLOB NOT NULL,
+    first_seen INTEGER NOT NULL
+);
+
+CREATE TABLE jobs (
+    job_no     INTEGER PRIMARY KEY,
+    job_id     BLOB NOT NULL UNIQUE,
+    kind       TEXT NOT NULL,
+    state      INTEGER NOT NULL,
+    user_dn    TEXT NOT NULL,
+    cred_id    TEXT NOT NULL,
+    vo         TEXT NOT NULL,
+    priority   INTEGER NOT NULL,
+    submitted  INTEGER NOT NULL,
+    expires    INTEGER,
+    finished   INTEGER,
+    reason     TEXT,
+    cancelled  INTEGER NOT NULL DEFAULT 0,
+    source_se  TEXT,
+    dest_se    TEXT,
+    params     TEXT NOT NULL,
+    metadata   TEXT,
+    first_file INTEGER NOT NULL,
+    n_files    INTEGER NOT NULL,
+    n_started  INTEGER NOT NULL DEFAULT 0,
+    n_finished INTEGER NOT NULL DEFAULT 0,
+    n_failed   INTEGER NOT NULL DEFAULT 0,
+    n_canceled INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX jobs_live ON jobs (job_no) WHERE finished IS NULL;
+CREATE INDEX jobs_expiring ON jobs (expires) WHERE finished IS NULL AND expires IS NOT NULL;
+CREATE INDEX jobs_finished ON jobs (finished) WHERE finished IS NOT NULL;
+
+CREATE TABLE files (
+    file_id    INTEGER PRIMARY KEY,
+    job_no     INTEGER NOT NULL,
+    state      INTEGER NOT NULL DEFAULT 0,
+    attempts   INTEGER NOT NULL DEFAULT 0,
+    epoch      INTEGER,
+    first_start INTEGER,
+    started    INTEGER,
+    finished   INTEGER,
+    stopping   INTEGER NOT NULL DEFAULT 0,
+    not_before INTEGER NOT NULL DEFAULT 0,
+    failures   INTEGER NOT NULL DEFAULT 0,
+    free_retries INTEGER NOT NULL DEFAULT 0,
+    resume     INTEGER NOT NULL DEFAULT 0,
+    filesize   INTEGER,
+    moved      INTEGER NOT NULL DEFAULT 0,
+    mode       TEXT,
+    reason     TEXT,
+    class      TEXT,
+    party      TEXT,
+    phase      TEXT,
+    remedy     TEXT,
+    again      INTEGER,
+    source     TEXT NOT NULL,
+    dest       TEXT NOT NULL,
+    checksum   TEXT NOT NULL,
+    size       INTEGER,
+    activity   TEXT NOT NULL,
+    strategy   TEXT NOT NULL,
+    scitag     INTEGER,
+    metadata   TEXT,
+    staging    TEXT,
+    archive    TEXT,
+    src_token  INTEGER,
+    dst_token  INTEGER
+);
+CREATE INDEX files_live ON files (file_id) WHERE finished IS NULL;
+
+CREATE TABLE attempts (
+    file_id INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    ended   INTEGER NOT NULL,
+    reason  TEXT NOT NULL,
+    PRIMARY KEY (file_id, attempt)
+) WITHOUT ROWID;
+";
+
+/// Brings a database up to date, each migration in a transaction of its own.
+pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    let done: usize = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? as usize;
+    for (number, migration) in MIGRATIONS.iter().enumerate().skip(done) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(migration)?;
+        transaction.pragma_update(None, "user_version", number as i64 + 1)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}

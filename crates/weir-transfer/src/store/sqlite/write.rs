@@ -1,0 +1,399 @@
+//! Writing: a batch is one transaction.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use uuid::Uuid;
+
+use crate::{
+    model::{Counts, FileResult, FileState, TokenHash, job_state_code, job_state_from_code},
+    store::{Change, FollowUp, Sealer, StoreError, Submission},
+    time::Millis,
+};
+
+pub(super) fn apply(connection: &mut Connection, sealer: &Sealer, changes: &[Change]) -> Result<(), StoreError> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let mut touched = Touched::default();
+    for change in changes {
+        apply_one(&transaction, sealer, &mut touched, change)?;
+    }
+    touched.settle(&transaction)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// What a batch did to the counts of jobs: written once per job, however many of its files changed.
+#[derive(Default)]
+struct Touched {
+    jobs: BTreeMap<i64, Delta>,
+    /// Tokens met in this batch, by hash.
+    tokens: HashMap<TokenHash, i64>,
+}
+
+#[derive(Default)]
+struct Delta {
+    started: i64,
+    finished: i64,
+    failed: i64,
+    canceled: i64,
+    cancelled_whole: bool,
+    at: Millis,
+}
+
+fn apply_one(
+    transaction: &Transaction<'_>,
+    sealer: &Sealer,
+    touched: &mut Touched,
+    change: &Change,
+) -> Result<(), StoreError> {
+    match change {
+        Change::Submit(submission) => submit(transaction, sealer, touched, submission),
+        Change::Begin {
+            file,
+            attempt,
+            epoch,
+            at,
+        } => begin(transaction, touched, *file, *attempt, *epoch, *at),
+        Change::Again {
+            file,
+            attempt,
+            at,
+            result,
+            follow_up,
+        } => again(transaction, *file, *attempt, *at, result, *follow_up),
+        Change::End {
+            file,
+            at,
+            state,
+            result,
+        } => end(transaction, touched, *file, *at, *state, result),
+        Change::Cancel {
+            job,
+            whole,
+            settled,
+            stopping,
+            at,
+            reason,
+        } => cancel(
+            transaction,
+            touched,
+            *job,
+            *whole,
+            &[(settled, true), (stopping, false)],
+            *at,
+            reason,
+        ),
+        Change::Priority { job, priority } => {
+            let text = "UPDATE jobs SET priority = ?2 WHERE job_id = ?1 AND finished IS NULL";
+            transaction
+                .prepare_cached(text)?
+                .execute(params![job.as_bytes(), priority])?;
+            Ok(())
+        }
+        Change::Setting { key, value } => {
+            match value {
+                Some(value) => transaction
+                    .prepare_cached("INSERT INTO settings VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2")?
+                    .execute(params![key, value])?,
+                None => transaction
+                    .prepare_cached("DELETE FROM settings WHERE key = ?1")?
+                    .execute(params![key])?,
+            };
+            Ok(())
+        }
+    }
+}
+
+fn submit(
+    transaction: &Transaction<'_>,
+    sealer: &Sealer,
+    touched: &mut Touched,
+    submission: &Submission,
+) -> Result<(), StoreError> {
+    let job = &submission.job;
+    let first = submission.files.first().map_or(0, |file| file.id);
+    let params_text = serde_json::to_string(&job.params).map_err(|error| StoreError::Broken(error.into()))?;
+    let inserted = transaction
+        .prepare_cached(
+            "INSERT INTO jobs (job_id, kind, state, user_dn, cred_id, vo, priority, submitted, source_se, dest_se, params,
+             metadata, first_file, n_files, expires)
+             VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+             ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            job.id.as_bytes(),
+            job.kind.to_string(),
+            job.user_dn,
+            job.cred_id,
+            job.vo,
+            job.priority,
+            job.submitted,
+            job.source_se,
+            job.dest_se,
+            params_text,
+            job.metadata.as_ref().map(|raw| raw.get()),
+            first as i64,
+            submission.files.len() as i64,
+            job.params.max_time_in_queue,
+        ])?;
+    if inserted == 0 {
+        return Err(StoreError::Duplicate(job.id));
+    }
+    let job_no = transaction.last_insert_rowid();
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO files (file_id, job_no, source, dest, checksum, size, activity, strategy, scitag, metadata, staging,
+         archive, src_token, dst_token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+    )?;
+    let mut last = 0;
+    for file in &submission.files {
+        last = last.max(file.id);
+        let mut token_no = |hash: Option<TokenHash>| -> Result<Option<i64>, StoreError> {
+            hash.map(|hash| touched.token(transaction, sealer, hash, submission))
+                .transpose()
+        };
+        let (source_token, destination_token) = (token_no(file.source_token)?, token_no(file.destination_token)?);
+        insert.execute(params![
+            file.id as i64,
+            job_no,
+            file.source,
+            file.destination,
+            file.checksum,
+            file.user_filesize.map(|size| size as i64),
+            file.activity,
+            file.selection_strategy,
+            file.scitag,
+            file.metadata.as_ref().map(|raw| raw.get()),
+            file.staging_metadata.as_ref().map(|raw| raw.get()),
+            file.archive_metadata.as_ref().map(|raw| raw.get()),
+            source_token,
+            destination_token,
+        ])?;
+    }
+    transaction
+        .prepare_cached("UPDATE meta SET value = max(value, ?1) WHERE key = 'next_file'")?
+        .execute([last as i64 + 1])?;
+    Ok(())
+}
+
+fn begin(
+    transaction: &Transaction<'_>,
+    touched: &mut Touched,
+    file: u64,
+    attempt: u32,
+    epoch: u64,
+    at: Millis,
+) -> Result<(), StoreError> {
+    let job_no = transaction
+        .prepare_cached(
+            "UPDATE files SET state = 1, attempts = ?2, epoch = ?3, started = ?4, first_start = coalesce(first_start, ?4)
+             WHERE file_id = ?1 AND finished IS NULL RETURNING job_no",
+        )?
+        .query_row(params![file as i64, attempt, epoch as i64, at], |row| row.get(0))
+        .optional()?;
+    if let Some(job_no) = job_no
+        && attempt == 1
+    {
+        touched.delta(job_no, at).started += 1;
+    }
+    Ok(())
+}
+
+fn again(
+    transaction: &Transaction<'_>,
+    file: u64,
+    attempt: u32,
+    at: Millis,
+    result: &FileResult,
+    follow_up: FollowUp,
+) -> Result<(), StoreError> {
+    let changed = transaction
+        .prepare_cached(
+            "UPDATE files SET state = iif(stopping, state, 0), epoch = NULL, not_before = ?2, failures = ?3, free_retries = ?4, resume = ?5,
+             filesize = coalesce(?6, filesize), moved = ?7, mode = ?8, reason = ?9, class = ?10, party = ?11, phase = ?12,
+             remedy = ?13, again = ?14
+             WHERE file_id = ?1 AND finished IS NULL",
+        )?
+        .execute(params![
+            file as i64,
+            follow_up.not_before,
+            follow_up.failures,
+            follow_up.free_retries,
+            follow_up.resume,
+            result.filesize.map(|size| size as i64),
+            result.bytes_moved as i64,
+            result.mode,
+            result.reason,
+            result.class,
+            result.party,
+            result.phase,
+            result.remedy,
+            result.recoverable,
+        ])?;
+    if changed > 0 {
+        transaction
+            .prepare_cached("INSERT OR REPLACE INTO attempts VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![
+                file as i64,
+                attempt,
+                at,
+                result.reason.as_deref().unwrap_or_default()
+            ])?;
+    }
+    Ok(())
+}
+
+fn end(
+    transaction: &Transaction<'_>,
+    touched: &mut Touched,
+    file: u64,
+    at: Millis,
+    state: FileState,
+    result: &FileResult,
+) -> Result<(), StoreError> {
+    assert!(state.is_terminal(), "a file cannot end in {}", state.as_str());
+    let job_no = transaction
+        .prepare_cached(
+            "UPDATE files SET state = ?2, finished = ?3, epoch = NULL, stopping = 0,
+             filesize = coalesce(?4, filesize), moved = ?5, mode = ?6, reason = ?7, class = ?8, party = ?9, phase = ?10,
+             remedy = ?11, again = ?12
+             WHERE file_id = ?1 AND finished IS NULL RETURNING job_no",
+        )?
+        .query_row(
+            params![
+                file as i64,
+                state.code(),
+                at,
+                result.filesize.map(|size| size as i64),
+                result.bytes_moved as i64,
+                result.mode,
+                result.reason,
+                result.class,
+                result.party,
+                result.phase,
+                result.remedy,
+                result.recoverable,
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    if let Some(job_no) = job_no {
+        let delta = touched.delta(job_no, at);
+        match state {
+            FileState::Finished => delta.finished += 1,
+            FileState::Failed => delta.failed += 1,
+            _ => delta.canceled += 1,
+        }
+    }
+    Ok(())
+}
+
+/// Each list comes with whether its files have ended by this.
+fn cancel(
+    transaction: &Transaction<'_>,
+    touched: &mut Touched,
+    job: Uuid,
+    whole: bool,
+    lists: &[(&Vec<u64>, bool)],
+    at: Millis,
+    reason: &str,
+) -> Result<(), StoreError> {
+    let job_no: Option<i64> = transaction
+        .prepare_cached("SELECT job_no FROM jobs WHERE job_id = ?1 AND finished IS NULL")?
+        .query_row([job.as_bytes()], |row| row.get(0))
+        .optional()?;
+    let Some(job_no) = job_no else { return Ok(()) };
+    let mut settle = transaction.prepare_cached(
+        "UPDATE files SET state = 4, finished = ?3, reason = ?4, class = 'cancelled', epoch = NULL
+         WHERE file_id = ?1 AND job_no = ?2 AND finished IS NULL",
+    )?;
+    let mut mark = transaction
+        .prepare_cached("UPDATE files SET stopping = 1 WHERE file_id = ?1 AND job_no = ?2 AND finished IS NULL")?;
+    let mut canceled = 0;
+    for (files, ended) in lists {
+        for file in *files {
+            if *ended {
+                canceled += settle.execute(params![*file as i64, job_no, at, reason])?;
+            } else {
+                mark.execute(params![*file as i64, job_no])?;
+            }
+        }
+    }
+    let delta = touched.delta(job_no, at);
+    delta.canceled += canceled as i64;
+    delta.cancelled_whole |= whole;
+    Ok(())
+}
+
+impl Touched {
+    fn delta(&mut self, job_no: i64, at: Millis) -> &mut Delta {
+        let delta = self.jobs.entry(job_no).or_default();
+        delta.at = delta.at.max(at);
+        delta
+    }
+
+    /// The number of a token, which is written when it is met for the first time.
+    fn token(
+        &mut self,
+        transaction: &Transaction<'_>,
+        sealer: &Sealer,
+        hash: TokenHash,
+        submission: &Submission,
+    ) -> Result<i64, StoreError> {
+        if let Some(number) = self.tokens.get(&hash) {
+            return Ok(*number);
+        }
+        let known = transaction
+            .prepare_cached("SELECT token_no FROM tokens WHERE hash = ?1")?
+            .query_row([hash.0], |row| row.get(0))
+            .optional()?;
+        let number = if let Some(number) = known {
+            number
+        } else {
+            let token = submission.tokens.get(&hash).ok_or_else(|| {
+                StoreError::Broken(format!("job {} names a token it does not bring", submission.job.id).into())
+            })?;
+            transaction
+                .prepare_cached("INSERT INTO tokens (hash, sealed, first_seen) VALUES (?1, ?2, ?3)")?
+                .execute(params![hash.0, sealer.seal(hash, token), submission.job.submitted])?;
+            transaction.last_insert_rowid()
+        };
+        self.tokens.insert(hash, number);
+        Ok(number)
+    }
+
+    fn settle(self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let mut count = transaction.prepare_cached(
+            "UPDATE jobs SET n_started = n_started + ?2, n_finished = n_finished + ?3, n_failed = n_failed + ?4,
+             n_canceled = n_canceled + ?5, cancelled = max(cancelled, ?6) WHERE job_no = ?1
+             RETURNING n_files, n_started, n_finished, n_failed, n_canceled, cancelled, state",
+        )?;
+        let mut conclude =
+            transaction.prepare_cached("UPDATE jobs SET state = ?2, finished = ?3, reason = ?4 WHERE job_no = ?1")?;
+        for (job_no, delta) in self.jobs {
+            let changes = params![
+                job_no,
+                delta.started,
+                delta.finished,
+                delta.failed,
+                delta.canceled,
+                i64::from(delta.cancelled_whole)
+            ];
+            let (counts, cancelled, before) = count.query_row(changes, |row| {
+                let counts = Counts {
+                    files: row.get(0)?,
+                    started: row.get(1)?,
+                    finished: row.get(2)?,
+                    failed: row.get(3)?,
+                    canceled: row.get(4)?,
+                };
+                Ok((counts, row.get::<_, bool>(5)?, job_state_from_code(row.get(6)?)))
+            })?;
+            let (state, reason) = counts.verdict(cancelled);
+            if state != before {
+                let finished = state.is_terminal().then_some(delta.at);
+                conclude.execute(params![job_no, job_state_code(state), finished, reason])?;
+            }
+        }
+        Ok(())
+    }
+}

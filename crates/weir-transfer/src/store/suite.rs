@@ -1,0 +1,537 @@
+//! The suite that every store passes.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::value::RawValue;
+use uuid::Uuid;
+use weir_auth::Secret;
+
+use super::{Change, FollowUp, JobFilter, LiveJob, Store, StoreError, Submission, hash_of};
+use crate::model::{ChecksumMode, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite};
+
+/// Where a backend's rows live while a test opens and closes it.
+pub(crate) trait Keeper {
+    type Store: Store;
+    fn new() -> Self;
+    fn open(&self) -> Self::Store;
+}
+
+impl Store for Arc<super::MemoryStore> {
+    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
+        self.as_ref().apply(changes)
+    }
+    fn next_epoch(&self) -> Result<u64, StoreError> {
+        self.as_ref().next_epoch()
+    }
+    fn next_file_id(&self) -> Result<u64, StoreError> {
+        self.as_ref().next_file_id()
+    }
+    fn restore(&self, below: u64, each: &mut dyn FnMut(LiveJob)) -> Result<(), StoreError> {
+        self.as_ref().restore(below, each)
+    }
+    fn job(&self, id: Uuid) -> Result<Option<crate::model::Job>, StoreError> {
+        self.as_ref().job(id)
+    }
+    fn files(&self, job: Uuid) -> Result<Vec<crate::model::File>, StoreError> {
+        self.as_ref().files(job)
+    }
+    fn file(&self, id: u64) -> Result<Option<crate::model::File>, StoreError> {
+        self.as_ref().file(id)
+    }
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<crate::model::Job>, StoreError> {
+        self.as_ref().jobs(filter)
+    }
+    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+        self.as_ref().overdue(now)
+    }
+    fn retries(&self, file: u64) -> Result<Vec<crate::model::Retry>, StoreError> {
+        self.as_ref().retries(file)
+    }
+    fn order(&self, file: u64) -> Result<Option<super::Order>, StoreError> {
+        self.as_ref().order(file)
+    }
+    fn setting(&self, key: &str) -> Result<Option<String>, StoreError> {
+        self.as_ref().setting(key)
+    }
+    fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        self.as_ref().settings(prefix)
+    }
+}
+
+/// A job of `n` files whose ids begin at `first`, with one token per job.
+pub(crate) fn submission(job: u128, first: u64, n: u64) -> Submission {
+    let token = format!("token-of-{job}");
+    let hash = hash_of(&token);
+    let job = NewJob {
+        id: Uuid::from_u128(job),
+        kind: 'N',
+        user_dn: "alice".into(),
+        cred_id: format!("cred-{}", job % 2),
+        vo: "testvo".into(),
+        submitted: 1000,
+        priority: 3,
+        source_se: Some("https://a".into()),
+        dest_se: Some("https://b".into()),
+        params: JobParams {
+            retry: 1,
+            retry_delay: 0,
+            overwrite: Overwrite::Yes,
+            verify_checksum: ChecksumMode::Both,
+            timeout: Some(60),
+            nostreams: None,
+            copy_mode: None,
+            max_time_in_queue: None,
+            source_spacetoken: None,
+            destination_spacetoken: None,
+            internal: None,
+            disable_cleanup: false,
+        },
+        metadata: Some(RawValue::from_string(r#"{"k":"ü😀"}"#.into()).unwrap()),
+    };
+    let files = (0..n).map(|index| NewFile {
+        id: first + index,
+        index: index as u32,
+        source: format!("https://a/f{index}"),
+        destination: format!("https://b/f{index}"),
+        checksum: "ADLER32".into(),
+        user_filesize: Some(u64::from(u32::MAX) + index),
+        activity: "default".into(),
+        selection_strategy: "auto".into(),
+        scitag: Some(65),
+        metadata: None,
+        staging_metadata: None,
+        archive_metadata: None,
+        source_token: Some(hash),
+        destination_token: Some(hash),
+    });
+    Submission {
+        job,
+        files: files.collect(),
+        tokens: BTreeMap::from([(hash, Secret::new(token))]),
+    }
+}
+
+fn submit(store: &impl Store, job: u128, first: u64, n: u64) {
+    store
+        .apply(&[Change::Submit(Box::new(submission(job, first, n)))])
+        .unwrap();
+}
+
+fn begin(file: u64, attempt: u32) -> Change {
+    Change::Begin {
+        file,
+        attempt,
+        epoch: 7,
+        at: 2000,
+    }
+}
+
+fn end(file: u64, state: FileState) -> Change {
+    let result = FileResult {
+        filesize: Some(5),
+        bytes_moved: 5,
+        mode: Some("pull".into()),
+        ..FileResult::default()
+    };
+    Change::End {
+        file,
+        at: 3000,
+        state,
+        result,
+    }
+}
+
+fn again(file: u64, result: FileResult) -> Change {
+    Change::Again {
+        file,
+        attempt: 1,
+        at: 2500,
+        result,
+        follow_up: FOLLOW_UP,
+    }
+}
+
+const FOLLOW_UP: FollowUp = FollowUp {
+    not_before: 9000,
+    failures: 1,
+    free_retries: 2,
+    resume: true,
+};
+
+fn cancel(job: u128, whole: bool, settled: &[u64], stopping: &[u64]) -> Change {
+    Change::Cancel {
+        job: Uuid::from_u128(job),
+        whole,
+        settled: settled.to_vec(),
+        stopping: stopping.to_vec(),
+        at: 4000,
+        reason: "by the user".into(),
+    }
+}
+
+fn job_state(store: &impl Store, job: u128) -> JobState {
+    store.job(Uuid::from_u128(job)).unwrap().unwrap().state
+}
+
+pub(crate) fn what_was_submitted_is_read_back<K: Keeper>() {
+    let keeper = K::new();
+    {
+        let store = keeper.open();
+        assert_eq!(store.next_file_id().unwrap(), 1);
+        submit(&store, 1, 1, 3);
+    }
+    let store = keeper.open();
+    let expected = submission(1, 1, 3);
+    let job = store.job(Uuid::from_u128(1)).unwrap().unwrap();
+    assert_eq!(job.spec.params, expected.job.params);
+    assert_eq!(job.spec.metadata.unwrap().get(), expected.job.metadata.unwrap().get());
+    assert_eq!(
+        (job.state, job.finished, job.counts.files),
+        (JobState::Submitted, None, 3)
+    );
+    let files = store.files(Uuid::from_u128(1)).unwrap();
+    assert_eq!(files.len(), 3);
+    for (file, expected) in files.iter().zip(&expected.files) {
+        assert_eq!((file.spec.id, file.spec.index), (expected.id, expected.index));
+        assert_eq!(
+            (&file.spec.source, &file.spec.destination),
+            (&expected.source, &expected.destination)
+        );
+        assert_eq!(file.spec.user_filesize, expected.user_filesize);
+        assert_eq!(file.spec.source_token, expected.source_token);
+        assert_eq!(file.state, FileState::Submitted);
+    }
+    let order = store.order(2).unwrap().unwrap();
+    assert_eq!(order.source_token.unwrap().expose(), "token-of-1");
+    assert_eq!(order.job.id, Uuid::from_u128(1));
+    assert_eq!(store.next_file_id().unwrap(), 4);
+    assert!(store.job(Uuid::from_u128(9)).unwrap().is_none());
+    assert!(store.files(Uuid::from_u128(9)).unwrap().is_empty());
+    assert!(store.order(99).unwrap().is_none());
+}
+
+pub(crate) fn epochs_only_grow<K: Keeper>() {
+    let keeper = K::new();
+    let first = keeper.open().next_epoch().unwrap();
+    let second = keeper.open().next_epoch().unwrap();
+    assert!(second > first && first > 0);
+}
+
+pub(crate) fn a_job_follows_its_files<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    submit(&store, 1, 1, 2);
+    store.apply(&[begin(1, 1)]).unwrap();
+    assert_eq!(job_state(&store, 1), JobState::Active);
+    store
+        .apply(&[begin(2, 1), end(1, FileState::Finished), end(2, FileState::Failed)])
+        .unwrap();
+    let job = store.job(Uuid::from_u128(1)).unwrap().unwrap();
+    assert_eq!((job.state, job.finished), (JobState::FinishedDirty, Some(3000)));
+    assert!(job.reason.unwrap().starts_with("One or more files failed"));
+    let file = store.file(1).unwrap().unwrap();
+    assert_eq!(
+        (file.state, file.attempts, file.started),
+        (FileState::Finished, 1, Some(2000))
+    );
+    assert_eq!(
+        (file.result.filesize, file.result.mode.as_deref()),
+        (Some(5), Some("pull"))
+    );
+}
+
+pub(crate) fn a_terminal_file_never_changes<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    submit(&store, 1, 1, 1);
+    store.apply(&[begin(1, 1), end(1, FileState::Finished)]).unwrap();
+    let late = again(1, FileResult::default());
+    store
+        .apply(&[begin(1, 2), late, end(1, FileState::Failed), cancel(1, true, &[1], &[])])
+        .unwrap();
+    let file = store.file(1).unwrap().unwrap();
+    assert_eq!(
+        (file.state, file.attempts, file.finished),
+        (FileState::Finished, 1, Some(3000))
+    );
+    assert_eq!(job_state(&store, 1), JobState::Finished);
+    assert!(store.retries(1).unwrap().is_empty());
+}
+
+pub(crate) fn a_failed_attempt_is_remembered<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    submit(&store, 1, 1, 1);
+    let result = FileResult {
+        reason: Some("it broke".into()),
+        class: Some("network".into()),
+        ..FileResult::default()
+    };
+    store.apply(&[begin(1, 1), again(1, result)]).unwrap();
+    let file = store.file(1).unwrap().unwrap();
+    assert_eq!(
+        (file.state, file.result.class.as_deref()),
+        (FileState::Submitted, Some("network"))
+    );
+    let retries = store.retries(1).unwrap();
+    assert_eq!(
+        (retries.len(), retries[0].attempt, retries[0].reason.as_str()),
+        (1, 1, "it broke")
+    );
+    assert_eq!(job_state(&store, 1), JobState::Active);
+    store.apply(&[begin(1, 2), end(1, FileState::Finished)]).unwrap();
+    assert_eq!(job_state(&store, 1), JobState::Finished);
+    assert_eq!(store.file(1).unwrap().unwrap().result.reason, None);
+}
+
+pub(crate) fn cancel_takes_only_what_is_live<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    submit(&store, 1, 1, 3);
+    submit(&store, 2, 4, 2);
+    store.apply(&[begin(1, 1), end(1, FileState::Finished)]).unwrap();
+    store.apply(&[cancel(1, false, &[2, 5], &[])]).unwrap();
+    assert_eq!(store.file(2).unwrap().unwrap().state, FileState::Canceled);
+    assert_eq!(
+        store.file(5).unwrap().unwrap().state,
+        FileState::Submitted,
+        "another job's file was cancelled"
+    );
+    assert_eq!(job_state(&store, 1), JobState::Active);
+    store
+        .apply(&[cancel(1, true, &[1, 3], &[]), cancel(2, true, &[4, 5], &[])])
+        .unwrap();
+    assert_eq!(store.file(1).unwrap().unwrap().state, FileState::Finished);
+    assert_eq!(
+        store.file(3).unwrap().unwrap().result.reason.as_deref(),
+        Some("by the user")
+    );
+    assert_eq!(
+        (job_state(&store, 1), job_state(&store, 2)),
+        (JobState::Canceled, JobState::Canceled)
+    );
+    let job = store.job(Uuid::from_u128(2)).unwrap().unwrap();
+    assert_eq!(
+        (job.reason.as_deref(), job.finished),
+        (Some("Job canceled by the user"), Some(4000))
+    );
+}
+
+pub(crate) fn a_stopping_file_stays_active_until_its_end<K: Keeper>() {
+    let keeper = K::new();
+    {
+        let store = keeper.open();
+        submit(&store, 1, 1, 1);
+        store.apply(&[begin(1, 1), cancel(1, true, &[], &[1])]).unwrap();
+        let file = store.file(1).unwrap().unwrap();
+        assert_eq!((file.state, file.stopping), (FileState::Active, true));
+        let job = store.job(Uuid::from_u128(1)).unwrap().unwrap();
+        assert_eq!((job.state, job.cancelled), (JobState::Active, true));
+    }
+    let store = keeper.open();
+    let mut jobs = Vec::new();
+    store.restore(u64::MAX >> 1, &mut |job| jobs.push(job)).unwrap();
+    assert!(jobs[0].files[0].stopping && jobs[0].files[0].running);
+    store.apply(&[end(1, FileState::Canceled)]).unwrap();
+    let file = store.file(1).unwrap().unwrap();
+    assert_eq!((file.state, file.stopping), (FileState::Canceled, false));
+    assert_eq!(job_state(&store, 1), JobState::Canceled);
+}
+
+pub(crate) fn only_live_files_are_restored<K: Keeper>() {
+    let keeper = K::new();
+    {
+        let store = keeper.open();
+        submit(&store, 1, 1, 3);
+        submit(&store, 2, 4, 1);
+        submit(&store, 3, 5, 1);
+        let begun = [
+            begin(1, 1),
+            end(1, FileState::Finished),
+            begin(2, 1),
+            begin(3, 1),
+            again(3, FileResult::default()),
+        ];
+        store.apply(&begun).unwrap();
+        let priority = Change::Priority {
+            job: Uuid::from_u128(3),
+            priority: 5,
+        };
+        store
+            .apply(&[begin(4, 1), end(4, FileState::Failed), priority])
+            .unwrap();
+    }
+    let mut jobs = Vec::new();
+    let store = keeper.open();
+    store.restore(6, &mut |job| jobs.push(job)).unwrap();
+    assert_eq!(jobs.iter().map(|job| job.job.id.as_u128()).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(jobs[1].job.priority, 5);
+    let files = &jobs[0].files;
+    assert_eq!(files.iter().map(|file| file.file).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(
+        (files[0].running, files[0].attempts, files[0].follow_up),
+        (true, 1, FollowUp::default())
+    );
+    assert_eq!(
+        (files[1].running, files[1].attempts, files[1].follow_up),
+        (false, 1, FOLLOW_UP)
+    );
+    let mut older = Vec::new();
+    store.restore(5, &mut |job| older.push(job.job.id.as_u128())).unwrap();
+    assert_eq!(older, [1]);
+}
+
+pub(crate) fn a_batch_is_all_or_nothing<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    submit(&store, 1, 1, 1);
+    let batch = [
+        Change::Submit(Box::new(submission(2, 2, 1))),
+        Change::Submit(Box::new(submission(1, 3, 1))),
+    ];
+    assert!(matches!(store.apply(&batch), Err(StoreError::Duplicate(id)) if id == Uuid::from_u128(1)));
+    assert!(
+        store.job(Uuid::from_u128(2)).unwrap().is_none(),
+        "half a batch was kept"
+    );
+}
+
+pub(crate) fn listings_are_filtered<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    for job in 1..=4 {
+        submit(&store, job, job as u64, 1);
+    }
+    store
+        .apply(&[
+            begin(1, 1),
+            end(1, FileState::Finished),
+            begin(2, 1),
+            end(2, FileState::Failed),
+            begin(3, 1),
+        ])
+        .unwrap();
+    let list = |filter: JobFilter| -> Vec<u128> {
+        store
+            .jobs(&filter)
+            .unwrap()
+            .iter()
+            .map(|job| job.spec.id.as_u128())
+            .collect()
+    };
+    assert_eq!(list(JobFilter::default()), [3, 4]);
+    assert_eq!(
+        list(JobFilter {
+            states: vec![JobState::Active],
+            ..JobFilter::default()
+        }),
+        [3]
+    );
+    let ended = vec![JobState::Finished, JobState::Failed];
+    assert_eq!(
+        list(JobFilter {
+            states: ended.clone(),
+            ..JobFilter::default()
+        }),
+        [0; 0]
+    );
+    assert_eq!(
+        list(JobFilter {
+            states: ended.clone(),
+            limit: Some(10),
+            ..JobFilter::default()
+        }),
+        [2, 1]
+    );
+    assert_eq!(
+        list(JobFilter {
+            states: ended.clone(),
+            finished_since: Some(3000),
+            ..JobFilter::default()
+        }),
+        [1, 2]
+    );
+    assert_eq!(
+        list(JobFilter {
+            states: ended,
+            finished_since: Some(3001),
+            ..JobFilter::default()
+        }),
+        [0; 0]
+    );
+    assert_eq!(
+        list(JobFilter {
+            cred_id: Some("cred-1".into()),
+            ..JobFilter::default()
+        }),
+        [3]
+    );
+    assert_eq!(
+        list(JobFilter {
+            source_se: Some("https://z".into()),
+            ..JobFilter::default()
+        }),
+        [0; 0]
+    );
+    assert_eq!(
+        list(JobFilter {
+            vo: Some("testvo".into()),
+            limit: Some(1),
+            ..JobFilter::default()
+        }),
+        [4]
+    );
+}
+
+pub(crate) fn what_waits_too_long_is_found<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    let mut late = submission(1, 1, 3);
+    late.job.params.max_time_in_queue = Some(50);
+    store.apply(&[Change::Submit(Box::new(late))]).unwrap();
+    submit(&store, 2, 4, 1);
+    store.apply(&[begin(2, 1)]).unwrap();
+    assert_eq!(store.overdue(49).unwrap(), []);
+    assert_eq!(store.overdue(50).unwrap(), [(Uuid::from_u128(1), vec![1, 3])]);
+    store.apply(&[cancel(1, false, &[1, 3], &[])]).unwrap();
+    assert_eq!(store.overdue(50).unwrap(), []);
+}
+
+pub(crate) fn settings_are_kept<K: Keeper>() {
+    let keeper = K::new();
+    let set = |key: &str, value: Option<&str>| Change::Setting {
+        key: key.into(),
+        value: value.map(str::to_owned),
+    };
+    keeper
+        .open()
+        .apply(&[
+            set("link/a", Some("1")),
+            set("link/b", Some("2")),
+            set("se/x", Some("3")),
+        ])
+        .unwrap();
+    let store = keeper.open();
+    store.apply(&[set("link/a", None), set("link/b", Some("4"))]).unwrap();
+    assert_eq!(store.setting("link/b").unwrap().as_deref(), Some("4"));
+    assert_eq!(
+        store.settings("link/").unwrap(),
+        [("link/b".to_owned(), "4".to_owned())]
+    );
+}
+
+macro_rules! store_suite {
+    ($keeper:ty) => {
+        crate::store::suite::store_suite!(@tests $keeper:
+            what_was_submitted_is_read_back, epochs_only_grow, a_job_follows_its_files, a_terminal_file_never_changes,
+            a_failed_attempt_is_remembered, cancel_takes_only_what_is_live,
+            a_stopping_file_stays_active_until_its_end, only_live_files_are_restored,
+            a_batch_is_all_or_nothing, listings_are_filtered,
+            what_waits_too_long_is_found, settings_are_kept);
+    };
+    (@tests $keeper:ty: $($test:ident),+) => {
+        $(#[test] fn $test() { crate::store::suite::$test::<$keeper>(); })+
+    };
+}
+pub(crate) use store_suite;

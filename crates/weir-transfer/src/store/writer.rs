@@ -1,0 +1,203 @@
+//! Group commit: one thread that makes whatever has gathered durable in one transaction.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use weir_world::Seq;
+
+use super::{Change, Store, StoreError};
+use crate::executor::chain;
+
+/// Rows in one transaction at most. A commit costs one sync (0.1 to 5 ms); 10,000 rows some 50 ms: beyond that waiting for
+/// the batch costs more than the sync saves.
+const BATCH_ROWS: usize = 10_000;
+
+/// What the writer tells.
+#[derive(Debug)]
+pub enum Durable {
+    /// Everything up to this number is on disk, or was refused.
+    UpTo(Seq),
+    /// This one will never be: its job exists already.
+    Refused(Seq, StoreError),
+}
+
+/// The writing side of a store.
+#[derive(Debug)]
+pub struct Writer {
+    queue: Mutex<Option<Sender<(Seq, Vec<Change>)>>>,
+    state: Arc<State>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    trouble: Mutex<Option<String>>,
+    closing: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Writer {
+    /// Starts the thread. `tell` is called from it, in order.
+    pub fn start(store: Arc<dyn Store>, tell: impl Fn(Durable) + Send + 'static) -> std::io::Result<Self> {
+        let (queue, work) = channel();
+        let state = Arc::new(State::default());
+        let shared = state.clone();
+        let thread = std::thread::Builder::new()
+            .name("weir-store".into())
+            .spawn(move || run(store.as_ref(), &work, &shared, &tell))?;
+        Ok(Self {
+            queue: Mutex::new(Some(queue)),
+            state,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Hands over changes. They become durable together, after all that were handed over before.
+    pub fn push(&self, seq: Seq, changes: Vec<Change>) {
+        if let Some(queue) = lock(&self.queue).as_ref() {
+            // The thread ends only when this sender is dropped.
+            let _ = queue.send((seq, changes));
+        }
+    }
+
+    /// What keeps the store from writing, if anything does.
+    pub fn trouble(&self) -> Option<String> {
+        lock(&self.state.trouble).clone()
+    }
+
+    /// Writes what was handed over, once, and ends the thread. Blocks. What cannot be written was never said to be durable.
+    pub fn close(&self) {
+        self.state.closing.store(true, Ordering::Relaxed);
+        lock(&self.queue).take();
+        if let Some(thread) = lock(&self.thread).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn run(store: &dyn Store, work: &Receiver<(Seq, Vec<Change>)>, state: &State, tell: &(impl Fn(Durable) + Send)) {
+    while let Ok(first) = work.recv() {
+        let mut rows = weight(&first.1);
+        let mut batch = vec![first];
+        while rows < BATCH_ROWS {
+            let Ok(next) = work.try_recv() else { break };
+            rows += weight(&next.1);
+            batch.push(next);
+        }
+        write(store, batch, state, tell);
+    }
+}
+
+fn weight(changes: &[Change]) -> usize {
+    let rows = |change: &Change| match change {
+        Change::Submit(submission) => submission.files.len() + 1,
+        _ => 1,
+    };
+    changes.iter().map(rows).sum()
+}
+
+fn write(store: &dyn Store, batch: Vec<(Seq, Vec<Change>)>, state: &State, tell: &(impl Fn(Durable) + Send)) {
+    let Some(last) = batch.last().map(|(seq, _)| *seq) else {
+        return;
+    };
+    let seqs = batch
+        .iter()
+        .map(|(seq, changes)| (*seq, changes.len()))
+        .collect::<Vec<_>>();
+    let changes = batch.into_iter().flat_map(|(_, changes)| changes).collect::<Vec<_>>();
+    if let Err(error) = persist(store, &changes, state) {
+        if !matches!(error, StoreError::Duplicate(_)) {
+            return;
+        }
+        // One of them cannot be written: each for itself, so that only that one is refused.
+        tracing::debug!(%error, "a batch was refused");
+        let mut rest = changes.as_slice();
+        for (seq, n) in seqs {
+            let (own, others) = rest.split_at(n);
+            rest = others;
+            if let Err(error) = persist(store, own, state) {
+                tell(Durable::Refused(seq, error));
+            }
+        }
+    }
+    tell(Durable::UpTo(last));
+}
+
+/// Tries until it works, or the writer closes. A duplicate is given back at once: everything else may pass, and nothing may
+/// be said to be durable that is not.
+fn persist(store: &dyn Store, changes: &[Change], state: &State) -> Result<(), StoreError> {
+    let show = |text: Option<String>| *lock(&state.trouble) = text;
+    let mut pause = Duration::from_millis(50);
+    let mut failed = false;
+    loop {
+        match store.apply(changes) {
+            Ok(()) => {
+                if failed {
+                    tracing::info!("the store works again");
+                    show(None);
+                }
+                return Ok(());
+            }
+            Err(error @ StoreError::Duplicate(_)) => return Err(error),
+            Err(error) if state.closing.load(Ordering::Relaxed) => {
+                tracing::error!(error = chain(&error), "could not write to the store before the end");
+                return Err(error);
+            }
+            Err(error) => {
+                let text = chain(&error);
+                tracing::error!(error = text, "could not write to the store; trying again");
+                show(Some(text));
+                failed = true;
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::store::{MemoryStore, suite::submission};
+
+    #[test]
+    fn a_duplicate_is_refused_alone() {
+        // Otherwise one client's repetition would take its neighbours' jobs along.
+        let store = Arc::new(MemoryStore::new());
+        let (tell, told) = mpsc::channel();
+        let writer = Writer::start(store.clone(), move |durable| tell.send(durable).unwrap()).unwrap();
+        let submit = |job: u128, first: u64| vec![Change::Submit(Box::new(submission(job, first, 1)))];
+        store.apply(&submit(1, 1)).unwrap();
+        writer.push(Seq(1), submit(2, 2));
+        writer.push(Seq(2), submit(1, 3));
+        writer.push(Seq(3), submit(3, 4));
+        let (mut refused, mut up_to) = (Vec::new(), Seq(0));
+        while up_to < Seq(3) {
+            match told.recv().unwrap() {
+                Durable::UpTo(seq) => up_to = seq,
+                Durable::Refused(seq, _) => refused.push(seq),
+            }
+        }
+        assert_eq!(refused, [Seq(2)]);
+        assert!(store.job(uuid::Uuid::from_u128(3)).unwrap().is_some());
+    }
+}

@@ -1,0 +1,241 @@
+//! The `files` of a submission.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use weir_auth::Secret;
+use weir_units::{Algorithm, Checksum};
+
+use super::{
+    Refusal, SubmissionLimits, Submitter,
+    values::{self, Object},
+};
+use crate::{
+    model::{NewFile, TokenHash},
+    store::hash_of,
+    surl::Surl,
+};
+
+type Tokens = BTreeMap<TokenHash, Secret>;
+
+const STRATEGIES: [&str; 10] = [
+    "auto",
+    "orderly",
+    "queue",
+    "success",
+    "throughput",
+    "file-throughput",
+    "pending-data",
+    "waiting-time",
+    "waiting-time-with-error",
+    "duration",
+];
+
+/// A file and what only the submission needs to know of it.
+pub(super) struct Entry {
+    file: NewFile,
+    /// Even a bare algorithm name counts, as in FTS3.
+    pub(super) checksum_given: bool,
+}
+
+impl Entry {
+    pub(super) fn into_file(self) -> NewFile {
+        self.file
+    }
+}
+
+pub(super) fn files(
+    submitted: &[Value],
+    user: &Submitter,
+    limits: &SubmissionLimits,
+) -> Result<(Vec<Entry>, Tokens), Refusal> {
+    let mut tokens = Tokens::new();
+    let mut entries = Vec::with_capacity(submitted.len());
+    let fallback = api_token(submitted, user, &mut tokens);
+    for (index, file) in submitted.iter().enumerate() {
+        let Value::Object(file) = file else {
+            return Err(Refusal::malformed("a file is not an object"));
+        };
+        entries.push(entry(file, index as u32, fallback, &mut tokens, limits)?);
+    }
+    Ok((entries, tokens))
+}
+
+/// A job without any token of its own uses the API token for all.
+fn api_token(submitted: &[Value], user: &Submitter, tokens: &mut Tokens) -> Option<TokenHash> {
+    let own = submitted.iter().any(|file| {
+        ["source_tokens", "destination_tokens"]
+            .iter()
+            .any(|key| file.get(key).is_some_and(|v| !values::is_empty(v)))
+    });
+    (!own).then(|| remember(user.token.expose(), tokens))
+}
+
+fn remember(token: &str, tokens: &mut Tokens) -> TokenHash {
+    let hash = hash_of(token);
+    tokens.entry(hash).or_insert_with(|| Secret::new(token));
+    hash
+}
+
+fn entry(
+    file: &Object,
+    index: u32,
+    fallback: Option<TokenHash>,
+    tokens: &mut Tokens,
+    limits: &SubmissionLimits,
+) -> Result<Entry, Refusal> {
+    let sources = strings(file, "sources")?;
+    let destinations = strings(file, "destinations")?;
+    let (source, destination) = match (sources.as_slice(), destinations.as_slice()) {
+        ([source], [destination]) => (url(source, limits)?, url(destination, limits)?),
+        ([], _) | (_, []) => return Err(Refusal::bad("No valid pairs available")),
+        ([_], _) => {
+            return Err(Refusal::bad(
+                "File transfers with multiple destinations are not allowed.",
+            ));
+        }
+        _ => {
+            return Err(Refusal::bad(
+                "Multiple sources for one file are not supported by this service; submit one of them",
+            ));
+        }
+    };
+    if source.as_str() == destination.as_str() {
+        return Err(Refusal::invalid(format!(
+            "source and destination are the same ({source})"
+        )));
+    }
+    let (source_token, destination_token) = own_tokens(file, &source, &destination, tokens)?;
+    let (checksum, checksum_given) = checksum(file)?;
+    let other = limits.other_metadata;
+    Ok(Entry {
+        file: NewFile {
+            id: 0,
+            index,
+            source: source.as_str().to_owned(),
+            destination: destination.as_str().to_owned(),
+            checksum,
+            user_filesize: filesize(file)?,
+            activity: values::text(file, "activity")?.unwrap_or_else(|| "default".to_owned()),
+            selection_strategy: strategy(file)?,
+            scitag: scitag(file)?,
+            metadata: values::metadata(file.get("metadata"), "File metadata", limits.file_metadata, false)?,
+            staging_metadata: values::metadata(file.get("staging_metadata"), "Staging metadata", other, true)?,
+            archive_metadata: values::metadata(file.get("archive_metadata"), "Archive metadata", other, true)?,
+            source_token: source_token.or(fallback),
+            destination_token: destination_token.or(fallback),
+        },
+        checksum_given,
+    })
+}
+
+fn url(text: &str, limits: &SubmissionLimits) -> Result<Surl, Refusal> {
+    let url = Surl::parse(text).map_err(Refusal::invalid)?;
+    if !url.scheme().is_encrypted() && !limits.plain_http {
+        return Err(Refusal::invalid(crate::surl::SurlError::Unencrypted(url.redacted())));
+    }
+    Ok(url)
+}
+
+fn strings<'a>(file: &'a Object, key: &str) -> Result<Vec<&'a str>, Refusal> {
+    let Some(Value::Array(items)) = values::get(file, key) else {
+        return Err(Refusal::malformed(format!("'{key}' is missing or not an array")));
+    };
+    items
+        .iter()
+        .map(|item| {
+            item.as_str()
+                .ok_or_else(|| Refusal::malformed(format!("'{key}' holds something that is no string")))
+        })
+        .collect()
+}
+
+fn own_tokens(
+    file: &Object,
+    source: &Surl,
+    destination: &Surl,
+    tokens: &mut Tokens,
+) -> Result<(Option<TokenHash>, Option<TokenHash>), Refusal> {
+    let given = |key| values::get(file, key).is_some_and(|value| !values::is_empty(value));
+    match (given("source_tokens"), given("destination_tokens")) {
+        (false, false) => return Ok((None, None)),
+        (true, true) => {}
+        _ => {
+            return Err(Refusal::bad(
+                "Both source_tokens and destination_tokens are required if one of them is present.",
+            ));
+        }
+    }
+    let one = |key: &str, of: &str| -> Result<String, Refusal> {
+        match values::get(file, key) {
+            Some(Value::Array(items)) if items.len() == 1 => match &items[0] {
+                Value::String(token) if is_sendable(token) => Ok(token.trim().to_owned()),
+                Value::String(token) if !token.is_empty() => Err(Refusal::invalid(format!(
+                    "a token in {key} holds characters that a header cannot carry"
+                ))),
+                Value::String(_) | Value::Null => Err(Refusal::bad(format!("Token for {of} is missing."))),
+                _ => Err(Refusal::bad(format!("A token in {key} is not a string"))),
+            },
+            _ => Err(Refusal::bad(format!(
+                "Length of {key} should be equal to the length of {}.",
+                key.replace("_tokens", "s")
+            ))),
+        }
+    };
+    let source = one("source_tokens", &format!("source '{source}'"))?;
+    let destination = one("destination_tokens", &format!("destination '{destination}'"))?;
+    Ok((Some(remember(&source, tokens)), Some(remember(&destination, tokens))))
+}
+
+fn is_sendable(token: &str) -> bool {
+    let token = token.trim();
+    !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// `ALGORITHM` or `ALGORITHM:value`. The text is kept as the client wrote it; only its meaning is checked.
+fn checksum(file: &Object) -> Result<(String, bool), Refusal> {
+    let Some(text) = values::text(file, "checksum")? else {
+        return Ok(("ADLER32".to_owned(), false));
+    };
+    let understood = match text.split_once(':') {
+        Some((algorithm, "")) => algorithm.parse::<Algorithm>().is_ok(),
+        Some(_) => text.parse::<Checksum>().is_ok(),
+        None => text.parse::<Algorithm>().is_ok(),
+    };
+    if understood {
+        Ok((text, true))
+    } else {
+        Err(Refusal::invalid(format!(
+            "checksum '{}' is not ALGORITHM or ALGORITHM:VALUE with adler32, crc32c, md5 or sha256",
+            text.chars().take(80).collect::<String>()
+        )))
+    }
+}
+
+/// FTS3 takes 0 for "not said".
+fn filesize(file: &Object) -> Result<Option<u64>, Refusal> {
+    match values::integer(file, "filesize")? {
+        None | Some(0) => Ok(None),
+        Some(size) => u64::try_from(size)
+            .map(Some)
+            .map_err(|_| Refusal::invalid(format!("filesize is negative ({size})"))),
+    }
+}
+
+fn scitag(file: &Object) -> Result<Option<u32>, Refusal> {
+    match values::integer(file, "scitag")? {
+        None => Ok(None),
+        Some(tag @ 65..=65_535) => Ok(Some(tag as u32)),
+        Some(tag) => Err(Refusal::invalid(format!(
+            "Invalid SciTag value: {tag} (not in [65, 65535] range)"
+        ))),
+    }
+}
+
+fn strategy(file: &Object) -> Result<String, Refusal> {
+    match values::text(file, "selection_strategy")? {
+        None => Ok("auto".to_owned()),
+        Some(name) if STRATEGIES.contains(&name.as_str()) => Ok(name),
+        Some(name) => Err(Refusal::bad(format!("Invalid selection_strategy: '{name}'"))),
+    }
+}

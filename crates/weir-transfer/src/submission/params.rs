@@ -1,0 +1,215 @@
+//! The `params` of a submission.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    BASE_ID, Refusal, SubmissionLimits, Submitter,
+    files::Entry,
+    values::{self, Object},
+};
+use crate::{
+    model::{ChecksumMode, JobParams, NewFile, NewJob, Overwrite},
+    surl::Surl,
+    time::Millis,
+};
+
+/// The id FTS3 gives to a `sid` of a VO: `uuid5(uuid5(BASE_ID, vo), sid)`.
+pub fn job_id_of(vo: &str, sid: &str) -> Uuid {
+    Uuid::new_v5(&Uuid::new_v5(&BASE_ID, vo.as_bytes()), sid.as_bytes())
+}
+
+/// Reads the job's own parameters. The second value is whether the id is deterministic.
+///
+/// Checksum mode and storages are not settled yet: they depend on the files.
+pub(super) fn job(
+    submitted: &Object,
+    user: &Submitter,
+    limits: &SubmissionLimits,
+    now: Millis,
+) -> Result<(NewJob, bool), Refusal> {
+    refuse_what_is_missing(submitted)?;
+    let (id, deterministic) = job_id(submitted, user)?;
+    let job = NewJob {
+        id,
+        kind: if values::flag(submitted, "reuse") { 'Y' } else { 'N' },
+        user_dn: user.user_dn.clone(),
+        cred_id: user.cred_id.clone(),
+        vo: user.vo.clone(),
+        submitted: now,
+        priority: values::integer(submitted, "priority")?.unwrap_or(3).clamp(1, 5) as u8,
+        source_se: None,
+        dest_se: None,
+        params: kept(submitted, now)?,
+        metadata: values::metadata(
+            submitted.get("job_metadata"),
+            "Job metadata",
+            limits.job_metadata,
+            false,
+        )?,
+    };
+    Ok((job, deterministic))
+}
+
+fn kept(submitted: &Object, now: Millis) -> Result<JobParams, Refusal> {
+    let destination_spacetoken = match values::text(submitted, "destination_spacetoken")? {
+        None => values::text(submitted, "spacetoken")?,
+        given => given,
+    };
+    let max_time_in_queue = values::seconds(submitted, "max_time_in_queue", 3600)?
+        .filter(|seconds| *seconds > 0)
+        .map(|seconds| (now / 1000).saturating_add(seconds));
+    Ok(JobParams {
+        retry: values::integer(submitted, "retry")?.unwrap_or(0).clamp(-1, 1000) as i32,
+        retry_delay: values::integer(submitted, "retry_delay")?
+            .unwrap_or(0)
+            .clamp(0, 7 * 86_400) as u32,
+        overwrite: overwrite(submitted)?,
+        verify_checksum: ChecksumMode::None,
+        timeout: positive(submitted, "timeout")?,
+        nostreams: positive(submitted, "nostreams")?.map(|n| n.min(100) as u32),
+        copy_mode: copy_mode(submitted)?,
+        max_time_in_queue,
+        source_spacetoken: values::text(submitted, "source_spacetoken")?,
+        destination_spacetoken,
+        internal: internal(submitted)?,
+        disable_cleanup: values::flag(submitted, "disable_cleanup"),
+    })
+}
+
+/// What FTS3 can do and this service cannot yet.
+fn refuse_what_is_missing(params: &Object) -> Result<(), Refusal> {
+    if values::flag(params, "multihop") {
+        return Err(Refusal::bad(
+            "Multihop jobs are not supported by this service; submit each hop as a job",
+        ));
+    }
+    for key in ["bring_online", "copy_pin_lifetime"] {
+        if values::integer(params, key)?.unwrap_or(-1) > 0 {
+            return Err(Refusal::bad(format!(
+                "Staging is not supported by this service: leave out '{key}'"
+            )));
+        }
+    }
+    if values::integer(params, "archive_timeout")?.unwrap_or(-1) > 0 {
+        return Err(Refusal::bad(
+            "Archive monitoring is not supported by this service: leave out 'archive_timeout'",
+        ));
+    }
+    Ok(())
+}
+
+fn job_id(params: &Object, user: &Submitter) -> Result<(Uuid, bool), Refusal> {
+    match values::text(params, "id_generator")?.as_deref() {
+        None | Some("standard") => Ok((Uuid::new_v4(), false)),
+        Some("deterministic") => match values::text(params, "sid")? {
+            Some(sid) => Ok((job_id_of(&user.vo, &sid), true)),
+            None => Err(Refusal::bad("Deterministic id generator requires 'sid' to be given")),
+        },
+        Some(other) => Err(Refusal::invalid(format!("unknown id_generator '{other}'"))),
+    }
+}
+
+fn overwrite(params: &Object) -> Result<Overwrite, Refusal> {
+    let [yes, on_retry, on_disk, hop] = [
+        "overwrite",
+        "overwrite_on_retry",
+        "overwrite_when_only_on_disk",
+        "overwrite_hop",
+    ]
+    .map(|key| values::flag(params, key));
+    match (yes, on_retry, on_disk, hop) {
+        (false, false, false, false) => Ok(Overwrite::No),
+        (true, false, false, false) => Ok(Overwrite::Yes),
+        (false, true, false, false) => Ok(Overwrite::OnRetry),
+        (false, false, true, _) => Err(Refusal::bad(
+            "'overwrite-when-only-on-disk' requires 'archive-timeout' to be set",
+        )),
+        (false, false, false, true) => Err(Refusal::bad("'overwrite-hop' requires multihop job submission")),
+        _ => Err(Refusal::bad("Incompatible overwrite flags used at the same time")),
+    }
+}
+
+fn copy_mode(params: &Object) -> Result<Option<String>, Refusal> {
+    match values::text(params, "copy_mode")?.as_deref() {
+        None => Ok(None),
+        Some(mode @ ("pull" | "push" | "streamed")) => Ok(Some(mode.to_owned())),
+        Some(other) => Err(Refusal::invalid(format!(
+            "copy_mode is pull, push or streamed, not '{other}'"
+        ))),
+    }
+}
+
+fn positive(params: &Object, key: &str) -> Result<Option<u64>, Refusal> {
+    Ok(values::integer(params, key)?
+        .and_then(|n| u64::try_from(n).ok())
+        .filter(|n| *n > 0))
+}
+
+/// FTS3's packed form, which it echoes as `internal_job_params`.
+fn internal(params: &Object) -> Result<Option<String>, Refusal> {
+    let mut parts = Vec::new();
+    for (key, name) in [
+        ("nostreams", "nostreams"),
+        ("timeout", "timeout"),
+        ("buffer_size", "buffersize"),
+    ] {
+        if let Some(number) = positive(params, key)? {
+            parts.push(format!("{name}:{number}"));
+        }
+    }
+    for (key, name) in [("strict_copy", "strict"), ("disable_cleanup", "disable-cleanup")] {
+        if values::flag(params, key) {
+            parts.push(name.to_owned());
+        }
+    }
+    if values::flag(params, "ipv4") {
+        parts.push("ipv4".to_owned());
+    } else if values::flag(params, "ipv6") {
+        parts.push("ipv6".to_owned());
+    }
+    if values::flag(params, "s3alternate") {
+        parts.push("s3alternate".to_owned());
+    }
+    Ok((!parts.is_empty()).then(|| parts.join(",")))
+}
+
+/// A string's first letter counts; `true` is both sides; `false` is the destination if any file brings a checksum.
+pub(super) fn settle_checksum_mode(params: &Object, files: &[Entry], job: &mut NewJob) -> Result<(), Refusal> {
+    let any_checksum = files.iter().any(|file| file.checksum_given);
+    job.params.verify_checksum = match values::get(params, "verify_checksum") {
+        None | Some(Value::Bool(false)) if any_checksum => ChecksumMode::Target,
+        None | Some(Value::Bool(false)) => ChecksumMode::None,
+        Some(Value::Bool(true)) => ChecksumMode::Both,
+        Some(Value::String(text)) => match text.as_bytes().first().map(u8::to_ascii_lowercase) {
+            None | Some(b'n') => ChecksumMode::None,
+            Some(b's') => ChecksumMode::Source,
+            Some(b't') => ChecksumMode::Target,
+            Some(b'b') => ChecksumMode::Both,
+            Some(_) => {
+                return Err(Refusal::invalid(format!(
+                    "verify_checksum is none, source, target or both, not '{text}'"
+                )));
+            }
+        },
+        Some(_) => return Err(Refusal::invalid("verify_checksum is neither a flag nor a string")),
+    };
+    Ok(())
+}
+
+/// The job's storages are those of its files if they all agree. Session reuse needs that they do.
+pub(super) fn settle_storages(files: &[NewFile], job: &mut NewJob) -> Result<(), Refusal> {
+    let common = |url_of: fn(&NewFile) -> &str| {
+        let mut storages = files.iter().map(|file| Surl::parse(url_of(file)).map(|url| url.se()));
+        let first = storages.next()?.ok()?;
+        storages.all(|se| se.as_ref() == Ok(&first)).then_some(first)
+    };
+    job.source_se = common(|file| &file.source);
+    job.dest_se = common(|file| &file.destination);
+    if job.kind == 'Y' && (job.source_se.is_none() || job.dest_se.is_none()) {
+        return Err(Refusal::bad(
+            "Reuse jobs must only contain transfers for the same source ad destination storage",
+        ));
+    }
+    Ok(())
+}

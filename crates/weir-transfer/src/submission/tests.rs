@@ -1,0 +1,226 @@
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+use serde_json::json;
+
+use super::*;
+use crate::model::{ChecksumMode, Overwrite};
+
+fn user() -> Submitter {
+    Submitter {
+        user_dn: "alice".into(),
+        cred_id: "0123".into(),
+        vo: "testvo".into(),
+        token: Secret::new("API"),
+    }
+}
+
+fn read_it(body: &Value) -> Result<Draft, Refusal> {
+    read(body, &user(), &SubmissionLimits::default(), 1_000_000)
+}
+
+fn one_file(extra: Value) -> Value {
+    let mut file = json!({ "sources": ["https://a.ex/f"], "destinations": ["https://b.ex/f"] });
+    file.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    file
+}
+
+fn with_params(params: Value) -> Value {
+    json!({ "params": params, "files": [one_file(json!({}))] })
+}
+
+#[test]
+fn the_command_line_clients_payload_is_taken() {
+    let body = json!({
+        "params": {
+            "overwrite": false, "overwrite_on_retry": false, "overwrite_when_only_on_disk": false, "overwrite_hop": false,
+            "reuse": false, "job_metadata": null, "gridftp": null, "spacetoken": null, "source_spacetoken": null,
+            "verify_checksum": "n", "copy_pin_lifetime": -1, "bring_online": -1, "dst_file_report": false,
+            "archive_timeout": -1, "timeout": null, "fail_nearline": false, "retry": 0, "priority": null,
+            "multihop": false, "credential": null, "nostreams": null, "s3alternate": false, "ipv4": false, "ipv6": false,
+            "buffer_size": null, "strict_copy": false, "disable_cleanup": false, "unmanaged_tokens": false
+        },
+        "files": [one_file(json!({
+            "checksum": "ADLER32", "filesize": null, "activity": null, "scitag": null, "metadata": null,
+            "staging_metadata": null, "archive_metadata": null
+        }))]
+    });
+    let draft = read_it(&body).unwrap();
+    assert_eq!(draft.job.params.verify_checksum, ChecksumMode::None);
+    assert_eq!((draft.job.priority, draft.job.kind), (3, 'N'));
+    assert_eq!(draft.job.source_se.as_deref(), Some("https://a.ex"));
+    assert_eq!(draft.files[0].activity, "default");
+    assert_eq!(draft.files[0].source_token, draft.files[0].destination_token);
+    assert_eq!(draft.tokens.len(), 1);
+}
+
+#[test]
+fn the_catalogues_payload_is_taken_with_its_unknown_keys() {
+    let body = json!({
+        "files": [one_file(json!({
+            "metadata": { "request_id": "82aa", "filesize": 1_048_576 }, "filesize": 1_048_576,
+            "checksum": "ADLER32:eb42a518", "selection_strategy": "orderly", "activity": "Data Challenge"
+        }))],
+        "params": {
+            "account": "root", "verify_checksum": "both", "copy_pin_lifetime": null, "bring_online": null,
+            "job_metadata": { "issuer": "rucio", "multi_sources": false }, "overwrite": true,
+            "overwrite_when_only_on_disk": false, "priority": 3, "s3alternate": true, "max_time_in_queue": 168
+        }
+    });
+    let draft = read_it(&body).unwrap();
+    assert_eq!(draft.job.params.verify_checksum, ChecksumMode::Both);
+    assert_eq!(draft.job.params.overwrite, Overwrite::Yes);
+    assert_eq!(draft.job.params.max_time_in_queue, Some(1000 + 168 * 3600));
+    assert_eq!(draft.job.params.internal.as_deref(), Some("s3alternate"));
+    assert_eq!(
+        draft.files[0].metadata.as_ref().unwrap().get(),
+        r#"{"filesize":1048576,"request_id":"82aa"}"#
+    );
+    assert_eq!(draft.files[0].user_filesize, Some(1_048_576));
+}
+
+fn refuses(body: &Value, expected: &str) {
+    assert_eq!(read_it(body).unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn refusals_have_the_texts_clients_know() {
+    refuses(&json!([]), "Malformed request: the body is not a JSON object");
+    refuses(&json!({ "files": [] }), "No transfers specified");
+    refuses(
+        &json!({ "delete": ["https://a/f"] }),
+        "Deletion jobs are no longer supported by FTS",
+    );
+    refuses(
+        &json!({ "files": [one_file(json!({ "sources": ["/f"] }))] }),
+        "Invalid value within the request: Missing scheme (/f)",
+    );
+    refuses(
+        &json!({ "files": [one_file(json!({ "sources": ["http://a/f"] }))] }),
+        "Invalid value within the request: Unencrypted transfers are not allowed here, use https or davs (http://a/f)",
+    );
+    refuses(
+        &json!({ "files": [one_file(json!({ "sources": [] }))] }),
+        "No valid pairs available",
+    );
+    refuses(
+        &json!({ "files": [one_file(json!({ "source_tokens": ["S"] }))] }),
+        "Both source_tokens and destination_tokens are required if one of them is present.",
+    );
+    refuses(
+        &json!({ "files": [one_file(json!({ "source_tokens": ["S", "T"], "destination_tokens": ["D"] }))] }),
+        "Length of source_tokens should be equal to the length of sources.",
+    );
+    refuses(
+        &json!({ "files": [one_file(json!({ "source_tokens": [""], "destination_tokens": ["D"] }))] }),
+        "Token for source 'https://a.ex/f' is missing.",
+    );
+    refuses(
+        &with_params(json!({ "overwrite": true, "overwrite_on_retry": true })),
+        "Incompatible overwrite flags used at the same time",
+    );
+    refuses(
+        &json!({ "files": [one_file(json!({ "scitag": 64 }))] }),
+        "Invalid value within the request: Invalid SciTag value: 64 (not in [65, 65535] range)",
+    );
+    refuses(
+        &json!({ "files": [one_file(json!({ "filesize": -1 }))] }),
+        "Invalid value within the request: filesize is negative (-1)",
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_at_the_door() {
+    for params in [
+        json!({ "multihop": true }),
+        json!({ "bring_online": 60 }),
+        json!({ "copy_pin_lifetime": 60 }),
+        json!({ "archive_timeout": 100 }),
+    ] {
+        let refusal = read_it(&with_params(params)).unwrap_err().to_string();
+        assert!(refusal.contains("not supported"), "{refusal}");
+    }
+}
+
+fn mode(verify: Value, checksum: Option<&str>, expected: ChecksumMode) {
+    let file = checksum.map_or(json!({}), |text| json!({ "checksum": text }));
+    let body = json!({ "params": { "verify_checksum": verify }, "files": [one_file(file)] });
+    assert_eq!(read_it(&body).unwrap().job.params.verify_checksum, expected);
+}
+
+#[test]
+fn checksum_modes_follow_the_first_letter_and_the_files() {
+    mode(json!("none"), Some("ADLER32:1"), ChecksumMode::None);
+    mode(json!("source"), None, ChecksumMode::Source);
+    mode(json!("t"), None, ChecksumMode::Target);
+    mode(json!("both"), None, ChecksumMode::Both);
+    mode(json!(true), None, ChecksumMode::Both);
+    mode(json!(false), None, ChecksumMode::None);
+    mode(json!(false), Some("ADLER32"), ChecksumMode::Target);
+    mode(
+        Value::Null,
+        Some("md5:d41d8cd98f00b204e9800998ecf8427e"),
+        ChecksumMode::Target,
+    );
+}
+
+#[test]
+fn ids_made_from_a_sid_are_those_of_every_other_fts() {
+    // uuid5(uuid5(BASE_ID, "testvo"), "sid-1"), computed with Python's uuid module.
+    assert_eq!(
+        job_id_of("testvo", "sid-1").to_string(),
+        "0f9499ed-ed7c-5af5-aae6-a92f3cca308f"
+    );
+    let draft = read_it(&with_params(json!({ "id_generator": "deterministic", "sid": "sid-1" }))).unwrap();
+    assert!(draft.deterministic);
+    assert_eq!(draft.job.id, job_id_of("testvo", "sid-1"));
+    refuses(
+        &with_params(json!({ "id_generator": "deterministic" })),
+        "Deterministic id generator requires 'sid' to be given",
+    );
+}
+
+#[test]
+fn metadata_that_is_no_object_gets_a_label() {
+    let body = json!({ "params": { "job_metadata": "mine" }, "files": [one_file(json!({ "metadata": "{\"k\":1}" }))] });
+    let draft = read_it(&body).unwrap();
+    assert_eq!(draft.job.metadata.unwrap().get(), r#"{"label":"mine"}"#);
+    assert_eq!(draft.files[0].metadata.as_ref().unwrap().get(), r#"{"k":1}"#);
+    refuses(
+        &json!({ "files": [one_file(json!({ "staging_metadata": "x" }))] }),
+        "Invalid value within the request: Staging metadata not in JSON format",
+    );
+    let long = "x".repeat(3000);
+    assert!(read_it(&with_params(json!({ "job_metadata": long }))).is_err());
+}
+
+#[test]
+fn each_token_is_kept_once_and_never_printed() {
+    let file = || one_file(json!({ "source_tokens": ["SRC-TOKEN"], "destination_tokens": ["DST-TOKEN"] }));
+    let draft = read_it(&json!({ "files": [file(), file(), file()] })).unwrap();
+    assert_eq!(draft.tokens.len(), 2);
+    assert!(!format!("{draft:?}").contains("SRC-TOKEN"));
+}
+
+#[test]
+fn times_in_the_queue_are_hours_or_have_a_unit() {
+    for (given, seconds) in [
+        (json!(2), 7200),
+        (json!("30s"), 30),
+        (json!("5m"), 300),
+        (json!("6h"), 21600),
+        (json!("1"), 3600),
+    ] {
+        let draft = read_it(&with_params(json!({ "max_time_in_queue": given }))).unwrap();
+        assert_eq!(draft.job.params.max_time_in_queue, Some(1000 + seconds));
+    }
+    for none in [json!(0), Value::Null] {
+        assert_eq!(
+            read_it(&with_params(json!({ "max_time_in_queue": none })))
+                .unwrap()
+                .job
+                .params
+                .max_time_in_queue,
+            None
+        );
+    }
+}
