@@ -195,6 +195,14 @@ async function checkLooks(browser, file, shoot) {
   await finish();
 }
 
+/** What a reader sees first, in the size of a picture for a document. */
+async function shootTop(browser, file, path) {
+  if (!path) return;
+  const { page, finish } = await openPage(browser, file, { viewport: { width: 1280, height: 1150 } });
+  await page.screenshot({ path });
+  await finish();
+}
+
 async function checkPrint(browser, file, shoot, pdf) {
   const { page, finish } = await openPage(browser, file, { colorScheme: "dark", viewport: { width: 703, height: 1000 } });
   await page.emulateMedia({ media: "print" });
@@ -224,6 +232,7 @@ async function checkReport(browser, folder, screenshots) {
   assert.equal(await page.locator("main img, main script, main iframe").count(), 0, "text of the report was read as HTML");
   assert.notEqual(await page.title(), "owned", "text of the report was run");
   await finish();
+  await shootTop(browser, file, screenshots && join(screenshots, `${name}-top.png`));
   await checkLooks(browser, file, shoot);
   await checkPrint(browser, file, shoot, screenshots && join(screenshots, `${name}.pdf`));
   console.log(`ok ${name}: ${report.verdict}, ${n} figures agree with report.json`);
