@@ -15,9 +15,9 @@ elif ! at_least "$(rustc --version | cut -d' ' -f2)" "$rust_wanted"; then
 fi
 
 if ! command -v node >/dev/null; then
-    missing+=("Node 20 or newer: https://nodejs.org, or your distribution's nodejs package if it is new enough")
-elif ! at_least "$(node --version | tr -d v)" 20; then
-    missing+=("Node 20 or newer (here: $(node --version)): https://nodejs.org")
+    missing+=("Node 20.19 or newer: https://nodejs.org, or your distribution's nodejs package if it is new enough")
+elif ! at_least "$(node --version | tr -d v)" 20.19; then
+    missing+=("Node 20.19 or newer (here: $(node --version)): https://nodejs.org")
 fi
 command -v npm >/dev/null || missing+=("npm: it comes with Node; on Debian and Ubuntu: apt-get install npm")
 command -v "${CC:-cc}" >/dev/null || missing+=("a C compiler; on Debian and Ubuntu: apt-get install gcc libc6-dev")
