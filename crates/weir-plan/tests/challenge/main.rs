@@ -4,6 +4,7 @@
 mod faults;
 mod files;
 mod keys;
+mod mutations;
 mod plans;
 
 use std::path::Path;

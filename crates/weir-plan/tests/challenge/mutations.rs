@@ -1,0 +1,131 @@
+//! Damaged files: whatever they hold, they are read or refused with reasons.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use weir_plan::{Challenge, Overrides, TEMPLATE};
+
+/// A file with every table and many kinds of values.
+const FULL: &str = r#"
+name = "full"
+seed = 7
+scale = 0.5
+phases = { ramp = "1 s", hold = "10 s", drain = "5 s" }
+[grid]
+name = "g"
+vo = "v"
+storage = { quota = "1 GB", durability = "full", checksums = ["md5"] }
+transfer = { max_active_per_link = 5, retries = 0, retry_delay = "0 s" }
+[[grid.site]]
+name = "S"
+tier = 0
+[[grid.rse]]
+name = "A"
+site = "S"
+read_only = true
+[[grid.rse]]
+name = "B"
+url = "https://host:1/x"
+token_issuer = { token_url = "https://i/t", client_id = "c", secret_file = "f", ca = "ca" }
+[[grid.rse]]
+name = "C"
+url = "https://[::1]:1/x"
+token_file = "t"
+[[workload]]
+kind = "rates"
+rates = [{ source = "A", destination = "B", rate = "1 Mb/s" }, { source = "B", destination = "C", rate = "2 MB/s" }]
+files_min = 3
+[[workload]]
+kind = "matrix"
+sizes = ["1 MB"]
+links = ["A->B"]
+modes = ["push"]
+[[workload]]
+kind = "ramp"
+name = "r"
+parallel = [1, 2]
+file_size = "1 kB"
+mode = "pull"
+[[threshold]]
+site = "*"
+metric = "egress_ratio"
+min = 0.5
+[[threshold]]
+link = "A->B"
+metric = "achieved"
+min = "100 kb/s"
+max = "1 Gb/s"
+"#;
+
+/// Replaces a piece of a text, at most `length` characters from a place, by another.
+fn damaged(text: &str, place: prop::sample::Index, length: usize, piece: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let from = place.index(characters.len());
+    let to = (from + length).min(characters.len());
+    let (before, behind) = (&characters[..from], &characters[to..]);
+    before
+        .iter()
+        .copied()
+        .chain(piece.chars())
+        .chain(behind.iter().copied())
+        .collect()
+}
+
+fn piece() -> impl Strategy<Value = String> {
+    let words = [
+        "",
+        "\n",
+        "=",
+        "-",
+        "0",
+        "99999999999999999999",
+        "[",
+        "]]",
+        "{",
+        "\"",
+        "\"\"",
+        "é",
+        "nan",
+        "true",
+        "[[rse]]",
+        "* ",
+    ];
+    prop_oneof![
+        prop::sample::select(words.to_vec()).prop_map(str::to_owned),
+        "\\PC{0,8}"
+    ]
+}
+
+/// The text that is damaged would be refused, so that nothing behind its first fault is tested.
+#[test]
+fn the_full_file_is_valid() {
+    crate::valid(FULL);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    /// A damaged file would crash the reader, be refused without a reason, or resolve to what its own copy does not.
+    #[test]
+    fn damaged_files_are_read_or_refused(
+        which in 0_usize..2, place: prop::sample::Index, length in 0_usize..40, piece in piece(),
+    ) {
+        let text = damaged([TEMPLATE, FULL][which], place, length, &piece);
+        match Challenge::parse(&text, Path::new("c.toml")) {
+            Ok(challenge) => {
+                let Ok(plan) = challenge.resolve(&Overrides::default()) else { return Ok(()) };
+                let summary = plan.summary();
+                prop_assert!(summary.starts_per_second.is_finite());
+                let again = Challenge::parse(&plan.resolved, Path::new("c.toml"));
+                prop_assert_eq!(again.unwrap().resolve(&Overrides::default()).unwrap(), plan);
+            }
+            Err(problems) => {
+                prop_assert!(!problems.is_empty());
+                for problem in problems {
+                    prop_assert!(!problem.message.is_empty() && !problem.remedy.is_empty(), "{}", problem);
+                    prop_assert!(problem.line.is_none_or(|line| line <= text.lines().count() + 1), "{}", problem);
+                }
+            }
+        }
+    }
+}
