@@ -1,5 +1,49 @@
-//! The storage endpoint: WebDAV, HTTP third-party copy, checksums on the way in.
+//! The storage endpoint: WebDAV, third-party copies, and checksums on the way in.
+//!
+//! Files of an area lie in a directory under their own names. Bytes come by PUT or by a COPY that pulls, go by GET or by a
+//! COPY that pushes, and are checksummed as they pass. `docs/storage.md` is its handbook page.
+//!
+//! Invariants:
+//! - **A file appears whole or not at all.** Bytes land under a private name; size and checksums are compared; then the file is
+//!   renamed. What a dead transfer leaves is removed by its own private name, so that it can never be a newer file.
+//! - **One writer per path.** A second one is told so (409).
+//! - **Nothing leads out of an area.** Paths are decoded once, as components; the kernel resolves them beneath the area's root and
+//!   follows no symbolic link.
+//! - **Refusals come before the body**, and the body is invited only after the permission.
+//! - **Memory per transfer is bounded**, whatever the file's size; no thread waits for a peer.
+//!
+//! Deliberately absent: scheduling, and who gets which token.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use weir_storage::{Storage, StorageConfig};
+//! let config = StorageConfig::load("storage.toml".as_ref())?;
+//! let running = Storage::start(config).await?;
+//! println!("serving at {}", running.url());
+//! running.shutdown().await;
+//! # Ok(()) }
+//! ```
 
+mod access_log;
+mod area;
+pub mod backend;
+mod checksums;
+pub mod conditional;
+pub mod config;
+pub mod copy;
+mod data;
 pub mod dav;
+pub mod digest;
+mod endpoint;
+mod exchange;
 pub mod marker;
+mod metrics;
+pub mod network;
 pub mod range;
+mod refusal;
+mod service;
+mod verbs;
+
+pub use config::{AreaConfig, Durability, IssuerConfig, Limits, StorageConfig, TlsFiles, TpcConfig, Trust};
+pub use endpoint::{AreaCounters, Running, StartError, Storage};
+pub use metrics::Traffic;

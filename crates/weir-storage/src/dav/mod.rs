@@ -3,5 +3,6 @@
 mod multistatus;
 mod propfind;
 
+pub(crate) use multistatus::rfc3339;
 pub use multistatus::{CLOSE, OPEN, Resource, href, write_resource};
 pub use propfind::{Malformed, Property, Wanted, parse};

@@ -140,7 +140,7 @@ fn dav_name(property: &Property) -> &'static str {
 fn value_of(property: &Property, resource: &Resource) -> Option<String> {
     let file = !resource.collection;
     let value = match property {
-        Property::CreationDate => iso8601(resource.created.unwrap_or(resource.modified)),
+        Property::CreationDate => rfc3339(resource.created.unwrap_or(resource.modified), false),
         Property::DisplayName => escape(&resource.name).into_owned(),
         Property::ContentLength if file => resource.size.to_string(),
         Property::ContentType if file => "application/octet-stream".into(),
@@ -193,13 +193,18 @@ fn listed(checksums: &[String], each: impl Fn(&str) -> String) -> Option<String>
     )
 }
 
-/// `2026-11-21T12:00:00Z`, the form of RFC 3339 that RFC 4918 section 15.1 asks for.
-fn iso8601(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+/// `2026-11-21T12:00:00Z` (RFC 3339), with milliseconds if wanted.
+pub(crate) fn rfc3339(time: SystemTime, with_milliseconds: bool) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, rest) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     let (year, month, day) = civil(days);
+    let fraction = if with_milliseconds {
+        format!(".{:03}", since.subsec_millis())
+    } else {
+        String::new()
+    };
     format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}{fraction}Z",
         rest / 3600,
         rest / 60 % 60,
         rest % 60

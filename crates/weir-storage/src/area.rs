@@ -1,0 +1,311 @@
+//! Storage areas: what lies where, how full it is, and who is writing what.
+
+use std::{
+    collections::HashSet,
+    hash::{DefaultHasher, Hash, Hasher as _},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use http::StatusCode;
+use weir_auth::StoragePath;
+use weir_units::{Algorithm, Bytes};
+
+use crate::{
+    backend::{Backend, Meta, PRIVATE_PREFIX, Usage},
+    refusal::Refusal,
+};
+
+/// Guards a change of one name; two names in 256 share one now and then, which costs them a short wait.
+const STRIPES: usize = 256;
+
+/// A part of the name space with a back end of its own.
+pub(crate) struct Area {
+    pub(crate) name: String,
+    pub(crate) prefix: StoragePath,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) read_only: bool,
+    pub(crate) anonymous_read: bool,
+    pub(crate) durable: bool,
+    pub(crate) algorithms: Vec<Algorithm>,
+    quota: Option<u64>,
+    ledger: Mutex<Ledger>,
+    writers: Mutex<HashSet<String>>,
+    stripes: Vec<Mutex<()>>,
+}
+
+/// How full an area is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ledger {
+    usage: Usage,
+    /// Set aside for files on their way in.
+    held: u64,
+}
+
+/// How an area is set up.
+pub(crate) struct AreaSetup {
+    pub(crate) name: String,
+    pub(crate) prefix: StoragePath,
+    pub(crate) read_only: bool,
+    pub(crate) anonymous_read: bool,
+    pub(crate) durable: bool,
+    pub(crate) algorithms: Vec<Algorithm>,
+    pub(crate) quota: Option<Bytes>,
+}
+
+impl Area {
+    pub(crate) fn new(setup: AreaSetup, backend: Arc<dyn Backend>, usage: Usage) -> Self {
+        Self {
+            name: setup.name,
+            prefix: setup.prefix,
+            backend,
+            read_only: setup.read_only,
+            anonymous_read: setup.anonymous_read,
+            durable: setup.durable,
+            algorithms: setup.algorithms,
+            quota: setup.quota.map(|quota| quota.0),
+            ledger: Mutex::new(Ledger { usage, held: 0 }),
+            writers: Mutex::new(HashSet::new()),
+            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+        }
+    }
+
+    /// Refuses a change where none is allowed.
+    pub(crate) fn check_writable(&self) -> Result<(), Refusal> {
+        if self.read_only {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                format!(
+                    "area {} is read-only by configuration: it takes no changes now",
+                    self.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.ledger().usage
+    }
+
+    /// Available and used bytes. Asks the file system: on the blocking pool only.
+    pub(crate) fn room(&self) -> (u64, u64) {
+        let Ledger { usage, held } = *self.ledger();
+        let on_disk = self.backend.space().map_or(0, |space| space.available);
+        let in_quota = self
+            .quota
+            .map_or(u64::MAX, |quota| quota.saturating_sub(usage.bytes).saturating_sub(held));
+        (on_disk.min(in_quota), usage.bytes)
+    }
+
+    pub(crate) fn quota(&self) -> Option<u64> {
+        self.quota
+    }
+
+    /// Sets room aside for a file of `bytes` (0 if its size is not known), before any of it is taken. On the blocking pool.
+    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Result<Hold, Refusal> {
+        let mut hold = Hold {
+            area: self.clone(),
+            bytes: 0,
+        };
+        hold.grow_to_on_disk(bytes)?;
+        Ok(hold)
+    }
+
+    /// Makes the caller the only writer of a path until the claim is dropped.
+    pub(crate) fn claim(self: &Arc<Self>, path: &StoragePath) -> Result<Claim, Refusal> {
+        let key = path.components().join("/");
+        if !lock(&self.writers).insert(key.clone()) {
+            return Err(Refusal::conflict(format!(
+                "{path} is being written by another transfer; try again when it has ended"
+            )));
+        }
+        Ok(Claim {
+            area: self.clone(),
+            key,
+        })
+    }
+
+    /// Keeps other changes of this name away, for the length of a rename or removal. On the blocking pool.
+    pub(crate) fn still(&self, path: &StoragePath) -> MutexGuard<'_, ()> {
+        lock(&self.stripes[stripe(path)])
+    }
+
+    /// The same for two names at once, always in one order.
+    pub(crate) fn still_both(
+        &self,
+        a: &StoragePath,
+        b: &StoragePath,
+    ) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
+        let (first, second) = (stripe(a).min(stripe(b)), stripe(a).max(stripe(b)));
+        let guard = lock(&self.stripes[first]);
+        (guard, (first != second).then(|| lock(&self.stripes[second])))
+    }
+
+    /// Enters that files went away.
+    pub(crate) fn freed(&self, usage: Usage) {
+        let mut ledger = self.ledger();
+        ledger.usage.bytes = ledger.usage.bytes.saturating_sub(usage.bytes);
+        ledger.usage.files = ledger.usage.files.saturating_sub(usage.files);
+    }
+
+    /// Enters that one file went away.
+    pub(crate) fn freed_file(&self, meta: Option<Meta>) {
+        if let Some(meta) = meta {
+            self.freed(Usage {
+                bytes: meta.size,
+                files: 1,
+            });
+        }
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.ledger)
+    }
+}
+
+fn stripe(path: &StoragePath) -> usize {
+    let mut hasher = DefaultHasher::new();
+    path.components().hash(&mut hasher);
+    (hasher.finish() % STRIPES as u64) as usize
+}
+
+/// No code here panics while it holds a lock, and every value under one is valid at any time.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Room set aside for a file on its way in; given back when it is dropped.
+pub(crate) struct Hold {
+    area: Arc<Area>,
+    bytes: u64,
+}
+
+impl Hold {
+    /// The same as [`Hold::grow_to`], and asks the file system too. On the blocking pool.
+    pub(crate) fn grow_to_on_disk(&mut self, bytes: u64) -> Result<(), Refusal> {
+        if let Ok(space) = self.area.backend.space()
+            && bytes > space.available
+        {
+            return Err(Refusal::no_space(format!(
+                "{} do not fit: the file system of area {} has {:.1} left",
+                Bytes(bytes),
+                self.area.name,
+                Bytes(space.available)
+            )));
+        }
+        self.grow_to(bytes)
+    }
+
+    /// Makes sure of room for `bytes` in all, as far as the quota goes.
+    pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), Refusal> {
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return Ok(());
+        }
+        let mut ledger = self.area.ledger();
+        let after = ledger.usage.bytes.saturating_add(ledger.held).saturating_add(more);
+        if let Some(quota) = self.area.quota
+            && after > quota
+        {
+            let left = quota.saturating_sub(ledger.usage.bytes).saturating_sub(ledger.held);
+            return Err(Refusal::no_space(format!(
+                "quota of area {} would be exceeded: {} wanted, {} of {} left",
+                self.area.name,
+                Bytes(more),
+                Bytes(left),
+                Bytes(quota)
+            )));
+        }
+        ledger.held += more;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// The file is there: what was held is now used.
+    pub(crate) fn settle(self, size: u64, replaced: Option<Meta>) {
+        let mut ledger = self.area.ledger();
+        ledger.usage.bytes = ledger.usage.bytes.saturating_add(size);
+        ledger.usage.files += 1;
+        if let Some(old) = replaced {
+            ledger.usage.bytes = ledger.usage.bytes.saturating_sub(old.size);
+            ledger.usage.files = ledger.usage.files.saturating_sub(1);
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut ledger = self.area.ledger();
+        ledger.held = ledger.held.saturating_sub(self.bytes);
+    }
+}
+
+/// The right to be a path's only writer.
+pub(crate) struct Claim {
+    area: Arc<Area>,
+    key: String,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        lock(&self.area.writers).remove(&self.key);
+    }
+}
+
+/// What a path of the endpoint leads to.
+pub(crate) enum Place {
+    /// Into an area: the path inside it.
+    Area(Arc<Area>, StoragePath),
+    /// Above some areas: the names that lead on to them, sorted, each once.
+    Above(Vec<String>),
+    /// Nowhere.
+    Nowhere,
+}
+
+/// The areas of an endpoint.
+pub(crate) struct NameSpace {
+    areas: Vec<Arc<Area>>,
+}
+
+impl NameSpace {
+    pub(crate) fn new(mut areas: Vec<Arc<Area>>) -> Self {
+        // The longest prefix first: an area may lie inside another one's prefix.
+        areas.sort_by_key(|area| std::cmp::Reverse(area.prefix.components().len()));
+        Self { areas }
+    }
+
+    pub(crate) fn areas(&self) -> &[Arc<Area>] {
+        &self.areas
+    }
+
+    /// Names right below a path that lead on to areas, sorted, each once.
+    pub(crate) fn children(&self, path: &StoragePath) -> Vec<String> {
+        let depth = path.components().len();
+        let below = self.areas.iter().filter(|area| path.is_ancestor_of(&area.prefix));
+        let mut names: Vec<String> = below.map(|area| area.prefix.components()[depth].clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Finds what a path leads to. Names reserved for the endpoint are refused.
+    pub(crate) fn find(&self, path: &StoragePath) -> Result<Place, Refusal> {
+        if let Some(name) = path.components().iter().find(|name| name.starts_with(PRIVATE_PREFIX)) {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                format!("the name {name} is reserved for the endpoint itself"),
+            ));
+        }
+        for area in &self.areas {
+            if let Some(inside) = path.relative_to(&area.prefix) {
+                return Ok(Place::Area(area.clone(), inside));
+            }
+        }
+        let names = self.children(path);
+        Ok(if names.is_empty() {
+            Place::Nowhere
+        } else {
+            Place::Above(names)
+        })
+    }
+}

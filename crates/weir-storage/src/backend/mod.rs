@@ -1,0 +1,239 @@
+//! Where bytes come to rest: a small trait, with a POSIX directory as its first inhabitant.
+//!
+//! Every method blocks and is called on the blocking pool. Paths are relative to the area; the door has already refused
+//! what is no path, but an inhabitant must hold the boundary itself (symbolic links, mount points, races).
+
+mod posix;
+
+use std::{
+    fmt, io,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use weir_auth::StoragePath;
+use weir_units::Checksums;
+
+pub use posix::{OpenRoot, PosixBackend};
+
+/// Names of the whole endpoint that begin so belong to the endpoint: refused in requests, hidden in listings.
+pub const PRIVATE_PREFIX: &str = ".weir-";
+
+/// What is known about a file or directory without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// A directory.
+    pub directory: bool,
+    /// In bytes; 0 for a directory.
+    pub size: u64,
+    /// Modification time in nanoseconds since the epoch, as the file system keeps it.
+    pub modified_ns: i64,
+    /// When it was made, where the file system knows.
+    pub created: Option<SystemTime>,
+    /// What tells this file from the next one of the same name.
+    pub identity: u64,
+}
+
+impl Meta {
+    /// The modification time; times before the epoch count as the epoch.
+    pub fn modified(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_nanos(u64::try_from(self.modified_ns).unwrap_or(0))
+    }
+
+    /// A strong validator (RFC 9110 section 8.8.1), with its quotes: it changes when the file is replaced or written to.
+    pub fn etag(&self) -> String {
+        format!("\"{:x}-{:x}-{:x}\"", self.identity, self.size, self.modified_ns)
+    }
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name; valid UTF-8, or it is not shown.
+    pub name: String,
+    /// What it is.
+    pub meta: Meta,
+}
+
+/// Room in the file system, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// What is left for us.
+    pub available: u64,
+    /// All there is.
+    pub total: u64,
+}
+
+/// What lies in an area.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Sum of the sizes of all files.
+    pub bytes: u64,
+    /// Number of files.
+    pub files: u64,
+}
+
+/// How a draft becomes visible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Publication {
+    /// Whether a file of that name may be replaced.
+    pub overwrite: bool,
+    /// Whether its name must survive a power cut before success is reported.
+    pub durable: bool,
+}
+
+/// A draft that became visible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Published {
+    /// The file as it is now.
+    pub meta: Meta,
+    /// The file that was replaced.
+    pub replaced: Option<Meta>,
+}
+
+/// A directory (or its like) that holds the files of one area.
+pub trait Backend: Send + Sync + 'static {
+    /// Looks at a path.
+    fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError>;
+    /// Opens a directory for listing. Entries come in no order; private ones and what is neither file nor directory are
+    /// left out.
+    fn list(&self, path: &StoragePath) -> Result<Box<dyn Listing>, BackendError>;
+    /// Opens a file for reading.
+    fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError>;
+    /// Begins a new file that nobody sees.
+    fn draft(&self) -> Result<Box<dyn Draft>, BackendError>;
+    /// Makes a directory whose parent exists.
+    fn make_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError>;
+    /// Removes a file; gives what it was.
+    fn remove_file(&self, path: &StoragePath, durable: bool) -> Result<Meta, BackendError>;
+    /// Removes a directory that is empty.
+    fn remove_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError>;
+    /// Removes a directory with all that is in it; its name is gone at once, whatever happens later. Gives what was freed.
+    fn remove_tree(&self, path: &StoragePath, durable: bool) -> Result<Usage, BackendError>;
+    /// Gives a file or directory another name. An existing *file* is replaced if `overwrite`; gives what was replaced.
+    fn rename(
+        &self,
+        from: &StoragePath,
+        to: &StoragePath,
+        overwrite: bool,
+        durable: bool,
+    ) -> Result<Option<Meta>, BackendError>;
+    /// Asks how much room there is.
+    fn space(&self) -> Result<Space, BackendError>;
+    /// Counts what lies in the area. Walks all of it.
+    fn usage(&self) -> Result<Usage, BackendError>;
+    /// Removes what an earlier life left behind; gives how many leftovers there were.
+    fn sweep(&self) -> Result<u64, BackendError>;
+}
+
+/// A file open for reading. Stays the same file when its name is taken by another one.
+pub trait Reader: Send + Sync + 'static {
+    /// What it was when it was opened.
+    fn meta(&self) -> Meta;
+    /// Reads at `offset` until the buffer is full or the file ends; gives the number of bytes.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError>;
+    /// The checksums kept with it that belong to this very content; maybe none.
+    fn checksums(&self) -> Checksums;
+    /// Keeps more checksums, if the file has not changed since it was opened. Best effort: a file without them is whole.
+    fn keep_checksums(&self, more: &Checksums);
+}
+
+/// A file that nobody sees yet. Dropping it removes it, and nothing else.
+pub trait Draft: Send {
+    /// Writes pieces one behind the other, beginning at `offset`.
+    fn write_at(&mut self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError>;
+    /// Ends the writing: keeps checksums with the content and, if it must be `durable`, waits for the disk.
+    fn seal(&mut self, checksums: &Checksums, durable: bool) -> Result<(), BackendError>;
+    /// Makes it visible at `path`, with missing parents, at one instant.
+    fn publish(self: Box<Self>, path: &StoragePath, how: &Publication) -> Result<Published, BackendError>;
+}
+
+/// A directory being listed.
+pub trait Listing: Send {
+    /// The next entries, at most about `at_most`; none when there are no more.
+    fn next(&mut self, at_most: usize) -> Result<Vec<Entry>, BackendError>;
+}
+
+/// What kept a back end from doing what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub struct BackendError {
+    /// What was tried, and with what.
+    pub operation: String,
+    /// What stood in the way.
+    pub obstacle: Obstacle,
+    /// What the system said.
+    #[source]
+    pub source: Option<io::Error>,
+}
+
+impl fmt::Display for BackendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "could not {}: {}", self.operation, self.obstacle)
+    }
+}
+
+impl BackendError {
+    /// An error without a cause in the system.
+    pub fn new(operation: impl Into<String>, obstacle: Obstacle) -> Self {
+        Self {
+            operation: operation.into(),
+            obstacle,
+            source: None,
+        }
+    }
+}
+
+/// What stands in the way of an operation, in the door's terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Nothing has that name.
+    Missing,
+    /// Something has that name already.
+    Exists,
+    /// A name on the way is a file, or the parent is missing.
+    Parent,
+    /// It is a directory, where a file is needed.
+    Directory,
+    /// It is a file, where a directory is needed.
+    File,
+    /// The directory is not empty.
+    NotEmpty,
+    /// A symbolic link, another file system's magic, or something that is neither file nor directory.
+    Unsafe,
+    /// A directory cannot be moved into itself.
+    IntoItself,
+    /// A name is longer than the file system takes.
+    NameTooLong,
+    /// The file system is full, or the user's quota in it.
+    NoSpace,
+    /// The file is larger than the file system takes.
+    TooLarge,
+    /// The file system is mounted read-only.
+    ReadOnly,
+    /// The endpoint's user may not do this in the file system.
+    Permission,
+    /// Anything else: the disk's own trouble.
+    Io,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "no such file or directory",
+            Self::Exists => "it exists",
+            Self::Parent => "its parent is missing or is no directory",
+            Self::Directory => "it is a directory",
+            Self::File => "it is not a directory",
+            Self::NotEmpty => "the directory is not empty",
+            Self::Unsafe => "it is neither a plain file nor a directory, or a symbolic link leads to it",
+            Self::IntoItself => "a directory cannot go into itself",
+            Self::NameTooLong => "a name is too long for the file system",
+            Self::NoSpace => "no space left",
+            Self::TooLarge => "the file system takes no file of that size",
+            Self::ReadOnly => "the file system is read-only",
+            Self::Permission => "the file system denies it to the endpoint's user",
+            Self::Io => "input/output error",
+        })
+    }
+}

@@ -1,0 +1,439 @@
+//! A directory of a POSIX file system, local or clustered.
+//!
+//! Layout: files lie under the root by their own names. `ROOT/.weir-private/` holds drafts (`.weir-tmp-…`) and the lock that
+//! keeps a second endpoint out, on the same file system, so that a rename is atomic.
+//!
+//! Every path goes through `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS`: no component may
+//! be a symbolic link, and no race with a rename can lead outside the root.
+
+mod directory;
+mod draft;
+mod record;
+
+use std::{
+    ffi::CString,
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use rustix::{
+    fd::{AsFd, BorrowedFd, OwnedFd},
+    fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags},
+    io::Errno,
+    path::Arg,
+};
+use uuid::Uuid;
+use weir_auth::StoragePath;
+use weir_units::Checksums;
+
+use super::{Backend, BackendError, Draft, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space, Usage};
+use directory::PosixListing;
+use draft::PosixDraft;
+use record::Record;
+
+/// The private directory's name inside the root.
+const PRIVATE_DIRECTORY: &str = ".weir-private";
+/// Drafts and trees being removed.
+const TEMPORARY: &str = ".weir-tmp-";
+
+/// Files under one root directory.
+#[derive(Debug)]
+pub struct PosixBackend {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    root: OwnedFd,
+    private: OwnedFd,
+    /// Held for the backend's life; the kernel lets go of it when the process dies.
+    _lock: OwnedFd,
+    /// Whether the file system keeps extended attributes; told apart once, warned about once.
+    attributes: AtomicBool,
+}
+
+/// A root directory that cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[error("could not {operation} {path}")]
+pub struct OpenRoot {
+    operation: &'static str,
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+impl PosixBackend {
+    /// Opens a root directory, making it if it is missing, and locks it against a second endpoint.
+    ///
+    /// # Errors
+    /// The directory cannot be made or opened, another endpoint holds it, or the kernel lacks `openat2` (Linux 5.6).
+    pub fn open(root: &Path) -> Result<Self, OpenRoot> {
+        let failed = |operation| {
+            let path = root.to_owned();
+            move |errno: Errno| OpenRoot {
+                operation,
+                path,
+                source: errno.into(),
+            }
+        };
+        std::fs::create_dir_all(root).map_err(|source| OpenRoot {
+            operation: "make directory",
+            path: root.to_owned(),
+            source,
+        })?;
+        let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = fs::open(root, directory, Mode::empty()).map_err(failed("open"))?;
+        match fs::mkdirat(&handle, PRIVATE_DIRECTORY, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(failed("make the private directory of")(errno)),
+        }
+        let private =
+            beneath(&handle, PRIVATE_DIRECTORY, directory).map_err(failed("open the private directory of"))?;
+        let lock = fs::openat(
+            &private,
+            "lock",
+            OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC,
+            Mode::RUSR | Mode::WUSR,
+        )
+        .map_err(failed("open the lock of"))?;
+        fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(failed("lock, another endpoint may be serving it:"))?;
+        let attributes = record::probe(&lock);
+        if !attributes {
+            tracing::warn!(root = %root.display(), "the file system keeps no extended attributes: checksums will not outlive a request");
+        }
+        let shared = Shared {
+            root: handle,
+            private,
+            _lock: lock,
+            attributes: AtomicBool::new(attributes),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+}
+
+impl Backend for PosixBackend {
+    fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError> {
+        let found = self.shared.find(path, OFlags::PATH).map_err(failed("look at", path))?;
+        meta_of(&found)
+            .map_err(failed("look at", path))?
+            .ok_or_else(|| unsafe_kind(path))
+    }
+
+    fn list(&self, path: &StoragePath) -> Result<Box<dyn Listing>, BackendError> {
+        let directory = self
+            .shared
+            .find(path, OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(failed("list", path))?;
+        Ok(Box::new(PosixListing::new(directory).map_err(failed("list", path))?))
+    }
+
+    fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError> {
+        // Without NONBLOCK, opening a FIFO would wait for its writer. Plain files do not know the flag.
+        let file = self
+            .shared
+            .find(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
+            .map_err(failed("open", path))?;
+        let meta = meta_of(&file)
+            .map_err(failed("open", path))?
+            .ok_or_else(|| unsafe_kind(path))?;
+        if meta.directory {
+            return Err(BackendError::new(format!("open {path}"), Obstacle::Directory));
+        }
+        Ok(Arc::new(PosixReader {
+            file,
+            meta,
+            shared: self.shared.clone(),
+        }))
+    }
+
+    fn draft(&self) -> Result<Box<dyn Draft>, BackendError> {
+        Ok(Box::new(PosixDraft::new(self.shared.clone())?))
+    }
+
+    fn make_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError> {
+        let (parent, name) = self.shared.parent(path, "make directory")?;
+        fs::mkdirat(&parent, name, directory_mode()).map_err(failed("make directory", path))?;
+        sync_directory(&parent, durable, path)
+    }
+
+    fn remove_file(&self, path: &StoragePath, durable: bool) -> Result<Meta, BackendError> {
+        let (parent, name) = self.shared.parent(path, "remove")?;
+        let meta = meta_at(&parent, name)
+            .map_err(failed("remove", path))?
+            .ok_or_else(|| unsafe_kind(path))?;
+        fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed("remove", path))?;
+        sync_directory(&parent, durable, path)?;
+        Ok(meta)
+    }
+
+    fn remove_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError> {
+        let (parent, name) = self.shared.parent(path, "remove")?;
+        fs::unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(failed("remove", path))?;
+        sync_directory(&parent, durable, path)
+    }
+
+    fn remove_tree(&self, path: &StoragePath, durable: bool) -> Result<Usage, BackendError> {
+        let (parent, name) = self.shared.parent(path, "remove")?;
+        let grave = temporary_name();
+        fs::renameat(&parent, name, &self.shared.private, &grave).map_err(failed("remove", path))?;
+        sync_directory(&parent, durable, path)?;
+        let grave = CString::new(grave).expect("a name made here holds no NUL");
+        directory::remove_below(&self.shared.private, &grave).map_err(failed("remove", path))
+    }
+
+    fn rename(
+        &self,
+        from: &StoragePath,
+        to: &StoragePath,
+        overwrite: bool,
+        durable: bool,
+    ) -> Result<Option<Meta>, BackendError> {
+        let (source, old_name) = self.shared.parent(from, "move")?;
+        let (target, new_name) = self.shared.parent(to, "move to")?;
+        let meta = meta_at(&source, old_name)
+            .map_err(failed("move", from))?
+            .ok_or_else(|| unsafe_kind(from))?;
+        let replaced =
+            rename_over((&source, old_name), (&target, new_name), overwrite).map_err(|errno| match errno {
+                // The kernel's word for a directory that would become its own child.
+                Errno::INVAL if meta.directory => BackendError::new(format!("move {from}"), Obstacle::IntoItself),
+                errno => failed("move to", to)(errno),
+            })?;
+        sync_directory(&source, durable, from)?;
+        sync_directory(&target, durable, to)?;
+        Ok(replaced)
+    }
+
+    fn space(&self) -> Result<Space, BackendError> {
+        let found = fs::fstatvfs(&self.shared.root).map_err(failed("measure", &StoragePath::root()))?;
+        Ok(Space {
+            available: found.f_bavail.saturating_mul(found.f_frsize),
+            total: found.f_blocks.saturating_mul(found.f_frsize),
+        })
+    }
+
+    fn usage(&self) -> Result<Usage, BackendError> {
+        directory::usage_below(&self.shared.root).map_err(failed("count", &StoragePath::root()))
+    }
+
+    fn sweep(&self) -> Result<u64, BackendError> {
+        directory::sweep(&self.shared.private).map_err(failed("sweep", &StoragePath::root()))
+    }
+}
+
+impl Shared {
+    /// Opens what a path names, beneath the root, without following any link.
+    fn find(&self, path: &StoragePath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        if path.is_root() {
+            return beneath(&self.root, ".", flags);
+        }
+        beneath(&self.root, &path.components().join("/"), flags)
+    }
+
+    /// The directory that holds a path, which must exist, and the path's own name.
+    fn parent<'a>(&self, path: &'a StoragePath, operation: &str) -> Result<(OwnedFd, &'a str), BackendError> {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return Err(BackendError::new(
+                format!("{operation} the root of the area"),
+                Obstacle::Permission,
+            ));
+        };
+        let handle = self
+            .find(&parent, OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(|errno| match errno {
+                Errno::NOENT | Errno::NOTDIR => error(operation, path, Obstacle::Parent, errno),
+                errno => failed(operation, path)(errno),
+            })?;
+        Ok((handle, name))
+    }
+
+    fn keeps_attributes(&self) -> bool {
+        self.attributes.load(Ordering::Relaxed)
+    }
+}
+
+/// `openat2` with the flags that keep a path inside its root.
+fn beneath<P: Arg + Copy>(root: &impl AsFd, path: P, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    // EAGAIN: a rename raced with the look-up of a path; the kernel asks to try again.
+    for _ in 0..16 {
+        match fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Renames, and tells what was replaced. Only a plain file is ever replaced.
+fn rename_over(from: (&OwnedFd, &str), to: (&OwnedFd, &str), overwrite: bool) -> Result<Option<Meta>, Errno> {
+    if !overwrite {
+        return match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
+            // Some network file systems do not know the flag: a hard link fails on an existing name as well.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
+                fs::unlinkat(from.0, from.1, AtFlags::empty()).map(|()| None)
+            }
+            outcome => outcome.map(|()| None),
+        };
+    }
+    let replaced = match meta_at(to.0, to.1) {
+        Ok(Some(meta)) => Some(meta),
+        Ok(None) => return Err(Errno::LOOP),
+        Err(Errno::NOENT) => None,
+        Err(errno) => return Err(errno),
+    };
+    fs::renameat(from.0, from.1, to.0, to.1)?;
+    Ok(replaced)
+}
+
+/// None for what is neither file nor directory.
+fn meta_of(file: &OwnedFd) -> Result<Option<Meta>, Errno> {
+    read_meta(file.as_fd(), "", AtFlags::EMPTY_PATH)
+}
+
+fn meta_at<P: Arg>(directory: &OwnedFd, name: P) -> Result<Option<Meta>, Errno> {
+    read_meta(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn read_meta<P: Arg>(file: BorrowedFd<'_>, name: P, flags: AtFlags) -> Result<Option<Meta>, Errno> {
+    let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::MTIME | StatxFlags::INO | StatxFlags::BTIME;
+    let found = fs::statx(file, name, flags, wanted)?;
+    let directory = match FileType::from_raw_mode(found.stx_mode.into()) {
+        FileType::Directory => true,
+        FileType::RegularFile => false,
+        _ => return Ok(None),
+    };
+    let born = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+    let created = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(found.stx_btime.tv_sec).unwrap_or(0));
+    Ok(Some(Meta {
+        directory,
+        size: if directory { 0 } else { found.stx_size },
+        modified_ns: found
+            .stx_mtime
+            .tv_sec
+            .saturating_mul(1_000_000_000)
+            .saturating_add(found.stx_mtime.tv_nsec.into()),
+        created: born.then_some(created),
+        identity: found.stx_ino,
+    }))
+}
+
+fn directory_mode() -> Mode {
+    Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH
+}
+
+fn temporary_name() -> String {
+    format!("{TEMPORARY}{}", Uuid::new_v4().simple())
+}
+
+fn sync_directory(directory: &OwnedFd, durable: bool, path: &StoragePath) -> Result<(), BackendError> {
+    if durable {
+        fs::fsync(directory).map_err(failed("make durable", path))
+    } else {
+        Ok(())
+    }
+}
+
+fn unsafe_kind(path: &StoragePath) -> BackendError {
+    BackendError::new(format!("open {path}"), Obstacle::Unsafe)
+}
+
+/// Says what stands in the way, from the system's number.
+fn failed(operation: &str, path: &StoragePath) -> impl FnOnce(Errno) -> BackendError {
+    move |errno| error(operation, path, obstacle(errno), errno)
+}
+
+fn error(operation: &str, path: &StoragePath, obstacle: Obstacle, errno: Errno) -> BackendError {
+    BackendError {
+        operation: format!("{operation} {path}"),
+        obstacle,
+        source: Some(errno.into()),
+    }
+}
+
+fn obstacle(errno: Errno) -> Obstacle {
+    match errno {
+        Errno::NOENT => Obstacle::Missing,
+        Errno::EXIST => Obstacle::Exists,
+        Errno::NOTDIR => Obstacle::File,
+        Errno::ISDIR => Obstacle::Directory,
+        Errno::NOTEMPTY => Obstacle::NotEmpty,
+        Errno::LOOP | Errno::XDEV | Errno::NXIO => Obstacle::Unsafe,
+        Errno::NAMETOOLONG => Obstacle::NameTooLong,
+        Errno::NOSPC | Errno::DQUOT => Obstacle::NoSpace,
+        Errno::FBIG | Errno::OVERFLOW => Obstacle::TooLarge,
+        Errno::ROFS => Obstacle::ReadOnly,
+        Errno::ACCESS | Errno::PERM => Obstacle::Permission,
+        _ => Obstacle::Io,
+    }
+}
+
+struct PosixReader {
+    file: OwnedFd,
+    meta: Meta,
+    shared: Arc<Shared>,
+}
+
+impl Reader for PosixReader {
+    fn meta(&self) -> Meta {
+        self.meta
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match rustix::io::pread(&self.file, &mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(Errno::INTR) => {}
+                Err(errno) => {
+                    return Err(BackendError {
+                        operation: "read a file".into(),
+                        obstacle: obstacle(errno),
+                        source: Some(errno.into()),
+                    });
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    fn checksums(&self) -> Checksums {
+        if !self.shared.keeps_attributes() {
+            return Checksums::default();
+        }
+        record::read(&self.file)
+            .filter(|record| record.belongs_to(&self.meta))
+            .map(|record| record.checksums)
+            .unwrap_or_default()
+    }
+
+    fn keep_checksums(&self, more: &Checksums) {
+        if !self.shared.keeps_attributes() {
+            return;
+        }
+        match meta_of(&self.file) {
+            Ok(Some(now)) if now == self.meta => {}
+            _ => return,
+        }
+        let mut checksums = self.checksums();
+        more.iter().for_each(|checksum| checksums.insert(checksum.clone()));
+        let record = Record {
+            size: self.meta.size,
+            modified_ns: self.meta.modified_ns,
+            checksums,
+        };
+        if let Err(errno) = record::write(&self.file, &record) {
+            tracing::debug!(%errno, "could not keep checksums with a file");
+        }
+    }
+}

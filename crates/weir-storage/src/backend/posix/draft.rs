@@ -1,0 +1,155 @@
+//! A file that nobody sees yet.
+
+use std::{io::IoSlice, sync::Arc};
+
+use bytes::Bytes;
+use rustix::{
+    fd::OwnedFd,
+    fs::{self, AtFlags, Mode, OFlags},
+    io::Errno,
+};
+use weir_auth::StoragePath;
+use weir_units::Checksums;
+
+use super::{
+    Shared, beneath, directory_mode, error, failed, meta_of, obstacle,
+    record::{self, Record},
+    rename_over, sync_directory, temporary_name,
+};
+use crate::backend::{BackendError, Draft, Meta, Obstacle, Publication, Published};
+
+/// The most pieces that one system call takes (`IOV_MAX`).
+const PIECES_PER_CALL: usize = 1024;
+
+pub(super) struct PosixDraft {
+    shared: Arc<Shared>,
+    file: OwnedFd,
+    /// The private name; none once it has become visible. Only this name is ever removed.
+    name: Option<String>,
+}
+
+impl PosixDraft {
+    pub(super) fn new(shared: Arc<Shared>) -> Result<Self, BackendError> {
+        let name = temporary_name();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        let file = fs::openat(&shared.private, &name, flags, mode).map_err(trouble("make a temporary file"))?;
+        Ok(Self {
+            shared,
+            file,
+            name: Some(name),
+        })
+    }
+
+    fn meta(&self) -> Result<Meta, BackendError> {
+        let meta = meta_of(&self.file).map_err(trouble("look at a temporary file"))?;
+        Ok(meta.expect("a draft is a plain file"))
+    }
+
+    /// The directory of a path; missing ones are made on the way down.
+    fn make_parents(&self, path: &StoragePath, durable: bool) -> Result<OwnedFd, BackendError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let parent = path.parent().unwrap_or_else(StoragePath::root);
+        match self.shared.find(&parent, flags) {
+            Err(Errno::NOENT) => {}
+            Err(Errno::NOTDIR) => return Err(error("write", path, Obstacle::Parent, Errno::NOTDIR)),
+            outcome => return outcome.map_err(failed("write", path)),
+        }
+        let mut here = beneath(&self.shared.root, ".", flags).map_err(failed("write", path))?;
+        for name in parent.components() {
+            match fs::mkdirat(&here, name, directory_mode()) {
+                Ok(()) => sync_directory(&here, durable, path)?,
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed("make a parent of", path)(errno)),
+            }
+            here = beneath(&here, name, flags).map_err(|errno| match errno {
+                Errno::NOTDIR => error("write", path, Obstacle::Parent, errno),
+                errno => failed("write", path)(errno),
+            })?;
+        }
+        Ok(here)
+    }
+}
+
+impl Draft for PosixDraft {
+    fn write_at(&mut self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError> {
+        let mut at = offset;
+        for group in pieces.chunks(PIECES_PER_CALL) {
+            let mut slices: Vec<IoSlice<'_>> = group.iter().map(|piece| IoSlice::new(piece)).collect();
+            let mut rest = slices.as_mut_slice();
+            IoSlice::advance_slices(&mut rest, 0);
+            while !rest.is_empty() {
+                match rustix::io::pwritev(&self.file, rest, at) {
+                    Ok(0) => return Err(trouble("write a file")(Errno::IO)),
+                    Ok(written) => {
+                        at += written as u64;
+                        IoSlice::advance_slices(&mut rest, written);
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(errno) => return Err(trouble("write a file")(errno)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self, checksums: &Checksums, durable: bool) -> Result<(), BackendError> {
+        if self.shared.keeps_attributes() && !checksums.is_empty() {
+            let meta = self.meta()?;
+            let record = Record {
+                size: meta.size,
+                modified_ns: meta.modified_ns,
+                checksums: checksums.clone(),
+            };
+            record::write(&self.file, &record).map_err(trouble("keep the checksums of a file"))?;
+        }
+        if durable {
+            fs::fsync(&self.file).map_err(trouble("make a file durable"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn publish(mut self: Box<Self>, path: &StoragePath, how: &Publication) -> Result<Published, BackendError> {
+        let leaf = path
+            .name()
+            .ok_or_else(|| BackendError::new("write the root of the area", Obstacle::Directory))?;
+        let meta = self.meta()?;
+        let name = self.name.clone().expect("a draft is published once");
+        let mut published = Err(Errno::NOENT);
+        let mut parent = None;
+        // A parent may be removed between the look-up and the rename: once more then.
+        for _ in 0..3 {
+            let directory = self.make_parents(path, how.durable)?;
+            published = rename_over((&self.shared.private, &name), (&directory, leaf), how.overwrite);
+            parent = Some(directory);
+            if published != Err(Errno::NOENT) {
+                break;
+            }
+        }
+        let replaced = published.map_err(failed("write", path))?;
+        self.name = None;
+        if let Some(parent) = parent {
+            sync_directory(&parent, how.durable, path)?;
+        }
+        Ok(Published { meta, replaced })
+    }
+}
+
+impl Drop for PosixDraft {
+    fn drop(&mut self) {
+        if let Some(name) = self.name.take()
+            && let Err(errno) = fs::unlinkat(&self.shared.private, &name, AtFlags::empty())
+        {
+            tracing::warn!(%errno, name, "could not remove a temporary file; it goes at the next start");
+        }
+    }
+}
+
+fn trouble(operation: &str) -> impl FnOnce(Errno) -> BackendError {
+    move |errno| BackendError {
+        operation: operation.into(),
+        obstacle: obstacle(errno),
+        source: Some(errno.into()),
+    }
+}

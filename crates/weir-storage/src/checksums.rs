@@ -1,0 +1,102 @@
+//! Checksums that are not stored yet: the file is read once, for all who ask, and the result is kept with it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::sync::Semaphore;
+use weir_units::{Algorithm, Checksums, Hasher};
+
+use crate::{
+    backend::{BackendError, Meta, Reader},
+    data::{BATCH, blocking},
+    metrics::Metrics,
+};
+
+/// One file being read: those who come later wait for the first.
+type Reading = Arc<tokio::sync::Mutex<Option<Checksums>>>;
+
+/// Who reads files for their checksums, and how many at a time.
+pub(crate) struct ChecksumDesk {
+    places: Arc<Semaphore>,
+    under_way: Arc<Mutex<HashMap<Key, Reading>>>,
+    metrics: Arc<Metrics>,
+}
+
+/// A content and the algorithm asked of it.
+type Key = (u64, u64, i64, Algorithm);
+
+impl ChecksumDesk {
+    pub(crate) fn new(readers: usize, metrics: Arc<Metrics>) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(readers)),
+            under_way: Arc::default(),
+            metrics,
+        }
+    }
+
+    /// The checksum of an open file, with all of the area's own that it lacked.
+    ///
+    /// Once begun, the reading goes on even if the asker leaves: it will ask again.
+    pub(crate) async fn compute(
+        &self,
+        reader: Arc<dyn Reader>,
+        wanted: Algorithm,
+        own: &[Algorithm],
+    ) -> Result<Checksums, BackendError> {
+        let Meta {
+            identity,
+            size,
+            modified_ns,
+            ..
+        } = reader.meta();
+        let key = (identity, size, modified_ns, wanted);
+        let reading = lock(&self.under_way).entry(key).or_default().clone();
+        let mut done = reading.clone().lock_owned().await;
+        if let Some(checksums) = &*done {
+            return Ok(checksums.clone());
+        }
+        let place = self
+            .places
+            .clone()
+            .acquire_owned()
+            .await
+            .expect("the desk never closes");
+        self.metrics
+            .checksums_read
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let mut algorithms = own.to_vec();
+        algorithms.push(wanted);
+        let under_way = self.under_way.clone();
+        blocking(move || {
+            let outcome = read_through(&*reader, &algorithms);
+            if let Ok(checksums) = &outcome {
+                reader.keep_checksums(checksums);
+                *done = Some(checksums.clone());
+            }
+            lock(&under_way).remove(&key);
+            drop(place);
+            outcome
+        })
+        .await
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read_through(reader: &dyn Reader, algorithms: &[Algorithm]) -> Result<Checksums, BackendError> {
+    let mut hasher = Hasher::new(algorithms);
+    let mut buffer = vec![0; BATCH];
+    let mut at = 0;
+    loop {
+        let read = reader.read_at(&mut buffer, at)?;
+        if read == 0 {
+            return Ok(hasher.finish());
+        }
+        hasher.update(&buffer[..read]);
+        at += read as u64;
+    }
+}

@@ -1,0 +1,171 @@
+//! Why a copy failed, on one line that people and programs can read.
+
+use std::fmt;
+
+use http::StatusCode;
+use weir_http::ClientError;
+use weir_world::{ErrorClass, Party, Phase};
+
+use crate::{
+    backend::{BackendError, Obstacle},
+    data::SinkError,
+    marker::one_line,
+    refusal::{Refusal, chain},
+};
+
+/// A failed copy, as the last line of a COPY's answer tells it.
+///
+/// Prints as `class (party during phase): message`, for example
+/// `not-found (source during preparation): GET https://se.example.org/f: 404 Not Found`, and reads itself back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct CopyFailure {
+    /// What kind of error.
+    pub class: ErrorClass,
+    /// Whose side.
+    pub party: Party,
+    /// When.
+    pub phase: Phase,
+    /// What happened; one line, no secrets.
+    pub message: String,
+}
+
+impl fmt::Display for CopyFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ({} during {}): {}",
+            self.class, self.party, self.phase, self.message
+        )
+    }
+}
+
+impl CopyFailure {
+    /// Makes the message one line without secrets.
+    pub fn new(class: ErrorClass, party: Party, phase: Phase, message: impl AsRef<str>) -> Self {
+        Self {
+            class,
+            party,
+            phase,
+            message: one_line(&weir_auth::redact(message.as_ref())),
+        }
+    }
+
+    /// Reads what another Weir wrote after `failure: `; none if it is somebody else's text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (head, message) = text.split_once("): ")?;
+        let (class, rest) = head.split_once(" (")?;
+        let (party, phase) = rest.split_once(" during ")?;
+        Some(Self {
+            class: ErrorClass::parse(class)?,
+            party: Party::parse(party)?,
+            phase: Phase::parse(phase)?,
+            message: message.to_owned(),
+        })
+    }
+
+    /// The other side's answer was no success.
+    pub(super) fn answered(party: Party, phase: Phase, status: StatusCode, what: &str, said: &str) -> Self {
+        let class = match status.as_u16() {
+            401 => ErrorClass::Token,
+            403 => ErrorClass::Permission,
+            404 | 410 => ErrorClass::NotFound,
+            412 => ErrorClass::Exists,
+            413 | 507 => ErrorClass::NoSpace,
+            408 | 504 => ErrorClass::Timeout,
+            423 | 429 | 503 => ErrorClass::Overload,
+            _ => ErrorClass::Protocol,
+        };
+        let said = if said.is_empty() {
+            String::new()
+        } else {
+            format!(": {said}")
+        };
+        Self::new(class, party, phase, format!("{what}: {status}{said}"))
+    }
+
+    /// There was no answer.
+    pub(super) fn unanswered(party: Party, phase: Phase, what: &str, error: &ClientError) -> Self {
+        let class = match error {
+            ClientError::Tls { .. } => ErrorClass::Tls,
+            ClientError::Timeout { .. } => ErrorClass::Timeout,
+            ClientError::Forbidden { .. } => ErrorClass::Permission,
+            ClientError::Address { .. } => ErrorClass::Protocol,
+            _ => ErrorClass::Network,
+        };
+        let mut text = chain(error);
+        if let ClientError::Forbidden { address, .. } = error {
+            text.push_str(&format!(
+                "; the endpoint's operator can allow it: tpc.allow = [\"{address}\"]"
+            ));
+        }
+        Self::new(class, party, phase, format!("{what}: {text}"))
+    }
+
+    /// Our own file system, or our own quota, stood in the way.
+    pub(super) fn backend(party: Party, phase: Phase, error: &BackendError) -> Self {
+        let class = match error.obstacle {
+            Obstacle::Missing => ErrorClass::NotFound,
+            Obstacle::Exists => ErrorClass::Exists,
+            Obstacle::NoSpace | Obstacle::TooLarge => ErrorClass::NoSpace,
+            Obstacle::ReadOnly => ErrorClass::ReadOnly,
+            Obstacle::Unsafe | Obstacle::Permission => ErrorClass::Permission,
+            _ => ErrorClass::Internal,
+        };
+        Self::new(class, party, phase, chain(error))
+    }
+
+    /// A refusal that came when the answer had begun.
+    pub(super) fn refused(party: Party, phase: Phase, refusal: &Refusal) -> Self {
+        let class = match refusal.status {
+            StatusCode::INSUFFICIENT_STORAGE | StatusCode::PAYLOAD_TOO_LARGE => ErrorClass::NoSpace,
+            StatusCode::SERVICE_UNAVAILABLE => ErrorClass::Overload,
+            StatusCode::FORBIDDEN => ErrorClass::Permission,
+            _ => ErrorClass::Internal,
+        };
+        Self::new(class, party, phase, &refusal.reason)
+    }
+
+    /// A file of ours could not be completed from what came.
+    pub(super) fn sink(error: &SinkError) -> Self {
+        match error {
+            SinkError::Backend(error) => Self::backend(Party::Destination, Phase::Transfer, error),
+            SinkError::NoRoom(refusal) => Self::refused(Party::Destination, Phase::Transfer, refusal),
+            SinkError::Size { .. } => {
+                Self::new(ErrorClass::Size, Party::Source, Phase::Finalization, error.to_string())
+            }
+            SinkError::Checksum { .. } => Self::new(
+                ErrorClass::Checksum,
+                Party::Source,
+                Phase::Finalization,
+                error.to_string(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A transfer service that cannot read the class retries what cannot succeed.
+    #[test]
+    fn a_failure_reads_itself_back() {
+        for class in ErrorClass::ALL {
+            for party in Party::ALL {
+                let failure = CopyFailure::new(
+                    *class,
+                    *party,
+                    Phase::Transfer,
+                    "a (b): c during d\nBearer abcdefghijklmnop",
+                );
+                assert_eq!(CopyFailure::parse(&failure.to_string()).as_ref(), Some(&failure));
+                assert!(
+                    !failure.message.contains('\n') && !failure.message.contains("abcdefg"),
+                    "{failure}"
+                );
+            }
+        }
+        assert_eq!(CopyFailure::parse("Transfer failed: (111) Connection refused"), None);
+        assert_eq!(CopyFailure::parse(""), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! Drives a copy: waits for a place, keeps the client alive with markers, notices stalls, and stops when the client leaves.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Instant, SystemTime},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use tokio::{
+    sync::mpsc,
+    time::{Interval, MissedTickBehavior, interval},
+};
+use weir_http::{Body, body};
+use weir_units::{Bytes as Volume, Checksums};
+use weir_world::{ErrorClass, Party, Phase};
+
+use super::{CopyFailure, Pull, Push, pace::Pace};
+use crate::{
+    exchange::Exchange,
+    marker::{LastWord, Marker},
+    refusal::Refusal,
+    service::Endpoint,
+};
+
+/// A copy that has been permitted.
+pub(crate) enum Job {
+    Pull(Box<Pull>),
+    Push(Box<Push>),
+}
+
+/// What a running copy shows of itself.
+pub(crate) struct Progress {
+    /// Bytes written here (pull), or handed to the network (push).
+    pub(crate) moved: Arc<AtomicU64>,
+    /// Whether bytes should be moving now: only then is silence a stall.
+    moving: AtomicBool,
+    remote: Mutex<Option<SocketAddr>>,
+}
+
+impl Progress {
+    pub(super) fn set_moving(&self, moving: bool) {
+        self.moving.store(moving, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_remote(&self, remote: Option<SocketAddr>) {
+        *self.remote.lock().unwrap_or_else(PoisonError::into_inner) = remote;
+    }
+
+    fn remote(&self) -> Option<SocketAddr> {
+        *self.remote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn marker(&self) -> Marker {
+        let timestamp = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        Marker {
+            timestamp,
+            stripe: 0,
+            bytes: self.moved.load(Ordering::Relaxed),
+            stripes: 1,
+            remote: self.remote().into_iter().collect(),
+        }
+    }
+}
+
+/// A copy that ended well.
+pub(super) struct Done {
+    pub(super) checksums: Checksums,
+    /// What the other side's checksum said: for people.
+    pub(super) verified: bool,
+}
+
+/// Answers 202 and lets the copy run beside the answer's body: when the client leaves, the body is dropped, and the copy
+/// stops and removes what it has written.
+///
+/// # Errors
+/// As many copies wait as may.
+pub(crate) fn start(
+    endpoint: &Arc<Endpoint>,
+    job: Job,
+    exchange: Exchange,
+    moved: Arc<AtomicU64>,
+) -> Result<Response<Body>, (Refusal, Exchange)> {
+    let limit = endpoint.config.limits.copies_queued as i64;
+    let queued = endpoint.metrics.copies_queued.fetch_add(1, Ordering::Relaxed);
+    let place = Queued {
+        endpoint: endpoint.clone(),
+    };
+    if queued >= limit && endpoint.copies.available_permits() == 0 {
+        drop(place);
+        return Err((
+            Refusal::busy(format!(
+                "{limit} third-party copies are waiting, as many as this endpoint queues"
+            )),
+            exchange,
+        ));
+    }
+    let mut response = Response::new(body::empty());
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/perf-marker-stream"),
+    );
+    let mut exchange = exchange;
+    exchange.answered(StatusCode::ACCEPTED);
+    // Small: a client that does not read its markers must not make us keep them.
+    let (lines, receiver) = mpsc::channel(4);
+    let progress = Progress {
+        moved,
+        moving: AtomicBool::new(false),
+        remote: Mutex::new(None),
+    };
+    let driver = Driver {
+        endpoint: endpoint.clone(),
+        exchange,
+        progress: Arc::new(progress),
+        lines,
+    };
+    tokio::spawn(driver.run(job, place));
+    *response.body_mut() = body::stream(futures_util::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|line: Bytes| (Ok(line), receiver))
+    }));
+    Ok(response)
+}
+
+/// A copy that waits for its turn is counted.
+struct Queued {
+    endpoint: Arc<Endpoint>,
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.endpoint.metrics.copies_queued.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct Driver {
+    endpoint: Arc<Endpoint>,
+    exchange: Exchange,
+    progress: Arc<Progress>,
+    lines: mpsc::Sender<Bytes>,
+}
+
+impl Driver {
+    async fn run(mut self, job: Job, place: Queued) {
+        let outcome = self.watch(job, place).await;
+        let Some(outcome) = outcome else {
+            self.exchange.failed("the client went away; the copy was stopped");
+            return;
+        };
+        if let Some(remote) = self.progress.remote() {
+            self.exchange.set_peer(remote.ip());
+        }
+        let moved = self.progress.moved.load(Ordering::Relaxed);
+        let word = match outcome {
+            Ok(done) => {
+                let word = LastWord::Success(success(moved, &done));
+                self.exchange.complete(done.checksums);
+                word
+            }
+            Err(failure) => {
+                if failure.class == ErrorClass::Checksum {
+                    self.endpoint
+                        .metrics
+                        .checksum_mismatches
+                        .fetch_add(1, Ordering::Relaxed);
+                }
+                self.exchange.failed(failure.to_string());
+                LastWord::Failure(failure.to_string())
+            }
+        };
+        // Counted first: who reads the last word may look at the counters next.
+        drop(self.exchange);
+        let mut text = String::new();
+        self.progress.marker().write(&mut text);
+        word.write(&mut text);
+        let _ = self.lines.send(text.into()).await;
+    }
+
+    /// Runs the copy to its end; none if the client left.
+    async fn watch(&self, job: Job, place: Queued) -> Option<Result<Done, CopyFailure>> {
+        let mut pace = Pace::new(
+            self.endpoint.config.tpc.stall_timeout,
+            self.endpoint.config.tpc.stall_bytes.0,
+        );
+        let mut ticks = self.ticks();
+        let mut next_marker = Instant::now();
+        let party = job.other_party();
+        let copy = carry_out(self.endpoint.clone(), job, place, self.progress.clone());
+        let mut copy = std::pin::pin!(copy);
+        loop {
+            tokio::select! {
+                outcome = &mut copy => return Some(outcome),
+                () = self.lines.closed() => return None,
+                _ = ticks.tick() => {}
+            }
+            let now = Instant::now();
+            if now >= next_marker {
+                next_marker = now + self.endpoint.config.tpc.marker_interval;
+                let mut text = String::new();
+                self.progress.marker().write(&mut text);
+                // A client that does not read loses markers, not the copy.
+                let _ = self.lines.try_send(text.into());
+            }
+            if let Some(failure) = self.stalled(&mut pace, now, party) {
+                return Some(Err(failure));
+            }
+        }
+    }
+
+    fn ticks(&self) -> Interval {
+        let tpc = &self.endpoint.config.tpc;
+        let mut ticks = interval(
+            tpc.marker_interval
+                .min(tpc.stall_timeout / 4)
+                .max(std::time::Duration::from_millis(10)),
+        );
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks
+    }
+
+    fn stalled(&self, pace: &mut Pace, now: Instant, party: Party) -> Option<CopyFailure> {
+        if !self.progress.moving.load(Ordering::Relaxed) {
+            pace.reset();
+            return None;
+        }
+        let moved = pace.stalled(now, self.progress.moved.load(Ordering::Relaxed))?;
+        let window = self.endpoint.config.tpc.stall_timeout;
+        let text = format!(
+            "stalled: {} moved in {window:?}, at least {} are asked",
+            Volume(moved),
+            self.endpoint.config.tpc.stall_bytes
+        );
+        Some(CopyFailure::new(ErrorClass::Stall, party, Phase::Transfer, text))
+    }
+}
+
+fn success(moved: u64, done: &Done) -> String {
+    let checksums: Vec<String> = done.checksums.iter().map(ToString::to_string).collect();
+    let verified = if done.verified {
+        "verified"
+    } else {
+        "not compared: the other side gave no checksum"
+    };
+    format!("Created {moved} bytes {} ({verified})", checksums.join(" "))
+}
+
+impl Job {
+    fn other_party(&self) -> Party {
+        match self {
+            Self::Pull(_) => Party::Source,
+            Self::Push(_) => Party::Destination,
+        }
+    }
+}
+
+async fn carry_out(
+    endpoint: Arc<Endpoint>,
+    job: Job,
+    place: Queued,
+    progress: Arc<Progress>,
+) -> Result<Done, CopyFailure> {
+    let _turn = endpoint
+        .copies
+        .acquire()
+        .await
+        .expect("the copies' semaphore is never closed");
+    drop(place);
+    match job {
+        Job::Pull(pull) => pull.run(&progress).await,
+        Job::Push(push) => push.run(&endpoint, &progress).await,
+    }
+}

@@ -1,0 +1,72 @@
+//! Tells a slow copy from a stalled one.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// Watches that at least so many bytes move in any window of time.
+#[derive(Debug)]
+pub(super) struct Pace {
+    window: Duration,
+    least: u64,
+    seen: VecDeque<(Instant, u64)>,
+}
+
+impl Pace {
+    pub(super) fn new(window: Duration, least: u64) -> Self {
+        Self {
+            window,
+            least,
+            seen: VecDeque::new(),
+        }
+    }
+
+    /// Takes the bytes moved so far; gives those of the last window if they are too few.
+    pub(super) fn stalled(&mut self, now: Instant, bytes: u64) -> Option<u64> {
+        self.seen.push_back((now, bytes));
+        // The first entry is the youngest that is at least a window old.
+        while self
+            .seen
+            .get(1)
+            .is_some_and(|(then, _)| now.duration_since(*then) >= self.window)
+        {
+            self.seen.pop_front();
+        }
+        let (then, before) = self.seen[0];
+        let moved = bytes.saturating_sub(before);
+        (now.duration_since(then) >= self.window && moved < self.least).then_some(moved)
+    }
+
+    /// Begins anew: another phase, with rights to a silence of its own.
+    pub(super) fn reset(&mut self) {
+        self.seen.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A copy given up too early is done twice; one never given up holds its slot for good.
+    #[test]
+    fn a_window_without_bytes_is_a_stall() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut pace = Pace::new(Duration::from_secs(60), 600);
+        assert_eq!(pace.stalled(at(0), 0), None);
+        for second in 1..=200 {
+            assert_eq!(
+                pace.stalled(at(second), second * 10),
+                None,
+                "10 a second is just enough"
+            );
+        }
+        assert_eq!(pace.stalled(at(230), 2000), None);
+        assert_eq!(pace.stalled(at(259), 2000), Some(10));
+        pace.reset();
+        assert_eq!(pace.stalled(at(260), 0), None);
+        assert_eq!(pace.stalled(at(319), 0), None);
+        assert_eq!(pace.stalled(at(320), 0), Some(0));
+    }
+}

@@ -1,0 +1,280 @@
+//! The source writes to the destination.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use http::{HeaderName, HeaderValue, Request, header};
+use http_body_util::BodyExt as _;
+use weir_http::{Body, body};
+use weir_units::{Algorithm, Checksum, Checksums};
+use weir_world::{ErrorClass, Party, Phase};
+
+use super::{
+    CopyFailure, Remote,
+    job::{Done, Progress},
+};
+use crate::{
+    area::Area,
+    backend::{BackendError, Reader},
+    config::Verify,
+    data::{FileBody, Watch, blocking},
+    digest,
+    service::Endpoint,
+};
+
+/// How long the destination may take to answer after the last byte: it may have to sync a large file to its disks.
+const ANSWER_TIME: Duration = Duration::from_secs(600);
+
+/// A permitted push.
+pub(crate) struct Push {
+    pub(crate) destination: Remote,
+    pub(crate) area: Arc<Area>,
+    pub(crate) reader: Arc<dyn Reader>,
+    pub(crate) stored: Checksums,
+    /// Whether the destination may replace what it has.
+    pub(crate) overwrite: bool,
+    pub(crate) expected: Vec<Checksum>,
+    pub(crate) require_checksum: Option<bool>,
+}
+
+impl Push {
+    pub(super) async fn run(
+        self: Box<Self>,
+        endpoint: &Endpoint,
+        progress: &Arc<Progress>,
+    ) -> Result<Done, CopyFailure> {
+        for expected in &self.expected {
+            if self
+                .stored
+                .get(expected.algorithm)
+                .is_some_and(|stored| stored != expected)
+            {
+                let text = format!("the file's checksum is not {expected}, which the client expects");
+                return Err(CopyFailure::new(
+                    ErrorClass::Checksum,
+                    Party::Source,
+                    Phase::Preparation,
+                    text,
+                ));
+            }
+        }
+        if !self.overwrite && self.destination.exists().await? {
+            let text = format!("{} exists, and Overwrite is F", self.destination.shown());
+            return Err(CopyFailure::new(
+                ErrorClass::Exists,
+                Party::Destination,
+                Phase::Preparation,
+                text,
+            ));
+        }
+        let sent = Arc::new(Sent::default());
+        let answer = self.send(endpoint, progress, &sent).await;
+        progress.set_moving(false);
+        // Trouble of our own explains the other side's complaint about it.
+        let taken = sent.outcome()?;
+        let answer = answer?;
+        progress.set_remote(answer.peer);
+        let taken = taken.unwrap_or_default();
+        self.check_own(&taken)?;
+        let known = merged(&self.stored, &taken);
+        let verified = self
+            .compare(&known, digest::announced(answer.response.headers()))
+            .await?;
+        if taken
+            .iter()
+            .any(|checksum| self.stored.get(checksum.algorithm).is_none())
+        {
+            let (reader, taken) = (self.reader.clone(), taken.clone());
+            blocking(move || reader.keep_checksums(&taken)).await;
+        }
+        Ok(Done {
+            checksums: known,
+            verified,
+        })
+    }
+
+    async fn send(
+        &self,
+        endpoint: &Endpoint,
+        progress: &Arc<Progress>,
+        sent: &Arc<Sent>,
+    ) -> Result<super::remote::Answer, CopyFailure> {
+        let size = self.reader.meta().size;
+        let algorithms = self.algorithms();
+        let upload = self.destination.put(|request| {
+            self.describe(request, size);
+            progress.moved.store(0, std::sync::atomic::Ordering::Relaxed);
+            if size == 0 {
+                return Some(body::empty());
+            }
+            progress.set_moving(true);
+            let watch = Sending {
+                sent: sent.clone(),
+                progress: progress.clone(),
+            };
+            let body = FileBody::new(
+                self.reader.clone(),
+                endpoint.blocks.clone(),
+                0..size,
+                None,
+                &algorithms,
+                progress.moved.clone(),
+                watch,
+            );
+            Some(body.boxed_unsync())
+        });
+        tokio::select! {
+            outcome = upload => outcome,
+            () = sent.silent_for(ANSWER_TIME) => {
+                let text = format!("PUT {}: no answer for {ANSWER_TIME:?} after the last byte", self.destination.shown());
+                Err(CopyFailure::new(ErrorClass::Timeout, Party::Destination, Phase::Finalization, text))
+            }
+        }
+    }
+
+    fn describe(&self, request: &mut Request<Body>, size: u64) {
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/octet-stream"),
+        );
+        digest::ask(&self.area.algorithms, headers);
+        let announced: Vec<String> = self.stored.iter().map(Checksum::digest_header).collect();
+        if !announced.is_empty()
+            && let Ok(value) = HeaderValue::from_str(&announced.join(","))
+        {
+            headers.insert(HeaderName::from_static("digest"), value);
+        }
+        if !self.overwrite {
+            headers.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
+        }
+    }
+
+    /// Taken while sending: one stored checksum, to notice that the file has rotted; or all of the area's own, if it has none.
+    fn algorithms(&self) -> Vec<Algorithm> {
+        let stored = self
+            .area
+            .algorithms
+            .iter()
+            .copied()
+            .find(|algorithm| self.stored.get(*algorithm).is_some());
+        stored.map_or_else(|| self.area.algorithms.clone(), |one| vec![one])
+    }
+
+    /// What was sent must be what once came in.
+    fn check_own(&self, taken: &Checksums) -> Result<(), CopyFailure> {
+        for now in taken.iter() {
+            let then = self
+                .stored
+                .get(now.algorithm)
+                .or_else(|| self.expected.iter().find(|one| one.algorithm == now.algorithm));
+            if let Some(then) = then.filter(|then| *then != now) {
+                let text = format!("the file reads as {now}, it should be {then}: it is damaged, or it changed");
+                return Err(CopyFailure::new(
+                    ErrorClass::Checksum,
+                    Party::Source,
+                    Phase::Finalization,
+                    text,
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares with what the destination says it has; asks if that is required. Tells whether anything was compared.
+    async fn compare(&self, known: &Checksums, offered: Vec<Checksum>) -> Result<bool, CopyFailure> {
+        let comparable = |offered: &[Checksum]| {
+            offered
+                .iter()
+                .filter(|theirs| known.get(theirs.algorithm).is_some())
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        let mut theirs = comparable(&offered);
+        let required = self
+            .require_checksum
+            .unwrap_or(self.destination.tpc.verify == Verify::Required);
+        if theirs.is_empty() && required {
+            let algorithms: Vec<Algorithm> = known.iter().map(|checksum| checksum.algorithm).collect();
+            theirs = comparable(&self.destination.checksums(&algorithms).await?);
+            if theirs.is_empty() {
+                let text = format!(
+                    "{} gives no checksum to compare, and one is required",
+                    self.destination.shown()
+                );
+                return Err(CopyFailure::new(
+                    ErrorClass::Checksum,
+                    Party::Destination,
+                    Phase::Finalization,
+                    text,
+                ));
+            }
+        }
+        for checksum in &theirs {
+            if let Some(ours) = known.get(checksum.algorithm).filter(|ours| *ours != checksum) {
+                let text = format!("{} has {checksum}, {ours} was sent", self.destination.shown());
+                return Err(CopyFailure::new(
+                    ErrorClass::Checksum,
+                    Party::Destination,
+                    Phase::Finalization,
+                    text,
+                ));
+            }
+        }
+        Ok(!theirs.is_empty())
+    }
+}
+
+fn merged(stored: &Checksums, taken: &Checksums) -> Checksums {
+    stored.iter().chain(taken.iter()).cloned().collect()
+}
+
+/// How the sending went, on our side.
+#[derive(Default)]
+struct Sent {
+    outcome: Mutex<Option<Result<Checksums, CopyFailure>>>,
+    ended: tokio::sync::Notify,
+}
+
+impl Sent {
+    fn end(&self, outcome: Result<Checksums, CopyFailure>) {
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.ended.notify_one();
+    }
+
+    /// None if not all was sent.
+    fn outcome(&self) -> Result<Option<Checksums>, CopyFailure> {
+        self.outcome
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .transpose()
+    }
+
+    /// Ends that much later than the last byte.
+    async fn silent_for(&self, time: Duration) {
+        self.ended.notified().await;
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// The file on its way to the destination.
+struct Sending {
+    sent: Arc<Sent>,
+    progress: Arc<Progress>,
+}
+
+impl Watch for Sending {
+    fn completed(&mut self, checksums: Option<Checksums>) {
+        self.progress.set_moving(false);
+        self.sent.end(Ok(checksums.unwrap_or_default()));
+    }
+
+    fn failed(&mut self, error: &BackendError) {
+        self.sent
+            .end(Err(CopyFailure::backend(Party::Source, Phase::Transfer, error)));
+    }
+}

@@ -1,0 +1,279 @@
+//! The other side of a copy: requests with forwarded headers, and redirects followed with care.
+
+use std::{net::SocketAddr, time::Duration};
+
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
+use hyper::body::Incoming;
+use weir_http::{Body, Client, ClientError, ConnectedTo, body};
+use weir_units::{Algorithm, Checksum};
+use weir_world::{ErrorClass, Party, Phase};
+
+use super::CopyFailure;
+use crate::{config::TpcConfig, digest};
+
+/// As much of the other side's explanation as is passed on, in bytes, and how long it may take.
+const SAID_LIMIT: usize = 4096;
+const SAID_TIME: Duration = Duration::from_secs(5);
+
+/// The most that an upload may take in all; what watches it meanwhile is the pace.
+const UPLOAD_LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The other side.
+pub(crate) struct Remote {
+    pub(super) client: Client,
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    pub(super) party: Party,
+    pub(super) tpc: TpcConfig,
+}
+
+/// A successful answer, and where it came from.
+pub(super) struct Answer {
+    pub(super) response: Response<Incoming>,
+    pub(super) peer: Option<SocketAddr>,
+}
+
+impl Remote {
+    pub(crate) fn new(client: Client, uri: Uri, headers: HeaderMap, party: Party, tpc: TpcConfig) -> Self {
+        Self {
+            client,
+            uri,
+            headers,
+            party,
+            tpc,
+        }
+    }
+
+    /// `https://host:port/path` without a query, where secrets may hide.
+    pub(crate) fn shown(&self) -> String {
+        shown(&self.uri)
+    }
+
+    /// Whether a token would travel in the clear, or plain HTTP is not allowed here at all.
+    pub(crate) fn check_scheme(&self) -> Result<(), String> {
+        check_scheme(&self.uri, &self.headers, &self.tpc)
+    }
+
+    /// GET, asking for checksums.
+    pub(super) async fn get(&self, algorithms: &[Algorithm]) -> Result<Answer, CopyFailure> {
+        self.follow(Phase::Preparation, &Method::GET, |request| {
+            digest::ask(algorithms, request.headers_mut());
+            Some(body::empty())
+        })
+        .await
+    }
+
+    /// The other side's checksums, asked for by HEAD; may be none.
+    pub(super) async fn checksums(&self, algorithms: &[Algorithm]) -> Result<Vec<Checksum>, CopyFailure> {
+        let answer = self
+            .follow(Phase::Finalization, &Method::HEAD, |request| {
+                digest::ask(algorithms, request.headers_mut());
+                Some(body::empty())
+            })
+            .await?;
+        Ok(digest::announced(answer.response.headers()))
+    }
+
+    /// Whether there is something at the other side.
+    pub(super) async fn exists(&self) -> Result<bool, CopyFailure> {
+        match self
+            .follow(Phase::Preparation, &Method::HEAD, |_| Some(body::empty()))
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(failure) if failure.class == ErrorClass::NotFound => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// PUT with `Expect: 100-continue`. `prepare` sets headers and gives the body anew for every place it is sent to.
+    pub(super) async fn put(
+        &self,
+        prepare: impl FnMut(&mut Request<Body>) -> Option<Body>,
+    ) -> Result<Answer, CopyFailure> {
+        self.follow(Phase::Transfer, &Method::PUT, prepare).await
+    }
+
+    async fn follow(
+        &self,
+        phase: Phase,
+        method: &Method,
+        mut prepare: impl FnMut(&mut Request<Body>) -> Option<Body>,
+    ) -> Result<Answer, CopyFailure> {
+        let (mut uri, mut headers) = (self.uri.clone(), self.headers.clone());
+        for _ in 0..=self.tpc.redirects {
+            let what = format!("{method} {}", shown(&uri));
+            let mut request = Request::new(body::empty());
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = uri.clone();
+            *request.headers_mut() = headers.clone();
+            let Some(body) = prepare(&mut request) else {
+                return Err(CopyFailure::new(
+                    ErrorClass::Protocol,
+                    self.party,
+                    phase,
+                    format!("{what}: the body cannot be sent twice"),
+                ));
+            };
+            *request.body_mut() = body;
+            let response = self
+                .send(request)
+                .await
+                .map_err(|error| CopyFailure::unanswered(self.party, phase, &what, &error))?;
+            let status = response.status();
+            if status.is_success() {
+                let peer = response.extensions().get::<ConnectedTo>().map(|connected| connected.0);
+                return Ok(Answer { response, peer });
+            }
+            if !is_redirect(status) {
+                let said = said(response).await;
+                return Err(CopyFailure::answered(self.party, phase, status, &what, &said));
+            }
+            let next = target(&uri, &response).ok_or_else(|| {
+                CopyFailure::new(
+                    ErrorClass::Protocol,
+                    self.party,
+                    phase,
+                    format!("{what}: {status} leads nowhere"),
+                )
+            })?;
+            if next.authority() != uri.authority() {
+                // The token was meant for the first host only.
+                headers.remove(header::AUTHORIZATION);
+                headers.remove(header::COOKIE);
+            }
+            let downgrade = uri.scheme_str() == Some("https") && next.scheme_str() != Some("https");
+            if downgrade && !self.tpc.plain_http {
+                let text = format!("{what}: refused to follow a redirect from https to {}", shown(&next));
+                return Err(CopyFailure::new(ErrorClass::Protocol, self.party, phase, text));
+            }
+            check_scheme(&next, &headers, &self.tpc)
+                .map_err(|text| CopyFailure::new(ErrorClass::Protocol, self.party, phase, text))?;
+            uri = next;
+        }
+        let text = format!("{method} {}: more than {} redirects", self.shown(), self.tpc.redirects);
+        Err(CopyFailure::new(ErrorClass::Protocol, self.party, phase, text))
+    }
+
+    async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>, ClientError> {
+        use http_body::Body as _;
+        if request.method() == Method::PUT && !request.body().is_end_stream() {
+            return self
+                .client
+                .send_expecting(request, self.tpc.continue_timeout, UPLOAD_LIMIT)
+                .await;
+        }
+        self.client.send(request).await
+    }
+}
+
+fn check_scheme(uri: &Uri, headers: &HeaderMap, tpc: &TpcConfig) -> Result<(), String> {
+    if uri.scheme_str() == Some("https") {
+        return Ok(());
+    }
+    if !tpc.plain_http {
+        return Err(format!(
+            "{} is plain HTTP, which this endpoint does not speak to others (tpc.plain_http)",
+            shown(uri)
+        ));
+    }
+    if headers.contains_key(header::AUTHORIZATION) {
+        return Err(format!("a token would travel in the clear to {}", shown(uri)));
+    }
+    Ok(())
+}
+
+fn shown(uri: &Uri) -> String {
+    let scheme = uri.scheme_str().unwrap_or("https");
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    format!("{scheme}://{authority}{}", uri.path())
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+/// Where a redirect leads; none if it does not say, or says nonsense.
+fn target(from: &Uri, response: &Response<Incoming>) -> Option<Uri> {
+    resolve(from, response.headers().get(header::LOCATION)?.to_str().ok()?)
+}
+
+/// Resolves a reference against the URI in use (RFC 3986 section 5.2, without dot segments, which no endpoint sends).
+fn resolve(from: &Uri, location: &str) -> Option<Uri> {
+    let location = location.split('#').next()?;
+    let (scheme, authority) = (from.scheme_str()?, from.authority()?.as_str());
+    let whole = if location.contains("://") {
+        location.to_owned()
+    } else if let Some(rest) = location.strip_prefix("//") {
+        format!("{scheme}://{rest}")
+    } else if location.starts_with('/') {
+        format!("{scheme}://{authority}{location}")
+    } else {
+        let folder = from.path().rsplit_once('/').map_or("", |(folder, _)| folder);
+        format!("{scheme}://{authority}{folder}/{location}")
+    };
+    let uri: Uri = whole.parse().ok()?;
+    let scheme = match uri.scheme_str()? {
+        "https" | "davs" => "https",
+        "http" | "dav" => "http",
+        _ => return None,
+    };
+    let mut parts = uri.into_parts();
+    parts.scheme = scheme.parse().ok();
+    parts
+        .authority
+        .as_ref()
+        .filter(|authority| !authority.as_str().contains('@'))?;
+    Uri::from_parts(parts).ok()
+}
+
+/// The beginning of the other side's explanation, if it is text.
+async fn said(response: Response<Incoming>) -> String {
+    let textual = response.headers().get(header::CONTENT_TYPE).is_none_or(|kind| {
+        kind.to_str()
+            .is_ok_and(|kind| kind.starts_with("text/plain") || kind.contains("json"))
+    });
+    if !textual {
+        return String::new();
+    }
+    let read = tokio::time::timeout(
+        SAID_TIME,
+        body::read_limited(response.into_body(), SAID_LIMIT, SAID_TIME),
+    )
+    .await;
+    let bytes = read.ok().and_then(Result::ok).unwrap_or_default();
+    String::from_utf8_lossy(&bytes)
+        .chars()
+        .take(300)
+        .collect::<String>()
+        .trim()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    /// A redirect that is resolved wrongly reads another file, or tells another host our token.
+    #[test]
+    fn redirects_resolve() {
+        let from: Uri = "https://a:1/x/y?q".parse().unwrap();
+        let check = |location: &str, expected: Option<&str>| {
+            assert_eq!(
+                resolve(&from, location).map(|uri| uri.to_string()).as_deref(),
+                expected,
+                "{location}"
+            );
+        };
+        check("https://b/z?t=1#frag", Some("https://b/z?t=1"));
+        check("davs://b:2/z", Some("https://b:2/z"));
+        check("//b/z", Some("https://b/z"));
+        check("/z", Some("https://a:1/z"));
+        check("z", Some("https://a:1/x/z"));
+        check("ftp://b/z", None);
+        check("https://user@b/z", None);
+        check("https://", None);
+    }
+}

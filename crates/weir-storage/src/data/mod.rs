@@ -1,0 +1,42 @@
+//! The data path: bytes from the wire to a file, and back.
+//!
+//! Costs per gigabyte, both directions, one core of a current x86 server with AES instructions:
+//!
+//! | step | receiving | sending |
+//! |---|---|---|
+//! | kernel: socket ↔ user space, TCP on loopback | 0.20 s | 0.20 s |
+//! | AES-128-GCM (some 5 GB/s) and framing of 65,000 records | 0.25 s | 0.25 s |
+//! | copy of plaintext out of rustls / into it | 0.05 s | 0.05 s |
+//! | adler32 + crc32c, cache-warm, 16 KiB at a time | 0.10 s | - |
+//! | kernel: user space ↔ page cache (`pwritev`, `pread`) | 0.15 s | 0.10 s |
+//! | hops to the blocking pool (1000 to 2000 × 10 µs) | 0.01 s | 0.02 s |
+//!
+//! What is *not* there matters more: no read-back for checksums, no copy into a buffer of our own (`pwritev` takes the
+//! pieces as they came off the wire), no thread that waits for a peer. Memory per transfer is 2 × [`BATCH`] on the way in
+//! and 2 × [`BLOCK`] on the way out, whatever the file's size.
+
+mod sink;
+mod source;
+
+pub(crate) use sink::{Arrived, Expectation, Sink, SinkError};
+pub(crate) use source::{BlockPool, FileBody, Watch, read_block};
+
+/// Bytes gathered before they are written: one is being written while the next fills.
+/// 1 MiB: 1000 hops to the blocking pool per gigabyte cost 10 ms of CPU, and a spinning disk has its seek paid.
+pub(crate) const BATCH: usize = 1 << 20;
+
+/// Bytes read at once: one is on its way out while the next is read.
+/// 512 KiB: two of them stay in a core's share of the last-level cache, so that encryption finds them warm.
+pub(crate) const BLOCK: usize = 512 << 10;
+
+/// Runs what blocks on the blocking pool.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is going down and will not poll this again.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}

@@ -1,0 +1,265 @@
+//! From the wire to a file that appears whole or not at all.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+use http::StatusCode;
+use tokio::task::JoinHandle;
+use weir_auth::StoragePath;
+use weir_units::{Algorithm, Checksum, Checksums, Hasher};
+
+use super::{BATCH, blocking};
+use crate::{
+    area::{Area, Hold},
+    backend::{BackendError, Draft, Meta, Publication, Published},
+    refusal::Refusal,
+};
+
+/// What is known beforehand of a file on its way in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Expectation {
+    /// Its size, if it was announced.
+    pub(crate) size: Option<u64>,
+    /// Its checksums, as far as they were announced.
+    pub(crate) checksums: Vec<Checksum>,
+}
+
+/// A file that has become visible.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrived {
+    pub(crate) meta: Meta,
+    pub(crate) checksums: Checksums,
+    /// Whether another file had its name before.
+    pub(crate) replaced: bool,
+}
+
+/// Why a file did not become visible.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SinkError {
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    #[error("{}", .0.reason)]
+    NoRoom(Refusal),
+    #[error("{received} bytes came where {expected} were announced")]
+    Size { expected: u64, received: u64 },
+    #[error("checksum mismatch: {received} was received where {expected} was announced")]
+    Checksum { expected: Checksum, received: Checksum },
+}
+
+impl From<SinkError> for Refusal {
+    fn from(error: SinkError) -> Self {
+        match error {
+            SinkError::Backend(error) => error.into(),
+            SinkError::NoRoom(refusal) => refusal,
+            error => Self::new(StatusCode::BAD_REQUEST, error.to_string()),
+        }
+    }
+}
+
+/// Takes pieces in order, and makes a file of them at the end.
+///
+/// Dropped before that, it leaves nothing: a write in progress ends, then its draft is removed.
+pub(crate) struct Sink {
+    writer: Where,
+    hold: Hold,
+    waiting: Vec<Bytes>,
+    waiting_bytes: usize,
+    taken: u64,
+    expected: Expectation,
+}
+
+/// Where the writer is: here, or on the blocking pool with a batch.
+enum Where {
+    Here(Box<Writer>),
+    Away(JoinHandle<Result<Box<Writer>, BackendError>>),
+    /// It met an error, and is no more.
+    Gone,
+}
+
+/// The file being written and the checksums of what was.
+struct Writer {
+    area: Arc<Area>,
+    draft: Option<Box<dyn Draft>>,
+    hasher: Hasher,
+    at: u64,
+    moved: Arc<AtomicU64>,
+}
+
+impl Writer {
+    /// Hashes first: that brings the bytes into the cache from which the kernel then copies.
+    fn write(&mut self, pieces: &[Bytes]) -> Result<(), BackendError> {
+        pieces.iter().for_each(|piece| self.hasher.update(piece));
+        let draft = match &mut self.draft {
+            Some(draft) => draft,
+            none => none.insert(self.area.backend.draft()?),
+        };
+        draft.write_at(pieces, self.at)?;
+        let written: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        self.at += written;
+        self.moved.fetch_add(written, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Sink {
+    /// Begins a file in an area. `moved` is advanced by bytes really written; `extra` checksums are taken beside the
+    /// area's own.
+    pub(crate) fn new(area: Arc<Area>, hold: Hold, expected: Expectation, moved: Arc<AtomicU64>) -> Self {
+        let mut algorithms = area.algorithms.clone();
+        algorithms.extend(expected.checksums.iter().map(|checksum| checksum.algorithm));
+        Self::with_algorithms(area, hold, expected, moved, &algorithms)
+    }
+
+    fn with_algorithms(
+        area: Arc<Area>,
+        hold: Hold,
+        expected: Expectation,
+        moved: Arc<AtomicU64>,
+        algorithms: &[Algorithm],
+    ) -> Self {
+        let writer = Writer {
+            area,
+            draft: None,
+            hasher: Hasher::new(algorithms),
+            at: 0,
+            moved,
+        };
+        Self {
+            writer: Where::Here(Box::new(writer)),
+            hold,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            taken: 0,
+            expected,
+        }
+    }
+
+    /// Takes the next piece. Waits while a batch is being written and the next one is full.
+    pub(crate) async fn push(&mut self, piece: Bytes) -> Result<(), SinkError> {
+        self.taken += piece.len() as u64;
+        if let Some(expected) = self.expected.size
+            && self.taken > expected
+        {
+            return Err(SinkError::Size {
+                expected,
+                received: self.taken,
+            });
+        }
+        self.hold.grow_to(self.taken).map_err(SinkError::NoRoom)?;
+        self.waiting_bytes += piece.len();
+        if !piece.is_empty() {
+            self.waiting.push(piece);
+        }
+        if self.waiting_bytes < BATCH {
+            return Ok(());
+        }
+        let mut writer = self.writer().await?;
+        let pieces = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        self.writer = Where::Away(tokio::task::spawn_blocking(move || {
+            writer.write(&pieces).map(|()| writer)
+        }));
+        Ok(())
+    }
+
+    /// Adds checksums that came to be known while the bytes came; all must be of algorithms that are taken here.
+    pub(crate) fn expect(&mut self, checksums: Vec<Checksum>) {
+        self.expected.checksums.extend(checksums);
+    }
+
+    /// The writer, back from its batch.
+    async fn writer(&mut self) -> Result<Box<Writer>, BackendError> {
+        match std::mem::replace(&mut self.writer, Where::Gone) {
+            Where::Here(writer) => Ok(writer),
+            // While it is awaited the handle is out of the sink: a drop then lets the batch end and the draft go.
+            Where::Away(batch) => match batch.await {
+                Ok(outcome) => outcome,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_) => std::future::pending().await,
+                },
+            },
+            Where::Gone => unreachable!("a sink is not used after an error"),
+        }
+    }
+
+    /// Writes what waits, compares size and checksums with what was announced, and makes the file visible.
+    pub(crate) async fn finish(mut self, path: StoragePath, overwrite: bool) -> Result<Arrived, SinkError> {
+        let mut writer = self.writer().await?;
+        let Self {
+            hold,
+            waiting,
+            taken,
+            expected,
+            ..
+        } = self;
+        if let Some(expected) = expected.size
+            && taken != expected
+        {
+            return Err(SinkError::Size {
+                expected,
+                received: taken,
+            });
+        }
+        blocking(move || {
+            // Also for an empty file, which has a draft too.
+            writer.write(&waiting)?;
+            let Writer {
+                area,
+                draft,
+                hasher,
+                at,
+                ..
+            } = *writer;
+            let checksums = hasher.finish();
+            compare(&checksums, &expected.checksums)?;
+            assert_eq!(at, taken, "every byte taken is written once");
+            let draft = draft.expect("the last write made a draft");
+            let published = publish(&area, draft, &path, checksums.clone(), overwrite)?;
+            hold.settle(published.meta.size, published.replaced);
+            Ok(Arrived {
+                meta: published.meta,
+                checksums,
+                replaced: published.replaced.is_some(),
+            })
+        })
+        .await
+    }
+}
+
+fn compare(received: &Checksums, announced: &[Checksum]) -> Result<(), SinkError> {
+    for expected in announced {
+        match received.get(expected.algorithm) {
+            Some(received) if received != expected => {
+                return Err(SinkError::Checksum {
+                    expected: expected.clone(),
+                    received: received.clone(),
+                });
+            }
+            Some(_) => {}
+            None => unreachable!("a sink takes every checksum that was announced"),
+        }
+    }
+    Ok(())
+}
+
+fn publish(
+    area: &Area,
+    mut draft: Box<dyn Draft>,
+    path: &StoragePath,
+    checksums: Checksums,
+    overwrite: bool,
+) -> Result<Published, BackendError> {
+    draft.seal(&checksums, area.durable)?;
+    let _still = area.still(path);
+    draft.publish(
+        path,
+        &Publication {
+            overwrite,
+            durable: area.durable,
+        },
+    )
+}

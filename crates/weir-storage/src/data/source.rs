@@ -1,0 +1,230 @@
+//! From a file to the wire, one block ahead.
+
+use std::{
+    ops::Range,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::task::JoinHandle;
+use weir_http::body::Cause;
+use weir_units::{Algorithm, Checksums, Hasher};
+
+use super::BLOCK;
+use crate::backend::{BackendError, Reader};
+
+/// Blocks kept for the next reader: memory that is neither zeroed nor mapped again.
+/// 128 × 512 KiB = 64 MiB at most.
+const BLOCKS_KEPT: usize = 128;
+
+/// Read buffers, used over and over.
+#[derive(Default)]
+pub(crate) struct BlockPool {
+    free: Mutex<Vec<Vec<u8>>>,
+}
+
+impl BlockPool {
+    /// A buffer of [`BLOCK`] bytes.
+    fn take(&self) -> Vec<u8> {
+        self.free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+            .unwrap_or_else(|| vec![0; BLOCK])
+    }
+
+    fn give_back(&self, block: Vec<u8>) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < BLOCKS_KEPT {
+            free.push(block);
+        }
+    }
+}
+
+/// A part of a file in a pooled buffer, which goes back to the pool when the last byte has left.
+struct Block {
+    memory: Vec<u8>,
+    length: usize,
+    pool: Arc<BlockPool>,
+}
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory[..self.length]
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.pool.give_back(std::mem::take(&mut self.memory));
+    }
+}
+
+/// Reads `length` bytes at `offset`, at most [`BLOCK`], which must all be there. On the blocking pool.
+pub(crate) fn read_block(
+    reader: &dyn Reader,
+    offset: u64,
+    length: usize,
+    pool: &Arc<BlockPool>,
+) -> Result<Bytes, BackendError> {
+    // Small reads get memory of their own size.
+    let mut memory = if length > BLOCK / 4 {
+        pool.take()
+    } else {
+        vec![0; length]
+    };
+    let read = reader.read_at(&mut memory[..length], offset)?;
+    if read < length {
+        let source = std::io::Error::new(
+            std::io::ErrorKind::UnexpectedEof,
+            "the file became shorter while it was read",
+        );
+        return Err(BackendError {
+            operation: "read a file".into(),
+            obstacle: crate::backend::Obstacle::Io,
+            source: Some(source),
+        });
+    }
+    if length > BLOCK / 4 {
+        Ok(Bytes::from_owner(Block {
+            memory,
+            length,
+            pool: pool.clone(),
+        }))
+    } else {
+        Ok(Bytes::from(memory))
+    }
+}
+
+/// What watches a body on its way out.
+pub(crate) trait Watch: Send + 'static {
+    /// All bytes have been handed over.
+    fn completed(&mut self, checksums: Option<Checksums>);
+    /// Reading failed.
+    fn failed(&mut self, error: &BackendError);
+}
+
+/// A range of a file as a body. Reads one block ahead of the network, never more.
+pub(crate) struct FileBody<W> {
+    reader: Arc<dyn Reader>,
+    pool: Arc<BlockPool>,
+    /// The next byte to be read.
+    next: u64,
+    end: u64,
+    /// Bytes not handed over yet.
+    left: u64,
+    ahead: Option<JoinHandle<Read>>,
+    first: Option<Bytes>,
+    hasher: Option<Hasher>,
+    moved: Arc<AtomicU64>,
+    watch: W,
+}
+
+type Read = (Result<Bytes, BackendError>, Option<Hasher>);
+
+impl<W: Watch> FileBody<W> {
+    /// The bytes of `part`, of which `first` has been read already. With algorithms, checksums are taken on the way.
+    pub(crate) fn new(
+        reader: Arc<dyn Reader>,
+        pool: Arc<BlockPool>,
+        part: Range<u64>,
+        first: Option<Bytes>,
+        algorithms: &[Algorithm],
+        moved: Arc<AtomicU64>,
+        watch: W,
+    ) -> Self {
+        let mut hasher = (!algorithms.is_empty()).then(|| Hasher::new(algorithms));
+        if let (Some(hasher), Some(first)) = (&mut hasher, &first) {
+            hasher.update(first);
+        }
+        let next = part.start + first.as_ref().map_or(0, |first| first.len() as u64);
+        Self {
+            reader,
+            pool,
+            next,
+            end: part.end,
+            left: part.end - part.start,
+            ahead: None,
+            first,
+            hasher,
+            moved,
+            watch,
+        }
+    }
+
+    fn next_length(&self) -> usize {
+        (self.end - self.next).min(BLOCK as u64) as usize
+    }
+
+    fn read_ahead(&mut self) {
+        let length = self.next_length();
+        if length == 0 {
+            return;
+        }
+        let (reader, pool, offset, mut hasher) =
+            (self.reader.clone(), self.pool.clone(), self.next, self.hasher.take());
+        self.next += length as u64;
+        self.ahead = Some(tokio::task::spawn_blocking(move || {
+            let block = read_block(&*reader, offset, length, &pool);
+            if let (Ok(block), Some(hasher)) = (&block, &mut hasher) {
+                hasher.update(block);
+            }
+            (block, hasher)
+        }));
+    }
+
+    fn hand_over(&mut self, block: Bytes) -> Frame<Bytes> {
+        self.left -= block.len() as u64;
+        self.moved.fetch_add(block.len() as u64, Ordering::Relaxed);
+        if self.left == 0 {
+            let checksums = self.hasher.take().map(Hasher::finish);
+            self.watch.completed(checksums);
+        } else {
+            self.read_ahead();
+        }
+        Frame::data(block)
+    }
+}
+
+impl<W: Watch + Unpin> http_body::Body for FileBody<W> {
+    type Data = Bytes;
+    type Error = Cause;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cause>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        if let Some(block) = self.first.take() {
+            return Poll::Ready(Some(Ok(self.hand_over(block))));
+        }
+        if self.ahead.is_none() {
+            self.read_ahead();
+        }
+        let ahead = self.ahead.as_mut().expect("there are bytes left, so a read was begun");
+        let outcome = ready!(Pin::new(ahead).poll(cx));
+        self.ahead = None;
+        let (block, hasher) = outcome?;
+        self.hasher = hasher;
+        match block {
+            Ok(block) => Poll::Ready(Some(Ok(self.hand_over(block)))),
+            Err(error) => {
+                self.watch.failed(&error);
+                Poll::Ready(Some(Err(error.into())))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}

@@ -1,0 +1,183 @@
+//! One request from its first byte to its last: what is counted and logged of it, however it ends.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Instant, SystemTime},
+};
+
+use http::{HeaderMap, Method, StatusCode, header};
+use weir_auth::Token;
+use weir_units::Checksums;
+
+use crate::{
+    access_log::{AccessLog, Line, TransferLine},
+    area::Area,
+    dav::rfc3339,
+    metrics::{Kind, Metrics},
+};
+
+/// A request under way. Dropping it counts it and writes its line: a client that goes away cannot be overlooked.
+pub(crate) struct Exchange {
+    log: Arc<AccessLog>,
+    metrics: Arc<Metrics>,
+    began: (SystemTime, Instant),
+    method: Method,
+    path: String,
+    client: SocketAddr,
+    headers: (Option<String>, Option<String>),
+    token: Option<Arc<Token>>,
+    status: Option<StatusCode>,
+    error: Option<String>,
+    transfer: Option<Transfer>,
+}
+
+/// Data that moves under a request.
+struct Transfer {
+    kind: Kind,
+    area: Arc<Area>,
+    peer: Option<IpAddr>,
+    remote: Option<String>,
+    moved: Arc<AtomicU64>,
+    completed: bool,
+    checksums: Checksums,
+}
+
+impl Exchange {
+    pub(crate) fn new(
+        log: Arc<AccessLog>,
+        metrics: Arc<Metrics>,
+        method: &Method,
+        path: String,
+        client: SocketAddr,
+        headers: &HeaderMap,
+    ) -> Self {
+        let text = |name: &str| {
+            headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .map(|text| text.chars().take(256).collect())
+        };
+        Self {
+            log,
+            metrics,
+            began: (SystemTime::now(), Instant::now()),
+            method: method.clone(),
+            path,
+            client,
+            headers: (text(header::USER_AGENT.as_str()), text("clientinfo")),
+            token: None,
+            status: None,
+            error: None,
+            transfer: None,
+        }
+    }
+
+    pub(crate) fn set_token(&mut self, token: Arc<Token>) {
+        self.token = Some(token);
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The status that went out.
+    pub(crate) fn answered(&mut self, status: StatusCode) {
+        self.status = Some(status);
+    }
+
+    /// Why it was refused, or how it failed.
+    pub(crate) fn failed(&mut self, error: impl Into<String>) {
+        self.error = Some(error.into());
+    }
+
+    /// Data begins to move. Gives the counter to be advanced by bytes really written, or really sent.
+    pub(crate) fn begin_transfer(&mut self, kind: Kind, area: &Arc<Area>, remote: Option<String>) -> Arc<AtomicU64> {
+        self.metrics.transfer_began(kind);
+        let moved = Arc::new(AtomicU64::new(0));
+        // Of a third-party copy the peer is whom we connect to, which is not known yet.
+        let peer = if remote.is_none() { Some(self.client.ip()) } else { None };
+        self.transfer = Some(Transfer {
+            kind,
+            area: area.clone(),
+            peer,
+            remote,
+            moved: moved.clone(),
+            completed: false,
+            checksums: Checksums::default(),
+        });
+        moved
+    }
+
+    /// Whom data comes from or goes to.
+    pub(crate) fn set_peer(&mut self, peer: IpAddr) {
+        if let Some(transfer) = &mut self.transfer {
+            transfer.peer = Some(peer);
+        }
+    }
+
+    /// All data moved, and it is good.
+    pub(crate) fn complete(&mut self, checksums: Checksums) {
+        if let Some(transfer) = &mut self.transfer {
+            transfer.completed = true;
+            transfer.checksums = checksums;
+        }
+    }
+
+    fn line(&self) -> Line {
+        let token = self.token.as_ref();
+        Line {
+            time: rfc3339(self.began.0, true),
+            duration_ms: self.began.1.elapsed().as_millis() as u64,
+            client: self.client.to_string(),
+            method: self.method.to_string(),
+            path: self.path.clone(),
+            status: self
+                .status
+                .map_or(crate::metrics::CLIENT_GONE, |status| status.as_u16()),
+            subject: token.map(|token| token.subject.clone()),
+            issuer: token.map(|token| token.issuer.clone()),
+            token_id: token.map(|token| token.id.clone()),
+            user_agent: self.headers.0.clone(),
+            client_info: self.headers.1.clone(),
+            transfer: self.transfer.as_ref().map(Transfer::line),
+            error: self.error.clone(),
+        }
+    }
+}
+
+impl Transfer {
+    fn line(&self) -> TransferLine {
+        TransferLine {
+            kind: self.kind.as_str(),
+            area: self.area.name.clone(),
+            peer: self.peer.map(|peer| peer.to_canonical().to_string()),
+            remote: self.remote.clone(),
+            bytes: self.moved.load(Ordering::Relaxed),
+            completed: self.completed,
+            checksums: self.checksums.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.metrics.request(&self.method, self.status);
+        if let Some(transfer) = &self.transfer {
+            let bytes = transfer.moved.load(Ordering::Relaxed);
+            self.metrics.transfer_ended(
+                &transfer.area.name,
+                transfer.kind,
+                transfer.peer,
+                bytes,
+                transfer.completed,
+            );
+        }
+        if self.log.is_on() {
+            self.log.write(self.line());
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! What the endpoint counts. Every metric is defined in `docs/metrics.md`, with the event that starts and ends it.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    net::IpAddr,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use http::{Method, StatusCode};
+
+use crate::area::Area;
+
+/// Peers that are counted one by one; more are counted together, so that a scan cannot fill the memory.
+const PEERS_LIMIT: usize = 1024;
+
+/// How bytes move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Get,
+    Put,
+    Pull,
+    Push,
+    Copy,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 5] = [Self::Get, Self::Put, Self::Pull, Self::Push, Self::Copy];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::Pull => "pull",
+            Self::Push => "push",
+            Self::Copy => "copy",
+        }
+    }
+
+    /// Whether bytes come in. A copy inside the endpoint writes what it reads and counts as coming in.
+    fn receives(self) -> bool {
+        matches!(self, Self::Put | Self::Pull | Self::Copy)
+    }
+}
+
+/// Bytes of completed and of failed transfers, both ways.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Written for transfers that completed.
+    pub received_completed: u64,
+    /// Written for transfers that failed, and removed again.
+    pub received_failed: u64,
+    /// Sent by transfers that completed.
+    pub sent_completed: u64,
+    /// Sent by transfers that failed.
+    pub sent_failed: u64,
+}
+
+impl Traffic {
+    fn add(&mut self, kind: Kind, bytes: u64, completed: bool) {
+        let counter = match (kind.receives(), completed) {
+            (true, true) => &mut self.received_completed,
+            (true, false) => &mut self.received_failed,
+            (false, true) => &mut self.sent_completed,
+            (false, false) => &mut self.sent_failed,
+        };
+        *counter = counter.saturating_add(bytes);
+    }
+
+    fn each(&self) -> [(&'static str, &'static str, u64); 4] {
+        [
+            ("received", "completed", self.received_completed),
+            ("received", "failed", self.received_failed),
+            ("sent", "completed", self.sent_completed),
+            ("sent", "failed", self.sent_failed),
+        ]
+    }
+}
+
+/// A peer as counted: by its address, or together with all others beyond the limit.
+type Peer = Option<IpAddr>;
+
+#[derive(Default)]
+pub(crate) struct Metrics {
+    requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    /// By area, then by peer.
+    traffic: Mutex<BTreeMap<(String, Peer), Traffic>>,
+    transfers: Mutex<BTreeMap<(String, Kind, bool), u64>>,
+    active: [AtomicI64; 5],
+    pub(crate) copies_queued: AtomicI64,
+    pub(crate) checksum_mismatches: AtomicU64,
+    pub(crate) checksums_read: AtomicU64,
+    pub(crate) swept: AtomicU64,
+    pub(crate) log_lines_lost: AtomicU64,
+}
+
+/// Counts of a code other than HTTP's: the client went away before there was a status.
+pub(crate) const CLIENT_GONE: u16 = 499;
+
+impl Metrics {
+    pub(crate) fn request(&self, method: &Method, status: Option<StatusCode>) {
+        let status = status.map_or(CLIENT_GONE, |status| status.as_u16());
+        *lock(&self.requests).entry((known(method), status)).or_default() += 1;
+    }
+
+    pub(crate) fn transfer_began(&self, kind: Kind) {
+        self.active[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn transfer_ended(&self, area: &str, kind: Kind, peer: Peer, bytes: u64, completed: bool) {
+        self.active[kind as usize].fetch_sub(1, Ordering::Relaxed);
+        *lock(&self.transfers)
+            .entry((area.to_owned(), kind, completed))
+            .or_default() += 1;
+        let mut traffic = lock(&self.traffic);
+        let mut key = (area.to_owned(), peer.map(|address| address.to_canonical()));
+        if traffic.len() >= PEERS_LIMIT && !traffic.contains_key(&key) {
+            key.1 = None;
+        }
+        traffic.entry(key).or_default().add(kind, bytes, completed);
+    }
+
+    /// Bytes of one area over all peers.
+    pub(crate) fn traffic_of(&self, area: &str) -> Traffic {
+        let mut sum = Traffic::default();
+        for ((_, _), peer) in lock(&self.traffic).iter().filter(|((name, _), _)| name == area) {
+            sum.received_completed += peer.received_completed;
+            sum.received_failed += peer.received_failed;
+            sum.sent_completed += peer.sent_completed;
+            sum.sent_failed += peer.sent_failed;
+        }
+        sum
+    }
+
+    /// All of it in Prometheus' text format. Asks file systems for room: on the blocking pool only.
+    pub(crate) fn render(&self, areas: &[std::sync::Arc<Area>]) -> String {
+        let mut page = Page::default();
+        self.render_traffic(&mut page);
+        page.family(
+            "weir_storage_requests_total",
+            "counter",
+            "requests answered; status 499: the client went away first",
+        );
+        for ((method, status), count) in lock(&self.requests).iter() {
+            page.sample(&[("method", method), ("status", &status.to_string())], count);
+        }
+        page.family(
+            "weir_storage_transfers_total",
+            "counter",
+            "transfers of data that ended",
+        );
+        for ((area, kind, completed), count) in lock(&self.transfers).iter() {
+            let outcome = if *completed { "completed" } else { "failed" };
+            page.sample(&[("area", area), ("kind", kind.as_str()), ("outcome", outcome)], count);
+        }
+        page.family("weir_storage_transfers_active", "gauge", "transfers of data under way");
+        for kind in Kind::ALL {
+            page.sample(
+                &[("kind", kind.as_str())],
+                self.active[kind as usize].load(Ordering::Relaxed),
+            );
+        }
+        page.single(
+            "weir_storage_copies_queued",
+            "gauge",
+            "third-party copies that wait for their turn",
+            self.copies_queued.load(Ordering::Relaxed),
+        );
+        for (name, help, counter) in [
+            (
+                "weir_storage_checksum_mismatches_total",
+                "bodies and copies whose checksum was not the announced one",
+                &self.checksum_mismatches,
+            ),
+            (
+                "weir_storage_checksums_read_total",
+                "files read again because a checksum was asked for that was not stored",
+                &self.checksums_read,
+            ),
+            (
+                "weir_storage_swept_total",
+                "leftovers of an earlier life removed at start",
+                &self.swept,
+            ),
+            (
+                "weir_storage_log_lines_lost_total",
+                "lines that the access log could not take",
+                &self.log_lines_lost,
+            ),
+        ] {
+            page.single(name, "counter", help, counter.load(Ordering::Relaxed));
+        }
+        render_space(&mut page, areas);
+        page.text
+    }
+
+    fn render_traffic(&self, page: &mut Page) {
+        let traffic = lock(&self.traffic);
+        for (direction, name, help) in [
+            (
+                "received",
+                "weir_storage_received_bytes_total",
+                "bytes written to the file system for transfers that ended",
+            ),
+            (
+                "sent",
+                "weir_storage_sent_bytes_total",
+                "bytes read and handed to the network by transfers that ended",
+            ),
+        ] {
+            page.family(name, "counter", help);
+            for ((area, peer), counted) in traffic.iter() {
+                let peer = peer.map_or_else(|| "other".to_owned(), |address| address.to_string());
+                for (_, outcome, bytes) in counted.each().into_iter().filter(|(way, ..)| *way == direction) {
+                    page.sample(&[("area", area), ("peer", &peer), ("outcome", outcome)], bytes);
+                }
+            }
+        }
+    }
+}
+
+fn render_space(page: &mut Page, areas: &[std::sync::Arc<Area>]) {
+    page.family(
+        "weir_storage_space_bytes",
+        "gauge",
+        "room of an area: used by files, available, and its quota if it has one",
+    );
+    for area in areas {
+        let (available, used) = area.room();
+        page.sample(&[("area", &area.name), ("state", "used")], used);
+        page.sample(&[("area", &area.name), ("state", "available")], available);
+        if let Some(quota) = area.quota() {
+            page.sample(&[("area", &area.name), ("state", "quota")], quota);
+        }
+    }
+    page.family("weir_storage_files", "gauge", "files in an area");
+    for area in areas {
+        page.sample(&[("area", &area.name)], area.usage().files);
+    }
+}
+
+/// Methods of strangers are counted together: a client must not be able to make up label values.
+fn known(method: &Method) -> &'static str {
+    const KNOWN: [&str; 9] = [
+        "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND", "MKCOL", "MOVE", "COPY",
+    ];
+    KNOWN
+        .into_iter()
+        .find(|name| *name == method.as_str())
+        .unwrap_or("other")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A page in Prometheus' text format (version 0.0.4).
+#[derive(Default)]
+struct Page {
+    text: String,
+    family: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        name.clone_into(&mut self.family);
+    }
+
+    /// Label values are names of areas, addresses and words of ours: nothing in them needs escaping.
+    fn sample(&mut self, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{value}\""))
+            .collect();
+        let _ = writeln!(self.text, "{}{{{}}} {value}", self.family, labels.join(","));
+    }
+
+    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
+        self.family(name, kind, help);
+        let _ = writeln!(self.text, "{name} {value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of failed transfers counted as delivered would hide loss from the cross-check of a run.
+    #[test]
+    fn failed_and_completed_bytes_stay_apart() {
+        let metrics = Metrics::default();
+        let peer = Some(IpAddr::from([127, 0, 1, 2]));
+        for (kind, bytes, completed) in [
+            (Kind::Pull, 5, true),
+            (Kind::Put, 2, true),
+            (Kind::Put, 3, false),
+            (Kind::Get, 7, true),
+        ] {
+            metrics.transfer_began(kind);
+            metrics.transfer_ended("data", kind, peer, bytes, completed);
+        }
+        let text = metrics.render(&[]);
+        for line in [
+            r#"weir_storage_received_bytes_total{area="data",peer="127.0.1.2",outcome="completed"} 7"#,
+            r#"weir_storage_received_bytes_total{area="data",peer="127.0.1.2",outcome="failed"} 3"#,
+            r#"weir_storage_sent_bytes_total{area="data",peer="127.0.1.2",outcome="completed"} 7"#,
+            r#"weir_storage_transfers_active{kind="put"} 0"#,
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert_eq!(metrics.traffic_of("data").received_completed, 7);
+        assert_eq!(metrics.traffic_of("other"), Traffic::default());
+    }
+
+    /// A scan from many addresses must not fill the memory.
+    #[test]
+    fn peers_are_bounded() {
+        let metrics = Metrics::default();
+        for number in 0..3000_u32 {
+            metrics.transfer_began(Kind::Get);
+            metrics.transfer_ended("data", Kind::Get, Some(IpAddr::from(number.to_be_bytes())), 1, true);
+        }
+        assert!(lock(&metrics.traffic).len() <= PEERS_LIMIT + 1);
+        assert_eq!(metrics.traffic_of("data").sent_completed, 3000);
+    }
+}

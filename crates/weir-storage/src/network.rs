@@ -1,0 +1,189 @@
+//! Address ranges: whom the endpoint may connect to, and who may see its metrics.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A range of addresses, written `127.0.0.0/8`, `fd00::/8` or as a single address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl Network {
+    /// Whether the address lies in the range. An IPv4 address mapped into IPv6 counts as IPv4.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => same_start(network.octets(), address.octets(), self.prefix),
+            (IpAddr::V6(network), IpAddr::V6(address)) => same_start(network.octets(), address.octets(), self.prefix),
+            _ => false,
+        }
+    }
+}
+
+fn same_start<const N: usize>(a: [u8; N], b: [u8; N], bits: u8) -> bool {
+    let whole = usize::from(bits / 8);
+    let rest = u32::from(bits % 8);
+    a[..whole] == b[..whole] && (rest == 0 || (a[whole] ^ b[whole]).leading_zeros() >= rest)
+}
+
+/// A text that is no range of addresses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not a range of addresses: write it as 127.0.0.0/8 or fd00::/8")]
+pub struct NotANetwork(String);
+
+impl FromStr for Network {
+    type Err = NotANetwork;
+
+    fn from_str(text: &str) -> Result<Self, NotANetwork> {
+        let wrong = || NotANetwork(text.to_owned());
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.map_or(Ok(bits), str::parse).map_err(|_| wrong())?;
+        if prefix > bits {
+            return Err(wrong());
+        }
+        Ok(Self { address, prefix })
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+impl Serialize for Network {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Whether an address is one that strangers must not make us connect to: this host, its private networks, or none at all
+/// (RFC 6890: special-purpose registries).
+pub fn is_local(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => is_local_v4(address),
+        IpAddr::V6(address) => is_local_v6(address),
+    }
+}
+
+fn is_local_v4(address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    address.is_loopback()
+        || address.is_private()
+        || address.is_link_local()
+        || address.is_broadcast()
+        || address.is_multicast()
+        || first == 0
+        // Shared address space (RFC 6598) and benchmarking (RFC 2544).
+        || (first == 100 && second & 0xc0 == 64)
+        || (first == 198 && second & 0xfe == 18)
+}
+
+fn is_local_v6(address: Ipv6Addr) -> bool {
+    let segments = address.segments();
+    address.is_loopback()
+        || address.is_unspecified()
+        || address.is_multicast()
+        || address.is_unique_local()
+        || address.is_unicast_link_local()
+        // IPv4 behind a translator (RFC 6052), deprecated site-local, and IPv4-compatible addresses.
+        || (segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0] && is_local_v4(embedded(segments)))
+        || segments[0] & 0xffc0 == 0xfec0
+        || (segments[..6] == [0; 6])
+}
+
+fn embedded(segments: [u16; 8]) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(segments[6]) << 16 | u32::from(segments[7]))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    /// One address taken for a public one lets a stranger reach the site's inside through us.
+    #[test]
+    fn local_addresses_are_known_in_every_spelling() {
+        for text in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "100.64.0.1",
+            "198.19.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "fe80::1",
+            "fd00::1",
+            "fc00::1",
+            "fec0::1",
+            "ff02::1",
+            "64:ff9b::7f00:1",
+            "::7f00:1",
+        ] {
+            assert!(is_local(address(text)), "{text}");
+        }
+        for text in [
+            "192.0.2.1",
+            "8.8.8.8",
+            "172.32.0.1",
+            "100.128.0.1",
+            "2001:db8::1",
+            "64:ff9b::808:808",
+            "::ffff:8.8.8.8",
+        ] {
+            assert!(!is_local(address(text)), "{text}");
+        }
+    }
+
+    /// A range that is too wide or too narrow allows too much, or breaks the embedded grid.
+    #[test]
+    fn ranges_contain_what_they_say() {
+        let check = |network: &str, inside: &str, outside: &str| {
+            let network: Network = network.parse().unwrap();
+            assert!(
+                network.contains(address(inside)) && !network.contains(address(outside)),
+                "{network}"
+            );
+            assert_eq!(network.to_string().parse::<Network>().unwrap(), network);
+        };
+        check("127.0.0.0/8", "127.255.0.1", "128.0.0.1");
+        check("127.0.1.0/25", "127.0.1.127", "127.0.1.128");
+        check("10.0.0.1", "10.0.0.1", "10.0.0.2");
+        check("127.0.0.0/8", "::ffff:127.0.0.1", "::1");
+        check("fd00::/9", "fd7f::1", "fd80::1");
+        check("0.0.0.0/0", "8.8.8.8", "2001:db8::1");
+        for text in ["", "127.0.0.0/33", "::/129", "a/8", "127.0.0.1/", "127.0.0.1/-1"] {
+            assert!(text.parse::<Network>().is_err(), "{text}");
+        }
+    }
+}

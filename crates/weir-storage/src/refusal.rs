@@ -1,0 +1,160 @@
+//! The answer "no", with its status and its reason: statuses are chosen here and nowhere else.
+//!
+//! | status | when | the client should | the operator should |
+//! |---|---|---|---|
+//! | 400 | the request makes no sense; the body has another checksum than announced | correct it, or send again | look at the path between them if checksums differ often |
+//! | 401 | no token, or one that is expired, for another audience, of another issuer | get a token | compare issuer, audience and clock |
+//! | 403 | the token does not suffice (the missing scope is named); area read-only; symbolic link; reserved name | ask for the scope | look at the area's configuration |
+//! | 404 | no such file or directory | - | - |
+//! | 405 | the method does not fit the resource | see `Allow` | - |
+//! | 408 | the client fell silent in the middle of a body | send again | look at the network |
+//! | 409 | the parent is a file or missing; a directory is in the way; somebody else is writing the file | resolve it, or wait | - |
+//! | 411, 413, 414, 415, 416 | as RFC 9110 has it | correct the request | - |
+//! | 412 | a condition failed; `Overwrite: F` and the target exists | decide anew | - |
+//! | 500 | the disk failed | try again later | read the log |
+//! | 502 | the destination of a MOVE is another server | use a third-party copy | - |
+//! | 503 | too many transfers, or the issuer's keys cannot be had; `Retry-After` says when to come again | wait | raise the limit, or look at the issuer |
+//! | 507 | quota or file system full | delete, or write elsewhere | add space |
+
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use weir_auth::{AuthError, Denied};
+use weir_http::{Body, body};
+
+use crate::backend::{BackendError, Obstacle};
+
+/// Why a request is not carried out.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    /// For people: lower case, no full stop, no secret.
+    pub(crate) reason: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, reason: impl Into<String>) -> Self {
+        Self {
+            status,
+            reason: reason.into(),
+            headers: Vec::new(),
+        }
+    }
+
+    pub(crate) fn bad_request(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, reason)
+    }
+
+    pub(crate) fn conflict(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, reason)
+    }
+
+    pub(crate) fn not_found(path: &impl std::fmt::Display) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("{path} does not exist"))
+    }
+
+    pub(crate) fn precondition(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::PRECONDITION_FAILED, reason)
+    }
+
+    pub(crate) fn method_not_allowed(reason: impl Into<String>, allow: &'static str) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, reason).with(header::ALLOW, HeaderValue::from_static(allow))
+    }
+
+    /// Too much at once.
+    pub(crate) fn busy(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, reason).with(header::RETRY_AFTER, HeaderValue::from_static("10"))
+    }
+
+    pub(crate) fn no_space(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, reason)
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The answer, with this body, which must begin with the reason or be it.
+    pub(crate) fn respond(self, body: Body) -> Response<Body> {
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/plain; charset=utf-8"),
+        );
+        for (name, value) in self.headers {
+            response.headers_mut().append(name, value);
+        }
+        response
+    }
+
+    pub(crate) fn text(&self) -> String {
+        format!("{}\n", self.reason)
+    }
+
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let text = self.text();
+        self.respond(body::full(text))
+    }
+}
+
+impl From<AuthError> for Refusal {
+    fn from(error: AuthError) -> Self {
+        let reason = format!("{}; {}", chain(&error), error.remedy());
+        let mut refusal = Self::new(error.status(), reason);
+        if let Some(value) = error
+            .www_authenticate()
+            .and_then(|text| HeaderValue::from_str(&text).ok())
+        {
+            refusal = refusal.with(header::WWW_AUTHENTICATE, value);
+        }
+        if let Some(after) = error.retry_after() {
+            refusal = refusal.with(header::RETRY_AFTER, HeaderValue::from(after.as_secs()));
+        }
+        refusal
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        AuthError::from(denied).into()
+    }
+}
+
+impl From<BackendError> for Refusal {
+    fn from(error: BackendError) -> Self {
+        let status = match error.obstacle {
+            Obstacle::Missing => StatusCode::NOT_FOUND,
+            Obstacle::Exists => StatusCode::PRECONDITION_FAILED,
+            Obstacle::Parent | Obstacle::Directory | Obstacle::File | Obstacle::NotEmpty => StatusCode::CONFLICT,
+            Obstacle::Unsafe | Obstacle::IntoItself | Obstacle::ReadOnly | Obstacle::Permission => {
+                StatusCode::FORBIDDEN
+            }
+            Obstacle::NameTooLong => StatusCode::URI_TOO_LONG,
+            Obstacle::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
+            Obstacle::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Obstacle::Io => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(error = %chain(&error), "the file system failed");
+        }
+        Self::new(status, chain(&error))
+    }
+}
+
+/// An error and its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        // Some errors repeat their cause; once is enough.
+        if !text.ends_with(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    weir_auth::redact(&text)
+}

@@ -1,0 +1,263 @@
+//! From a request to its answer: path, permission, verb; and what is counted of it.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, atomic::AtomicU64},
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::sync::Semaphore;
+use weir_auth::{AuthError, Operation, StoragePath, Token, Verifier, authorize};
+use weir_http::{Body, Client, ConnectionInfo, body};
+
+use crate::{
+    access_log::AccessLog,
+    area::{Area, NameSpace, Place},
+    backend::Meta,
+    checksums::ChecksumDesk,
+    config::StorageConfig,
+    data::{BlockPool, blocking},
+    exchange::Exchange,
+    metrics::{Kind, Metrics},
+    refusal::Refusal,
+    verbs,
+};
+
+/// Where the metrics are.
+const METRICS_PATH: &str = "/.well-known/weir/metrics";
+
+/// After a refusal, how much of a body that is already on its way is read and thrown away, and for how long, so that the
+/// client can read the refusal instead of meeting a reset connection.
+const LINGER_BYTES: u64 = 64 << 20;
+const LINGER_TIME: Duration = Duration::from_secs(10);
+
+/// Everything that requests share.
+pub(crate) struct Endpoint {
+    pub(crate) config: StorageConfig,
+    /// How clients write this endpoint, without a trailing slash.
+    pub(crate) url: String,
+    pub(crate) names: NameSpace,
+    pub(crate) verifier: Verifier,
+    pub(crate) client: Client,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) log: Arc<AccessLog>,
+    pub(crate) checksums: ChecksumDesk,
+    pub(crate) blocks: Arc<BlockPool>,
+    pub(crate) transfers: Arc<Semaphore>,
+    pub(crate) copies: Arc<Semaphore>,
+}
+
+/// One request on its way through.
+pub(crate) struct Call {
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) method: Method,
+    pub(crate) headers: HeaderMap,
+    pub(crate) path: StoragePath,
+    pub(crate) info: ConnectionInfo,
+    /// Taken by the verb that reads it, and put back if it is refused in the middle.
+    pub(crate) body: Option<Incoming>,
+    /// Whether some of it has been read, and so the client invited to send it.
+    pub(crate) body_begun: bool,
+    /// Taken by the verb whose answer outlives it.
+    pub(crate) exchange: Option<Exchange>,
+    token: Option<Arc<Token>>,
+}
+
+/// Answers one request; whatever goes wrong becomes an answer too.
+pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    let (parts, incoming) = request.into_parts();
+    let info = *parts
+        .extensions
+        .get::<ConnectionInfo>()
+        .expect("the server puts it into every request");
+    let (log, metrics) = (endpoint.log.clone(), endpoint.metrics.clone());
+    let path = StoragePath::from_url_path(parts.uri.path());
+    let shown = path
+        .as_ref()
+        .map_or_else(|_| parts.uri.path().to_owned(), ToString::to_string);
+    let exchange = Exchange::new(log, metrics, &parts.method, shown, info.peer, &parts.headers);
+    let mut call = Call {
+        endpoint,
+        method: parts.method,
+        headers: parts.headers,
+        path: StoragePath::root(),
+        info,
+        body: Some(incoming),
+        body_begun: false,
+        exchange: Some(exchange),
+        token: None,
+    };
+    let outcome = match (&call.method, path) {
+        // `OPTIONS *` has no path.
+        (&Method::OPTIONS, _) => Ok(verbs::options()),
+        (_, Err(error)) => Err(Refusal::bad_request(error.to_string())),
+        (&Method::GET, Ok(_)) if parts.uri.path() == METRICS_PATH => show_metrics(&call).await,
+        (_, Ok(path)) => {
+            call.path = path;
+            verbs::dispatch(&mut call).await
+        }
+    };
+    let response = outcome.unwrap_or_else(|refusal| call.refuse(refusal));
+    if let Some(exchange) = &mut call.exchange {
+        exchange.answered(response.status());
+    }
+    Ok(response)
+}
+
+async fn show_metrics(call: &Call) -> Result<Response<Body>, Refusal> {
+    let endpoint = call.endpoint.clone();
+    if !endpoint
+        .config
+        .metrics_allow
+        .iter()
+        .any(|network| network.contains(call.info.peer.ip()))
+    {
+        return Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "metrics are not shown to this address (metrics_allow)",
+        ));
+    }
+    let text = blocking(move || endpoint.metrics.render(endpoint.names.areas())).await;
+    let mut response = Response::new(body::full(text));
+    let value = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, value);
+    Ok(response)
+}
+
+impl Call {
+    /// The area that the path leads into, and the path inside it.
+    pub(crate) fn area(&self) -> Result<(Arc<Area>, StoragePath), Refusal> {
+        match self.endpoint.names.find(&self.path)? {
+            Place::Area(area, inside) => Ok((area, inside)),
+            Place::Above(_) | Place::Nowhere => Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                format!("there is no storage area at {}", self.path),
+            )),
+        }
+    }
+
+    /// The verified token of the request; none if it carries none.
+    pub(crate) async fn token(&mut self) -> Result<Option<Arc<Token>>, Refusal> {
+        if self.token.is_none()
+            && let Some(bearer) = bearer(&self.headers)
+        {
+            let token = self.endpoint.verifier.verify(bearer, SystemTime::now()).await?;
+            if let Some(exchange) = &mut self.exchange {
+                exchange.set_token(token.clone());
+            }
+            self.token = Some(token);
+        }
+        Ok(self.token.clone())
+    }
+
+    /// The verified token of a request that cannot do without.
+    pub(crate) async fn need_token(&mut self) -> Result<Arc<Token>, Refusal> {
+        self.token().await?.ok_or_else(|| AuthError::Missing.into())
+    }
+
+    /// Whether the request may do this with a path.
+    pub(crate) async fn permit(
+        &mut self,
+        operation: Operation,
+        path: &StoragePath,
+        area: Option<&Area>,
+    ) -> Result<(), Refusal> {
+        let reading = matches!(operation, Operation::Read | Operation::Stat | Operation::List);
+        if reading && area.is_some_and(|area| area.anonymous_read) {
+            return Ok(());
+        }
+        let token = self.need_token().await?;
+        Ok(authorize(&token, operation, path)?)
+    }
+
+    pub(crate) fn exchange(&mut self) -> &mut Exchange {
+        self.exchange.as_mut().expect("no verb has taken it yet")
+    }
+
+    /// Begins to move data under this request; gives the counter to advance.
+    pub(crate) fn begin_transfer(&mut self, kind: Kind, area: &Arc<Area>) -> Arc<AtomicU64> {
+        self.exchange().begin_transfer(kind, area, None)
+    }
+
+    /// Takes one of the places for transfers.
+    pub(crate) fn transfer_slot(&self) -> Result<tokio::sync::OwnedSemaphorePermit, Refusal> {
+        self.endpoint.transfers.clone().try_acquire_owned().map_err(|_| {
+            Refusal::busy(format!(
+                "{} transfers are under way, as many as this endpoint takes",
+                self.endpoint.config.limits.transfers
+            ))
+        })
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Whether the client waits for our word before it sends the body.
+    fn expects_continue(&self) -> bool {
+        self.header("expect")
+            .is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
+    }
+
+    /// The answer to a refused request. A body that is already on its way is thrown away behind it.
+    fn refuse(&mut self, refusal: Refusal) -> Response<Body> {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.failed(&refusal.reason);
+        }
+        match self.body.take() {
+            // Polling it would invite the client to send it.
+            Some(incoming) if !incoming.is_end_stream() && (self.body_begun || !self.expects_continue()) => {
+                let text = Bytes::from(refusal.text());
+                refusal.respond(lingering(text, incoming))
+            }
+            _ => refusal.into_response(),
+        }
+    }
+}
+
+/// A body that ends when the request's own has been read, within limits.
+fn lingering(text: Bytes, incoming: Incoming) -> Body {
+    let drain = async move {
+        let mut incoming = incoming;
+        let mut left = LINGER_BYTES;
+        let all = async {
+            while let Some(Ok(frame)) = incoming.frame().await {
+                left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
+                if left == 0 {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LINGER_TIME, all).await;
+    };
+    let first = futures_util::stream::once(async move { Some(text) });
+    let then = futures_util::stream::once(async move {
+        drain.await;
+        None
+    });
+    use futures_util::StreamExt as _;
+    body::stream(first.chain(then).filter_map(|piece| async move { piece.map(Ok) }))
+}
+
+/// The token of an `Authorization: Bearer` header (RFC 6750 section 2.1).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+/// Refuses a trailing slash on what is a file: the right to `/f/` is no right to the file `/f`.
+pub(crate) fn check_kind(path: &StoragePath, meta: &Meta) -> Result<(), Refusal> {
+    if path.is_directory() && !meta.directory && !path.is_root() {
+        return Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            format!("{path} is a file, not a directory: ask without the last slash"),
+        ));
+    }
+    Ok(())
+}

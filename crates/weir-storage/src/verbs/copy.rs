@@ -1,0 +1,193 @@
+//! COPY: third-party copies, and copies of a file within the endpoint.
+//!
+//! A `Destination` that names this very endpoint, without anything that belongs to a third-party copy (`TransferHeader…`,
+//! `Credential`), is WebDAV's own COPY: the file is copied here, and the answer comes when it is done.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode, Uri};
+use weir_auth::{Operation, StoragePath};
+use weir_http::Body;
+use weir_world::Party;
+
+use super::{overwrite, path_here, put, put::Target};
+use crate::{
+    area::Area,
+    backend::Reader,
+    copy::{self, Asked, CopyRequest, Job, Pull, Push, Remote},
+    data::{BLOCK, Expectation, Sink, blocking, read_block},
+    metrics::Kind,
+    refusal::Refusal,
+    service::{Call, check_kind},
+};
+
+pub(super) async fn copy(call: &mut Call) -> Result<Response<Body>, Refusal> {
+    let request = copy::parse(&call.headers).map_err(Refusal::bad_request)?;
+    match &request.asked {
+        Asked::Pull(source) => pull(call, source.clone(), request).await,
+        Asked::Push(destination) => push(call, destination.clone(), request).await,
+    }
+}
+
+async fn pull(call: &mut Call, source: Uri, request: CopyRequest) -> Result<Response<Body>, Refusal> {
+    let may_replace = overwrite(call)?;
+    let token = call.need_token().await?;
+    let (area, inside) = call.area()?;
+    let source = remote(call, source, &request, Party::Source)?;
+    let target = {
+        let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
+        blocking(move || {
+            Target::prepare(&area, &inside, &path, &token, 0, |current| match current {
+                Some(_) if !may_replace => Err(Refusal::precondition(format!("{path} exists, and Overwrite is F"))),
+                _ => Ok(()),
+            })
+        })
+        .await?
+    };
+    let claim = area.claim(&inside)?;
+    let shown = source.shown();
+    let pull = Pull {
+        source,
+        area: area.clone(),
+        inside,
+        overwrite: target.overwrite && may_replace,
+        hold: target.hold,
+        claim,
+        expected: request.expected,
+        require_checksum: request.require_checksum,
+    };
+    begin(call, Kind::Pull, &area, shown, Job::Pull(Box::new(pull)))
+}
+
+async fn push(call: &mut Call, destination: Uri, request: CopyRequest) -> Result<Response<Body>, Refusal> {
+    let may_replace = overwrite(call)?;
+    if is_local(call)
+        && let Some(path) = path_here(call, &destination)
+    {
+        return within(call, path?, may_replace).await;
+    }
+    let path = call.path.clone();
+    let destination = remote(call, destination, &request, Party::Destination)?;
+    let (area, reader) = open(call, &path).await?;
+    let stored = {
+        let reader = reader.clone();
+        blocking(move || reader.checksums()).await
+    };
+    let shown = destination.shown();
+    let push = Push {
+        destination,
+        area: area.clone(),
+        reader,
+        stored,
+        overwrite: may_replace,
+        expected: request.expected,
+        require_checksum: request.require_checksum,
+    };
+    begin(call, Kind::Push, &area, shown, Job::Push(Box::new(push)))
+}
+
+/// Whether nothing in the request belongs to a third-party copy.
+fn is_local(call: &Call) -> bool {
+    !call
+        .headers
+        .keys()
+        .any(|name| name.as_str().starts_with("transferheader") || name == "copy-header" || name == "credential")
+}
+
+fn remote(call: &Call, uri: Uri, request: &CopyRequest, party: Party) -> Result<Remote, Refusal> {
+    let tpc = call.endpoint.config.tpc.clone();
+    let remote = Remote::new(call.endpoint.client.clone(), uri, request.forwarded.clone(), party, tpc);
+    remote.check_scheme().map_err(Refusal::bad_request)?;
+    Ok(remote)
+}
+
+/// The file to be read, with the right to read it.
+async fn open(call: &mut Call, path: &StoragePath) -> Result<(Arc<Area>, Arc<dyn Reader>), Refusal> {
+    let (area, inside) = call.area()?;
+    call.permit(Operation::Read, path, Some(&area)).await?;
+    let path = path.clone();
+    let reader = {
+        let area = area.clone();
+        blocking(move || {
+            let meta = area.backend.stat(&inside)?;
+            check_kind(&path, &meta)?;
+            if meta.directory {
+                return Err(Refusal::new(
+                    StatusCode::FORBIDDEN,
+                    format!("{path} is a directory: only files are copied"),
+                ));
+            }
+            Ok(area.backend.open(&inside)?)
+        })
+        .await?
+    };
+    Ok((area, reader))
+}
+
+fn begin(call: &mut Call, kind: Kind, area: &Arc<Area>, remote: String, job: Job) -> Result<Response<Body>, Refusal> {
+    let moved = call.exchange().begin_transfer(kind, area, Some(remote));
+    let exchange = call.exchange.take().expect("COPY takes it here, once");
+    copy::start(&call.endpoint, job, exchange, moved).map_err(|(refusal, exchange)| {
+        call.exchange = Some(exchange);
+        refusal
+    })
+}
+
+/// Copies a file within the endpoint; also from one area to another.
+async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) -> Result<Response<Body>, Refusal> {
+    let source = call.path.clone();
+    let (_, reader) = open(call, &source).await?;
+    let token = call.need_token().await?;
+    call.path = destination;
+    let (area, inside) = call.area()?;
+    let size = reader.meta().size;
+    let target = {
+        let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
+        blocking(move || {
+            Target::prepare(&area, &inside, &path, &token, size, |current| match current {
+                Some(_) if !may_replace => Err(Refusal::precondition(format!("{path} exists, and Overwrite is F"))),
+                _ => Ok(()),
+            })
+        })
+        .await?
+    };
+    if source.components() == call.path.components() {
+        return Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "source and destination are the same",
+        ));
+    }
+    let _claim = area.claim(&inside)?;
+    let _slot = call.transfer_slot()?;
+    let moved = call.begin_transfer(Kind::Copy, &area);
+    // What once came in must still be what is read now.
+    let checksums = {
+        let reader = reader.clone();
+        blocking(move || reader.checksums().iter().cloned().collect()).await
+    };
+    let mut sink = Sink::new(
+        area,
+        target.hold,
+        Expectation {
+            size: Some(size),
+            checksums,
+        },
+        moved,
+    );
+    let mut at = 0;
+    while at < size {
+        let piece = next_block(call, &reader, at, size).await?;
+        at += piece.len() as u64;
+        sink.push(piece).await?;
+    }
+    let arrived = sink.finish(inside, target.overwrite && may_replace).await?;
+    call.exchange().complete(arrived.checksums.clone());
+    Ok(put::created(call, &arrived))
+}
+
+async fn next_block(call: &Call, reader: &Arc<dyn Reader>, at: u64, size: u64) -> Result<Bytes, Refusal> {
+    let (reader, pool) = (reader.clone(), call.endpoint.blocks.clone());
+    let length = (size - at).min(BLOCK as u64) as usize;
+    Ok(blocking(move || read_block(&*reader, at, length, &pool)).await?)
+}

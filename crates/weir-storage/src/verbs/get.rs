@@ -1,0 +1,280 @@
+//! GET and HEAD: a file or a range of it, with the conditions and checksums that were asked for.
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::BodyExt as _;
+use tokio::sync::OwnedSemaphorePermit;
+use weir_auth::{Operation, StoragePath};
+use weir_http::{Body, body};
+use weir_units::{Algorithm, Checksum, Checksums};
+
+use super::{ALLOW, has_body, status};
+use crate::{
+    area::{Area, Place},
+    backend::{BackendError, Meta, Obstacle, Reader},
+    conditional::{self, Verdict},
+    data::{BLOCK, BlockPool, FileBody, Watch, blocking, read_block},
+    digest::{self, Wanted},
+    exchange::Exchange,
+    metrics::Kind,
+    range::{self, ByteRange, Requested},
+    refusal::Refusal,
+    service::{Call, check_kind},
+};
+
+pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
+    let reading = has_body(&call.method);
+    let operation = if reading { Operation::Read } else { Operation::Stat };
+    let path = call.path.clone();
+    let (area, inside) = match call.endpoint.names.find(&path)? {
+        Place::Area(area, inside) => (area, inside),
+        Place::Above(_) => {
+            call.permit(operation, &path, None).await?;
+            return directory(&path, reading);
+        }
+        Place::Nowhere => {
+            call.permit(operation, &path, None).await?;
+            return Err(Refusal::not_found(&path));
+        }
+    };
+    call.permit(operation, &path, Some(&area)).await?;
+    let slot = if reading { Some(call.transfer_slot()?) } else { None };
+    let wanted = digest::wanted(&call.headers);
+    let found = match look(call, &area, &inside, wanted.is_some() || reading).await? {
+        Found::Directory => return directory(&path, reading),
+        Found::File(found) => found,
+    };
+    check_kind(&path, &found.meta)?;
+    if let Some(answer) = conditions(&call.headers, &found)? {
+        return Ok(answer);
+    }
+    let digests = match &wanted {
+        None => Vec::new(),
+        Some(wanted) => checksums(call, &area, &found, wanted, reading).await?,
+    };
+    let mut response = match found.asked {
+        Requested::Part(part) if reading => partial(part, found.meta.size),
+        Requested::Unsatisfiable if reading => return Err(unsatisfiable(found.meta.size)),
+        _ => Response::new(body::empty()),
+    };
+    describe(&mut response, &found.meta);
+    if let Some(wanted) = wanted.filter(|_| !digests.is_empty()) {
+        wanted.answer(&digests, response.headers_mut());
+    }
+    let part = found.part();
+    response
+        .headers_mut()
+        .insert(header::CONTENT_LENGTH, HeaderValue::from(part.end - part.start));
+    if reading {
+        send(call, &area, found, part, slot, &mut response);
+    }
+    Ok(response)
+}
+
+enum Found {
+    Directory,
+    File(FoundFile),
+}
+
+struct FoundFile {
+    reader: Arc<dyn Reader>,
+    meta: Meta,
+    stored: Checksums,
+    asked: Requested,
+    /// The first bytes of what was asked for, read in the same visit to the disk.
+    first: Option<Bytes>,
+}
+
+impl FoundFile {
+    /// The bytes that will be sent.
+    fn part(&self) -> Range<u64> {
+        match self.asked {
+            Requested::Part(range) => range.first..range.last + 1,
+            _ => 0..self.meta.size,
+        }
+    }
+}
+
+/// Opens the file and reads what is needed first, in one visit to the blocking pool.
+async fn look(call: &Call, area: &Arc<Area>, inside: &StoragePath, checksums: bool) -> Result<Found, Refusal> {
+    let (area, inside, headers) = (area.clone(), inside.clone(), call.headers.clone());
+    let (reading, pool) = (has_body(&call.method), call.endpoint.blocks.clone());
+    blocking(move || look_now(&area, &inside, &headers, checksums, reading, &pool)).await
+}
+
+fn look_now(
+    area: &Area,
+    inside: &StoragePath,
+    headers: &HeaderMap,
+    checksums: bool,
+    reading: bool,
+    pool: &Arc<BlockPool>,
+) -> Result<Found, Refusal> {
+    let reader = match area.backend.open(inside) {
+        Err(BackendError {
+            obstacle: Obstacle::Directory,
+            ..
+        }) => return Ok(Found::Directory),
+        outcome => outcome?,
+    };
+    let meta = reader.meta();
+    let stored = if checksums {
+        reader.checksums()
+    } else {
+        Checksums::default()
+    };
+    let asked = match headers.get(header::RANGE).and_then(|value| value.to_str().ok()) {
+        Some(text) if reading && conditional::range_counts(headers, &meta) => range::parse(text, meta.size),
+        _ => Requested::Whole,
+    };
+    let mut found = FoundFile {
+        reader,
+        meta,
+        stored,
+        asked,
+        first: None,
+    };
+    let part = found.part();
+    let wanted = (part.end - part.start).min(BLOCK as u64) as usize;
+    if reading
+        && wanted > 0
+        && asked != Requested::Unsatisfiable
+        && conditional::weigh(headers, Some(&meta), true) == Verdict::Proceed
+    {
+        found.first = Some(read_block(&*found.reader, part.start, wanted, pool)?);
+    }
+    Ok(Found::File(found))
+}
+
+fn conditions(headers: &HeaderMap, found: &FoundFile) -> Result<Option<Response<Body>>, Refusal> {
+    match conditional::weigh(headers, Some(&found.meta), true) {
+        Verdict::Proceed => Ok(None),
+        Verdict::Failed => Err(Refusal::precondition(
+            "the file is not the one that the condition names",
+        )),
+        Verdict::NotModified => {
+            let mut answer = status(StatusCode::NOT_MODIFIED);
+            describe(&mut answer, &found.meta);
+            answer.headers_mut().remove(header::CONTENT_TYPE);
+            Ok(Some(answer))
+        }
+    }
+}
+
+/// The wanted checksums. HEAD has a missing one computed; GET does not keep its body waiting for that.
+async fn checksums(
+    call: &Call,
+    area: &Arc<Area>,
+    found: &FoundFile,
+    wanted: &Wanted,
+    reading: bool,
+) -> Result<Vec<Checksum>, Refusal> {
+    if let Some(known) = wanted.known(&found.stored) {
+        return Ok(known);
+    }
+    if reading {
+        return Ok(Vec::new());
+    }
+    let computed = call
+        .endpoint
+        .checksums
+        .compute(found.reader.clone(), wanted.algorithms[0], &area.algorithms)
+        .await?;
+    Ok(wanted.known(&computed).unwrap_or_default())
+}
+
+fn partial(part: ByteRange, size: u64) -> Response<Body> {
+    let mut response = status(StatusCode::PARTIAL_CONTENT);
+    let value = HeaderValue::from_str(&part.content_range(size)).expect("numbers are valid in headers");
+    response.headers_mut().insert(header::CONTENT_RANGE, value);
+    response
+}
+
+fn unsatisfiable(size: u64) -> Refusal {
+    let value = HeaderValue::from_str(&format!("bytes */{size}")).expect("numbers are valid in headers");
+    Refusal::new(
+        StatusCode::RANGE_NOT_SATISFIABLE,
+        format!("the range begins behind the end of the file, which has {size} bytes"),
+    )
+    .with(header::CONTENT_RANGE, value)
+}
+
+fn describe(response: &mut Response<Body>, meta: &Meta) {
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/octet-stream"),
+    );
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    let text = |text: String| HeaderValue::from_str(&text).expect("dates and tags are valid in headers");
+    headers.insert(header::LAST_MODIFIED, text(httpdate::fmt_http_date(meta.modified())));
+    headers.insert(header::ETAG, text(meta.etag()));
+}
+
+/// A directory can be asked about, not read: listing is PROPFIND's.
+fn directory(path: &StoragePath, reading: bool) -> Result<Response<Body>, Refusal> {
+    if reading {
+        return Err(Refusal::method_not_allowed(
+            format!("{path} is a directory: list it with PROPFIND"),
+            ALLOW,
+        ));
+    }
+    Ok(status(StatusCode::OK))
+}
+
+/// Hands the exchange over to the body, which outlives this call.
+fn send(
+    call: &mut Call,
+    area: &Arc<Area>,
+    found: FoundFile,
+    part: Range<u64>,
+    slot: Option<OwnedSemaphorePermit>,
+    response: &mut Response<Body>,
+) {
+    let moved = call.begin_transfer(Kind::Get, area);
+    let mut exchange = call.exchange.take().expect("GET takes it here, once");
+    exchange.answered(response.status());
+    if part.is_empty() {
+        exchange.complete(Checksums::default());
+        return;
+    }
+    // The first whole read of a file without checksums yields them.
+    let whole = part == (0..found.meta.size);
+    let lacking = whole
+        && area
+            .algorithms
+            .iter()
+            .any(|algorithm| found.stored.get(*algorithm).is_none());
+    let algorithms: &[Algorithm] = if lacking { &area.algorithms } else { &[] };
+    let watch = Sending {
+        exchange,
+        reader: found.reader.clone(),
+        _slot: slot,
+    };
+    let pool = call.endpoint.blocks.clone();
+    *response.body_mut() =
+        FileBody::new(found.reader, pool, part, found.first, algorithms, moved, watch).boxed_unsync();
+}
+
+/// A file on its way out.
+struct Sending {
+    exchange: Exchange,
+    reader: Arc<dyn Reader>,
+    _slot: Option<OwnedSemaphorePermit>,
+}
+
+impl Watch for Sending {
+    fn completed(&mut self, checksums: Option<Checksums>) {
+        self.exchange.complete(checksums.clone().unwrap_or_default());
+        if let Some(checksums) = checksums {
+            let reader = self.reader.clone();
+            tokio::task::spawn_blocking(move || reader.keep_checksums(&checksums));
+        }
+    }
+
+    fn failed(&mut self, error: &BackendError) {
+        self.exchange.failed(crate::refusal::chain(error));
+    }
+}

@@ -1,0 +1,147 @@
+//! MOVE: another name for a file or directory, within one area (RFC 4918 section 9.9).
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode, Uri};
+use weir_auth::{StoragePath, Token, authorize_move};
+use weir_http::Body;
+
+use super::{overwrite, path_here, status};
+use crate::{
+    area::{Area, Place},
+    backend::{BackendError, Meta, Obstacle},
+    data::blocking,
+    refusal::Refusal,
+    service::{Call, check_kind},
+};
+
+pub(super) async fn moving(call: &mut Call) -> Result<Response<Body>, Refusal> {
+    let destination = destination(call)?;
+    let overwrite = overwrite(call)?;
+    let token = call.need_token().await?;
+    let source = call.path.clone();
+    // With less than this at either end, what is there is none of the client's business.
+    authorize_move(&token, &source, &destination, true)
+        .or_else(|_| authorize_move(&token, &source, &destination, false))?;
+    let (area, from) = call.area()?;
+    let to = match call.endpoint.names.find(&destination)? {
+        Place::Area(other, to) if Arc::ptr_eq(&area, &other) => to,
+        Place::Area(..) => {
+            return Err(Refusal::new(
+                StatusCode::BAD_GATEWAY,
+                "source and destination lie in different storage areas: copy instead",
+            ));
+        }
+        _ => {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                format!("there is no storage area at {destination}"),
+            ));
+        }
+    };
+    area.check_writable()?;
+    if from.is_root() || to.is_root() {
+        return Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "the root of a storage area stays where it is",
+        ));
+    }
+    if from.components() == to.components() {
+        return Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "source and destination are the same",
+        ));
+    }
+    let (_from_claim, _to_claim) = (area.claim(&from)?, area.claim(&to)?);
+    let work = Move {
+        area,
+        token,
+        source,
+        destination,
+        from,
+        to,
+        overwrite,
+    };
+    let replaced = blocking(move || work.carry_out()).await?;
+    Ok(status(if replaced {
+        StatusCode::NO_CONTENT
+    } else {
+        StatusCode::CREATED
+    }))
+}
+
+/// The `Destination` header, which must lead to this endpoint.
+fn destination(call: &Call) -> Result<StoragePath, Refusal> {
+    let text = call
+        .header("destination")
+        .ok_or_else(|| Refusal::bad_request("MOVE needs a Destination"))?;
+    let uri: Uri = text
+        .parse()
+        .map_err(|_| Refusal::bad_request("Destination is no URL"))?;
+    path_here(call, &uri).unwrap_or_else(|| Err(Refusal::new(StatusCode::BAD_GATEWAY, "Destination is another server")))
+}
+
+struct Move {
+    area: Arc<Area>,
+    token: Arc<Token>,
+    source: StoragePath,
+    destination: StoragePath,
+    from: StoragePath,
+    to: StoragePath,
+    overwrite: bool,
+}
+
+impl Move {
+    /// Whether something was replaced.
+    fn carry_out(&self) -> Result<bool, Refusal> {
+        let Self { area, from, to, .. } = self;
+        let _still = area.still_both(from, to);
+        let meta = area.backend.stat(from)?;
+        check_kind(&self.source, &meta)?;
+        let there = self.what_is_there()?;
+        authorize_move(
+            &self.token,
+            &self.source,
+            &self.destination,
+            !meta.directory && there.is_none(),
+        )?;
+        if there.is_some() && !self.overwrite {
+            return Err(Refusal::precondition(format!(
+                "{} exists, and Overwrite is F",
+                self.destination
+            )));
+        }
+        if meta.directory && to.is_within(from) {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "a directory cannot be moved into itself",
+            ));
+        }
+        if from.is_within(to) {
+            return Err(Refusal::conflict("the destination holds the source"));
+        }
+        // RFC 4918 section 9.9.3: what is there is deleted first, unless one file takes another's place at once.
+        match there {
+            Some(there) if there.directory => area.freed(area.backend.remove_tree(to, area.durable)?),
+            Some(there) if meta.directory => {
+                area.freed_file(Some(area.backend.remove_file(to, area.durable)?));
+                debug_assert!(!there.directory);
+            }
+            _ => {}
+        }
+        let replaced = area.backend.rename(from, to, self.overwrite, area.durable)?;
+        area.freed_file(replaced);
+        Ok(there.is_some())
+    }
+
+    fn what_is_there(&self) -> Result<Option<Meta>, Refusal> {
+        match self.area.backend.stat(&self.to) {
+            Ok(meta) => Ok(Some(meta)),
+            Err(BackendError {
+                obstacle: Obstacle::Missing,
+                ..
+            }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

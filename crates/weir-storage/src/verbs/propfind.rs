@@ -1,0 +1,240 @@
+//! PROPFIND: what is known of a path, or of a directory's entries (RFC 4918 section 9.1). Depth 0 and 1.
+
+use std::{sync::Arc, time::SystemTime};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use weir_auth::{Operation, StoragePath};
+use weir_http::{Body, body};
+
+use super::status;
+use crate::{
+    area::{Area, Place},
+    backend::{Entry, Listing, Meta},
+    data::blocking,
+    dav::{self, Resource, Wanted},
+    refusal::{Refusal, chain},
+    service::{Call, check_kind},
+};
+
+/// The longest body that is read: davix sends 500 bytes.
+const BODY_LIMIT: usize = 64 << 10;
+
+/// Entries looked at in one visit to the disk: some 150 kB of text. The memory that a listing takes, however long it is.
+const ENTRIES_AT_ONCE: usize = 256;
+
+pub(super) async fn propfind(call: &mut Call) -> Result<Response<Body>, Refusal> {
+    let deep = depth(call)?;
+    let path = call.path.clone();
+    let place = call.endpoint.names.find(&path)?;
+    let area = match &place {
+        Place::Area(area, _) => Some(area.clone()),
+        _ => None,
+    };
+    call.permit(Operation::Stat, &path, area.as_deref()).await?;
+    let wanted = wanted(call).await?;
+    let show = Show {
+        path: path.clone(),
+        wanted: Arc::new(wanted),
+        area,
+    };
+    match place {
+        Place::Nowhere => Err(Refusal::not_found(&path)),
+        Place::Above(names) => {
+            let mut text = show.opening(&made_up_directory());
+            if deep {
+                call.permit(Operation::List, &path, None).await?;
+                names
+                    .iter()
+                    .for_each(|name| show.child(name, &made_up_directory(), &mut text));
+            }
+            text.push_str(dav::CLOSE);
+            Ok(multistatus(body::full(text)))
+        }
+        Place::Area(area, inside) => in_area(call, show, area, inside, deep).await,
+    }
+}
+
+async fn in_area(
+    call: &mut Call,
+    show: Show,
+    area: Arc<Area>,
+    inside: StoragePath,
+    deep: bool,
+) -> Result<Response<Body>, Refusal> {
+    let (text, meta, show) = {
+        let (area, inside) = (area.clone(), inside.clone());
+        blocking(move || {
+            let meta = area.backend.stat(&inside)?;
+            check_kind(&show.path, &meta)?;
+            let text = show.opening(&meta);
+            Ok::<_, Refusal>((text, meta, show))
+        })
+        .await?
+    };
+    if !deep || !meta.directory {
+        return Ok(multistatus(body::full(text + dav::CLOSE)));
+    }
+    let path = call.path.clone();
+    call.permit(Operation::List, &path, Some(&area)).await?;
+    // Areas whose prefixes lie right below show up like directories of this one.
+    let inner = call.endpoint.names.children(&path);
+    let listing = blocking(move || area.backend.list(&inside)).await?;
+    Ok(multistatus(listed(text, listing, show, inner)))
+}
+
+/// Depth 0 or 1. RFC 4918 lets a server refuse `infinity`, which is also what absence means.
+fn depth(call: &Call) -> Result<bool, Refusal> {
+    match call.header("depth").map(str::trim) {
+        Some("0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(depth) if !depth.eq_ignore_ascii_case("infinity") => Err(Refusal::bad_request("Depth must be 0 or 1")),
+        _ => Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "listing a whole tree (Depth: infinity) is not offered: ask with Depth 0 or 1",
+        )),
+    }
+}
+
+async fn wanted(call: &mut Call) -> Result<Wanted, Refusal> {
+    let incoming = call.body.take().expect("no verb before this one has taken the body");
+    call.body_begun = true;
+    let idle = call.endpoint.config.limits.idle_timeout;
+    let bytes = body::read_limited(incoming, BODY_LIMIT, idle)
+        .await
+        .map_err(|error| match error {
+            weir_http::BodyError::TooLarge { .. } => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, chain(&error)),
+            weir_http::BodyError::Stalled(_) => Refusal::new(StatusCode::REQUEST_TIMEOUT, chain(&error)),
+            weir_http::BodyError::Broken(_) => Refusal::bad_request(chain(&error)),
+        })?;
+    dav::parse(&bytes).map_err(|error| Refusal::bad_request(error.to_string()))
+}
+
+fn multistatus(body: Body) -> Response<Body> {
+    let mut response = status(StatusCode::MULTI_STATUS);
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/xml; charset=utf-8"),
+    );
+    *response.body_mut() = body;
+    response
+}
+
+/// A directory of the name space that no file system holds.
+fn made_up_directory() -> Meta {
+    Meta {
+        directory: true,
+        size: 0,
+        modified_ns: 0,
+        created: Some(SystemTime::UNIX_EPOCH),
+        identity: 0,
+    }
+}
+
+/// How entries are shown.
+struct Show {
+    path: StoragePath,
+    wanted: Arc<Wanted>,
+    area: Option<Arc<Area>>,
+}
+
+impl Show {
+    /// The beginning of the document, up to and with the path itself. On the blocking pool.
+    fn opening(&self, meta: &Meta) -> String {
+        let mut text = dav::OPEN.to_owned();
+        let name = self.path.name().unwrap_or("/").to_owned();
+        let quota = match &self.area {
+            Some(area) if meta.directory => Some(area.room()),
+            _ => None,
+        };
+        self.write(&self.path, name, meta, quota, &mut text);
+        text
+    }
+
+    /// An entry; one whose name the door would refuse is left out.
+    fn child(&self, name: &str, meta: &Meta, text: &mut String) {
+        if let Ok(below) = StoragePath::from_plain(&format!("/{name}")) {
+            self.write(&self.path.join(&below), name.to_owned(), meta, None, text);
+        }
+    }
+
+    fn write(&self, path: &StoragePath, name: String, meta: &Meta, quota: Option<(u64, u64)>, text: &mut String) {
+        let resource = Resource {
+            href: dav::href(path.components().iter().map(String::as_str), meta.directory),
+            name,
+            collection: meta.directory,
+            size: meta.size,
+            modified: meta.modified(),
+            created: meta.created,
+            etag: meta.etag(),
+            quota,
+            checksums: if self.wanted.needs_checksums() && !meta.directory {
+                self.checksums(path)
+            } else {
+                Vec::new()
+            },
+        };
+        dav::write_resource(text, &resource, &self.wanted);
+    }
+
+    /// What is stored; nothing is computed for a listing.
+    fn checksums(&self, path: &StoragePath) -> Vec<String> {
+        let Some(area) = &self.area else { return Vec::new() };
+        let Some(inside) = path.relative_to(&area.prefix) else {
+            return Vec::new();
+        };
+        let Ok(reader) = area.backend.open(&inside) else {
+            return Vec::new();
+        };
+        reader.checksums().iter().map(ToString::to_string).collect()
+    }
+}
+
+/// A listing under way: one batch of entries at a time, so that memory stays the same for any number.
+struct Walk {
+    listing: Box<dyn Listing>,
+    show: Show,
+}
+
+fn listed(opening: String, listing: Box<dyn Listing>, show: Show, inner: Vec<String>) -> Body {
+    let mut opening = opening;
+    inner
+        .iter()
+        .for_each(|name| show.child(name, &made_up_directory(), &mut opening));
+    let walk = Some(Walk { listing, show });
+    let batches = futures_util::stream::unfold((Some(opening), walk), |(opening, walk)| async move {
+        if let Some(opening) = opening {
+            return Some((Ok(Bytes::from(opening)), (None, walk)));
+        }
+        let mut walk = walk?;
+        let (outcome, walk) = blocking(move || {
+            let outcome = walk
+                .listing
+                .next(ENTRIES_AT_ONCE)
+                .map(|entries| walk.show.entries(&entries));
+            (outcome, walk)
+        })
+        .await;
+        match outcome {
+            Ok(Some(text)) => Some((Ok(Bytes::from(text)), (None, Some(walk)))),
+            Ok(None) => Some((Ok(Bytes::from_static(dav::CLOSE.as_bytes())), (None, None))),
+            // The document stays open: the client sees that it is not whole.
+            Err(error) => Some((Err(error.into()), (None, None))),
+        }
+    });
+    body::stream(batches)
+}
+
+impl Show {
+    /// None when there are no more.
+    fn entries(&self, entries: &[Entry]) -> Option<String> {
+        if entries.is_empty() {
+            return None;
+        }
+        let mut text = String::with_capacity(entries.len() * 600);
+        entries
+            .iter()
+            .for_each(|entry| self.child(&entry.name, &entry.meta, &mut text));
+        Some(text)
+    }
+}

@@ -1,0 +1,245 @@
+//! PUT: a file that appears when its last byte is verified, or not at all.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use weir_auth::{Operation, StoragePath, Token, authorize};
+use weir_http::Body;
+
+use super::status;
+use crate::{
+    area::{Area, Hold},
+    backend::{BackendError, Meta, Obstacle},
+    conditional::{self, Verdict},
+    data::{Arrived, Expectation, Sink, SinkError, blocking},
+    digest,
+    metrics::Kind,
+    refusal::{Refusal, chain},
+    service::Call,
+};
+
+pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
+    let size = announced_size(call)?;
+    let token = call.need_token().await?;
+    let (area, inside) = call.area()?;
+    let conditions = call.headers.clone();
+    let target = {
+        let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
+        blocking(move || {
+            Target::prepare(
+                &area,
+                &inside,
+                &path,
+                &token,
+                size.unwrap_or(0),
+                |current| match conditional::weigh(&conditions, current, false) {
+                    Verdict::Proceed => Ok(()),
+                    _ => Err(Refusal::precondition("what is there is not what the condition names")),
+                },
+            )
+        })
+        .await?
+    };
+    let claim = area.claim(&inside)?;
+    let _slot = call.transfer_slot()?;
+    let expected = Expectation {
+        size,
+        checksums: digest::announced(&call.headers),
+    };
+    let moved = call.begin_transfer(Kind::Put, &area);
+    let sink = Sink::new(area.clone(), target.hold, expected, moved);
+    let mut incoming = call.body.take().expect("no verb before this one has taken the body");
+    call.body_begun = true;
+    // A condition on what is there must still hold when the file appears; one that asks for nothing there can be kept by
+    // the rename itself.
+    let overwrite = target.overwrite && call.header("if-none-match").map(str::trim) != Some("*");
+    let outcome = receive(
+        &mut incoming,
+        sink,
+        inside,
+        overwrite,
+        call.endpoint.config.limits.idle_timeout,
+    )
+    .await;
+    drop(claim);
+    let arrived = match outcome {
+        Ok(arrived) => arrived,
+        Err(broken) => {
+            call.body = Some(incoming);
+            return Err(broken.refusal(call));
+        }
+    };
+    call.exchange().complete(arrived.checksums.clone());
+    Ok(created(call, &arrived))
+}
+
+/// Where a file is to go, after every question that can be asked before its body has been answered.
+pub(super) struct Target {
+    pub(super) overwrite: bool,
+    pub(super) hold: Hold,
+}
+
+impl Target {
+    /// Asks all those questions. On the blocking pool.
+    pub(super) fn prepare(
+        area: &Arc<Area>,
+        inside: &StoragePath,
+        path: &StoragePath,
+        token: &Token,
+        size: u64,
+        condition: impl FnOnce(Option<&Meta>) -> Result<(), Refusal>,
+    ) -> Result<Self, Refusal> {
+        // With the right to replace, it does not matter what is there; with the right to create alone, it must be nothing,
+        // and must still be nothing when the file appears.
+        let may_overwrite = authorize(token, Operation::Overwrite, path);
+        if may_overwrite.is_err() {
+            authorize(token, Operation::Create, path)?;
+        }
+        area.check_writable()?;
+        if path.is_directory() {
+            return Err(Refusal::conflict(format!("{path} names a directory, not a file")));
+        }
+        let current = match area.backend.stat(inside) {
+            Ok(meta) => Some(meta),
+            Err(BackendError {
+                obstacle: Obstacle::Missing,
+                ..
+            }) => None,
+            Err(BackendError {
+                obstacle: Obstacle::File,
+                ..
+            }) => {
+                return Err(Refusal::conflict(format!(
+                    "a part of {path} is a file, not a directory"
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if current.is_some_and(|meta| meta.directory) {
+            return Err(Refusal::conflict(format!("{path} is a directory")));
+        }
+        if current.is_some() {
+            may_overwrite.clone()?;
+        }
+        condition(current.as_ref())?;
+        Ok(Self {
+            overwrite: may_overwrite.is_ok(),
+            hold: area.hold(size)?,
+        })
+    }
+}
+
+/// The size that the client announces; none if the body comes chunked.
+fn announced_size(call: &Call) -> Result<Option<u64>, Refusal> {
+    if call.headers.contains_key(header::CONTENT_RANGE) {
+        // RFC 9110 section 14.5: taking it for a whole file would destroy the file.
+        return Err(Refusal::bad_request(
+            "a part of a file cannot be written: send the whole file, without Content-Range",
+        ));
+    }
+    if let Some(text) = call.header("content-length") {
+        return text
+            .trim()
+            .parse()
+            .map(Some)
+            .map_err(|_| Refusal::bad_request("Content-Length is no number"));
+    }
+    if call.headers.contains_key(header::TRANSFER_ENCODING) {
+        return Ok(None);
+    }
+    Err(Refusal::new(
+        StatusCode::LENGTH_REQUIRED,
+        "send Content-Length, or the body chunked",
+    ))
+}
+
+/// Why a body did not become a file.
+enum Broken {
+    Sink(SinkError),
+    Client(Refusal),
+}
+
+impl From<SinkError> for Broken {
+    fn from(error: SinkError) -> Self {
+        Self::Sink(error)
+    }
+}
+
+impl Broken {
+    fn refusal(self, call: &mut Call) -> Refusal {
+        match self {
+            Self::Client(refusal) => refusal,
+            Self::Sink(SinkError::Backend(BackendError {
+                obstacle: Obstacle::Exists,
+                ..
+            })) => {
+                Refusal::precondition("another file of that name appeared in the meantime, and it may not be replaced")
+            }
+            Self::Sink(error) => {
+                if matches!(error, SinkError::Checksum { .. }) {
+                    call.exchange()
+                        .metrics()
+                        .checksum_mismatches
+                        .fetch_add(1, Ordering::Relaxed);
+                }
+                error.into()
+            }
+        }
+    }
+}
+
+async fn receive(
+    incoming: &mut Incoming,
+    mut sink: Sink,
+    inside: StoragePath,
+    overwrite: bool,
+    idle: Duration,
+) -> Result<Arrived, Broken> {
+    loop {
+        let next = tokio::time::timeout(idle, incoming.frame()).await.map_err(|_| {
+            Broken::Client(Refusal::new(
+                StatusCode::REQUEST_TIMEOUT,
+                format!("the client sent nothing for {idle:?}"),
+            ))
+        })?;
+        match next {
+            None => return Ok(sink.finish(inside, overwrite).await?),
+            Some(Ok(frame)) => {
+                if let Ok(piece) = frame.into_data() {
+                    sink.push(piece).await?;
+                }
+            }
+            Some(Err(error)) => {
+                return Err(Broken::Client(Refusal::bad_request(format!(
+                    "the body broke off: {}",
+                    chain(&error)
+                ))));
+            }
+        }
+    }
+}
+
+/// 201 or 204, with the new file's validator and, if wanted, its checksums (which spares the client a HEAD).
+pub(super) fn created(call: &Call, arrived: &Arrived) -> Response<Body> {
+    let mut response = status(if arrived.replaced {
+        StatusCode::NO_CONTENT
+    } else {
+        StatusCode::CREATED
+    });
+    let headers = response.headers_mut();
+    headers.insert(
+        header::ETAG,
+        HeaderValue::from_str(&arrived.meta.etag()).expect("tags are valid in headers"),
+    );
+    if let Some(wanted) = digest::wanted(&call.headers)
+        && let Some(known) = wanted.known(&arrived.checksums)
+    {
+        wanted.answer(&known, headers);
+    }
+    response
+}
