@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What the token of the token file may do: everything a user does with storage, nothing an operator does.
 const USER_SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/ storage.stage:/";
 
+/// Kind of a door that is not ours.
+pub(crate) const EXTERNAL: &str = "external storage";
+
 /// How a door answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DoorStatus {
@@ -56,7 +59,7 @@ pub async fn knock(grid: &GridDescription) -> Result<Vec<DoorStatus>, GridError>
     for rse in &grid.rses {
         let kind = match rse.kind {
             KindDescription::Embedded => "storage",
-            KindDescription::External => "external storage",
+            KindDescription::External => EXTERNAL,
         };
         knocks.push((rse.name.clone(), kind, Method::OPTIONS, format!("{}/", rse.url)));
     }

@@ -1,55 +1,110 @@
-//! The embedded grid: every room in one process, spoken to through its doors.
+//! Starting and stopping a grid.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::time::Duration;
 
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use weir_auth::Secret;
 use weir_auth::client::TokenSource;
-use weir_model::{Grid, RseName};
+use weir_http::{Client, ClientConfig, TrustRoots};
+use weir_model::{Grid, Rse, RseKind, RseName, TokenFrom};
 
+use crate::addresses::{RSES_MAX, rse_host};
+use crate::description::{ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA};
 use crate::ground::Ground;
-use crate::{GridDescription, GridError};
+use crate::{GridError, KindDescription, configure, doors};
+
+/// Longest wait for every door to answer after its service has started.
+const READY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Pause between two rounds of knocking.
+const KNOCK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The host of issuer and transfer service.
+const SERVICE_HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// How an embedded grid is run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct GridOptions {
-    /// Threads that move data; default: one for each core.
+    /// Threads of the storage endpoints; default: one for each core.
     pub data_threads: usize,
+    /// How long a token of the grid's issuer is good; default 1 h.
+    pub token_lifetime: Duration,
 }
 
 impl Default for GridOptions {
     fn default() -> Self {
-        Self {
-            data_threads: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
-        }
+        let data_threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        Self { data_threads, token_lifetime: Duration::from_secs(3600) }
     }
 }
 
 /// A running grid. Call [`EmbeddedGrid::shutdown`] to let work in hand end; dropping it cuts everything off.
-#[derive(Debug)]
 pub struct EmbeddedGrid {
-    ground: Ground,
+    services: Services,
     description: GridDescription,
-    client: weir_http::Client,
+    client: Client,
     tokens: BTreeMap<RseName, TokenSource>,
+    renewal: JoinHandle<()>,
+    // Last: the directory is free when everything else is gone.
+    ground: Ground,
+}
+
+impl fmt::Debug for EmbeddedGrid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("EmbeddedGrid").field("description", &self.description).finish_non_exhaustive()
+    }
+}
+
+/// What runs, in the order in which it stops: who makes work before who does it.
+#[derive(Default)]
+struct Services {
+    transfer: Option<weir_transfer::Running>,
+    storages: Vec<weir_storage::Running>,
+    issuer: Option<weir_issuer::Running>,
+    /// Where the transfer service runs, and streams copies itself if neither storage can.
+    transfer_runtime: Option<Runtime>,
+    /// Where the storages run.
+    data_runtime: Option<Runtime>,
 }
 
 impl EmbeddedGrid {
     /// Starts every service of the grid on this directory and returns when every door answers.
     ///
-    /// The runtime this is called on becomes the control runtime: issuer, transfer service and whoever drives the grid
-    /// live there. Storage gets a runtime of its own, so that no amount of data stalls a decision, a progress line or
-    /// Ctrl-C.
+    /// The runtime this is called on becomes the control runtime: the issuer and whoever drives the grid live there. The
+    /// storages share a runtime of their own and the transfer service has another, so that no amount of data stalls a
+    /// decision, a progress line or Ctrl-C.
     ///
     /// # Errors
     /// [`GridError`]; whatever had been started is stopped again.
-    #[allow(clippy::unused_async, reason = "the services are awaited")]
-    pub async fn start(grid: &Grid, dir: &Path, _options: GridOptions) -> Result<Self, GridError> {
-        let _ground = Ground::lay(grid, dir)?;
-        Err(GridError::Start {
-            door: "the grid".into(),
-            source: "this build has no services yet".into(),
-        })
+    pub async fn start(grid: &Grid, dir: &Path, options: GridOptions) -> Result<Self, GridError> {
+        if grid.rses.len() > RSES_MAX {
+            return Err(GridError::TooManyRses { n_rses: grid.rses.len(), max: RSES_MAX });
+        }
+        let mut ground = Ground::lay(grid, dir)?;
+        let mut services = Services::default();
+        let started = services.start(grid, &mut ground, &options).await;
+        let made = match started {
+            Ok(description) => {
+                make_ready(grid, &ground, &description).await.map(|(client, tokens)| (description, client, tokens))
+            }
+            Err(error) => Err(error),
+        };
+        let (description, client, tokens) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                services.stop().await;
+                return Err(error);
+            }
+        };
+        let renewal = tokio::spawn(keep_token_file_fresh(description.clone(), options.token_lifetime / 2));
+        tracing::info!(name = description.name, transfer = description.transfer.url, "the grid is ready");
+        Ok(Self { services, description, client, tokens, renewal, ground })
     }
 
     /// What a client needs to know; the content of `grid.json`.
@@ -63,7 +118,7 @@ impl EmbeddedGrid {
     }
 
     /// A client that trusts the authorities of the grid, those of external endpoints included.
-    pub fn client(&self) -> &weir_http::Client {
+    pub fn client(&self) -> &Client {
         &self.client
     }
 
@@ -73,12 +128,216 @@ impl EmbeddedGrid {
         self.tokens.get(rse)
     }
 
-    /// Stops injection of new work first, then what it stands on: transfer service, storage, issuer.
+    /// Stops what makes work first, then what it stands on: transfer service, storages, issuer. Work in hand may end
+    /// within the grace of each.
     ///
     /// # Errors
-    /// [`GridError::Access`] if the description could not be removed.
-    #[allow(clippy::unused_async, reason = "the services are awaited")]
+    /// [`GridError::Access`] if the description could not be removed; everything is stopped all the same.
     pub async fn shutdown(self) -> Result<(), GridError> {
-        GridDescription::remove(&self.ground.dir)
+        let removed = GridDescription::remove(&self.ground.dir);
+        self.renewal.abort();
+        self.services.stop().await;
+        tracing::info!(name = self.description.name, "the grid has stopped");
+        removed
+    }
+}
+
+impl Services {
+    /// Starts all, bottom up; gives the description of what runs.
+    async fn start(
+        &mut self,
+        grid: &Grid,
+        ground: &mut Ground,
+        options: &GridOptions,
+    ) -> Result<GridDescription, GridError> {
+        let listen = ground.addresses.choose("issuer", SERVICE_HOST)?;
+        let config = configure::issuer(ground, listen, options.token_lifetime)?;
+        let identity = ground.identity("issuer", SERVICE_HOST)?;
+        let issuer = weir_issuer::Issuer::start(&config, &identity).map_err(|error| not_started("issuer", error))?;
+        let issuer_url = issuer.url().to_owned();
+        self.issuer = Some(issuer);
+
+        let data = self.data_runtime.insert(runtime("weir-data", options.data_threads)?);
+        let external = grid.rses.iter().any(|rse| !rse.kind.is_embedded());
+        let mut rses = Vec::new();
+        for (place, rse) in grid.rses.iter().enumerate() {
+            if let RseKind::External { url, .. } = &rse.kind {
+                rses.push(describe_rse(rse, url.clone(), None));
+                continue;
+            }
+            let listen = ground.addresses.choose(rse.name.as_str(), rse_host(place))?;
+            let config = configure::storage(ground, rse, listen, &issuer_url, external)?;
+            let area = config.areas.first().map(|area| area.root.clone());
+            let door = || format!("the storage of {}", rse.name);
+            let storage = run_on(data, weir_storage::Storage::start(config)).await;
+            let storage = storage.map_err(|error| not_started(&door(), error))?;
+            rses.push(describe_rse(rse, storage.url().to_owned(), area));
+            self.storages.push(storage);
+        }
+
+        let listen = ground.addresses.choose("transfer", SERVICE_HOST)?;
+        let config = configure::transfer(ground, grid, listen, &issuer_url)?;
+        let transfers = self.transfer_runtime.insert(runtime("weir-transfer", 2)?);
+        let transfer = run_on(transfers, weir_transfer::TransferService::start(config)).await;
+        let transfer = transfer.map_err(|error| not_started("the transfer service", error))?;
+        let transfer_url = transfer.url().to_owned();
+        self.transfer = Some(transfer);
+        ground.addresses.save()?;
+
+        Ok(GridDescription {
+            schema: SCHEMA.to_owned(),
+            name: grid.name.to_string(),
+            vo: grid.vo.to_string(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            issuer: DoorDescription { url: issuer_url },
+            transfer: DoorDescription { url: transfer_url },
+            rses,
+            ca: ground.trust.clone(),
+            client: ClientDescription {
+                id: configure::CLIENT_ID.to_owned(),
+                secret_file: ground.secret_file.clone(),
+            },
+            token_file: ground.dir.join("token"),
+        })
+    }
+
+    async fn stop(mut self) {
+        if let (Some(transfer), Some(runtime)) = (self.transfer.take(), &self.transfer_runtime) {
+            run_on(runtime, transfer.shutdown()).await;
+        }
+        if let Some(runtime) = &self.data_runtime {
+            let storages = std::mem::take(&mut self.storages);
+            let ends: Vec<_> = storages.into_iter().map(|storage| runtime.spawn(storage.shutdown())).collect();
+            for end in ends {
+                let _ended_or_panicked = end.await;
+            }
+        }
+        if let Some(issuer) = self.issuer.take() {
+            issuer.shutdown().await;
+        }
+    }
+}
+
+impl Drop for Services {
+    fn drop(&mut self) {
+        // A runtime that is dropped waits for its threads, which nobody may do on another runtime.
+        for runtime in [self.transfer_runtime.take(), self.data_runtime.take()].into_iter().flatten() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Waits until every door of ours answers, writes the token file and then the description.
+async fn make_ready(
+    grid: &Grid,
+    ground: &Ground,
+    description: &GridDescription,
+) -> Result<(Client, BTreeMap<RseName, TokenSource>), GridError> {
+    let roots = TrustRoots::file(&ground.trust.file);
+    let client = Client::new(ClientConfig::new(roots)).map_err(|error| not_started("a client", error))?;
+    let tokens = token_sources(grid, ground, description, &client)?;
+    wait_for_doors(description).await?;
+    doors::renew_token_file(description).await?;
+    description.write(&ground.dir)?;
+    tracing::debug!(path = %ground.dir.join(FILE_NAME).display(), "described the grid");
+    Ok((client, tokens))
+}
+
+async fn wait_for_doors(description: &GridDescription) -> Result<(), GridError> {
+    let deadline = tokio::time::Instant::now() + READY_PATIENCE;
+    loop {
+        let doors = doors::knock(description).await?;
+        let closed = doors.into_iter().find(|door| !door.up && door.kind != doors::EXTERNAL);
+        match closed {
+            None => return Ok(()),
+            Some(door) if tokio::time::Instant::now() > deadline => {
+                let why = door.error.unwrap_or_default();
+                return Err(GridError::Start { door: door.door, source: why.into() });
+            }
+            Some(_) => tokio::time::sleep(KNOCK_INTERVAL).await,
+        }
+    }
+}
+
+/// Where tokens for each RSE come from.
+fn token_sources(
+    grid: &Grid,
+    ground: &Ground,
+    description: &GridDescription,
+    client: &Client,
+) -> Result<BTreeMap<RseName, TokenSource>, GridError> {
+    let token_url = format!("{}/token", description.issuer.url);
+    let own = TokenSource::client_credentials(client.clone(), token_url, configure::CLIENT_ID, &ground.secret);
+    let source_of = |rse: &Rse| match &rse.kind {
+        RseKind::Embedded { .. } | RseKind::External { token: TokenFrom::Grid, .. } => Ok(own.clone()),
+        RseKind::External { token: TokenFrom::File(path), .. } => Ok(TokenSource::file(path)),
+        RseKind::External { token: TokenFrom::Issuer { token_url, client_id, secret_file, .. }, .. } => {
+            let secret = Secret::read(secret_file)
+                .map_err(|source| GridError::Access { path: secret_file.clone(), source })?;
+            Ok(TokenSource::client_credentials(client.clone(), token_url, client_id, &secret))
+        }
+    };
+    grid.rses.iter().map(|rse| Ok((rse.name.clone(), source_of(rse)?))).collect()
+}
+
+/// Renews the token file at each half of a token's life, so that tools which read it never find an old one.
+async fn keep_token_file_fresh(description: GridDescription, interval: Duration) {
+    loop {
+        tokio::time::sleep(interval).await;
+        if let Err(error) = doors::renew_token_file(&description).await {
+            tracing::warn!(%error, "could not renew the token file");
+        }
+    }
+}
+
+fn describe_rse(rse: &Rse, url: String, area: Option<std::path::PathBuf>) -> RseDescription {
+    let kind = if rse.kind.is_embedded() { KindDescription::Embedded } else { KindDescription::External };
+    RseDescription {
+        name: rse.name.to_string(),
+        site: rse.site.to_string(),
+        audience: origin(&url).to_owned(),
+        url,
+        kind,
+        area,
+    }
+}
+
+/// `https://host:port` of a URL: the audience that tokens for a storage carry.
+fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |scheme| scheme + 3);
+    url[host..].find('/').map_or(url, |path| &url[..host + path])
+}
+
+fn runtime(name: &str, threads: usize) -> Result<Runtime, GridError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads.max(1))
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .map_err(|error| not_started(&format!("the runtime {name}"), error))
+}
+
+/// Runs a future on another runtime and waits for it here.
+async fn run_on<T: Send + 'static>(runtime: &Runtime, future: impl Future<Output = T> + Send + 'static) -> T {
+    match runtime.spawn(future).await {
+        Ok(output) => output,
+        // It is never cancelled, only panics, and then the panic goes on here.
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+fn not_started(door: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> GridError {
+    GridError::Start { door: door.to_owned(), source: source.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_audience_of_a_storage_is_its_origin() {
+        assert_eq!(origin("https://127.0.1.1:4000"), "https://127.0.1.1:4000");
+        assert_eq!(origin("https://xrootd.example:1094/data/vo"), "https://xrootd.example:1094");
     }
 }

@@ -25,6 +25,7 @@
 //! ```
 
 mod addresses;
+mod configure;
 mod description;
 mod doors;
 mod embedded;

@@ -1,0 +1,119 @@
+//! What each service of an embedded grid is told: the same configuration an operator would write.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use weir_auth::StoragePath;
+use weir_auth::ca::write_identity;
+use weir_issuer::{Client, IssuerConfig};
+use weir_model::{Durability, Grid, Rse, RseKind};
+use weir_storage::{AreaConfig, StorageConfig};
+use weir_transfer::TransferConfig;
+use weir_transfer::config as transfer_config;
+
+use crate::GridError;
+use crate::ground::Ground;
+
+/// The one client that the grid's issuer knows.
+pub(crate) const CLIENT_ID: &str = "weir";
+
+/// What that client may ask for at most; it asks for less each time.
+const CLIENT_SCOPES: [&str; 5] =
+    ["storage.read:/", "storage.create:/", "storage.modify:/", "storage.stage:/", "storage.poll:/"];
+
+/// Addresses that third-party copies may reach: this host.
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
+
+/// Private networks, which a grid with external endpoints may live in (RFC 1918, RFC 4193).
+const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
+
+/// The issuer: one client, any audience.
+pub(crate) fn issuer(ground: &Ground, listen: SocketAddr, lifetime: Duration) -> Result<IssuerConfig, GridError> {
+    let client = Client::with_secret(CLIENT_ID, &ground.secret, &CLIENT_SCOPES, &["*"]);
+    let mut config = IssuerConfig::new(listen, ground.folder("issuer")?, vec![client]);
+    config.token_lifetime = lifetime;
+    Ok(config)
+}
+
+/// The storage of an embedded RSE: one area, all of its name space.
+pub(crate) fn storage(
+    ground: &Ground,
+    rse: &Rse,
+    listen: SocketAddr,
+    issuer_url: &str,
+    external: bool,
+) -> Result<StorageConfig, GridError> {
+    let RseKind::Embedded { quota, read_only, checksums, durability } = &rse.kind else {
+        unreachable!("external endpoints are not configured here")
+    };
+    let name = rse.name.as_str();
+    let area = AreaConfig {
+        name: name.to_owned(),
+        prefix: StoragePath::root(),
+        root: ground.folder(&format!("storage/{name}"))?,
+        quota: Some(*quota),
+        read_only: *read_only,
+        anonymous_read: false,
+        durability: match durability {
+            Durability::Full => weir_storage::Durability::Full,
+            Durability::Cache => weir_storage::Durability::Cache,
+        },
+        checksums: checksums.clone(),
+    };
+    let mut config = StorageConfig::new(listen, vec![area]);
+    let (certificate, key) = identity_files(ground, name, listen)?;
+    config.tls = Some(weir_storage::TlsFiles { certificate, key });
+    config.trust.files = vec![ground.trust.file.clone()];
+    config.any_audience = false;
+    config.issuers = vec![weir_storage::IssuerConfig {
+        url: issuer_url.to_owned(),
+        prefixes: vec![StoragePath::root()],
+        audiences: Vec::new(),
+    }];
+    let reachable = LOOPBACK.iter().chain(if external { &PRIVATE[..] } else { &[] });
+    config.tpc.allow = reachable.map(|range| range.parse().expect("a constant range is valid")).collect();
+    config.access_log = Some(ground.folder("log")?.join(format!("{name}.jsonl")));
+    Ok(config)
+}
+
+/// The transfer service, with the limits of the grid file.
+pub(crate) fn transfer(
+    ground: &Ground,
+    grid: &Grid,
+    listen: SocketAddr,
+    issuer_url: &str,
+) -> Result<TransferConfig, GridError> {
+    let folder = ground.folder("transfer")?;
+    let mut config = TransferConfig::new(listen);
+    let (certificate, key) = identity_files(ground, "transfer", listen)?;
+    config.tls = Some(transfer_config::TlsFiles { certificate, key });
+    config.trust.files = vec![ground.trust.file.clone()];
+    config.store = Some(folder.join("transfer.sqlite"));
+    config.key_file = Some(folder.join("seal.key"));
+    config.any_audience = false;
+    config.issuers =
+        vec![transfer_config::IssuerConfig { url: issuer_url.to_owned(), vo: grid.vo.to_string() }];
+    config.admins = vec![transfer_config::AdminConfig {
+        issuer: Some(issuer_url.to_owned()),
+        subject: Some(CLIENT_ID.to_owned()),
+        ..transfer_config::AdminConfig::default()
+    }];
+    config.limits.link = grid.transfer.max_active_per_link;
+    config.limits.inbound = grid.transfer.max_active_per_rse_in;
+    config.limits.outbound = grid.transfer.max_active_per_rse_out;
+    config.retry.retries = u8::try_from(grid.transfer.retries).unwrap_or(u8::MAX);
+    config.retry.delay = grid.transfer.retry_delay;
+    config.retry.delay_max = config.retry.delay_max.max(config.retry.delay);
+    Ok(config)
+}
+
+/// A fresh certificate and key of a door, as files.
+fn identity_files(
+    ground: &Ground,
+    door: &str,
+    listen: SocketAddr,
+) -> Result<(std::path::PathBuf, std::path::PathBuf), GridError> {
+    let identity = ground.identity(door, listen.ip())?;
+    write_identity(&identity, &ground.folder("identities")?, door)
+        .map_err(|error| GridError::Start { door: door.to_owned(), source: error.into() })
+}
