@@ -66,6 +66,7 @@ peers: ## Install other people's programs, which the black-box tests speak to
 blackbox: web ## Run the black-box tests (PEERS=no: those without other people's programs)
 	@cargo test --workspace --locked --no-run
 	cargo test -p weir-tests --locked
+	if [ "$(PEERS)" != no ]; then cd web && npm run test:browser; fi
 
 soak: web ## Run the long tests: a hundred rounds of kill -9
 	@scripts/peers.sh tests
