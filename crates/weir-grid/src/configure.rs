@@ -18,8 +18,13 @@ use crate::ground::Ground;
 pub(crate) const CLIENT_ID: &str = "weir";
 
 /// What that client may ask for at most; it asks for less each time.
-const CLIENT_SCOPES: [&str; 5] =
-    ["storage.read:/", "storage.create:/", "storage.modify:/", "storage.stage:/", "storage.poll:/"];
+const CLIENT_SCOPES: [&str; 5] = [
+    "storage.read:/",
+    "storage.create:/",
+    "storage.modify:/",
+    "storage.stage:/",
+    "storage.poll:/",
+];
 
 /// Addresses that third-party copies may reach: this host.
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
@@ -43,7 +48,13 @@ pub(crate) fn storage(
     issuer_url: &str,
     external: bool,
 ) -> Result<StorageConfig, GridError> {
-    let RseKind::Embedded { quota, read_only, checksums, durability } = &rse.kind else {
+    let RseKind::Embedded {
+        quota,
+        read_only,
+        checksums,
+        durability,
+    } = &rse.kind
+    else {
         unreachable!("external endpoints are not configured here")
     };
     let name = rse.name.as_str();
@@ -71,7 +82,9 @@ pub(crate) fn storage(
         audiences: Vec::new(),
     }];
     let reachable = LOOPBACK.iter().chain(if external { &PRIVATE[..] } else { &[] });
-    config.tpc.allow = reachable.map(|range| range.parse().expect("a constant range is valid")).collect();
+    config.tpc.allow = reachable
+        .map(|range| range.parse().expect("a constant range is valid"))
+        .collect();
     config.access_log = Some(ground.folder("log")?.join(format!("{name}.jsonl")));
     Ok(config)
 }
@@ -91,8 +104,10 @@ pub(crate) fn transfer(
     config.store = Some(folder.join("transfer.sqlite"));
     config.key_file = Some(folder.join("seal.key"));
     config.any_audience = false;
-    config.issuers =
-        vec![transfer_config::IssuerConfig { url: issuer_url.to_owned(), vo: grid.vo.to_string() }];
+    config.issuers = vec![transfer_config::IssuerConfig {
+        url: issuer_url.to_owned(),
+        vo: grid.vo.to_string(),
+    }];
     config.admins = vec![transfer_config::AdminConfig {
         issuer: Some(issuer_url.to_owned()),
         subject: Some(CLIENT_ID.to_owned()),
@@ -114,6 +129,8 @@ fn identity_files(
     listen: SocketAddr,
 ) -> Result<(std::path::PathBuf, std::path::PathBuf), GridError> {
     let identity = ground.identity(door, listen.ip())?;
-    write_identity(&identity, &ground.folder("identities")?, door)
-        .map_err(|error| GridError::Start { door: door.to_owned(), source: error.into() })
+    write_identity(&identity, &ground.folder("identities")?, door).map_err(|error| GridError::Start {
+        door: door.to_owned(),
+        source: error.into(),
+    })
 }

@@ -40,7 +40,10 @@ pub struct GridOptions {
 impl Default for GridOptions {
     fn default() -> Self {
         let data_threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Self { data_threads, token_lifetime: Duration::from_secs(3600) }
+        Self {
+            data_threads,
+            token_lifetime: Duration::from_secs(3600),
+        }
     }
 }
 
@@ -57,7 +60,10 @@ pub struct EmbeddedGrid {
 
 impl fmt::Debug for EmbeddedGrid {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("EmbeddedGrid").field("description", &self.description).finish_non_exhaustive()
+        formatter
+            .debug_struct("EmbeddedGrid")
+            .field("description", &self.description)
+            .finish_non_exhaustive()
     }
 }
 
@@ -84,15 +90,18 @@ impl EmbeddedGrid {
     /// [`GridError`]; whatever had been started is stopped again.
     pub async fn start(grid: &Grid, dir: &Path, options: GridOptions) -> Result<Self, GridError> {
         if grid.rses.len() > RSES_MAX {
-            return Err(GridError::TooManyRses { n_rses: grid.rses.len(), max: RSES_MAX });
+            return Err(GridError::TooManyRses {
+                n_rses: grid.rses.len(),
+                max: RSES_MAX,
+            });
         }
         let mut ground = Ground::lay(grid, dir)?;
         let mut services = Services::default();
         let started = services.start(grid, &mut ground, &options).await;
         let made = match started {
-            Ok(description) => {
-                make_ready(grid, &ground, &description).await.map(|(client, tokens)| (description, client, tokens))
-            }
+            Ok(description) => make_ready(grid, &ground, &description)
+                .await
+                .map(|(client, tokens)| (description, client, tokens)),
             Err(error) => Err(error),
         };
         let (description, client, tokens) = match made {
@@ -103,8 +112,19 @@ impl EmbeddedGrid {
             }
         };
         let renewal = tokio::spawn(keep_token_file_fresh(description.clone(), options.token_lifetime / 2));
-        tracing::info!(name = description.name, transfer = description.transfer.url, "the grid is ready");
-        Ok(Self { services, description, client, tokens, renewal, ground })
+        tracing::info!(
+            name = description.name,
+            transfer = description.transfer.url,
+            "the grid is ready"
+        );
+        Ok(Self {
+            services,
+            description,
+            client,
+            tokens,
+            renewal,
+            ground,
+        })
     }
 
     /// What a client needs to know; the content of `grid.json`.
@@ -208,7 +228,10 @@ impl Services {
         }
         if let Some(runtime) = &self.data_runtime {
             let storages = std::mem::take(&mut self.storages);
-            let ends: Vec<_> = storages.into_iter().map(|storage| runtime.spawn(storage.shutdown())).collect();
+            let ends: Vec<_> = storages
+                .into_iter()
+                .map(|storage| runtime.spawn(storage.shutdown()))
+                .collect();
             for end in ends {
                 let _ended_or_panicked = end.await;
             }
@@ -222,7 +245,10 @@ impl Services {
 impl Drop for Services {
     fn drop(&mut self) {
         // A runtime that is dropped waits for its threads, which nobody may do on another runtime.
-        for runtime in [self.transfer_runtime.take(), self.data_runtime.take()].into_iter().flatten() {
+        for runtime in [self.transfer_runtime.take(), self.data_runtime.take()]
+            .into_iter()
+            .flatten()
+        {
             runtime.shutdown_background();
         }
     }
@@ -253,7 +279,10 @@ async fn wait_for_doors(description: &GridDescription) -> Result<(), GridError> 
             None => return Ok(()),
             Some(door) if tokio::time::Instant::now() > deadline => {
                 let why = door.error.unwrap_or_default();
-                return Err(GridError::Start { door: door.door, source: why.into() });
+                return Err(GridError::Start {
+                    door: door.door,
+                    source: why.into(),
+                });
             }
             Some(_) => tokio::time::sleep(KNOCK_INTERVAL).await,
         }
@@ -270,15 +299,40 @@ fn token_sources(
     let token_url = format!("{}/token", description.issuer.url);
     let own = TokenSource::client_credentials(client.clone(), token_url, configure::CLIENT_ID, &ground.secret);
     let source_of = |rse: &Rse| match &rse.kind {
-        RseKind::Embedded { .. } | RseKind::External { token: TokenFrom::Grid, .. } => Ok(own.clone()),
-        RseKind::External { token: TokenFrom::File(path), .. } => Ok(TokenSource::file(path)),
-        RseKind::External { token: TokenFrom::Issuer { token_url, client_id, secret_file, .. }, .. } => {
-            let secret = Secret::read(secret_file)
-                .map_err(|source| GridError::Access { path: secret_file.clone(), source })?;
-            Ok(TokenSource::client_credentials(client.clone(), token_url, client_id, &secret))
+        RseKind::Embedded { .. }
+        | RseKind::External {
+            token: TokenFrom::Grid, ..
+        } => Ok(own.clone()),
+        RseKind::External {
+            token: TokenFrom::File(path),
+            ..
+        } => Ok(TokenSource::file(path)),
+        RseKind::External {
+            token:
+                TokenFrom::Issuer {
+                    token_url,
+                    client_id,
+                    secret_file,
+                    ..
+                },
+            ..
+        } => {
+            let secret = Secret::read(secret_file).map_err(|source| GridError::Access {
+                path: secret_file.clone(),
+                source,
+            })?;
+            Ok(TokenSource::client_credentials(
+                client.clone(),
+                token_url,
+                client_id,
+                &secret,
+            ))
         }
     };
-    grid.rses.iter().map(|rse| Ok((rse.name.clone(), source_of(rse)?))).collect()
+    grid.rses
+        .iter()
+        .map(|rse| Ok((rse.name.clone(), source_of(rse)?)))
+        .collect()
 }
 
 /// Renews the token file at each half of a token's life, so that tools which read it never find an old one.
@@ -292,7 +346,11 @@ async fn keep_token_file_fresh(description: GridDescription, interval: Duration)
 }
 
 fn describe_rse(rse: &Rse, url: String, area: Option<std::path::PathBuf>) -> RseDescription {
-    let kind = if rse.kind.is_embedded() { KindDescription::Embedded } else { KindDescription::External };
+    let kind = if rse.kind.is_embedded() {
+        KindDescription::Embedded
+    } else {
+        KindDescription::External
+    };
     RseDescription {
         name: rse.name.to_string(),
         site: rse.site.to_string(),
@@ -328,7 +386,10 @@ async fn run_on<T: Send + 'static>(runtime: &Runtime, future: impl Future<Output
 }
 
 fn not_started(door: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> GridError {
-    GridError::Start { door: door.to_owned(), source: source.into() }
+    GridError::Start {
+        door: door.to_owned(),
+        source: source.into(),
+    }
 }
 
 #[cfg(test)]
@@ -338,6 +399,9 @@ mod tests {
     #[test]
     fn the_audience_of_a_storage_is_its_origin() {
         assert_eq!(origin("https://127.0.1.1:4000"), "https://127.0.1.1:4000");
-        assert_eq!(origin("https://xrootd.example:1094/data/vo"), "https://xrootd.example:1094");
+        assert_eq!(
+            origin("https://xrootd.example:1094/data/vo"),
+            "https://xrootd.example:1094"
+        );
     }
 }

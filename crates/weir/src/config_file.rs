@@ -94,7 +94,7 @@ fn line_at(text: &str, position: usize) -> usize {
 
 /// The key, with its tables, whose name or value stands at a position: `area[1].quota`; empty for the file's own table.
 fn key_at(table: &DeTable<'_>, position: usize) -> String {
-    for (key, value) in table.iter() {
+    for (key, value) in table {
         let inside = |span: Range<usize>| span.contains(&position);
         let below = match value.get_ref() {
             DeValue::Table(table) => key_at(table, position),

@@ -41,7 +41,9 @@ fn storage(file: &Path, output: &Output) -> Result<Exit, Failure> {
     config_file::check::<StorageConfig>(file).map_err(bad_file)?;
     let config = StorageConfig::load(file).map_err(|error| bad_value(file, error))?;
     runtime()?.block_on(async {
-        let running = Storage::start(config).await.context("could not start the storage endpoint")?;
+        let running = Storage::start(config)
+            .await
+            .context("could not start the storage endpoint")?;
         let signal = serve("storage", running.url(), output).await?;
         running.shutdown().await;
         Ok(stopped("storage", signal, output))
@@ -64,7 +66,9 @@ fn transfer(file: &Path, output: &Output) -> Result<Exit, Failure> {
     config_file::check::<TransferConfig>(file).map_err(bad_file)?;
     let config = TransferConfig::load(file).map_err(|error| bad_value(file, error))?;
     runtime()?.block_on(async {
-        let running = TransferService::start(config).await.context("could not start the transfer service")?;
+        let running = TransferService::start(config)
+            .await
+            .context("could not start the transfer service")?;
         let signal = serve("transfer", running.url(), output).await?;
         running.shutdown().await;
         Ok(stopped("transfer", signal, output))
@@ -80,7 +84,14 @@ fn runtime() -> Result<Runtime, Failure> {
 async fn serve(service: &str, url: &str, output: &Output) -> Result<&'static str, Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("could not listen for signals")?;
-    output.event("ready", &Ready { service, url, pid: std::process::id() });
+    output.event(
+        "ready",
+        &Ready {
+            service,
+            url,
+            pid: std::process::id(),
+        },
+    );
     output.line(format!("{service} is ready at {url}"));
     Ok(tokio::select! {
         _ = interrupt.recv() => "SIGINT",
@@ -111,16 +122,22 @@ fn bad_value(file: &Path, error: impl Into<ServiceConfigError>) -> Failure {
 
 /// What the three rooms' configuration errors have in common.
 enum ServiceConfigError {
-    Value { key: String, message: String, remedy: String },
+    Value {
+        key: String,
+        message: String,
+        remedy: String,
+    },
     Other(anyhow::Error),
 }
 
 impl From<weir_storage::config::ConfigError> for ServiceConfigError {
     fn from(error: weir_storage::config::ConfigError) -> Self {
         match error {
-            weir_storage::config::ConfigError::Invalid { key, problem, remedy } => {
-                Self::Value { key, message: problem, remedy: remedy.to_owned() }
-            }
+            weir_storage::config::ConfigError::Invalid { key, problem, remedy } => Self::Value {
+                key,
+                message: problem,
+                remedy: remedy.to_owned(),
+            },
             other => Self::Other(other.into()),
         }
     }
@@ -129,9 +146,11 @@ impl From<weir_storage::config::ConfigError> for ServiceConfigError {
 impl From<weir_issuer::ConfigError> for ServiceConfigError {
     fn from(error: weir_issuer::ConfigError) -> Self {
         match error {
-            weir_issuer::ConfigError::Invalid { key, problem, remedy } => {
-                Self::Value { key, message: problem, remedy: remedy.to_owned() }
-            }
+            weir_issuer::ConfigError::Invalid { key, problem, remedy } => Self::Value {
+                key,
+                message: problem,
+                remedy: remedy.to_owned(),
+            },
             other => Self::Other(other.into()),
         }
     }
@@ -142,7 +161,11 @@ impl From<weir_transfer::config::ConfigError> for ServiceConfigError {
         match error {
             weir_transfer::config::ConfigError::Value { key, why } => {
                 let (message, remedy) = why.split_once(": ").unwrap_or((&why, "see docs/running-services.md"));
-                Self::Value { key: key.to_owned(), message: message.to_owned(), remedy: remedy.to_owned() }
+                Self::Value {
+                    key: key.to_owned(),
+                    message: message.to_owned(),
+                    remedy: remedy.to_owned(),
+                }
             }
             other => Self::Other(other.into()),
         }
@@ -154,11 +177,17 @@ mod tests {
     use super::*;
     use serde::de::DeserializeOwned;
 
+    /// A default that a sample shows as a comment: `#` directly before its key.
+    fn shown(line: &str) -> Option<&str> {
+        line.strip_prefix('#')
+            .filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))
+    }
+
     /// A sample with the defaults that it shows as comments, too.
     fn check_sample<T: DeserializeOwned>(sample: &str, text: &str) {
-        let shown = |line: &str| line.strip_prefix('#').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
-        let whole: String = text.lines().map(|line| format!("{}\n", shown(line).unwrap_or(line))).collect();
-        for text in [text, &whole] {
+        let lines: Vec<&str> = text.lines().map(|line| shown(line).unwrap_or(line)).collect();
+        let whole = lines.join("\n");
+        for text in [text, whole.as_str()] {
             if let Err(error) = toml::from_str::<T>(text) {
                 panic!("deploy/{sample}: {error}");
             }

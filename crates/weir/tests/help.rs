@@ -45,7 +45,7 @@ fn the_help_of_every_command_is_as_reviewed() {
     for command in COMMANDS {
         let help = help_of(command);
         let own = help.split("\nCommon options:").next().unwrap();
-        all += &format!("\n$ weir {command} --help\n{own}");
+        all.extend(["\n$ weir ", command, " --help\n", own]);
     }
     insta::assert_snapshot!(all);
 }
