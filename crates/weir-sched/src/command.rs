@@ -40,7 +40,8 @@ pub enum Command {
         /// In order; the last word counts.
         changes: Arc<[LimitChange]>,
     },
-    /// Everything is restored: decisions may begin. Until then jobs are taken, but nothing starts, and cancellations wait.
+    /// Everything is restored: decisions may begin. Until then jobs are taken, but nothing starts, and all
+    /// other commands wait.
     Begin,
 }
 

@@ -15,11 +15,11 @@ impl Scheduler {
     pub(super) fn command(&mut self, command: &Command, effects: &mut Vec<Effect>) {
         match command {
             Command::Submit(spec) => self.submit(spec, effects),
-            Command::SetLimits { ticket, changes } => self.set_limits(*ticket, changes, effects),
             Command::Begin => self.begin(effects),
-            // What they speak of may not be restored yet.
-            Command::Cancel { .. } | Command::SetPriority { .. } if !self.begun => self.deferred.push(command.clone()),
+            // What they speak of may not be restored yet, and what is restored later must not overrule them.
+            _ if !self.begun => self.deferred.push(command.clone()),
             Command::Cancel { ticket, transfers } => self.cancel(*ticket, transfers, effects),
+            Command::SetLimits { ticket, changes } => self.set_limits(*ticket, changes, effects),
             Command::SetPriority {
                 ticket,
                 transfers,

@@ -146,7 +146,10 @@ impl Scheduler {
         row.state = State::Running;
         row.set_operation(operation);
         let order = match (row.stopping(), row.resume()) {
-            (true, true) => Op::Cleanup { link },
+            (true, true) => {
+                row.set_cleaning();
+                Op::Cleanup { link }
+            }
             (true, false) => {
                 return self.end(
                     op,
@@ -171,7 +174,7 @@ impl Scheduler {
             let Some(row) = self.table.find(*transfer) else {
                 continue;
             };
-            if self.table[row].state == State::Running {
+            if self.table[row].state == State::Running && !self.table[row].cleaning() {
                 effects.push(Effect::Stop(self.op_id(row)));
             }
         }

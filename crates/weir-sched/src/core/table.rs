@@ -43,6 +43,7 @@ pub(crate) struct Row {
 
 const RESUME: u8 = 1;
 const STOPPING: u8 = 2;
+const CLEANUP: u8 = 4;
 /// The level of the queue takes the upper bits.
 const LEVEL_SHIFT: u8 = 4;
 
@@ -78,6 +79,15 @@ impl Row {
 
     pub(crate) fn set_stopping(&mut self) {
         self.flags |= STOPPING;
+    }
+
+    /// Its operation is a clean-up already, which is not stopped.
+    pub(crate) fn cleaning(&self) -> bool {
+        self.flags & CLEANUP != 0
+    }
+
+    pub(crate) fn set_cleaning(&mut self) {
+        self.flags |= CLEANUP;
     }
 
     /// The level of the queue it is in.

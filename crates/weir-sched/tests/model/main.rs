@@ -23,7 +23,7 @@ fn play(moves: &[Move], starts_per_step: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 100_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 5_000, max_shrink_time: 20_000, ..ProptestConfig::default() })]
 
     /// Anything that gets through here loses a file, copies it twice, or answers what a crash then takes back.
     #[test]

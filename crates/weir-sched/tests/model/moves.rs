@@ -28,6 +28,10 @@ pub(crate) enum Move {
         se: u32,
         limit: u32,
     },
+    /// The core gets back some of what an earlier life left.
+    Restore {
+        records: usize,
+    },
     /// The store takes up to so many records.
     Commit {
         records: usize,
@@ -93,6 +97,7 @@ pub(crate) fn a_move() -> impl Strategy<Value = Move> {
         }),
         2 => (n(), 1..4usize).prop_map(|(which, many)| Move::Cancel { which, many }),
         1 => (n(), 1..6i64).prop_map(|(which, priority)| Move::SetPriority { which, priority }),
+        4 => (1..8usize).prop_map(|records| Move::Restore { records }),
         10 => (1..6usize).prop_map(|records| Move::Commit { records }),
         8 => Just(Move::TellDurable),
         10 => (n(), fate()).prop_map(|(which, fate)| Move::End { which, fate }),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_sched::{
-    ActivityId, Command, Config, Effect, Event, Input, JobId, JobSpec, LimitChange, Limits, Link, Next, Op, Priority,
-    Record, RetryPolicy, Scheduler, SeId, Settled, Terms, Ticket, TransferSpec,
+    ActivityId, Command, Config, Effect, End, Event, Input, JobId, JobSpec, LimitChange, Limits, Link, LiveState, Next,
+    Op, Priority, Record, RetryPolicy, Scheduler, SeId, Settled, Terms, Ticket, TransferSpec,
 };
 use weir_units::{Bytes, Timestamp};
 use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
@@ -47,6 +47,10 @@ pub(crate) struct World {
     limits_changed: bool,
     starts_per_step: usize,
     inbox: VecDeque<Input>,
+    /// What is left to restore, and the word that restoring is over: given in order, among everything else.
+    restoring: VecDeque<Input>,
+    /// What each cancellation asked for.
+    cancellations: Vec<Arc<[TransferId]>>,
     /// Issued, and not durable.
     pending: VecDeque<(Seq, Record)>,
     store: ModelStore,
@@ -87,6 +91,8 @@ impl World {
             limits_changed: false,
             starts_per_step,
             inbox: VecDeque::new(),
+            restoring: VecDeque::new(),
+            cancellations: Vec::new(),
             pending: VecDeque::new(),
             store: ModelStore::default(),
             durable: Seq(0),
@@ -142,9 +148,8 @@ impl World {
                 changes.iter().for_each(|change| self.limits.apply(*change));
             }
         }
-        let restored: Vec<Input> = records.into_iter().map(Input::Restored).collect();
-        self.step(&restored);
-        self.inbox.push_back(Input::Command(Command::Begin));
+        self.restoring = records.into_iter().map(Input::Restored).collect();
+        self.restoring.push_back(Input::Command(Command::Begin));
     }
 
     pub(crate) fn make(&mut self, what: &Move) {
@@ -159,11 +164,17 @@ impl World {
                 self.submit(source, destination, files, priority, retries);
             }
             Move::Cancel { which, many } => {
-                let transfers = (0..many).filter_map(|n| self.some_transfer(which + n)).collect();
-                self.inbox.push_back(Input::Command(Command::Cancel {
-                    ticket: Ticket(1),
-                    transfers,
-                }));
+                let ticket = Ticket(self.cancellations.len() as u64);
+                let transfers: Arc<[TransferId]> = (0..many).filter_map(|n| self.some_transfer(which + n)).collect();
+                self.cancellations.push(Arc::clone(&transfers));
+                self.inbox
+                    .push_back(Input::Command(Command::Cancel { ticket, transfers }));
+            }
+            Move::Restore { records } => {
+                for _ in 0..records {
+                    let Some(input) = self.restoring.pop_front() else { break };
+                    self.step(&[input]);
+                }
             }
             Move::SetPriority { which, priority } => {
                 let transfers = self.some_transfer(which).into_iter().collect();
@@ -272,6 +283,7 @@ impl World {
             inputs.reverse();
         }
         inputs.extend(commands);
+        inputs.extend(self.restoring.drain(..));
         self.step(&inputs);
     }
 
@@ -355,10 +367,8 @@ impl World {
                     "answered {seq} while the core knew only {} to be durable",
                     self.told
                 );
-                if let Record::Submitted(spec) = self.record(seq) {
-                    let ids: Vec<TransferId> = spec.transfers.iter().map(|transfer| transfer.id).collect();
-                    self.acknowledged.extend(ids);
-                }
+                let record = self.record(seq);
+                self.answered(&record);
             }
             Effect::Start(op, order) => self.start(op, order),
             Effect::Stop(op) => self.stop(op),
@@ -375,6 +385,25 @@ impl World {
         }
     }
 
+    fn answered(&mut self, record: &Record) {
+        match record {
+            Record::Submitted(spec) => self
+                .acknowledged
+                .extend(spec.transfers.iter().map(|transfer| transfer.id)),
+            Record::Cancelled { ticket, .. } => {
+                for transfer in self.cancellations[ticket.0 as usize].iter() {
+                    let row = self.store.rows.get(transfer);
+                    let goes_on = matches!(row, Some(Row::Live(live)) if live.state != LiveState::Stopping);
+                    assert!(
+                        !goes_on,
+                        "{transfer} was cancelled, the client was told so, and it is {row:?}"
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The durable record of this life with this number.
     fn record(&self, seq: Seq) -> Record {
         let of_this_life = self.durable.0 - seq.0;
@@ -388,8 +417,14 @@ impl World {
                 self.started.insert(*op, seq);
                 self.hold(op.transfer);
             }
-            Record::Ended { op, next, .. } => {
+            Record::Ended { op, end, next } => {
                 self.held_no_more(op.transfer);
+                let has_file = matches!(end, End::Done { .. } | End::Adopted { .. });
+                assert_eq!(
+                    has_file,
+                    *next == Next::Finished,
+                    "{op} ended with {end:?}, and is {next:?}"
+                );
                 if next.settled().is_some() {
                     assert!(
                         self.issued_terminal.insert(op.transfer) || self.is_live(op.transfer),
@@ -417,9 +452,8 @@ impl World {
                 }));
             }
         }
-        for _ in 0..10_000 {
-            let inputs: Vec<Input> = self.inbox.drain(..).collect();
-            self.step(&inputs);
+        for _ in 0..1_000 {
+            self.deliver_all(false);
             self.commit(usize::MAX);
             self.inbox.push_back(Input::Persisted(self.durable));
             let known: Vec<OpId> = self.core.operations().collect();

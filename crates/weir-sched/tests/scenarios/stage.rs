@@ -185,18 +185,15 @@ impl Stage {
         }
     }
 
-    /// Ends the running operations of these transfers, all in one step. `7@1` speaks of an operation of epoch 1.
+    /// Ends the running operations of these transfers, all in one step. `7@1` says it of epoch 1.
     fn end(&mut self, ids: &[&str], event: impl Fn(OpId) -> WorldEvent) {
         let running: Vec<OpId> = self.core.operations().collect();
         let inputs = ids.iter().map(|id| {
-            let op = match id.split_once('@') {
-                Some((id, epoch)) => OpId {
-                    transfer: transfer(id),
-                    attempt: 1,
-                    epoch: epoch.parse().unwrap(),
-                },
-                None => *running.iter().find(|op| op.transfer == transfer(id)).expect("it runs"),
-            };
+            let (id, epoch) = id
+                .split_once('@')
+                .map_or((*id, self.epoch), |(id, epoch)| (id, epoch.parse().unwrap()));
+            let op = *running.iter().find(|op| op.transfer == transfer(id)).expect("it runs");
+            let op = OpId { epoch, ..op };
             Input::World(op, event(op))
         });
         let inputs: Vec<Input> = inputs.collect();

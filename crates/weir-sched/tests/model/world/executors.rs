@@ -100,6 +100,7 @@ impl World {
 
     pub(super) fn stop(&mut self, op: OpId) {
         if let Some(Operation::Running(order)) = self.operations.get(&op).cloned() {
+            assert!(matches!(order, Op::Copy { .. }), "{op} cleans up, and is stopped at it");
             let copied = self.destinations.entry(op.transfer).or_default();
             // Half of all copies are faster than their stop.
             let event =
