@@ -111,6 +111,8 @@ pub struct WorkloadSpec {
 /// Ends of the windows, from the start of the run; the ramp starts at zero and each follows the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowSpec {
+    /// When the asked rates are full; not after `ramp_end`.
+    pub ramp_full: Duration,
     /// End of the ramp, start of the hold.
     pub ramp_end: Duration,
     /// End of the hold, start of the drain.
@@ -125,14 +127,14 @@ impl WindowSpec {
         self.hold_end.saturating_sub(self.ramp_end)
     }
 
-    /// Returns the rate asked for at a moment: rising evenly through the ramp, full in the hold, none afterwards.
+    /// Returns the rate asked for at a moment: rising evenly until `ramp_full`, none after the hold.
     pub fn asked_at(&self, rate: u64, at: Duration) -> u64 {
         if at >= self.hold_end {
             0
-        } else if at >= self.ramp_end {
+        } else if at >= self.ramp_full {
             rate
         } else {
-            u64::try_from(u128::from(rate) * at.as_nanos() / self.ramp_end.as_nanos()).expect("a share of a u64")
+            u64::try_from(u128::from(rate) * at.as_nanos() / self.ramp_full.as_nanos()).expect("a share of a u64")
         }
     }
 }

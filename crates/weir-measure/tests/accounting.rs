@@ -55,6 +55,7 @@ fn spec(windows: WindowSpec) -> Spec {
 
 fn windows(ramp: u64, hold: u64, drain: u64) -> WindowSpec {
     WindowSpec {
+        ramp_full: Duration::from_secs(ramp),
         ramp_end: Duration::from_secs(ramp),
         hold_end: Duration::from_secs(ramp + hold),
         drain_end: Duration::from_secs(ramp + hold + drain),
