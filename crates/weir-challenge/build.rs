@@ -10,7 +10,9 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed={FALLBACK}");
     // A path that does not exist would make every build run this script; its parent tells when it appears.
-    let watched = [PAGE, "../../web/dist", "../../web"].into_iter().find(|path| Path::new(path).exists());
+    let watched = [PAGE, "../../web/dist", "../../web"]
+        .into_iter()
+        .find(|path| Path::new(path).exists());
     if let Some(path) = watched {
         println!("cargo:rerun-if-changed={path}");
     }
@@ -19,7 +21,10 @@ fn main() {
     let target = Path::new(&env::var_os("OUT_DIR").expect("cargo sets it")).join("report.html");
     fs::write(&target, page).unwrap_or_else(|error| panic!("could not write {}: {error}", target.display()));
     println!("cargo:rerun-if-env-changed=WEIR_COMMIT");
-    println!("cargo:rustc-env=WEIR_COMMIT={}", env::var("WEIR_COMMIT").ok().or_else(commit).unwrap_or_default());
+    println!(
+        "cargo:rustc-env=WEIR_COMMIT={}",
+        env::var("WEIR_COMMIT").ok().or_else(commit).unwrap_or_default()
+    );
 }
 
 /// Reads the commit that is checked out, without running a program.
@@ -28,12 +33,16 @@ fn commit() -> Option<String> {
     let head_file = git.join("HEAD");
     let head = fs::read_to_string(&head_file).ok()?;
     println!("cargo:rerun-if-changed={}", head_file.display());
-    let Some(reference) = head.trim().strip_prefix("ref: ") else { return Some(head.trim().to_owned()) };
+    let Some(reference) = head.trim().strip_prefix("ref: ") else {
+        return Some(head.trim().to_owned());
+    };
     let file = git.join(reference);
     if let Ok(hash) = fs::read_to_string(&file) {
         println!("cargo:rerun-if-changed={}", file.display());
         return Some(hash.trim().to_owned());
     }
     let packed = fs::read_to_string(git.join("packed-refs")).ok()?;
-    packed.lines().find_map(|line| line.strip_suffix(reference).map(|hash| hash.trim().to_owned()))
+    packed
+        .lines()
+        .find_map(|line| line.strip_suffix(reference).map(|hash| hash.trim().to_owned()))
 }

@@ -44,7 +44,7 @@ pub(crate) struct Found<'a> {
 const BINS_MAX: u64 = 600;
 
 /// Writes report, rows and ledger into the run folder.
-pub(crate) fn write(found: Found<'_>, folder: &RunFolder) -> Result<RunOutcome, RunError> {
+pub(crate) fn write(found: &Found<'_>, folder: &RunFolder) -> Result<RunOutcome, RunError> {
     let names: Vec<[String; 4]> = found
         .links
         .iter()
@@ -54,13 +54,23 @@ pub(crate) fn write(found: Found<'_>, folder: &RunFolder) -> Result<RunOutcome, 
         })
         .collect();
     let workloads: Vec<String> = found.workloads.iter().map(|workload| workload.name.clone()).collect();
-    let rows = Names { workloads: &workloads, links: &names };
+    let rows = Names {
+        workloads: &workloads,
+        links: &names,
+    };
     folder.write("transfers.csv", |to| record::write_transfers(to, found.records, &rows))?;
     folder.write("ledger.csv", |to| crate::ledger::write(to, found.rates, &rows))?;
     let report = report(found);
     write_report(&report, folder)?;
-    folder.log(&format!("verdict {}: {}", report.verdict.as_str(), report.verdict_reasons.join("; ")));
-    Ok(RunOutcome { report, folder: folder.path().to_owned() })
+    folder.log(&format!(
+        "verdict {}: {}",
+        report.verdict.as_str(),
+        report.verdict_reasons.join("; ")
+    ));
+    Ok(RunOutcome {
+        report,
+        folder: folder.path().to_owned(),
+    })
 }
 
 fn write_report(report: &Report, folder: &RunFolder) -> Result<PathBuf, RunError> {
@@ -72,8 +82,8 @@ fn write_report(report: &Report, folder: &RunFolder) -> Result<PathBuf, RunError
     folder.write("report.html", |to| to.write_all(page.as_bytes()))
 }
 
-fn report(found: Found<'_>) -> Report {
-    let Found { plan, driven, .. } = &found;
+fn report(found: &Found<'_>) -> Report {
+    let Found { plan, driven, .. } = found;
     let windows = driven.windows;
     let spec = Spec {
         sites: found.sites.clone(),
@@ -82,8 +92,8 @@ fn report(found: Found<'_>) -> Report {
         windows,
         bin: bin(&windows),
     };
-    let mut figures = account(&found, &spec);
-    fill_steps(&mut figures, &found);
+    let mut figures = account(found, &spec);
+    fill_steps(&mut figures, found);
     figures.totals.deleted_files = found.sums.deleted_files;
     let thresholds: Vec<Evaluated> = plan
         .thresholds
@@ -96,7 +106,11 @@ fn report(found: Found<'_>) -> Report {
         audit: found.audit.as_ref(),
         interrupted: driven.interrupted.as_deref(),
         finished: figures.totals.finished,
-        parts: if figures.totals.asked_bps.is_some() { figures.parts.total() } else { &[] },
+        parts: if figures.totals.asked_bps.is_some() {
+            figures.parts.total()
+        } else {
+            &[]
+        },
     });
     let failed = ratio(figures.totals.failed, figures.totals.finished + figures.totals.failed).unwrap_or(0.0);
     let weak = figures.totals.asked_bps.filter(|_| driven.interrupted.is_none());
@@ -119,9 +133,14 @@ fn report(found: Found<'_>) -> Report {
         ended_at: moment(jiff::Timestamp::now()),
         weir: Build {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: Some(env!("WEIR_COMMIT")).filter(|commit| !commit.is_empty()).map(str::to_owned),
+            commit: Some(env!("WEIR_COMMIT"))
+                .filter(|commit| !commit.is_empty())
+                .map(str::to_owned),
         },
-        host: Host { cpu_busy_ratio: driven.cpu_busy_ratio, ..found.host.clone() },
+        host: Host {
+            cpu_busy_ratio: driven.cpu_busy_ratio,
+            ..found.host.clone()
+        },
         windows: Windows {
             ramp: window(std::time::Duration::ZERO, windows.ramp_end),
             hold: window(windows.ramp_end, windows.hold_end),
@@ -137,7 +156,7 @@ fn report(found: Found<'_>) -> Report {
         audit: found.audit.clone(),
         errors: figures.errors,
         series: figures.series,
-        events: events(&found),
+        events: events(found),
         parameters: parameters(plan),
     }
 }
@@ -188,7 +207,12 @@ fn threshold_of(asked: &weir_plan::Threshold) -> Threshold {
         Comparison::AtLeast => Limit::Min(asked.asked),
         Comparison::AtMost => Limit::Max(asked.asked),
     };
-    Threshold { name: asked.name.clone(), subject, metric, limit }
+    Threshold {
+        name: asked.name.clone(),
+        subject,
+        metric,
+        limit,
+    }
 }
 
 /// Chooses the width of the bins: whole seconds, one to ten.
@@ -208,7 +232,10 @@ fn events(found: &Found<'_>) -> Vec<Event> {
     }
     if found.sums.deletion_failures > 0 {
         let text = format!("{} delivered files could not be deleted", found.sums.deletion_failures);
-        events.push(Event { t_s: found.driven.windows.drain_end.as_secs_f64(), text });
+        events.push(Event {
+            t_s: found.driven.windows.drain_end.as_secs_f64(),
+            text,
+        });
     }
     events.sort_by(|one, other| one.t_s.total_cmp(&other.t_s));
     events
@@ -223,9 +250,18 @@ fn parameters(plan: &Plan) -> BTreeMap<String, String> {
     put("phases.hold".to_owned(), time(plan.phases.hold));
     put("phases.drain".to_owned(), time(plan.phases.drain));
     let limits = &plan.grid.transfer;
-    put("transfer.max_active_per_link".to_owned(), limits.max_active_per_link.to_string());
-    put("transfer.max_active_per_rse_in".to_owned(), limits.max_active_per_rse_in.to_string());
-    put("transfer.max_active_per_rse_out".to_owned(), limits.max_active_per_rse_out.to_string());
+    put(
+        "transfer.max_active_per_link".to_owned(),
+        limits.max_active_per_link.to_string(),
+    );
+    put(
+        "transfer.max_active_per_rse_in".to_owned(),
+        limits.max_active_per_rse_in.to_string(),
+    );
+    put(
+        "transfer.max_active_per_rse_out".to_owned(),
+        limits.max_active_per_rse_out.to_string(),
+    );
     put("transfer.retries".to_owned(), limits.retries.to_string());
     for workload in &plan.workloads {
         let name = workload.name();

@@ -30,7 +30,10 @@ impl Keep {
     pub(crate) fn percent(seed: u64, percent: Option<f64>) -> Self {
         let share = percent.unwrap_or(0.0).clamp(0.0, 100.0) / 100.0 * f64::from(u32::MAX);
         // Rounded up, so that 100 % is every file.
-        Self { seed, share: if share > 0.0 { share as u64 + 1 } else { 0 } }
+        Self {
+            seed,
+            share: if share > 0.0 { share as u64 + 1 } else { 0 },
+        }
     }
 
     /// Returns whether the file of this transfer is kept.
@@ -66,16 +69,28 @@ pub(crate) async fn audit(percent: f64, samples: Vec<Sample>, doors: &Arc<Vec<St
         };
         let (size, checksums) = found;
         let wrong = if size != sample.size {
-            Some(format!("{} at {}: {size} bytes, {} were sent", sample.path, door.name, sample.size))
+            Some(format!(
+                "{} at {}: {size} bytes, {} were sent",
+                sample.path, door.name, sample.size
+            ))
         } else if checksums == sample.checksums {
             None
         } else {
-            Some(format!("{} at {}: its bytes are not those that were sent", sample.path, door.name))
+            Some(format!(
+                "{} at {}: its bytes are not those that were sent",
+                sample.path, door.name
+            ))
         };
         (size, wrong)
     };
     let mut reads = futures_util::stream::iter(samples.into_iter().map(read)).buffer_unordered(READS_AT_ONCE);
-    let mut audit = Audit { asked_percent: percent, files: 0, failed: 0, bytes: 0, samples: Vec::new() };
+    let mut audit = Audit {
+        asked_percent: percent,
+        files: 0,
+        failed: 0,
+        bytes: 0,
+        samples: Vec::new(),
+    };
     while let Some((bytes, wrong)) = reads.next().await {
         audit.files += 1;
         audit.bytes += bytes;
@@ -96,7 +111,11 @@ mod tests {
     #[test]
     fn the_sample_is_about_as_large_as_asked() {
         // Wrong: 5 % keeps every file, or none, or other files with the same seed.
-        let kept = |percent: f64| (0..10_000).filter(|id| Keep::percent(42, Some(percent)).keeps(*id)).count();
+        let kept = |percent: f64| {
+            (0..10_000)
+                .filter(|id| Keep::percent(42, Some(percent)).keeps(*id))
+                .count()
+        };
         assert_eq!(kept(0.0), 0);
         assert_eq!(kept(100.0), 10_000);
         assert!((450..550).contains(&kept(5.0)), "{}", kept(5.0));

@@ -46,7 +46,11 @@ pub(crate) async fn rest(
     ends: &[LinkEnds],
     folder: &RunFolder,
 ) -> u64 {
-    let mut files: Vec<(usize, String)> = sources.files().iter().map(|file| (file.door, file.path.clone())).collect();
+    let mut files: Vec<(usize, String)> = sources
+        .files()
+        .iter()
+        .map(|file| (file.door, file.path.clone()))
+        .collect();
     let mut directories: BTreeSet<(usize, String)> = BTreeSet::new();
     for record in records {
         let door = ends[record.link].destination;
@@ -72,7 +76,9 @@ pub(crate) async fn rest(
 /// Returns the directories above a path down from `top`, `top` included, deepest first.
 fn parents<'a>(path: &'a str, top: &'a str) -> impl Iterator<Item = String> + 'a {
     let above = path.rmatch_indices('/').map(|(end, _)| &path[..end]);
-    above.take_while(move |directory| directory.len() >= top.len()).map(str::to_owned)
+    above
+        .take_while(move |directory| directory.len() >= top.len())
+        .map(str::to_owned)
 }
 
 async fn delete(doors: &Arc<Vec<StorageDoor>>, paths: Vec<(usize, String)>, folder: &RunFolder) -> u64 {

@@ -13,7 +13,10 @@ pub(crate) struct Clock {
 impl Clock {
     /// Starts now.
     pub(crate) fn start() -> Self {
-        Self { start: Instant::now(), wall: SystemTime::now() }
+        Self {
+            start: Instant::now(),
+            wall: SystemTime::now(),
+        }
     }
 
     /// Returns the time since the start.

@@ -45,8 +45,12 @@ impl Content {
     pub(crate) fn new(seed: u64, number: u64, size: u64) -> Self {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         generator.set_stream(number);
-        let content =
-            Self { generator, left: size, hasher: Some(Hasher::new(&ALGORITHMS)), checksums: ContentChecksums::default() };
+        let content = Self {
+            generator,
+            left: size,
+            hasher: Some(Hasher::new(&ALGORITHMS)),
+            checksums: ContentChecksums::default(),
+        };
         if size == 0 { content.finished() } else { content }
     }
 

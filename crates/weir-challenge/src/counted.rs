@@ -14,10 +14,14 @@ pub(crate) type Reading = BTreeMap<usize, Result<Counters, String>>;
 
 /// Reads the counters of every embedded storage.
 pub(crate) async fn read(doors: &[StorageDoor]) -> Reading {
-    let reads = doors.iter().enumerate().filter(|(_, door)| door.embedded).map(|(index, door)| async move {
-        let counters = door.counters().await;
-        (index, counters.map_err(|error| chain(&error)))
-    });
+    let reads = doors
+        .iter()
+        .enumerate()
+        .filter(|(_, door)| door.embedded)
+        .map(|(index, door)| async move {
+            let counters = door.counters().await;
+            (index, counters.map_err(|error| chain(&error)))
+        });
     futures_util::future::join_all(reads).await.into_iter().collect()
 }
 
@@ -44,9 +48,9 @@ pub(crate) fn compare(
     let note = |door: &StorageDoor, reading: &Result<Counters, String>| match reading {
         _ if !door.embedded => Some("external storage has no counter that this run can read".to_owned()),
         Err(error) => Some(error.clone()),
-        Ok(_) if retries > 0 => {
-            Some(format!("{retries} attempts were repeated; bytes of attempts given up are in the storage's counters alone"))
-        }
+        Ok(_) if retries > 0 => Some(format!(
+            "{retries} attempts were repeated; bytes of attempts given up are in the storage's counters alone"
+        )),
         Ok(_) => None,
     };
     let mut checks = Vec::new();

@@ -28,7 +28,10 @@ pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doo
     let client = running.client().clone();
     let secret_file = &description.client.secret_file;
     let secret = Secret::read(secret_file);
-    let secret = secret.map_err(|source| RunError::Secret { path: secret_file.clone(), source })?;
+    let secret = secret.map_err(|source| RunError::Secret {
+        path: secret_file.clone(),
+        source,
+    })?;
     let token_url = format!("{}/token", description.issuer.url);
     let tokens = TokenSource::client_credentials(client.clone(), token_url, &description.client.id, &secret);
     let mut storage = Vec::with_capacity(grid.rses.len());
@@ -36,7 +39,7 @@ pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doo
         let name = rse.name.to_string();
         let found = description.rses.iter().find(|found| found.name == name);
         let (Some(found), Some(own)) = (found, running.storage_tokens(&rse.name)) else {
-            return Err(RunError::Grid { source: format!("RSE {name} did not start").into() });
+            return Err(RunError::NoDoor { rse: name });
         };
         storage.push(StorageDoor {
             url: found.url.trim_end_matches('/').to_owned(),
@@ -52,5 +55,10 @@ pub(crate) fn open(grid: &Grid, running: &EmbeddedGrid, run: &str) -> Result<Doo
             name,
         });
     }
-    Ok(Doors { storage, transfer: description.transfer.url.clone(), tokens, client })
+    Ok(Doors {
+        storage,
+        transfer: description.transfer.url.clone(),
+        tokens,
+        client,
+    })
 }

@@ -85,8 +85,19 @@ impl<D: InjectionDoor> Drive<'_, D> {
             events: Vec::new(),
             cpu_busy_ratio: None,
         };
-        let mut due = Due { poll: Duration::ZERO, gauge: Duration::ZERO, seen: 0 };
-        self.event(&mut driven, if ramp_end.is_zero() { "hold begins" } else { "ramp begins" });
+        let mut due = Due {
+            poll: Duration::ZERO,
+            gauge: Duration::ZERO,
+            seen: 0,
+        };
+        self.event(
+            &mut driven,
+            if ramp_end.is_zero() {
+                "hold begins"
+            } else {
+                "ramp begins"
+            },
+        );
         let mut processors = None;
         let mut ticks = tokio::time::interval(TURN);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -135,17 +146,29 @@ impl<D: InjectionDoor> Drive<'_, D> {
         }
         windows.ramp_end = windows.ramp_end.min(now);
         // Where rates are asked the hold ends as planned, even if steps go on; else with the last step.
-        windows.hold_end = if self.rates.is_some() { windows.hold_end.min(now) } else { now };
+        windows.hold_end = if self.rates.is_some() {
+            windows.hold_end.min(now)
+        } else {
+            now
+        };
         self.board.stopped(now);
         let earlier = processors.zip(ProcessorTime::now());
         driven.cpu_busy_ratio = earlier.and_then(|(earlier, now)| now.busy_since(earlier));
-        let text = if driven.interrupted.is_some() { "interrupted; drain begins" } else { "drain begins" };
+        let text = if driven.interrupted.is_some() {
+            "interrupted; drain begins"
+        } else {
+            "drain begins"
+        };
         self.event(driven, text);
     }
 
     /// Waits for what is under way, and withdraws what the drain leaves over.
     async fn drain(&mut self, due: &mut Due, driven: &mut Driven, ticks: &mut tokio::time::Interval) {
-        let limit = if driven.interrupted.is_some() { self.phases.drain.min(DRAIN_INTERRUPTED) } else { self.phases.drain };
+        let limit = if driven.interrupted.is_some() {
+            self.phases.drain.min(DRAIN_INTERRUPTED)
+        } else {
+            self.phases.drain
+        };
         let deadline = self.clock.now() + limit;
         while !self.engine.is_idle() && self.clock.now() < deadline && !self.stop.hard.is_cancelled() {
             self.wait(ticks).await;
@@ -185,7 +208,8 @@ impl<D: InjectionDoor> Drive<'_, D> {
         }
         for record in self.engine.done().iter().skip(due.seen) {
             if record.state == Some(weir_measure::State::Finished) {
-                self.board.delivered(record.ended, self.site_of_link[record.link], record.size);
+                self.board
+                    .delivered(record.ended, self.site_of_link[record.link], record.size);
             }
         }
         due.seen = self.engine.done().len();
@@ -199,7 +223,10 @@ impl<D: InjectionDoor> Drive<'_, D> {
 
     fn event(&self, driven: &mut Driven, text: &str) {
         self.folder.log(text);
-        driven.events.push(Event { t_s: self.clock.now().as_secs_f64(), text: text.to_owned() });
+        driven.events.push(Event {
+            t_s: self.clock.now().as_secs_f64(),
+            text: text.to_owned(),
+        });
     }
 }
 
@@ -217,9 +244,17 @@ pub(crate) fn planned(phases: &Phases) -> WindowSpec {
 fn interruption(now: Duration, windows: &WindowSpec) -> String {
     let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
     if now < windows.ramp_end {
-        format!("interrupted {} into the ramp of {}", seconds(now), seconds(windows.ramp_end))
+        format!(
+            "interrupted {} into the ramp of {}",
+            seconds(now),
+            seconds(windows.ramp_end)
+        )
     } else {
         let held = now.saturating_sub(windows.ramp_end);
-        format!("interrupted {} into the hold window of {}", seconds(held), seconds(windows.hold()))
+        format!(
+            "interrupted {} into the hold window of {}",
+            seconds(held),
+            seconds(windows.hold())
+        )
     }
 }

@@ -126,6 +126,20 @@ struct Deleted {
 
 type Polled = Vec<Result<Vec<(JobId, Vec<Observed>)>, InjectionError>>;
 
+/// What an engine stands on.
+pub(crate) struct Ground {
+    pub(crate) doors: Arc<Vec<StorageDoor>>,
+    pub(crate) links: Vec<LinkEnds>,
+    /// How many workloads there are.
+    pub(crate) workloads: usize,
+    pub(crate) sources: Arc<Sources>,
+    pub(crate) folder: Arc<RunFolder>,
+    pub(crate) clock: Clock,
+    /// Cancelled when no submission may be tried again.
+    pub(crate) stop: CancellationToken,
+    pub(crate) keep: Keep,
+}
+
 /// See the module.
 pub(crate) struct Engine<D> {
     door: Arc<D>,
@@ -161,17 +175,17 @@ pub(crate) struct Engine<D> {
 }
 
 impl<D: InjectionDoor> Engine<D> {
-    pub(crate) fn new(
-        door: Arc<D>,
-        doors: Arc<Vec<StorageDoor>>,
-        links: Vec<LinkEnds>,
-        workloads: usize,
-        sources: Arc<Sources>,
-        folder: Arc<RunFolder>,
-        clock: Clock,
-        stop: CancellationToken,
-        keep: Keep,
-    ) -> Self {
+    pub(crate) fn new(door: Arc<D>, run: Ground) -> Self {
+        let Ground {
+            doors,
+            links,
+            workloads,
+            sources,
+            folder,
+            clock,
+            stop,
+            keep,
+        } = run;
         let count = doors.len();
         let mut held = vec![0; count];
         for file in sources.files() {
@@ -180,7 +194,9 @@ impl<D: InjectionDoor> Engine<D> {
         Self {
             link_states: vec![vec![LinkState::default(); links.len()]; workloads],
             held,
-            deletion_slots: (0..count).map(|_| Arc::new(Semaphore::new(DELETIONS_AT_ONCE))).collect(),
+            deletion_slots: (0..count)
+                .map(|_| Arc::new(Semaphore::new(DELETIONS_AT_ONCE)))
+                .collect(),
             submission_slots: Arc::new(Semaphore::new(SUBMISSIONS_AT_ONCE)),
             door,
             doors,
@@ -231,7 +247,14 @@ impl<D: InjectionDoor> Engine<D> {
             self.link_states[wanted.workload][wanted.link].unfinished += source.size;
             self.injected_bytes += source.size;
             let record = Record::new(file, &wanted, source.size, path, now);
-            self.pending.insert(file.id, Pending { record, lifetime: wanted.lifetime, phase: Phase::Queued });
+            self.pending.insert(
+                file.id,
+                Pending {
+                    record,
+                    lifetime: wanted.lifetime,
+                    phase: Phase::Queued,
+                },
+            );
         }
         if let Some(reason) = self.sources.refused(ends.source) {
             let failure = Failure {
@@ -241,7 +264,9 @@ impl<D: InjectionDoor> Engine<D> {
                 remedy: Some("let the run write its source files there, or leave its links out".to_owned()),
             };
             for order in orders {
-                self.end(order.id, State::Failed, now, |record| record.failure = Some(failure.clone()));
+                self.end(order.id, State::Failed, now, |record| {
+                    record.failure = Some(failure.clone());
+                });
             }
             return;
         }
@@ -258,7 +283,11 @@ impl<D: InjectionDoor> Engine<D> {
         self.submissions.spawn(async move {
             let _slot = slots.acquire_owned().await.expect("the slots are never closed");
             let outcome = submit_patiently(&*door, &batch, &stop).await;
-            Submitted { ids: batch.orders.iter().map(|order| order.id).collect(), outcome, at: clock.now() }
+            Submitted {
+                ids: batch.orders.iter().map(|order| order.id).collect(),
+                outcome,
+                at: clock.now(),
+            }
         });
     }
 
@@ -290,7 +319,11 @@ impl<D: InjectionDoor> Engine<D> {
             let chunks: Vec<Vec<JobId>> = round.chunks(JOBS_PER_POLL).map(<[JobId]>::to_vec).collect();
             let door = &door;
             let ask = |chunk: Vec<JobId>| async move { door.observe(&chunk).await };
-            futures_util::stream::iter(chunks).map(ask).buffer_unordered(POLLS_AT_ONCE).collect().await
+            futures_util::stream::iter(chunks)
+                .map(ask)
+                .buffer_unordered(POLLS_AT_ONCE)
+                .collect()
+                .await
         });
     }
 
@@ -307,7 +340,10 @@ impl<D: InjectionDoor> Engine<D> {
             }
             Err(error) => {
                 let message = weir_auth::redact(&chain(&error));
-                self.folder.log(&format!("submission of {} transfers failed: {message}", submitted.ids.len()));
+                self.folder.log(&format!(
+                    "submission of {} transfers failed: {message}",
+                    submitted.ids.len()
+                ));
                 let stopped = self.stop.is_cancelled() && error.is_temporary();
                 for id in submitted.ids {
                     let state = if stopped { State::Cancelled } else { State::Failed };
@@ -348,7 +384,9 @@ impl<D: InjectionDoor> Engine<D> {
     }
 
     fn take_observed(&mut self, observed: Observed) {
-        let Some(pending) = self.pending.get_mut(&observed.id) else { return };
+        let Some(pending) = self.pending.get_mut(&observed.id) else {
+            return;
+        };
         let link = &mut self.link_states[pending.record.workload][pending.record.link];
         match (pending.phase == Phase::Active, observed.phase == Phase::Active) {
             (false, true) => link.active += 1,
@@ -362,14 +400,23 @@ impl<D: InjectionDoor> Engine<D> {
             Phase::Failed => State::Failed,
             Phase::Cancelled => State::Cancelled,
         };
-        let ended = observed.ended.map_or_else(|| self.clock.now(), |moment| self.clock.at(moment));
+        let ended = observed
+            .ended
+            .map_or_else(|| self.clock.now(), |moment| self.clock.at(moment));
         let started = observed.started.map(|moment| self.clock.at(moment));
         self.end(observed.id, state, ended, |record| record.observe(observed, started));
     }
 
     /// Ends a transfer: gives its space back unless it was delivered, and moves it among the done.
     fn end(&mut self, id: u64, state: State, ended: Duration, change: impl FnOnce(&mut Record)) {
-        let Some(Pending { mut record, lifetime, phase }) = self.pending.remove(&id) else { return };
+        let Some(Pending {
+            mut record,
+            lifetime,
+            phase,
+        }) = self.pending.remove(&id)
+        else {
+            return;
+        };
         if phase == Phase::Active {
             self.link_states[record.workload][record.link].active -= 1;
         }
@@ -385,17 +432,27 @@ impl<D: InjectionDoor> Engine<D> {
             self.held[ends.destination] += record.size;
             self.finished += 1;
             self.verified_bytes += record.size;
-            let due = if self.keep.keeps(id) { Duration::MAX } else { self.clock.now() + lifetime };
-            self.live.insert(Delivered { due, id, door: ends.destination, path: record.path.clone(), size: record.size });
+            let due = if self.keep.keeps(id) {
+                Duration::MAX
+            } else {
+                self.clock.now() + lifetime
+            };
+            self.live.insert(Delivered {
+                due,
+                id,
+                door: ends.destination,
+                path: record.path.clone(),
+                size: record.size,
+            });
         } else {
             self.failed += u64::from(state == State::Failed);
         }
-        if let Some(job) = &record.job {
-            if let Some(left) = self.jobs.get_mut(job) {
-                left.remove(&id);
-                if left.is_empty() {
-                    self.jobs.remove(job);
-                }
+        if let Some(job) = &record.job
+            && let Some(left) = self.jobs.get_mut(job)
+        {
+            left.remove(&id);
+            if left.is_empty() {
+                self.jobs.remove(job);
             }
         }
         self.done.push(record);
@@ -415,18 +472,29 @@ impl<D: InjectionDoor> Engine<D> {
         self.deletions.spawn(async move {
             let _slot = slots.acquire_owned().await.expect("the slots are never closed");
             let outcome = door.delete(&file.path).await;
-            Deleted { file, attempts, outcome }
+            Deleted {
+                file,
+                attempts,
+                outcome,
+            }
         });
     }
 
     fn take_deleted(&mut self, deleted: Deleted) {
-        let Deleted { file, attempts, outcome } = deleted;
+        let Deleted {
+            file,
+            attempts,
+            outcome,
+        } = deleted;
         match outcome {
             Ok(was_there) => {
                 self.held[file.door] -= file.size;
                 self.deleted_files += u64::from(was_there);
                 if !was_there {
-                    self.folder.log(&format!("{} was gone from {} before its time", file.path, self.doors[file.door].name));
+                    self.folder.log(&format!(
+                        "{} was gone from {} before its time",
+                        file.path, self.doors[file.door].name
+                    ));
                 }
             }
             Err(error) if attempts < 3 => {
@@ -450,11 +518,26 @@ impl<D: InjectionDoor> Engine<D> {
     pub(crate) fn space_left(&self, workload: usize, link: usize) -> Option<u64> {
         let door = self.links[link].destination;
         let to_door = |(other, state): (usize, &LinkState)| {
-            if self.links[other].destination == door { state.unfinished } else { 0 }
+            if self.links[other].destination == door {
+                state.unfinished
+            } else {
+                0
+            }
         };
-        let others = self.link_states.iter().enumerate().filter(|(other, _)| *other != workload);
-        let coming: u64 = others.flat_map(|(_, states)| states.iter().enumerate().map(to_door)).sum();
-        Some(self.doors[door].quota?.saturating_sub(self.held[door]).saturating_sub(coming))
+        let others = self
+            .link_states
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != workload);
+        let coming: u64 = others
+            .flat_map(|(_, states)| states.iter().enumerate().map(to_door))
+            .sum();
+        Some(
+            self.doors[door]
+                .quota?
+                .saturating_sub(self.held[door])
+                .saturating_sub(coming),
+        )
     }
 
     /// Returns the transfers that have ended, in the order in which that was seen.
@@ -464,7 +547,12 @@ impl<D: InjectionDoor> Engine<D> {
 
     /// Returns the sums of the run so far.
     pub(crate) fn sums(&self) -> Sums {
-        let active = self.link_states.iter().flatten().map(|link| u64::from(link.active)).sum();
+        let active = self
+            .link_states
+            .iter()
+            .flatten()
+            .map(|link| u64::from(link.active))
+            .sum();
         Sums {
             active,
             queued: self.pending.len() as u64 - active,
@@ -492,7 +580,8 @@ impl<D: InjectionDoor> Engine<D> {
         let jobs: Vec<JobId> = self.jobs.keys().cloned().collect();
         for chunk in jobs.chunks(JOBS_PER_POLL) {
             if let Err(error) = self.door.cancel(chunk).await {
-                self.folder.log(&format!("could not withdraw {} jobs: {}", chunk.len(), chain(&error)));
+                self.folder
+                    .log(&format!("could not withdraw {} jobs: {}", chunk.len(), chain(&error)));
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Why a challenge could not run.
 
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
@@ -27,11 +26,14 @@ pub enum RunError {
         /// What the system says.
         source: io::Error,
     },
-    /// The grid does not start, or is not what the plan says.
+    /// The grid does not start.
     #[error("could not start the grid")]
-    Grid {
-        /// What went wrong.
-        source: Box<dyn Error + Send + Sync>,
+    Grid(#[from] weir_grid::GridError),
+    /// The running grid has no door for an RSE of the plan.
+    #[error("the grid has no door for {rse}")]
+    NoDoor {
+        /// The RSE.
+        rse: String,
     },
     /// A secret could not be read.
     #[error("could not read the secret in {path}")]
@@ -50,9 +52,12 @@ impl RunError {
     /// Returns what helps, where something does.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
-            Self::Space { .. } => Some("free space, choose another place with --out, or a smaller --scale or --duration"),
+            Self::Space { .. } => {
+                Some("free space, choose another place with --out, or a smaller --scale or --duration")
+            }
             Self::Folder { .. } => Some("choose another place with --out"),
-            Self::Grid { .. } | Self::Secret { .. } | Self::Interrupted => None,
+            Self::Grid(error) => error.remedy(),
+            Self::NoDoor { .. } | Self::Secret { .. } | Self::Interrupted => None,
         }
     }
 }

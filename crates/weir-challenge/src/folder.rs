@@ -24,13 +24,24 @@ impl RunFolder {
         fs::create_dir_all(parent).map_err(failed(parent))?;
         let stem = format!("{challenge}-{}", moment.strftime("%Y%m%d-%H%M%S"));
         for number in 1.. {
-            let name = if number == 1 { stem.clone() } else { format!("{stem}-{number}") };
+            let name = if number == 1 {
+                stem.clone()
+            } else {
+                format!("{stem}-{number}")
+            };
             let path = parent.join(name);
             match fs::create_dir(&path) {
                 Ok(()) => {
                     let file = path.join("run.log");
-                    let log = File::options().create_new(true).append(true).open(&file).map_err(failed(&file))?;
-                    return Ok(Self { path, log: Mutex::new(log) });
+                    let log = File::options()
+                        .create_new(true)
+                        .append(true)
+                        .open(&file)
+                        .map_err(failed(&file))?;
+                    return Ok(Self {
+                        path,
+                        log: Mutex::new(log),
+                    });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(&path)(error)),
@@ -46,7 +57,11 @@ impl RunFolder {
 
     /// Appends a line to the log, with the time and without secrets. A log that cannot be written does not stop a run.
     pub(crate) fn log(&self, text: &str) {
-        let line = format!("{:.3} {}\n", jiff::Timestamp::now(), weir_auth::redact(text).replace('\n', " "));
+        let line = format!(
+            "{:.3} {}\n",
+            jiff::Timestamp::now(),
+            weir_auth::redact(text).replace('\n', " ")
+        );
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = log.write_all(line.as_bytes()) {
             tracing::warn!(%error, "could not write the run's log");
@@ -54,16 +69,26 @@ impl RunFolder {
     }
 
     /// Writes a file so that it appears whole or not at all.
-    pub(crate) fn write(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<PathBuf, RunError> {
+    pub(crate) fn write(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<PathBuf, RunError> {
         let path = self.path.join(name);
-        write_atomically(&path, write).map_err(|source| RunError::Folder { path: path.clone(), source })?;
+        write_atomically(&path, write).map_err(|source| RunError::Folder {
+            path: path.clone(),
+            source,
+        })?;
         Ok(path)
     }
 }
 
 /// Writes a file under another name beside it, then renames it.
 pub fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let temporary = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
     let written = File::create(&temporary).and_then(|file| {
         let mut buffer = BufWriter::new(file);

@@ -53,7 +53,8 @@ enum Answer {
 
 #[derive(Debug, Deserialize)]
 struct Job {
-    job_id: String,
+    #[serde(rename = "job_id")]
+    id: String,
     #[serde(default)]
     http_status: Option<String>,
     #[serde(default)]
@@ -62,9 +63,10 @@ struct Job {
 
 #[derive(Debug, Deserialize)]
 struct FileState {
-    file_state: String,
-    #[serde(default)]
-    file_metadata: Option<Metadata>,
+    #[serde(rename = "file_state")]
+    state: String,
+    #[serde(rename = "file_metadata", default)]
+    metadata: Option<Metadata>,
     #[serde(default)]
     reason: Option<String>,
     #[serde(default)]
@@ -99,36 +101,66 @@ struct Extension {
 impl FtsDoor {
     /// Makes a door to the service at `url`, which moves files between `doors` for the run of this name.
     pub(crate) fn new(url: &str, client: Client, tokens: TokenSource, doors: Arc<Vec<StorageDoor>>, run: &str) -> Self {
-        Self { url: url.trim_end_matches('/').to_owned(), client, tokens, doors, run: run.to_owned() }
+        Self {
+            url: url.trim_end_matches('/').to_owned(),
+            client,
+            tokens,
+            doors,
+            run: run.to_owned(),
+        }
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Option<serde_json::Value>) -> Result<Vec<u8>, InjectionError> {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<serde_json::Value>,
+    ) -> Result<Vec<u8>, InjectionError> {
         let token = self.tokens.token(SCOPE, &self.url).await;
-        let token = token.map_err(|error| InjectionError::Token { door: self.url.clone(), source: error.into() })?;
+        let token = token.map_err(|error| InjectionError::Token {
+            door: self.url.clone(),
+            source: error.into(),
+        })?;
         let request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url))
             .header(header::AUTHORIZATION, format!("Bearer {}", token.expose()))
             .header(header::ACCEPT, "application/json");
         let request = match body {
-            Some(json) => request.header(header::CONTENT_TYPE, "application/json").body(body::full(json.to_string())),
+            Some(json) => request
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(body::full(json.to_string())),
             None => request.body(body::empty()),
         };
         let request = request.map_err(|error| self.unreachable(error))?;
-        let response = self.client.send_within(request, PATIENCE).await.map_err(|error| self.unreachable(error))?;
+        let response = self
+            .client
+            .send_within(request, PATIENCE)
+            .await
+            .map_err(|error| self.unreachable(error))?;
         let (head, answer) = response.into_parts();
-        let answer = body::read_limited(answer, ANSWER_MAX, PATIENCE).await.map_err(|error| self.unreachable(error))?;
+        let answer = body::read_limited(answer, ANSWER_MAX, PATIENCE)
+            .await
+            .map_err(|error| self.unreachable(error))?;
         match head.status {
             StatusCode::OK | StatusCode::CREATED | StatusCode::MULTI_STATUS => Ok(answer.to_vec()),
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                Err(InjectionError::Busy { door: self.url.clone(), after: retry_after(&head.headers) })
-            }
-            status => Err(InjectionError::Refused { door: self.url.clone(), status, message: message(&answer) }),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(InjectionError::Busy {
+                door: self.url.clone(),
+                after: retry_after(&head.headers),
+            }),
+            status => Err(InjectionError::Refused {
+                door: self.url.clone(),
+                status,
+                message: message(&answer),
+            }),
         }
     }
 
     fn unreachable(&self, source: impl Into<Box<dyn Error + Send + Sync>>) -> InjectionError {
-        InjectionError::Unreachable { door: self.url.clone(), source: source.into() }
+        InjectionError::Unreachable {
+            door: self.url.clone(),
+            source: source.into(),
+        }
     }
 
     /// Writes the job that FTS is sent. Tokens are one pair for the whole batch: it is one link.
@@ -194,17 +226,28 @@ impl InjectionDoor for FtsDoor {
             Answer::Many(jobs) => jobs,
             Answer::One(job) => vec![*job],
         };
-        let known = |job: &Job| job.http_status.as_deref().is_none_or(|status| status.starts_with("200"));
+        let known = |job: &Job| {
+            job.http_status
+                .as_deref()
+                .is_none_or(|status| status.starts_with("200"))
+        };
         Ok(jobs
             .into_iter()
             .filter(known)
-            .map(|job| (JobId(job.job_id), job.files.into_iter().filter_map(FileState::observed).collect()))
+            .map(|job| {
+                (
+                    JobId(job.id),
+                    job.files.into_iter().filter_map(FileState::observed).collect(),
+                )
+            })
             .collect())
     }
 
     async fn cancel(&self, jobs: &[JobId]) -> Result<(), InjectionError> {
         let ids: Vec<&str> = jobs.iter().map(|job| job.0.as_str()).collect();
-        self.ask(Method::DELETE, &format!("/jobs/{}", ids.join(",")), None).await.map(|_| ())
+        self.ask(Method::DELETE, &format!("/jobs/{}", ids.join(",")), None)
+            .await
+            .map(|_| ())
     }
 }
 
@@ -212,7 +255,7 @@ impl FileState {
     /// Returns what this says about a transfer of ours; `None` when it is not ours.
     fn observed(self) -> Option<Observed> {
         let weir = self.weir.unwrap_or_default();
-        let phase = match self.file_state.as_str() {
+        let phase = match self.state.as_str() {
             "FINISHED" | "ARCHIVING" => Phase::Finished,
             "FAILED" => Phase::Failed,
             "CANCELED" => Phase::Cancelled,
@@ -220,7 +263,7 @@ impl FileState {
             _ => Phase::Queued,
         };
         Some(Observed {
-            id: self.file_metadata?.weir_transfer,
+            id: self.metadata?.weir_transfer,
             phase,
             started: moment(weir.started_ms, self.start_time.as_deref()),
             ended: moment(weir.finished_ms, self.finish_time.as_deref()),
@@ -248,7 +291,9 @@ fn moment(millis: Option<u64>, text: Option<&str>) -> Option<SystemTime> {
 
 /// Reads `Retry-After` in seconds, at most a minute.
 fn retry_after(headers: &http::HeaderMap) -> Duration {
-    let seconds = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let seconds = headers
+        .get(header::RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.trim().parse().ok());
     seconds.map_or(LATER, |seconds: u64| Duration::from_secs(seconds.clamp(1, 60)))
 }
 
@@ -261,7 +306,11 @@ fn message(answer: &[u8]) -> String {
     }
     let text = match serde_json::from_slice::<Body>(answer) {
         Ok(body) => body.message,
-        Err(_) => String::from_utf8_lossy(answer).lines().next().unwrap_or_default().to_owned(),
+        Err(_) => String::from_utf8_lossy(answer)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
     };
     weir_auth::redact(&text)
 }
@@ -284,7 +333,11 @@ mod tests {
         )
         .unwrap();
         assert_eq!((finished.id, finished.phase), (7, Phase::Finished));
-        let length = finished.ended.unwrap().duration_since(finished.started.unwrap()).unwrap();
+        let length = finished
+            .ended
+            .unwrap()
+            .duration_since(finished.started.unwrap())
+            .unwrap();
         assert_eq!(length, Duration::from_secs(2));
     }
 
@@ -310,9 +363,16 @@ mod tests {
     #[test]
     fn every_state_of_fts_has_a_phase() {
         for (state, phase) in [
-            ("SUBMITTED", Phase::Queued), ("READY", Phase::Queued), ("TOKEN_PREP", Phase::Queued), ("STAGING", Phase::Queued),
-            ("ON_HOLD", Phase::Queued), ("NOT_USED", Phase::Queued), ("ACTIVE", Phase::Active), ("FINISHED", Phase::Finished),
-            ("FAILED", Phase::Failed), ("CANCELED", Phase::Cancelled),
+            ("SUBMITTED", Phase::Queued),
+            ("READY", Phase::Queued),
+            ("TOKEN_PREP", Phase::Queued),
+            ("STAGING", Phase::Queued),
+            ("ON_HOLD", Phase::Queued),
+            ("NOT_USED", Phase::Queued),
+            ("ACTIVE", Phase::Active),
+            ("FINISHED", Phase::Finished),
+            ("FAILED", Phase::Failed),
+            ("CANCELED", Phase::Cancelled),
         ] {
             let json = format!(r#"{{"file_state":"{state}","file_metadata":{{"weir_transfer":1}}}}"#);
             assert_eq!(observed(&json).unwrap().phase, phase, "{state}");

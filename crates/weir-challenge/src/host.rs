@@ -12,7 +12,11 @@ pub(crate) fn describe(scratch: &Path) -> Host {
         name: names.nodename().to_string_lossy().into_owned(),
         cores: cores(),
         memory_bytes: memory().unwrap_or(0),
-        kernel: format!("{} {}", names.sysname().to_string_lossy(), names.release().to_string_lossy()),
+        kernel: format!(
+            "{} {}",
+            names.sysname().to_string_lossy(),
+            names.release().to_string_lossy()
+        ),
         scratch_filesystem: filesystem(scratch).unwrap_or_else(|| "unknown".to_owned()),
         cpu_busy_ratio: None,
     }
@@ -35,7 +39,10 @@ pub(crate) fn raise_open_files() -> Option<u64> {
     if limit.current == limit.maximum {
         return limit.current;
     }
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
     match rustix::process::setrlimit(Resource::Nofile, raised) {
         Ok(()) => limit.maximum,
         Err(_) => limit.current,
@@ -80,7 +87,11 @@ impl ProcessorTime {
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         // user nice system idle iowait irq softirq steal; guest time is already within user.
-        let fields: Vec<u64> = line.split_whitespace().take(8).map_while(|field| field.parse().ok()).collect();
+        let fields: Vec<u64> = line
+            .split_whitespace()
+            .take(8)
+            .map_while(|field| field.parse().ok())
+            .collect();
         let all = fields.iter().sum();
         let idle: u64 = fields.get(3)? + fields.get(4)?;
         Some(Self { busy: all - idle, all })
@@ -88,7 +99,10 @@ impl ProcessorTime {
 
     /// Returns the share of processor time used since an earlier reading, 0 to 1.
     pub(crate) fn busy_since(self, earlier: Self) -> Option<f64> {
-        weir_measure::report::ratio(self.busy.saturating_sub(earlier.busy), self.all.saturating_sub(earlier.all))
+        weir_measure::report::ratio(
+            self.busy.saturating_sub(earlier.busy),
+            self.all.saturating_sub(earlier.all),
+        )
     }
 }
 

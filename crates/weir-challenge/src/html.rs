@@ -1,6 +1,7 @@
 //! Makes `report.html`: the front end's page with the report's data frozen in.
 
-use weir_measure::report::{Report, ThresholdReport};
+use weir_measure::advice;
+use weir_measure::report::{Report, SiteReport, ThresholdReport};
 
 /// The front end's page, or the small fallback of a build without one. See `build.rs`.
 const TEMPLATE: &str = include_str!(concat!(env!("OUT_DIR"), "/report.html"));
@@ -37,19 +38,24 @@ fn without_script(part: &str, report: &Report) -> String {
     if !part.contains("<!--weir:") {
         return part.to_owned();
     }
-    let list = |items: &mut dyn Iterator<Item = String>| items.map(|item| format!("<li>{item}</li>")).collect::<String>();
-    let reasons = list(&mut report.verdict_reasons.iter().map(|reason| escape(reason)));
-    let thresholds = list(&mut report.thresholds.iter().map(threshold));
-    let sites: String = report
-        .sites
-        .iter()
-        .map(|site| {
-            let asked = site.asked_bps.map_or_else(|| "–".to_owned(), weir_measure::advice::rate);
-            let ratio = site.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
-            let achieved = weir_measure::advice::rate(site.achieved_bps);
-            format!("<tr><td>{}</td><td>{asked}</td><td>{achieved}</td><td>{ratio}</td></tr>", escape(&site.site))
-        })
-        .collect();
+    let list = |items: Vec<String>| match items.join("</li><li>") {
+        items if items.is_empty() => items,
+        items => format!("<li>{items}</li>"),
+    };
+    let reasons = list(report.verdict_reasons.iter().map(|reason| escape(reason)).collect());
+    let thresholds = list(report.thresholds.iter().map(threshold).collect());
+    let row = |site: &SiteReport| {
+        let asked = site.asked_bps.map_or_else(|| "–".to_owned(), advice::rate);
+        let ratio = site
+            .ratio
+            .map_or_else(|| "–".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
+        let achieved = advice::rate(site.achieved_bps);
+        format!(
+            "<tr><td>{}</td><td>{asked}</td><td>{achieved}</td><td>{ratio}</td></tr>",
+            escape(&site.site)
+        )
+    };
+    let sites = report.sites.iter().map(row).collect::<Vec<_>>().concat();
     part.replace("<!--weir:challenge-->", &escape(&report.challenge))
         .replace("<!--weir:verdict-->", report.verdict.as_str())
         .replace("<!--weir:reasons-->", &reasons)
@@ -60,10 +66,20 @@ fn without_script(part: &str, report: &Report) -> String {
 
 fn threshold(threshold: &ThresholdReport) -> String {
     let mark = if threshold.pass { "✓" } else { "✗" };
-    let measured = threshold.measured.map_or_else(|| "no data".to_owned(), |value| format!("{value:.3}"));
-    format!("{mark} {} {} {}: {measured}", escape(&threshold.name), escape(&threshold.comparison), threshold.asked)
+    let measured = threshold
+        .measured
+        .map_or_else(|| "no data".to_owned(), |value| format!("{value:.3}"));
+    format!(
+        "{mark} {} {} {}: {measured}",
+        escape(&threshold.name),
+        escape(&threshold.comparison),
+        threshold.asked
+    )
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }

@@ -169,7 +169,10 @@ pub trait InjectionDoor: Send + Sync + 'static {
     fn submit(&self, batch: &Batch) -> impl Future<Output = Result<JobId, InjectionError>> + Send;
 
     /// Asks how far the transfers of some jobs are; the answer may leave some out, which are asked for again.
-    fn observe(&self, jobs: &[JobId]) -> impl Future<Output = Result<Vec<(JobId, Vec<Observed>)>, InjectionError>> + Send;
+    fn observe(
+        &self,
+        jobs: &[JobId],
+    ) -> impl Future<Output = Result<Vec<(JobId, Vec<Observed>)>, InjectionError>> + Send;
 
     /// Withdraws what has not ended.
     fn cancel(&self, jobs: &[JobId]) -> impl Future<Output = Result<(), InjectionError>> + Send;

@@ -49,7 +49,10 @@ pub(crate) fn lay_out(plan: &Plan, doors: &[StorageDoor]) -> Layout {
         *numbers.entry(link.clone()).or_insert_with(|| {
             layout.links.push(link_of(&plan.grid, link));
             let end = |name: &RseName| place(&plan.grid, name);
-            layout.ends.push(LinkEnds { source: end(&link.source), destination: end(&link.destination) });
+            layout.ends.push(LinkEnds {
+                source: end(&link.source),
+                destination: end(&link.destination),
+            });
             layout.links.len() - 1
         })
     };
@@ -64,7 +67,10 @@ pub(crate) fn lay_out(plan: &Plan, doors: &[StorageDoor]) -> Layout {
                     note_size(spec, rated.file_size.0);
                     let door = layout.ends[link].source;
                     let need = |file| layout.sources.need(&doors[door], door, rated.file_size.0, file);
-                    places.push(RatedPlaces { link, sources: (0..rates.source_files).map(need).collect() });
+                    places.push(RatedPlaces {
+                        link,
+                        sources: (0..rates.source_files).map(need).collect(),
+                    });
                 }
                 layout.rated.insert(index, places);
             }
@@ -77,7 +83,10 @@ pub(crate) fn lay_out(plan: &Plan, doors: &[StorageDoor]) -> Layout {
                         note_size(&mut layout.links[link], cell.size.0);
                         let door = layout.ends[link].source;
                         let need = |file| layout.sources.need(&doors[door], door, cell.size.0, file);
-                        places.push(CellPlaces { link, sources: (0..cell.source_files).map(need).collect() });
+                        places.push(CellPlaces {
+                            link,
+                            sources: (0..cell.source_files).map(need).collect(),
+                        });
                     }
                     all.push(places);
                 }
@@ -97,17 +106,30 @@ pub(crate) fn asks(sites: &[String], links: &[LinkSpec]) -> Vec<SiteAsk> {
         let into = links.iter().filter(|link| link.destination_site == site);
         into.filter_map(|link| link.asked).reduce(|sum, rate| sum + rate)
     };
-    sites.iter().enumerate().map(|(site, name)| SiteAsk { name: name.clone(), asked: asked(site) }).collect()
+    sites
+        .iter()
+        .enumerate()
+        .map(|(site, name)| SiteAsk {
+            name: name.clone(),
+            asked: asked(site),
+        })
+        .collect()
 }
 
 fn place(grid: &Grid, rse: &RseName) -> usize {
-    grid.rses.iter().position(|known| known.name == *rse).expect("a plan names only RSEs of its grid")
+    grid.rses
+        .iter()
+        .position(|known| known.name == *rse)
+        .expect("a plan names only RSEs of its grid")
 }
 
 fn link_of(grid: &Grid, link: &Link) -> LinkSpec {
     let site_of = |rse: &RseName| {
         let site = grid.site_of(rse).expect("a plan names only RSEs of its grid");
-        grid.sites.iter().position(|known| known.name == *site).expect("an RSE is at a site of its grid")
+        grid.sites
+            .iter()
+            .position(|known| known.name == *site)
+            .expect("an RSE is at a site of its grid")
     };
     LinkSpec {
         source: link.source.to_string(),
@@ -144,10 +166,16 @@ fn specification(workload: &Workload) -> WorkloadSpec {
         Workload::Matrix(steps) => (WorkloadKind::Matrix { cells: Vec::new() }, planned(steps)),
         Workload::Ramp(steps) => (WorkloadKind::Ramp { steps: Vec::new() }, planned(steps)),
     };
-    WorkloadSpec { name: workload.name().to_owned(), kind, planned_bytes }
+    WorkloadSpec {
+        name: workload.name().to_owned(),
+        kind,
+        planned_bytes,
+    }
 }
 
 fn planned(steps: &weir_plan::StepsPlan) -> u64 {
     let cells = steps.steps.iter().flat_map(|step| &step.cells);
-    cells.map(|cell| cell.size.0.saturating_mul(u64::from(cell.transfers))).fold(0, u64::saturating_add)
+    cells
+        .map(|cell| cell.size.0.saturating_mul(u64::from(cell.transfers)))
+        .fold(0, u64::saturating_add)
 }

@@ -14,8 +14,20 @@ pub(crate) fn write(to: &mut dyn Write, rates: Option<&RatesDriver>, names: &Nam
     csv_line(
         to,
         &[
-            "from_s", "to_s", "workload", "source", "destination", "size_bytes", "wanted", "injected", "given_up",
-            "late_max_s", "held", "delivered_bytes", "queued_bytes", "active",
+            "from_s",
+            "to_s",
+            "workload",
+            "source",
+            "destination",
+            "size_bytes",
+            "wanted",
+            "injected",
+            "given_up",
+            "late_max_s",
+            "held",
+            "delivered_bytes",
+            "queued_bytes",
+            "active",
         ],
     )?;
     for row in rates.map(RatesDriver::ledger).unwrap_or_default() {

@@ -39,7 +39,14 @@ pub(crate) struct SharedBoard(Arc<Mutex<Board>>);
 
 impl SharedBoard {
     pub(crate) fn new(sites: Vec<SiteAsk>, windows: Option<WindowSpec>, drain: Duration) -> Self {
-        let board = Board { sites, windows, ends: VecDeque::new(), sums: Sums::default(), stopped: None, drain };
+        let board = Board {
+            sites,
+            windows,
+            ends: VecDeque::new(),
+            sums: Sums::default(),
+            stopped: None,
+            drain,
+        };
         Self(Arc::new(Mutex::new(board)))
     }
 
@@ -64,7 +71,14 @@ impl SharedBoard {
         let from = now.saturating_sub(WINDOW);
         board.ends.retain(|(at, _, _)| *at >= from);
         let window = now.min(WINDOW).max(Duration::from_millis(500));
-        let bytes = |site: usize| board.ends.iter().filter(|end| end.1 == site).map(|end| end.2).sum::<u64>();
+        let bytes = |site: usize| {
+            board
+                .ends
+                .iter()
+                .filter(|end| end.1 == site)
+                .map(|end| end.2)
+                .sum::<u64>()
+        };
         let rate = |bytes: u64| spread::rate(bytes, window).unwrap_or(0);
         let asked = |rate: Option<u64>| match (&board.windows, board.stopped) {
             (_, Some(_)) => rate.map(|_| 0),
@@ -82,7 +96,13 @@ impl SharedBoard {
             phase,
             phase_left_s: phase_left.map(|left| left.as_secs_f64()),
             left_s: left.map(|left| left.as_secs_f64()),
-            asked_bps: asked(board.sites.iter().filter_map(|site| site.asked).reduce(|sum, rate| sum + rate)),
+            asked_bps: asked(
+                board
+                    .sites
+                    .iter()
+                    .filter_map(|site| site.asked)
+                    .reduce(|sum, rate| sum + rate),
+            ),
             achieved_bps: rate(board.ends.iter().map(|end| end.2).sum()),
             sites: sites.collect(),
             active: board.sums.active,
@@ -106,7 +126,9 @@ impl Board {
             let left = (stopped + self.drain).saturating_sub(now);
             return ("drain", Some(left), Some(left));
         }
-        let Some(windows) = &self.windows else { return ("run", None, None) };
+        let Some(windows) = &self.windows else {
+            return ("run", None, None);
+        };
         let left = (windows.hold_end + self.drain).saturating_sub(now);
         if now < windows.ramp_end {
             ("ramp", Some(windows.ramp_end.saturating_sub(now)), Some(left))

@@ -40,12 +40,17 @@ pub(crate) fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> 
         open_files: host::raise_open_files(),
         warnings: Vec::new(),
     };
-    let preflight = Preflight { warnings: warnings(&preflight, &summary), ..preflight };
+    let preflight = Preflight {
+        warnings: warnings(&preflight, &summary),
+        ..preflight
+    };
     progress.show(&Update::Preflight(preflight.clone()));
     match preflight.free_bytes {
-        Some(free) if free < preflight.needed_bytes => {
-            Err(RunError::Space { path: scratch, needed: Bytes(preflight.needed_bytes), free: Bytes(free) })
-        }
+        Some(free) if free < preflight.needed_bytes => Err(RunError::Space {
+            path: scratch,
+            needed: Bytes(preflight.needed_bytes),
+            free: Bytes(free),
+        }),
         _ => Ok(()),
     }
 }
@@ -62,27 +67,38 @@ fn starts(plan: &Plan) -> String {
             RseKind::Embedded { .. } => None,
         })
         .collect();
-    let mut text = format!("an issuer, a transfer service and {} on loopback addresses", counted(embedded, "storage endpoint"));
+    let mut text = format!(
+        "an issuer, a transfer service and {} on loopback addresses",
+        counted(embedded, "storage endpoint")
+    );
     if !external.is_empty() {
-        text.push_str(&format!("; uses {}", external.join(", ")));
+        text = format!("{text}; uses {}", external.join(", "));
     }
     text
 }
 
 fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("one {what}") } else { format!("{count} {what}s") }
+    if count == 1 {
+        format!("one {what}")
+    } else {
+        format!("{count} {what}s")
+    }
 }
 
 fn warnings(preflight: &Preflight, summary: &PlanSummary) -> Vec<String> {
     let mut warnings = summary.notes.clone();
     let files = FILES_OF_SERVICES + summary.active_max * FILES_PER_TRANSFER;
     if let Some(limit) = preflight.open_files.filter(|limit| *limit < files) {
-        warnings.push(format!("{limit} open files are allowed, {files} may be needed: raise the limit (ulimit -n)"));
+        warnings.push(format!(
+            "{limit} open files are allowed, {files} may be needed: raise the limit (ulimit -n)"
+        ));
     }
     let carries = u64::from(preflight.cores) * RATE_PER_CORE;
     if let Some(asked) = preflight.asked_bps.filter(|asked| *asked > carries) {
         let (asked, cores) = (weir_measure::advice::rate(asked), preflight.cores);
-        warnings.push(format!("{asked} of encrypted traffic may be more than {cores} cores carry"));
+        warnings.push(format!(
+            "{asked} of encrypted traffic may be more than {cores} cores carry"
+        ));
     }
     warnings
 }
@@ -90,5 +106,9 @@ fn warnings(preflight: &Preflight, summary: &PlanSummary) -> Vec<String> {
 /// Returns the path or the nearest directory above it that exists.
 fn existing(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    absolute.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned()
+    absolute
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("/"))
+        .to_owned()
 }

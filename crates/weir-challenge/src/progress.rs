@@ -1,5 +1,7 @@
 //! What a run tells while it runs.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 /// Somebody who watches a run.
@@ -24,6 +26,11 @@ impl Progress for Silent {
 pub enum Update {
     /// What the run needs and what the machine has; the first update, before anything is started.
     Preflight(Preflight),
+    /// The run folder is there, and its log.
+    Folder {
+        /// Its path.
+        folder: PathBuf,
+    },
     /// The next step of the run, in one sentence.
     Step {
         /// The sentence, without full stop.
@@ -45,6 +52,7 @@ impl Update {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Preflight(_) => "preflight",
+            Self::Folder { .. } => "folder",
             Self::Step { .. } => "step",
             Self::Seeding(_) => "seeding",
             Self::Live(_) => "progress",

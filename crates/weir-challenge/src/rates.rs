@@ -45,20 +45,33 @@ impl RatesDriver {
     /// Makes the driver of a plan; `None` if none of its workloads holds a rate.
     pub(crate) fn new(plan: &Plan, places: &BTreeMap<usize, Vec<RatedPlaces>>) -> Option<Self> {
         let workload = |(number, rates): (usize, &weir_plan::RatesPlan)| {
-            let links: Vec<(Link, RatedPlaces)> =
-                rates.links.iter().map(|rated| rated.link.clone()).zip(places[&number].iter().cloned()).collect();
+            let links: Vec<(Link, RatedPlaces)> = rates
+                .links
+                .iter()
+                .map(|rated| rated.link.clone())
+                .zip(places[&number].iter().cloned())
+                .collect();
             RatesWorkload {
                 number,
                 activity: rates.activity.clone(),
                 lifetime: rates.lifetime,
                 core: RatesCore::new(plan, number, Timestamp(0)).expect("the workload holds rates"),
-                index: links.iter().enumerate().map(|(index, (link, _))| (link.clone(), index)).collect(),
+                index: links
+                    .iter()
+                    .enumerate()
+                    .map(|(index, (link, _))| (link.clone(), index))
+                    .collect(),
                 links,
                 due: Some(Timestamp(0)),
             }
         };
         let workloads: Vec<RatesWorkload> = plan.rates().map(workload).collect();
-        let driver = Self { workloads, ledger: Vec::new(), events: Vec::new(), full: BTreeSet::new() };
+        let driver = Self {
+            workloads,
+            ledger: Vec::new(),
+            events: Vec::new(),
+            full: BTreeSet::new(),
+        };
         (!driver.workloads.is_empty()).then_some(driver)
     }
 
@@ -87,8 +100,12 @@ impl RatesDriver {
         }
         let given_up: u64 = self.ledger.iter().map(|row| row.given_up).sum();
         if given_up > 0 {
-            let text = format!("{given_up} files were wanted so long before they could be injected that they were given up");
-            self.events.push(Event { t_s: now.as_secs_f64(), text });
+            let text =
+                format!("{given_up} files were wanted so long before they could be injected that they were given up");
+            self.events.push(Event {
+                t_s: now.as_secs_f64(),
+                text,
+            });
         }
     }
 
@@ -106,11 +123,20 @@ impl RatesDriver {
     fn tell(&mut self, now: Duration) {
         // Rows come cycle by cycle, so the newest of every link are at the end.
         let links: usize = self.workloads.iter().map(|workload| workload.links.len()).sum();
-        for row in self.ledger.iter().rev().take(links).filter(|row| row.held == Some(Held::Space)) {
+        for row in self
+            .ledger
+            .iter()
+            .rev()
+            .take(links)
+            .filter(|row| row.held == Some(Held::Space))
+        {
             let rse = row.link.destination.to_string();
             if self.full.insert(rse.clone()) {
                 let text = format!("injection into {rse} waits for space: what is there and on its way fills it");
-                self.events.push(Event { t_s: now.as_secs_f64(), text });
+                self.events.push(Event {
+                    t_s: now.as_secs_f64(),
+                    text,
+                });
             }
         }
     }

@@ -139,7 +139,10 @@ fn class_of(reason: &str) -> &'static str {
         ("timed out", "timeout"),
         ("performance marker", "stall"),
     ];
-    words.into_iter().find(|(word, _)| reason.contains(word)).map_or("internal", |(_, class)| class)
+    words
+        .into_iter()
+        .find(|(word, _)| reason.contains(word))
+        .map_or("internal", |(_, class)| class)
 }
 
 /// Names that rows are written with.
@@ -155,9 +158,30 @@ pub(crate) fn write_transfers(to: &mut dyn Write, records: &[Record], names: &Na
     csv_line(
         to,
         &[
-            "id", "workload", "source", "destination", "source_site", "destination_site", "size_bytes", "state", "mode",
-            "wanted_s", "injected_s", "accepted_s", "late_s", "started_s", "ended_s", "bytes_moved", "retries", "job_id",
-            "path", "error_class", "party", "phase", "message", "remedy",
+            "id",
+            "workload",
+            "source",
+            "destination",
+            "source_site",
+            "destination_site",
+            "size_bytes",
+            "state",
+            "mode",
+            "wanted_s",
+            "injected_s",
+            "accepted_s",
+            "late_s",
+            "started_s",
+            "ended_s",
+            "bytes_moved",
+            "retries",
+            "job_id",
+            "path",
+            "error_class",
+            "party",
+            "phase",
+            "message",
+            "remedy",
         ],
     )?;
     let mut order: Vec<&Record> = records.iter().collect();
@@ -218,8 +242,14 @@ mod tests {
     fn reasons_of_other_services_have_a_class() {
         // Wrong: a report on a grid with another transfer service shows one heap of unknown errors.
         for (reason, class) in [
-            ("DESTINATION [17] Destination file exists and overwrite is not enabled", "exists"),
-            ("TRANSFER [5] CHECKSUM MISMATCH Source and destination checksums do not match", "checksum"),
+            (
+                "DESTINATION [17] Destination file exists and overwrite is not enabled",
+                "exists",
+            ),
+            (
+                "TRANSFER [5] CHECKSUM MISMATCH Source and destination checksums do not match",
+                "checksum",
+            ),
             ("SOURCE [2] No such file or directory", "not-found"),
             ("DESTINATION [28] HTTP 507 : No space left on device", "no-space"),
             ("TRANSFER [70] something else", "internal"),

@@ -13,7 +13,7 @@ use crate::audit::{self, Keep, Sample};
 use crate::clock::Clock;
 use crate::counted;
 use crate::drive::Drive;
-use crate::engine::Engine;
+use crate::engine::{Engine, Ground};
 use crate::folder::RunFolder;
 use crate::fts::FtsDoor;
 use crate::layout::{Layout, lay_out};
@@ -77,19 +77,27 @@ impl RunOutcome {
 ///
 /// # Errors
 /// When the challenge could not begin; after that, whatever goes wrong is in the report.
-pub async fn run(plan: Plan, options: Options, progress: Arc<dyn Progress>, stop: Stop) -> Result<RunOutcome, RunError> {
+pub async fn run(
+    plan: Plan,
+    options: Options,
+    progress: Arc<dyn Progress>,
+    stop: Stop,
+) -> Result<RunOutcome, RunError> {
     preflight::check(&plan, &options, &*progress)?;
     let moment = jiff::Timestamp::now();
     let folder = Arc::new(RunFolder::create(&options.out, &plan.name, moment)?);
     folder.write("challenge.toml", |to| to.write_all(plan.resolved.as_bytes()))?;
     folder.log(&format!("weir {} runs {}", env!("CARGO_PKG_VERSION"), options.command));
     let scratch = options.scratch.clone().unwrap_or_else(|| folder.path().join("scratch"));
-    std::fs::create_dir_all(&scratch).map_err(|source| RunError::Folder { path: scratch.clone(), source })?;
+    std::fs::create_dir_all(&scratch).map_err(|source| RunError::Folder {
+        path: scratch.clone(),
+        source,
+    })?;
     let outcome = run_in(&plan, &options, &progress, &stop, &folder, &scratch).await;
-    if !options.keep {
-        if let Err(error) = std::fs::remove_dir_all(&scratch) {
-            folder.log(&format!("could not remove {}: {error}", scratch.display()));
-        }
+    if !options.keep
+        && let Err(error) = std::fs::remove_dir_all(&scratch)
+    {
+        folder.log(&format!("could not remove {}: {error}", scratch.display()));
     }
     if let Err(error) = &outcome {
         folder.log(&crate::engine::chain(error));
@@ -110,11 +118,23 @@ async fn run_in(
         folder.log(&text);
         progress.show(&Update::Step { text });
     };
-    step(format!("run folder {}", folder.path().display()));
+    progress.show(&Update::Folder {
+        folder: folder.path().to_owned(),
+    });
+    step("the grid starts".to_owned());
     let host = host::describe(scratch);
-    let grid = EmbeddedGrid::start(&plan.grid, scratch, GridOptions::default()).await;
-    let grid = grid.map_err(|error| RunError::Grid { source: error.into() })?;
-    let run = RunTask { plan, options, progress, stop, folder, host };
+    let grid = tokio::select! {
+        grid = EmbeddedGrid::start(&plan.grid, scratch, GridOptions::default()) => grid?,
+        () = stop.soft.cancelled() => return Err(RunError::Interrupted),
+    };
+    let run = RunTask {
+        plan,
+        options,
+        progress,
+        stop,
+        folder,
+        host,
+    };
     let outcome = run.with(&grid).await;
     if let Err(error) = grid.shutdown().await {
         folder.log(&crate::engine::chain(&error));
@@ -140,22 +160,40 @@ impl RunTask<'_> {
     }
 
     async fn with(self, grid: &EmbeddedGrid) -> Result<RunOutcome, RunError> {
-        let name = self.folder.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = self
+            .folder
+            .path()
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         // Two runs that begin in the same second against the same storage must not meet.
         let run = format!("{name}-{:08x}", uuid::Uuid::new_v4().as_fields().0);
         let opened = doors::open(&self.plan.grid, grid, &run)?;
         let doors = Arc::new(opened.storage);
-        let Layout { sites, links, ends, mut sources, rated, cells, workloads } = lay_out(self.plan, &doors);
+        let Layout {
+            sites,
+            links,
+            ends,
+            mut sources,
+            rated,
+            cells,
+            workloads,
+        } = lay_out(self.plan, &doors);
         self.step(format!("{} source files go to their places", sources.files().len()));
         let asks = crate::layout::asks(&sites, &links);
-        sources.upload(&doors, self.plan.seed, self.progress, &self.stop.soft).await;
+        sources
+            .upload(&doors, self.plan.seed, self.progress, &self.stop.soft)
+            .await;
         if self.stop.soft.is_cancelled() {
             cleanup::rest(&doors, &sources, &[], &ends, self.folder).await;
             return Err(RunError::Interrupted);
         }
         let mut events = Vec::new();
         for (door, reason) in sources.all_refused() {
-            let text = format!("{} has no source files, so its links out fail: {reason}", doors[*door].name);
+            let text = format!(
+                "{} has no source files, so its links out fail: {reason}",
+                doors[*door].name
+            );
             self.folder.log(&text);
             self.progress.show(&Update::Note { text: text.clone() });
             events.push(Event { t_s: 0.0, text });
@@ -167,17 +205,17 @@ impl RunTask<'_> {
         let no_more = CancellationToken::new();
         let transfer = FtsDoor::new(&opened.transfer, opened.client, opened.tokens, doors.clone(), &run);
         let keep = Keep::percent(self.plan.seed, self.options.audit);
-        let mut engine = Engine::new(
-            Arc::new(transfer),
-            doors.clone(),
-            ends.clone(),
-            self.plan.workloads.len(),
-            sources.clone(),
-            self.folder.clone(),
+        let ground = Ground {
+            doors: doors.clone(),
+            links: ends.clone(),
+            workloads: self.plan.workloads.len(),
+            sources: sources.clone(),
+            folder: self.folder.clone(),
             clock,
-            no_more.clone(),
+            stop: no_more.clone(),
             keep,
-        );
+        };
+        let mut engine = Engine::new(Arc::new(transfer), ground);
         let mut rates = RatesDriver::new(self.plan, &rated);
         let mut steps = StepsDriver::all(self.plan, &cells);
         let windows = steps.is_empty().then(|| crate::drive::planned(&self.plan.phases));
@@ -229,7 +267,7 @@ impl RunTask<'_> {
             crosschecks,
             audit,
         };
-        assemble::write(found, self.folder)
+        assemble::write(&found, self.folder)
     }
 
     async fn audit<D: crate::injection::InjectionDoor>(
@@ -242,7 +280,11 @@ impl RunTask<'_> {
     ) -> Option<Audit> {
         let percent = self.options.audit.filter(|percent| *percent > 0.0)?;
         let delivered = |record: &&crate::record::Record| record.state == Some(weir_measure::State::Finished);
-        let kept = engine.done().iter().filter(delivered).filter(|record| keep.keeps(record.id));
+        let kept = engine
+            .done()
+            .iter()
+            .filter(delivered)
+            .filter(|record| keep.keeps(record.id));
         let samples: Vec<Sample> = kept
             .map(|record| Sample {
                 door: ends[record.link].destination,

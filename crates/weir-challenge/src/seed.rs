@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 use weir_units::{Algorithm, Checksum, Checksums};
 
-use crate::progress::{Progress, Seeding, Update};
 use crate::engine::chain;
+use crate::progress::{Progress, Seeding, Update};
 use crate::storage::StorageDoor;
 
 /// Uploads at once: one makes the bytes while another sends them.
@@ -101,7 +101,11 @@ impl Sources {
                 let outcome = door.upload(&path, seed, number, size).await;
                 let files_done = files_done.fetch_add(1, Ordering::Relaxed) + 1;
                 let bytes_done = bytes_done.fetch_add(size, Ordering::Relaxed) + size;
-                progress.show(&Update::Seeding(Seeding { files_done, bytes_done, ..all }));
+                progress.show(&Update::Seeding(Seeding {
+                    files_done,
+                    bytes_done,
+                    ..all
+                }));
                 (index, Some(outcome))
             }
         };
@@ -116,7 +120,9 @@ impl Sources {
                     file.checksums = checksums;
                 }
                 Some(Err(error)) => {
-                    self.refused.entry(file.door).or_insert_with(|| weir_auth::redact(&chain(&error)));
+                    self.refused
+                        .entry(file.door)
+                        .or_insert_with(|| weir_auth::redact(&chain(&error)));
                 }
             }
         }

@@ -52,13 +52,25 @@ impl StepsDriver {
         let cells = vec![Progress::default(); plan.steps.first().map_or(0, |step| step.cells.len())];
         // As the injectors of rates number theirs: the workload above, a count below.
         let last_id = (workload as u64) << 48;
-        Self { workload, plan, places, step: 0, since: None, cells, last_id, transfers: BTreeMap::new(), seen: 0 }
+        Self {
+            workload,
+            plan,
+            places,
+            step: 0,
+            since: None,
+            cells,
+            last_id,
+            transfers: BTreeMap::new(),
+            seen: 0,
+        }
     }
 
     /// Makes the drivers of all workloads of steps of a plan.
     pub(crate) fn all(plan: &Plan, places: &BTreeMap<usize, Vec<Vec<CellPlaces>>>) -> Vec<Self> {
         let driver = |(number, workload): (usize, &Workload)| match workload {
-            Workload::Matrix(steps) | Workload::Ramp(steps) => Some(Self::new(number, steps.clone(), places[&number].clone())),
+            Workload::Matrix(steps) | Workload::Ramp(steps) => {
+                Some(Self::new(number, steps.clone(), places[&number].clone()))
+            }
             Workload::Rates(_) => None,
         };
         plan.workloads.iter().enumerate().filter_map(driver).collect()
@@ -83,7 +95,8 @@ impl StepsDriver {
             if cells.iter().zip(&self.cells).all(complete) {
                 self.step += 1;
                 self.since = None;
-                self.cells = vec![Progress::default(); self.plan.steps.get(self.step).map_or(0, |step| step.cells.len())];
+                self.cells =
+                    vec![Progress::default(); self.plan.steps.get(self.step).map_or(0, |step| step.cells.len())];
                 continue;
             }
             let since = *self.since.get_or_insert(now);
@@ -97,11 +110,14 @@ impl StepsDriver {
     }
 
     fn take_ended(&mut self, done: &[Record]) {
-        for record in done.iter().skip(self.seen).filter(|record| record.workload == self.workload) {
-            if let Some((step, cell)) = self.transfers.get(&record.id) {
-                if *step == self.step {
-                    self.cells[*cell].ended += 1;
-                }
+        for record in done
+            .iter()
+            .skip(self.seen)
+            .filter(|record| record.workload == self.workload)
+        {
+            match self.transfers.get(&record.id) {
+                Some((step, cell)) if *step == self.step => self.cells[*cell].ended += 1,
+                _ => {}
             }
         }
         self.seen = done.len();
@@ -121,7 +137,11 @@ impl StepsDriver {
                 self.last_id += 1;
                 let id = self.last_id;
                 self.transfers.insert(id, (self.step, index));
-                WantedFile { id, source: places.sources[number as usize % places.sources.len()], wanted: now }
+                WantedFile {
+                    id,
+                    source: places.sources[number as usize % places.sources.len()],
+                    wanted: now,
+                }
             });
             let wanted = Wanted {
                 workload: self.workload,
@@ -141,10 +161,18 @@ impl StepsDriver {
     fn time_out<D: InjectionDoor>(&mut self, engine: &mut Engine<D>) {
         let limit = weir_units::duration::format(self.plan.timeout);
         let step = self.step;
-        let late: Vec<u64> = self.transfers.iter().filter(|(_, place)| place.0 == step).map(|(id, _)| *id).collect();
+        let late: Vec<u64> = self
+            .transfers
+            .iter()
+            .filter(|(_, place)| place.0 == step)
+            .map(|(id, _)| *id)
+            .collect();
         engine.time_out(&late, &limit);
         for (cell, progress) in self.plan.steps[step].cells.iter().zip(&mut self.cells) {
-            *progress = Progress { submitted: cell.transfers, ended: cell.transfers };
+            *progress = Progress {
+                submitted: cell.transfers,
+                ended: cell.transfers,
+            };
         }
     }
 
@@ -165,9 +193,14 @@ impl StepsDriver {
         let mut cells = Vec::new();
         for (step, cell, plan) in self.each_cell() {
             let records = by_cell.get(&(step, cell)).map(Vec::as_slice).unwrap_or_default();
-            let finished: Vec<&Record> =
-                records.iter().copied().filter(|record| record.state == Some(State::Finished)).collect();
-            let first = records.iter().find_map(|record| record.failure.as_ref().filter(|_| !is_finished(record)));
+            let finished: Vec<&Record> = records
+                .iter()
+                .copied()
+                .filter(|record| record.state == Some(State::Finished))
+                .collect();
+            let first = records
+                .iter()
+                .find_map(|record| record.failure.as_ref().filter(|_| !is_finished(record)));
             let unrun = (records.len() as u64) < u64::from(plan.transfers);
             cells.push(report::Cell {
                 source: plan.link.source.to_string(),
@@ -177,7 +210,9 @@ impl StepsDriver {
                 ok: finished.len() as u64 == u64::from(plan.transfers),
                 transfers: records.len() as u64,
                 rate_bps: mean_rate(&finished),
-                error: first.map(|failure| failure.message.clone()).or_else(|| unrun.then(|| "not run".to_owned())),
+                error: first
+                    .map(|failure| failure.message.clone())
+                    .or_else(|| unrun.then(|| "not run".to_owned())),
                 error_class: first.map(|failure| failure.class.clone()),
             });
         }
@@ -190,7 +225,11 @@ impl StepsDriver {
         let mut steps = Vec::new();
         for (step, cell, plan) in self.each_cell() {
             let records = by_cell.get(&(step, cell)).map(Vec::as_slice).unwrap_or_default();
-            let start = records.iter().filter_map(|record| record.started).min().unwrap_or_default();
+            let start = records
+                .iter()
+                .filter_map(|record| record.started)
+                .min()
+                .unwrap_or_default();
             let end = records.iter().map(|record| record.ended).max().unwrap_or_default();
             let finished = records.iter().filter(|record| is_finished(record));
             let length = end.saturating_sub(start);

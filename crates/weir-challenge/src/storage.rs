@@ -106,7 +106,9 @@ impl StorageDoor {
     /// Returns `scheme://host:port`.
     pub(crate) fn origin(&self) -> &str {
         let host = self.url.find("://").map_or(0, |end| end + 3);
-        self.url[host..].find('/').map_or(&self.url, |slash| &self.url[..host + slash])
+        self.url[host..]
+            .find('/')
+            .map_or(&self.url, |slash| &self.url[..host + slash])
     }
 
     /// Returns a token that may only read below the run's directory.
@@ -116,18 +118,31 @@ impl StorageDoor {
 
     /// Returns a token for a destination: may write below the run's directory, and read back what was written.
     pub(crate) async fn token_to_write(&self) -> Result<Secret, StorageError> {
-        self.token(&format!("storage.modify:{0} storage.read:{0}", self.directory)).await
+        self.token(&format!("storage.modify:{0} storage.read:{0}", self.directory))
+            .await
     }
 
     async fn token(&self, scopes: &str) -> Result<Secret, StorageError> {
         let token = self.tokens.token(scopes, &self.audience).await;
-        token.map_err(|source| StorageError::Token { rse: self.name.clone(), source })
+        token.map_err(|source| StorageError::Token {
+            rse: self.name.clone(),
+            source,
+        })
     }
 
     /// Uploads a source file and returns its checksums. Directories are made if the storage does not make them itself.
-    pub(crate) async fn upload(&self, path: &str, seed: u64, number: u64, size: u64) -> Result<Checksums, StorageError> {
+    pub(crate) async fn upload(
+        &self,
+        path: &str,
+        seed: u64,
+        number: u64,
+        size: u64,
+    ) -> Result<Checksums, StorageError> {
         match self.upload_once(path, seed, number, size).await {
-            Err(StorageError::Refused { status: StatusCode::NOT_FOUND | StatusCode::CONFLICT, .. }) => {
+            Err(StorageError::Refused {
+                status: StatusCode::NOT_FOUND | StatusCode::CONFLICT,
+                ..
+            }) => {
                 self.make_directories(path).await?;
                 self.upload_once(path, seed, number, size).await
             }
@@ -138,16 +153,23 @@ impl StorageDoor {
     async fn upload_once(&self, path: &str, seed: u64, number: u64, size: u64) -> Result<Checksums, StorageError> {
         let content = Content::new(seed, number, size);
         let checksums = content.checksums();
-        let request = self.request(Method::PUT, path, self.token_to_write().await?);
+        let request = self.request(Method::PUT, path, &self.token_to_write().await?);
         let request = request.header(header::CONTENT_LENGTH, size);
         let stream = content.map_err(|never| match never {});
-        let request = request.body(body::stream(stream)).expect("a URL of the plan and plain headers");
+        let request = request
+            .body(body::stream(stream))
+            .expect("a URL of the plan and plain headers");
         let limit = PATIENCE + Duration::from_secs(size / SLOWEST_BYTES_PER_SEC);
         let sent = self.client.send_expecting(request, Duration::from_secs(2), limit).await;
         self.accept("write", path, sent).await?;
         checksums.get().ok_or_else(|| {
             let source = "the storage said yes before it had the whole file".into();
-            StorageError::Exchange { operation: "write", path: path.to_owned(), rse: self.name.clone(), source }
+            StorageError::Exchange {
+                operation: "write",
+                path: path.to_owned(),
+                rse: self.name.clone(),
+                source,
+            }
         })
     }
 
@@ -155,8 +177,11 @@ impl StorageDoor {
     async fn make_directories(&self, path: &str) -> Result<(), StorageError> {
         for (end, _) in path.match_indices('/').filter(|(end, _)| *end > 0) {
             let directory = &path[..end];
-            match self.plain("make", Method::from_bytes(b"MKCOL").expect("a method"), directory).await {
-                Ok(_) => {}
+            match self
+                .plain("make", Method::from_bytes(b"MKCOL").expect("a method"), directory)
+                .await
+            {
+                Ok(()) => {}
                 Err(StorageError::Refused { status, .. })
                     if matches!(status.as_u16(), 403 | 405 | 409) || status == StatusCode::CREATED => {}
                 Err(error) => return Err(error),
@@ -168,24 +193,33 @@ impl StorageDoor {
     /// Deletes a file or directory; returns whether it was there.
     pub(crate) async fn delete(&self, path: &str) -> Result<bool, StorageError> {
         match self.plain("delete", Method::DELETE, path).await {
-            Ok(_) => Ok(true),
-            Err(StorageError::Refused { status: StatusCode::NOT_FOUND | StatusCode::GONE, .. }) => Ok(false),
+            Ok(()) => Ok(true),
+            Err(StorageError::Refused {
+                status: StatusCode::NOT_FOUND | StatusCode::GONE,
+                ..
+            }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
     /// Reads a file back; returns its size and checksums.
     pub(crate) async fn read_back(&self, path: &str) -> Result<(u64, Checksums), StorageError> {
-        let request = self.request(Method::GET, path, self.token_to_read().await?);
-        let request = request.body(body::empty()).expect("a URL of the plan and plain headers");
-        let response = self.accept("read", path, self.client.send_within(request, PATIENCE).await).await?;
+        let request = self.request(Method::GET, path, &self.token_to_read().await?);
+        let request = request
+            .body(body::empty())
+            .expect("a URL of the plan and plain headers");
+        let response = self
+            .accept("read", path, self.client.send_within(request, PATIENCE).await)
+            .await?;
         let mut body = response.into_body();
         let mut hasher = Hasher::new(&ALGORITHMS);
         let mut size = 0;
         loop {
             let frame = tokio::time::timeout(PATIENCE, body.frame()).await;
             let frame = frame.map_err(|_| self.broken("read", path, "no data for 30 s".into()))?;
-            let Some(frame) = frame else { return Ok((size, hasher.finish())) };
+            let Some(frame) = frame else {
+                return Ok((size, hasher.finish()));
+            };
             let frame = frame.map_err(|error| self.broken("read", path, error.into()))?;
             if let Ok(data) = frame.into_data() {
                 size += data.len() as u64;
@@ -199,7 +233,9 @@ impl StorageDoor {
         let path = "/.well-known/weir/metrics";
         let request = Request::get(format!("{}{path}", self.origin()));
         let request = request.body(body::empty()).expect("a URL of the plan");
-        let response = self.accept("read", path, self.client.send_within(request, PATIENCE).await).await?;
+        let response = self
+            .accept("read", path, self.client.send_within(request, PATIENCE).await)
+            .await?;
         let text = body::read_limited(response.into_body(), TEXT_MAX, PATIENCE).await;
         let text = text.map_err(|error| self.broken("read", path, error.into()))?;
         let text = String::from_utf8_lossy(&text);
@@ -210,15 +246,19 @@ impl StorageDoor {
     }
 
     async fn plain(&self, operation: &'static str, method: Method, path: &str) -> Result<(), StorageError> {
-        let request = self.request(method, path, self.token_to_write().await?);
-        let request = request.body(body::empty()).expect("a URL of the plan and plain headers");
-        let response = self.accept(operation, path, self.client.send_within(request, PATIENCE).await).await?;
+        let request = self.request(method, path, &self.token_to_write().await?);
+        let request = request
+            .body(body::empty())
+            .expect("a URL of the plan and plain headers");
+        let response = self
+            .accept(operation, path, self.client.send_within(request, PATIENCE).await)
+            .await?;
         // An empty body read to its end lets the connection be used again.
         let _text = body::read_limited(response.into_body(), TEXT_MAX, PATIENCE).await;
         Ok(())
     }
 
-    fn request(&self, method: Method, path: &str, token: Secret) -> http::request::Builder {
+    fn request(&self, method: Method, path: &str, token: &Secret) -> http::request::Builder {
         let request = Request::builder().method(method).uri(self.url_of(path));
         request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()))
     }
@@ -235,15 +275,28 @@ impl StorageDoor {
         if status.is_success() {
             return Ok(response);
         }
-        let text = body::read_limited(response.into_body(), 64 * 1024, PATIENCE).await.unwrap_or_else(|_| Bytes::new());
+        let text = body::read_limited(response.into_body(), 64 * 1024, PATIENCE)
+            .await
+            .unwrap_or_else(|_| Bytes::new());
         let text = String::from_utf8_lossy(&text);
         let message = weir_auth::redact(text.lines().next().unwrap_or_default().trim());
         let (path, rse) = (path.to_owned(), self.name.clone());
-        Err(StorageError::Refused { operation, path, rse, status, message })
+        Err(StorageError::Refused {
+            operation,
+            path,
+            rse,
+            status,
+            message,
+        })
     }
 
     fn broken(&self, operation: &'static str, path: &str, source: Box<dyn Error + Send + Sync>) -> StorageError {
-        StorageError::Exchange { operation, path: path.to_owned(), rse: self.name.clone(), source }
+        StorageError::Exchange {
+            operation,
+            path: path.to_owned(),
+            rse: self.name.clone(),
+            source,
+        }
     }
 }
 
@@ -252,7 +305,10 @@ fn sum_of(text: &str, counter: &str) -> u64 {
     text.lines()
         .filter_map(|line| line.strip_prefix(counter))
         .filter(|rest| rest.starts_with(['{', ' ']))
-        .filter_map(|rest| rest.rsplit_once([' ', '}']).and_then(|(_, value)| value.trim().parse::<u64>().ok()))
+        .filter_map(|rest| {
+            rest.rsplit_once([' ', '}'])
+                .and_then(|(_, value)| value.trim().parse::<u64>().ok())
+        })
         .sum()
 }
 
