@@ -74,13 +74,7 @@ impl SigningKey {
         })
     }
 
-    /// The same key under another name.
-    #[must_use]
-    pub fn with_id(self, id: impl Into<String>) -> Self {
-        Self { id: id.into(), ..self }
-    }
-
-    /// `kid`: the thumbprint of the public key, unless it was given another name.
+    /// `kid`: the thumbprint of the public key.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -28,15 +28,14 @@
 pub mod config;
 mod driver;
 mod executor;
-pub mod model;
+mod model;
 mod rest;
 mod service;
 mod settings;
-pub mod store;
+mod store;
 mod submission;
 mod surl;
 mod time;
 
 pub use config::TransferConfig;
 pub use service::{Running, StartError, TransferService};
-pub use surl::{Scheme, Surl, SurlError};

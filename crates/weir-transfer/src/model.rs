@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-pub use weir_sched::JobState;
+pub(crate) use weir_sched::JobState;
 
 use crate::time::Millis;
 
 /// State of a file, with FTS3's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FileState {
+pub(crate) enum FileState {
     /// Waits for its turn, or for a retry.
     Submitted,
     /// An attempt runs.
@@ -23,7 +23,7 @@ pub enum FileState {
 
 impl FileState {
     /// All states, in the order of their numbers in the store.
-    pub const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Submitted,
         Self::Active,
         Self::Finished,
@@ -32,7 +32,7 @@ impl FileState {
     ];
 
     /// FTS3's name.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Submitted => "SUBMITTED",
             Self::Active => "ACTIVE",
@@ -43,17 +43,17 @@ impl FileState {
     }
 
     /// Whether nothing changes any more.
-    pub fn is_terminal(self) -> bool {
+    pub(crate) fn is_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Failed | Self::Canceled)
     }
 
     /// The number in the store.
-    pub fn code(self) -> i64 {
+    pub(crate) fn code(self) -> i64 {
         self as i64
     }
 
     /// Reads the number in the store; an unknown one is a failed file, which asks for a person.
-    pub fn from_code(code: i64) -> Self {
+    pub(crate) fn from_code(code: i64) -> Self {
         usize::try_from(code)
             .ok()
             .and_then(|i| Self::ALL.get(i).copied())
@@ -62,12 +62,12 @@ impl FileState {
 }
 
 /// The number of a job's state in the store.
-pub fn job_state_code(state: JobState) -> i64 {
+pub(crate) fn job_state_code(state: JobState) -> i64 {
     state as i64
 }
 
 /// Reads the number of a job's state in the store; an unknown one is a failed job, which asks for a person.
-pub fn job_state_from_code(code: i64) -> JobState {
+pub(crate) fn job_state_from_code(code: i64) -> JobState {
     JOB_STATES
         .into_iter()
         .find(|state| job_state_code(*state) == code)
@@ -75,7 +75,7 @@ pub fn job_state_from_code(code: i64) -> JobState {
 }
 
 /// Reads FTS3's name of a job's state.
-pub fn job_state_from_name(name: &str) -> Option<JobState> {
+pub(crate) fn job_state_from_name(name: &str) -> Option<JobState> {
     JOB_STATES.into_iter().find(|state| state.as_str() == name)
 }
 
@@ -91,11 +91,11 @@ const JOB_STATES: [JobState; 8] = [
 ];
 
 /// Why a file is `CANCELED`, unless there is a better reason.
-pub const CANCELED_REASON: &str = "Job canceled by the user";
+pub(crate) const CANCELED_REASON: &str = "Job canceled by the user";
 
 /// How many files of a job are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// All files of the job.
     pub files: i64,
     /// Files of which an attempt has begun, ended or not.
@@ -110,7 +110,7 @@ pub struct Counts {
 
 impl Counts {
     /// A job's state, and its reason in FTS3's words. `cancelled` says that the whole job was.
-    pub fn verdict(&self, cancelled: bool) -> (JobState, Option<&'static str>) {
+    pub(crate) fn verdict(&self, cancelled: bool) -> (JobState, Option<&'static str>) {
         let mut state = self.state();
         if state.is_terminal() && cancelled && self.canceled > 0 {
             state = JobState::Canceled;
@@ -122,7 +122,7 @@ impl Counts {
     }
 
     /// The state that follows from the files. A job that has begun stays active while a retry waits.
-    pub fn state(&self) -> JobState {
+    pub(crate) fn state(&self) -> JobState {
         let number = |count: i64| u64::try_from(count).unwrap_or_default();
         let left = number(self.files - self.finished - self.failed - self.canceled);
         let (submitted, active) = if self.started > 0 { (0, left) } else { (left, 0) };
@@ -139,7 +139,7 @@ impl Counts {
 
 /// Which side's checksum is compared (`verify_checksum`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ChecksumMode {
+pub(crate) enum ChecksumMode {
     /// Sizes only.
     #[serde(rename = "n")]
     None,
@@ -156,7 +156,7 @@ pub enum ChecksumMode {
 
 impl ChecksumMode {
     /// FTS3 keeps the first letter.
-    pub fn letter(self) -> &'static str {
+    pub(crate) fn letter(self) -> &'static str {
         match self {
             Self::None => "n",
             Self::Source => "s",
@@ -166,19 +166,19 @@ impl ChecksumMode {
     }
 
     /// Whether the source's checksum is asked for.
-    pub fn source(self) -> bool {
+    pub(crate) fn source(self) -> bool {
         matches!(self, Self::Source | Self::Both)
     }
 
     /// Whether the destination's checksum is asked for.
-    pub fn target(self) -> bool {
+    pub(crate) fn target(self) -> bool {
         matches!(self, Self::Target | Self::Both)
     }
 }
 
 /// When a file that exists at the destination may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Overwrite {
+pub(crate) enum Overwrite {
     /// Never.
     #[default]
     #[serde(rename = "N")]
@@ -193,7 +193,7 @@ pub enum Overwrite {
 
 impl Overwrite {
     /// FTS3's letter; `None` is null there.
-    pub fn letter(self) -> Option<&'static str> {
+    pub(crate) fn letter(self) -> Option<&'static str> {
         match self {
             Self::No => None,
             Self::Yes => Some("Y"),
@@ -204,7 +204,7 @@ impl Overwrite {
 
 /// The parameters of a job that the service keeps as they are: for the executor, and to be echoed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobParams {
+pub(crate) struct JobParams {
     /// `retry` as submitted: 0 the service's default, below 0 none, above 0 that many.
     pub retry: i32,
     /// Seconds between attempts; 0 leaves it to the service.
@@ -241,7 +241,7 @@ pub struct JobParams {
 
 /// A job as submitted, before the store has seen it.
 #[derive(Debug, Clone)]
-pub struct NewJob {
+pub(crate) struct NewJob {
     /// Its id.
     pub id: uuid::Uuid,
     /// `N` (normal) or `Y` (session reuse asked).
@@ -268,7 +268,7 @@ pub struct NewJob {
 
 /// A file as submitted.
 #[derive(Debug, Clone)]
-pub struct NewFile {
+pub(crate) struct NewFile {
     /// Its id: the transfer.
     pub id: u64,
     /// Place in the job, from 0.
@@ -301,18 +301,29 @@ pub struct NewFile {
 
 /// SHA-256 of a token: its name in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TokenHash(pub [u8; 32]);
+pub(crate) struct TokenHash(pub [u8; 32]);
 
 impl TokenHash {
     /// What clients see as `src_token_id`: 16 hex digits.
-    pub fn short(&self) -> String {
-        self.0[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    pub(crate) fn short(&self) -> String {
+        hex(&self.0[..8])
     }
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 /// A job as stored.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub(crate) struct Job {
     /// As submitted; `priority` may have changed since.
     pub spec: NewJob,
     /// Follows from the files, or cancelled.
@@ -329,7 +340,7 @@ pub struct Job {
 
 /// A file as stored.
 #[derive(Debug, Clone)]
-pub struct File {
+pub(crate) struct File {
     /// As submitted.
     pub spec: NewFile,
     /// The job.
@@ -352,7 +363,7 @@ pub struct File {
 
 /// How an attempt went.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FileResult {
+pub(crate) struct FileResult {
     /// Size of the file, once known.
     pub filesize: Option<u64>,
     /// Bytes that travelled in the newest attempt.
@@ -375,7 +386,7 @@ pub struct FileResult {
 
 /// An attempt that failed and was tried again: what `/retries` shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retry {
+pub(crate) struct Retry {
     /// The file.
     pub file: u64,
     /// From 1.

@@ -124,7 +124,7 @@ impl TransferService {
         let mut limits = configured_limits(&config);
         limits.extend(settings.limits());
         let next_file = store.next_file_id()?;
-        let driver = Driver::start(core, store.clone(), executor, &limits)?;
+        let driver = Driver::start(core, store.clone(), executor, &limits, Some(weir_sched::Command::Begin))?;
 
         let service = Arc::new(Service {
             store,

@@ -69,7 +69,7 @@ impl Settings {
     /// What the core is told at a start.
     pub(crate) fn limits(&self) -> Vec<NamedLimit> {
         let tables = self.lock();
-        let links = tables.links.values().filter_map(|link| link_limit(link));
+        let links = tables.links.values().filter_map(link_limit);
         let ses = tables.ses.iter().flat_map(|(se, value)| se_limits(se, value));
         links.chain(ses).collect()
     }

@@ -7,7 +7,7 @@ use std::fmt;
 /// FTS tells storage elements apart by `scheme://host` and leaves the port out ([`Surl::se`]); requests need the port
 /// ([`Surl::http_url`]); messages must not carry the query, where some storages put a credential ([`Surl::redacted`]).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Surl {
+pub(crate) struct Surl {
     text: String,
     scheme: Scheme,
     host: String,
@@ -17,7 +17,7 @@ pub struct Surl {
 
 /// The schemes that the executor speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scheme {
+pub(crate) enum Scheme {
     /// `https`.
     Https,
     /// `davs`: `https` by another name.
@@ -30,7 +30,7 @@ pub enum Scheme {
 
 impl Scheme {
     /// As it stands in the URL.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Https => "https",
             Self::Davs => "davs",
@@ -40,7 +40,7 @@ impl Scheme {
     }
 
     /// The scheme on the wire.
-    pub fn wire(self) -> &'static str {
+    pub(crate) fn wire(self) -> &'static str {
         match self {
             Self::Https | Self::Davs => "https",
             Self::Http | Self::Dav => "http",
@@ -48,14 +48,14 @@ impl Scheme {
     }
 
     /// Whether bytes and tokens travel encrypted.
-    pub fn is_encrypted(self) -> bool {
+    pub(crate) fn is_encrypted(self) -> bool {
         matches!(self, Self::Https | Self::Davs)
     }
 }
 
 /// Why a text is not a URL that can be transferred. The texts are those of FTS3 where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SurlError {
+pub(crate) enum SurlError {
     /// No `scheme://`.
     #[error("Missing scheme ({0})")]
     MissingScheme(String),
@@ -84,7 +84,7 @@ impl Surl {
     ///
     /// # Errors
     /// See [`SurlError`]; the messages name the URL without its query.
-    pub fn parse(text: &str) -> Result<Self, SurlError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, SurlError> {
         let text = text.trim();
         let shown = || redact_query(text);
         let Some((scheme_text, rest)) = text.split_once("://") else {
@@ -124,27 +124,22 @@ impl Surl {
     }
 
     /// As the client wrote it.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
     /// The scheme.
-    pub fn scheme(&self) -> Scheme {
+    pub(crate) fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Host in lower case; an IPv6 address keeps its brackets.
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
     /// The storage element: `scheme://host`, the port dropped as FTS3 does.
-    pub fn se(&self) -> String {
+    pub(crate) fn se(&self) -> String {
         format!("{}://{}", self.scheme.as_str(), self.host)
     }
 
     /// `https://host:port/path?query`, percent-encoded where HTTP needs it and otherwise untouched.
-    pub fn http_url(&self) -> String {
+    pub(crate) fn http_url(&self) -> String {
         let tail = self.text[self.path_start..].split('#').next().unwrap_or_default();
         let mut url = format!("{}://{}", self.scheme.wire(), self.host);
         if let Some(port) = self.port {
@@ -156,13 +151,13 @@ impl Surl {
     }
 
     /// `https://host:port`: where requests for this file first go.
-    pub fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         let port = self.port.unwrap_or(if self.scheme.is_encrypted() { 443 } else { 80 });
         format!("{}://{}:{port}", self.scheme.wire(), self.host)
     }
 
     /// For people: the query, if any, is replaced.
-    pub fn redacted(&self) -> String {
+    pub(crate) fn redacted(&self) -> String {
         redact_query(&self.text)
     }
 }
@@ -174,7 +169,7 @@ impl fmt::Display for Surl {
 }
 
 /// Replaces everything after the first `?`: a query may hold an `authz=` token or a signature.
-pub fn redact_query(url: &str) -> String {
+pub(crate) fn redact_query(url: &str) -> String {
     match url.split_once('?') {
         Some((head, query)) if !query.is_empty() => format!("{head}?***"),
         _ => url.to_owned(),

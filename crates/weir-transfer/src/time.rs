@@ -3,23 +3,23 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since the Unix epoch, UTC: how the store keeps times.
-pub type Millis = i64;
+pub(crate) type Millis = i64;
 
 /// Reads the wall clock. Only drivers, doors and the executor ask for it; decisions are given the time.
-pub fn now() -> Millis {
+pub(crate) fn now() -> Millis {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_millis() as Millis)
 }
 
 /// `YYYY-MM-DDTHH:MM:SS`, UTC, neither zone nor fraction: clients parse exactly this.
-pub fn format(millis: Millis) -> String {
+pub(crate) fn format(millis: Millis) -> String {
     let whole = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     whole.strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
 /// [`format()`], or JSON null.
-pub fn json(millis: Option<Millis>) -> serde_json::Value {
+pub(crate) fn json(millis: Option<Millis>) -> serde_json::Value {
     millis.map_or(serde_json::Value::Null, |at| format(at).into())
 }
 

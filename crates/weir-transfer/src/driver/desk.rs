@@ -12,11 +12,11 @@ use super::records::{ended, millis, started, uuid};
 use crate::store::{Change, StoreError, Submission};
 
 /// What a request comes to.
-pub type Answer = Result<(), NotTaken>;
+pub(crate) type Answer = Result<(), NotTaken>;
 
 /// Why a request was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub enum NotTaken {
+pub(crate) enum NotTaken {
     /// The service has more than it can take, or cannot write; come again.
     #[error("{0}")]
     Busy(String),

@@ -7,7 +7,7 @@ use weir_units::Bytes;
 
 /// Counts of one link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LinkMeter {
+pub(crate) struct LinkMeter {
     /// Bytes seen moving, by performance markers and at the ends of copies; failed attempts included.
     pub moved_bytes: u64,
     /// Sizes of finished files.
@@ -28,13 +28,13 @@ pub struct LinkMeter {
 
 /// Counts of all links.
 #[derive(Debug, Clone, Default)]
-pub struct Meter {
+pub(crate) struct Meter {
     links: BTreeMap<Link, LinkMeter>,
 }
 
 impl Meter {
     /// All links that have moved anything, in order.
-    pub fn links(&self) -> impl Iterator<Item = (&Link, &LinkMeter)> {
+    pub(crate) fn links(&self) -> impl Iterator<Item = (&Link, &LinkMeter)> {
         self.links.iter()
     }
 

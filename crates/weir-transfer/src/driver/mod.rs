@@ -19,8 +19,8 @@ use uuid::Uuid;
 use weir_sched::{Command, Event, LimitChange, Names, Op, Record, Scheduler};
 use weir_world::Core;
 
-pub use desk::NotTaken;
-pub use meter::{LinkMeter, Meter};
+pub(crate) use desk::NotTaken;
+pub(crate) use meter::{LinkMeter, Meter};
 
 pub(crate) use desk::Answer;
 
@@ -123,14 +123,16 @@ impl<C> Clone for Driver<C> {
 }
 
 impl<C: TransferCore> Driver<C> {
-    /// Starts the driver on the current runtime: brings back what the store holds, then takes requests.
+    /// Starts the driver on the current runtime: takes requests, and brings back what the store holds; then gives the core
+    /// `ready`.
     pub(crate) fn start(
         core: C,
         store: Arc<dyn Store>,
         executor: Executor,
         limits: &[NamedLimit],
+        ready: Option<Command>,
     ) -> Result<Self, StoreError> {
-        run::start(core, store, executor, limits)
+        run::start(core, store, executor, limits, ready)
     }
 
     /// Hands a request over and waits for its answer.

@@ -36,7 +36,7 @@ const RESTORES_MAX: usize = 1024;
 enum Feed {
     Durable(Durable),
     World(OpId, WorldEvent),
-    Restored(crate::store::LiveJob),
+    Restored(Box<crate::store::LiveJob>),
     RestoreEnded(Result<(), StoreError>),
 }
 
@@ -55,6 +55,7 @@ struct Loop<C> {
     desk: Desk,
     writer: Arc<Writer>,
     executor: Executor,
+    ready: Option<Command>,
     running: HashMap<OpId, Running>,
     links: HashMap<OpId, Link>,
     wakes: BTreeSet<Timestamp>,
@@ -69,6 +70,7 @@ pub(super) fn start<C: TransferCore>(
     store: Arc<dyn Store>,
     executor: Executor,
     limits: &[NamedLimit],
+    ready: Option<Command>,
 ) -> Result<Driver<C>, StoreError> {
     let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
     let (feeds, fed) = mpsc::unbounded_channel();
@@ -90,6 +92,7 @@ pub(super) fn start<C: TransferCore>(
         desk: Desk::default(),
         writer: writer.clone(),
         executor,
+        ready,
         running: HashMap::new(),
         links: HashMap::new(),
         wakes: BTreeSet::new(),
@@ -105,7 +108,9 @@ pub(super) fn start<C: TransferCore>(
     let (restores, restored) = mpsc::channel(RESTORES_MAX);
     tasks.spawn(this.run(incoming, fed, restored, limits));
     tasks.spawn_blocking(move || {
-        let outcome = store.restore(below, &mut |job| drop(restores.blocking_send(Feed::Restored(job))));
+        let outcome = store.restore(below, &mut |job| {
+            let _ = restores.blocking_send(Feed::Restored(Box::new(job)));
+        });
         let _ = restores.blocking_send(Feed::RestoreEnded(outcome));
     });
     let trouble = Mutex::new(Box::new(move || writer.trouble()) as Box<dyn Fn() -> Option<String> + Send>);
@@ -245,7 +250,7 @@ impl<C: TransferCore> Loop<C> {
             Feed::Restored(job) => {
                 inputs.extend(records::live(&job, &mut self.names).into_iter().map(Input::Restored));
             }
-            Feed::RestoreEnded(Ok(())) => inputs.push(Input::Command(Command::Begin)),
+            Feed::RestoreEnded(Ok(())) => inputs.extend(self.ready.take().map(Input::Command)),
             Feed::RestoreEnded(Err(error)) => {
                 tracing::error!(
                     error = crate::executor::chain(&error),

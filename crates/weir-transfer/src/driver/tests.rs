@@ -1,1 +1,129 @@
+//! The driver is a world like any other: it passes the suite.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+use std::{
+    net::TcpListener,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use weir_http::{Client, ClientConfig, TrustRoots};
+use weir_sched::{Command, Event, Link, Op, Record};
+use weir_world::{
+    OpId, TransferId,
+    suite::{Harness, Probe},
+};
+
+use super::Driver;
+use crate::{
+    executor::{Executor, ExecutorSettings},
+    store::{Change, Sealer, SqliteStore, Store, submission},
+};
+
+type Core = Probe<Command, Record, Op, Event>;
+
+/// Files below this end at once, because nobody listens at their source; those above wait for a source that never answers.
+const LONG: u64 = 1000;
+
+struct RealWorld {
+    driver: Driver<Core>,
+    runtime: tokio::runtime::Runtime,
+    _silent: TcpListener,
+    _directory: tempfile::TempDir,
+}
+
+fn op(file: u64) -> (OpId, Op) {
+    let id = OpId {
+        transfer: TransferId(file),
+        attempt: 1,
+        epoch: 1,
+    };
+    (
+        id,
+        Op::Copy {
+            link: Link::default(),
+            resume: false,
+            failures: 0,
+        },
+    )
+}
+
+impl Harness for RealWorld {
+    type Command = Command;
+    type Record = Record;
+    type Op = Op;
+    type Event = Event;
+
+    fn start(core: Core) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(&directory.path().join("db"), Sealer::ephemeral()).unwrap());
+        // Connections are accepted by the kernel, and nobody ever reads from them.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        for (job, first, source) in [(1, 1, nobody), (2, LONG, silent.local_addr().unwrap())] {
+            let mut submission = submission(job, first, 100);
+            for file in &mut submission.files {
+                file.source = format!("http://{source}/{}", file.id);
+                file.destination = format!("http://{nobody}/{}", file.id);
+            }
+            store.apply(&[Change::Submit(Box::new(submission))]).unwrap();
+        }
+        let entered = runtime.enter();
+        let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
+        let executor = Executor::new(client, store.clone(), ExecutorSettings::default());
+        let driver = Driver::start(core, store, executor, &[], None).unwrap();
+        drop(entered);
+        Self {
+            driver,
+            runtime,
+            _silent: silent,
+            _directory: directory,
+        }
+    }
+
+    fn command(&mut self) {
+        self.driver.command(Command::Begin);
+    }
+
+    fn record(&mut self, n: u64) -> Record {
+        Record::Started {
+            op: OpId {
+                transfer: TransferId(1 + n % 100),
+                attempt: 1,
+                epoch: 1,
+            },
+        }
+    }
+
+    fn short_op(&mut self, n: u64) -> (OpId, Op) {
+        op(n)
+    }
+
+    fn long_op(&mut self, n: u64) -> (OpId, Op) {
+        op(LONG + n)
+    }
+
+    fn run_until(&mut self, done: &mut dyn FnMut() -> bool) -> bool {
+        let end = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < end {
+            if done() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+}
+
+impl Drop for RealWorld {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.driver.shutdown());
+    }
+}
+
+weir_world::world_suite!(RealWorld);

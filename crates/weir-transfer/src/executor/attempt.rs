@@ -171,12 +171,8 @@ impl Attempt<'_> {
 
     /// Tries the modes in their order until one works or fails for a reason that no other mode helps.
     async fn copy(&self, source: &Stat, size: Option<u64>) -> Result<(CopyMode, Option<Checksum>), Failure> {
-        let order = self.modes.order(
-            self.job.params.copy_mode.as_deref(),
-            self.source,
-            self.destination,
-            self.failures,
-        );
+        let forced = self.job.params.copy_mode.as_deref();
+        let (order, explores) = self.modes.order(forced, self.source, self.destination, self.failures);
         let mut first_failure = None;
         let deadline = Instant::now() + self.wall;
         self.trace().began = true;
@@ -194,7 +190,7 @@ impl Attempt<'_> {
                     tracing::debug!(op = %self.op, %mode, failure = %refused.failure, fallback = refused.fallback, "copy refused");
                     let mut failure = refused.failure;
                     failure.message = format!("{mode}: {}", failure.message);
-                    let fallback = refused.fallback;
+                    let fallback = refused.fallback || (explores && failure.retry == Retry::Never);
                     first_failure = Some(match first_failure {
                         None => failure,
                         Some(first) => both(first, failure),
@@ -343,7 +339,7 @@ impl Attempt<'_> {
         let scene = Scene::new(weir_world::Party::Network, Phase::Transfer);
         let mut failure = scene.fail(
             ErrorClass::Timeout,
-            format!("the copy took longer than {} s", self.wall.as_secs()),
+            format!("the copy took longer than {}", weir_units::duration::format(self.wall)),
         );
         failure.remedy = "submit with a longer timeout, or look for what slows the path".into();
         failure.bytes_moved = self.bytes_moved();
@@ -370,12 +366,19 @@ fn is_busy(failure: &Failure) -> bool {
     failure.class == ErrorClass::Overload && failure.bytes_moved.0 == 0
 }
 
-/// Two modes failed: the later failure decides, the earlier one is told.
+/// Two modes failed. A trouble that may pass outweighs a refusal of the other mode; else the later failure decides. Both are
+/// told.
 fn both(first: Failure, second: Failure) -> Failure {
-    let message = super::failure::scrub(&format!("{}; before that {}", second.message, first.message));
+    let bytes_moved = first.bytes_moved.max(second.bytes_moved);
+    let (main, other, order) = if first.retry == Retry::Later && second.retry == Retry::Never {
+        (first, second.message, "after that")
+    } else {
+        (second, first.message, "before that")
+    };
+    let message = super::failure::scrub(&format!("{}; {order} {other}", main.message));
     Failure {
         message,
-        bytes_moved: first.bytes_moved.max(second.bytes_moved),
-        ..second
+        bytes_moved,
+        ..main
     }
 }

@@ -43,7 +43,7 @@ use wire::Side;
 
 /// Limits of the executor.
 #[derive(Debug, Clone)]
-pub struct ExecutorSettings {
+pub(crate) struct ExecutorSettings {
     /// Attempts at once. Each holds one to three connections.
     pub concurrency: usize,
     /// Limit for the head of an answer.
@@ -79,7 +79,7 @@ impl Default for ExecutorSettings {
 
 /// Carries out operations. Clones share everything.
 #[derive(Clone)]
-pub struct Executor {
+pub(crate) struct Executor {
     shared: Arc<Shared>,
 }
 
@@ -103,7 +103,7 @@ impl std::fmt::Debug for Executor {
 
 impl Executor {
     /// An executor that reads its orders from this store.
-    pub fn new(client: Client, store: Arc<dyn Store>, settings: ExecutorSettings) -> Self {
+    pub(crate) fn new(client: Client, store: Arc<dyn Store>, settings: ExecutorSettings) -> Self {
         let places = Semaphore::new(settings.concurrency);
         let (modes, targets) = (Modes::default(), Mutex::default());
         Self {
@@ -119,7 +119,7 @@ impl Executor {
     }
 
     /// Carries out one operation, tells what happens, and returns when its final event was told.
-    pub async fn run(&self, id: OpId, op: Op, stop: CancellationToken, tell: impl Fn(WorldEvent) + Send + Sync) {
+    pub(crate) async fn run(&self, id: OpId, op: Op, stop: CancellationToken, tell: impl Fn(WorldEvent) + Send + Sync) {
         let last = tokio::select! {
             biased;
             () = stop.cancelled() => WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) }),

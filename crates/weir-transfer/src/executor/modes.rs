@@ -21,21 +21,33 @@ pub(crate) struct Modes {
 }
 
 impl Modes {
-    /// The modes to try, in order.
+    /// The modes to try, in order, and whether this is an exploration.
     ///
-    /// A forced mode stands alone. What worked last for this pair comes first; where nothing has worked yet, each failure
-    /// moves the first choice on by one.
-    pub(crate) fn order(&self, forced: Option<&str>, source: &Side, destination: &Side, failures: u8) -> Vec<CopyMode> {
+    /// A forced mode stands alone. What worked last for this pair comes first. Where nothing has worked yet, each failure
+    /// moves the first choice on by one: such an attempt explores, and a mode that is refused there for good says nothing
+    /// about the others.
+    pub(crate) fn order(
+        &self,
+        forced: Option<&str>,
+        source: &Side,
+        destination: &Side,
+        failures: u8,
+    ) -> (Vec<CopyMode>, bool) {
         if let Some(mode) = forced.and_then(CopyMode::parse) {
-            return vec![mode];
+            return (vec![mode], false);
         }
         let worked = self.worked.lock().unwrap_or_else(PoisonError::into_inner);
         let mut order = ALL.to_vec();
         match worked.get(&key(source, destination)) {
             Some(mode) => order.sort_by_key(|candidate| candidate != mode),
-            None => order.rotate_left(usize::from(failures) % ALL.len()),
+            // Bytes pass through this service last, unless both other ways have failed before.
+            None => {
+                let first = ALL[usize::from(failures) % ALL.len()];
+                order.sort_by_key(|candidate| *candidate != first);
+            }
         }
-        order
+        let explores = failures > 0 && !worked.contains_key(&key(source, destination));
+        (order, explores)
     }
 
     /// This mode worked.
@@ -76,11 +88,11 @@ mod tests {
             side(Party::Source, "https://a/f"),
             side(Party::Destination, "https://b/f"),
         );
-        assert_eq!(modes.order(None, &a, &b, 0), [Pull, Push, Streamed]);
-        assert_eq!(modes.order(None, &a, &b, 1), [Push, Streamed, Pull]);
-        assert_eq!(modes.order(Some("push"), &a, &b, 0), [Push]);
+        assert_eq!(modes.order(None, &a, &b, 0), (vec![Pull, Push, Streamed], false));
+        assert_eq!(modes.order(None, &a, &b, 1), (vec![Push, Pull, Streamed], true));
+        assert_eq!(modes.order(Some("push"), &a, &b, 1), (vec![Push], false));
         modes.remember(&a, &b, Push);
-        assert_eq!(modes.order(None, &a, &b, 2), [Push, Pull, Streamed]);
-        assert_eq!(modes.order(None, &b, &a, 0), [Pull, Push, Streamed]);
+        assert_eq!(modes.order(None, &a, &b, 2), (vec![Push, Pull, Streamed], false));
+        assert_eq!(modes.order(None, &b, &a, 0), (vec![Pull, Push, Streamed], false));
     }
 }

@@ -149,7 +149,10 @@ async fn watch(attempt: &Attempt<'_>, relay: &Relay) -> Failure {
             } else {
                 attempt.destination
             };
-            let text = format!("no byte moved for {} s, after {moved} bytes", patience.as_secs());
+            let text = format!(
+                "no byte moved for {}, after {moved} bytes",
+                weir_units::duration::format(patience)
+            );
             let mut failure = side.scene(Phase::Transfer).fail(ErrorClass::Stall, text);
             failure.bytes_moved = attempt.bytes_moved();
             return failure;

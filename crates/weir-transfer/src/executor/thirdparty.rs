@@ -164,9 +164,8 @@ async fn watch(
     let mut quiet = Quiet::new(attempt.settings.stall_timeout);
     let mut said = String::new();
     loop {
-        let frame = match tokio::time::timeout_at(quiet.deadline(), body.frame()).await {
-            Ok(frame) => frame,
-            Err(_) => return Err(Refused::for_good(quiet.failure(scene, attempt))),
+        let Ok(frame) = tokio::time::timeout_at(quiet.deadline(), body.frame()).await else {
+            return Err(Refused::for_good(quiet.failure(scene, attempt)));
         };
         let ended = match frame {
             None => true,
@@ -291,15 +290,10 @@ impl Quiet {
     }
 
     fn failure(&self, scene: Scene, attempt: &Attempt<'_>) -> Failure {
-        let silent = self.heard.elapsed() >= self.patience;
-        let text = if silent {
-            format!("no performance marker for {} s", self.patience.as_secs())
-        } else {
-            format!(
-                "no byte moved for {} s, after {} bytes",
-                self.patience.as_secs(),
-                self.bytes
-            )
+        let patience = weir_units::duration::format(self.patience);
+        let text = match self.bytes {
+            0 => format!("no performance marker for {patience}"),
+            bytes => format!("no byte moved for {patience}, after {bytes} bytes"),
         };
         let mut failure = scene.fail(ErrorClass::Stall, text);
         failure.bytes_moved = attempt.bytes_moved();

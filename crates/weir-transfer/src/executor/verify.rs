@@ -89,7 +89,7 @@ impl Expected {
             let scene = Scene::new(Party::Source, Phase::Finalization);
             return Err(Self::in_transit(
                 scene,
-                format!("the bytes read have {relayed}, expected {known}"),
+                &format!("the bytes read have {relayed}, expected {known}"),
             ));
         }
         if !self.mode.target() {
@@ -117,7 +117,7 @@ impl Expected {
             }
             Some(expected) => Err(Self::in_transit(
                 scene,
-                format!("the destination has {told}, expected {expected}"),
+                &format!("the destination has {told}, expected {expected}"),
             )),
         }
     }
@@ -130,7 +130,7 @@ impl Expected {
     }
 
     /// Bytes that changed on their way may arrive unharmed next time.
-    fn in_transit(scene: Scene, text: String) -> Failure {
+    fn in_transit(scene: Scene, text: &str) -> Failure {
         let mut failure = scene.fail(ErrorClass::Checksum, format!("CHECKSUM MISMATCH: {text}"));
         failure.retry = Retry::Later;
         failure.remedy = "it is tried again; if it stays, check the storages' memory, disks and network cards".into();

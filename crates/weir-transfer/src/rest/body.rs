@@ -20,7 +20,9 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let kind = kind_of(&request)?;
-        let bytes = Bytes::from_request(request, state).await.map_err(too_large)?;
+        let bytes = Bytes::from_request(request, state)
+            .await
+            .map_err(|rejection| too_large(&rejection))?;
         let value = if bytes.len() > PARSE_INLINE {
             tokio::task::spawn_blocking(move || parse(kind, &bytes))
                 .await
@@ -56,7 +58,7 @@ fn kind_of(request: &Request) -> Result<Kind, ApiError> {
     }
 }
 
-fn too_large(rejection: BytesRejection) -> ApiError {
+fn too_large(rejection: &BytesRejection) -> ApiError {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,

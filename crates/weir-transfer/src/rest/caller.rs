@@ -7,7 +7,12 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 use weir_auth::{Access, AuthError, Secret, Token};
 
 use super::answer::ApiError;
-use crate::{config::AdminConfig, model::Job, service::Service, submission::Submitter};
+use crate::{
+    config::AdminConfig,
+    model::{Job, hex},
+    service::Service,
+    submission::Submitter,
+};
 
 /// A caller whose token was verified.
 #[derive(Debug, Clone)]
@@ -98,7 +103,7 @@ fn refuse(error: &AuthError) -> ApiError {
 fn cred_id(token: &Token) -> String {
     let text = format!("{}{}", token.issuer, token.subject);
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
-    digest.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest.as_ref()[..8])
 }
 
 /// All that an entry names must fit; it names at least one of subject, group and scope.

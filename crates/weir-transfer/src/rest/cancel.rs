@@ -53,7 +53,7 @@ async fn cancel_one(service: &Service, caller: &Caller, name: &str) -> Answer<En
 fn unchanged(service: &Service, job: &Job) -> Entry {
     let object = JobObject {
         http_status: Some("304 Not Modified"),
-        http_message: Some(Some("The job is in a terminal state")),
+        http_message: Some(json!("The job is in a terminal state")),
         ..JobObject::plain(job, &service.host)
     };
     (
@@ -65,7 +65,7 @@ fn unchanged(service: &Service, job: &Job) -> Entry {
 fn changed(service: &Service, job: &Job) -> Entry {
     let object = JobObject {
         http_status: Some("200 Ok"),
-        http_message: Some(None),
+        http_message: Some(Value::Null),
         ..JobObject::plain(job, &service.host)
     };
     (StatusCode::OK, serde_json::to_value(object).unwrap_or_default())

@@ -102,8 +102,8 @@ pub(crate) struct JobObject<'a> {
     pub(crate) keys: Option<&'a [String]>,
     /// `200 Ok` and the like.
     pub(crate) http_status: Option<&'a str>,
-    /// `Some(None)` is null.
-    pub(crate) http_message: Option<Option<&'a str>>,
+    /// Null, or a text.
+    pub(crate) http_message: Option<Value>,
     pub(crate) files: Option<Vec<FileObject<'a>>>,
 }
 
@@ -190,8 +190,8 @@ impl Serialize for JobObject<'_> {
         if let Some(status) = self.http_status {
             map.serialize_entry("http_status", status)?;
         }
-        if let Some(message) = self.http_message {
-            map.serialize_entry("http_message", &message)?;
+        if let Some(message) = &self.http_message {
+            map.serialize_entry("http_message", message)?;
         }
         map.end()
     }

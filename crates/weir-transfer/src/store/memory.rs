@@ -16,7 +16,7 @@ use crate::{
 
 /// See the module. Tokens are sealed here too, so that a core dump shows as little as a database.
 #[derive(Debug)]
-pub struct MemoryStore {
+pub(crate) struct MemoryStore {
     tables: Mutex<Tables>,
     sealer: Sealer,
 }
@@ -56,7 +56,7 @@ impl Default for MemoryStore {
 
 impl MemoryStore {
     /// An empty store.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
@@ -187,10 +187,6 @@ impl Store for MemoryStore {
             file: row.file.clone(),
             job: job.spec.clone(),
         }))
-    }
-
-    fn setting(&self, key: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.lock().settings.get(key).cloned())
     }
 
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {

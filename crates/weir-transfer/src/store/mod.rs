@@ -19,10 +19,13 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 use weir_auth::Secret;
 
-pub use memory::MemoryStore;
-pub use seal::{Sealer, hash_of};
-pub use sqlite::SqliteStore;
-pub use writer::{Durable, Writer};
+pub(crate) use memory::MemoryStore;
+pub(crate) use seal::{Sealer, hash_of};
+pub(crate) use sqlite::SqliteStore;
+pub(crate) use writer::{Durable, Writer};
+
+#[cfg(test)]
+pub(crate) use suite::submission;
 
 use crate::{
     model::{File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, TokenHash},
@@ -31,7 +34,7 @@ use crate::{
 
 /// One durable change.
 #[derive(Debug, Clone)]
-pub enum Change {
+pub(crate) enum Change {
     /// A job came in.
     Submit(Box<Submission>),
     /// An attempt begins.
@@ -102,7 +105,7 @@ pub enum Change {
 
 /// A job with its files and the tokens they name.
 #[derive(Debug, Clone)]
-pub struct Submission {
+pub(crate) struct Submission {
     /// The job.
     pub job: NewJob,
     /// In order; ids are consecutive.
@@ -113,7 +116,7 @@ pub struct Submission {
 
 /// What follows an attempt that was not the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FollowUp {
+pub(crate) struct FollowUp {
     /// Begin of the next attempt, at the earliest.
     pub not_before: Millis,
     /// Failures so far that count.
@@ -126,7 +129,7 @@ pub struct FollowUp {
 
 /// What the scheduler must know of a file that has not come to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Live {
+pub(crate) struct Live {
     /// The file.
     pub file: u64,
     /// Where from.
@@ -149,7 +152,7 @@ pub struct Live {
 
 /// A job with files that have not come to their end.
 #[derive(Debug, Clone)]
-pub struct LiveJob {
+pub(crate) struct LiveJob {
     /// The job.
     pub job: NewJob,
     /// Its live files, by id.
@@ -158,7 +161,7 @@ pub struct LiveJob {
 
 /// Everything the executor needs to know of one transfer.
 #[derive(Debug, Clone)]
-pub struct Order {
+pub(crate) struct Order {
     /// The file.
     pub file: File,
     /// Its job.
@@ -171,7 +174,7 @@ pub struct Order {
 
 /// Which jobs a listing holds. Empty fields admit all.
 #[derive(Debug, Clone, Default)]
-pub struct JobFilter {
+pub(crate) struct JobFilter {
     /// Only these states; empty: only jobs that are not finished.
     pub states: Vec<JobState>,
     /// Whose, by name.
@@ -198,7 +201,7 @@ impl JobFilter {
 }
 
 /// Where jobs live. Calls block; the service makes them on threads that may.
-pub trait Store: Send + Sync + 'static {
+pub(crate) trait Store: Send + Sync + 'static {
     /// Makes a batch durable: all of it, or nothing.
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError>;
 
@@ -232,9 +235,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// What the executor needs for one transfer.
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError>;
-
-    /// A setting.
-    fn setting(&self, key: &str) -> Result<Option<String>, StoreError>;
 
     /// Settings whose key begins like this, by key.
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError>;

@@ -22,14 +22,14 @@ const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 12;
 
 /// The name of a token in the store: its SHA-256.
-pub fn hash_of(token: &str) -> TokenHash {
+pub(crate) fn hash_of(token: &str) -> TokenHash {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
     TokenHash(hash)
 }
 
 /// Seals and opens tokens. The sealed form is nonce, ciphertext and tag; the token's hash is bound to it.
-pub struct Sealer {
+pub(crate) struct Sealer {
     key: RandomizedNonceKey,
 }
 
@@ -44,7 +44,7 @@ impl Sealer {
     ///
     /// # Errors
     /// Also if others than the owner may read it: a key that was open must be replaced, not used.
-    pub fn from_file(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn from_file(path: &Path) -> Result<Self, StoreError> {
         let problem = |reason: String| StoreError::Key {
             path: path.to_owned(),
             reason,
@@ -85,7 +85,7 @@ impl Sealer {
     }
 
     /// A key that dies with the process: for the store in memory.
-    pub fn ephemeral() -> Self {
+    pub(crate) fn ephemeral() -> Self {
         let mut key = [0; KEY_BYTES];
         SystemRandom::new().fill(&mut key).expect("the system gives randomness");
         Self::from_key(&key).expect("the key has the right length")
@@ -96,7 +96,7 @@ impl Sealer {
     }
 
     /// Seals a token.
-    pub fn seal(&self, hash: TokenHash, token: &Secret) -> Vec<u8> {
+    pub(crate) fn seal(&self, hash: TokenHash, token: &Secret) -> Vec<u8> {
         let mut text = token.expose().as_bytes().to_vec();
         let nonce = self
             .key
@@ -108,7 +108,7 @@ impl Sealer {
     }
 
     /// Opens a sealed token. `None` if it was sealed with another key, for another hash, or was changed.
-    pub fn open(&self, hash: TokenHash, sealed: &[u8]) -> Option<Secret> {
+    pub(crate) fn open(&self, hash: TokenHash, sealed: &[u8]) -> Option<Secret> {
         let (nonce, text) = sealed.split_at_checked(NONCE_BYTES)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut text = text.to_vec();

@@ -51,9 +51,6 @@ impl Store for Arc<super::MemoryStore> {
     fn order(&self, file: u64) -> Result<Option<super::Order>, StoreError> {
         self.as_ref().order(file)
     }
-    fn setting(&self, key: &str) -> Result<Option<String>, StoreError> {
-        self.as_ref().setting(key)
-    }
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.as_ref().settings(prefix)
     }
@@ -514,7 +511,6 @@ pub(crate) fn settings_are_kept<K: Keeper>() {
         .unwrap();
     let store = keeper.open();
     store.apply(&[set("link/a", None), set("link/b", Some("4"))]).unwrap();
-    assert_eq!(store.setting("link/b").unwrap().as_deref(), Some("4"));
     assert_eq!(
         store.settings("link/").unwrap(),
         [("link/b".to_owned(), "4".to_owned())]

@@ -19,9 +19,12 @@ use crate::executor::chain;
 /// the batch costs more than the sync saves.
 const BATCH_ROWS: usize = 10_000;
 
+/// A record's number, and the changes behind it.
+type Item = (Seq, Vec<Change>);
+
 /// What the writer tells.
 #[derive(Debug)]
-pub enum Durable {
+pub(crate) enum Durable {
     /// Everything up to this number is on disk, or was refused.
     UpTo(Seq),
     /// This one will never be: its job exists already.
@@ -30,8 +33,8 @@ pub enum Durable {
 
 /// The writing side of a store.
 #[derive(Debug)]
-pub struct Writer {
-    queue: Mutex<Option<Sender<(Seq, Vec<Change>)>>>,
+pub(crate) struct Writer {
+    queue: Mutex<Option<Sender<Item>>>,
     state: Arc<State>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -48,7 +51,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Writer {
     /// Starts the thread. `tell` is called from it, in order.
-    pub fn start(store: Arc<dyn Store>, tell: impl Fn(Durable) + Send + 'static) -> std::io::Result<Self> {
+    pub(crate) fn start(store: Arc<dyn Store>, tell: impl Fn(Durable) + Send + 'static) -> std::io::Result<Self> {
         let (queue, work) = channel();
         let state = Arc::new(State::default());
         let shared = state.clone();
@@ -63,7 +66,7 @@ impl Writer {
     }
 
     /// Hands over changes. They become durable together, after all that were handed over before.
-    pub fn push(&self, seq: Seq, changes: Vec<Change>) {
+    pub(crate) fn push(&self, seq: Seq, changes: Vec<Change>) {
         if let Some(queue) = lock(&self.queue).as_ref() {
             // The thread ends only when this sender is dropped.
             let _ = queue.send((seq, changes));
@@ -71,12 +74,12 @@ impl Writer {
     }
 
     /// What keeps the store from writing, if anything does.
-    pub fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         lock(&self.state.trouble).clone()
     }
 
     /// Writes what was handed over, once, and ends the thread. Blocks. What cannot be written was never said to be durable.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state.closing.store(true, Ordering::Relaxed);
         lock(&self.queue).take();
         if let Some(thread) = lock(&self.thread).take() {
@@ -91,7 +94,7 @@ impl Drop for Writer {
     }
 }
 
-fn run(store: &dyn Store, work: &Receiver<(Seq, Vec<Change>)>, state: &State, tell: &(impl Fn(Durable) + Send)) {
+fn run(store: &dyn Store, work: &Receiver<Item>, state: &State, tell: &(impl Fn(Durable) + Send)) {
     while let Ok(first) = work.recv() {
         let mut rows = weight(&first.1);
         let mut batch = vec![first];
@@ -112,7 +115,7 @@ fn weight(changes: &[Change]) -> usize {
     changes.iter().map(rows).sum()
 }
 
-fn write(store: &dyn Store, batch: Vec<(Seq, Vec<Change>)>, state: &State, tell: &(impl Fn(Durable) + Send)) {
+fn write(store: &dyn Store, batch: Vec<Item>, state: &State, tell: &(impl Fn(Durable) + Send)) {
     let Some(last) = batch.last().map(|(seq, _)| *seq) else {
         return;
     };

@@ -14,8 +14,7 @@ use serde_json::Value;
 use uuid::Uuid;
 use weir_auth::Secret;
 
-pub use params::job_id_of;
-pub use schema::submit_schema;
+pub(crate) use schema::submit_schema;
 
 use crate::{
     model::{NewFile, NewJob, TokenHash},
@@ -23,11 +22,11 @@ use crate::{
 };
 
 /// The namespace of deterministic ids, the same in every FTS3.
-pub const BASE_ID: Uuid = Uuid::from_u128(0x0187_4efb_4735_4595_bc9c_591a_ef82_40c9);
+pub(crate) const BASE_ID: Uuid = Uuid::from_u128(0x0187_4efb_4735_4595_bc9c_591a_ef82_40c9);
 
 /// Who submits.
 #[derive(Debug, Clone)]
-pub struct Submitter {
+pub(crate) struct Submitter {
     /// The token's subject.
     pub user_dn: String,
     /// FTS3's delegation id.
@@ -40,7 +39,7 @@ pub struct Submitter {
 
 /// What a submission may ask for.
 #[derive(Debug, Clone)]
-pub struct SubmissionLimits {
+pub(crate) struct SubmissionLimits {
     /// Files in one job.
     pub files: usize,
     /// Whether `http` and `dav` URLs are taken.
@@ -67,7 +66,7 @@ impl Default for SubmissionLimits {
 
 /// A submission that passed the door.
 #[derive(Debug, Clone)]
-pub struct Draft {
+pub(crate) struct Draft {
     /// The job.
     pub job: NewJob,
     /// Its files, in order; at least one. Their `id` is not set yet.
@@ -80,7 +79,7 @@ pub struct Draft {
 
 /// Why a submission is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// 400.
     #[error("{0}")]
     BadRequest(String),
@@ -108,7 +107,7 @@ impl Refusal {
 ///
 /// # Errors
 /// [`Refusal`], with the texts of FTS3 where it has one.
-pub fn read(body: &Value, user: &Submitter, limits: &SubmissionLimits, now: Millis) -> Result<Draft, Refusal> {
+pub(crate) fn read(body: &Value, user: &Submitter, limits: &SubmissionLimits, now: Millis) -> Result<Draft, Refusal> {
     let Value::Object(body) = body else {
         return Err(Refusal::malformed("the body is not a JSON object"));
     };

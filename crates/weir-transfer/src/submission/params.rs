@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The id FTS3 gives to a `sid` of a VO: `uuid5(uuid5(BASE_ID, vo), sid)`.
-pub fn job_id_of(vo: &str, sid: &str) -> Uuid {
+pub(crate) fn job_id_of(vo: &str, sid: &str) -> Uuid {
     Uuid::new_v5(&Uuid::new_v5(&BASE_ID, vo.as_bytes()), sid.as_bytes())
 }
 

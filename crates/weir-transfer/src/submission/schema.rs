@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The schema.
-pub fn submit_schema() -> Value {
+pub(crate) fn submit_schema() -> Value {
     let nullable = |kind: &str| json!({ "type": [kind, "null"] });
     let flag = || nullable("boolean");
     let integer = || nullable("integer");

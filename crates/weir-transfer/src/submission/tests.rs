@@ -1,8 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 use serde_json::json;
 
-use super::*;
+use super::{params::job_id_of, *};
 use crate::model::{ChecksumMode, Overwrite};
 
 fn user() -> Submitter {

@@ -117,9 +117,7 @@ pub(super) fn metadata(
             text.len()
         )));
     }
-    RawValue::from_string(text)
-        .map(Some)
-        .map_err(|error| Refusal::malformed(error))
+    RawValue::from_string(text).map(Some).map_err(Refusal::malformed)
 }
 
 /// The beginning of a value, for a message.

@@ -22,7 +22,7 @@ use crate::model;
 const READERS: usize = 4;
 
 /// See the module.
-pub struct SqliteStore {
+pub(crate) struct SqliteStore {
     writer: Mutex<Connection>,
     readers: Readers,
     sealer: Sealer,
@@ -41,7 +41,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// [`StoreError::Locked`] if another process has it.
-    pub fn open(path: &Path, sealer: Sealer) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path, sealer: Sealer) -> Result<Self, StoreError> {
         let fail = |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open {
             path: path.to_owned(),
             source,
@@ -128,10 +128,6 @@ impl Store for SqliteStore {
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
         self.readers
             .with(|connection| read::order(connection, &self.sealer, file))
-    }
-
-    fn setting(&self, key: &str) -> Result<Option<String>, StoreError> {
-        self.readers.with(|connection| read::setting(connection, key))
     }
 
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {

@@ -1,5 +1,7 @@
 //! Reading.
 
+use std::fmt::Write as _;
+
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -42,7 +44,7 @@ pub(super) fn jobs(connection: &Connection, filter: &JobFilter) -> Result<Vec<Jo
             .map(|state| job_state_code(*state).to_string())
             .collect::<Vec<_>>()
             .join(",");
-        text.push_str(&format!(" AND state IN ({codes})"));
+        let _ = write!(text, " AND state IN ({codes})");
     }
     let columns = [
         ("user_dn", &filter.user_dn),
@@ -54,17 +56,19 @@ pub(super) fn jobs(connection: &Connection, filter: &JobFilter) -> Result<Vec<Jo
     for (column, value) in columns {
         if let Some(value) = value {
             values.push(Box::new(value.clone()));
-            text.push_str(&format!(" AND {column} = ?{}", values.len()));
+            let _ = write!(text, " AND {column} = ?{}", values.len());
         }
     }
     if let Some(since) = filter.finished_since
         && !filter.live_only()
     {
         values.push(Box::new(since));
-        text.push_str(&format!(" AND finished >= ?{}", values.len()));
+        let _ = write!(text, " AND finished >= ?{}", values.len());
     }
     match filter.limit {
-        Some(limit) => text.push_str(&format!(" ORDER BY job_no DESC LIMIT {limit}")),
+        Some(limit) => {
+            let _ = write!(text, " ORDER BY job_no DESC LIMIT {limit}");
+        }
         None => text.push_str(" ORDER BY job_no"),
     }
     let mut statement = connection.prepare(&text)?;
@@ -154,11 +158,6 @@ pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result
         source_token,
         destination_token,
     }))
-}
-
-pub(super) fn setting(connection: &Connection, key: &str) -> Result<Option<String>, StoreError> {
-    let mut statement = connection.prepare_cached("SELECT value FROM settings WHERE key = ?1")?;
-    Ok(statement.query_row([key], |row| row.get(0)).optional()?)
 }
 
 pub(super) fn settings(connection: &Connection, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {

@@ -1,0 +1,264 @@
+//! Copies that work, in every mode and around every corner.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::{
+    lab::Lab,
+    stub::{Fault, Stub, adler32},
+};
+
+const BYTES: &[u8] = b"known content of a file";
+
+struct Pair {
+    lab: Lab,
+    a: Stub,
+    b: Stub,
+}
+
+async fn pair() -> Pair {
+    let (lab, a, b) = (Lab::start().await, Stub::start(), Stub::start());
+    a.put("/f", BYTES);
+    Pair { lab, a, b }
+}
+
+impl Pair {
+    async fn copy(&self, params: Value) -> Value {
+        self.lab.transfer(&self.a.url("/f"), &self.b.url("/f"), params).await
+    }
+
+    /// The file finished by this mode, and its bytes are there.
+    async fn copies_by(&self, mode: &str, params: Value) -> Value {
+        let file = self.copy(params).await;
+        assert_eq!(file["file_state"], "FINISHED", "{file}");
+        assert_eq!(file["weir"]["mode"], mode, "{file}");
+        assert_eq!(self.b.get("/f").unwrap(), BYTES);
+        file
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pull_is_verified_and_tells_what_it_did() {
+    let pair = pair().await;
+    let params =
+        json!({ "verify_checksum": "both", "checksum": format!("ADLER32:{}", adler32(BYTES)), "filesize": 23 });
+    let file = pair.copies_by("pull", params).await;
+    assert_eq!(file["filesize"], 23);
+    assert_eq!(file["reason"], Value::Null);
+    assert_eq!(
+        (&file["weir"]["bytes_moved"], &file["weir"]["attempts"]),
+        (&json!(23), &json!(1))
+    );
+    assert!(file["weir"]["finished_ms"].as_i64().unwrap() >= file["weir"]["started_ms"].as_i64().unwrap());
+    assert_eq!(file["start_time"].as_str().unwrap().len(), "2026-11-21T11:03:03".len());
+    let copy = &pair.b.seen("COPY", "/f")[0];
+    assert_eq!(copy.headers["credential"], "none");
+    assert_eq!(copy.headers["overwrite"], "F");
+    assert_eq!(copy.headers["source"], pair.a.url("/f").as_str());
+    assert!(copy.headers["authorization"].to_str().unwrap().starts_with("Bearer "));
+    assert!(
+        copy.headers["transferheaderauthorization"]
+            .to_str()
+            .unwrap()
+            .starts_with("Bearer ")
+    );
+    assert!(copy.headers.contains_key("x-number-of-streams"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forced_mode_is_the_only_one() {
+    for mode in ["pull", "push", "streamed"] {
+        let pair = pair().await;
+        pair.copies_by(mode, json!({ "copy_mode": mode, "verify_checksum": "both" }))
+            .await;
+    }
+    let pair = pair().await;
+    pair.b.fault("COPY", "/f", Fault::Status(405, ""));
+    let file = pair.copy(json!({ "copy_mode": "pull", "retry": -1 })).await;
+    assert_eq!(
+        (&file["file_state"], &file["weir"]["error_class"]),
+        (&json!("FAILED"), &json!("protocol"))
+    );
+    assert!(pair.a.seen("COPY", "/f").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_pull_is_pushed_to_and_what_cannot_copy_is_streamed() {
+    let pair = pair().await;
+    pair.b
+        .fault("COPY", "/f", Fault::Status(400, "pull is not supported here"));
+    pair.copies_by("push", json!({ "verify_checksum": "both" })).await;
+
+    pair.a.put("/g", BYTES);
+    let file = pair.lab.transfer(&pair.a.url("/g"), &pair.b.url("/g"), json!({})).await;
+    assert_eq!(file["weir"]["mode"], "push", "the way that worked is remembered");
+    assert!(pair.b.seen("COPY", "/g").is_empty());
+
+    pair.a.put("/h", BYTES);
+    pair.a.fault("COPY", "/h", Fault::Status(501, ""));
+    pair.b.fault("COPY", "/h", Fault::Status(405, ""));
+    let file = pair
+        .lab
+        .transfer(
+            &pair.a.url("/h"),
+            &pair.b.url("/h"),
+            json!({ "verify_checksum": "both" }),
+        )
+        .await;
+    assert_eq!(
+        (&file["file_state"], &file["weir"]["mode"]),
+        (&json!("FINISHED"), &json!("streamed")),
+        "{file}"
+    );
+    assert_eq!(file["weir"]["bytes_moved"], 23);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_file_is_a_file() {
+    for mode in ["pull", "push", "streamed"] {
+        let (lab, a, b) = (Lab::start().await, Stub::start(), Stub::start());
+        a.put("/empty", b"");
+        let params = json!({ "copy_mode": mode, "verify_checksum": "both" });
+        let file = lab.transfer(&a.url("/empty"), &b.url("/empty"), params).await;
+        assert_eq!(
+            (&file["file_state"], &file["filesize"]),
+            (&json!("FINISHED"), &json!(0)),
+            "{mode} {file}"
+        );
+        assert_eq!(b.get("/empty").unwrap(), b"".as_slice());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redirects_are_followed_and_a_circle_is_not() {
+    let pair = pair().await;
+    let moved = Stub::start();
+    moved.put("/real", BYTES);
+    pair.a.fault("HEAD", "/f", Fault::Redirect(moved.url("/real")));
+    pair.copies_by("pull", json!({ "verify_checksum": "both" })).await;
+
+    pair.a.put("/g", BYTES);
+    pair.b.fault("PUT", "/g", Fault::Redirect(moved.url("/g")));
+    pair.b.fault("HEAD", "/g", Fault::Redirect(moved.url("/g")));
+    let params = json!({ "copy_mode": "streamed", "verify_checksum": "both" });
+    let file = pair.lab.transfer(&pair.a.url("/g"), &pair.b.url("/g"), params).await;
+    assert_eq!(file["file_state"], "FINISHED", "{file}");
+    assert_eq!(moved.get("/g").unwrap(), BYTES);
+
+    pair.a.fault("HEAD", "/h", Fault::Redirect("/h".into()));
+    let file = pair
+        .lab
+        .transfer(&pair.a.url("/h"), &pair.b.url("/h"), json!({ "retry": -1 }))
+        .await;
+    assert!(file["reason"].as_str().unwrap().contains("redirects"), "{file}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storage_that_refuses_to_be_asked_for_checksums_is_asked_without() {
+    let pair = pair().await;
+    pair.a.fault("HEAD", "/f", Fault::RefusesDigest);
+    pair.copies_by(
+        "pull",
+        json!({ "verify_checksum": "target", "checksum": format!("adler32:{}", adler32(BYTES)) }),
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_target_is_asked_again_within_the_attempt() {
+    let pair = pair().await;
+    pair.b.fault("COPY", "/f", Fault::StatusTimes(423, "locked", 2));
+    let file = pair.copies_by("pull", json!({ "retry": -1 })).await;
+    assert_eq!(file["weir"]["attempts"], 1);
+    assert_eq!(pair.b.seen("COPY", "/f").len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_existing_destination_is_replaced_only_on_demand() {
+    let pair = pair().await;
+    pair.b.put("/f", b"older");
+    let file = pair.copy(json!({})).await;
+    assert_eq!(
+        (&file["file_state"], &file["weir"]["error_class"]),
+        (&json!("FAILED"), &json!("exists"))
+    );
+    assert!(
+        file["reason"]
+            .as_str()
+            .unwrap()
+            .contains("Destination file exists and overwrite is not enabled")
+    );
+    assert_eq!(pair.b.get("/f").unwrap(), b"older".as_slice());
+    let file = pair
+        .copies_by("pull", json!({ "overwrite": true, "verify_checksum": "both" }))
+        .await;
+    assert_eq!(file["weir"]["attempts"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_attempt_is_tried_again_and_told() {
+    let pair = pair().await;
+    pair.b
+        .fault("COPY", "/f", Fault::SaysTimes("failure: operation timed out\n", 1));
+    pair.a.fault("COPY", "/f", Fault::Status(403, "no pushes"));
+    let file = pair.copies_by("pull", json!({ "retry": 5 })).await;
+    assert_eq!(file["weir"]["attempts"], 2, "{file}");
+    let path = format!(
+        "/jobs/{}/files/{}/retries",
+        file["job_id"].as_str().unwrap(),
+        file["file_id"]
+    );
+    let retries = pair.lab.get(&path).await.json;
+    assert_eq!(retries.as_array().unwrap().len(), 1);
+    assert!(
+        retries[0]["reason"].as_str().unwrap().contains("operation timed out"),
+        "{retries}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_files_of_one_job_all_arrive() {
+    let pair = pair().await;
+    let files: Vec<Value> = (0..60)
+        .map(|n| {
+            pair.a.put(&format!("/many/{n}"), format!("content {n}").as_bytes());
+            json!({
+                "sources": [pair.a.url(&format!("/many/{n}"))],
+                "destinations": [pair.b.url(&format!("/many/{n}"))],
+                "metadata": { "request_id": n },
+            })
+        })
+        .collect();
+    let id = pair
+        .lab
+        .submit(json!(files), json!({ "verify_checksum": "both" }))
+        .await;
+    assert_eq!(pair.lab.wait(&id).await, "FINISHED");
+    let files = pair
+        .lab
+        .get(&format!("/jobs/{id}?files=file_state,file_metadata,dest_surl"))
+        .await
+        .json;
+    for (n, file) in files["files"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(
+            (&file["file_state"], &file["file_metadata"]),
+            (&json!("FINISHED"), &json!({ "request_id": n }))
+        );
+        assert_eq!(
+            pair.b.get(&format!("/many/{n}")).unwrap(),
+            format!("content {n}").as_bytes()
+        );
+    }
+    let metrics = pair.lab.ask("", Method::GET, "/.well-known/weir/metrics", None).await;
+    assert_eq!(metrics.status, StatusCode::OK);
+    let line = "weir_transfer_finished_total{source=\"http://127.0.0.1\",destination=\"http://127.0.0.1\"} 60";
+    assert!(metrics.text.lines().any(|found| found == line), "{}", metrics.text);
+    let moved = (0..60).map(|n| format!("content {n}").len()).sum::<usize>();
+    assert!(
+        metrics.text.contains(&format!(
+            "weir_transfer_moved_bytes_total{{source=\"http://127.0.0.1\",destination=\"http://127.0.0.1\"}} {moved}"
+        )),
+        "{}",
+        metrics.text
+    );
+}

@@ -1,0 +1,217 @@
+//! An issuer, a service and a way to talk to it.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use http::{Method, Request, StatusCode, header};
+use serde_json::{Value, json};
+use weir_auth::{
+    Secret,
+    ca::{CertificateAuthority, San, write_identity},
+    client::TokenSource,
+};
+use weir_http::{Client, ClientConfig, TrustRoots, body};
+use weir_issuer::{Issuer, IssuerConfig};
+use weir_transfer::{
+    Running, TransferConfig, TransferService,
+    config::{AdminConfig, IssuerConfig as Trusted, TlsFiles, Trust},
+};
+
+pub(crate) const SECRET: &str = "a secret of at least sixteen characters";
+
+/// How long anything may take that should happen at once: generous, because the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Lab {
+    pub(crate) directory: tempfile::TempDir,
+    pub(crate) authority: CertificateAuthority,
+    pub(crate) client: Client,
+    issuer: weir_issuer::Running,
+    service: Option<Running>,
+    config: TransferConfig,
+}
+
+pub(crate) fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+impl Lab {
+    /// A service with quick retries.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub(crate) async fn start_with(change: impl FnOnce(&mut TransferConfig)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let authority = CertificateAuthority::create(&directory.path().join("ca")).unwrap();
+        let identity = authority.issue(&[San::from("127.0.0.1")], "lab").unwrap();
+        let (certificate, key) = write_identity(&identity, directory.path(), "service").unwrap();
+
+        let secret = Secret::new(SECRET);
+        let user = |name: &str| weir_issuer::Client::with_secret(name, &secret, &["storage.read:/", "fts"], &["*"]);
+        let clients = vec![user("alice"), user("bob"), user("root")];
+        let issuer = IssuerConfig::new(loopback(), directory.path().join("keys"), clients);
+        let issuer = Issuer::start(&issuer, &identity).unwrap();
+
+        let mut config = TransferConfig::new(loopback());
+        config.tls = Some(TlsFiles { certificate, key });
+        config.trust = Trust {
+            files: vec![authority.file()],
+            directories: Vec::new(),
+        };
+        config.store = Some(directory.path().join("transfer.db"));
+        config.issuers = vec![Trusted {
+            url: issuer.url().to_owned(),
+            vo: "testvo".into(),
+        }];
+        config.admins = vec![AdminConfig {
+            subject: Some("root".into()),
+            ..AdminConfig::default()
+        }];
+        config.plain_http = true;
+        config.retry.delay = Duration::from_millis(50);
+        config.retry.delay_max = Duration::from_millis(200);
+        config.copy.busy_patience = Duration::from_secs(3);
+        change(&mut config);
+
+        let client = Client::new(ClientConfig::new(TrustRoots::file(authority.file()))).unwrap();
+        let mut lab = Self {
+            directory,
+            authority,
+            client,
+            issuer,
+            service: None,
+            config,
+        };
+        lab.up().await;
+        lab
+    }
+
+    /// Starts the service (again).
+    pub(crate) async fn up(&mut self) {
+        let running = TransferService::start(self.config.clone()).await.unwrap();
+        self.service = Some(running);
+    }
+
+    /// Stops the service in good order.
+    pub(crate) async fn down(&mut self) {
+        self.service.take().unwrap().shutdown().await;
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.config.store.clone().unwrap()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.service.as_ref().unwrap().url().to_owned()
+    }
+
+    pub(crate) async fn token(&self, user: &str) -> Secret {
+        let url = self.issuer.token_url();
+        let source = TokenSource::client_credentials(self.client.clone(), url, user, &Secret::new(SECRET));
+        source.token("storage.read:/ fts", &self.url()).await.unwrap()
+    }
+
+    /// A request as this user; nobody if the name is empty.
+    pub(crate) async fn ask(&self, user: &str, method: Method, path: &str, body: Option<&Value>) -> Answer {
+        let mut request = Request::new(body.map_or_else(body::empty, |body| body::full(body.to_string())));
+        *request.method_mut() = method;
+        *request.uri_mut() = format!("{}{path}", self.url()).parse().unwrap();
+        if body.is_some() {
+            request
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, "application/json".parse().unwrap());
+        }
+        if !user.is_empty() {
+            let token = format!("Bearer {}", self.token(user).await.expose());
+            request
+                .headers_mut()
+                .insert(header::AUTHORIZATION, token.parse().unwrap());
+        }
+        let response = self.client.send(request).await.unwrap();
+        let status = response.status();
+        let headers = response.headers().clone();
+        let bytes = body::read_limited(response.into_body(), 64 << 20, PATIENCE)
+            .await
+            .unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let json = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Answer {
+            status,
+            headers,
+            text,
+            json,
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.ask("alice", Method::GET, path, None).await
+    }
+
+    /// Submits as alice, and gives the job's id.
+    pub(crate) async fn submit(&self, files: Value, params: Value) -> String {
+        let body = json!({ "files": files, "params": params });
+        let answer = self.ask("alice", Method::POST, "/jobs", Some(&body)).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        answer.json["job_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Submits one file, waits for its end, and gives the file's object.
+    pub(crate) async fn transfer(&self, source: &str, destination: &str, params: Value) -> Value {
+        let mut file = json!({ "sources": [source], "destinations": [destination] });
+        let mut params = params;
+        if let Some(checksum) = params.as_object_mut().unwrap().remove("checksum") {
+            file["checksum"] = checksum;
+        }
+        if let Some(size) = params.as_object_mut().unwrap().remove("filesize") {
+            file["filesize"] = size;
+        }
+        let id = self.submit(json!([file]), params).await;
+        self.wait(&id).await;
+        self.get(&format!("/jobs/{id}/files")).await.json[0].clone()
+    }
+
+    /// Waits for a job's end, and gives its state.
+    pub(crate) async fn wait(&self, id: &str) -> String {
+        self.until(id, |job| {
+            matches!(
+                job["job_state"].as_str(),
+                Some("FINISHED" | "FAILED" | "FINISHEDDIRTY" | "CANCELED")
+            )
+        })
+        .await["job_state"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    /// Waits until a job looks as it should.
+    pub(crate) async fn until(&self, id: &str, done: impl Fn(&Value) -> bool) -> Value {
+        let path = format!("/jobs/{id}?files=file_state,reason,weir");
+        let mut last = Value::Null;
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                last = self.get(&path).await.json;
+                if done(&last) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        assert!(waited.await.is_ok(), "waited in vain; the job is now {last}");
+        last
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) text: String,
+    pub(crate) json: Value,
+}
+
+impl Answer {
+    pub(crate) fn message(&self) -> &str {
+        self.json["message"].as_str().unwrap_or_default()
+    }
+}

@@ -1,0 +1,110 @@
+//! Stopping and starting in the middle: nothing is lost, nothing is done twice with effect.
+
+use serde_json::json;
+
+use crate::{
+    lab::Lab,
+    stub::{Fault, Stub},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_is_finished_after_a_restart() {
+    let mut lab = Lab::start_with(|config| config.limits.link = 4).await;
+    let (a, b) = (Stub::start(), Stub::start());
+    let mut files = Vec::new();
+    for n in 0..20 {
+        a.put(&format!("/{n}"), format!("content {n}").as_bytes());
+        b.fault("COPY", &format!("/{n}"), Fault::Held);
+        files.push(json!({ "sources": [a.url(&format!("/{n}"))], "destinations": [b.url(&format!("/{n}"))] }));
+    }
+    let id = lab.submit(json!(files), json!({ "verify_checksum": "both" })).await;
+    lab.until(&id, |job| {
+        job["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|file| file["file_state"] == "ACTIVE")
+    })
+    .await;
+    lab.down().await;
+    for n in 0..20 {
+        b.heal("COPY", &format!("/{n}"));
+    }
+    lab.up().await;
+    assert_eq!(lab.wait(&id).await, "FINISHED");
+    for n in 0..20 {
+        assert_eq!(b.get(&format!("/{n}")).unwrap(), format!("content {n}").as_bytes());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_was_whole_before_the_restart_is_adopted() {
+    let mut lab = Lab::start().await;
+    let (a, b) = (Stub::start(), Stub::start());
+    a.put("/f", b"bytes");
+    b.fault("COPY", "/f", Fault::Held);
+    let files = json!([{ "sources": [a.url("/f")], "destinations": [b.url("/f")] }]);
+    let id = lab.submit(files, json!({ "verify_checksum": "both" })).await;
+    lab.until(&id, |_| !b.seen("COPY", "/f").is_empty()).await;
+    lab.down().await;
+    // The storage finished all the same.
+    b.put("/f", b"bytes");
+    lab.up().await;
+    assert_eq!(lab.wait(&id).await, "FINISHED");
+    let file = &lab.get(&format!("/jobs/{id}/files")).await.json[0];
+    assert_eq!(file["weir"]["mode"], "adopted", "{file}");
+    assert_eq!(b.seen("COPY", "/f").len(), 1, "a whole file was copied again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_an_earlier_attempt_left_is_replaced_without_overwrite() {
+    let mut lab = Lab::start().await;
+    let (a, b) = (Stub::start(), Stub::start());
+    a.put("/f", b"bytes");
+    b.fault("COPY", "/f", Fault::Held);
+    let files = json!([{ "sources": [a.url("/f")], "destinations": [b.url("/f")] }]);
+    let id = lab.submit(files, json!({ "verify_checksum": "both" })).await;
+    lab.until(&id, |_| !b.seen("COPY", "/f").is_empty()).await;
+    lab.down().await;
+    b.put("/f", b"by");
+    b.heal("COPY", "/f");
+    lab.up().await;
+    assert_eq!(lab.wait(&id).await, "FINISHED");
+    assert_eq!(b.get("/f").unwrap(), b"bytes".as_slice());
+    assert_eq!(b.seen("DELETE", "/f").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancellation_survives_a_restart() {
+    let mut lab = Lab::start_with(|config| config.limits.link = 0).await;
+    let (a, b) = (Stub::start(), Stub::start());
+    a.put("/f", b"bytes");
+    let files = json!([{ "sources": [a.url("/f")], "destinations": [b.url("/f")] }]);
+    let id = lab.submit(files, json!({})).await;
+    lab.ask("alice", http::Method::DELETE, &format!("/jobs/{id}"), None)
+        .await;
+    lab.down().await;
+    lab.up().await;
+    assert_eq!(lab.wait(&id).await, "CANCELED");
+    assert_eq!(b.get("/f"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_that_were_set_hold_after_a_restart() {
+    let mut lab = Lab::start().await;
+    let (a, b) = (Stub::start(), Stub::start());
+    let link = json!({ "symbolicname": "all", "source": "*", "destination": "*", "max_active": 0 });
+    let answer = lab.ask("root", http::Method::POST, "/config/links", Some(&link)).await;
+    assert_eq!(answer.status.as_u16(), 201, "{}", answer.text);
+    lab.down().await;
+    lab.up().await;
+    a.put("/f", b"bytes");
+    let files = json!([{ "sources": [a.url("/f")], "destinations": [b.url("/f")] }]);
+    let id = lab.submit(files, json!({})).await;
+    let metrics = lab.get("/.well-known/weir/metrics").await.text;
+    let line = "weir_transfer_link_limit{source=\"http://127.0.0.1\",destination=\"http://127.0.0.1\"} 0";
+    assert!(metrics.contains(line), "{metrics}");
+    let answer = lab.ask("root", http::Method::DELETE, "/config/links/all", None).await;
+    assert_eq!(answer.status.as_u16(), 204);
+    assert_eq!(lab.wait(&id).await, "FINISHED");
+}
