@@ -52,6 +52,11 @@ export function hidden(text: string): HTMLElement {
   return h("span", { class: "sr" }, text);
 }
 
+/** A name that may be broken after an arrow or an underscore where a column is narrow. */
+export function breakable(name: string): Child {
+  return name.split(/(?<=[→_])/).flatMap((part, index) => (index === 0 ? [part] : [document.createElement("wbr"), part]));
+}
+
 let serial = 0;
 /** An id that is unique on the page. */
 export function uniqueId(stem: string): string {

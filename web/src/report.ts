@@ -298,14 +298,15 @@ export function checkReport(value: unknown): Report {
   if (problems.found.length > 0) {
     throw new ReportError("The report is incomplete or damaged, so nothing of it is shown.", problems.found);
   }
-  return checked;
+  // A run that ended before its first bin has nothing to draw.
+  return checked.series?.n_bins === 0 ? { ...checked, series: null } : checked;
 }
 
 /** A series shorter or longer than `n_bins` would be drawn against the wrong times. */
 function checkSeries(checked: Report, problems: Problems): void {
   const found = checked.series;
   if (!found || typeof found.n_bins !== "number") return;
-  if (found.bin_s <= 0) problems.note("series.bin_s", `expected more than 0, found ${found.bin_s}`);
+  if (found.bin_s <= 0 && found.n_bins > 0) problems.note("series.bin_s", `expected more than 0, found ${found.bin_s}`);
   const lengths = (of: Readonly<Record<string, Bins | null>>, path: string): void => {
     for (const [key, values] of Object.entries(of)) {
       if (values && values.length !== found.n_bins) {

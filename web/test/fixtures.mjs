@@ -356,13 +356,56 @@ export function juno() {
   };
 }
 
+/** Names as sites give them, and more reasons than fit. */
+export function longNames() {
+  const names = ["CERN-PROD_DATADISK", "RAL-LCG2-ECHO_DATADISK", "IN2P3-CC_DATADISK", "INFN-T1_DATADISK", "NDGF-T1_DATADISK", "NIKHEF_DATADISK", "PIC_DATADISK", "SARA-MATRIX_DATADISK"];
+  const links = names.slice(1).flatMap((name, index) =>
+    [[names[0], name], [name, names[0]]].map(([source, destination]) => ({
+      source,
+      destination,
+      source_site: source.split("_")[0],
+      destination_site: destination.split("_")[0],
+      asked: 44e9,
+      reach: () => 0.45 + 0.08 * index,
+      failures: [],
+    })),
+  );
+  const report = rates({ name: "a-challenge-with-quite-a-long-name-and-no-spaces-in-it", description: "", seed: 18, scale: 1, shape: { bin: 10, bins: 60, ramp: 60, hold: 480, drain: 60 }, links });
+  return { ...report, interrupted: true, verdict_reasons: Array.from({ length: 20 }, (_, index) => `Reason ${index + 1}: ${report.verdict_reasons[index % report.verdict_reasons.length]}`) };
+}
+
+/** A run that ended before anything happened. */
+export function nothing() {
+  const base = minidc({ failing: false });
+  const window = { start_s: 0, end_s: 0 };
+  return {
+    ...base,
+    verdict: "fail",
+    verdict_reasons: ["Nothing was delivered."],
+    interrupted: true,
+    windows: { ramp: window, hold: window, drain: window },
+    totals: Object.fromEntries(Object.entries(base.totals).map(([key]) => [key, ["asked_bps", "ratio", "efficiency", "lateness_p95_s", "lateness_max_s"].includes(key) ? null : 0])),
+    links: [],
+    sites: [],
+    workloads: [],
+    thresholds: [],
+    crosschecks: [],
+    audit: null,
+    errors: [],
+    stability: null,
+    series: { bin_s: 0, n_bins: 0, total: { asked_bps: [], achieved_bps: [], active: [], queued: [], failed: [] }, sites: {}, links: {} },
+    events: [],
+    parameters: {},
+  };
+}
+
 /** As the binary does it: `<` cannot begin a tag inside JSON. */
 export function fill(template, report) {
   const json = JSON.stringify(report).replaceAll("<", "\\u003c");
   return template.replace(ELEMENT, () => ELEMENT.replace("null", () => json));
 }
 
-export const FIXTURES = { minidc, "minidc-pass": () => minidc({ failing: false }), juno, mesh };
+export const FIXTURES = { minidc, "minidc-pass": () => minidc({ failing: false }), juno, mesh, "long-names": longNames, nothing };
 
 /** Writes all fixtures; returns the folders. */
 export function writeFixtures(folder) {

@@ -8,7 +8,7 @@ import { count, duration, NONE } from "../units";
 export function errors(report: Report): Section {
   const title = "Errors";
   if (report.errors.length === 0) {
-    return { id: "errors", title, content: h("p", { class: "fine" }, report.totals.failed === 0 ? "No transfer failed and no attempt did." : "No error was classified.") };
+    return { id: "errors", title, content: h("p", { class: "fine" }, report.totals.failed === 0 ? "No transfer failed." : "No error was classified.") };
   }
   const rows = report.errors.map((error, index) => ({ error, index })).sort((a, b) => b.error.count - a.error.count);
   const all = rows.reduce((sum, { error }) => sum + error.count, 0);

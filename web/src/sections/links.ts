@@ -1,6 +1,6 @@
 // The links: the matrix, those that fell furthest short, and on demand every one of them, to filter and to sort.
 import { matches } from "../combobox";
-import { h, uniqueId, type Child } from "../dom";
+import { breakable, h, uniqueId, type Child } from "../dom";
 import { figure, levelKey, onDemand, ratioPill, type Section } from "../parts";
 import type { Link, Report } from "../report";
 import { table, type Column } from "../table";
@@ -72,8 +72,8 @@ function columnsOf(report: Report, rows: readonly Row[], showLink: (name: string
   });
   const name = ({ link }: Row): Child =>
     report.series?.links.has(linkName(link))
-      ? h("button", { type: "button", class: "plain", title: `Throughput of ${linkName(link)}`, on: { click: () => showLink(linkName(link)) } }, linkName(link))
-      : linkName(link);
+      ? h("button", { type: "button", class: "plain", title: `Throughput of ${linkName(link)}`, on: { click: () => showLink(linkName(link)) } }, breakable(linkName(link)))
+      : breakable(linkName(link));
   return {
     link: { label: "Link", sortBy: ({ link }) => linkName(link), cell: name },
     asked: { label: "asked", ...bps("asked_bps") },

@@ -1,12 +1,14 @@
 // The link matrix: sources down, destinations across, each cell what its link achieved of what was asked. It is a table, so
 // it prints, is read aloud, and is walked with the arrow keys. Wide matrices lose the numbers in the cells, not the marks.
-import { h, hidden } from "../dom";
+import { breakable, h, hidden } from "../dom";
 import { mark } from "../parts";
 import type { Link, Report } from "../report";
 import { level, LEVEL_WORDS, NONE, percentValue, rate, GAP } from "../units";
 
 /** Up to this many columns, cells carry their value. */
 const ROOMY = 12;
+/** Longer names of columns stand upright. */
+const SHORT_NAME = 8;
 
 /** Stands below the matrix until a cell is pointed at. */
 const HINT = "A cell leads to its curve; a black corner means failed transfers.";
@@ -43,7 +45,7 @@ export function linkMatrix(report: Report, showLink: (name: string) => void): HT
       if (link) add(out, link);
       return linkCell(link, source === destination, roomy);
     });
-    return h("tr", {}, h("th", { scope: "row" }, source), cells, sumCell(out, `${source} to all`, roomy));
+    return h("tr", {}, h("th", { scope: "row" }, breakable(source)), cells, sumCell(out, `${source} to all`, roomy));
   });
   const inSums = destinations.map((destination) => {
     const into: Sum = { asked: 0, achieved: 0 };
@@ -52,9 +54,11 @@ export function linkMatrix(report: Report, showLink: (name: string) => void): HT
   });
   const foot = h("tfoot", {}, h("tr", { class: "sum" }, h("th", { scope: "row" }, "all in"), inSums, h("td", { class: "blank" })));
 
+  const upright = destinations.some((name) => name.length > SHORT_NAME);
+  const kind = `matrix${roomy ? "" : " compact"}${upright || !roomy ? " upright" : ""}`;
   const tip = h("p", { class: "matrix-tip", role: "status" }, HINT);
   const caption = h("caption", { id: "matrix-caption" }, `${asked.length} links: achieved in percent of what was asked.`);
-  const grid = h("table", { role: "grid", class: roomy ? "matrix" : "matrix compact", "aria-labelledby": "matrix-caption" }, caption, head, h("tbody", {}, rows), foot);
+  const grid = h("table", { role: "grid", class: kind, "aria-labelledby": "matrix-caption" }, caption, head, h("tbody", {}, rows), foot);
   walk(grid, (cell) => {
     const link = byName.get(cell.dataset["link"] ?? "");
     tip.textContent = link ? describe(link) : HINT;

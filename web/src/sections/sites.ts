@@ -1,5 +1,5 @@
 // What each site took in and gave out, expected and achieved, in the layout that the sites' own reports use.
-import { h, type Child } from "../dom";
+import { breakable, h, type Child } from "../dom";
 import { note } from "../methods";
 import { figure, levelKey, ratioPill, type Section } from "../parts";
 import type { Rate, Report, Site } from "../report";
@@ -65,8 +65,8 @@ export function sites(report: Report, showSite: (name: string) => void): Section
 
 /** The name; with a curve behind it where there is one. */
 function siteName(name: string, report: Report, showSite: (name: string) => void): Child {
-  if (!report.series?.sites.has(name)) return name;
-  return h("button", { type: "button", class: "plain", title: `Throughput into ${name}`, on: { click: () => showSite(name) } }, name);
+  if (!report.series?.sites.has(name)) return breakable(name);
+  return h("button", { type: "button", class: "plain", title: `Throughput into ${name}`, on: { click: () => showSite(name) } }, breakable(name));
 }
 
 /** Error classes with their counts: `checksum × 3, stall × 1`. */

@@ -1,5 +1,5 @@
 // The thresholds that decide the verdict, failures first.
-import { h, type Child } from "../dom";
+import { breakable, h, type Child } from "../dom";
 import { figure, tick, type Section } from "../parts";
 import type { Report, Threshold } from "../report";
 import { table } from "../table";
@@ -20,7 +20,7 @@ export function thresholds(report: Report): Section | null {
     className: "thresholds",
     rowAttributes: ({ threshold }) => ({ "data-pass": String(threshold.pass) }),
     columns: [
-      { label: "Threshold", cell: ({ threshold }) => threshold.name },
+      { label: "Threshold", cell: ({ threshold }) => breakable(threshold.name) },
       { label: "Asked", numeric: true, cell: ({ threshold }) => `${SIGNS[threshold.comparison] ?? threshold.comparison} ${limit(threshold.asked, threshold.unit)}` },
       { label: "Measured", numeric: true, cell: ({ threshold, index }) => figure(`thresholds[${index}].measured`, shown(threshold)) },
       { label: "Met", className: "ticks", cell: ({ threshold }) => tick(threshold.pass) },

@@ -11,6 +11,9 @@ const WORDS = {
   unstable: { sign: "≈", word: "Unstable" },
 } as const;
 
+/** Reasons shown at once: a meeting reads no more. */
+const MAX_REASONS = 6;
+
 /** Name, description and circumstances of the run, then the verdict with its reasons. */
 export function verdict(report: Report): HTMLElement {
   const { sign, word } = WORDS[report.verdict];
@@ -36,11 +39,22 @@ export function verdict(report: Report): HTMLElement {
       "div",
       { class: "why" },
       h("p", { class: "headline" }, headline),
-      report.verdict_reasons.length > 0 && h("ul", {}, report.verdict_reasons.map((reason) => h("li", {}, reason))),
+      reasons(report.verdict_reasons),
       report.advice !== null && h("p", { class: "advice" }, h("strong", {}, "Advice: "), report.advice),
       report.interrupted && h("p", { class: "interrupted" }, "The run was interrupted: figures cover what was done until then."),
     ),
   );
+}
+
+/** The weightiest reasons; many more than that are there on demand. */
+function reasons(all: readonly string[]): Child {
+  const item = (reason: string): HTMLElement => h("li", {}, reason);
+  const shown = all.length > MAX_REASONS + 1 ? all.slice(0, MAX_REASONS) : all;
+  const rest = all.slice(shown.length);
+  return [
+    shown.length > 0 && h("ul", {}, shown.map(item)),
+    rest.length > 0 && h("details", {}, h("summary", {}, `${rest.length} more reasons`), h("ul", {}, rest.map(item))),
+  ];
 }
 
 /** Under the title: what was run, when, for how long. */
@@ -79,7 +93,7 @@ export function figures(report: Report): HTMLElement {
       totals.retries === null ? null : [", ", figure("totals.retries", count(totals.retries)), totals.retries === 1 ? " retry" : " retries"],
     ]),
     tile("Failed", "failed", "totals.failed", { value: count(totals.failed), unit: "" }, [
-      `${share(totals.failed, totals.transfers)} of transfers`,
+      totals.transfers > 0 && `${share(totals.failed, totals.transfers)} of transfers`,
       totals.moved_bytes_failed ? [", ", figure("totals.moved_bytes_failed", bytes(totals.moved_bytes_failed)), " moved in vain"] : null,
     ]),
     totals.efficiency !== null &&
