@@ -277,7 +277,7 @@ export function minidc({ failing = true } = {}) {
   });
 }
 
-/** A mesh of 45 sites: 1980 links and a few outside, 2 h in bins of 10 s. */
+/** A mesh of 45 sites: 1980 links and a few outside, 2 h in bins of 15 s. */
 export function mesh() {
   const draw = random(7);
   const names = Array.from({ length: 45 }, (_, index) => `${["CERN", "RAL", "IN2P3", "FZK", "PIC", "CNAF", "BNL", "TRIUMF", "SARA", "NDGF"][index] ?? `T2-SITE-${String(index).padStart(2, "0")}`}`);
@@ -293,7 +293,7 @@ export function mesh() {
   for (let index = 0; index < 60; index += 1) {
     links[Math.floor(draw() * links.length)].failures = [{ class: ["timeout", "token", "network", "overload"][index % 4], count: 1 + Math.floor(draw() * 40), at: 600 + index * 100, sample: "connection closed after 3.1 GB of 5.0 GB", party: "source", remedy: "Look at the source's log." }];
   }
-  return rates({ name: "full-mesh", description: "2000 links between 45 sites for two hours.", seed: 7, scale: 1, shape: { bin: 10, bins: 720, ramp: 600, hold: 6300, drain: 300 }, links });
+  return rates({ name: "full-mesh", description: "2000 links between 45 sites for two hours.", seed: 7, scale: 1, shape: { bin: 15, bins: 480, ramp: 600, hold: 6300, drain: 300 }, links });
 }
 
 /** The copy matrix and the ramp between four sites, as the JUNO tests had them. */
