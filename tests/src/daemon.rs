@@ -27,6 +27,14 @@ pub fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
+/// Writes a file that only its owner can read.
+pub fn write_private(path: &Path, text: &str) -> Result<()> {
+    use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(path)?;
+    Ok(file.write_all(text.as_bytes())?)
+}
+
 /// A program in the background; killed by its own id when the value goes.
 #[derive(Debug)]
 pub struct Daemon {

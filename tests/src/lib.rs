@@ -21,7 +21,7 @@ mod run;
 mod xrootd;
 
 pub use binary::weir_binary;
-pub use daemon::{Daemon, free_port, wait_for};
+pub use daemon::{Daemon, free_port, wait_for, write_private};
 pub use grid::{RunningGrid, TWO_SITES};
 pub use run::{Run, peers, run, weir};
 pub use xrootd::{Xrootd, XrootdSettings};

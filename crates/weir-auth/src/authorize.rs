@@ -277,3 +277,219 @@ fn deny(token: &Token, operation: Operation, path: &StoragePath, reason: DeniedR
         reason,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a panic is how a test fails
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::token::tests::{token, token_below, token_of_groups};
+
+    fn path(text: &str) -> StoragePath {
+        StoragePath::from_url_path(text).unwrap()
+    }
+
+    fn may(scopes: &str, operation: Operation, at: &str) -> bool {
+        authorize(&token(scopes), operation, &path(at)).is_ok()
+    }
+
+    /// Asserts that with these scopes exactly these operations are allowed at the path.
+    fn check(scopes: &str, at: &str, allowed: &[Operation]) {
+        for operation in Operation::ALL {
+            assert_eq!(
+                may(scopes, operation, at),
+                allowed.contains(&operation),
+                "{scopes}: {operation} {at}"
+            );
+        }
+    }
+
+    use Operation::{Create, Delete, List, Locality, MakeDirectory, MoveFile, Overwrite, PollStage, Read, Stage, Stat};
+
+    #[test]
+    fn each_scope_allows_what_the_profile_says_at_and_below_its_path() {
+        // A token would allow more or less than every other server of the field makes of it.
+        for at in ["/d", "/d/", "/d/x", "/d/x/y"] {
+            check("storage.read:/d", at, &[Read, List, Stat, Locality]);
+            check(
+                "storage.create:/d",
+                at,
+                &[Create, MakeDirectory, MoveFile, Stat, Locality],
+            );
+            let modify = [Create, Overwrite, Delete, MakeDirectory, MoveFile, Stat, Locality];
+            check("storage.modify:/d", at, &modify);
+            check("storage.stage:/d", at, &[Stage, PollStage, Stat, Locality]);
+            check("storage.poll:/d", at, &[PollStage, Locality]);
+            check("compute.read", at, &[]);
+            check("openid", at, &[]);
+        }
+    }
+
+    #[test]
+    fn neighbours_with_longer_names_are_not_covered() {
+        // `/foo` would open `/foobar`: the best known fault of servers that compare texts.
+        for action in StorageAction::ALL {
+            check(&format!("{}:/foo", action.as_str()), "/foobar", &[]);
+            check(&format!("{}:/foo", action.as_str()), "/foo.bar/x", &[]);
+            check(&format!("{}:/foo", action.as_str()), "/fo", &[]);
+        }
+    }
+
+    #[test]
+    fn above_a_scope_only_parents_can_be_seen_and_made_and_only_to_write() {
+        // Transfers with tokens for one file would fail at its parents, or a token would look around.
+        for at in ["/", "/a", "/a/", "/a/b"] {
+            check("storage.create:/a/b/c", at, &[Stat, MakeDirectory]);
+            check("storage.modify:/a/b/c", at, &[Stat, MakeDirectory]);
+            check("storage.read:/a/b/c", at, &[]);
+            check("storage.stage:/a/b/c", at, &[]);
+            check("storage.poll:/a/b/c", at, &[]);
+        }
+        check("storage.create:/a/b", "/a/c", &[]);
+    }
+
+    #[test]
+    fn a_scope_with_a_trailing_slash_is_for_a_directory() {
+        // A right to a directory would be one to a file of its name.
+        check("storage.modify:/d/", "/d", &[Stat, MakeDirectory]);
+        check("storage.read:/d/", "/d", &[Stat, List]);
+        assert!(may("storage.read:/d/", Read, "/d/x"));
+        assert!(may("storage.read:/", Read, "/x") && may("storage.modify:/", Create, "/x"));
+        assert!(may("storage.read:/", List, "/"));
+    }
+
+    #[test]
+    fn overwriting_needs_modify() {
+        // A token to add files could replace one.
+        let denied = authorize(&token("storage.create:/d"), Overwrite, &path("/d/f")).unwrap_err();
+        assert_eq!(
+            (denied.needs.as_str(), denied.reason),
+            ("storage.modify:/d/f", DeniedReason::NoSuchScope)
+        );
+    }
+
+    #[test]
+    fn a_move_needs_rights_at_both_ends() {
+        // A file could be moved out of reach of its owner, or over another one.
+        let may = |scopes: &str, from: &str, to: &str, onto_free_name: bool| {
+            authorize_move(&token(scopes), &path(from), &path(to), onto_free_name).is_ok()
+        };
+        assert!(may("storage.modify:/a storage.modify:/b", "/a/f", "/b/f", false));
+        assert!(!may("storage.modify:/a", "/a/f", "/b/f", true));
+        assert!(!may("storage.modify:/b", "/a/f", "/b/f", true));
+        assert!(may("storage.create:/a", "/a/f.tmp", "/a/f", true));
+        assert!(!may("storage.create:/a", "/a/f.tmp", "/a/f", false));
+        assert!(!may("storage.create:/a", "/a/f", "/b/f", true));
+        assert!(may("storage.create:/a storage.modify:/b", "/b/f", "/a/f", true));
+        assert!(!may("storage.read:/", "/a/f", "/b/f", true));
+    }
+
+    #[test]
+    fn a_refusal_names_what_is_missing_as_the_issuer_would_write_it() {
+        // Users would have to guess which scope to ask for.
+        let check = |scopes: &str, operation, at: &str, needs: &str, reason| {
+            let denied = authorize(&token_below(scopes, &["/vo"]), operation, &path(at)).unwrap_err();
+            assert_eq!((denied.needs.as_str(), denied.reason), (needs, reason), "{scopes} {at}");
+            assert!(denied.www_authenticate().contains(needs));
+        };
+        check(
+            "storage.read:/a",
+            Read,
+            "/vo/b%20c",
+            "storage.read:/b%20c",
+            DeniedReason::OtherPath,
+        );
+        check(
+            "storage.read:/a",
+            Create,
+            "/vo/a",
+            "storage.create:/a",
+            DeniedReason::NoSuchScope,
+        );
+        check(
+            "storage.read:/",
+            Read,
+            "/other/a",
+            "storage.read:/other/a",
+            DeniedReason::OutsideIssuer,
+        );
+        check(
+            "compute.read",
+            Read,
+            "/vo/a",
+            "storage.read:/a",
+            DeniedReason::NoSuchScope,
+        );
+        check("openid", Read, "/vo/a", "storage.read:/a", DeniedReason::Groups);
+        let denied = authorize(&token("storage.read:/a"), Delete, &path("/a")).unwrap_err();
+        assert_eq!(
+            denied.to_string(),
+            "this token may not delete /a: no scope of it gives this right, it needs storage.modify:/a"
+        );
+    }
+
+    #[test]
+    fn groups_count_only_without_capabilities() {
+        // A token cut down to one scope would keep all that its groups may do.
+        struct Members;
+        impl GroupRules for Members {
+            fn allow(&self, groups: &[Group], operation: Operation, _: &StoragePath) -> bool {
+                operation == Read && groups.iter().any(|group| group.as_str() == "/dteam")
+            }
+        }
+        let may = |token: &Token, operation| authorize_with(token, &Members, operation, &path("/a")).is_ok();
+        assert!(may(&token_of_groups(&["/dteam"]), Read));
+        assert!(!may(&token_of_groups(&["/dteam"]), Delete));
+        assert!(
+            !may(&token_of_groups(&["/dteam/production"]), Read),
+            "parents are not implied"
+        );
+        assert!(authorize(&token_of_groups(&["/dteam"]), Read, &path("/a")).is_err());
+        assert!(!may(&token("compute.read"), Read));
+    }
+
+    /// The operation table once more, as lists of words, over paths as texts.
+    fn model(scopes: &[(StorageAction, String)], operation: Operation, at: &str) -> bool {
+        let words = match operation {
+            Read | List => "read",
+            Stat => "read create modify stage",
+            Create | MakeDirectory | MoveFile => "create modify",
+            Overwrite | Delete => "modify",
+            Locality => "read create modify stage poll",
+            Stage => "stage",
+            PollStage => "stage poll",
+        };
+        scopes.iter().any(|(action, scope)| {
+            let action = action.as_str().strip_prefix("storage.").unwrap();
+            let below =
+                |above: &str, below: &str| above == below || above == "/" || below.starts_with(&format!("{above}/"));
+            let climbs = ["create", "modify"].contains(&action) && [Stat, MakeDirectory].contains(&operation);
+            words.split(' ').any(|word| word == action) && (below(scope, at) || climbs && below(at, scope))
+        })
+    }
+
+    fn any_path() -> impl Strategy<Value = String> {
+        prop::collection::vec(prop::sample::select(vec!["a", "b", "ab"]), 0..4)
+            .prop_map(|names| format!("/{}", names.join("/")))
+    }
+
+    proptest! {
+        #[test]
+        fn every_decision_agrees_with_the_table(
+            scopes in prop::collection::vec((prop::sample::select(StorageAction::ALL.to_vec()), any_path()), 1..4),
+            operation in prop::sample::select(Operation::ALL.to_vec()),
+            at in any_path().prop_filter("operations on files have a name", |at| at != "/"),
+        ) {
+            // Some combination of scopes would open what none of them names.
+            let text: Vec<String> = scopes.iter().map(|(action, path)| format!("{}:{path}", action.as_str())).collect();
+            let decision = authorize(&token(&text.join(" ")), operation, &path(&at));
+            prop_assert_eq!(decision.is_ok(), model(&scopes, operation, &at), "{:?} {} {}", text, operation, at);
+            if let Err(denied) = decision {
+                let with_more = format!("{} {}", text.join(" "), denied.needs);
+                prop_assert!(authorize(&token(&with_more), operation, &path(&at)).is_ok(), "{}", with_more);
+            }
+        }
+    }
+}

@@ -1,9 +1,9 @@
 //! Tokens that were verified a moment ago, so that a token used for ten thousand files is verified once.
 //!
-//! Bounded twice: at most [`Cache::CAPACITY`] tokens (two generations of half as many; a generation that is full replaces
-//! the one before it, and a hit in the older one moves the token to the younger), and [`Cache::BYTES`] of claims. With
-//! tokens of a kilobyte that is some 8 MB, and at worst 40 MB. The key is the SHA-256 of the token: the token itself, which
-//! would be worth stealing, is not kept.
+//! Bounded twice: at most [`Cache::CAPACITY`] tokens, and [`Cache::BYTES`] of claims in memory. There are two generations
+//! of half that size; one that is full replaces the one before it, and a hit in the older one moves the token to the
+//! younger. A usual token takes some 1.5 kB, so 8192 of them 12 MB. The key is the SHA-256 of the token: the token itself,
+//! which would be worth stealing, is not kept.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +21,6 @@ pub(crate) struct Verified {
     pub(crate) token: Arc<Token>,
     pub(crate) issuer: usize,
     pub(crate) key: [u8; 32],
-    /// Length of the token's text: the measure of what the entry costs.
-    pub(crate) length: usize,
 }
 
 #[derive(Debug, Default)]
@@ -46,8 +44,10 @@ pub(crate) struct Cache {
 impl Cache {
     /// Most tokens kept.
     pub(crate) const CAPACITY: usize = 8192;
-    /// Most bytes of token text that the kept tokens may have had; claims in memory take some two and a half times that.
-    pub(crate) const BYTES: usize = 16 * 1024 * 1024;
+    /// Most bytes that the claims of the kept tokens take, by [`Token::memory`].
+    pub(crate) const BYTES: usize = 32 * 1024 * 1024;
+    /// Largest claims kept: no token pushes out more than a few dozen others.
+    const ENTRY_MAX: usize = Self::BYTES / 128;
 
     pub(crate) fn hash(token: &str) -> TokenHash {
         let mut hash = [0; 32];
@@ -61,13 +61,15 @@ impl Cache {
             return Some(found.clone());
         }
         let found = generations.old.entries.remove(hash)?;
-        generations.old.bytes -= found.length;
+        generations.old.bytes -= found.token.memory();
         generations.put(*hash, found.clone());
         Some(found)
     }
 
     pub(crate) fn put(&self, hash: TokenHash, verified: Verified) {
-        self.lock().put(hash, verified);
+        if verified.token.memory() <= Self::ENTRY_MAX {
+            self.lock().put(hash, verified);
+        }
     }
 
     pub(crate) fn remove(&self, hash: &TokenHash) {
@@ -90,13 +92,13 @@ impl Cache {
 
 impl Generations {
     fn put(&mut self, hash: TokenHash, verified: Verified) {
-        let full =
-            self.young.entries.len() >= Cache::CAPACITY / 2 || self.young.bytes + verified.length > Cache::BYTES / 2;
+        let memory = verified.token.memory();
+        let full = self.young.entries.len() >= Cache::CAPACITY / 2 || self.young.bytes + memory > Cache::BYTES / 2;
         if full {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.remove(&hash);
-        self.young.bytes += verified.length;
+        self.young.bytes += memory;
         self.young.entries.insert(hash, verified);
     }
 }
@@ -104,7 +106,7 @@ impl Generations {
 impl Generation {
     fn remove(&mut self, hash: &TokenHash) {
         if let Some(gone) = self.entries.remove(hash) {
-            self.bytes -= gone.length;
+            self.bytes -= gone.token.memory();
         }
     }
 }
@@ -115,13 +117,16 @@ mod tests {
 
     use super::*;
 
-    fn entry(length: usize) -> Verified {
+    fn entry(scope: &str) -> Verified {
         Verified {
-            token: Arc::new(crate::token::tests::token("storage.read:/")),
+            token: Arc::new(crate::token::tests::token(scope)),
             issuer: 0,
             key: [0; 32],
-            length,
         }
+    }
+
+    fn small() -> Verified {
+        entry("storage.read:/")
     }
 
     fn hash(number: usize) -> TokenHash {
@@ -132,23 +137,29 @@ mod tests {
     fn neither_number_nor_size_grows_without_bound() {
         // Many tokens, or a few huge ones, would fill the memory.
         let cache = Cache::default();
+        let usual = small();
         for number in 0..3 * Cache::CAPACITY {
-            cache.put(hash(number), entry(1));
+            cache.put(hash(number), usual.clone());
         }
         assert!(cache.len() <= Cache::CAPACITY);
+        let large = entry(&"storage.read:/a/b/c/d/e/f ".repeat(200));
         for number in 0..3 * Cache::CAPACITY {
-            cache.put(hash(number), entry(16 * 1024));
+            cache.put(hash(number), large.clone());
         }
-        assert!(cache.len() <= Cache::BYTES / (16 * 1024));
+        assert!(cache.len() <= Cache::BYTES / large.token.memory(), "{}", cache.len());
+        let huge = entry(&"storage.read:/a/b/c/d/e/f ".repeat(5000));
+        let before = cache.len();
+        cache.put(hash(usize::MAX), huge);
+        assert!(cache.len() == before && cache.get(&hash(usize::MAX)).is_none());
     }
 
     #[test]
     fn what_is_used_stays() {
         // A busy token would be verified again and again while others pass by.
         let cache = Cache::default();
-        cache.put(hash(0), entry(1));
+        cache.put(hash(0), small());
         for number in 1..3 * Cache::CAPACITY {
-            cache.put(hash(number), entry(1));
+            cache.put(hash(number), small());
             assert!(cache.get(&hash(0)).is_some(), "after {number}");
         }
         assert!(cache.get(&hash(1)).is_none());
@@ -159,12 +170,12 @@ mod tests {
         // A withdrawn token would come back.
         let cache = Cache::default();
         for number in 0..=Cache::CAPACITY / 2 {
-            cache.put(hash(number), entry(1));
+            cache.put(hash(number), small());
         }
         cache.remove(&hash(0));
         cache.remove(&hash(Cache::CAPACITY / 2));
         assert!(cache.get(&hash(0)).is_none());
         assert!(cache.get(&hash(Cache::CAPACITY / 2)).is_none());
-        assert_eq!(cache.get(&hash(1)).unwrap().length, 1);
+        assert!(cache.get(&hash(1)).is_some());
     }
 }

@@ -251,3 +251,215 @@ fn positive(mut number: Vec<u8>) -> Vec<u8> {
     number.drain(..zeros);
     number
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a panic is how a test fails
+
+    use aws_lc_rs::rand::SystemRandom;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::signing::{SigningKey, jwks, key_set};
+
+    fn part(value: &serde_json::Value) -> String {
+        URL_SAFE_NO_PAD.encode(value.to_string())
+    }
+
+    #[test]
+    fn a_signature_holds_for_its_text_and_key_alone() {
+        // Anybody could write tokens.
+        let (ours, other) = (SigningKey::generate().unwrap(), SigningKey::generate().unwrap());
+        let token = ours.sign(&json!({ "iss": "x" })).unwrap();
+        let (mine, theirs) = (key_set([&ours]), key_set([&other]));
+        let parsed = Unverified::parse(token.expose()).unwrap();
+        assert_eq!(parsed.key_id.as_deref(), Some(ours.id()));
+        assert!(parsed.is_signed_by(mine.candidates(&parsed).next().unwrap()));
+        assert!(theirs.candidates(&parsed).next().is_none());
+        assert!(!parsed.is_signed_by(&theirs.keys[0]));
+        for change in [".", "A", "="] {
+            let changed = format!("{}{change}", token.expose());
+            assert!(
+                Unverified::parse(&changed).map_or(true, |parsed| !parsed.is_signed_by(&mine.keys[0])),
+                "{change}"
+            );
+        }
+        let other_claims = token
+            .expose()
+            .replacen(&part(&json!({ "iss": "x" })), &part(&json!({ "iss": "y" })), 1);
+        assert!(!Unverified::parse(&other_claims).unwrap().is_signed_by(&mine.keys[0]));
+    }
+
+    #[test]
+    fn only_the_algorithms_of_the_profile_are_taken() {
+        // A token without signature, or signed with the public key as a shared secret, would be taken.
+        for algorithm in [
+            "none", "None", "NONE", "HS256", "HS512", "ES384", "RS512", "PS256", "EdDSA", "es256", "", "ES256\0",
+        ] {
+            let token = format!("{}.{}.", part(&json!({ "alg": algorithm })), part(&json!({})));
+            assert!(
+                matches!(Unverified::parse(&token), Err(AuthError::Algorithm(_))),
+                "{algorithm}"
+            );
+        }
+        let token = format!(
+            "{}.{}.AAAA",
+            part(&json!({ "alg": "ES256", "crit": ["b64"], "b64": false })),
+            part(&json!({}))
+        );
+        assert!(
+            Unverified::parse(&token).is_err(),
+            "an extension that must be understood"
+        );
+    }
+
+    #[test]
+    fn texts_that_are_no_tokens_are_refused() {
+        // A text would be read as another one than its issuer wrote.
+        let (head, body) = (part(&json!({ "alg": "ES256" })), part(&json!({})));
+        for text in [
+            String::new(),
+            ".".into(),
+            "..".into(),
+            "...".into(),
+            head.clone(),
+            format!("{head}.{body}"),
+            format!("{head}.{body}.AA.AA"),
+            format!("{head}=.{body}.AA"),
+            format!(" {head}.{body}.AA"),
+            format!("{head}.{body}.A A"),
+            format!("{head}.{body}.A+/A"),
+            format!("{}.{body}.AA", part(&json!([]))),
+            format!(
+                "{}.{body}.AA",
+                URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256","alg":"RS256"}"#)
+            ),
+        ] {
+            assert!(Unverified::parse(&text).is_err(), "{text}");
+        }
+        let long = format!("{head}.{}.AA", "A".repeat(TOKEN_MAX));
+        assert_eq!(
+            Unverified::parse(&long).unwrap_err(),
+            AuthError::TooLong { limit: TOKEN_MAX }
+        );
+    }
+
+    #[test]
+    fn a_key_set_gives_only_keys_that_sign_tokens() {
+        // A key for encryption, or a weak one, would be taken for the issuer's signature.
+        let good = SigningKey::generate().unwrap().to_jwk();
+        let with = |name: &str, value: serde_json::Value| {
+            let mut key = good.clone();
+            key[name] = value;
+            key
+        };
+        let taken = |key: &serde_json::Value| {
+            KeySet::parse(json!({ "keys": [key] }).to_string().as_bytes())
+                .unwrap()
+                .len()
+        };
+        assert_eq!(taken(&good), 1);
+        for bad in [
+            with("use", json!("enc")),
+            with("key_ops", json!(["sign"])),
+            with("alg", json!("ES384")),
+            with("crv", json!("P-384")),
+            with("x", json!("AA")),
+            with("y", good["x"].clone()),
+            with("kty", json!("oct")),
+            with("kid", json!(7)),
+            json!({}),
+            json!(null),
+            json!("key"),
+            json!({ "kty": "RSA", "n": "AAAA", "e": "AQAB" }),
+            json!({ "kty": "RSA", "n": "", "e": "" }),
+        ] {
+            let signs = KeySet::parse(json!({ "keys": [bad] }).to_string().as_bytes()).unwrap();
+            let token = SigningKey::generate().unwrap().sign(&json!({})).unwrap();
+            let parsed = Unverified::parse(token.expose()).unwrap();
+            assert!(signs.keys.iter().all(|key| !parsed.is_signed_by(key)), "{bad}");
+        }
+        for bad in [
+            with("use", json!("enc")),
+            with("y", good["x"].clone()),
+            with("crv", json!("P-384")),
+        ] {
+            assert_eq!(taken(&bad), 0, "{bad}");
+        }
+    }
+
+    #[test]
+    fn rsa_signatures_hold_too() {
+        // Issuers that sign with RSA could not be used.
+        use aws_lc_rs::rsa::{KeyPair, KeySize};
+        use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA256};
+
+        let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
+        let components = RsaPublicKeyComponents::<Vec<u8>>::from(pair.public_key());
+        let key = json!({
+            "kty": "RSA", "alg": "RS256", "kid": "r",
+            "n": URL_SAFE_NO_PAD.encode([&[0][..], &components.n].concat()), "e": URL_SAFE_NO_PAD.encode(&components.e),
+        });
+        let keys = KeySet::parse(json!({ "keys": [key] }).to_string().as_bytes()).unwrap();
+        let signed = format!("{}.{}", part(&json!({ "alg": "RS256", "kid": "r" })), part(&json!({})));
+        let mut signature = vec![0; pair.public_modulus_len()];
+        pair.sign(
+            &RSA_PKCS1_SHA256,
+            &SystemRandom::new(),
+            signed.as_bytes(),
+            &mut signature,
+        )
+        .unwrap();
+        let holds = |text: &str, signature: &[u8]| {
+            let token = format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature));
+            let parsed = Unverified::parse(&token).unwrap();
+            keys.candidates(&parsed).any(|key| parsed.is_signed_by(key))
+        };
+        assert!(holds(&signed, &signature));
+        assert!(!holds(
+            &signed.replacen(&part(&json!({})), &part(&json!({ "a": 1 })), 1),
+            &signature
+        ));
+        assert!(!holds(&signed, &signature[1..]));
+        let as_ecdsa = format!("{}.{}", part(&json!({ "alg": "ES256", "kid": "r" })), part(&json!({})));
+        assert!(!holds(&as_ecdsa, &signature));
+    }
+
+    #[test]
+    fn key_sets_are_bounded() {
+        // An issuer gone wrong would fill our memory.
+        let key = SigningKey::generate().unwrap();
+        assert!(KeySet::parse(jwks(vec![&key; KEYS_MAX]).to_string().as_bytes()).is_ok());
+        assert!(KeySet::parse(jwks(vec![&key; KEYS_MAX + 1]).to_string().as_bytes()).is_err());
+        assert!(KeySet::parse(&vec![b' '; JWKS_MAX + 1]).is_err());
+        for text in ["", "[]", "{}", "{\"keys\":{}}", "null"] {
+            assert!(KeySet::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_the_parsers_panic(text in "[A-Za-z0-9._{}\":,-]{0,200}", bytes in any::<Vec<u8>>()) {
+            // A strange token or key set would take the service down.
+            let _ = Unverified::parse(&text);
+            let _ = Unverified::parse(&String::from_utf8_lossy(&bytes));
+            let _ = KeySet::parse(&bytes);
+            let _ = crate::token::Claims::parse(&bytes);
+        }
+
+        #[test]
+        fn no_changed_byte_goes_unnoticed(place in any::<prop::sample::Index>(), bit in 0..6_u32) {
+            // A token could be changed on its way.
+            let key = SigningKey::generate().unwrap();
+            let token = key.sign(&json!({ "iss": "x", "scope": "storage.read:/a" })).unwrap();
+            let mut bytes = token.expose().as_bytes().to_vec();
+            let place = place.index(bytes.len());
+            bytes[place] ^= 1 << bit;
+            if let Ok(text) = String::from_utf8(bytes) {
+                let set = key_set([&key]);
+                prop_assert!(Unverified::parse(&text).map_or(true, |parsed| !parsed.is_signed_by(&set.keys[0])), "{text}");
+            }
+        }
+    }
+}

@@ -204,6 +204,12 @@ impl StoragePath {
         })
     }
 
+    /// About how many bytes the names take in memory.
+    pub(crate) fn memory(&self) -> usize {
+        // A text of its own for each name: pointer, length and capacity, and what the allocator adds.
+        self.components.iter().map(|name| name.len() + 40).sum()
+    }
+
     /// The percent-encoded form, for URLs and scopes.
     pub fn to_url_path(&self) -> String {
         self.write(|name, out| out.extend(utf8_percent_encode(name, KEEP)))
@@ -295,5 +301,182 @@ impl<'de> Deserialize<'de> for StoragePath {
         String::deserialize(deserializer)?
             .parse()
             .map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a panic is how a test fails
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn url(text: &str) -> StoragePath {
+        StoragePath::from_url_path(text).unwrap()
+    }
+
+    #[test]
+    fn what_two_programs_could_read_differently_is_refused() {
+        // A request could leave the directory that its token is for.
+        for text in [
+            "",
+            "a",
+            "../a",
+            "/..",
+            "/.",
+            "/a/../b",
+            "/a/..",
+            "/a/./b",
+            "/%2e%2e/a",
+            "/a/%2E./b",
+            "/.%2e",
+            "/a%2fb",
+            "/a%2Fb",
+            "/%00",
+            "/a\0b",
+            "/a%0d%0ab",
+            "/a\nb",
+            "/a%7f",
+            "/a%c2%85",
+            "/%",
+            "/%2",
+            "/%zz",
+            "/%2x",
+            "/%ff",
+            "/%c0%af",
+            "/a/%+1",
+        ] {
+            assert!(StoragePath::from_url_path(text).is_err(), "{text:?}");
+            assert!(StoragePath::from_scope_path(text).is_err(), "{text:?}");
+        }
+        for text in [
+            "/...",
+            "/..a",
+            "/a..",
+            "/%252e%252e",
+            "/a\\b",
+            "/~",
+            "/a%20b",
+            "/é",
+            "/%C3%A9",
+            "/%F0%9F%98%80",
+        ] {
+            assert!(StoragePath::from_url_path(text).is_ok(), "{text:?}");
+        }
+        assert!(
+            StoragePath::from_plain("/a%2fb").is_ok(),
+            "nothing is decoded in a configuration"
+        );
+        assert!(StoragePath::from_plain("/a/../b").is_err());
+    }
+
+    #[test]
+    fn doubled_slashes_merge_in_requests_and_break_scopes() {
+        // Clients that join a prefix and a name would find nothing, or a scope would be read in two ways.
+        assert_eq!(url("//a///b//"), url("/a/b/"));
+        assert_eq!(url("//"), StoragePath::root());
+        for text in ["//", "//a", "/a//b", "/a//"] {
+            assert_eq!(StoragePath::from_scope_path(text), Err(PathError::EmptyName), "{text}");
+        }
+        assert_eq!(StoragePath::from_scope_path("/").unwrap(), StoragePath::root());
+        assert_eq!(StoragePath::from_scope_path("/a/").unwrap(), url("/a/"));
+    }
+
+    #[test]
+    fn lengths_are_bounded() {
+        // A path would be taken that no file system can hold, or of any size.
+        assert!(StoragePath::from_url_path(&format!("/{}", "a".repeat(NAME_MAX))).is_ok());
+        assert!(StoragePath::from_url_path(&format!("/{}", "a".repeat(NAME_MAX + 1))).is_err());
+        assert!(StoragePath::from_url_path(&format!("/{}", "é".repeat(128))).is_err());
+        assert!(StoragePath::from_url_path(&"/a".repeat(PATH_MAX / 2)).is_ok());
+        assert!(StoragePath::from_url_path(&"/a".repeat(PATH_MAX / 2 + 1)).is_err());
+        assert!(StoragePath::from_url_path(&"/".repeat(1_000_000)).is_err());
+    }
+
+    #[test]
+    fn parts_of_a_path_are_what_they_say() {
+        // A parent would be made in the wrong place, or a prefix cut in the wrong one.
+        let path = url("/a/b%20c/d");
+        assert_eq!((path.name(), path.parent().unwrap()), (Some("d"), url("/a/b%20c/")));
+        assert_eq!((StoragePath::root().name(), StoragePath::root().parent()), (None, None));
+        assert_eq!(url("/p/").join(&path).to_string(), "/p/a/b c/d");
+        assert_eq!(path.relative_to(&url("/a")).unwrap().to_url_path(), "/b%20c/d");
+        assert_eq!(path.relative_to(&path).unwrap(), StoragePath::root());
+        assert_eq!(path.relative_to(&url("/a/b")), None);
+        assert!(url("/a").is_ancestor_of(&path) && !path.is_ancestor_of(&path));
+    }
+
+    /// Paths of few short names, so that they often lie within each other.
+    fn any_path() -> impl Strategy<Value = String> {
+        let name = prop::sample::select(vec!["a", "b", "ab", "a.b", "a b"]);
+        (prop::collection::vec(name, 0..4), any::<bool>()).prop_map(|(names, slash)| {
+            let text = format!("/{}", names.join("/"));
+            if slash && text != "/" { text + "/" } else { text }
+        })
+    }
+
+    /// The rule as one would say it of texts: equal, or longer from a slash on.
+    fn model(scope: &str, path: &str) -> bool {
+        let dir = if scope.ends_with('/') {
+            scope.to_owned()
+        } else {
+            format!("{scope}/")
+        };
+        path.starts_with(&dir) || (path == scope && !scope.ends_with('/'))
+    }
+
+    /// The text with some of its characters encoded that need not be.
+    fn encoded(text: &str, choice: &[bool]) -> String {
+        let choice = choice.iter().cycle();
+        text.bytes()
+            .zip(choice)
+            .map(|(byte, encode)| match byte {
+                b'/' => "/".to_owned(),
+                b' ' => "%20".to_owned(),
+                _ if *encode => format!("%{byte:02x}"),
+                _ => char::from(byte).to_string(),
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn covering_agrees_with_the_rule_of_texts(scope in any_path(), path in any_path()) {
+            // A token would open its neighbours' files, or not its own.
+            let (from_scope, from_url) = (StoragePath::from_scope_path(&encoded(&scope, &[false])).unwrap(), url(&path));
+            prop_assert_eq!(from_scope.covers(&from_url), model(&scope, &path), "{} {}", scope, path);
+        }
+
+        #[test]
+        fn encoding_changes_nothing(path in any_path(), choice in prop::collection::vec(any::<bool>(), 1..20)) {
+            // The same file would have two names with different rights.
+            prop_assert_eq!(url(&encoded(&path, &choice)), StoragePath::from_plain(&path).unwrap());
+        }
+
+        #[test]
+        fn every_path_reads_back_what_it_writes(text in "/[^/]{0,12}(/[^/]{1,12}){0,4}/?") {
+            // A scope or a URL that we write would name another file.
+            if let Ok(path) = StoragePath::from_plain(&text) {
+                prop_assert_eq!(&StoragePath::from_scope_path(&path.to_url_path()).unwrap(), &path);
+                prop_assert_eq!(&StoragePath::from_plain(&path.to_string()).unwrap(), &path);
+            }
+        }
+
+        #[test]
+        fn no_path_that_is_read_can_climb(text in "[/.%2eEfFa0]{0,30}") {
+            // A request could leave its storage area.
+            if let Ok(path) = StoragePath::from_url_path(&format!("/{text}")) {
+                for name in path.components() {
+                    prop_assert!(!name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']));
+                }
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in any::<String>()) {
+            // A strange request would take the service down.
+            let _ = (StoragePath::from_url_path(&text), StoragePath::from_scope_path(&text), StoragePath::from_plain(&text));
+        }
     }
 }

@@ -74,7 +74,13 @@ impl SigningKey {
         })
     }
 
-    /// `kid`: the thumbprint of the public key.
+    /// The same key under another name.
+    #[must_use]
+    pub fn with_id(self, id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..self }
+    }
+
+    /// `kid`: the thumbprint of the public key, unless it was given another name.
     pub fn id(&self) -> &str {
         &self.id
     }

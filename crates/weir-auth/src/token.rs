@@ -40,6 +40,9 @@ pub struct Token {
     has_capability: bool,
 }
 
+/// What the parts of a token take beside their text: the value that points to it, and what the allocator adds.
+const ALLOCATION: usize = 64;
+
 /// A storage scope with the issuer's prefix before its path: a right at this service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capability {
@@ -66,6 +69,23 @@ impl Token {
         } else {
             Access::Groups(&self.groups)
         }
+    }
+
+    /// About how many bytes the token takes in memory.
+    pub(crate) fn memory(&self) -> usize {
+        let texts = [&self.issuer, &self.subject, &self.id]
+            .into_iter()
+            .chain(&self.client_id)
+            .map(String::len);
+        let scopes = self.scopes.iter().map(|scope| match scope {
+            Scope::Storage { path, .. } => path.memory(),
+            Scope::Compute(text) | Scope::Other(text) => text.len(),
+        });
+        let groups = self.groups.iter().map(|group| group.0.len());
+        let paths = self.capabilities.iter().map(|capability| capability.path.memory());
+        let prefixes = self.prefixes.iter().map(StoragePath::memory);
+        let parts = texts.chain(scopes).chain(groups).chain(paths).chain(prefixes);
+        size_of::<Self>() + parts.map(|bytes| bytes + ALLOCATION).sum::<usize>()
     }
 
     /// Whether the token holds this scope that has no path, such as `fts`.

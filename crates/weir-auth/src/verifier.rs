@@ -165,8 +165,7 @@ impl Verifier {
     /// # Errors
     /// 401 for every fault of the token, 503 if the issuer's keys cannot be had: [`AuthError::status`].
     pub async fn verify(&self, token: &str, now: SystemTime) -> Result<Arc<Token>, AuthError> {
-        let length = token.len();
-        if length > TOKEN_MAX {
+        if token.len() > TOKEN_MAX {
             return Err(AuthError::TooLong { limit: TOKEN_MAX });
         }
         let hash = Cache::hash(token);
@@ -195,7 +194,6 @@ impl Verifier {
             token: Arc::clone(&token),
             issuer: number,
             key,
-            length,
         };
         self.shared.cache.put(hash, verified);
         Ok(token)

@@ -1,1 +1,66 @@
-//! placeholder
+//! The room that runs a plan against real doors and writes the report's data.
+//!
+//! It stands at the end of the house: [`run`] starts the embedded part of a grid, puts source files of known content in
+//! place, submits transfers through an [`InjectionDoor`], watches them, deletes what was delivered at the end of its
+//! lifetime, compares independent counters, cleans up everywhere, and writes the run folder. The arithmetic is
+//! `weir-measure`'s, the decisions what to inject are `weir-plan`'s.
+//!
+//! Invariants:
+//! - Every transfer that was submitted is in `transfers.csv` once, with how it ended.
+//! - Nothing here waits for a service without a limit; an interruption is heard within a tick of the loop.
+//! - Tokens are of least privilege: a source's may only read, a destination's may only write below the run's directory.
+//! - What a run leaves behind is its run folder, and nothing at any storage.
+//! - Deliberately absent: arithmetic of its own, presentation.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use weir_challenge::{Options, Silent, Stop, run};
+//! use weir_plan::{Challenge, Overrides, TEMPLATE};
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let challenge = Challenge::parse(TEMPLATE, "two-sites.toml".as_ref()).expect("the template is valid");
+//! let plan = challenge.resolve(&Overrides::default()).expect("nothing is overridden");
+//! let options = Options {
+//!     out: "weir-runs".into(),
+//!     scratch: None,
+//!     keep: false,
+//!     audit: Some(5.0),
+//!     command: "weir challenge run two-sites.toml --audit 5%".to_owned(),
+//! };
+//! let outcome = run(plan, options, Arc::new(Silent), Stop::default()).await?;
+//! println!("{}: {}", outcome.report.verdict.as_str(), outcome.folder.display());
+//! # Ok(()) }
+//! ```
+
+mod assemble;
+mod audit;
+mod cleanup;
+mod clock;
+mod content;
+mod counted;
+mod doors;
+mod drive;
+mod engine;
+mod error;
+mod folder;
+mod fts;
+mod host;
+mod html;
+mod injection;
+mod layout;
+mod ledger;
+mod live;
+mod preflight;
+mod progress;
+mod rates;
+mod record;
+mod run;
+mod seed;
+mod steps;
+mod storage;
+
+pub use error::RunError;
+pub use folder::write_atomically;
+pub use html::{NoPlace, render};
+pub use injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Order, Phase};
+pub use progress::{Live, LiveSite, Preflight, Progress, Seeding, Silent, Update};
+pub use run::{Options, RunOutcome, Stop, run};

@@ -17,8 +17,9 @@ use crate::ground::Ground;
 /// The one client that the grid's issuer knows.
 pub(crate) const CLIENT_ID: &str = "weir";
 
-/// What that client may ask for at most; it asks for less each time.
-const CLIENT_SCOPES: [&str; 5] = [
+/// What that client may ask for at most; it asks for less each time. `fts` is the scope by which FTS knows its users.
+const CLIENT_SCOPES: [&str; 6] = [
+    "fts",
     "storage.read:/",
     "storage.create:/",
     "storage.modify:/",

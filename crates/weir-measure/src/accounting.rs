@@ -9,8 +9,8 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use crate::report::{
-    Egress, ErrorCount, ErrorReport, LinkReport, RateSeries, Series, SiteReport, TotalSeries,
-    Totals, WorkloadKind, WorkloadReport, ratio,
+    Egress, ErrorCount, ErrorReport, LinkReport, RateSeries, Series, SiteReport, TotalSeries, Totals, WorkloadKind,
+    WorkloadReport, ratio,
 };
 use crate::spread::{self, Bins};
 
@@ -111,6 +111,8 @@ pub struct WorkloadSpec {
 /// Ends of the windows, from the start of the run; the ramp starts at zero and each follows the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowSpec {
+    /// When the asked rates are full; not after `ramp_end`.
+    pub ramp_full: Duration,
     /// End of the ramp, start of the hold.
     pub ramp_end: Duration,
     /// End of the hold, start of the drain.
@@ -125,15 +127,14 @@ impl WindowSpec {
         self.hold_end.saturating_sub(self.ramp_end)
     }
 
-    /// Returns the rate asked for at a moment: rising evenly through the ramp, full in the hold, none afterwards.
+    /// Returns the rate asked for at a moment: rising evenly until `ramp_full`, none after the hold.
     pub fn asked_at(&self, rate: u64, at: Duration) -> u64 {
         if at >= self.hold_end {
             0
-        } else if at >= self.ramp_end {
+        } else if at >= self.ramp_full {
             rate
         } else {
-            u64::try_from(u128::from(rate) * at.as_nanos() / self.ramp_end.as_nanos())
-                .expect("a share of a u64")
+            u64::try_from(u128::from(rate) * at.as_nanos() / self.ramp_full.as_nanos()).expect("a share of a u64")
         }
     }
 }
@@ -206,8 +207,7 @@ impl Counts {
                 self.verified += row.size;
                 let (start, end) = row.span();
                 self.ramp += spread::until(row.size, start, end, windows.ramp_end);
-                self.hold +=
-                    spread::between(row.size, start, end, windows.ramp_end, windows.hold_end);
+                self.hold += spread::between(row.size, start, end, windows.ramp_end, windows.hold_end);
                 if let Some(mode) = &row.mode {
                     *self.modes.entry(mode.clone()).or_default() += 1;
                 }
@@ -239,10 +239,7 @@ impl Counts {
 impl Transfer {
     /// Returns start and end of the attempt that ended it; a point in time where no start is known.
     fn span(&self) -> (Duration, Duration) {
-        (
-            self.started.unwrap_or(self.ended).min(self.ended),
-            self.ended,
-        )
+        (self.started.unwrap_or(self.ended).min(self.ended), self.ended)
     }
 }
 
@@ -318,8 +315,7 @@ impl Accounting {
                 self.egress[link.source_site] +=
                     spread::between(row.size, start, end, windows.ramp_end, windows.hold_end);
                 self.link_bins[row.link].add(row.size, start, end);
-                self.parts
-                    .add(row.size, start, end, link.destination_site, row.link);
+                self.parts.add(row.size, start, end, link.destination_site, row.link);
             }
             State::Failed => *self.failed_bins.entry(self.bin_of(row.ended)).or_default() += 1,
             State::Cancelled => {}
@@ -346,8 +342,7 @@ impl Accounting {
     }
 
     fn bin_of(&self, at: Duration) -> usize {
-        usize::try_from(at.as_nanos() / self.spec.bin.as_nanos())
-            .expect("a bin number fits a usize")
+        usize::try_from(at.as_nanos() / self.spec.bin.as_nanos()).expect("a bin number fits a usize")
     }
 
     fn achieved(&self, hold_bytes: u64) -> u64 {
@@ -359,12 +354,7 @@ impl Accounting {
         let counts = &self.total;
         let asked = sum(self.spec.links.iter().map(|link| link.asked));
         let (lateness_p95_s, lateness_max_s) = counts.lateness();
-        let planned: u64 = self
-            .spec
-            .workloads
-            .iter()
-            .map(|workload| workload.planned_bytes)
-            .sum();
+        let planned: u64 = self.spec.workloads.iter().map(|workload| workload.planned_bytes).sum();
         Totals {
             asked_bps: asked,
             achieved_bps: self.achieved(counts.hold),
@@ -397,9 +387,7 @@ impl Accounting {
             destination_site: sites[spec.destination_site].clone(),
             asked_bps: spec.asked,
             achieved_bps: self.achieved(counts.hold),
-            ratio: spec
-                .asked
-                .and_then(|asked| ratio(self.achieved(counts.hold), asked)),
+            ratio: spec.asked.and_then(|asked| ratio(self.achieved(counts.hold), asked)),
             file_bytes: spec.file_bytes,
             transfers: counts.transfers,
             finished: counts.finished,
@@ -411,12 +399,7 @@ impl Accounting {
             errors: counts.errors.counts(),
             modes: counts.modes.clone(),
         };
-        self.spec
-            .links
-            .iter()
-            .zip(&self.links)
-            .map(report)
-            .collect()
+        self.spec.links.iter().zip(&self.links).map(report).collect()
     }
 
     fn site_reports(&self) -> Vec<SiteReport> {
@@ -481,24 +464,18 @@ impl Accounting {
                 kind,
             }
         };
-        self.spec
-            .workloads
-            .iter()
-            .zip(&self.workloads)
-            .map(report)
-            .collect()
+        self.spec.workloads.iter().zip(&self.workloads).map(report).collect()
     }
 
     fn error_reports(&self) -> Vec<ErrorReport> {
-        let report =
-            |(class, (count, at, first)): (&String, &(u64, Duration, Failure))| ErrorReport {
-                class: class.clone(),
-                count: *count,
-                first_seen_s: at.as_secs_f64(),
-                sample: first.message.clone(),
-                party: first.party.clone(),
-                remedy: first.remedy.clone(),
-            };
+        let report = |(class, (count, at, first)): (&String, &(u64, Duration, Failure))| ErrorReport {
+            class: class.clone(),
+            count: *count,
+            first_seen_s: at.as_secs_f64(),
+            sample: first.message.clone(),
+            party: first.party.clone(),
+            remedy: first.remedy.clone(),
+        };
         self.total.errors.sorted().into_iter().map(report).collect()
     }
 
@@ -509,9 +486,7 @@ impl Accounting {
             .expect("fits a usize")
             .max(1);
         let asked = |rate: Option<u64>| -> Vec<Option<u64>> {
-            let middle = |bin: usize| {
-                width * u32::try_from(bin).expect("fewer than four billion bins") + width / 2
-            };
+            let middle = |bin: usize| width * u32::try_from(bin).expect("fewer than four billion bins") + width / 2;
             (0..n_bins)
                 .map(|bin| rate.map(|rate| windows.asked_at(rate, middle(bin))))
                 .collect()
@@ -526,15 +501,9 @@ impl Accounting {
                 .map(|(_, bins)| bins)
                 .collect();
             let bytes = |bin: usize| chosen.iter().map(|bins| bins.get(bin)).sum::<u64>();
-            (0..n_bins)
-                .map(|bin| spread::rate(bytes(bin), width))
-                .collect()
+            (0..n_bins).map(|bin| spread::rate(bytes(bin), width)).collect()
         };
-        let gauge = |part: fn(&(u64, u64)) -> u64| {
-            (0..n_bins)
-                .map(|bin| self.gauges.get(&bin).map(part))
-                .collect()
-        };
+        let gauge = |part: fn(&(u64, u64)) -> u64| (0..n_bins).map(|bin| self.gauges.get(&bin).map(part)).collect();
         let mut sites = IndexMap::new();
         for (site, name) in self.spec.sites.iter().enumerate() {
             let rate = sum(self

@@ -75,15 +75,9 @@ mod tests {
     fn names_the_scale_that_fits() {
         // Wrong: the owner of a weak machine is told to try what cannot work.
         let advice = weak_machine(0.01, 1_310_000_000, 806_000_000, 0.0);
-        assert_eq!(
-            advice.as_deref(),
-            Some("carries 0.8 of 1.3 Gb/s; try --scale 0.006")
-        );
+        assert_eq!(advice.as_deref(), Some("carries 0.8 of 1.3 Gb/s; try --scale 0.006"));
         let advice = weak_machine(1.0, 131_000_000_000, 2_000_000_000, 0.0);
-        assert_eq!(
-            advice.as_deref(),
-            Some("carries 2.0 of 131 Gb/s; try --scale 0.01")
-        );
+        assert_eq!(advice.as_deref(), Some("carries 2.0 of 131 Gb/s; try --scale 0.01"));
         assert_eq!(weak_machine(0.01, 1_310_000_000, 1_300_000_000, 0.0), None);
         assert_eq!(weak_machine(0.01, 1_310_000_000, 300_000_000, 0.5), None);
         assert_eq!(weak_machine(0.01, 0, 0, 0.0), None);

@@ -45,10 +45,7 @@ pub fn check(counted: Counted, tolerance: f64) -> CrossCheck {
 }
 
 /// Returns (largest − smallest) ÷ largest; `None` with fewer than two counters, zero when all are zero.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a ratio is shown with a few digits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a ratio is shown with a few digits")]
 fn difference(counters: &[Option<u64>]) -> Option<f64> {
     let present: Vec<u64> = counters.iter().flatten().copied().collect();
     if present.len() < 2 {
@@ -66,11 +63,7 @@ fn difference(counters: &[Option<u64>]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn difference_of(
-        transfer: Option<u64>,
-        receiving: Option<u64>,
-        sending: Option<u64>,
-    ) -> (Option<f64>, bool) {
+    fn difference_of(transfer: Option<u64>, receiving: Option<u64>, sending: Option<u64>) -> (Option<f64>, bool) {
         let counted = Counted {
             transfer_service: transfer,
             receiving_storage: receiving,
@@ -84,16 +77,10 @@ mod tests {
     #[test]
     fn compares_only_what_is_there() {
         // Wrong: a missing counter counts as zero, or a disagreement passes.
-        assert_eq!(
-            difference_of(Some(100), Some(100), Some(100)),
-            (Some(0.0), true)
-        );
+        assert_eq!(difference_of(Some(100), Some(100), Some(100)), (Some(0.0), true));
         assert_eq!(difference_of(Some(100), Some(90), None), (Some(0.1), false));
         assert_eq!(difference_of(Some(100), None, None), (None, true));
         assert_eq!(difference_of(Some(0), Some(0), None), (Some(0.0), true));
-        assert_eq!(
-            difference_of(None, Some(10_000), Some(9_999)),
-            (Some(0.0001), true)
-        );
+        assert_eq!(difference_of(None, Some(10_000), Some(9_999)), (Some(0.0001), true));
     }
 }

@@ -566,18 +566,14 @@ impl Report {
 
     /// Writes the report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self)
-            .expect("a report has only string keys and finite numbers");
+        let mut text = serde_json::to_string_pretty(self).expect("a report has only string keys and finite numbers");
         text.push('\n');
         text
     }
 }
 
 /// Returns `part ÷ whole`, or `None` when the whole is zero.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a ratio is printed with three digits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a ratio is printed with three digits")]
 pub fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole != 0).then(|| part as f64 / whole as f64)
 }

@@ -19,8 +19,7 @@ pub fn until(bytes: u64, start: Duration, end: Duration, at: Duration) -> u64 {
     if at <= start {
         return 0;
     }
-    let share = u128::from(bytes) * at.saturating_sub(start).as_nanos()
-        / end.saturating_sub(start).as_nanos();
+    let share = u128::from(bytes) * at.saturating_sub(start).as_nanos() / end.saturating_sub(start).as_nanos();
     u64::try_from(share).expect("a share of a u64 is a u64")
 }
 

@@ -113,10 +113,7 @@ impl Parts {
 }
 
 /// Returns the coefficient of variation; `None` for nothing at all.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "shown with three digits, decided in integers"
-)]
+#[expect(clippy::cast_precision_loss, reason = "shown with three digits, decided in integers")]
 pub fn variation(values: &[u64]) -> Option<f64> {
     let (numerator, denominator) = variation_squared(values)?;
     Some((numerator as f64 / denominator as f64).sqrt())
@@ -133,17 +130,12 @@ pub fn varies(values: &[u64], percent: u64) -> bool {
 
 /// Returns `k·Σx² − (Σx)²` and `(Σx)²` of the values, scaled down to at most 2⁵⁰.
 fn variation_squared(values: &[u64]) -> Option<(u128, u128)> {
-    let largest = values
-        .iter()
-        .copied()
-        .max()
-        .filter(|largest| *largest > 0)?;
+    let largest = values.iter().copied().max().filter(|largest| *largest > 0)?;
     let shift = (64 - largest.leading_zeros()).saturating_sub(50);
     let values = values.iter().map(|value| u128::from(value >> shift));
-    let (count, sum, squares) = values
-        .fold((0u128, 0u128, 0u128), |(count, sum, squares), value| {
-            (count + 1, sum + value, squares + value * value)
-        });
+    let (count, sum, squares) = values.fold((0u128, 0u128, 0u128), |(count, sum, squares), value| {
+        (count + 1, sum + value, squares + value * value)
+    });
     Some(((count * squares).saturating_sub(sum * sum), sum * sum))
 }
 

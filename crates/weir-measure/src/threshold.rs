@@ -1,7 +1,7 @@
 //! Evaluates thresholds against the figures of a run.
 
 use crate::accounting::{Figures, Spec};
-use crate::report::{Subject, ThresholdReport, WorkloadKind, ratio};
+use crate::report::{CrossCheck, Subject, ThresholdReport, WorkloadKind, ratio};
 use crate::stability;
 
 /// A figure that can be held to a limit.
@@ -19,10 +19,12 @@ pub enum Metric {
     Efficiency,
     /// Failed transfers.
     Failed,
-    /// Matrix: cells in which everything finished ÷ cells. Ramp: steps in which nothing failed ÷ steps.
-    OkRatio,
     /// 95th percentile of injected minus wanted time, seconds.
     LatenessP95,
+    /// The largest of them, seconds.
+    LatenessMax,
+    /// Largest relative difference of any cross-check.
+    CrosscheckDifference,
 }
 
 impl Metric {
@@ -35,8 +37,9 @@ impl Metric {
             Self::FailedRatio => "failed_ratio",
             Self::Efficiency => "efficiency",
             Self::Failed => "failed",
-            Self::OkRatio => "ok_ratio",
             Self::LatenessP95 => "lateness_p95",
+            Self::LatenessMax => "lateness_max",
+            Self::CrosscheckDifference => "crosscheck_difference",
         }
     }
 
@@ -44,13 +47,13 @@ impl Metric {
     pub fn unit(self) -> &'static str {
         match self {
             Self::Achieved => "bit/s",
-            Self::LatenessP95 => "s",
+            Self::LatenessP95 | Self::LatenessMax => "s",
             Self::Ratio
             | Self::EgressRatio
             | Self::FailedRatio
             | Self::Efficiency
             | Self::Failed
-            | Self::OkRatio => "",
+            | Self::CrosscheckDifference => "",
         }
     }
 }
@@ -67,6 +70,8 @@ pub enum Limit {
 /// A threshold as asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
+    /// What the report calls it, e.g. `site QMUL ratio`.
+    pub name: String,
     /// What it is about.
     pub subject: Subject,
     /// Which figure.
@@ -84,21 +89,12 @@ pub struct Evaluated {
     pub unstable: bool,
 }
 
-impl Subject {
-    /// Returns the subject in words: `site QMUL`, `link A→B`, `workload load`, `total`.
-    pub fn name(&self) -> String {
-        match (&self.site, &self.link, &self.workload) {
-            (Some(site), _, _) => format!("site {site}"),
-            (_, Some(link), _) => format!("link {link}"),
-            (_, _, Some(workload)) => format!("workload {workload}"),
-            (None, None, None) => "total".to_owned(),
-        }
-    }
-}
-
 /// Evaluates one threshold. What cannot be measured does not pass.
-pub fn evaluate(threshold: &Threshold, figures: &Figures, spec: &Spec) -> Evaluated {
-    let measured = measure(&threshold.subject, threshold.metric, figures);
+pub fn evaluate(threshold: &Threshold, figures: &Figures, spec: &Spec, crosschecks: &[CrossCheck]) -> Evaluated {
+    let measured = match threshold.metric {
+        Metric::CrosscheckDifference => largest_difference(crosschecks),
+        metric => measure(&threshold.subject, metric, figures),
+    };
     let (comparison, asked) = match threshold.limit {
         Limit::Min(limit) => (">=", limit),
         Limit::Max(limit) => ("<=", limit),
@@ -108,7 +104,7 @@ pub fn evaluate(threshold: &Threshold, figures: &Figures, spec: &Spec) -> Evalua
         Limit::Max(limit) => measured <= limit,
     });
     let report = ThresholdReport {
-        name: format!("{} {}", threshold.subject.name(), threshold.metric.as_str()),
+        name: threshold.name.clone(),
         subject: threshold.subject.clone(),
         metric: threshold.metric.as_str().to_owned(),
         comparison: comparison.to_owned(),
@@ -124,10 +120,7 @@ pub fn evaluate(threshold: &Threshold, figures: &Figures, spec: &Spec) -> Evalua
 }
 
 /// Returns the figure; `None` when there is none.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "limits are written with a few digits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "limits are written with a few digits")]
 fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> {
     let counts = |finished: u64, failed: u64| match metric {
         Metric::FailedRatio => ratio(failed, finished + failed),
@@ -156,24 +149,12 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
         };
     }
     if let Some(name) = &subject.workload {
-        let workload = figures
-            .workloads
-            .iter()
-            .find(|workload| &workload.name == name)?;
+        let workload = figures.workloads.iter().find(|workload| &workload.name == name)?;
         return match (metric, &workload.kind) {
             (Metric::Ratio, WorkloadKind::Rates { ratio, .. }) => *ratio,
-            (Metric::Achieved, WorkloadKind::Rates { achieved_bps, .. }) => {
-                Some(*achieved_bps as f64)
-            }
+            (Metric::Achieved, WorkloadKind::Rates { achieved_bps, .. }) => Some(*achieved_bps as f64),
             (Metric::LatenessP95, WorkloadKind::Rates { lateness_p95_s, .. }) => *lateness_p95_s,
-            (Metric::OkRatio, WorkloadKind::Matrix { cells }) => ratio(
-                cells.iter().filter(|cell| cell.ok).count() as u64,
-                cells.len() as u64,
-            ),
-            (Metric::OkRatio, WorkloadKind::Ramp { steps }) => ratio(
-                steps.iter().filter(|step| step.failed == 0).count() as u64,
-                steps.len() as u64,
-            ),
+            (Metric::LatenessMax, WorkloadKind::Rates { lateness_max_s, .. }) => *lateness_max_s,
             _ => counts(workload.finished, workload.failed),
         };
     }
@@ -182,8 +163,17 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
         Metric::Ratio => totals.ratio,
         Metric::Achieved => Some(totals.achieved_bps as f64),
         Metric::LatenessP95 => totals.lateness_p95_s,
+        Metric::LatenessMax => totals.lateness_max_s,
         _ => counts(totals.finished, totals.failed),
     }
+}
+
+/// Returns the largest difference of all cross-checks; `None` when nothing could be compared.
+fn largest_difference(crosschecks: &[CrossCheck]) -> Option<f64> {
+    crosschecks
+        .iter()
+        .filter_map(|check| check.difference_ratio)
+        .max_by(f64::total_cmp)
 }
 
 /// Returns whether the parts of the hold window contradict each other about a lower limit on a rate or ratio.

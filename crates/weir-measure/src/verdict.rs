@@ -61,10 +61,7 @@ pub fn decide(evidence: &Evidence<'_>) -> (Verdict, Vec<String>) {
         doubts.push(text.to_owned());
     }
     if stability::varies(evidence.parts, CV_TOTAL_LIMIT_PERCENT) {
-        doubts.push(
-            "the total varies too much over the hold window to be believed; repeat the run"
-                .to_owned(),
-        );
+        doubts.push("the total varies too much over the hold window to be believed; repeat the run".to_owned());
     }
     if !failing.is_empty() {
         failing.append(&mut doubts);
@@ -80,27 +77,16 @@ pub fn decide(evidence: &Evidence<'_>) -> (Verdict, Vec<String>) {
 fn strengths(evidence: &Evidence<'_>) -> Vec<String> {
     let mut reasons = Vec::new();
     match evidence.thresholds.len() {
-        0 => reasons.push(
-            "no threshold was set, and nothing went wrong that would make one needless".to_owned(),
-        ),
+        0 => reasons.push("no threshold was set, and nothing went wrong that would make one needless".to_owned()),
         1 => reasons.push("the threshold holds".to_owned()),
         count => reasons.push(format!("all {count} thresholds hold")),
     }
-    let compared = evidence
-        .crosschecks
-        .iter()
-        .filter_map(|check| check.difference_ratio);
+    let compared = evidence.crosschecks.iter().filter_map(|check| check.difference_ratio);
     if let Some(largest) = compared.max_by(f64::total_cmp) {
-        reasons.push(format!(
-            "independent counters agree within {:.3} %",
-            largest * 100.0
-        ));
+        reasons.push(format!("independent counters agree within {:.3} %", largest * 100.0));
     }
     if let Some(audit) = evidence.audit {
-        reasons.push(format!(
-            "all {} audited files are what was sent",
-            audit.files
-        ));
+        reasons.push(format!("all {} audited files are what was sent", audit.files));
     }
     reasons
 }
@@ -116,10 +102,7 @@ fn shortfall(threshold: &ThresholdReport) -> String {
     } = threshold;
     let asked = value(Some(*asked), unit);
     match measured {
-        Some(_) => format!(
-            "{name} is {}, asked {comparison} {asked}",
-            value(*measured, unit)
-        ),
+        Some(_) => format!("{name} is {}, asked {comparison} {asked}", value(*measured, unit)),
         None => format!("{name} could not be measured, asked {comparison} {asked}"),
     }
 }

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_measure::accounting::{Failure, Figures};
-use weir_measure::report::{
-    Build, Host, Report, ReportError, SCHEMA, Subject, Verdict, Window, Windows, WorkloadKind,
-};
+use weir_measure::report::{Build, Host, Report, ReportError, SCHEMA, Subject, Verdict, Window, Windows, WorkloadKind};
 use weir_measure::spread::{self, Bins};
 use weir_measure::threshold::{Limit, Metric, Threshold, evaluate};
 use weir_measure::verdict::{Evidence, decide};
@@ -57,6 +55,7 @@ fn spec(windows: WindowSpec) -> Spec {
 
 fn windows(ramp: u64, hold: u64, drain: u64) -> WindowSpec {
     WindowSpec {
+        ramp_full: Duration::from_secs(ramp),
         ramp_end: Duration::from_secs(ramp),
         hold_end: Duration::from_secs(ramp + hold),
         drain_end: Duration::from_secs(ramp + hold + drain),
@@ -218,9 +217,7 @@ fn steps(sizes: &[u64]) -> Vec<Transfer> {
     let mut rows = Vec::new();
     for (second, size) in sizes.iter().enumerate() {
         let start = second as u64 * 1000;
-        rows.extend(
-            (0..SITES * (SITES - 1)).map(|link| finished(link, *size, start, start + 1000)),
-        );
+        rows.extend((0..SITES * (SITES - 1)).map(|link| finished(link, *size, start, start + 1000)));
     }
     rows
 }
@@ -232,11 +229,12 @@ fn judge(sizes: &[u64], limit: f64) -> (Verdict, Vec<String>) {
         ..Subject::default()
     };
     let threshold = Threshold {
+        name: "site S1 ratio".to_owned(),
         subject,
         metric: Metric::Ratio,
         limit: Limit::Min(limit),
     };
-    let thresholds = [evaluate(&threshold, &figures, &spec)];
+    let thresholds = [evaluate(&threshold, &figures, &spec, &[])];
     let evidence = Evidence {
         thresholds: &thresholds,
         crosschecks: &[],
@@ -264,11 +262,7 @@ fn verdicts() {
     );
     // One bad part of six is a dip, not a contradiction.
     assert_eq!(
-        judge(
-            &[110, 110, 110, 110, 110, 110, 110, 110, 110, 110, 40, 40],
-            0.9
-        )
-        .0,
+        judge(&[110, 110, 110, 110, 110, 110, 110, 110, 110, 110, 40, 40], 0.9).0,
         Verdict::Pass
     );
     // Too short to be cut into three parts.
@@ -288,10 +282,7 @@ fn nothing_delivered_fails() {
     };
     assert_eq!(
         decide(&evidence),
-        (
-            Verdict::Fail,
-            vec!["not a single transfer finished".to_owned()]
-        )
+        (Verdict::Fail, vec!["not a single transfer finished".to_owned()])
     );
 }
 
@@ -307,10 +298,7 @@ fn an_interrupted_run_never_passes() {
         finished: 9,
         parts: &[],
     };
-    assert_eq!(
-        decide(&evidence),
-        (Verdict::Unstable, vec![text.to_owned()])
-    );
+    assert_eq!(decide(&evidence), (Verdict::Unstable, vec![text.to_owned()]));
 }
 
 #[test]
@@ -321,24 +309,19 @@ fn what_cannot_be_measured_does_not_pass() {
         ..Subject::default()
     };
     let threshold = Threshold {
+        name: "site S1 ratio".to_owned(),
         subject,
         metric: Metric::Ratio,
         limit: Limit::Min(0.0),
     };
-    let evaluated = evaluate(&threshold, &figures, &spec);
-    assert_eq!(
-        (evaluated.report.measured, evaluated.report.pass),
-        (None, false)
-    );
+    let evaluated = evaluate(&threshold, &figures, &spec, &[]);
+    assert_eq!((evaluated.report.measured, evaluated.report.pass), (None, false));
 }
 
 fn report() -> Report {
     let (spec, figures) = account(
         windows(5, 20, 10),
-        &[
-            finished(0, 1000, 5_000, 6_000),
-            failed(0, 10, 7, "no-space", 9_000),
-        ],
+        &[finished(0, 1000, 5_000, 6_000), failed(0, 10, 7, "no-space", 9_000)],
     );
     let window = |start_s: f64, end_s: f64| Window { start_s, end_s };
     Report {
@@ -461,13 +444,8 @@ fn the_report_has_the_shape_of_the_contract() {
 fn reports_of_another_contract_are_refused() {
     // Wrong: a report of a later contract is read with the meaning of this one.
     let text = report().to_json().replace(SCHEMA, "weir-report/2");
-    assert!(
-        matches!(Report::from_json(&text), Err(ReportError::Schema { found }) if found == "weir-report/2")
-    );
-    assert!(matches!(
-        Report::from_json("{}"),
-        Err(ReportError::Parse(_))
-    ));
+    assert!(matches!(Report::from_json(&text), Err(ReportError::Schema { found }) if found == "weir-report/2"));
+    assert!(matches!(Report::from_json("{}"), Err(ReportError::Parse(_))));
 }
 
 #[test]

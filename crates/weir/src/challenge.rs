@@ -1,12 +1,42 @@
 //! `weir challenge …`: run, new, check and plan.
 
-use crate::cli::ChallengeCommand;
+mod check;
+mod lines;
+mod new;
+mod plan;
+mod run;
+mod screen;
+mod summary;
+mod watch;
+
+use std::path::Path;
+
+use weir_plan::{Challenge, Overrides, Plan};
+
+use crate::cli::{ChallengeCommand, OverrideArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 /// Does what the command asks.
-pub(crate) fn run(_command: ChallengeCommand, _output: &Output) -> Result<Exit, Failure> {
-    Err(Failure::could_not_run(anyhow::anyhow!(
-        "this build cannot run challenges yet"
-    )))
+pub(crate) fn run(command: ChallengeCommand, output: &Output) -> Result<Exit, Failure> {
+    match command {
+        ChallengeCommand::Run(arguments) => run::run(&arguments, output),
+        ChallengeCommand::New(arguments) => new::run(&arguments, output),
+        ChallengeCommand::Check(arguments) => check::run(&arguments, output),
+        ChallengeCommand::Plan(arguments) => plan::run(&arguments, output),
+    }
+}
+
+/// Reads a challenge file and resolves it with what the command line sets.
+fn resolve(file: &Path, overrides: &OverrideArguments) -> Result<Plan, Failure> {
+    let overrides = Overrides {
+        scale: overrides.scale,
+        duration: overrides.duration,
+        seed: overrides.seed,
+    };
+    let what = format!("the challenge {}", file.display());
+    let challenge = Challenge::load(file).map_err(|problems| Failure::problems(&what, &problems))?;
+    challenge
+        .resolve(&overrides)
+        .map_err(|problems| Failure::problems(&what, &problems))
 }

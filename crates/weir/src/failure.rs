@@ -68,6 +68,15 @@ impl Failure {
         }
     }
 
+    /// A signal came before the work had begun (exit 130).
+    pub(crate) fn interrupted(error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            exit: Exit::Interrupted,
+            error: error.into(),
+            remedy: None,
+        }
+    }
+
     /// Wrong places in an input file (exit 2), each already a sentence `file:line: key: message; remedy`.
     pub(crate) fn problems<P: fmt::Display>(what: &str, problems: &[P]) -> Self {
         let mut chain: Option<anyhow::Error> = None;

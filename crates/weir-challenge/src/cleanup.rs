@@ -1,0 +1,107 @@
+//! Leaves every storage as it was found: deletes delivered files, source files and the run's directories.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use weir_measure::State;
+
+use crate::Stop;
+use crate::engine::{Engine, LinkEnds, chain};
+use crate::folder::RunFolder;
+use crate::injection::InjectionDoor;
+use crate::record::Record;
+use crate::seed::Sources;
+use crate::storage::StorageDoor;
+
+/// Deletions at once.
+const DELETIONS_AT_ONCE: usize = 16;
+
+/// Longest time for the deletion of delivered files.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Deletes what was delivered, and waits for it.
+pub(crate) async fn delivered<D: InjectionDoor>(engine: &mut Engine<D>, stop: &Stop, folder: &RunFolder) {
+    engine.expire_all();
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    let mut ticks = tokio::time::interval(Duration::from_millis(20));
+    while engine.is_deleting() {
+        if tokio::time::Instant::now() > deadline || stop.hard.is_cancelled() {
+            folder.log("some delivered files were not deleted in time");
+            return;
+        }
+        ticks.tick().await;
+        engine.turn();
+    }
+}
+
+/// Deletes everything else below the run's directories. What cannot be deleted is written to the log.
+///
+/// Returns how many paths are left at storage that is not the embedded grid's.
+pub(crate) async fn rest(
+    doors: &Arc<Vec<StorageDoor>>,
+    sources: &Sources,
+    records: &[Record],
+    ends: &[LinkEnds],
+    folder: &RunFolder,
+) -> u64 {
+    let mut files: Vec<(usize, String)> = sources
+        .files()
+        .iter()
+        .map(|file| (file.door, file.path.clone()))
+        .collect();
+    let mut directories: BTreeSet<(usize, String)> = BTreeSet::new();
+    for record in records {
+        let door = ends[record.link].destination;
+        // What failed or was withdrawn should have left nothing; whoever left something must not leave it for good.
+        if record.state != Some(State::Finished) && record.job.is_some() {
+            files.push((door, record.path.clone()));
+        }
+        directories.extend(parents(&record.path, &doors[door].directory).map(|path| (door, path)));
+    }
+    for file in sources.files() {
+        directories.extend(parents(&file.path, &doors[file.door].directory).map(|path| (file.door, path)));
+    }
+    let mut left = delete(doors, files, folder).await;
+    // Deepest first: not every storage deletes a directory with what is in it.
+    let mut by_depth: Vec<(usize, String)> = directories.into_iter().collect();
+    by_depth.sort_by_key(|(_, path)| std::cmp::Reverse(path.matches('/').count()));
+    for level in by_depth.chunk_by(|one, other| one.1.matches('/').count() == other.1.matches('/').count()) {
+        left += delete(doors, level.to_vec(), folder).await;
+    }
+    left
+}
+
+/// Returns the directories above a path down from `top`, `top` included, deepest first.
+fn parents<'a>(path: &'a str, top: &'a str) -> impl Iterator<Item = String> + 'a {
+    let above = path.rmatch_indices('/').map(|(end, _)| &path[..end]);
+    above
+        .take_while(move |directory| directory.len() >= top.len())
+        .map(str::to_owned)
+}
+
+async fn delete(doors: &Arc<Vec<StorageDoor>>, paths: Vec<(usize, String)>, folder: &RunFolder) -> u64 {
+    let one = |(door, path): (usize, String)| async move { (door, doors[door].delete(&path).await) };
+    let mut deletions = futures_util::stream::iter(paths.into_iter().map(one)).buffer_unordered(DELETIONS_AT_ONCE);
+    let mut left = 0;
+    while let Some((door, outcome)) = deletions.next().await {
+        if let Err(error) = outcome {
+            folder.log(&chain(&error));
+            left += u64::from(!doors[door].embedded);
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_those_of_the_run() {
+        // Wrong: the clean-up deletes above the run's own directory.
+        let found: Vec<String> = parents("/weir/run/0/RAL/17", "/weir/run").collect();
+        assert_eq!(found, ["/weir/run/0/RAL", "/weir/run/0", "/weir/run"]);
+    }
+}

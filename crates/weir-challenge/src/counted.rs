@@ -1,0 +1,116 @@
+//! Gathers what transfer service, receiving and sending storage counted, for the cross-checks.
+
+use std::collections::BTreeMap;
+
+use weir_measure::crosscheck::{Counted, TOLERANCE, check};
+use weir_measure::report::CrossCheck;
+
+use crate::engine::{LinkEnds, chain};
+use crate::record::Record;
+use crate::storage::{Counters, StorageDoor};
+
+/// Counters of every embedded storage at one moment, by door; a text where they could not be read.
+pub(crate) type Reading = BTreeMap<usize, Result<Counters, String>>;
+
+/// Reads the counters of every embedded storage.
+pub(crate) async fn read(doors: &[StorageDoor]) -> Reading {
+    let reads = doors
+        .iter()
+        .enumerate()
+        .filter(|(_, door)| door.embedded)
+        .map(|(index, door)| async move {
+            let counters = door.counters().await;
+            (index, counters.map_err(|error| chain(&error)))
+        });
+    futures_util::future::join_all(reads).await.into_iter().collect()
+}
+
+/// Compares, RSE by RSE and in all, what was counted between two readings with what the transfer service says of the
+/// transfers in between.
+pub(crate) fn compare(
+    doors: &[StorageDoor],
+    ends: &[LinkEnds],
+    records: &[Record],
+    before: &Reading,
+    after: &Reading,
+) -> Vec<CrossCheck> {
+    let (mut received, mut sent) = (vec![0; doors.len()], vec![0; doors.len()]);
+    let (mut used_in, mut used_out) = (vec![false; doors.len()], vec![false; doors.len()]);
+    let mut retries = 0;
+    for record in records {
+        let LinkEnds { source, destination } = ends[record.link];
+        received[destination] += record.bytes_moved;
+        sent[source] += record.bytes_moved;
+        used_in[destination] = true;
+        used_out[source] = true;
+        retries += u64::from(record.retries);
+    }
+    let note = |door: &StorageDoor, reading: &Result<Counters, String>| match reading {
+        _ if !door.embedded => Some("external storage has no counter that this run can read".to_owned()),
+        Err(error) => Some(error.clone()),
+        Ok(_) if retries > 0 => Some(format!(
+            "{retries} attempts were repeated; bytes of attempts given up are in the storage's counters alone"
+        )),
+        Ok(_) => None,
+    };
+    let mut checks = Vec::new();
+    let mut sums = (Some(0u64), Some(0u64));
+    for (index, door) in doors.iter().enumerate() {
+        let reading = difference(before.get(&index), after.get(&index));
+        let counted = reading.as_ref().ok();
+        if used_in[index] {
+            let receiving = counted.map(|counters| counters.received);
+            sums.0 = sums.0.zip(receiving).map(|(sum, bytes)| sum + bytes);
+            checks.push(check(
+                Counted {
+                    subject: door.name.clone(),
+                    quantity: "bytes received".to_owned(),
+                    transfer_service: Some(received[index]),
+                    receiving_storage: receiving,
+                    sending_storage: None,
+                    note: note(door, &reading),
+                },
+                TOLERANCE,
+            ));
+        }
+        if used_out[index] {
+            let sending = counted.map(|counters| counters.sent);
+            sums.1 = sums.1.zip(sending).map(|(sum, bytes)| sum + bytes);
+            checks.push(check(
+                Counted {
+                    subject: door.name.clone(),
+                    quantity: "bytes sent".to_owned(),
+                    transfer_service: Some(sent[index]),
+                    receiving_storage: None,
+                    sending_storage: sending,
+                    note: note(door, &reading),
+                },
+                TOLERANCE,
+            ));
+        }
+    }
+    let all = Counted {
+        subject: "all".to_owned(),
+        quantity: "bytes moved".to_owned(),
+        transfer_service: Some(received.iter().sum()),
+        receiving_storage: sums.0,
+        sending_storage: sums.1,
+        note: (sums.0.is_none() || sums.1.is_none()).then(|| "not every storage has a counter".to_owned()),
+    };
+    checks.insert(0, check(all, TOLERANCE));
+    checks
+}
+
+fn difference(
+    before: Option<&Result<Counters, String>>,
+    after: Option<&Result<Counters, String>>,
+) -> Result<Counters, String> {
+    match (before, after) {
+        (Some(Ok(before)), Some(Ok(after))) => Ok(Counters {
+            received: after.received.saturating_sub(before.received),
+            sent: after.sent.saturating_sub(before.sent),
+        }),
+        (Some(Err(error)), _) | (_, Some(Err(error))) => Err(error.clone()),
+        _ => Err("no counter".to_owned()),
+    }
+}

@@ -1,0 +1,260 @@
+//! The loop that turns a run: injects, observes, tells, stops, drains.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use weir_measure::accounting::WindowSpec;
+use weir_measure::report::Event;
+use weir_plan::Phases;
+
+use crate::Stop;
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::folder::RunFolder;
+use crate::host::ProcessorTime;
+use crate::injection::InjectionDoor;
+use crate::live::SharedBoard;
+use crate::rates::RatesDriver;
+use crate::steps::StepsDriver;
+
+/// How often the loop turns: fine enough that neither a cycle nor a step waits for it noticeably.
+const TURN: Duration = Duration::from_millis(50);
+
+/// How often unfinished jobs are asked for, with rates: half a cycle.
+const POLL_RATES: Duration = Duration::from_millis(500);
+
+/// The same with steps, where the next one waits for the answer.
+const POLL_STEPS: Duration = Duration::from_millis(100);
+
+/// How often active and queued transfers are written down.
+const GAUGE: Duration = Duration::from_secs(1);
+
+/// Longest drain after an interruption.
+const DRAIN_INTERRUPTED: Duration = Duration::from_secs(10);
+
+/// How long withdrawn transfers may take to say so.
+const WITHDRAWAL: Duration = Duration::from_secs(10);
+
+/// What the loop works on.
+pub(crate) struct Drive<'a, D> {
+    pub(crate) engine: &'a mut Engine<D>,
+    pub(crate) rates: Option<&'a mut RatesDriver>,
+    pub(crate) steps: &'a mut [StepsDriver],
+    pub(crate) phases: Phases,
+    pub(crate) clock: Clock,
+    pub(crate) board: &'a SharedBoard,
+    pub(crate) folder: &'a Arc<RunFolder>,
+    pub(crate) stop: &'a Stop,
+    /// Cancelled when no submission may be tried again.
+    pub(crate) no_more: &'a CancellationToken,
+    /// Site of each link's destination.
+    pub(crate) site_of_link: &'a [usize],
+}
+
+/// What the loop found out.
+#[derive(Debug)]
+pub(crate) struct Driven {
+    pub(crate) windows: WindowSpec,
+    /// What was cut short, if the run was interrupted.
+    pub(crate) interrupted: Option<String>,
+    /// Moment, active, queued.
+    pub(crate) gauges: Vec<(Duration, u64, u64)>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) cpu_busy_ratio: Option<f64>,
+}
+
+/// Moments of the loop's next actions.
+struct Due {
+    poll: Duration,
+    gauge: Duration,
+    /// Number of ended transfers that the board has seen.
+    seen: usize,
+}
+
+impl<D: InjectionDoor> Drive<'_, D> {
+    /// Runs from the start of the ramp to the end of the drain.
+    pub(crate) async fn run(mut self) -> Driven {
+        let windows = planned(&self.phases);
+        let (ramp_end, planned_end) = (windows.ramp_end, windows.hold_end);
+        let mut driven = Driven {
+            windows,
+            interrupted: None,
+            gauges: Vec::new(),
+            events: Vec::new(),
+            cpu_busy_ratio: None,
+        };
+        let mut due = Due {
+            poll: Duration::ZERO,
+            gauge: Duration::ZERO,
+            seen: 0,
+        };
+        self.event(
+            &mut driven,
+            if ramp_end.is_zero() {
+                "hold begins"
+            } else {
+                "ramp begins"
+            },
+        );
+        let mut processors = None;
+        let mut ticks = tokio::time::interval(TURN);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.stop.soft.cancelled() => {}
+            }
+            let now = self.clock.now();
+            self.turn(now, &mut due, &mut driven);
+            if self.stop.soft.is_cancelled() {
+                driven.interrupted = Some(interruption(now, &driven.windows));
+                break;
+            }
+            if processors.is_none() && now >= ramp_end {
+                processors = Some(ProcessorTime::now());
+                if !ramp_end.is_zero() {
+                    self.event(&mut driven, "hold begins");
+                }
+            }
+            let steps_done = self.steps.iter().all(StepsDriver::is_done);
+            if now >= planned_end && steps_done {
+                break;
+            }
+            if let Some(rates) = self.rates.as_deref_mut() {
+                rates.tick(now, self.engine);
+            }
+            if now >= ramp_end {
+                for steps in &mut *self.steps {
+                    steps.tick(now, self.engine);
+                }
+            }
+        }
+        self.close(&mut driven, processors.flatten());
+        self.drain(&mut due, &mut driven, &mut ticks).await;
+        driven
+    }
+
+    /// Injection ends: the windows of ramp and hold are known.
+    fn close(&mut self, driven: &mut Driven, processors: Option<ProcessorTime>) {
+        self.no_more.cancel();
+        let now = self.clock.now();
+        let windows = &mut driven.windows;
+        if let Some(rates) = self.rates.as_deref_mut() {
+            rates.finish(now.min(windows.hold_end));
+        }
+        windows.ramp_end = windows.ramp_end.min(now);
+        // Where rates are asked the hold ends as planned, even if steps go on; else with the last step.
+        windows.hold_end = if self.rates.is_some() {
+            windows.hold_end.min(now)
+        } else {
+            now
+        };
+        self.board.stopped(now);
+        let earlier = processors.zip(ProcessorTime::now());
+        driven.cpu_busy_ratio = earlier.and_then(|(earlier, now)| now.busy_since(earlier));
+        let text = if driven.interrupted.is_some() {
+            "interrupted; drain begins"
+        } else {
+            "drain begins"
+        };
+        self.event(driven, text);
+    }
+
+    /// Waits for what is under way, and withdraws what the drain leaves over.
+    async fn drain(&mut self, due: &mut Due, driven: &mut Driven, ticks: &mut tokio::time::Interval) {
+        let limit = if driven.interrupted.is_some() {
+            self.phases.drain.min(DRAIN_INTERRUPTED)
+        } else {
+            self.phases.drain
+        };
+        let deadline = self.clock.now() + limit;
+        while !self.engine.is_idle() && self.clock.now() < deadline && !self.stop.hard.is_cancelled() {
+            self.wait(ticks).await;
+            self.turn(self.clock.now(), due, driven);
+        }
+        if !self.engine.is_idle() {
+            let count = self.engine.unfinished();
+            self.event(driven, &format!("drain ends: {count} transfers are withdrawn"));
+            tokio::select! {
+                () = self.engine.cancel_unfinished() => {}
+                () = self.stop.hard.cancelled() => {}
+            }
+            let deadline = self.clock.now() + WITHDRAWAL;
+            while !self.engine.is_idle() && self.clock.now() < deadline && !self.stop.hard.is_cancelled() {
+                self.wait(ticks).await;
+                self.turn(self.clock.now(), due, driven);
+            }
+            self.engine.give_up();
+        }
+        driven.windows.drain_end = self.clock.now().max(driven.windows.hold_end);
+        self.event(driven, "run ends");
+    }
+
+    async fn wait(&self, ticks: &mut tokio::time::Interval) {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = self.stop.hard.cancelled() => {}
+        }
+    }
+
+    /// Takes in what has happened, and shows it.
+    fn turn(&mut self, now: Duration, due: &mut Due, driven: &mut Driven) {
+        self.engine.turn();
+        if now >= due.poll {
+            self.engine.poll();
+            due.poll = now + if self.steps.is_empty() { POLL_RATES } else { POLL_STEPS };
+        }
+        for record in self.engine.done().iter().skip(due.seen) {
+            if record.state == Some(weir_measure::State::Finished) {
+                self.board
+                    .delivered(record.ended, self.site_of_link[record.link], record.size);
+            }
+        }
+        due.seen = self.engine.done().len();
+        let sums = self.engine.sums();
+        self.board.sums(sums);
+        if now >= due.gauge {
+            driven.gauges.push((now, sums.active, sums.queued));
+            due.gauge = now + GAUGE;
+        }
+    }
+
+    fn event(&self, driven: &mut Driven, text: &str) {
+        self.folder.log(text);
+        driven.events.push(Event {
+            t_s: self.clock.now().as_secs_f64(),
+            text: text.to_owned(),
+        });
+    }
+}
+
+/// Returns the windows as planned, the drain to its limit.
+pub(crate) fn planned(phases: &Phases) -> WindowSpec {
+    WindowSpec {
+        ramp_full: phases.full().min(phases.ramp),
+        ramp_end: phases.ramp,
+        hold_end: phases.end(),
+        drain_end: phases.end() + phases.drain,
+    }
+}
+
+/// Says in which window a run was interrupted.
+fn interruption(now: Duration, windows: &WindowSpec) -> String {
+    let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
+    if now < windows.ramp_end {
+        format!(
+            "interrupted {} into the ramp of {}",
+            seconds(now),
+            seconds(windows.ramp_end)
+        )
+    } else {
+        let held = now.saturating_sub(windows.ramp_end);
+        format!(
+            "interrupted {} into the hold window of {}",
+            seconds(held),
+            seconds(windows.hold())
+        )
+    }
+}

@@ -1,0 +1,679 @@
+//! Keeps track of every transfer of a run: submits, observes, deletes, and remembers.
+//!
+//! One task owns an engine. Nothing here waits for a service: requests run in tasks of their own, and [`Engine::turn`] takes
+//! in what they bring back, so that injection, progress and interruption go on whatever a service does.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use weir_measure::accounting::{Failure, State};
+use weir_units::Bytes;
+
+use crate::audit::Keep;
+use crate::clock::Clock;
+use crate::folder::RunFolder;
+use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Order, Phase};
+use crate::record::Record;
+use crate::seed::Sources;
+use crate::storage::StorageDoor;
+
+/// Jobs asked for in one request: their ids fill less than 2 kB of URL.
+const JOBS_PER_POLL: usize = 50;
+
+/// Requests per round of polling; what is not asked for in one round is in the next.
+const POLLS_PER_ROUND: usize = 40;
+
+/// Polls under way at once.
+const POLLS_AT_ONCE: usize = 4;
+
+/// Submissions under way at once.
+const SUBMISSIONS_AT_ONCE: usize = 8;
+
+/// Deletions under way at once at one door.
+const DELETIONS_AT_ONCE: usize = 4;
+
+/// Attempts to submit to a service that cannot be reached; a busy one is asked as long as the run injects.
+const SUBMIT_ATTEMPTS: u32 = 4;
+
+/// A link as the run uses it: indices of its doors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LinkEnds {
+    pub(crate) source: usize,
+    pub(crate) destination: usize,
+}
+
+/// Transfers of one link to be submitted together.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) workload: usize,
+    pub(crate) link: usize,
+    pub(crate) activity: String,
+    pub(crate) mode: Option<&'static str>,
+    /// Whether each transfer is a measurement: what its first attempt says is the result.
+    pub(crate) measured: bool,
+    /// How long delivered files live.
+    pub(crate) lifetime: Duration,
+    pub(crate) files: Vec<WantedFile>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WantedFile {
+    pub(crate) id: u64,
+    /// Index among the run's source files.
+    pub(crate) source: usize,
+    /// When the plan wanted it.
+    pub(crate) wanted: Duration,
+}
+
+/// What is known of a link at a moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LinkState {
+    /// Bytes of finished transfers since the start.
+    pub(crate) delivered: u64,
+    /// Bytes submitted and not ended.
+    pub(crate) unfinished: u64,
+    /// Transfers under way.
+    pub(crate) active: u32,
+}
+
+/// Sums of the run so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    pub(crate) active: u64,
+    pub(crate) queued: u64,
+    pub(crate) finished: u64,
+    pub(crate) failed: u64,
+    pub(crate) injected_bytes: u64,
+    pub(crate) verified_bytes: u64,
+    pub(crate) deleted_files: u64,
+    pub(crate) deletion_failures: u64,
+}
+
+/// A transfer that has not ended.
+#[derive(Debug, Clone)]
+struct Pending {
+    record: Record,
+    lifetime: Duration,
+    phase: Phase,
+}
+
+/// A delivered file waiting for the end of its lifetime.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Delivered {
+    due: Duration,
+    id: u64,
+    door: usize,
+    path: String,
+    size: u64,
+}
+
+struct Submitted {
+    ids: Vec<u64>,
+    outcome: Result<JobId, InjectionError>,
+    at: Duration,
+}
+
+struct Deleted {
+    file: Delivered,
+    attempts: u32,
+    outcome: Result<bool, crate::storage::StorageError>,
+}
+
+type Polled = Vec<Result<Vec<(JobId, Vec<Observed>)>, InjectionError>>;
+
+/// What an engine stands on.
+pub(crate) struct Ground {
+    pub(crate) doors: Arc<Vec<StorageDoor>>,
+    pub(crate) links: Vec<LinkEnds>,
+    /// How many workloads there are.
+    pub(crate) workloads: usize,
+    pub(crate) sources: Arc<Sources>,
+    pub(crate) folder: Arc<RunFolder>,
+    pub(crate) clock: Clock,
+    /// Cancelled when no submission may be tried again.
+    pub(crate) stop: CancellationToken,
+    pub(crate) keep: Keep,
+}
+
+/// See the module.
+pub(crate) struct Engine<D> {
+    door: Arc<D>,
+    doors: Arc<Vec<StorageDoor>>,
+    links: Vec<LinkEnds>,
+    sources: Arc<Sources>,
+    folder: Arc<RunFolder>,
+    clock: Clock,
+    /// Set when no new submission may be tried again.
+    stop: CancellationToken,
+    pending: BTreeMap<u64, Pending>,
+    jobs: BTreeMap<JobId, BTreeSet<u64>>,
+    poll_order: VecDeque<JobId>,
+    /// By workload and link.
+    link_states: Vec<Vec<LinkState>>,
+    /// Bytes of source files and delivered files at each door.
+    held: Vec<u64>,
+    keep: Keep,
+    live: BTreeSet<Delivered>,
+    submissions: JoinSet<Submitted>,
+    submission_slots: Arc<Semaphore>,
+    polls: JoinSet<Polled>,
+    poll_failures: u32,
+    deletions: JoinSet<Deleted>,
+    deletion_slots: Vec<Arc<Semaphore>>,
+    deletion_failures: u64,
+    deleted_files: u64,
+    done: Vec<Record>,
+    finished: u64,
+    failed: u64,
+    injected_bytes: u64,
+    verified_bytes: u64,
+}
+
+impl<D: InjectionDoor> Engine<D> {
+    pub(crate) fn new(door: Arc<D>, run: Ground) -> Self {
+        let Ground {
+            doors,
+            links,
+            workloads,
+            sources,
+            folder,
+            clock,
+            stop,
+            keep,
+        } = run;
+        let count = doors.len();
+        let mut held = vec![0; count];
+        for file in sources.files() {
+            held[file.door] += file.size;
+        }
+        Self {
+            link_states: vec![vec![LinkState::default(); links.len()]; workloads],
+            held,
+            deletion_slots: (0..count)
+                .map(|_| Arc::new(Semaphore::new(DELETIONS_AT_ONCE)))
+                .collect(),
+            submission_slots: Arc::new(Semaphore::new(SUBMISSIONS_AT_ONCE)),
+            door,
+            doors,
+            links,
+            sources,
+            folder,
+            clock,
+            stop,
+            pending: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            poll_order: VecDeque::new(),
+            keep,
+            live: BTreeSet::new(),
+            submissions: JoinSet::new(),
+            polls: JoinSet::new(),
+            poll_failures: 0,
+            deletions: JoinSet::new(),
+            deletion_failures: 0,
+            deleted_files: 0,
+            done: Vec::new(),
+            finished: 0,
+            failed: 0,
+            injected_bytes: 0,
+            verified_bytes: 0,
+        }
+    }
+
+    /// Submits transfers of one link as one job, in the background.
+    pub(crate) fn submit(&mut self, wanted: Wanted) {
+        let ends = self.links[wanted.link];
+        let now = self.clock.now();
+        let mut orders = Vec::with_capacity(wanted.files.len());
+        let source_door = &self.doors[ends.source];
+        let destination_door = &self.doors[ends.destination];
+        for file in &wanted.files {
+            let source = self.sources.file(file.source);
+            let path = format!(
+                "{}/{}/{}/{}",
+                destination_door.directory, wanted.workload, source_door.name, file.id
+            );
+            orders.push(Order {
+                id: file.id,
+                source: source_door.url_of(&source.path),
+                destination: destination_door.url_of(&path),
+                size: Bytes(source.size),
+                checksum: source.checksum.clone(),
+            });
+            self.link_states[wanted.workload][wanted.link].unfinished += source.size;
+            self.injected_bytes += source.size;
+            let record = Record::new(file, &wanted, source.size, path, now);
+            self.pending.insert(
+                file.id,
+                Pending {
+                    record,
+                    lifetime: wanted.lifetime,
+                    phase: Phase::Queued,
+                },
+            );
+        }
+        if let Some(reason) = self.sources.refused(ends.source) {
+            let failure = Failure {
+                class: "not-found".to_owned(),
+                message: format!("not submitted: {} has no source files: {reason}", source_door.name),
+                party: Some("source".to_owned()),
+                remedy: Some("let the run write its source files there, or leave its links out".to_owned()),
+            };
+            for order in orders {
+                self.end(order.id, State::Failed, now, |record| {
+                    record.failure = Some(failure.clone());
+                });
+            }
+            return;
+        }
+        let batch = Batch {
+            source: ends.source,
+            destination: ends.destination,
+            activity: wanted.activity,
+            mode: wanted.mode,
+            single_attempt: wanted.measured,
+            orders,
+        };
+        let (door, clock, stop) = (self.door.clone(), self.clock, self.stop.clone());
+        let slots = self.submission_slots.clone();
+        self.submissions.spawn(async move {
+            let _slot = slots.acquire_owned().await.expect("the slots are never closed");
+            let outcome = submit_patiently(&*door, &batch, &stop).await;
+            Submitted {
+                ids: batch.orders.iter().map(|order| order.id).collect(),
+                outcome,
+                at: clock.now(),
+            }
+        });
+    }
+
+    /// Takes in what requests brought back, and starts what is due. Never waits.
+    pub(crate) fn turn(&mut self) {
+        while let Some(submitted) = self.submissions.try_join_next() {
+            self.take_submitted(submitted.expect("a submission does not panic"));
+        }
+        while let Some(polled) = self.polls.try_join_next() {
+            self.take_polled(polled.expect("a poll does not panic"));
+        }
+        while let Some(deleted) = self.deletions.try_join_next() {
+            self.take_deleted(deleted.expect("a deletion does not panic"));
+        }
+        self.delete_due();
+    }
+
+    /// Starts a round of polling, unless one is under way.
+    pub(crate) fn poll(&mut self) {
+        if !self.polls.is_empty() || self.poll_order.is_empty() {
+            return;
+        }
+        let count = self.poll_order.len().min(JOBS_PER_POLL * POLLS_PER_ROUND);
+        let round: Vec<JobId> = self.poll_order.drain(..count).collect();
+        self.poll_order.extend(round.iter().cloned());
+        let door = self.door.clone();
+        self.polls.spawn(async move {
+            use futures_util::StreamExt;
+            let chunks: Vec<Vec<JobId>> = round.chunks(JOBS_PER_POLL).map(<[JobId]>::to_vec).collect();
+            let door = &door;
+            let ask = |chunk: Vec<JobId>| async move { door.observe(&chunk).await };
+            futures_util::stream::iter(chunks)
+                .map(ask)
+                .buffer_unordered(POLLS_AT_ONCE)
+                .collect()
+                .await
+        });
+    }
+
+    fn take_submitted(&mut self, submitted: Submitted) {
+        match submitted.outcome {
+            Ok(job) => {
+                for id in &submitted.ids {
+                    if let Some(pending) = self.pending.get_mut(id) {
+                        pending.record.accepted(&job, submitted.at);
+                    }
+                }
+                self.jobs.insert(job.clone(), submitted.ids.into_iter().collect());
+                self.poll_order.push_back(job);
+            }
+            Err(error) => {
+                let message = weir_auth::redact(&chain(&error));
+                self.folder.log(&format!(
+                    "submission of {} transfers failed: {message}",
+                    submitted.ids.len()
+                ));
+                let stopped = self.stop.is_cancelled() && error.is_temporary();
+                for id in submitted.ids {
+                    let state = if stopped { State::Cancelled } else { State::Failed };
+                    let failure = Failure {
+                        class: error.class().to_owned(),
+                        message: format!("not submitted: {message}"),
+                        party: Some("transfer-service".to_owned()),
+                        remedy: None,
+                    };
+                    self.end(id, state, submitted.at, |record| record.failure = Some(failure));
+                }
+            }
+        }
+    }
+
+    fn take_polled(&mut self, polled: Polled) {
+        for answer in polled {
+            match answer {
+                Ok(jobs) => {
+                    self.poll_failures = 0;
+                    for (_, transfers) in jobs {
+                        for observed in transfers {
+                            self.take_observed(observed);
+                        }
+                    }
+                }
+                Err(error) => {
+                    self.poll_failures += 1;
+                    // The first says what is wrong; a service that is down would repeat it twice a second.
+                    if self.poll_failures == 1 || self.poll_failures.is_multiple_of(60) {
+                        self.folder.log(&format!("poll failed: {}", chain(&error)));
+                    }
+                }
+            }
+        }
+        let jobs = &self.jobs;
+        self.poll_order.retain(|job| jobs.contains_key(job));
+    }
+
+    fn take_observed(&mut self, observed: Observed) {
+        let Some(pending) = self.pending.get_mut(&observed.id) else {
+            return;
+        };
+        let link = &mut self.link_states[pending.record.workload][pending.record.link];
+        match (pending.phase == Phase::Active, observed.phase == Phase::Active) {
+            (false, true) => link.active += 1,
+            (true, false) => link.active -= 1,
+            _ => {}
+        }
+        pending.phase = observed.phase;
+        let state = match observed.phase {
+            Phase::Queued | Phase::Active => return,
+            Phase::Finished => State::Finished,
+            Phase::Failed => State::Failed,
+            Phase::Cancelled => State::Cancelled,
+        };
+        let ended = observed
+            .ended
+            .map_or_else(|| self.clock.now(), |moment| self.clock.at(moment));
+        let started = observed.started.map(|moment| self.clock.at(moment));
+        self.end(observed.id, state, ended, |record| record.observe(observed, started));
+    }
+
+    /// Ends a transfer: gives its space back unless it was delivered, and moves it among the done.
+    fn end(&mut self, id: u64, state: State, ended: Duration, change: impl FnOnce(&mut Record)) {
+        let Some(Pending {
+            mut record,
+            lifetime,
+            phase,
+        }) = self.pending.remove(&id)
+        else {
+            return;
+        };
+        if phase == Phase::Active {
+            self.link_states[record.workload][record.link].active -= 1;
+        }
+        change(&mut record);
+        record.state = Some(state);
+        record.ended = ended;
+        let ends = self.links[record.link];
+        let link = &mut self.link_states[record.workload][record.link];
+        link.unfinished -= record.size;
+        if state == State::Finished {
+            record.bytes_moved = record.size;
+            link.delivered += record.size;
+            self.held[ends.destination] += record.size;
+            self.finished += 1;
+            self.verified_bytes += record.size;
+            let due = if self.keep.keeps(id) {
+                Duration::MAX
+            } else {
+                self.clock.now() + lifetime
+            };
+            self.live.insert(Delivered {
+                due,
+                id,
+                door: ends.destination,
+                path: record.path.clone(),
+                size: record.size,
+            });
+        } else {
+            self.failed += u64::from(state == State::Failed);
+        }
+        if let Some(job) = &record.job
+            && let Some(left) = self.jobs.get_mut(job)
+        {
+            left.remove(&id);
+            if left.is_empty() {
+                self.jobs.remove(job);
+            }
+        }
+        self.done.push(record);
+    }
+
+    fn delete_due(&mut self) {
+        let now = self.clock.now();
+        while self.live.first().is_some_and(|file| file.due <= now) {
+            let file = self.live.pop_first().expect("there is a first");
+            self.delete(file, 1);
+        }
+    }
+
+    fn delete(&mut self, file: Delivered, attempts: u32) {
+        let door = self.doors[file.door].clone();
+        let slots = self.deletion_slots[file.door].clone();
+        self.deletions.spawn(async move {
+            let _slot = slots.acquire_owned().await.expect("the slots are never closed");
+            let outcome = door.delete(&file.path).await;
+            Deleted {
+                file,
+                attempts,
+                outcome,
+            }
+        });
+    }
+
+    fn take_deleted(&mut self, deleted: Deleted) {
+        let Deleted {
+            file,
+            attempts,
+            outcome,
+        } = deleted;
+        match outcome {
+            Ok(was_there) => {
+                self.held[file.door] -= file.size;
+                self.deleted_files += u64::from(was_there);
+                if !was_there {
+                    self.folder.log(&format!(
+                        "{} was gone from {} before its time",
+                        file.path, self.doors[file.door].name
+                    ));
+                }
+            }
+            Err(error) if attempts < 3 => {
+                tracing::debug!(error = %chain(&error), "a deletion is tried again");
+                self.delete(file, attempts + 1);
+            }
+            Err(error) => {
+                self.deletion_failures += 1;
+                self.folder.log(&chain(&error));
+            }
+        }
+    }
+
+    /// Returns what is known of a link in one workload.
+    pub(crate) fn link(&self, workload: usize, link: usize) -> LinkState {
+        self.link_states[workload][link]
+    }
+
+    /// Returns the bytes that the destination of a link can still take, without counting what this workload has on its way
+    /// to it; `None` where its space is unknown.
+    pub(crate) fn space_left(&self, workload: usize, link: usize) -> Option<u64> {
+        let door = self.links[link].destination;
+        let to_door = |(other, state): (usize, &LinkState)| {
+            if self.links[other].destination == door {
+                state.unfinished
+            } else {
+                0
+            }
+        };
+        let others = self
+            .link_states
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != workload);
+        let coming: u64 = others
+            .flat_map(|(_, states)| states.iter().enumerate().map(to_door))
+            .sum();
+        Some(
+            self.doors[door]
+                .quota?
+                .saturating_sub(self.held[door])
+                .saturating_sub(coming),
+        )
+    }
+
+    /// Returns the transfers that have ended, in the order in which that was seen.
+    pub(crate) fn done(&self) -> &[Record] {
+        &self.done
+    }
+
+    /// Returns the sums of the run so far.
+    pub(crate) fn sums(&self) -> Sums {
+        let active = self
+            .link_states
+            .iter()
+            .flatten()
+            .map(|link| u64::from(link.active))
+            .sum();
+        Sums {
+            active,
+            queued: self.pending.len() as u64 - active,
+            finished: self.finished,
+            failed: self.failed,
+            injected_bytes: self.injected_bytes,
+            verified_bytes: self.verified_bytes,
+            deleted_files: self.deleted_files,
+            deletion_failures: self.deletion_failures,
+        }
+    }
+
+    /// Returns how many transfers have not ended.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Returns whether every transfer has ended.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.submissions.is_empty()
+    }
+
+    /// Asks the service to withdraw everything that has not ended. The answers come by polling.
+    pub(crate) async fn cancel_unfinished(&mut self) {
+        let jobs: Vec<JobId> = self.jobs.keys().cloned().collect();
+        for chunk in jobs.chunks(JOBS_PER_POLL) {
+            if let Err(error) = self.door.cancel(chunk).await {
+                self.folder
+                    .log(&format!("could not withdraw {} jobs: {}", chunk.len(), chain(&error)));
+            }
+        }
+    }
+
+    /// Withdraws transfers that took longer than they may, and counts them as failed.
+    pub(crate) fn time_out(&mut self, ids: &[u64], limit: &str) {
+        let now = self.clock.now();
+        let mut jobs = BTreeSet::new();
+        for id in ids {
+            let Some(pending) = self.pending.get(id) else { continue };
+            jobs.extend(pending.record.job.clone());
+            let failure = Failure {
+                class: "timeout".to_owned(),
+                message: format!("did not end within the {limit} that a step may take; withdrawn"),
+                party: None,
+                remedy: Some("give the workload a longer timeout, or smaller files".to_owned()),
+            };
+            self.end(*id, State::Failed, now, |record| record.failure = Some(failure));
+        }
+        let door = self.door.clone();
+        let jobs: Vec<JobId> = jobs.into_iter().collect();
+        tokio::spawn(async move {
+            for chunk in jobs.chunks(JOBS_PER_POLL) {
+                if let Err(error) = door.cancel(chunk).await {
+                    tracing::warn!(error = %chain(&error), "could not withdraw what timed out");
+                }
+            }
+        });
+    }
+
+    /// Ends the account of transfers that the service did not end: they count as cancelled.
+    pub(crate) fn give_up(&mut self) {
+        let now = self.clock.now();
+        let left: Vec<u64> = self.pending.keys().copied().collect();
+        for id in left {
+            self.end(id, State::Cancelled, now, |_| {});
+        }
+    }
+
+    /// Makes every delivered file due for deletion, those kept for the audit too.
+    pub(crate) fn expire_all(&mut self) {
+        let live = std::mem::take(&mut self.live);
+        for file in live {
+            self.delete(file, 1);
+        }
+    }
+
+    /// Returns whether deletions are under way.
+    pub(crate) fn is_deleting(&self) -> bool {
+        !self.deletions.is_empty()
+    }
+
+    /// Returns the transfers that have ended, and the sums.
+    pub(crate) fn finish(self) -> (Vec<Record>, Sums) {
+        let sums = self.sums();
+        (self.done, sums)
+    }
+}
+
+/// Submits, again where it helps, until the run stops injecting.
+async fn submit_patiently<D: InjectionDoor>(
+    door: &D,
+    batch: &Batch,
+    stop: &CancellationToken,
+) -> Result<JobId, InjectionError> {
+    let mut attempt = 1;
+    loop {
+        let error = match door.submit(batch).await {
+            Ok(job) => return Ok(job),
+            Err(error) => error,
+        };
+        let wait = match &error {
+            InjectionError::Busy { after, .. } => *after,
+            _ if error.is_temporary() && attempt < SUBMIT_ATTEMPTS => Duration::from_millis(250) * 2u32.pow(attempt),
+            _ => return Err(error),
+        };
+        attempt += 1;
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = stop.cancelled() => return Err(error),
+        }
+    }
+}
+
+/// Writes an error with its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
+}

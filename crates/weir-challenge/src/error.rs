@@ -1,0 +1,63 @@
+//! Why a challenge could not run.
+
+use std::io;
+use std::path::PathBuf;
+
+use weir_units::Bytes;
+
+/// Why a challenge could not run. What goes wrong within a run that could start is in its report instead.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is not enough space for the data areas.
+    #[error("the run needs {needed} at {path}, where {free} are free")]
+    Space {
+        /// Where the data areas would be.
+        path: PathBuf,
+        /// What is needed.
+        needed: Bytes,
+        /// What is free.
+        free: Bytes,
+    },
+    /// The run folder could not be written.
+    #[error("could not write {path}")]
+    Folder {
+        /// The folder or file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The grid does not start.
+    #[error("could not start the grid")]
+    Grid(#[from] weir_grid::GridError),
+    /// The running grid has no door for an RSE of the plan.
+    #[error("the grid has no door for {rse}")]
+    NoDoor {
+        /// The RSE.
+        rse: String,
+    },
+    /// A secret could not be read.
+    #[error("could not read the secret in {path}")]
+    Secret {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The run was interrupted before its start.
+    #[error("interrupted before the challenge began")]
+    Interrupted,
+}
+
+impl RunError {
+    /// Returns what helps, where something does.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Space { .. } => {
+                Some("free space, choose another place with --out, or a smaller --scale or --duration")
+            }
+            Self::Folder { .. } => Some("choose another place with --out"),
+            Self::Grid(error) => error.remedy(),
+            Self::NoDoor { .. } | Self::Secret { .. } | Self::Interrupted => None,
+        }
+    }
+}

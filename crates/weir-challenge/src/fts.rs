@@ -1,0 +1,381 @@
+//! The FTS3 REST API as an injection door.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::{Method, Request, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use weir_auth::client::TokenSource;
+use weir_http::{Client, body};
+use weir_units::Algorithm;
+
+use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Phase};
+use crate::storage::StorageDoor;
+
+/// Time for one request.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Wait when the service says "later" without saying when.
+const LATER: Duration = Duration::from_secs(2);
+
+/// Largest answer read: 100 jobs of 200 files with long error texts.
+const ANSWER_MAX: usize = 64 * 1024 * 1024;
+
+/// File fields asked for when polling; `weir` is ours and absent elsewhere.
+const FIELDS: &str = "file_state,file_metadata,dest_surl,reason,start_time,finish_time,weir";
+
+/// Scope of tokens for the service itself, as Rucio asks for it.
+const SCOPE: &str = "fts";
+
+/// A transfer service that speaks the FTS3 REST API.
+#[derive(Debug, Clone)]
+pub(crate) struct FtsDoor {
+    url: String,
+    client: Client,
+    tokens: TokenSource,
+    doors: Arc<Vec<StorageDoor>>,
+    run: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Submitted {
+    job_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Answer {
+    Many(Vec<Job>),
+    One(Box<Job>),
+}
+
+#[derive(Debug, Deserialize)]
+struct Job {
+    #[serde(rename = "job_id")]
+    id: String,
+    #[serde(default)]
+    http_status: Option<String>,
+    #[serde(default)]
+    files: Vec<FileState>,
+}
+
+#[derive(Debug, Deserialize)]
+struct FileState {
+    #[serde(rename = "file_state")]
+    state: String,
+    #[serde(rename = "file_metadata", default)]
+    metadata: Option<Metadata>,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    start_time: Option<String>,
+    #[serde(default)]
+    finish_time: Option<String>,
+    #[serde(default)]
+    weir: Option<Extension>,
+}
+
+/// What a file carries so that answers find their transfer.
+#[derive(Debug, Serialize, Deserialize)]
+struct Metadata {
+    weir_transfer: u64,
+}
+
+/// What Weir's transfer service adds to a file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Extension {
+    mode: Option<String>,
+    bytes_moved: Option<u64>,
+    started_ms: Option<u64>,
+    finished_ms: Option<u64>,
+    error_class: Option<String>,
+    party: Option<String>,
+    phase: Option<String>,
+    remedy: Option<String>,
+    attempts: Option<u32>,
+}
+
+impl FtsDoor {
+    /// Makes a door to the service at `url`, which moves files between `doors` for the run of this name.
+    pub(crate) fn new(url: &str, client: Client, tokens: TokenSource, doors: Arc<Vec<StorageDoor>>, run: &str) -> Self {
+        Self {
+            url: url.trim_end_matches('/').to_owned(),
+            client,
+            tokens,
+            doors,
+            run: run.to_owned(),
+        }
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<serde_json::Value>,
+    ) -> Result<Vec<u8>, InjectionError> {
+        let token = self.tokens.token(SCOPE, &self.url).await;
+        let token = token.map_err(|error| InjectionError::Token {
+            door: self.url.clone(),
+            source: error.into(),
+        })?;
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header(header::AUTHORIZATION, format!("Bearer {}", token.expose()))
+            .header(header::ACCEPT, "application/json");
+        let request = match body {
+            Some(json) => request
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(body::full(json.to_string())),
+            None => request.body(body::empty()),
+        };
+        let request = request.map_err(|error| self.unreachable(error))?;
+        let response = self
+            .client
+            .send_within(request, PATIENCE)
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        let (head, answer) = response.into_parts();
+        let answer = body::read_limited(answer, ANSWER_MAX, PATIENCE)
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        match head.status {
+            StatusCode::OK | StatusCode::CREATED | StatusCode::MULTI_STATUS => Ok(answer.to_vec()),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Err(InjectionError::Busy {
+                door: self.url.clone(),
+                after: retry_after(&head.headers),
+            }),
+            status => Err(InjectionError::Refused {
+                door: self.url.clone(),
+                status,
+                message: message(&answer),
+            }),
+        }
+    }
+
+    fn unreachable(&self, source: impl Into<Box<dyn Error + Send + Sync>>) -> InjectionError {
+        InjectionError::Unreachable {
+            door: self.url.clone(),
+            source: source.into(),
+        }
+    }
+
+    /// Writes the job that FTS is sent. Tokens are one pair for the whole batch: it is one link.
+    async fn job(&self, batch: &Batch) -> Result<serde_json::Value, InjectionError> {
+        let (source, destination) = (&self.doors[batch.source], &self.doors[batch.destination]);
+        let no_token = |error: crate::storage::StorageError| InjectionError::Token {
+            door: self.url.clone(),
+            source: error.into(),
+        };
+        let read = source.token_to_read().await.map_err(no_token)?;
+        let write = destination.token_to_write().await.map_err(no_token)?;
+        let file = |order: &crate::injection::Order| {
+            let checksum = order.checksum.as_ref().map(|checksum| {
+                let name = match checksum.algorithm {
+                    Algorithm::Adler32 => "ADLER32",
+                    Algorithm::Crc32c => "CRC32C",
+                    Algorithm::Md5 => "MD5",
+                    Algorithm::Sha256 => "SHA-256",
+                };
+                format!("{name}:{}", checksum.hex())
+            });
+            json!({
+                "sources": [order.source],
+                "destinations": [order.destination],
+                "filesize": order.size.0,
+                "checksum": checksum,
+                "activity": batch.activity,
+                "metadata": Metadata { weir_transfer: order.id },
+                "source_tokens": [read.expose()],
+                "destination_tokens": [write.expose()],
+            })
+        };
+        let mut parameters = json!({
+            "verify_checksum": "both",
+            "overwrite": false,
+            "unmanaged_tokens": true,
+            "job_metadata": { "issuer": "weir-challenge", "run": self.run },
+        });
+        if let Some(mode) = batch.mode {
+            parameters["copy_mode"] = mode.into();
+        }
+        if batch.single_attempt {
+            parameters["retry"] = (-1).into();
+        }
+        Ok(json!({ "params": parameters, "files": batch.orders.iter().map(file).collect::<Vec<_>>() }))
+    }
+}
+
+impl InjectionDoor for FtsDoor {
+    async fn submit(&self, batch: &Batch) -> Result<JobId, InjectionError> {
+        let job = self.job(batch).await?;
+        let answer = self.ask(Method::POST, "/jobs", Some(job)).await?;
+        let submitted: Submitted = serde_json::from_slice(&answer).map_err(|error| self.unreachable(error))?;
+        Ok(JobId(submitted.job_id))
+    }
+
+    async fn observe(&self, jobs: &[JobId]) -> Result<Vec<(JobId, Vec<Observed>)>, InjectionError> {
+        let ids: Vec<&str> = jobs.iter().map(|job| job.0.as_str()).collect();
+        let path = format!("/jobs/{}?files={FIELDS}", ids.join(","));
+        let answer = self.ask(Method::GET, &path, None).await?;
+        let answer: Answer = serde_json::from_slice(&answer).map_err(|error| self.unreachable(error))?;
+        let jobs = match answer {
+            Answer::Many(jobs) => jobs,
+            Answer::One(job) => vec![*job],
+        };
+        let known = |job: &Job| {
+            job.http_status
+                .as_deref()
+                .is_none_or(|status| status.starts_with("200"))
+        };
+        Ok(jobs
+            .into_iter()
+            .filter(known)
+            .map(|job| {
+                (
+                    JobId(job.id),
+                    job.files.into_iter().filter_map(FileState::observed).collect(),
+                )
+            })
+            .collect())
+    }
+
+    async fn cancel(&self, jobs: &[JobId]) -> Result<(), InjectionError> {
+        let ids: Vec<&str> = jobs.iter().map(|job| job.0.as_str()).collect();
+        self.ask(Method::DELETE, &format!("/jobs/{}", ids.join(",")), None)
+            .await
+            .map(|_| ())
+    }
+}
+
+impl FileState {
+    /// Returns what this says about a transfer of ours; `None` when it is not ours.
+    fn observed(self) -> Option<Observed> {
+        let weir = self.weir.unwrap_or_default();
+        let phase = match self.state.as_str() {
+            "FINISHED" | "ARCHIVING" => Phase::Finished,
+            "FAILED" => Phase::Failed,
+            "CANCELED" => Phase::Cancelled,
+            "ACTIVE" => Phase::Active,
+            _ => Phase::Queued,
+        };
+        Some(Observed {
+            id: self.metadata?.weir_transfer,
+            phase,
+            started: moment(weir.started_ms, self.start_time.as_deref()),
+            ended: moment(weir.finished_ms, self.finish_time.as_deref()),
+            bytes_moved: weir.bytes_moved,
+            mode: weir.mode,
+            retries: weir.attempts.unwrap_or(1).saturating_sub(1),
+            class: weir.error_class,
+            party: weir.party,
+            failed_in: weir.phase,
+            reason: weir_auth::redact(self.reason.as_deref().unwrap_or_default()),
+            remedy: weir.remedy,
+        })
+    }
+}
+
+/// Takes the exact moment where there is one, else FTS's own: UTC without zone, whole seconds.
+fn moment(millis: Option<u64>, text: Option<&str>) -> Option<SystemTime> {
+    if let Some(millis) = millis {
+        return Some(SystemTime::UNIX_EPOCH + Duration::from_millis(millis));
+    }
+    let civil: jiff::civil::DateTime = text?.parse().ok()?;
+    let moment = civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
+    Some(SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(moment.as_millisecond()).ok()?))
+}
+
+/// Reads `Retry-After` in seconds, at most a minute.
+fn retry_after(headers: &http::HeaderMap) -> Duration {
+    let seconds = headers
+        .get(header::RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    seconds.map_or(LATER, |seconds: u64| Duration::from_secs(seconds.clamp(1, 60)))
+}
+
+/// Takes the message out of an error body, secrets removed.
+fn message(answer: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Body {
+        #[serde(alias = "http_message")]
+        message: String,
+    }
+    let text = match serde_json::from_slice::<Body>(answer) {
+        Ok(body) => body.message,
+        Err(_) => String::from_utf8_lossy(answer)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+    };
+    weir_auth::redact(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+    use super::*;
+
+    fn observed(json: &str) -> Option<Observed> {
+        serde_json::from_str::<FileState>(json).unwrap().observed()
+    }
+
+    #[test]
+    fn answers_of_another_fts_are_understood() {
+        // Wrong: a grid whose transfer service is not ours cannot be measured.
+        let finished = observed(
+            r#"{"file_state":"FINISHED","file_metadata":{"weir_transfer":7},"reason":null,
+                "start_time":"2026-11-21T11:03:03","finish_time":"2026-11-21T11:03:05","dest_surl":"https://b/x"}"#,
+        )
+        .unwrap();
+        assert_eq!((finished.id, finished.phase), (7, Phase::Finished));
+        let length = finished
+            .ended
+            .unwrap()
+            .duration_since(finished.started.unwrap())
+            .unwrap();
+        assert_eq!(length, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn failures_keep_class_party_and_remedy() {
+        // Wrong: the report cannot say who failed and what helps.
+        let failed = observed(
+            r#"{"file_state":"FAILED","file_metadata":{"weir_transfer":7},"reason":"DESTINATION [28] no space left",
+                "start_time":null,"finish_time":null,
+                "weir":{"mode":"pull","bytes_moved":12,"started_ms":1,"finished_ms":2,"error_class":"no-space",
+                        "party":"destination","phase":"transfer","remedy":"free space","attempts":3}}"#,
+        )
+        .unwrap();
+        assert_eq!(failed.class.as_deref(), Some("no-space"));
+        assert_eq!((failed.bytes_moved, failed.retries), (Some(12), 2));
+    }
+
+    #[test]
+    fn files_of_others_are_left_alone() {
+        assert_eq!(observed(r#"{"file_state":"ACTIVE","file_metadata":null}"#), None);
+    }
+
+    #[test]
+    fn every_state_of_fts_has_a_phase() {
+        for (state, phase) in [
+            ("SUBMITTED", Phase::Queued),
+            ("READY", Phase::Queued),
+            ("TOKEN_PREP", Phase::Queued),
+            ("STAGING", Phase::Queued),
+            ("ON_HOLD", Phase::Queued),
+            ("NOT_USED", Phase::Queued),
+            ("ACTIVE", Phase::Active),
+            ("FINISHED", Phase::Finished),
+            ("FAILED", Phase::Failed),
+            ("CANCELED", Phase::Cancelled),
+        ] {
+            let json = format!(r#"{{"file_state":"{state}","file_metadata":{{"weir_transfer":1}}}}"#);
+            assert_eq!(observed(&json).unwrap().phase, phase, "{state}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The seam between what the plan wants and the service that moves files.
+//!
+//! Today the only door is the FTS REST API ([`crate::fts`]): the run chooses source and destination path of every file. When
+//! the catalogue comes, a door that makes replication rules stands beside it; the drivers of the workloads do not change.
+
+use std::future::Future;
+use std::time::{Duration, SystemTime};
+
+use weir_units::{Bytes, Checksum};
+
+/// One file to move. Orders of one batch go over the same link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// Number of the transfer, unique within the run.
+    pub id: u64,
+    /// Where it is.
+    pub source: String,
+    /// Where it goes.
+    pub destination: String,
+    /// Its size.
+    pub size: Bytes,
+    /// Checksum to be verified at both ends.
+    pub checksum: Option<Checksum>,
+}
+
+/// Orders of one link that go out together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Index of the source among the run's storage doors.
+    pub source: usize,
+    /// Index of the destination among the run's storage doors.
+    pub destination: usize,
+    /// Activity that the transfer service accounts it to.
+    pub activity: String,
+    /// Copy mode to force; the service chooses when there is none.
+    pub mode: Option<&'static str>,
+    /// Whether a failure is the result, so that the service must not try again.
+    pub single_attempt: bool,
+    /// The files; never empty.
+    pub orders: Vec<Order>,
+}
+
+/// Name of what was submitted together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub String);
+
+/// How far a transfer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Accepted, not started.
+    Queued,
+    /// Under way.
+    Active,
+    /// Delivered and verified.
+    Finished,
+    /// Given up.
+    Failed,
+    /// Withdrawn.
+    Cancelled,
+}
+
+impl Phase {
+    /// Returns whether nothing more will happen.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Finished | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// What the service says about one transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// Number of the transfer, as in [`Order::id`].
+    pub id: u64,
+    /// How far it is.
+    pub phase: Phase,
+    /// Start of the last attempt.
+    pub started: Option<SystemTime>,
+    /// End of the last attempt.
+    pub ended: Option<SystemTime>,
+    /// Bytes moved by the last attempt; `None` when the service does not tell.
+    pub bytes_moved: Option<u64>,
+    /// Copy mode of the last attempt (`pull`, `push`, `streamed`), where known.
+    pub mode: Option<String>,
+    /// Attempts beyond the first.
+    pub retries: u32,
+    /// Error class in kebab case, where known.
+    pub class: Option<String>,
+    /// Party at fault, where known.
+    pub party: Option<String>,
+    /// Phase of the transfer that failed, where known.
+    pub failed_in: Option<String>,
+    /// Text of the failure; empty when there is none.
+    pub reason: String,
+    /// What helps, where known.
+    pub remedy: Option<String>,
+}
+
+/// Why a door did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum InjectionError {
+    /// It asks to come again later.
+    #[error("{door} asks to come again in {} s", after.as_secs())]
+    Busy {
+        /// The door.
+        door: String,
+        /// When to come again.
+        after: Duration,
+    },
+    /// It says no.
+    #[error("{door} refused: {status} {message}")]
+    Refused {
+        /// The door.
+        door: String,
+        /// Its status.
+        status: http::StatusCode,
+        /// Its reason, secrets removed.
+        message: String,
+    },
+    /// It could not be asked, or its answer could not be read.
+    #[error("could not ask {door}")]
+    Unreachable {
+        /// The door.
+        door: String,
+        /// What went wrong.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// There is no token for it.
+    #[error("no token for {door}")]
+    Token {
+        /// The door.
+        door: String,
+        /// What went wrong.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl InjectionError {
+    /// Returns whether the same request may succeed later.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::Unreachable { .. } | Self::Token { .. } => true,
+            Self::Refused { status, .. } => status.is_server_error(),
+        }
+    }
+
+    /// Returns the error class that transfers get which could not be submitted.
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Busy { .. } => "overload",
+            Self::Unreachable { .. } => "network",
+            Self::Token { .. } => "token",
+            Self::Refused { status, .. } => match status.as_u16() {
+                401 => "token",
+                403 => "permission",
+                404 => "not-found",
+                409 => "exists",
+                429 | 503 => "overload",
+                _ => "protocol",
+            },
+        }
+    }
+}
+
+/// A service that moves files when asked.
+pub trait InjectionDoor: Send + Sync + 'static {
+    /// Hands over a batch; success means that the service keeps it.
+    fn submit(&self, batch: &Batch) -> impl Future<Output = Result<JobId, InjectionError>> + Send;
+
+    /// Asks how far the transfers of some jobs are; the answer may leave some out, which are asked for again.
+    fn observe(
+        &self,
+        jobs: &[JobId],
+    ) -> impl Future<Output = Result<Vec<(JobId, Vec<Observed>)>, InjectionError>> + Send;
+
+    /// Withdraws what has not ended.
+    fn cancel(&self, jobs: &[JobId]) -> impl Future<Output = Result<(), InjectionError>> + Send;
+}

@@ -1,0 +1,181 @@
+//! Gives everything that a plan names a number: links, doors, source files.
+
+use std::collections::BTreeMap;
+
+use weir_measure::accounting::{LinkSpec, WorkloadSpec};
+use weir_measure::report::WorkloadKind;
+use weir_model::{Grid, Link, RseName};
+use weir_plan::{Plan, Workload};
+
+use crate::engine::LinkEnds;
+use crate::live::SiteAsk;
+use crate::rates::RatedPlaces;
+use crate::seed::Sources;
+use crate::steps::CellPlaces;
+use crate::storage::StorageDoor;
+
+/// What the run knows by number.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// Sites in the order of the grid.
+    pub(crate) sites: Vec<String>,
+    /// Links in the order in which the plan names them first.
+    pub(crate) links: Vec<LinkSpec>,
+    /// Their doors, at the same numbers.
+    pub(crate) ends: Vec<LinkEnds>,
+    /// The source files of the plan.
+    pub(crate) sources: Sources,
+    /// Of each rates workload, by its number among the workloads: the places of its links.
+    pub(crate) rated: BTreeMap<usize, Vec<RatedPlaces>>,
+    /// Of each workload of steps, by its number: the places of the cells of every step.
+    pub(crate) cells: BTreeMap<usize, Vec<Vec<CellPlaces>>>,
+    /// Workloads in the order of the plan, with cells and steps still empty.
+    pub(crate) workloads: Vec<WorkloadSpec>,
+}
+
+/// Numbers a plan.
+pub(crate) fn lay_out(plan: &Plan, doors: &[StorageDoor]) -> Layout {
+    let mut layout = Layout {
+        sites: plan.grid.sites.iter().map(|site| site.name.to_string()).collect(),
+        links: Vec::new(),
+        ends: Vec::new(),
+        sources: Sources::default(),
+        rated: BTreeMap::new(),
+        cells: BTreeMap::new(),
+        workloads: plan.workloads.iter().map(specification).collect(),
+    };
+    let mut numbers: BTreeMap<Link, usize> = BTreeMap::new();
+    let mut number_of = |layout: &mut Layout, link: &Link| {
+        *numbers.entry(link.clone()).or_insert_with(|| {
+            layout.links.push(link_of(&plan.grid, link));
+            let end = |name: &RseName| place(&plan.grid, name);
+            layout.ends.push(LinkEnds {
+                source: end(&link.source),
+                destination: end(&link.destination),
+            });
+            layout.links.len() - 1
+        })
+    };
+    for (index, workload) in plan.workloads.iter().enumerate() {
+        match workload {
+            Workload::Rates(rates) => {
+                let mut places = Vec::with_capacity(rates.links.len());
+                for rated in &rates.links {
+                    let link = number_of(&mut layout, &rated.link);
+                    let spec = &mut layout.links[link];
+                    spec.asked = Some(spec.asked.unwrap_or(0) + rated.rate.0);
+                    note_size(spec, rated.file_size.0);
+                    let door = layout.ends[link].source;
+                    let need = |file| layout.sources.need(&doors[door], door, rated.file_size.0, file);
+                    places.push(RatedPlaces {
+                        link,
+                        sources: (0..rates.source_files).map(need).collect(),
+                    });
+                }
+                layout.rated.insert(index, places);
+            }
+            Workload::Matrix(steps) | Workload::Ramp(steps) => {
+                let mut all = Vec::with_capacity(steps.steps.len());
+                for step in &steps.steps {
+                    let mut places = Vec::with_capacity(step.cells.len());
+                    for cell in &step.cells {
+                        let link = number_of(&mut layout, &cell.link);
+                        note_size(&mut layout.links[link], cell.size.0);
+                        let door = layout.ends[link].source;
+                        let need = |file| layout.sources.need(&doors[door], door, cell.size.0, file);
+                        places.push(CellPlaces {
+                            link,
+                            sources: (0..cell.source_files).map(need).collect(),
+                        });
+                    }
+                    all.push(places);
+                }
+                layout.cells.insert(index, all);
+            }
+        }
+    }
+    for link in &mut layout.links {
+        link.file_bytes = link.file_bytes.filter(|size| *size > 0);
+    }
+    layout
+}
+
+/// Returns the sites with what is asked of the links into each.
+pub(crate) fn asks(sites: &[String], links: &[LinkSpec]) -> Vec<SiteAsk> {
+    let asked = |site: usize| {
+        let into = links.iter().filter(|link| link.destination_site == site);
+        into.filter_map(|link| link.asked).reduce(|sum, rate| sum + rate)
+    };
+    sites
+        .iter()
+        .enumerate()
+        .map(|(site, name)| SiteAsk {
+            name: name.clone(),
+            asked: asked(site),
+        })
+        .collect()
+}
+
+fn place(grid: &Grid, rse: &RseName) -> usize {
+    grid.rses
+        .iter()
+        .position(|known| known.name == *rse)
+        .expect("a plan names only RSEs of its grid")
+}
+
+fn link_of(grid: &Grid, link: &Link) -> LinkSpec {
+    let site_of = |rse: &RseName| {
+        let site = grid.site_of(rse).expect("a plan names only RSEs of its grid");
+        grid.sites
+            .iter()
+            .position(|known| known.name == *site)
+            .expect("an RSE is at a site of its grid")
+    };
+    LinkSpec {
+        source: link.source.to_string(),
+        destination: link.destination.to_string(),
+        source_site: site_of(&link.source),
+        destination_site: site_of(&link.destination),
+        asked: None,
+        file_bytes: None,
+    }
+}
+
+/// Remembers the size of a link's files; zero stands for "several" until the end.
+fn note_size(link: &mut LinkSpec, size: u64) {
+    link.file_bytes = match link.file_bytes {
+        None => Some(size),
+        Some(known) if known == size => Some(size),
+        Some(_) => Some(0),
+    };
+}
+
+fn specification(workload: &Workload) -> WorkloadSpec {
+    let (kind, planned_bytes) = match workload {
+        Workload::Rates(rates) => {
+            let asked_bps = rates.links.iter().map(|rated| rated.rate.0).sum();
+            let empty = WorkloadKind::Rates {
+                asked_bps,
+                achieved_bps: 0,
+                ratio: None,
+                lateness_p95_s: None,
+                lateness_max_s: None,
+            };
+            (empty, 0)
+        }
+        Workload::Matrix(steps) => (WorkloadKind::Matrix { cells: Vec::new() }, planned(steps)),
+        Workload::Ramp(steps) => (WorkloadKind::Ramp { steps: Vec::new() }, planned(steps)),
+    };
+    WorkloadSpec {
+        name: workload.name().to_owned(),
+        kind,
+        planned_bytes,
+    }
+}
+
+fn planned(steps: &weir_plan::StepsPlan) -> u64 {
+    let cells = steps.steps.iter().flat_map(|step| &step.cells);
+    cells
+        .map(|cell| cell.size.0.saturating_mul(u64::from(cell.transfers)))
+        .fold(0, u64::saturating_add)
+}

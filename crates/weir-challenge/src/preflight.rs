@@ -1,0 +1,114 @@
+//! Looks at the machine before anything is started, and says what will be.
+
+use std::path::{Path, PathBuf};
+
+use weir_model::RseKind;
+use weir_plan::{Plan, PlanSummary};
+use weir_units::Bytes;
+
+use crate::progress::{Preflight, Progress, Update};
+use crate::run::Options;
+use crate::{RunError, host};
+
+/// Open files a running transfer needs: a connection at each end of source and destination, one to the transfer service,
+/// and the file at both.
+const FILES_PER_TRANSFER: u64 = 8;
+
+/// Open files of the services themselves.
+const FILES_OF_SERVICES: u64 = 256;
+
+/// Encrypted traffic that one core carries here through all doors, in bit/s, as a rule of thumb for a warning: reading,
+/// encrypting, decrypting, checksumming and writing on the same machine.
+const RATE_PER_CORE: u64 = 2_000_000_000;
+
+/// Raises the limit on open files, shows what the run needs and what there is.
+///
+/// # Errors
+/// When the data areas do not fit on the disk.
+pub(crate) fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<(), RunError> {
+    let summary = plan.summary();
+    let scratch = existing(options.scratch.as_deref().unwrap_or(&options.out));
+    let preflight = Preflight {
+        challenge: plan.name.clone(),
+        starts: starts(plan),
+        asked_bps: (summary.asked.0 > 0).then_some(summary.asked.0),
+        planned_s: (summary.asked.0 > 0).then(|| (plan.phases.ramp + plan.phases.hold).as_secs_f64()),
+        volume_bytes: summary.volume.0,
+        cores: host::cores(),
+        free_bytes: host::free_space(&scratch),
+        needed_bytes: summary.space.0,
+        open_files: host::raise_open_files(),
+        warnings: Vec::new(),
+    };
+    let preflight = Preflight {
+        warnings: warnings(&preflight, &summary),
+        ..preflight
+    };
+    progress.show(&Update::Preflight(preflight.clone()));
+    match preflight.free_bytes {
+        Some(free) if free < preflight.needed_bytes => Err(RunError::Space {
+            path: scratch,
+            needed: Bytes(preflight.needed_bytes),
+            free: Bytes(free),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Says in one sentence what will be started.
+fn starts(plan: &Plan) -> String {
+    let embedded = plan.grid.rses.iter().filter(|rse| rse.kind.is_embedded()).count();
+    let external: Vec<&str> = plan
+        .grid
+        .rses
+        .iter()
+        .filter_map(|rse| match &rse.kind {
+            RseKind::External { url, .. } => Some(url.as_str()),
+            RseKind::Embedded { .. } => None,
+        })
+        .collect();
+    let mut text = format!(
+        "an issuer, a transfer service and {} on loopback addresses",
+        counted(embedded, "storage endpoint")
+    );
+    if !external.is_empty() {
+        text = format!("{text}; uses {}", external.join(", "));
+    }
+    text
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 {
+        format!("one {what}")
+    } else {
+        format!("{count} {what}s")
+    }
+}
+
+fn warnings(preflight: &Preflight, summary: &PlanSummary) -> Vec<String> {
+    let mut warnings = summary.notes.clone();
+    let files = FILES_OF_SERVICES + summary.active_max * FILES_PER_TRANSFER;
+    if let Some(limit) = preflight.open_files.filter(|limit| *limit < files) {
+        warnings.push(format!(
+            "{limit} open files are allowed, {files} may be needed: raise the limit (ulimit -n)"
+        ));
+    }
+    let carries = u64::from(preflight.cores) * RATE_PER_CORE;
+    if let Some(asked) = preflight.asked_bps.filter(|asked| *asked > carries) {
+        let (asked, cores) = (weir_measure::advice::rate(asked), preflight.cores);
+        warnings.push(format!(
+            "{asked} of encrypted traffic may be more than {cores} cores carry"
+        ));
+    }
+    warnings
+}
+
+/// Returns the path or the nearest directory above it that exists.
+fn existing(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("/"))
+        .to_owned()
+}

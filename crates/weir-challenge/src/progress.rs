@@ -1,0 +1,142 @@
+//! What a run tells while it runs.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// Somebody who watches a run.
+///
+/// Called from the run's own tasks, several times a second at most; must return soon.
+pub trait Progress: Send + Sync + 'static {
+    /// Shows one update.
+    fn show(&self, update: &Update);
+}
+
+/// Nobody watches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn show(&self, _update: &Update) {}
+}
+
+/// Something to show.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Update {
+    /// What the run needs and what the machine has; the first update, before anything is started.
+    Preflight(Preflight),
+    /// The run folder is there, and its log.
+    Folder {
+        /// Its path.
+        folder: PathBuf,
+    },
+    /// The next step of the run, in one sentence.
+    Step {
+        /// The sentence, without full stop.
+        text: String,
+    },
+    /// Source files on their way.
+    Seeding(Seeding),
+    /// Figures of the running challenge, about twice a second.
+    Live(Live),
+    /// Something that a person should know now.
+    Note {
+        /// The sentence, without full stop.
+        text: String,
+    },
+}
+
+impl Update {
+    /// Returns its name as an event.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Preflight(_) => "preflight",
+            Self::Folder { .. } => "folder",
+            Self::Step { .. } => "step",
+            Self::Seeding(_) => "seeding",
+            Self::Live(_) => "progress",
+            Self::Note { .. } => "note",
+        }
+    }
+}
+
+/// What the run needs and what the machine has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Preflight {
+    /// Name of the challenge.
+    pub challenge: String,
+    /// What will be started, in one sentence.
+    pub starts: String,
+    /// Asked rate, if one is asked.
+    pub asked_bps: Option<u64>,
+    /// Seconds of ramp and hold, if a rate is asked.
+    pub planned_s: Option<f64>,
+    /// Bytes that will pass through.
+    pub volume_bytes: u64,
+    /// Processors.
+    pub cores: u32,
+    /// Free space where the data areas are.
+    pub free_bytes: Option<u64>,
+    /// Space that the run needs there at most.
+    pub needed_bytes: u64,
+    /// Open files allowed; `None` for no limit.
+    pub open_files: Option<u64>,
+    /// What may go wrong; empty when nothing is in sight.
+    pub warnings: Vec<String>,
+}
+
+/// Source files on their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Seeding {
+    /// Source files in all.
+    pub files: u64,
+    /// Those that are there.
+    pub files_done: u64,
+    /// Their bytes in all.
+    pub bytes: u64,
+    /// Those that are there.
+    pub bytes_done: u64,
+}
+
+/// Figures of the running challenge.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Live {
+    /// Seconds since the start.
+    pub elapsed_s: f64,
+    /// `ramp`, `hold`, `drain`; `run` where no rate is asked.
+    pub phase: &'static str,
+    /// Seconds until the phase ends, where known.
+    pub phase_left_s: Option<f64>,
+    /// Seconds until the drain at the latest ends, where known.
+    pub left_s: Option<f64>,
+    /// Rate asked for now.
+    pub asked_bps: Option<u64>,
+    /// Bytes delivered in the last seconds, as a rate.
+    pub achieved_bps: u64,
+    /// The same for each site, what comes in, in the order of the grid.
+    pub sites: Vec<LiveSite>,
+    /// Transfers under way.
+    pub active: u64,
+    /// Transfers submitted and waiting.
+    pub queued: u64,
+    /// Transfers that finished.
+    pub finished: u64,
+    /// Transfers that failed.
+    pub failed: u64,
+    /// Sizes of all transfers submitted.
+    pub injected_bytes: u64,
+    /// Sizes of those that finished.
+    pub verified_bytes: u64,
+}
+
+/// Figures of one site.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LiveSite {
+    /// Its name.
+    pub site: String,
+    /// Rate asked for now.
+    pub asked_bps: Option<u64>,
+    /// Bytes delivered in the last seconds, as a rate.
+    pub achieved_bps: u64,
+}

@@ -1,0 +1,188 @@
+//! Drives the workloads that hold rates: asks their injectors what is due, and hands it to the engine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use weir_measure::report::Event;
+use weir_model::Link;
+use weir_plan::{Held, Injection, LedgerRow, LinkObservation, Plan, RatesCore};
+use weir_units::{Bytes, Timestamp};
+
+use crate::engine::{Engine, Wanted, WantedFile};
+use crate::injection::InjectionDoor;
+
+/// Where a rated link finds what the run knows by number.
+#[derive(Debug, Clone)]
+pub(crate) struct RatedPlaces {
+    /// Number of the link.
+    pub(crate) link: usize,
+    /// Numbers of its source files.
+    pub(crate) sources: Vec<usize>,
+}
+
+/// All workloads of a plan that hold rates.
+#[derive(Debug)]
+pub(crate) struct RatesDriver {
+    workloads: Vec<RatesWorkload>,
+    ledger: Vec<LedgerRow>,
+    events: Vec<Event>,
+    /// RSEs whose lack of space was told.
+    full: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct RatesWorkload {
+    number: usize,
+    activity: String,
+    lifetime: Duration,
+    core: RatesCore,
+    links: Vec<(Link, RatedPlaces)>,
+    index: BTreeMap<Link, usize>,
+    due: Option<Timestamp>,
+}
+
+impl RatesDriver {
+    /// Makes the driver of a plan; `None` if none of its workloads holds a rate.
+    pub(crate) fn new(plan: &Plan, places: &BTreeMap<usize, Vec<RatedPlaces>>) -> Option<Self> {
+        let workload = |(number, rates): (usize, &weir_plan::RatesPlan)| {
+            let links: Vec<(Link, RatedPlaces)> = rates
+                .links
+                .iter()
+                .map(|rated| rated.link.clone())
+                .zip(places[&number].iter().cloned())
+                .collect();
+            RatesWorkload {
+                number,
+                activity: rates.activity.clone(),
+                lifetime: rates.lifetime,
+                core: RatesCore::new(plan, number, Timestamp(0)).expect("the workload holds rates"),
+                index: links
+                    .iter()
+                    .enumerate()
+                    .map(|(index, (link, _))| (link.clone(), index))
+                    .collect(),
+                links,
+                due: Some(Timestamp(0)),
+            }
+        };
+        let workloads: Vec<RatesWorkload> = plan.rates().map(workload).collect();
+        let driver = Self {
+            workloads,
+            ledger: Vec::new(),
+            events: Vec::new(),
+            full: BTreeSet::new(),
+        };
+        (!driver.workloads.is_empty()).then_some(driver)
+    }
+
+    /// Injects what is due.
+    pub(crate) fn tick<D: InjectionDoor>(&mut self, now: Duration, engine: &mut Engine<D>) {
+        let moment = timestamp(now);
+        for workload in &mut self.workloads {
+            if workload.due.is_none_or(|due| due > moment) {
+                continue;
+            }
+            let observed = workload.observe(engine);
+            let mut injections = Vec::new();
+            workload.core.cycle(moment, &observed, &mut injections);
+            workload.due = workload.core.next_due(moment);
+            workload.submit(&injections, engine);
+            self.ledger.extend(workload.core.take_ledger());
+        }
+        self.tell(now);
+    }
+
+    /// Ends injection: the ledger's last rows are closed.
+    pub(crate) fn finish(&mut self, now: Duration) {
+        for workload in &mut self.workloads {
+            workload.core.finish(timestamp(now));
+            self.ledger.extend(workload.core.take_ledger());
+        }
+        let given_up: u64 = self.ledger.iter().map(|row| row.given_up).sum();
+        if given_up > 0 {
+            let text =
+                format!("{given_up} files were wanted so long before they could be injected that they were given up");
+            self.events.push(Event {
+                t_s: now.as_secs_f64(),
+                text,
+            });
+        }
+    }
+
+    /// Returns the rows of the ledger, by time, then link.
+    pub(crate) fn ledger(&self) -> &[LedgerRow] {
+        &self.ledger
+    }
+
+    /// Returns what is worth knowing about the injection.
+    pub(crate) fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Tells once of every RSE that injection waits for its space.
+    fn tell(&mut self, now: Duration) {
+        // Rows come cycle by cycle, so the newest of every link are at the end.
+        let links: usize = self.workloads.iter().map(|workload| workload.links.len()).sum();
+        for row in self
+            .ledger
+            .iter()
+            .rev()
+            .take(links)
+            .filter(|row| row.held == Some(Held::Space))
+        {
+            let rse = row.link.destination.to_string();
+            if self.full.insert(rse.clone()) {
+                let text = format!("injection into {rse} waits for space: what is there and on its way fills it");
+                self.events.push(Event {
+                    t_s: now.as_secs_f64(),
+                    text,
+                });
+            }
+        }
+    }
+}
+
+impl RatesWorkload {
+    fn observe<D: InjectionDoor>(&self, engine: &Engine<D>) -> Vec<LinkObservation> {
+        let observation = |(link, places): &(Link, RatedPlaces)| {
+            let state = engine.link(self.number, places.link);
+            LinkObservation {
+                link: link.clone(),
+                delivered: Bytes(state.delivered),
+                queued: Bytes(state.unfinished),
+                active: state.active,
+                space_left: engine.space_left(self.number, places.link).map(Bytes),
+            }
+        };
+        self.links.iter().map(observation).collect()
+    }
+
+    /// Submits what is due, one job per link.
+    fn submit<D: InjectionDoor>(&self, injections: &[Injection], engine: &mut Engine<D>) {
+        let mut files: BTreeMap<usize, Vec<WantedFile>> = BTreeMap::new();
+        for injection in injections {
+            let index = self.index[&injection.link];
+            let places = &self.links[index].1;
+            files.entry(index).or_default().push(WantedFile {
+                id: injection.id,
+                source: places.sources[injection.file as usize],
+                wanted: Duration::from_nanos(injection.wanted_at.0),
+            });
+        }
+        for (index, files) in files {
+            engine.submit(Wanted {
+                workload: self.number,
+                link: self.links[index].1.link,
+                activity: self.activity.clone(),
+                mode: None,
+                measured: false,
+                lifetime: self.lifetime,
+                files,
+            });
+        }
+    }
+}
+
+fn timestamp(at: Duration) -> Timestamp {
+    Timestamp(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))
+}

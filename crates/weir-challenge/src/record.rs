@@ -1,0 +1,260 @@
+//! What is remembered of every transfer, and how it is written down.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use weir_measure::Transfer;
+use weir_measure::accounting::{Failure, State};
+
+use crate::engine::{Wanted, WantedFile};
+use crate::folder::csv_line;
+use crate::injection::{JobId, Observed};
+
+/// One transfer of the run. Times count from its start.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub(crate) id: u64,
+    pub(crate) workload: usize,
+    pub(crate) link: usize,
+    /// Index of the source file.
+    pub(crate) source: usize,
+    pub(crate) size: u64,
+    /// Where it goes, below the destination's base.
+    pub(crate) path: String,
+    pub(crate) job: Option<JobId>,
+    pub(crate) wanted: Duration,
+    /// When it was handed to the door.
+    pub(crate) injected: Duration,
+    /// When the service said yes.
+    pub(crate) accepted: Option<Duration>,
+    pub(crate) started: Option<Duration>,
+    pub(crate) ended: Duration,
+    /// `None` while it has not ended.
+    pub(crate) state: Option<State>,
+    pub(crate) mode: Option<String>,
+    pub(crate) retries: u32,
+    pub(crate) bytes_moved: u64,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) failed_in: Option<String>,
+}
+
+impl Record {
+    pub(crate) fn new(file: &WantedFile, wanted: &Wanted, size: u64, path: String, now: Duration) -> Self {
+        Self {
+            id: file.id,
+            workload: wanted.workload,
+            link: wanted.link,
+            source: file.source,
+            size,
+            path,
+            job: None,
+            wanted: file.wanted,
+            injected: now,
+            accepted: None,
+            started: None,
+            ended: now,
+            state: None,
+            mode: None,
+            retries: 0,
+            bytes_moved: 0,
+            failure: None,
+            failed_in: None,
+        }
+    }
+
+    /// The service said yes.
+    pub(crate) fn accepted(&mut self, job: &JobId, at: Duration) {
+        self.job = Some(job.clone());
+        self.accepted = Some(at);
+    }
+
+    /// Takes over what the service says about its end.
+    pub(crate) fn observe(&mut self, observed: Observed, started: Option<Duration>) {
+        self.started = started;
+        self.mode = observed.mode;
+        self.retries = observed.retries;
+        self.bytes_moved = observed.bytes_moved.unwrap_or(0);
+        self.failed_in = observed.failed_in;
+        if !observed.reason.is_empty() || observed.class.is_some() {
+            self.failure = Some(Failure {
+                class: observed.class.unwrap_or_else(|| class_of(&observed.reason).to_owned()),
+                message: observed.reason,
+                party: observed.party,
+                remedy: observed.remedy,
+            });
+        }
+    }
+
+    /// Returns how late it was submitted: what the service took to say yes counts, not only what we took to ask.
+    pub(crate) fn late(&self) -> Duration {
+        self.accepted.unwrap_or(self.injected).saturating_sub(self.wanted)
+    }
+
+    /// Returns the row that is accounted for.
+    pub(crate) fn transfer(&self) -> Transfer {
+        let state = self.state.unwrap_or(State::Cancelled);
+        Transfer {
+            workload: self.workload,
+            link: self.link,
+            size: self.size,
+            state,
+            mode: self.mode.clone(),
+            late: self.late(),
+            started: self.started,
+            ended: self.ended,
+            bytes_moved: self.bytes_moved,
+            retries: self.retries,
+            failure: match state {
+                State::Failed => Some(self.failure.clone().unwrap_or_else(|| Failure {
+                    class: "internal".to_owned(),
+                    message: "failed without a reason".to_owned(),
+                    party: None,
+                    remedy: None,
+                })),
+                State::Finished | State::Cancelled => None,
+            },
+        }
+    }
+}
+
+/// Finds the class of an error whose service does not name one, by the words that FTS and gfal2 use.
+fn class_of(reason: &str) -> &'static str {
+    let reason = reason.to_ascii_lowercase();
+    let words: [(&str, &str); 17] = [
+        ("checksum", "checksum"),
+        ("file size mismatch", "size"),
+        ("no such file", "not-found"),
+        ("not found", "not-found"),
+        ("file exists", "exists"),
+        ("destination file exists", "exists"),
+        ("no free space", "no-space"),
+        ("no space left", "no-space"),
+        ("quota", "no-space"),
+        ("read-only", "read-only"),
+        ("token", "token"),
+        ("permission denied", "permission"),
+        ("forbidden", "permission"),
+        ("certificate", "tls"),
+        ("ssl", "tls"),
+        ("timed out", "timeout"),
+        ("performance marker", "stall"),
+    ];
+    words
+        .into_iter()
+        .find(|(word, _)| reason.contains(word))
+        .map_or("internal", |(_, class)| class)
+}
+
+/// Names that rows are written with.
+pub(crate) struct Names<'a> {
+    pub(crate) workloads: &'a [String],
+    /// Source RSE, destination RSE, source site, destination site of each link.
+    pub(crate) links: &'a [[String; 4]],
+}
+
+/// Writes `transfers.csv`: one row per transfer, in the order of their numbers. Times are seconds since the start of the
+/// run, empty where there is none.
+pub(crate) fn write_transfers(to: &mut dyn Write, records: &[Record], names: &Names<'_>) -> io::Result<()> {
+    csv_line(
+        to,
+        &[
+            "id",
+            "workload",
+            "source",
+            "destination",
+            "source_site",
+            "destination_site",
+            "size_bytes",
+            "state",
+            "mode",
+            "wanted_s",
+            "injected_s",
+            "accepted_s",
+            "late_s",
+            "started_s",
+            "ended_s",
+            "bytes_moved",
+            "retries",
+            "job_id",
+            "path",
+            "error_class",
+            "party",
+            "phase",
+            "message",
+            "remedy",
+        ],
+    )?;
+    let mut order: Vec<&Record> = records.iter().collect();
+    order.sort_by_key(|record| record.id);
+    for record in order {
+        let [source, destination, source_site, destination_site] = &names.links[record.link];
+        let row = record.transfer();
+        let state = match row.state {
+            State::Finished => "finished",
+            State::Failed => "failed",
+            State::Cancelled => "cancelled",
+        };
+        let failure = row.failure.as_ref();
+        let text = |pick: fn(&Failure) -> Option<&str>| failure.and_then(pick).unwrap_or_default();
+        csv_line(
+            to,
+            &[
+                &record.id.to_string(),
+                &names.workloads[record.workload],
+                source,
+                destination,
+                source_site,
+                destination_site,
+                &record.size.to_string(),
+                state,
+                record.mode.as_deref().unwrap_or_default(),
+                &seconds(record.wanted),
+                &seconds(record.injected),
+                &record.accepted.map(seconds).unwrap_or_default(),
+                &seconds(record.late()),
+                &record.started.map(seconds).unwrap_or_default(),
+                &seconds(record.ended),
+                &record.bytes_moved.to_string(),
+                &record.retries.to_string(),
+                record.job.as_ref().map_or("", |job| &job.0),
+                &record.path,
+                text(|failure| Some(&failure.class)),
+                text(|failure| failure.party.as_deref()),
+                record.failed_in.as_deref().unwrap_or_default(),
+                text(|failure| Some(&failure.message)),
+                text(|failure| failure.remedy.as_deref()),
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes a time in seconds with microseconds.
+pub(crate) fn seconds(time: Duration) -> String {
+    format!("{}.{:06}", time.as_secs(), time.subsec_micros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_other_services_have_a_class() {
+        // Wrong: a report on a grid with another transfer service shows one heap of unknown errors.
+        for (reason, class) in [
+            (
+                "DESTINATION [17] Destination file exists and overwrite is not enabled",
+                "exists",
+            ),
+            (
+                "TRANSFER [5] CHECKSUM MISMATCH Source and destination checksums do not match",
+                "checksum",
+            ),
+            ("SOURCE [2] No such file or directory", "not-found"),
+            ("DESTINATION [28] HTTP 507 : No space left on device", "no-space"),
+            ("TRANSFER [70] something else", "internal"),
+        ] {
+            assert_eq!(class_of(reason), class, "{reason}");
+        }
+    }
+}

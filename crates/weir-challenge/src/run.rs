@@ -1,0 +1,312 @@
+//! One run, from preflight to report.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use weir_grid::{EmbeddedGrid, GridOptions};
+use weir_measure::report::{Audit, Event, Report};
+use weir_plan::Plan;
+
+use crate::audit::{self, Keep, Sample};
+use crate::clock::Clock;
+use crate::counted;
+use crate::drive::Drive;
+use crate::engine::{Engine, Ground};
+use crate::folder::RunFolder;
+use crate::fts::FtsDoor;
+use crate::layout::{Layout, lay_out};
+use crate::live::SharedBoard;
+use crate::progress::{Progress, Update};
+use crate::rates::RatesDriver;
+use crate::steps::StepsDriver;
+use crate::{RunError, assemble, cleanup, doors, host, preflight};
+
+/// How often the presenter gets figures.
+const TELL: Duration = Duration::from_millis(500);
+
+/// How a plan is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where run folders are made.
+    pub out: PathBuf,
+    /// Where the data areas are; in the run folder if absent.
+    pub scratch: Option<PathBuf>,
+    /// Whether the data areas stay.
+    pub keep: bool,
+    /// Percentage of delivered files to be read back.
+    pub audit: Option<f64>,
+    /// Command line that runs the same again.
+    pub command: String,
+}
+
+/// How a run is told to stop.
+#[derive(Debug, Clone, Default)]
+pub struct Stop {
+    /// Stop injecting, drain briefly, clean up, report.
+    pub soft: CancellationToken,
+    /// Wait for nothing any more. Implies `soft`.
+    pub hard: CancellationToken,
+}
+
+/// What a run leaves.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// The report.
+    pub report: Report,
+    /// The run folder.
+    pub folder: PathBuf,
+}
+
+impl RunOutcome {
+    /// Returns the exit code: 0 pass, 1 fail or unstable, 130 interrupted.
+    pub fn exit_code(&self) -> u8 {
+        match (self.report.interrupted, self.report.verdict) {
+            (true, _) => 130,
+            (false, weir_measure::Verdict::Pass) => 0,
+            (false, _) => 1,
+        }
+    }
+}
+
+/// Runs a plan against its grid and writes the run folder.
+///
+/// Starts the embedded part of the grid, puts source files in place, injects, observes, drains, audits, compares counters,
+/// cleans up everywhere and reports. To be called on a runtime of its own: data moves on the grid's.
+///
+/// # Errors
+/// When the challenge could not begin; after that, whatever goes wrong is in the report.
+pub async fn run(
+    plan: Plan,
+    options: Options,
+    progress: Arc<dyn Progress>,
+    stop: Stop,
+) -> Result<RunOutcome, RunError> {
+    preflight::check(&plan, &options, &*progress)?;
+    let moment = jiff::Timestamp::now();
+    let folder = Arc::new(RunFolder::create(&options.out, &plan.name, moment)?);
+    folder.write("challenge.toml", |to| to.write_all(plan.resolved.as_bytes()))?;
+    folder.log(&format!("weir {} runs {}", env!("CARGO_PKG_VERSION"), options.command));
+    let scratch = options.scratch.clone().unwrap_or_else(|| folder.path().join("scratch"));
+    std::fs::create_dir_all(&scratch).map_err(|source| RunError::Folder {
+        path: scratch.clone(),
+        source,
+    })?;
+    let outcome = run_in(&plan, &options, &progress, &stop, &folder, &scratch).await;
+    if !options.keep
+        && let Err(error) = std::fs::remove_dir_all(&scratch)
+    {
+        folder.log(&format!("could not remove {}: {error}", scratch.display()));
+    }
+    if let Err(error) = &outcome {
+        folder.log(&crate::engine::chain(error));
+    }
+    outcome
+}
+
+/// Runs with the grid's life around it.
+async fn run_in(
+    plan: &Plan,
+    options: &Options,
+    progress: &Arc<dyn Progress>,
+    stop: &Stop,
+    folder: &Arc<RunFolder>,
+    scratch: &Path,
+) -> Result<RunOutcome, RunError> {
+    let step = |text: String| {
+        folder.log(&text);
+        progress.show(&Update::Step { text });
+    };
+    progress.show(&Update::Folder {
+        folder: folder.path().to_owned(),
+    });
+    step("the grid starts".to_owned());
+    let host = host::describe(scratch);
+    let grid = tokio::select! {
+        grid = EmbeddedGrid::start(&plan.grid, scratch, GridOptions::default()) => grid?,
+        () = stop.soft.cancelled() => return Err(RunError::Interrupted),
+    };
+    let run = RunTask {
+        plan,
+        options,
+        progress,
+        stop,
+        folder,
+        host,
+    };
+    let outcome = run.with(&grid).await;
+    if let Err(error) = grid.shutdown().await {
+        folder.log(&crate::engine::chain(&error));
+    }
+    outcome
+}
+
+/// A run against a grid that is up.
+struct RunTask<'a> {
+    plan: &'a Plan,
+    options: &'a Options,
+    progress: &'a Arc<dyn Progress>,
+    stop: &'a Stop,
+    folder: &'a Arc<RunFolder>,
+    host: weir_measure::report::Host,
+}
+
+impl RunTask<'_> {
+    fn step(&self, text: impl Into<String>) {
+        let text = text.into();
+        self.folder.log(&text);
+        self.progress.show(&Update::Step { text });
+    }
+
+    async fn with(self, grid: &EmbeddedGrid) -> Result<RunOutcome, RunError> {
+        let name = self
+            .folder
+            .path()
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        // Two runs that begin in the same second against the same storage must not meet.
+        let run = format!("{name}-{:08x}", uuid::Uuid::new_v4().as_fields().0);
+        let opened = doors::open(&self.plan.grid, grid, &run)?;
+        let doors = Arc::new(opened.storage);
+        let Layout {
+            sites,
+            links,
+            ends,
+            mut sources,
+            rated,
+            cells,
+            workloads,
+        } = lay_out(self.plan, &doors);
+        self.step(format!("{} source files go to their places", sources.files().len()));
+        let asks = crate::layout::asks(&sites, &links);
+        sources
+            .upload(&doors, self.plan.seed, self.progress, &self.stop.soft)
+            .await;
+        if self.stop.soft.is_cancelled() {
+            cleanup::rest(&doors, &sources, &[], &ends, self.folder).await;
+            return Err(RunError::Interrupted);
+        }
+        let mut events = Vec::new();
+        for (door, reason) in sources.all_refused() {
+            let text = format!(
+                "{} has no source files, so its links out fail: {reason}",
+                doors[*door].name
+            );
+            self.folder.log(&text);
+            self.progress.show(&Update::Note { text: text.clone() });
+            events.push(Event { t_s: 0.0, text });
+        }
+        let sources = Arc::new(sources);
+        let before = counted::read(&doors).await;
+
+        let clock = Clock::start();
+        let no_more = CancellationToken::new();
+        let transfer = FtsDoor::new(&opened.transfer, opened.client, opened.tokens, doors.clone(), &run);
+        let keep = Keep::percent(self.plan.seed, self.options.audit);
+        let ground = Ground {
+            doors: doors.clone(),
+            links: ends.clone(),
+            workloads: self.plan.workloads.len(),
+            sources: sources.clone(),
+            folder: self.folder.clone(),
+            clock,
+            stop: no_more.clone(),
+            keep,
+        };
+        let mut engine = Engine::new(Arc::new(transfer), ground);
+        let mut rates = RatesDriver::new(self.plan, &rated);
+        let mut steps = StepsDriver::all(self.plan, &cells);
+        let windows = steps.is_empty().then(|| crate::drive::planned(&self.plan.phases));
+        let board = SharedBoard::new(asks, windows, self.plan.phases.drain);
+        let telling = tokio::spawn(tell(board.clone(), clock, self.progress.clone()));
+        let site_of_link: Vec<usize> = links.iter().map(|link| link.destination_site).collect();
+        let drive = Drive {
+            engine: &mut engine,
+            rates: rates.as_mut(),
+            steps: &mut steps,
+            phases: self.plan.phases,
+            clock,
+            board: &board,
+            folder: self.folder,
+            stop: self.stop,
+            no_more: &no_more,
+            site_of_link: &site_of_link,
+        };
+        let mut driven = drive.run().await;
+        telling.abort();
+        driven.events.splice(0..0, events);
+
+        let after = counted::read(&doors).await;
+        let crosschecks = counted::compare(&doors, &ends, engine.done(), &before, &after);
+        let audit = self.audit(keep, &engine, &sources, &doors, &ends).await;
+        self.step("delivered files and source files are deleted");
+        cleanup::delivered(&mut engine, self.stop, self.folder).await;
+        let (records, sums) = engine.finish();
+        if !self.stop.hard.is_cancelled() {
+            let left = cleanup::rest(&doors, &sources, &records, &ends, self.folder).await;
+            if left > 0 {
+                let text = format!("{left} paths could not be deleted at external storage; run.log names them");
+                self.progress.show(&Update::Note { text });
+            }
+        }
+        let found = assemble::Found {
+            plan: self.plan,
+            command: &self.options.command,
+            host: self.host.clone(),
+            clock,
+            sites,
+            links,
+            workloads,
+            steps: &steps,
+            rates: rates.as_ref(),
+            records: &records,
+            sums,
+            driven,
+            crosschecks,
+            audit,
+        };
+        assemble::write(&found, self.folder)
+    }
+
+    async fn audit<D: crate::injection::InjectionDoor>(
+        &self,
+        keep: Keep,
+        engine: &Engine<D>,
+        sources: &crate::seed::Sources,
+        doors: &Arc<Vec<crate::storage::StorageDoor>>,
+        ends: &[crate::engine::LinkEnds],
+    ) -> Option<Audit> {
+        let percent = self.options.audit.filter(|percent| *percent > 0.0)?;
+        let delivered = |record: &&crate::record::Record| record.state == Some(weir_measure::State::Finished);
+        let kept = engine
+            .done()
+            .iter()
+            .filter(delivered)
+            .filter(|record| keep.keeps(record.id));
+        let samples: Vec<Sample> = kept
+            .map(|record| Sample {
+                door: ends[record.link].destination,
+                path: record.path.clone(),
+                size: record.size,
+                checksums: sources.file(record.source).checksums.clone(),
+            })
+            .collect();
+        self.step(format!("{} delivered files are read back", samples.len()));
+        tokio::select! {
+            audit = audit::audit(percent, samples, doors) => Some(audit),
+            () = self.stop.hard.cancelled() => None,
+        }
+    }
+}
+
+/// Shows the figures, whatever the run waits for.
+async fn tell(board: SharedBoard, clock: Clock, progress: Arc<dyn Progress>) {
+    let mut ticks = tokio::time::interval(TELL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        progress.show(&Update::Live(board.live(clock.now())));
+    }
+}

@@ -1,0 +1,130 @@
+//! Puts source files at their RSEs: known content, uploaded through the storage door, shared by many transfers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::StreamExt;
+use tokio_util::sync::CancellationToken;
+use weir_units::{Algorithm, Checksum, Checksums};
+
+use crate::engine::chain;
+use crate::progress::{Progress, Seeding, Update};
+use crate::storage::StorageDoor;
+
+/// Uploads at once: one makes the bytes while another sends them.
+const UPLOADS_AT_ONCE: usize = 4;
+
+/// A source file.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceFile {
+    /// Index of the door it is at.
+    pub(crate) door: usize,
+    /// Where it is, below the door's base.
+    pub(crate) path: String,
+    pub(crate) size: u64,
+    /// Number of its content under the run's seed.
+    pub(crate) number: u64,
+    /// Adler-32 of its content; set once it is uploaded.
+    pub(crate) checksum: Option<Checksum>,
+    pub(crate) checksums: Checksums,
+}
+
+/// The source files of a run: one per door, size and variant, whatever links and workloads share it.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    files: Vec<SourceFile>,
+    index: BTreeMap<(usize, u64, u32), usize>,
+    /// Doors that would not have their files, with the reason.
+    refused: BTreeMap<usize, String>,
+}
+
+impl Sources {
+    /// Returns the index of the file with this place, size and variant, which is added if need be.
+    pub(crate) fn need(&mut self, door: &StorageDoor, door_index: usize, size: u64, variant: u32) -> usize {
+        *self.index.entry((door_index, size, variant)).or_insert_with(|| {
+            let number = self.files.len() as u64;
+            self.files.push(SourceFile {
+                door: door_index,
+                path: format!("{}/src/{number}", door.directory),
+                size,
+                number,
+                checksum: None,
+                checksums: Checksums::default(),
+            });
+            self.files.len() - 1
+        })
+    }
+
+    /// Returns the files by index.
+    pub(crate) fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    /// Returns a file.
+    pub(crate) fn file(&self, index: usize) -> &SourceFile {
+        &self.files[index]
+    }
+
+    /// Returns why a door has no source files, if it would not have them: its links cannot be used, the rest goes on.
+    pub(crate) fn refused(&self, door: usize) -> Option<&str> {
+        self.refused.get(&door).map(String::as_str)
+    }
+
+    /// Returns all of them, by door.
+    pub(crate) fn all_refused(&self) -> &BTreeMap<usize, String> {
+        &self.refused
+    }
+
+    /// Uploads all files and takes their checksums.
+    pub(crate) async fn upload(
+        &mut self,
+        doors: &[StorageDoor],
+        seed: u64,
+        progress: &Arc<dyn Progress>,
+        stop: &CancellationToken,
+    ) {
+        let all = Seeding {
+            files: self.files.len() as u64,
+            files_done: 0,
+            bytes: self.files.iter().map(|file| file.size).sum(),
+            bytes_done: 0,
+        };
+        let (files_done, bytes_done) = (AtomicU64::new(0), AtomicU64::new(0));
+        let upload = |(index, file): (usize, &SourceFile)| {
+            let (door, path, number, size) = (&doors[file.door], file.path.clone(), file.number, file.size);
+            let (files_done, bytes_done) = (&files_done, &bytes_done);
+            async move {
+                if stop.is_cancelled() {
+                    return (index, None);
+                }
+                let outcome = door.upload(&path, seed, number, size).await;
+                let files_done = files_done.fetch_add(1, Ordering::Relaxed) + 1;
+                let bytes_done = bytes_done.fetch_add(size, Ordering::Relaxed) + size;
+                progress.show(&Update::Seeding(Seeding {
+                    files_done,
+                    bytes_done,
+                    ..all
+                }));
+                (index, Some(outcome))
+            }
+        };
+        let uploads = futures_util::stream::iter(self.files.iter().enumerate().map(upload));
+        let outcomes: Vec<_> = uploads.buffer_unordered(UPLOADS_AT_ONCE).collect().await;
+        for (index, outcome) in outcomes {
+            let file = &mut self.files[index];
+            match outcome {
+                None => {}
+                Some(Ok(checksums)) => {
+                    file.checksum = checksums.get(Algorithm::Adler32).cloned();
+                    file.checksums = checksums;
+                }
+                Some(Err(error)) => {
+                    self.refused
+                        .entry(file.door)
+                        .or_insert_with(|| weir_auth::redact(&chain(&error)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The storage door of one RSE, as a client sees it: upload a source file, delete, read back, ask for counters.
+//!
+//! Every call carries a token of least privilege: read for reading, modify for the rest, and only below the run's own
+//! directory.
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use weir_auth::Secret;
+use weir_auth::client::{TokenError, TokenSource};
+use weir_http::{Client, ClientError, body};
+use weir_units::{Checksums, Hasher};
+
+use crate::content::{ALGORITHMS, Content};
+
+/// Time for a request without a large body.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Slowest upload or read-back that is waited for: 256 kB/s, on top of [`PATIENCE`].
+const SLOWEST_BYTES_PER_SEC: u64 = 256 * 1024;
+
+/// Largest text read from an answer: enough for any error, and for the counters of thousands of peers.
+const TEXT_MAX: usize = 4 * 1024 * 1024;
+
+/// The storage door of one RSE.
+#[derive(Debug, Clone)]
+pub(crate) struct StorageDoor {
+    /// The RSE.
+    pub(crate) name: String,
+    /// Its base: `scheme://host:port/area`, without a slash at the end.
+    pub(crate) url: String,
+    /// Audience of tokens for it.
+    pub(crate) audience: String,
+    /// Whether it belongs to the embedded grid, so that its counters can be read.
+    pub(crate) embedded: bool,
+    /// Most bytes that it holds, where known.
+    pub(crate) quota: Option<u64>,
+    /// Directory of the run below the base, `/weir/<run>`.
+    pub(crate) directory: String,
+    /// Where tokens come from.
+    pub(crate) tokens: TokenSource,
+    /// Speaks to it, and trusts whom it needs.
+    pub(crate) client: Client,
+}
+
+/// What a storage door did not do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StorageError {
+    /// There is no token for it.
+    #[error("no token for {rse}")]
+    Token {
+        /// The RSE.
+        rse: String,
+        /// What went wrong.
+        #[source]
+        source: TokenError,
+    },
+    /// It could not be asked.
+    #[error("could not {operation} {path} at {rse}")]
+    Exchange {
+        /// What was tried.
+        operation: &'static str,
+        /// Path below the base.
+        path: String,
+        /// The RSE.
+        rse: String,
+        /// What went wrong.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// It says no.
+    #[error("could not {operation} {path} at {rse}: {status} {message}")]
+    Refused {
+        /// What was tried.
+        operation: &'static str,
+        /// Path below the base.
+        path: String,
+        /// The RSE.
+        rse: String,
+        /// Its status.
+        status: StatusCode,
+        /// Its first line, secrets removed.
+        message: String,
+    },
+}
+
+/// Bytes that a storage counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Bytes received.
+    pub(crate) received: u64,
+    /// Bytes sent.
+    pub(crate) sent: u64,
+}
+
+impl StorageDoor {
+    /// Returns the URL of a path below the base; the path starts with a slash.
+    pub(crate) fn url_of(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    /// Returns `scheme://host:port`.
+    pub(crate) fn origin(&self) -> &str {
+        let host = self.url.find("://").map_or(0, |end| end + 3);
+        self.url[host..]
+            .find('/')
+            .map_or(&self.url, |slash| &self.url[..host + slash])
+    }
+
+    /// Returns a token that may only read below the run's directory.
+    pub(crate) async fn token_to_read(&self) -> Result<Secret, StorageError> {
+        self.token(&format!("storage.read:{}", self.directory)).await
+    }
+
+    /// Returns a token for a destination: may write below the run's directory, and read back what was written.
+    pub(crate) async fn token_to_write(&self) -> Result<Secret, StorageError> {
+        self.token(&format!("storage.modify:{0} storage.read:{0}", self.directory))
+            .await
+    }
+
+    async fn token(&self, scopes: &str) -> Result<Secret, StorageError> {
+        let token = self.tokens.token(scopes, &self.audience).await;
+        token.map_err(|source| StorageError::Token {
+            rse: self.name.clone(),
+            source,
+        })
+    }
+
+    /// Uploads a source file and returns its checksums. Directories are made if the storage does not make them itself.
+    pub(crate) async fn upload(
+        &self,
+        path: &str,
+        seed: u64,
+        number: u64,
+        size: u64,
+    ) -> Result<Checksums, StorageError> {
+        match self.upload_once(path, seed, number, size).await {
+            Err(StorageError::Refused {
+                status: StatusCode::NOT_FOUND | StatusCode::CONFLICT,
+                ..
+            }) => {
+                self.make_directories(path).await?;
+                self.upload_once(path, seed, number, size).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn upload_once(&self, path: &str, seed: u64, number: u64, size: u64) -> Result<Checksums, StorageError> {
+        let content = Content::new(seed, number, size);
+        let checksums = content.checksums();
+        let request = self.request(Method::PUT, path, &self.token_to_write().await?);
+        let request = request.header(header::CONTENT_LENGTH, size);
+        let stream = content.map_err(|never| match never {});
+        let request = request
+            .body(body::stream(stream))
+            .expect("a URL of the plan and plain headers");
+        let limit = PATIENCE + Duration::from_secs(size / SLOWEST_BYTES_PER_SEC);
+        let sent = self.client.send_expecting(request, Duration::from_secs(2), limit).await;
+        self.accept("write", path, sent).await?;
+        checksums.get().ok_or_else(|| {
+            let source = "the storage said yes before it had the whole file".into();
+            StorageError::Exchange {
+                operation: "write",
+                path: path.to_owned(),
+                rse: self.name.clone(),
+                source,
+            }
+        })
+    }
+
+    /// Makes the directories above a path; those that exist are no error.
+    async fn make_directories(&self, path: &str) -> Result<(), StorageError> {
+        for (end, _) in path.match_indices('/').filter(|(end, _)| *end > 0) {
+            let directory = &path[..end];
+            match self
+                .plain("make", Method::from_bytes(b"MKCOL").expect("a method"), directory)
+                .await
+            {
+                Ok(()) => {}
+                Err(StorageError::Refused { status, .. })
+                    if matches!(status.as_u16(), 403 | 405 | 409) || status == StatusCode::CREATED => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a file or directory; returns whether it was there.
+    pub(crate) async fn delete(&self, path: &str) -> Result<bool, StorageError> {
+        match self.plain("delete", Method::DELETE, path).await {
+            Ok(()) => Ok(true),
+            Err(StorageError::Refused {
+                status: StatusCode::NOT_FOUND | StatusCode::GONE,
+                ..
+            }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads a file back; returns its size and checksums.
+    pub(crate) async fn read_back(&self, path: &str) -> Result<(u64, Checksums), StorageError> {
+        let request = self.request(Method::GET, path, &self.token_to_read().await?);
+        let request = request
+            .body(body::empty())
+            .expect("a URL of the plan and plain headers");
+        let response = self
+            .accept("read", path, self.client.send_within(request, PATIENCE).await)
+            .await?;
+        let mut body = response.into_body();
+        let mut hasher = Hasher::new(&ALGORITHMS);
+        let mut size = 0;
+        loop {
+            let frame = tokio::time::timeout(PATIENCE, body.frame()).await;
+            let frame = frame.map_err(|_| self.broken("read", path, "no data for 30 s".into()))?;
+            let Some(frame) = frame else {
+                return Ok((size, hasher.finish()));
+            };
+            let frame = frame.map_err(|error| self.broken("read", path, error.into()))?;
+            if let Ok(data) = frame.into_data() {
+                size += data.len() as u64;
+                hasher.update(&data);
+            }
+        }
+    }
+
+    /// Reads the counters of an embedded storage.
+    pub(crate) async fn counters(&self) -> Result<Counters, StorageError> {
+        let path = "/.well-known/weir/metrics";
+        let request = Request::get(format!("{}{path}", self.origin()));
+        let request = request.body(body::empty()).expect("a URL of the plan");
+        let response = self
+            .accept("read", path, self.client.send_within(request, PATIENCE).await)
+            .await?;
+        let text = body::read_limited(response.into_body(), TEXT_MAX, PATIENCE).await;
+        let text = text.map_err(|error| self.broken("read", path, error.into()))?;
+        let text = String::from_utf8_lossy(&text);
+        Ok(Counters {
+            received: sum_of(&text, "weir_storage_received_bytes_total"),
+            sent: sum_of(&text, "weir_storage_sent_bytes_total"),
+        })
+    }
+
+    async fn plain(&self, operation: &'static str, method: Method, path: &str) -> Result<(), StorageError> {
+        let request = self.request(method, path, &self.token_to_write().await?);
+        let request = request
+            .body(body::empty())
+            .expect("a URL of the plan and plain headers");
+        let response = self
+            .accept(operation, path, self.client.send_within(request, PATIENCE).await)
+            .await?;
+        // An empty body read to its end lets the connection be used again.
+        let _text = body::read_limited(response.into_body(), TEXT_MAX, PATIENCE).await;
+        Ok(())
+    }
+
+    fn request(&self, method: Method, path: &str, token: &Secret) -> http::request::Builder {
+        let request = Request::builder().method(method).uri(self.url_of(path));
+        request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()))
+    }
+
+    /// Turns everything that is not a success into an error with the answer's first line.
+    async fn accept(
+        &self,
+        operation: &'static str,
+        path: &str,
+        sent: Result<Response<hyper::body::Incoming>, ClientError>,
+    ) -> Result<Response<hyper::body::Incoming>, StorageError> {
+        let response = sent.map_err(|error| self.broken(operation, path, error.into()))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let text = body::read_limited(response.into_body(), 64 * 1024, PATIENCE)
+            .await
+            .unwrap_or_else(|_| Bytes::new());
+        let text = String::from_utf8_lossy(&text);
+        let message = weir_auth::redact(text.lines().next().unwrap_or_default().trim());
+        let (path, rse) = (path.to_owned(), self.name.clone());
+        Err(StorageError::Refused {
+            operation,
+            path,
+            rse,
+            status,
+            message,
+        })
+    }
+
+    fn broken(&self, operation: &'static str, path: &str, source: Box<dyn Error + Send + Sync>) -> StorageError {
+        StorageError::Exchange {
+            operation,
+            path: path.to_owned(),
+            rse: self.name.clone(),
+            source,
+        }
+    }
+}
+
+/// Adds up the samples of one counter in Prometheus text.
+fn sum_of(text: &str, counter: &str) -> u64 {
+    text.lines()
+        .filter_map(|line| line.strip_prefix(counter))
+        .filter(|rest| rest.starts_with(['{', ' ']))
+        .filter_map(|rest| {
+            rest.rsplit_once([' ', '}'])
+                .and_then(|(_, value)| value.trim().parse::<u64>().ok())
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_added_over_their_labels() {
+        // Wrong: a cross-check sees only one peer, or another counter whose name begins the same.
+        let text = "# TYPE weir_storage_sent_bytes_total counter\n\
+            weir_storage_sent_bytes_total{area=\"vo\",peer=\"127.0.1.2\"} 40\n\
+            weir_storage_sent_bytes_total{area=\"vo\",peer=\"127.0.1.3\"} 2\n\
+            weir_storage_sent_bytes_total_created 17\n\
+            weir_storage_received_bytes_total 7\n";
+        assert_eq!(sum_of(text, "weir_storage_sent_bytes_total"), 42);
+        assert_eq!(sum_of(text, "weir_storage_received_bytes_total"), 7);
+        assert_eq!(sum_of(text, "weir_storage_other"), 0);
+    }
+}

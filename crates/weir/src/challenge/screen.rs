@@ -1,0 +1,235 @@
+//! Draws a run on a terminal: a table that is drawn over itself.
+//!
+//! Only three sequences are used, which every terminal since the VT100 knows: up, erase below, colour.
+
+use std::io::{self, Write};
+
+use weir_challenge::{Live, Seeding, Update};
+use weir_units::{BitRate, Bytes};
+
+use super::watch::preflight;
+use crate::output::Output;
+
+/// Width of the bars.
+const BAR: usize = 20;
+
+/// Lines around the table of sites.
+const AROUND: usize = 6;
+
+/// A drawing that is replaced by the next.
+#[derive(Debug)]
+pub(super) struct Screen {
+    color: bool,
+    /// Lines of the drawing that stands.
+    drawn: usize,
+    last: Vec<Line>,
+}
+
+/// One line and its colour.
+#[derive(Debug, Clone)]
+struct Line {
+    text: String,
+    color: Option<&'static str>,
+}
+
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const RED: &str = "31";
+const BOLD: &str = "1";
+const DIM: &str = "2";
+
+impl Screen {
+    pub(super) fn new(color: bool) -> Self {
+        Self {
+            color,
+            drawn: 0,
+            last: Vec::new(),
+        }
+    }
+
+    /// Draws what has changed.
+    pub(super) fn show(&mut self, update: &Update, output: &Output) {
+        match update {
+            Update::Preflight(found) => self.above(preflight(found), output),
+            Update::Folder { folder } => self.above(vec![format!("  folder   {}", folder.display())], output),
+            Update::Note { text } => self.above(vec![format!("! {text}")], output),
+            Update::Step { text } => self.draw(vec![plain(format!("… {text}"))]),
+            Update::Seeding(seeding) => self.draw(vec![plain(seeded(seeding))]),
+            Update::Live(live) => self.draw(table(live, rows())),
+        }
+    }
+
+    /// Lets the drawing go: what follows stands in its place.
+    pub(super) fn end(&mut self) {
+        self.draw(Vec::new());
+    }
+
+    /// Prints lines that stay, above the drawing.
+    fn above(&mut self, lines: Vec<String>, output: &Output) {
+        let last = std::mem::take(&mut self.last);
+        self.draw(Vec::new());
+        for line in lines {
+            output.line(line);
+        }
+        self.draw(last);
+    }
+
+    fn draw(&mut self, lines: Vec<Line>) {
+        let width = columns();
+        let mut text = String::new();
+        if self.drawn > 0 {
+            text = format!("\x1b[{}A\r\x1b[J", self.drawn);
+        }
+        for line in &lines {
+            let shown: String = line.text.chars().take(width.saturating_sub(1)).collect();
+            let drawn = match line.color.filter(|_| self.color) {
+                Some(color) => format!("\x1b[{color}m{shown}\x1b[0m\n"),
+                None => format!("{shown}\n"),
+            };
+            text.push_str(&drawn);
+        }
+        self.drawn = lines.len();
+        self.last = lines;
+        let mut to = io::stdout().lock();
+        let _gone = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+    }
+}
+
+fn plain(text: String) -> Line {
+    Line { text, color: None }
+}
+
+fn seeded(seeding: &Seeding) -> String {
+    let share = if seeding.bytes == 0 {
+        1.0
+    } else {
+        seeding.bytes_done as f64 / seeding.bytes as f64
+    };
+    format!(
+        "… source files {}  {} of {}, {:.1} of {:.1}",
+        bar(share),
+        seeding.files_done,
+        seeding.files,
+        Bytes(seeding.bytes_done),
+        Bytes(seeding.bytes)
+    )
+}
+
+/// Draws phase, sites, total and counts, at most `rows` lines high.
+fn table(live: &Live, rows: usize) -> Vec<Line> {
+    let left = live
+        .left_s
+        .map_or_else(String::new, |left| format!(", done in {} at most", clock(left)));
+    let phase_left = live
+        .phase_left_s
+        .map_or_else(String::new, |left| format!(" {} left", clock(left)));
+    let mut lines = vec![
+        Line {
+            text: format!("{}{phase_left}{left}", live.phase),
+            color: Some(BOLD),
+        },
+        Line {
+            text: format!("{:<12} {:>11} {:>11}", "into", "asked", "last 10 s"),
+            color: Some(DIM),
+        },
+    ];
+    let room = rows.saturating_sub(AROUND).max(3);
+    for site in live.sites.iter().take(room) {
+        lines.push(row(&site.site, site.asked_bps, site.achieved_bps));
+    }
+    if live.sites.len() > room {
+        lines.push(plain(format!("… and {} more sites", live.sites.len() - room)));
+    }
+    lines.push(row("total", live.asked_bps, live.achieved_bps));
+    lines.push(plain(format!(
+        "active {}  queued {}  finished {}  failed {}  verified {:.1} of {:.1} injected",
+        live.active,
+        live.queued,
+        live.finished,
+        live.failed,
+        Bytes(live.verified_bytes),
+        Bytes(live.injected_bytes)
+    )));
+    lines
+}
+
+fn row(name: &str, asked: Option<u64>, achieved: u64) -> Line {
+    let Some(asked) = asked.filter(|asked| *asked > 0) else {
+        return plain(format!(
+            "{name:<12} {:>11} {:>11}",
+            "–",
+            format!("{:.1}", BitRate(achieved))
+        ));
+    };
+    let share = achieved as f64 / asked as f64;
+    let color = match share {
+        0.9.. => GREEN,
+        0.5.. => YELLOW,
+        _ => RED,
+    };
+    let text = format!(
+        "{name:<12} {:>11} {:>11} {:>5.0} % {}",
+        format!("{:.1}", BitRate(asked)),
+        format!("{:.1}", BitRate(achieved)),
+        share * 100.0,
+        bar(share)
+    );
+    Line {
+        text,
+        color: Some(color),
+    }
+}
+
+fn bar(share: f64) -> String {
+    let full = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
+    format!("{}{}", "█".repeat(full), "░".repeat(BAR - full))
+}
+
+/// Writes seconds as minutes and seconds.
+fn clock(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).ceil() as u64;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
+fn columns() -> usize {
+    size().map_or(80, |size| usize::from(size.ws_col)).max(20)
+}
+
+fn rows() -> usize {
+    size().map_or(24, |size| usize::from(size.ws_row)).max(8)
+}
+
+fn size() -> Option<rustix::termios::Winsize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_a_low_terminal() {
+        // Wrong: the drawing is higher than the terminal, so that drawing over it leaves copies behind.
+        let site = |number: u64| weir_challenge::LiveSite {
+            site: format!("S{number}"),
+            asked_bps: Some(1_000_000),
+            achieved_bps: number * 100_000,
+        };
+        let live = Live {
+            phase: "hold",
+            sites: (0..50).map(site).collect(),
+            ..Live::default()
+        };
+        assert!(table(&live, 12).len() < 12);
+        assert!(table(&live, 100).len() > 50);
+    }
+
+    #[test]
+    fn rows_have_the_colours_of_the_report() {
+        for (achieved, color) in [(95, GREEN), (90, GREEN), (89, YELLOW), (50, YELLOW), (49, RED)] {
+            assert_eq!(row("S", Some(100), achieved).color, Some(color), "{achieved}");
+        }
+        assert_eq!(row("S", None, 1).color, None);
+    }
+}

@@ -1,0 +1,252 @@
+//! What stands on the terminal after a run: verdict first, then the figures it rests on.
+
+use weir_challenge::RunOutcome;
+use weir_measure::report::{Report, SiteReport, ThresholdReport, Verdict, WorkloadKind};
+use weir_units::{BitRate, Bytes};
+
+use crate::output::Output;
+
+/// Lines shown of a long list.
+const SHOWN: usize = 12;
+
+/// Prints the end of a run.
+pub(super) fn print(outcome: &RunOutcome, output: &Output) {
+    let report = &outcome.report;
+    let print = |lines: Vec<String>| lines.iter().for_each(|line| output.line(line));
+    output.line("");
+    output.line(verdict(report, output.color()));
+    print(
+        report
+            .verdict_reasons
+            .iter()
+            .take(SHOWN)
+            .map(|reason| format!("  {reason}"))
+            .collect(),
+    );
+    if report.verdict_reasons.len() > SHOWN {
+        output.line(format!("  … and {} more reasons", report.verdict_reasons.len() - SHOWN));
+    }
+    if let Some(advice) = &report.advice {
+        output.line(format!("  this machine {advice}"));
+    }
+    print(sites(report));
+    print(totals(report));
+    print(steps(report));
+    print(thresholds(report));
+    print(errors(report));
+    print(crosschecks(report));
+    if let Some(audit) = &report.audit {
+        let (files, failed, bytes) = (audit.files, audit.failed, Bytes(audit.bytes));
+        output.line("");
+        output.line(format!(
+            "audit: {files} files, {bytes:.1} read back, {failed} differ from what was sent"
+        ));
+        print(audit.samples.iter().map(|sample| format!("  {sample}")).collect());
+    }
+    output.line("");
+    output.line(format!("report  {}", outcome.folder.join("report.html").display()));
+    output.line(format!("again   {}", report.command));
+}
+
+fn verdict(report: &Report, color: bool) -> String {
+    let word = report.verdict.as_str().to_uppercase();
+    let interrupted = if report.interrupted { " (interrupted)" } else { "" };
+    let code = match report.verdict {
+        Verdict::Pass => "1;32",
+        Verdict::Unstable => "1;33",
+        Verdict::Fail => "1;31",
+    };
+    let word = if color {
+        format!("\x1b[{code}m{word}\x1b[0m")
+    } else {
+        word
+    };
+    format!("{}: {word}{interrupted}", report.challenge)
+}
+
+/// The table of the mini data challenges: expected, achieved, per cent in and out.
+fn sites(report: &Report) -> Vec<String> {
+    if report.totals.asked_bps.is_none() {
+        return Vec::new();
+    }
+    let mut lines = vec![
+        String::new(),
+        format!(
+            "{:<12} {:>11} {:>11} {:>6} {:>6} {:>9} {:>7}",
+            "site", "expected", "achieved", "% in", "% out", "transfers", "failed"
+        ),
+    ];
+    let percent = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{:.0}", ratio * 100.0));
+    let rate = |bps: Option<u64>| bps.map_or_else(|| "–".to_owned(), |bps| format!("{:.1}", BitRate(bps)));
+    let row = |site: &SiteReport| {
+        format!(
+            "{:<12} {:>11} {:>11} {:>6} {:>6} {:>9} {:>7}",
+            site.site,
+            rate(site.asked_bps),
+            rate(Some(site.achieved_bps)),
+            percent(site.ratio),
+            percent(site.egress.ratio),
+            site.transfers,
+            site.failed
+        )
+    };
+    lines.extend(report.sites.iter().map(row));
+    lines
+}
+
+fn totals(report: &Report) -> Vec<String> {
+    let totals = &report.totals;
+    let mut lines = vec![String::new()];
+    if let (Some(asked), Some(ratio)) = (totals.asked_bps, totals.ratio) {
+        lines.push(format!(
+            "asked {:.2}, achieved {:.2} ({:.1} %) over {:.0} s of hold",
+            BitRate(asked),
+            BitRate(totals.achieved_bps),
+            ratio * 100.0,
+            report.windows.hold.end_s - report.windows.hold.start_s
+        ));
+    }
+    let cancelled = if totals.cancelled > 0 {
+        format!(", {} withdrawn", totals.cancelled)
+    } else {
+        String::new()
+    };
+    let retries = if totals.retries > 0 {
+        format!(", {} attempts repeated", totals.retries)
+    } else {
+        String::new()
+    };
+    lines.push(format!(
+        "{} transfers, {} finished, {} failed{cancelled}{retries}; {:.2} verified",
+        totals.transfers,
+        totals.finished,
+        totals.failed,
+        Bytes(totals.verified_bytes)
+    ));
+    if let Some(late) = totals.lateness_p95_s {
+        let busy = report
+            .host
+            .cpu_busy_ratio
+            .map_or_else(String::new, |busy| format!("; processors {:.0} % busy", busy * 100.0));
+        lines.push(format!("95 % were submitted at most {late:.2} s late{busy}"));
+    }
+    lines
+}
+
+/// Matrix and ramp: what works and at what rate.
+fn steps(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    let rate = |bps: Option<u64>| bps.map_or_else(|| "–".to_owned(), |bps| format!("{:.1}", BitRate(bps)));
+    for workload in &report.workloads {
+        match &workload.kind {
+            WorkloadKind::Rates { .. } => {}
+            WorkloadKind::Matrix { cells } => {
+                let good = cells.iter().filter(|cell| cell.ok).count();
+                lines.push(String::new());
+                lines.push(format!("{}: {good} of {} cells work", workload.name, cells.len()));
+                for cell in cells {
+                    let mark = if cell.ok { '✓' } else { '✗' };
+                    let link = format!("{}→{}", cell.source, cell.destination);
+                    let size = format!("{:.0}", Bytes(cell.size_bytes));
+                    let error = cell
+                        .error
+                        .as_deref()
+                        .map(|error| format!("  {error}"))
+                        .unwrap_or_default();
+                    lines.push(format!(
+                        "  {mark} {link:<24} {:<8} {size:>8} {:>11}{error}",
+                        cell.mode,
+                        rate(cell.rate_bps)
+                    ));
+                }
+            }
+            WorkloadKind::Ramp { steps } => {
+                lines.push(String::new());
+                lines.push(format!(
+                    "{:<24} {:>8} {:>8} {:>11} {:>7}",
+                    workload.name, "parallel", "size", "achieved", "failed"
+                ));
+                for step in steps {
+                    let link = format!("{}→{}", step.source, step.destination);
+                    let size = format!("{:.0}", Bytes(step.file_bytes));
+                    lines.push(format!(
+                        "  {link:<22} {:>8} {size:>8} {:>11} {:>7}",
+                        step.parallel,
+                        rate(step.achieved_bps),
+                        step.failed
+                    ));
+                }
+            }
+        }
+    }
+    lines
+}
+
+fn thresholds(report: &Report) -> Vec<String> {
+    if report.thresholds.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new()];
+    lines.extend(report.thresholds.iter().map(threshold));
+    lines
+}
+
+fn threshold(threshold: &ThresholdReport) -> String {
+    let mark = if threshold.pass { '✓' } else { '✗' };
+    let value = |value: f64| match threshold.unit.as_str() {
+        "" => format!("{value:.3}")
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned(),
+        "bit/s" => format!("{:.2}", BitRate(value.max(0.0) as u64)),
+        unit => format!("{value:.3} {unit}"),
+    };
+    let measured = threshold.measured.map_or_else(|| "no data".to_owned(), value);
+    format!(
+        "{mark} {:<32} {measured} {} {}",
+        threshold.name,
+        threshold.comparison,
+        value(threshold.asked)
+    )
+}
+
+fn errors(report: &Report) -> Vec<String> {
+    if report.errors.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), "errors".to_owned()];
+    for error in &report.errors {
+        let party = error
+            .party
+            .as_deref()
+            .map(|party| format!(" ({party})"))
+            .unwrap_or_default();
+        lines.push(format!("  {} × {}{party}: {}", error.count, error.class, error.sample));
+        lines.extend(error.remedy.as_deref().map(|remedy| format!("    {remedy}")));
+    }
+    lines
+}
+
+/// The sum over all storages, and whatever does not agree.
+fn crosschecks(report: &Report) -> Vec<String> {
+    let shown = |check: &&weir_measure::report::CrossCheck| check.subject == "all" || !check.pass;
+    let bytes = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), |count| count.to_string());
+    let line = |check: &weir_measure::report::CrossCheck| {
+        let mark = if check.pass { '✓' } else { '✗' };
+        let difference = check.difference_ratio.map_or_else(
+            || "nothing to compare".to_owned(),
+            |ratio| format!("difference {:.4} %", ratio * 100.0),
+        );
+        format!(
+            "{mark} {} {}: transfer service {}, receiving {}, sending {}; {difference}",
+            check.subject,
+            check.quantity,
+            bytes(check.transfer_service),
+            bytes(check.receiving_storage),
+            bytes(check.sending_storage)
+        )
+    };
+    let mut lines = vec![String::new()];
+    lines.extend(report.crosschecks.iter().filter(shown).map(line));
+    lines
+}

@@ -1,0 +1,96 @@
+//! Who watches a run: a terminal, a log, or a program.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_challenge::{Preflight, Progress, Update};
+use weir_units::{BitRate, Bytes};
+
+use super::lines::Lines;
+use super::screen::Screen;
+use crate::logging;
+use crate::output::Output;
+
+/// Shows a run to whoever is there.
+#[derive(Debug)]
+pub(super) struct Watch {
+    output: Output,
+    view: Mutex<View>,
+}
+
+#[derive(Debug)]
+enum View {
+    Screen(Screen),
+    Lines(Lines),
+    Json,
+}
+
+impl Watch {
+    /// Chooses by what standard output is.
+    pub(super) fn new(output: &Output) -> Arc<Self> {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        let view = if output.json() {
+            View::Json
+        } else if output.terminal() && !dumb {
+            View::Screen(Screen::new(output.color()))
+        } else {
+            View::Lines(Lines::default())
+        };
+        Arc::new(Self {
+            output: output.clone(),
+            view: Mutex::new(view),
+        })
+    }
+
+    /// Ends the display, so that what follows stands below it.
+    pub(super) fn end(&self) {
+        if let View::Screen(screen) = &mut *self.view() {
+            screen.end();
+        }
+    }
+
+    fn view(&self) -> std::sync::MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress for Watch {
+    fn show(&self, update: &Update) {
+        if let Update::Folder { folder } = update {
+            // A run goes on without the services' log lines in its own.
+            if let Err(failure) = logging::attach_file(&folder.join("run.log")) {
+                tracing::warn!(%failure, "the run's log has no lines of the services");
+            }
+        }
+        match &mut *self.view() {
+            View::Json => self.output.event(update.name(), update),
+            View::Lines(lines) => lines.show(update, &self.output),
+            View::Screen(screen) => screen.show(update, &self.output),
+        }
+    }
+}
+
+/// Says what a run needs and what the machine has.
+pub(super) fn preflight(preflight: &Preflight) -> Vec<String> {
+    let volume = Bytes(preflight.volume_bytes);
+    let what = match (preflight.asked_bps, preflight.planned_s) {
+        (Some(asked), Some(seconds)) => format!("{:.2} for {seconds:.0} s, {volume:.1} in all", BitRate(asked)),
+        _ => format!("{volume:.1} in all"),
+    };
+    let free = preflight
+        .free_bytes
+        .map_or_else(|| "unknown".to_owned(), |bytes| format!("{:.1}", Bytes(bytes)));
+    let files = preflight
+        .open_files
+        .map_or_else(|| "any number of".to_owned(), |files| files.to_string());
+    let mut lines = vec![
+        format!("{}: {what}", preflight.challenge),
+        format!("  starts   {}", preflight.starts),
+        format!(
+            "  machine  {} cores; {free} of disk free, {:.1} needed; {files} open files",
+            preflight.cores,
+            Bytes(preflight.needed_bytes)
+        ),
+    ];
+    lines.extend(preflight.warnings.iter().map(|warning| format!("  ! {warning}")));
+    lines
+}

@@ -1,0 +1,143 @@
+//! Storage that is not ours: real XRootD servers beside Weir's endpoints, each as active and as passive party.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+use std::{fs, net::Ipv4Addr, path::Path, process::Command};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use weir_auth::ca::CertificateAuthority;
+use weir_tests::{RunningGrid, Xrootd, XrootdSettings, free_port, peers, run, weir_binary};
+
+/// A grid that gives out tokens, and two XRootD servers that trust it.
+struct Lab {
+    grid: RunningGrid,
+    alpha: Xrootd,
+    beta: Xrootd,
+    folder: tempfile::TempDir,
+}
+
+impl Lab {
+    fn up() -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("weir-xrootd-").tempdir()?;
+        // XRootD drops root and must still reach its own files below.
+        fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let authority = CertificateAuthority::create(&folder.path().join("authority"))?;
+        let grid = RunningGrid::up(&format!(
+            "name = \"lab\"\nauthority = \"{}\"\n[[rse]]\nname = \"ALPHA\"\n[[rse]]\nname = \"BETA\"\n\
+             [storage]\ndurability = \"cache\"\n",
+            folder.path().join("authority").display()
+        ))?;
+        let issuer = grid.description["issuer"]["url"].as_str().context("no issuer")?.to_owned();
+        let jwks = jwks(&grid, &issuer)?;
+        let start = |name: &str, last: u8| {
+            Xrootd::start(
+                folder.path(),
+                &XrootdSettings {
+                    name,
+                    authority: &authority,
+                    trusted: &[authority.directory()],
+                    issuer: &issuer,
+                    jwks: &jwks,
+                    address: Ipv4Addr::new(127, 0, 2, last),
+                    port: free_port()?,
+                    root_port: free_port()?,
+                },
+            )
+        };
+        let (alpha, beta) = (start("xa", 1)?, start("xb", 2)?);
+        Ok(Self { grid, alpha, beta, folder })
+    }
+}
+
+fn jwks(grid: &RunningGrid, issuer: &str) -> Result<String> {
+    let base = issuer.trim_end_matches('/');
+    let discovery = grid.curl(&[&format!("{base}/.well-known/openid-configuration")])?.expect_ok()?;
+    let discovery: Value = serde_json::from_str(&discovery.stdout)?;
+    let uri = discovery["jwks_uri"].as_str().context("no jwks_uri")?.to_owned();
+    Ok(grid.curl(&[&uri])?.expect_ok()?.stdout)
+}
+
+/// Files of this size have no pattern that a broken transfer could hit by chance.
+fn noise(path: &Path, size: usize) -> Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = vec![0; size];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    fs::write(path, &bytes)?;
+    Ok(bytes)
+}
+
+fn gfal(grid: &RunningGrid, arguments: &[&str]) -> Result<()> {
+    let run = run(grid.command("gfal-copy")?.args(arguments))?;
+    run.expect_ok().with_context(|| format!("gfal-copy {}", arguments.join(" ")))?;
+    Ok(())
+}
+
+/// gfal2 would not move a file between Weir and XRootD in one direction or mode.
+#[test]
+fn gfal_copies_between_weir_and_xrootd_in_every_mode() -> Result<()> {
+    if !peers() {
+        return Ok(());
+    }
+    let lab = Lab::up()?;
+    let local = lab.folder.path().join("noise");
+    let sent = noise(&local, 3_000_001)?;
+    let weir = format!("{}/gfal", lab.grid.rse_url("ALPHA"));
+    let xrootd = format!("{}/data/gfal", lab.alpha.url);
+    let local = format!("file://{}", local.display());
+    for (at, source, destination) in [("wx", &weir, &xrootd), ("xw", &xrootd, &weir)] {
+        let origin = format!("{source}/{at}/origin");
+        gfal(&lab.grid, &["-p", &local, &origin])?;
+        for mode in ["pull", "push", "streamed"] {
+            let target = format!("{destination}/{at}/{mode}");
+            gfal(&lab.grid, &["-p", "--copy-mode", mode, "--just-copy", &origin, &target])?;
+            let back = lab.folder.path().join(format!("{at}-{mode}"));
+            gfal(&lab.grid, &[&target, &format!("file://{}", back.display())])?;
+            assert!(fs::read(&back)? == sent, "{at} {mode}: other bytes came back");
+        }
+    }
+    Ok(())
+}
+
+/// A challenge over storage that is not ours would not say what works in every cell of its matrix.
+#[test]
+fn the_matrix_of_weir_and_xrootd_passes() -> Result<()> {
+    if !peers() {
+        return Ok(());
+    }
+    let lab = Lab::up()?;
+    let token = lab.folder.path().join("token");
+    let environment = lab.grid.env()?;
+    let bearer = environment.iter().find(|(name, _)| name == "BEARER_TOKEN").context("no token")?;
+    weir_tests::write_private(&token, &bearer.1)?;
+    let external = |name: &str, server: &Xrootd| {
+        format!(
+            "[[grid.rse]]\nname = \"{name}\"\nurl = \"{}/data\"\nca = \"{}\"\ntoken_file = \"{}\"\n",
+            server.url,
+            lab.folder.path().join("authority/ca.pem").display(),
+            token.display()
+        )
+    };
+    let file = lab.folder.path().join("matrix.toml");
+    let challenge = format!(
+        "name = \"mixed\"\n[[workload]]\nkind = \"matrix\"\nmodes = [\"pull\", \"push\", \"streamed\"]\nsizes = [\"1 MB\"]\n\
+         [grid]\nname = \"mixed\"\nauthority = \"{}\"\n[[grid.rse]]\nname = \"WA\"\n[[grid.rse]]\nname = \"WB\"\n{}{}",
+        lab.folder.path().join("authority").display(),
+        external("XA", &lab.alpha),
+        external("XB", &lab.beta),
+    );
+    fs::write(&file, challenge)?;
+    let runs = lab.folder.path().join("runs");
+    let run = run(Command::new(weir_binary())
+        .args(["challenge", "run"])
+        .arg(&file)
+        .arg("--out")
+        .arg(&runs)
+        .current_dir(lab.folder.path()))?;
+    let report = fs::read_dir(&runs).with_context(|| format!("no run folder: {run:?}"))?.next().context("no run")??;
+    let report: Value = serde_json::from_slice(&fs::read(report.path().join("report.json"))?)?;
+    let cells = report["workloads"][0]["cells"].as_array().context("no cells")?.clone();
+    assert_eq!(cells.len(), 4 * 3 * 3, "every ordered pair in every mode");
+    let failed: Vec<_> = cells.iter().filter(|cell| cell["ok"] != true).collect();
+    assert!(failed.is_empty(), "{failed:#?}\nXRootD A:\n{}\nXRootD B:\n{}", lab.alpha.said(), lab.beta.said());
+    Ok(())
+}
