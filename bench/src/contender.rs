@@ -34,11 +34,19 @@ impl Contender {
         for pid in self.family()? {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
             // The name in parentheses may hold spaces; fields are counted after it (proc_pid_stat(5)): utime is the 12th.
-            let fields: Vec<&str> = stat.rsplit_once(')').context("odd stat")?.1.split_whitespace().collect();
+            let fields: Vec<&str> = stat
+                .rsplit_once(')')
+                .context("odd stat")?
+                .1
+                .split_whitespace()
+                .collect();
             let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
             sum.cpu_seconds += ticks / rustix::param::clock_ticks_per_second() as f64;
             let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-            let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0 kB");
+            let peak = status
+                .lines()
+                .find_map(|line| line.strip_prefix("VmHWM:"))
+                .unwrap_or("0 kB");
             sum.peak_bytes += peak.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0;
         }
         Ok(sum)

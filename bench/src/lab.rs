@@ -45,13 +45,22 @@ impl Lab {
             "name = \"bench\"\nauthority = \"{}\"\n[[rse]]\nname = \"UNUSED\"\n",
             folder.path().join("authority").display()
         ))?;
-        let issuer = grid.description["issuer"]["url"].as_str().context("no issuer")?.to_owned();
+        let issuer = grid.description["issuer"]["url"]
+            .as_str()
+            .context("no issuer")?
+            .to_owned();
         let environment = grid.env()?;
-        let token = environment.iter().find(|(name, _)| name == "BEARER_TOKEN").context("no token")?.1.clone();
+        let token = environment
+            .iter()
+            .find(|(name, _)| name == "BEARER_TOKEN")
+            .context("no token")?
+            .1
+            .clone();
         let curl = folder.path().join("curl.conf");
         write_private(&curl, &format!("header = \"Authorization: Bearer {token}\"\n"))?;
         let ca = authority.file();
 
+        let audiences = grid.audiences();
         let weir_data = folder.path().join("weir-a/data");
         fs::create_dir_all(&weir_data)?;
         make_files(&weir_data)?;
@@ -64,12 +73,37 @@ impl Lab {
             writes: true,
             pids: Vec::new(),
         };
-        let first = Endpoint { folder: folder.path(), name: "weir-a", address: Ipv4Addr::new(127, 0, 3, 1), tls: true };
-        weir.tls = start_weir(&first, &authority, &issuer, &mut daemons, &mut weir.pids)?;
-        let second = Endpoint { name: "weir-b", address: Ipv4Addr::new(127, 0, 3, 2), ..first };
-        weir.second = Some(start_weir(&second, &authority, &issuer, &mut daemons, &mut weir.pids)?);
-        let plain = Endpoint { address: Ipv4Addr::new(127, 0, 3, 3), tls: false, ..first };
-        weir.plain = Some(start_weir(&plain, &authority, &issuer, &mut daemons, &mut weir.pids)?);
+        let first = Endpoint {
+            folder: folder.path(),
+            name: "weir-a",
+            address: Ipv4Addr::new(127, 0, 3, 1),
+            tls: true,
+        };
+        weir.tls = start_weir(&first, &authority, (&issuer, &audiences), &mut daemons, &mut weir.pids)?;
+        let second = Endpoint {
+            name: "weir-b",
+            address: Ipv4Addr::new(127, 0, 3, 2),
+            ..first
+        };
+        weir.second = Some(start_weir(
+            &second,
+            &authority,
+            (&issuer, &audiences),
+            &mut daemons,
+            &mut weir.pids,
+        )?);
+        let plain = Endpoint {
+            address: Ipv4Addr::new(127, 0, 3, 3),
+            tls: false,
+            ..first
+        };
+        weir.plain = Some(start_weir(
+            &plain,
+            &authority,
+            (&issuer, &audiences),
+            &mut daemons,
+            &mut weir.pids,
+        )?);
 
         let nginx = start_nginx(folder.path(), &authority, &weir_data, &mut daemons)?;
         let (xrootd, servers) = start_xrootd(folder.path(), &grid, &authority, &issuer, &weir_data)?;
@@ -89,7 +123,11 @@ impl Lab {
 
 fn make_files(data: &Path) -> Result<()> {
     for index in 0..=N_SMALL {
-        let (name, size) = if index == 0 { ("large".to_owned(), LARGE) } else { (format!("small{index}"), SMALL) };
+        let (name, size) = if index == 0 {
+            ("large".to_owned(), LARGE)
+        } else {
+            (format!("small{index}"), SMALL)
+        };
         // Random once and repeated: no server looks into the bytes, and none of them compresses.
         let status = Command::new("sh")
             .arg("-c")
@@ -113,11 +151,16 @@ struct Endpoint<'a> {
 fn start_weir(
     endpoint: &Endpoint<'_>,
     authority: &CertificateAuthority,
-    issuer: &str,
+    issuer: (&str, &[String]),
     daemons: &mut Vec<Daemon>,
     pids: &mut Vec<u32>,
 ) -> Result<String> {
-    let Endpoint { folder, name, address, tls } = *endpoint;
+    let Endpoint {
+        folder,
+        name,
+        address,
+        tls,
+    } = *endpoint;
     let home = folder.join(name);
     let port = free_port()?;
     fs::create_dir_all(home.join("data"))?;
@@ -125,15 +168,21 @@ fn start_weir(
     let (certificate, key) = write_identity(&identity, &home, "host")?;
     let scheme = if tls { "https" } else { "http" };
     let tls = if tls {
-        format!("[tls]\ncertificate = \"{}\"\nkey = \"{}\"\n", certificate.display(), key.display())
+        format!(
+            "[tls]\ncertificate = \"{}\"\nkey = \"{}\"\n",
+            certificate.display(),
+            key.display()
+        )
     } else {
         String::new()
     };
     let configuration = format!(
         "listen = \"{address}:{port}\"\nurl = \"{scheme}://{address}:{port}\"\n{tls}\
-         [trust]\nfiles = [\"{}\"]\n[[issuer]]\nurl = \"{issuer}\"\n[tpc]\nallow = [\"127.0.0.0/8\"]\n\
+         [trust]\nfiles = [\"{}\"]\n[[issuer]]\nurl = \"{}\"\naudiences = {:?}\n[tpc]\nallow = [\"127.0.0.0/8\"]\n\
          [[area]]\nname = \"data\"\nprefix = \"/data\"\nroot = \"{}\"\ndurability = \"cache\"\nanonymous_read = {}\n",
         authority.file().display(),
+        issuer.0,
+        issuer.1,
         home.join("data").display(),
         // A token never travels in the clear, so the plain rows read without one.
         scheme == "http",
@@ -141,7 +190,10 @@ fn start_weir(
     let file = home.join(format!("{scheme}.toml"));
     fs::write(&file, configuration)?;
     let mut command = Command::new(weir_binary());
-    command.args(["serve", "storage", "--config"]).arg(&file).args(["--log-level", "warn"]);
+    command
+        .args(["serve", "storage", "--config"])
+        .arg(&file)
+        .args(["--log-level", "warn"]);
     let daemon = Daemon::start(command, &home.join(format!("{scheme}.log")))?;
     await_port(address, port).with_context(|| daemon.said())?;
     pids.push(daemon.pid());
@@ -150,7 +202,9 @@ fn start_weir(
 }
 
 fn await_port(address: Ipv4Addr, port: u16) -> Result<()> {
-    wait_for(Duration::from_secs(20), || Ok(std::net::TcpStream::connect((address, port)).ok()))?;
+    wait_for(Duration::from_secs(20), || {
+        Ok(std::net::TcpStream::connect((address, port)).ok())
+    })?;
     Ok(())
 }
 
@@ -209,9 +263,16 @@ fn start_xrootd(
     data: &Path,
 ) -> Result<(Contender, [Xrootd; 2])> {
     let base = issuer.trim_end_matches('/');
-    let discovery = grid.curl(&[&format!("{base}/.well-known/openid-configuration")])?.expect_ok()?.stdout;
-    let uri = serde_json::from_str::<Value>(&discovery)?["jwks_uri"].as_str().context("no jwks_uri")?.to_owned();
+    let discovery = grid
+        .curl(&[&format!("{base}/.well-known/openid-configuration")])?
+        .expect_ok()?
+        .stdout;
+    let uri = serde_json::from_str::<Value>(&discovery)?["jwks_uri"]
+        .as_str()
+        .context("no jwks_uri")?
+        .to_owned();
     let jwks = grid.curl(&[&uri])?.expect_ok()?.stdout;
+    let audiences = grid.audiences();
     let start = |name: &str, last: u8| {
         let settings = XrootdSettings {
             name,
@@ -219,6 +280,7 @@ fn start_xrootd(
             trusted: &[authority.directory()],
             issuer,
             jwks: &jwks,
+            audiences: &audiences,
             address: Ipv4Addr::new(127, 0, 3, last),
             port: free_port()?,
             root_port: free_port()?,

@@ -63,9 +63,23 @@ fn loopback() -> Result<f64> {
 
 /// As `openssl speed` has it; 0 where it is not installed.
 fn aes() -> f64 {
-    let arguments = ["speed", "-mr", "-evp", "aes-128-gcm", "-seconds", "1", "-bytes", "16384"];
-    let Ok(output) = Command::new("openssl").args(arguments).output() else { return 0.0 };
+    let arguments = [
+        "speed",
+        "-mr",
+        "-evp",
+        "aes-128-gcm",
+        "-seconds",
+        "1",
+        "-bytes",
+        "16384",
+    ];
+    let Ok(output) = Command::new("openssl").args(arguments).output() else {
+        return 0.0;
+    };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let figure = text.lines().find(|line| line.starts_with("+F:")).and_then(|line| line.rsplit(':').next());
+    let figure = text
+        .lines()
+        .find(|line| line.starts_with("+F:"))
+        .and_then(|line| line.rsplit(':').next());
     figure.and_then(|figure| figure.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
 }

@@ -58,15 +58,29 @@ impl Row {
         // Round 0 warms caches and connections and is not counted.
         for round in 0..=rounds {
             for (who, results) in contenders.iter().zip(&mut results) {
-                let measured = self.round(lab, who).with_context(|| format!("{} of {}", self.name, who.name))?;
+                let measured = self
+                    .round(lab, who)
+                    .with_context(|| format!("{} of {}", self.name, who.name))?;
                 if round > 0 {
                     results.push(measured);
                 }
             }
         }
         for (who, theirs) in contenders.iter().zip(&results) {
-            let ratio = median(results[0].iter().zip(theirs).map(|(ours, theirs)| ours.rate / theirs.rate).collect());
-            let cpu = median(results[0].iter().zip(theirs).map(|(ours, theirs)| ours.cpu_per_gb / theirs.cpu_per_gb).collect());
+            let ratio = median(
+                results[0]
+                    .iter()
+                    .zip(theirs)
+                    .map(|(ours, theirs)| ours.rate / theirs.rate)
+                    .collect(),
+            );
+            let cpu = median(
+                results[0]
+                    .iter()
+                    .zip(theirs)
+                    .map(|(ours, theirs)| ours.cpu_per_gb / theirs.cpu_per_gb)
+                    .collect(),
+            );
             let of = |figure: fn(&Round) -> f64| median(theirs.iter().map(figure).collect());
             println!(
                 "{:<22} {:<7} {:>9.0} {:>9.2} {:>9.0} {:>8.2}   CPU {cpu:.2}",
@@ -91,7 +105,11 @@ impl Row {
     }
 
     fn files(&self) -> Vec<String> {
-        if self.many { (1..=N_SMALL).map(|index| format!("small{index}")).collect() } else { vec!["large".into()] }
+        if self.many {
+            (1..=N_SMALL).map(|index| format!("small{index}")).collect()
+        } else {
+            vec!["large".into()]
+        }
     }
 
     fn round(&self, lab: &Lab, who: &Contender) -> Result<Round> {
@@ -100,8 +118,13 @@ impl Row {
         let before = who.usage()?;
         let start = Instant::now();
         std::thread::scope(|scope| {
-            let workers: Vec<_> = files.iter().map(|file| scope.spawn(|| self.one(lab, who, file))).collect();
-            workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?)
+            let workers: Vec<_> = files
+                .iter()
+                .map(|file| scope.spawn(|| self.one(lab, who, file)))
+                .collect();
+            workers
+                .into_iter()
+                .try_for_each(|worker| worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?)
         })?;
         let seconds = start.elapsed().as_secs_f64();
         let after = who.usage()?;
@@ -118,16 +141,29 @@ impl Row {
     fn one(&self, lab: &Lab, who: &Contender, file: &str) -> Result<()> {
         match self.work {
             Work::Get { tls } => {
-                let base = if tls { &who.tls } else { who.plain.as_ref().context("no plain door")? };
+                let base = if tls {
+                    &who.tls
+                } else {
+                    who.plain.as_ref().context("no plain door")?
+                };
                 let mut command = curl(lab, tls);
-                command.args(["-o", "/dev/null", "-w", "%{http_code} %{size_download}", &format!("{base}/{file}")]);
+                command.args([
+                    "-o",
+                    "/dev/null",
+                    "-w",
+                    "%{http_code} %{size_download}",
+                    &format!("{base}/{file}"),
+                ]);
                 let said = run(&mut command)?.expect_ok()?.stdout;
                 let size = if self.many { SMALL } else { LARGE };
                 ensure!(said == format!("200 {size}"), "got {said}");
             }
             Work::Put => {
                 let mut command = curl(lab, true);
-                command.arg("-T").arg(lab.files.join(file)).args(["-o", "/dev/null", "-w", "%{http_code}"]);
+                command
+                    .arg("-T")
+                    .arg(lab.files.join(file))
+                    .args(["-o", "/dev/null", "-w", "%{http_code}"]);
                 command.arg(format!("{}/up/{file}", who.tls));
                 let said = run(&mut command)?.expect_ok()?.stdout;
                 ensure!(said.starts_with("20"), "got {said}");
@@ -136,11 +172,24 @@ impl Row {
                 let pull = matches!(self.work, Work::Pull);
                 let second = who.second.as_ref().context("no second")?;
                 let (source, target) = (format!("{}/{file}", who.tls), format!("{second}/up/{file}"));
-                let (active, header, passive) =
-                    if pull { (&target, "Source", &source) } else { (&source, "Destination", &target) };
+                let (active, header, passive) = if pull {
+                    (&target, "Source", &source)
+                } else {
+                    (&source, "Destination", &target)
+                };
                 let mut command = curl(lab, true);
-                command.args(["-X", "COPY", "-H", &format!("{header}: {passive}"), "-H", "Credential: none"]);
-                command.args(["-H", "Overwrite: T", "-K"]).arg(self.forwarded(lab)?).arg(active);
+                command.args([
+                    "-X",
+                    "COPY",
+                    "-H",
+                    &format!("{header}: {passive}"),
+                    "-H",
+                    "Credential: none",
+                ]);
+                command
+                    .args(["-H", "Overwrite: T", "-K"])
+                    .arg(self.forwarded(lab)?)
+                    .arg(active);
                 let said = run(&mut command)?.expect_ok()?.stdout;
                 ensure!(said.to_lowercase().contains("success"), "the copy said {said}");
             }
@@ -174,7 +223,14 @@ impl Row {
 
 fn curl(lab: &Lab, with_token: bool) -> Command {
     let mut command = Command::new("curl");
-    command.args(["-sS", "--max-time", &Duration::from_secs(120).as_secs().to_string(), "--cacert"]).arg(&lab.ca);
+    command
+        .args([
+            "-sS",
+            "--max-time",
+            &Duration::from_secs(120).as_secs().to_string(),
+            "--cacert",
+        ])
+        .arg(&lab.ca);
     if with_token {
         command.arg("-K").arg(&lab.curl);
     }

@@ -145,6 +145,13 @@ impl RunningGrid {
             .to_string()
     }
 
+    /// The audiences of the tokens that `weir grid env` gets: every door of the grid.
+    pub fn audiences(&self) -> Vec<String> {
+        let rses = self.description["rses"].as_array();
+        let audiences = rses.into_iter().flatten().filter_map(|rse| rse["audience"].as_str());
+        audiences.map(str::to_owned).collect()
+    }
+
     /// What `weir grid env` exports, names and values; with the token itself.
     ///
     /// # Errors

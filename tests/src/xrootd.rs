@@ -29,6 +29,8 @@ pub struct XrootdSettings<'a> {
     pub issuer: &'a str,
     /// The issuer's JWKS document; put into the server's key cache, so that it need not trust the issuer's authority.
     pub jwks: &'a str,
+    /// Audiences that it takes in tokens, beside its own URL and the one for everybody.
+    pub audiences: &'a [String],
     /// The loopback address by which it is known: storage elements are told apart by host, not by port.
     pub address: Ipv4Addr,
     /// Where its HTTP door listens.
@@ -50,7 +52,8 @@ pub struct Xrootd {
 impl Xrootd {
     /// Configures and starts a server in `folder`, and waits until its port answers.
     ///
-    /// Paths in token scopes are paths of its URLs: the issuer's base is `/`. `folder` must be reachable for the user `xrootd` when the test runs as root: XRootD refuses to be root.
+    /// Paths in token scopes are paths of its URLs: the issuer's base is `/`. `folder` must be reachable for the user
+    /// `xrootd` when the test runs as root: XRootD refuses to be root.
     pub fn start(folder: &Path, settings: &XrootdSettings<'_>) -> Result<Self> {
         let home = folder.join(settings.name);
         let data = home.join("root/data");
@@ -117,8 +120,9 @@ fn scitokens(settings: &XrootdSettings<'_>) -> String {
     let XrootdSettings {
         issuer, address, port, ..
     } = settings;
+    let also: String = settings.audiences.iter().map(|name| format!(", {name}")).collect();
     format!(
-        "[Global]\naudience = https://wlcg.cern.ch/jwt/v1/any, https://{address}:{port}, https://{address}\n\
+        "[Global]\naudience = https://wlcg.cern.ch/jwt/v1/any, https://{address}:{port}, https://{address}{also}\n\
          [Issuer weir]\nissuer = {issuer}\nbase_path = /\n"
     )
 }
@@ -146,7 +150,8 @@ fn configuration(home: &Path, settings: &XrootdSettings<'_>) -> String {
          http.header2cgi Authorization authz\n\
          http.selfhttps2http no\n\
          ofs.authorize 1\n\
-         ofs.authlib libXrdAccSciTokens.so config={home}/conf/scitokens.cfg\n\
+         ofs.authlib ++ libXrdAccSciTokens.so config={home}/conf/scitokens.cfg\n\
+         scitokens.trace all\n\
          acc.authdb {home}/conf/authdb\n\
          xrootd.chksum max 2 adler32 crc32 md5\n\
          xrootd.seclib libXrdSec.so\n\

@@ -27,8 +27,13 @@ impl Lab {
              [storage]\ndurability = \"cache\"\n",
             folder.path().join("authority").display()
         ))?;
-        let issuer = grid.description["issuer"]["url"].as_str().context("no issuer")?.to_owned();
+        let issuer = grid.description["issuer"]["url"]
+            .as_str()
+            .context("no issuer")?
+            .to_owned();
         let jwks = jwks(&grid, &issuer)?;
+        // gfal2 has one token for both sides.
+        let audiences = grid.audiences();
         let start = |name: &str, last: u8| {
             Xrootd::start(
                 folder.path(),
@@ -38,6 +43,7 @@ impl Lab {
                     trusted: &[authority.directory()],
                     issuer: &issuer,
                     jwks: &jwks,
+                    audiences: &audiences,
                     address: Ipv4Addr::new(127, 0, 2, last),
                     port: free_port()?,
                     root_port: free_port()?,
@@ -45,13 +51,20 @@ impl Lab {
             )
         };
         let (alpha, beta) = (start("xa", 1)?, start("xb", 2)?);
-        Ok(Self { grid, alpha, beta, folder })
+        Ok(Self {
+            grid,
+            alpha,
+            beta,
+            folder,
+        })
     }
 }
 
 fn jwks(grid: &RunningGrid, issuer: &str) -> Result<String> {
     let base = issuer.trim_end_matches('/');
-    let discovery = grid.curl(&[&format!("{base}/.well-known/openid-configuration")])?.expect_ok()?;
+    let discovery = grid
+        .curl(&[&format!("{base}/.well-known/openid-configuration")])?
+        .expect_ok()?;
     let discovery: Value = serde_json::from_str(&discovery.stdout)?;
     let uri = discovery["jwks_uri"].as_str().context("no jwks_uri")?.to_owned();
     Ok(grid.curl(&[&uri])?.expect_ok()?.stdout)
@@ -68,7 +81,8 @@ fn noise(path: &Path, size: usize) -> Result<Vec<u8>> {
 
 fn gfal(grid: &RunningGrid, arguments: &[&str]) -> Result<()> {
     let run = run(grid.command("gfal-copy")?.args(arguments))?;
-    run.expect_ok().with_context(|| format!("gfal-copy {}", arguments.join(" ")))?;
+    run.expect_ok()
+        .with_context(|| format!("gfal-copy {}", arguments.join(" ")))?;
     Ok(())
 }
 
@@ -89,7 +103,8 @@ fn gfal_copies_between_weir_and_xrootd_in_every_mode() -> Result<()> {
         gfal(&lab.grid, &["-p", &local, &origin])?;
         for mode in ["pull", "push", "streamed"] {
             let target = format!("{destination}/{at}/{mode}");
-            gfal(&lab.grid, &["-p", "--copy-mode", mode, "--just-copy", &origin, &target])?;
+            gfal(&lab.grid, &["-p", "--copy-mode", mode, "--just-copy", &origin, &target])
+                .with_context(|| lab.alpha.said())?;
             let back = lab.folder.path().join(format!("{at}-{mode}"));
             gfal(&lab.grid, &[&target, &format!("file://{}", back.display())])?;
             assert!(fs::read(&back)? == sent, "{at} {mode}: other bytes came back");
@@ -107,7 +122,10 @@ fn the_matrix_of_weir_and_xrootd_passes() -> Result<()> {
     let lab = Lab::up()?;
     let token = lab.folder.path().join("token");
     let environment = lab.grid.env()?;
-    let bearer = environment.iter().find(|(name, _)| name == "BEARER_TOKEN").context("no token")?;
+    let bearer = environment
+        .iter()
+        .find(|(name, _)| name == "BEARER_TOKEN")
+        .context("no token")?;
     weir_tests::write_private(&token, &bearer.1)?;
     let external = |name: &str, server: &Xrootd| {
         format!(
@@ -133,11 +151,19 @@ fn the_matrix_of_weir_and_xrootd_passes() -> Result<()> {
         .arg("--out")
         .arg(&runs)
         .current_dir(lab.folder.path()))?;
-    let report = fs::read_dir(&runs).with_context(|| format!("no run folder: {run:?}"))?.next().context("no run")??;
+    let report = fs::read_dir(&runs)
+        .with_context(|| format!("no run folder: {run:?}"))?
+        .next()
+        .context("no run")??;
     let report: Value = serde_json::from_slice(&fs::read(report.path().join("report.json"))?)?;
     let cells = report["workloads"][0]["cells"].as_array().context("no cells")?.clone();
     assert_eq!(cells.len(), 4 * 3 * 3, "every ordered pair in every mode");
     let failed: Vec<_> = cells.iter().filter(|cell| cell["ok"] != true).collect();
-    assert!(failed.is_empty(), "{failed:#?}\nXRootD A:\n{}\nXRootD B:\n{}", lab.alpha.said(), lab.beta.said());
+    assert!(
+        failed.is_empty(),
+        "{failed:#?}\nXRootD A:\n{}\nXRootD B:\n{}",
+        lab.alpha.said(),
+        lab.beta.said()
+    );
     Ok(())
 }

@@ -94,6 +94,8 @@ impl Client {
             .pool_max_idle_per_host(config.idle_per_host)
             // 512 KiB lets one read take many TLS records (16 KiB each) and halves the wake-ups per gigabyte.
             .http1_max_buf_size(512 * 1024)
+            .http1_title_case_headers(true)
+            .http1_preserve_header_case(true)
             .build(connector);
         Ok(Self {
             inner,
@@ -116,6 +118,7 @@ impl Client {
         limit: Duration,
     ) -> Result<Response<Incoming>, ClientError> {
         normalise(&mut request)?;
+        request.extensions_mut().extend(crate::case::extensions().clone());
         request
             .headers_mut()
             .entry(header::USER_AGENT)

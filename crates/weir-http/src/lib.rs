@@ -22,6 +22,7 @@
 //! ```
 
 pub mod body;
+mod case;
 mod client;
 mod connect;
 mod error;

@@ -251,3 +251,41 @@ async fn bodies_are_bounded() {
         .unwrap_err();
     assert!(matches!(error, weir_http::BodyError::TooLarge { limit: 4096 }));
 }
+
+/// XRootD would see requests without a token and copies without a source: it compares names letter by letter.
+#[tokio::test]
+async fn header_names_go_out_as_the_field_writes_them() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let seen = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut text = String::new();
+        while !text.ends_with("\r\n\r\n") {
+            text.push(char::from(socket.read_u8().await.unwrap()));
+        }
+        socket
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+            .await
+            .unwrap();
+        text
+    });
+    let names = [
+        "Authorization",
+        "Source",
+        "Want-Digest",
+        "TransferHeaderAuthorization",
+        "X-Number-Of-Streams",
+        "SciTag",
+    ];
+    let mut request = Request::builder().method("COPY").uri(uri(address, "http"));
+    for name in names {
+        request = request.header(name, "x");
+    }
+    let client = authority().client();
+    client.send(request.body(body::empty()).unwrap()).await.unwrap();
+    let text = seen.await.unwrap();
+    for name in names {
+        assert!(text.contains(&format!("\r\n{name}: x\r\n")), "{name} in {text}");
+    }
+}
