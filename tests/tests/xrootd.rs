@@ -103,8 +103,7 @@ fn gfal_copies_between_weir_and_xrootd_in_every_mode() -> Result<()> {
         gfal(&lab.grid, &["-p", &local, &origin])?;
         for mode in ["pull", "push", "streamed"] {
             let target = format!("{destination}/{at}/{mode}");
-            gfal(&lab.grid, &["-p", "--copy-mode", mode, "--just-copy", &origin, &target])
-                .with_context(|| lab.alpha.said())?;
+            gfal(&lab.grid, &["-p", "--copy-mode", mode, &origin, &target]).with_context(|| lab.alpha.said())?;
             let back = lab.folder.path().join(format!("{at}-{mode}"));
             gfal(&lab.grid, &[&target, &format!("file://{}", back.display())])?;
             assert!(fs::read(&back)? == sent, "{at} {mode}: other bytes came back");

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weir_http::Client;
 use weir_units::{Bytes, Checksum};
-use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Phase, Retry, WorldEvent};
+use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, WorldEvent};
 
 use super::{
     ExecutorSettings, Modes,
@@ -221,9 +221,7 @@ impl Attempt<'_> {
                     .map(|()| None),
             };
             let Err(refused) = outcome else { return outcome };
-            let conflict = refused.failure.message.contains("HTTP 409");
-            if conflict && !parents_made {
-                // RFC 4918 section 9.7.1: 409 says that the parent collection is missing.
+            if !parents_made && lacks_parent(&refused.failure) {
                 parents_made = true;
                 self.make_parents().await;
             } else if is_busy(&refused.failure) && Instant::now() + pause < patience {
@@ -336,7 +334,7 @@ impl Attempt<'_> {
     }
 
     fn overdue(&self) -> Failure {
-        let scene = Scene::new(weir_world::Party::Network, Phase::Transfer);
+        let scene = Scene::new(Party::Network, Phase::Transfer);
         let mut failure = scene.fail(
             ErrorClass::Timeout,
             format!("the copy took longer than {}", weir_units::duration::format(self.wall)),
@@ -360,6 +358,12 @@ impl Attempt<'_> {
     pub(crate) fn bytes_moved(&self) -> Bytes {
         Bytes(self.state.moved.load(Ordering::Relaxed))
     }
+}
+
+/// A missing parent collection: 409 by RFC 4918 section 9.7.1; XRootD 5.5 says 400 or 404 with "no such file or directory".
+fn lacks_parent(failure: &Failure) -> bool {
+    let missing = failure.class == ErrorClass::NotFound && failure.party == Party::Destination;
+    failure.bytes_moved.0 == 0 && (missing || failure.message.contains("HTTP 409"))
 }
 
 fn is_busy(failure: &Failure) -> bool {
