@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const ANSWER_MAX: usize = 64 * 1024;
 
 /// Why there is no token.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Error)]
 pub enum TokenError {
     /// The token's file could not be read, or is empty.
     #[error("could not read a token from {path}")]
@@ -38,14 +38,14 @@ pub enum TokenError {
         /// The file.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        source: Arc<std::io::Error>,
     },
     /// The address of the issuer is no URL.
     #[error("{0:?} is not a URL")]
     Url(String),
     /// The issuer could not be asked.
     #[error("could not ask the issuer for a token")]
-    Ask(#[from] ClientError),
+    Ask(#[source] Arc<ClientError>),
     /// The issuer did not answer in time.
     #[error("{token_url} did not answer within {} s", REQUEST_TIMEOUT.as_secs())]
     Timeout {
@@ -54,7 +54,7 @@ pub enum TokenError {
     },
     /// The issuer's answer broke off.
     #[error("could not read the issuer's answer")]
-    Answer(#[from] BodyError),
+    Answer(#[source] Arc<BodyError>),
     /// The issuer said no.
     #[error("{token_url} refused a token for scopes {scopes:?} and audience {audience:?}: {status} {reason}")]
     Refused {
@@ -149,8 +149,12 @@ impl TokenSource {
 }
 
 async fn read_file(path: PathBuf) -> Result<Secret, TokenError> {
-    let task =
-        tokio::task::spawn_blocking(move || Secret::read(&path).map_err(|source| TokenError::File { path, source }));
+    let task = tokio::task::spawn_blocking(move || {
+        Secret::read(&path).map_err(|source| TokenError::File {
+            path,
+            source: Arc::new(source),
+        })
+    });
     match task.await {
         Ok(outcome) => outcome,
         // The task cannot be cancelled, only panic, and then the panic goes on here.
@@ -170,8 +174,10 @@ struct Issuer {
 #[derive(Debug, Default)]
 struct Slot {
     held: Mutex<Option<Held>>,
-    /// Held while the issuer is asked, so that it is asked once.
-    gate: tokio::sync::Mutex<()>,
+    /// Held while the issuer is asked, so that it is asked once; whoever waited for it shares the outcome.
+    gate: tokio::sync::Mutex<Option<TokenError>>,
+    /// Counts the requests that ended while somebody may have waited.
+    ended: AtomicU64,
     renewing: AtomicBool,
 }
 
@@ -207,14 +213,20 @@ impl Issuer {
             }
             return Ok(held.token);
         }
-        let _gate = slot.gate.lock().await;
+        let seen = slot.ended.load(Ordering::Acquire);
+        let mut failure = slot.gate.lock().await;
         if let Some(held) = slot.held() {
             return Ok(held.token);
         }
-        let held = self.ask(scopes, audience).await?;
-        let token = held.token.clone();
-        slot.set(held);
-        Ok(token)
+        if let Some(error) = failure.as_ref().filter(|_| slot.ended.load(Ordering::Acquire) != seen) {
+            return Err(error.clone());
+        }
+        let outcome = self.ask(scopes, audience).await;
+        slot.ended.fetch_add(1, Ordering::AcqRel);
+        *failure = outcome.as_ref().err().cloned();
+        let held = outcome?;
+        slot.set(held.clone());
+        Ok(held.token)
     }
 
     fn renew_in_background(self: &Arc<Self>, slot: &Arc<Slot>, scopes: &str, audience: &str) {
@@ -286,9 +298,15 @@ impl Issuer {
             .map_err(|_| TokenError::Url(self.token_url.clone()))?;
         // The life is counted from before the request, so that the token never ends earlier than we believe.
         let asked = Instant::now();
-        let response = self.client.send(request).await?;
+        let response = self
+            .client
+            .send(request)
+            .await
+            .map_err(|error| TokenError::Ask(Arc::new(error)))?;
         let status = response.status();
-        let answer = body::read_limited(response.into_body(), ANSWER_MAX, REQUEST_TIMEOUT).await?;
+        let answer = body::read_limited(response.into_body(), ANSWER_MAX, REQUEST_TIMEOUT)
+            .await
+            .map_err(|error| TokenError::Answer(Arc::new(error)))?;
         if status != StatusCode::OK {
             return Err(TokenError::Refused {
                 token_url: self.token_url.clone(),

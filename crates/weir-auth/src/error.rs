@@ -105,10 +105,10 @@ impl AuthError {
             Self::Missing => Some("Bearer".to_owned()),
             Self::Denied(denied) => Some(denied.www_authenticate()),
             Self::KeysUnavailable { .. } => None,
-            other => {
-                let text = other.to_string().replace(['"', '\\'], "'");
-                Some(format!("Bearer error=\"invalid_token\", error_description=\"{text}\""))
-            }
+            other => Some(format!(
+                "Bearer error=\"invalid_token\", error_description=\"{}\"",
+                quotable(&other.to_string())
+            )),
         }
     }
 
@@ -140,6 +140,19 @@ impl AuthError {
             | Self::Version(_) => "use an access token of the WLCG profile 1.x, signed with ES256 or RS256",
         }
     }
+}
+
+/// RFC 6750 section 3: what a quoted description may hold.
+fn quotable(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if matches!(c, ' '..='~') && c != '"' && c != '\\' {
+                c
+            } else {
+                '\''
+            }
+        })
+        .collect()
 }
 
 /// An error and its causes in one line, without secrets: for logs and for texts that carry no chain.

@@ -4,6 +4,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Tells temporary names of one process apart.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Writes a file with mode 0600: under a temporary name, synchronised, then renamed, the directory synchronised last.
 ///
@@ -17,7 +21,8 @@ pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
         .filter(|dir| !dir.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    let temporary = dir.join(format!(".{name}.{}.tmp", std::process::id()));
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let temporary = dir.join(format!(".{name}.{}-{number}.tmp", std::process::id()));
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

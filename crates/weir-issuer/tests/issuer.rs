@@ -366,6 +366,44 @@ async fn a_source_asks_once_for_many() {
 }
 
 #[tokio::test]
+async fn those_that_wait_for_a_token_share_the_failure() {
+    // With an issuer that does not answer, the thousandth transfer would wait a thousand time limits.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/token", listener.local_addr().unwrap());
+    let accepted = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::clone(&accepted);
+    let (release, mut released) = tokio::sync::watch::channel(false);
+    let server = tokio::spawn(async move {
+        loop {
+            let (connection, _) = listener.accept().await.unwrap();
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            // Everybody waits by now: then the issuer hangs up.
+            released.wait_for(|go| *go).await.unwrap();
+            drop(connection);
+        }
+    });
+    let world = world();
+    let source = TokenSource::client_credentials(world.http.clone(), url, "grid", &Secret::new(SECRET));
+    let waiting: Vec<_> = (0..50)
+        .map(|_| {
+            let source = source.clone();
+            tokio::spawn(async move { source.token("storage.read:/a", AUDIENCE).await })
+        })
+        .collect();
+    // One thread runs all tasks in turn: when a connection has come, each of them has had its first turn, and waits.
+    while accepted.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    release.send(true).unwrap();
+    for task in waiting {
+        let error = task.await.unwrap().unwrap_err();
+        assert!(error.is_temporary(), "{error}");
+    }
+    assert_eq!(accepted.load(std::sync::atomic::Ordering::Relaxed), 1);
+    server.abort();
+}
+
+#[tokio::test]
 async fn a_source_renews_its_tokens() {
     // Tokens would never be renewed, and expire in the middle of transfers.
     let world = world_with(|config| config.token_lifetime = Duration::from_secs(3));
