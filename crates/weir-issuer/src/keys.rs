@@ -88,8 +88,9 @@ impl Ring {
         now >= self.signs_since.saturating_add(rotation.as_secs())
     }
 
-    fn has_expired(&self, now: u64) -> bool {
-        self.previous.iter().any(|(_, until)| *until <= now)
+    /// Whether the next key's turn has come, or that of an old one to go.
+    pub(crate) fn changes(&self, now: u64, rotation: Duration) -> bool {
+        self.is_due(now, rotation) || self.previous.iter().any(|(_, until)| *until <= now)
     }
 
     /// The ring in which the next key signs, and the one that did is published while its tokens live.
@@ -174,7 +175,7 @@ impl KeyStore {
     /// Turns the ring if it is time, or if `force` says so, and drops keys whose tokens are all dead; none if nothing
     /// changes. What is returned is on disk.
     pub(crate) fn advance(&self, ring: &Ring, now: u64, times: Times, force: bool) -> Result<Option<Ring>, KeyError> {
-        if !force && !ring.is_due(now, times.rotation) && !ring.has_expired(now) {
+        if !force && !ring.changes(now, times.rotation) {
             return Ok(None);
         }
         let mut ring = ring.clone();

@@ -30,6 +30,8 @@ use crate::request::{self, Refusal};
 const REQUEST_MAX: usize = 32 * 1024;
 /// Longest silence in the middle of a request's body.
 const BODY_IDLE: Duration = Duration::from_secs(10);
+/// How much of a token's scopes the log shows, in bytes.
+const SCOPE_SHOWN: usize = 200;
 /// How often the keys are looked at. The wait for the next turn is never longer, so that a clock that is set is noticed.
 const KEY_CHECK: Duration = Duration::from_secs(60);
 
@@ -214,6 +216,15 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether the keys are to be turned or thinned out.
+    fn is_due(&self) -> bool {
+        self.ring
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .ring
+            .changes(seconds(), self.rotation)
+    }
+
     fn discovery(&self) -> Value {
         json!({
             "issuer": self.url,
@@ -258,7 +269,8 @@ impl Shared {
                 format!("the token would be longer than {TOKEN_MAX} bytes"),
             ));
         }
-        info!(client = %client.id, jti = claims.id(), %scope, audience = ?granted.audiences, "issued a token");
+        let shown = scope.get(..SCOPE_SHOWN).unwrap_or(&scope);
+        info!(client = %client.id, jti = claims.id(), scope = shown, audience = ?granted.audiences, "issued a token");
         Ok(json!({
             "access_token": token.expose(),
             "token_type": "Bearer",
@@ -278,6 +290,10 @@ async fn turn_keys(shared: Arc<Shared>) {
     let mut ticks = tokio::time::interval(KEY_CHECK.min(shared.rotation));
     loop {
         ticks.tick().await;
+        if !shared.is_due() {
+            continue;
+        }
+        // Writing waits for the disk.
         let shared = Arc::clone(&shared);
         let turned = tokio::task::spawn_blocking(move || shared.advance(false)).await;
         if let Ok(Err(error)) = turned {
