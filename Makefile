@@ -74,7 +74,8 @@ soak: web ## Run the long tests: a hundred rounds of kill -9
 
 bench: build ## Measure Weir beside nginx and XRootD on this machine
 	@scripts/peers.sh bench
-	bench/run
+	cargo build --release --locked -p weir-bench
+	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench
 
 clean: ## Remove everything that was built; run folders stay
 	@cargo clean

@@ -93,10 +93,12 @@ impl Lab {
             &mut weir.pids,
         )?);
         let plain = Endpoint {
+            name: "weir-c",
             address: Ipv4Addr::new(127, 0, 3, 3),
             tls: false,
             ..first
         };
+        link_files(&weir_data, &folder.path().join("weir-c/data"))?;
         weir.plain = Some(start_weir(
             &plain,
             &authority,
@@ -135,6 +137,18 @@ fn make_files(data: &Path) -> Result<()> {
             .args(["sh", &data.join(&name).to_string_lossy(), &size.to_string(), &(size / 16_000_000 + 1).to_string()])
             .status()?;
         anyhow::ensure!(status.success(), "could not make {name}");
+    }
+    Ok(())
+}
+
+/// An endpoint locks its area, so the plain one has a directory of its own, with the same files.
+fn link_files(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            fs::hard_link(entry.path(), to.join(entry.file_name()))?;
+        }
     }
     Ok(())
 }

@@ -164,14 +164,14 @@ impl Row {
                     .arg("-T")
                     .arg(lab.files.join(file))
                     .args(["-o", "/dev/null", "-w", "%{http_code}"]);
-                command.arg(format!("{}/up/{file}", who.tls));
+                command.arg(format!("{}/up-{file}", who.tls));
                 let said = run(&mut command)?.expect_ok()?.stdout;
                 ensure!(said.starts_with("20"), "got {said}");
             }
             Work::Pull | Work::Push => {
                 let pull = matches!(self.work, Work::Pull);
                 let second = who.second.as_ref().context("no second")?;
-                let (source, target) = (format!("{}/{file}", who.tls), format!("{second}/up/{file}"));
+                let (source, target) = (format!("{}/{file}", who.tls), format!("{second}/up-{file}"));
                 let (active, header, passive) = if pull {
                     (&target, "Source", &source)
                 } else {
@@ -215,7 +215,7 @@ impl Row {
             Work::Pull | Work::Push => who.second.as_ref().context("no second")?,
         };
         for file in files {
-            run(curl(lab, true).args(["-X", "DELETE", "-f", &format!("{base}/up/{file}")]))?.expect_ok()?;
+            run(curl(lab, true).args(["-X", "DELETE", "-f", &format!("{base}/up-{file}")]))?.expect_ok()?;
         }
         Ok(())
     }
