@@ -48,9 +48,16 @@ pub(crate) fn start(options: &Global, default: &str) -> Result<(), Failure> {
         .with_writer(Redacting { sink: Sink::RunLog })
         .with_filter(LevelFilter::INFO);
     let subscriber = Registry::default().with(asked_for).with(run_log);
+    std::panic::set_hook(Box::new(tell_of_panic));
     tracing::subscriber::set_global_default(subscriber)
         .context("could not start logging")
         .map_err(Failure::could_not_run)
+}
+
+/// Tells of a bug in the words of any other error, and redacted like them.
+fn tell_of_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let text = format!("error: weir has met a bug in itself\n  {panic}\nremedy: report it with this text\n");
+    let _gone = io::stderr().lock().write_all(redact(&text).as_bytes());
 }
 
 /// Sends log lines from `info` upwards to this file too, until [`detach_file`].
@@ -130,5 +137,29 @@ impl Write for RedactingWriter {
 impl Drop for RedactingWriter {
     fn drop(&mut self) {
         let _nowhere_to_complain = self.flush();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_token_gets_into_a_log() {
+        // A log is read by more people than may use the token in it.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let sink = Sink::File(Arc::new(file.reopen().unwrap()));
+        let layer = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .with_writer(Redacting { sink });
+        let token = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ3ZWlyIn0.c2lnbmF0dXJl";
+        tracing::subscriber::with_default(Registry::default().with(layer), || {
+            tracing::info!(header = format!("Authorization: Bearer {token}"), "asked {token}");
+            tracing::warn!("https://storage.example/f?authz={token}");
+        });
+        let log = std::fs::read_to_string(file.path()).unwrap();
+        assert_eq!(log.lines().count(), 2, "{log}");
+        assert!(log.matches("***").count() == 3 && !log.contains("eyJ"), "{log}");
     }
 }

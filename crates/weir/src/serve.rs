@@ -4,7 +4,6 @@ use std::path::Path;
 
 use anyhow::Context;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
 use weir_issuer::{Issuer, IssuerConfig};
 use weir_model::Problem;
 use weir_storage::{Storage, StorageConfig};
@@ -14,6 +13,7 @@ use crate::cli::ServeCommand;
 use crate::config_file;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::signals::Signals;
 
 #[derive(serde::Serialize)]
 struct Ready<'a> {
@@ -41,12 +41,12 @@ fn storage(file: &Path, output: &Output) -> Result<Exit, Failure> {
     config_file::check::<StorageConfig>(file).map_err(bad_file)?;
     let config = StorageConfig::load(file).map_err(|error| bad_value(file, error))?;
     runtime()?.block_on(async {
+        let signals = Signals::listen()?;
         let running = Storage::start(config)
             .await
             .context("could not start the storage endpoint")?;
-        let signal = serve("storage", running.url(), output).await?;
-        running.shutdown().await;
-        Ok(stopped("storage", signal, output))
+        let url = running.url().to_owned();
+        Ok(serve("storage", &url, running.shutdown(), signals, output).await)
     })
 }
 
@@ -55,10 +55,10 @@ fn issuer(file: &Path, output: &Output) -> Result<Exit, Failure> {
     let config = IssuerConfig::load(file).map_err(|error| bad_value(file, error))?;
     let identity = config.identity().map_err(|error| bad_value(file, error))?;
     runtime()?.block_on(async {
+        let signals = Signals::listen()?;
         let running = Issuer::start(&config, &identity).context("could not start the issuer")?;
-        let signal = serve("issuer", running.url(), output).await?;
-        running.shutdown().await;
-        Ok(stopped("issuer", signal, output))
+        let url = running.url().to_owned();
+        Ok(serve("issuer", &url, running.shutdown(), signals, output).await)
     })
 }
 
@@ -66,12 +66,12 @@ fn transfer(file: &Path, output: &Output) -> Result<Exit, Failure> {
     config_file::check::<TransferConfig>(file).map_err(bad_file)?;
     let config = TransferConfig::load(file).map_err(|error| bad_value(file, error))?;
     runtime()?.block_on(async {
+        let signals = Signals::listen()?;
         let running = TransferService::start(config)
             .await
             .context("could not start the transfer service")?;
-        let signal = serve("transfer", running.url(), output).await?;
-        running.shutdown().await;
-        Ok(stopped("transfer", signal, output))
+        let url = running.url().to_owned();
+        Ok(serve("transfer", &url, running.shutdown(), signals, output).await)
     })
 }
 
@@ -80,10 +80,14 @@ fn runtime() -> Result<Runtime, Failure> {
     Ok(runtime.context("could not start the runtime")?)
 }
 
-/// Says that the service is ready and waits for the signal to stop.
-async fn serve(service: &str, url: &str, output: &Output) -> Result<&'static str, Failure> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for signals")?;
-    let mut terminate = signal(SignalKind::terminate()).context("could not listen for signals")?;
+/// Says that the service is ready, waits for a signal and lets work in hand end; a second signal cuts it off.
+async fn serve(
+    service: &str,
+    url: &str,
+    shutdown: impl Future<Output = ()>,
+    mut signals: Signals,
+    output: &Output,
+) -> Exit {
     output.event(
         "ready",
         &Ready {
@@ -93,13 +97,10 @@ async fn serve(service: &str, url: &str, output: &Output) -> Result<&'static str
         },
     );
     output.line(format!("{service} is ready at {url}"));
-    Ok(tokio::select! {
-        _ = interrupt.recv() => "SIGINT",
-        _ = terminate.recv() => "SIGTERM",
-    })
-}
-
-fn stopped(service: &str, signal: &'static str, output: &Output) -> Exit {
+    let signal = signals.next().await;
+    if !signals.unless(shutdown).await {
+        return Exit::Interrupted;
+    }
     output.line(format!("{service} has stopped"));
     output.done(&Stopped { service, signal });
     Exit::Done

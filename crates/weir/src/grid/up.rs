@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, anyhow};
-use tokio::signal::unix::{SignalKind, signal};
 use weir_grid::{EmbeddedGrid, GridDescription, GridOptions};
 use weir_model::Grid;
 
 use crate::cli::GridUpArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::signals::Signals;
 
 #[derive(serde::Serialize)]
 struct Ready<'a> {
@@ -37,21 +37,20 @@ pub(super) fn foreground(arguments: &GridUpArguments, output: &Output) -> Result
         .build()
         .context("could not start the control runtime")?;
     runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for signals")?;
-        let mut terminate = signal(SignalKind::terminate()).context("could not listen for signals")?;
-        let mut start = Box::pin(EmbeddedGrid::start(&grid, &arguments.dir, GridOptions::default()));
+        let mut signals = Signals::listen()?;
+        let start = EmbeddedGrid::start(&grid, &arguments.dir, GridOptions::default());
         let running = tokio::select! {
-            running = &mut start => running.map_err(super::failure)?,
-            _ = interrupt.recv() => return Ok(Exit::Interrupted),
-            _ = terminate.recv() => return Ok(Exit::Interrupted),
+            running = start => running.map_err(super::failure)?,
+            _ = signals.next() => return Ok(Exit::Interrupted),
         };
         tell(running.description(), &arguments.dir, output);
-        let signal = tokio::select! {
-            _ = interrupt.recv() => "SIGINT",
-            _ = terminate.recv() => "SIGTERM",
-        };
-        output.line("stopping");
-        running.shutdown().await.map_err(super::failure)?;
+        let signal = signals.next().await;
+        output.line("stopping; work in hand may end");
+        // A second signal cuts it off.
+        tokio::select! {
+            stopped = running.shutdown() => stopped.map_err(super::failure)?,
+            _ = signals.next() => return Ok(Exit::Interrupted),
+        }
         output.done(&Stopped { signal });
         Ok(Exit::Done)
     })
