@@ -42,6 +42,9 @@ pub struct ClientConfig {
     pub idle_timeout: Duration,
     /// Addresses that may be connected to; `None` means all.
     pub filter: Option<AddressFilter>,
+    /// The address to connect from, where it is of the other side's kind (IPv4 or IPv6, loopback or not); `None` lets the
+    /// kernel choose.
+    pub local_address: Option<std::net::IpAddr>,
     /// `User-Agent` of requests that carry none.
     pub user_agent: HeaderValue,
 }
@@ -56,6 +59,7 @@ impl ClientConfig {
             idle_per_host: 32,
             idle_timeout: Duration::from_secs(20),
             filter: None,
+            local_address: None,
             user_agent: HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION"))),
         }
     }
@@ -87,6 +91,7 @@ impl Client {
             tls: client_config(&config.roots)?,
             connect_timeout: config.connect_timeout,
             filter: config.filter,
+            local_address: config.local_address,
         };
         let inner = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    io::ErrorKind,
     net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::Arc,
@@ -17,11 +18,11 @@ use hyper_util::{
 use rustls_pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::timeout,
 };
 
-use crate::{ClientError, ConnectedTo};
+use crate::{ClientError, ConnectedTo, tcp::Tcp};
 
 /// Says whether an address may be connected to. It is asked about the address in use, after resolution.
 pub type AddressFilter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
@@ -31,6 +32,7 @@ pub(crate) struct Connector {
     pub(crate) tls: Arc<rustls::ClientConfig>,
     pub(crate) connect_timeout: Duration,
     pub(crate) filter: Option<AddressFilter>,
+    pub(crate) local_address: Option<IpAddr>,
 }
 
 /// `scheme://host:port` of a URI: all that may be shown of it.
@@ -82,6 +84,7 @@ impl Connector {
             endpoint: endpoint.clone(),
             source,
         })?;
+        let tcp = Tcp::new(tcp, None);
         let io = if secure {
             self.handshake(&endpoint, host, tcp).await?
         } else {
@@ -91,6 +94,21 @@ impl Connector {
             io: TokioIo::new(io),
             peer,
         })
+    }
+
+    /// Connects, from the configured address where that can reach the other side.
+    async fn open(&self, to: SocketAddr) -> std::io::Result<TcpStream> {
+        let usable = |from: &IpAddr| from.is_ipv4() == to.is_ipv4() && from.is_loopback() == to.ip().is_loopback();
+        let Some(from) = self.local_address.filter(usable) else {
+            return TcpStream::connect(to).await;
+        };
+        match connect_from(from, to).await {
+            // Its ports are used up: an address that does not tell who we are is better than none.
+            Err(error) if matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable) => {
+                TcpStream::connect(to).await
+            }
+            outcome => outcome,
+        }
     }
 
     async fn dial(&self, endpoint: &str, host: &str, port: u16) -> Result<TcpStream, ClientError> {
@@ -110,7 +128,7 @@ impl Connector {
                     });
                     continue;
                 }
-                match TcpStream::connect(address).await {
+                match self.open(address).await {
                     Ok(tcp) => {
                         // Requests and performance markers are small and must not wait for a full segment.
                         let _ = tcp.set_nodelay(true);
@@ -138,7 +156,7 @@ impl Connector {
         })
     }
 
-    async fn handshake(&self, endpoint: &str, host: &str, tcp: TcpStream) -> Result<Transport, ClientError> {
+    async fn handshake(&self, endpoint: &str, host: &str, tcp: Tcp) -> Result<Transport, ClientError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| ClientError::Address {
             endpoint: endpoint.to_owned(),
             reason: "the host is not a valid name",
@@ -159,6 +177,18 @@ impl Connector {
     }
 }
 
+async fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = if to.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    // Ports of connections that were just closed may be taken again.
+    socket.set_reuseaddr(true)?;
+    socket.bind(SocketAddr::new(from, 0))?;
+    socket.connect(to).await
+}
+
 /// A connection, plain or TLS, that knows its peer.
 pub(crate) struct Stream {
     io: TokioIo<Transport>,
@@ -166,8 +196,8 @@ pub(crate) struct Stream {
 }
 
 enum Transport {
-    Plain(TcpStream),
-    Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),
+    Plain(Tcp),
+    Tls(Box<tokio_rustls::client::TlsStream<Tcp>>),
 }
 
 impl Connection for Stream {

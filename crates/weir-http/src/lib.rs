@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - Certificates are always verified, names and IP addresses included; there is no switch to turn that off.
-//! - Every wait has a limit: resolve, connect, handshake, request head, response head.
+//! - Every wait has a limit: resolve, connect, handshake, request head, response head, a write that makes no progress.
 //! - An [`AddressFilter`] sees the address that is really connected to, so that a name cannot be rebound behind it.
 //!
 //! Deliberately absent: authorisation, redirects, retries, what any status means.
@@ -27,6 +27,7 @@ mod client;
 mod connect;
 mod error;
 mod server;
+mod tcp;
 mod tls;
 
 pub use body::Body;

@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::body::Cause;
+use crate::{body::Cause, tcp::Tcp};
 
 /// What a server puts up with.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub struct ServerLimits {
     pub handshake_timeout: Duration,
     /// Limit for a request's head, and for an idle kept-alive connection. Default 30 s.
     pub head_timeout: Duration,
+    /// Limit for a write that makes no progress: a client that stops reading. Default 60 s.
+    pub write_timeout: Duration,
     /// Header lines of a request. Default 100, as hyper has it.
     pub headers: usize,
     /// Read buffer of a connection, and so the largest head. Default 512 KiB; grown only as needed.
@@ -42,6 +44,7 @@ impl Default for ServerLimits {
             connections: 4096,
             handshake_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
             headers: 100,
             buffer: 512 * 1024,
             grace: Duration::from_secs(10),
@@ -196,6 +199,7 @@ where
             local,
             tls: self.tls.is_some(),
         };
+        let tcp = Tcp::new(tcp, Some(self.limits.write_timeout));
         let Some(acceptor) = &self.tls else {
             return self.speak(tcp, info).await;
         };

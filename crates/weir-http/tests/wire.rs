@@ -289,3 +289,22 @@ async fn header_names_go_out_as_the_field_writes_them() {
         assert!(text.contains(&format!("\r\n{name}: x\r\n")), "{name} in {text}");
     }
 }
+
+/// Endpoints on one host could not be told apart by their peers.
+#[tokio::test]
+async fn a_client_speaks_from_the_address_it_is_given() {
+    let authority = authority();
+    let server = start(&authority.identity("127.0.0.1"), |request| async move {
+        let peer = request.extensions().get::<ConnectionInfo>().unwrap().peer.ip();
+        Response::new(body::full(peer.to_string()))
+    });
+    let config = ClientConfig {
+        local_address: Some([127, 0, 7, 9].into()),
+        ..config(TrustRoots::file(authority.file.path()))
+    };
+    let client = Client::new(config).unwrap();
+    let request = Request::get(uri(server.address(), "https"))
+        .body(body::empty())
+        .unwrap();
+    assert_eq!(read(client.send(request).await.unwrap()).await, "127.0.7.9");
+}
