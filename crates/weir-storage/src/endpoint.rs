@@ -242,7 +242,8 @@ fn verifier(config: &StorageConfig, url: &str) -> Result<Verifier, TlsError> {
     Ok(Verifier::new(verifier, client))
 }
 
-/// The client of third-party copies: it connects to no local address but those that are allowed.
+/// The client of third-party copies: it connects to no local address but those that are allowed, and from the address that
+/// the endpoint listens on, so that the other side's counters tell endpoints apart.
 fn copy_client(config: &StorageConfig) -> Result<Client, TlsError> {
     let allowed = config.tpc.allow.clone();
     let filter: AddressFilter =
@@ -251,6 +252,7 @@ fn copy_client(config: &StorageConfig) -> Result<Client, TlsError> {
         connect_timeout: config.tpc.connect_timeout,
         response_timeout: config.tpc.response_timeout,
         filter: Some(filter),
+        local_address: Some(config.listen.ip()).filter(|address| !address.is_unspecified()),
         ..ClientConfig::new(config.trust.roots())
     })
 }
@@ -259,6 +261,7 @@ fn limits(config: &StorageConfig) -> ServerLimits {
     ServerLimits {
         connections: config.limits.connections,
         head_timeout: config.limits.head_timeout,
+        write_timeout: config.limits.idle_timeout,
         headers: HEADERS_LIMIT,
         grace: config.limits.grace,
         ..ServerLimits::default()

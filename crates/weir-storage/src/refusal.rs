@@ -9,7 +9,7 @@
 //! | 405 | the method does not fit the resource | see `Allow` | - |
 //! | 408 | the client fell silent in the middle of a body | send again | look at the network |
 //! | 409 | the parent is a file or missing; a directory is in the way; somebody else is writing the file | resolve it, or wait | - |
-//! | 411, 413, 414, 415, 416 | as RFC 9110 has it | correct the request | - |
+//! | 413, 414, 415, 416 | as RFC 9110 has it | correct the request | - |
 //! | 412 | a condition failed; `Overwrite: F` and the target exists | decide anew | - |
 //! | 500 | the disk failed | try again later | read the log |
 //! | 502 | the destination of a MOVE is another server | use a third-party copy | - |

@@ -6,7 +6,6 @@ use http::{StatusCode, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use weir_auth::StoragePath;
 use weir_units::{Algorithm, Checksum};
 use weir_world::{ErrorClass, Party, Phase};
 
@@ -16,10 +15,10 @@ use super::{
     remote::Answer,
 };
 use crate::{
-    area::{Area, Claim, Hold},
+    area::{Area, Hold},
     backend::{BackendError, Obstacle},
     config::Verify,
-    data::{Expectation, Sink, SinkError, blocking},
+    data::{Expectation, Landing, Sink, SinkError, blocking},
     digest,
     refusal::chain,
 };
@@ -28,11 +27,8 @@ use crate::{
 pub(crate) struct Pull {
     pub(crate) source: Remote,
     pub(crate) area: Arc<Area>,
-    pub(crate) inside: StoragePath,
-    pub(crate) overwrite: bool,
+    pub(crate) landing: Landing,
     pub(crate) hold: Hold,
-    /// Nobody else writes this path meanwhile.
-    pub(crate) claim: Claim,
     /// Checksums that the client announced.
     pub(crate) expected: Vec<Checksum>,
     pub(crate) require_checksum: Option<bool>,
@@ -47,10 +43,8 @@ impl Pull {
         let Self {
             source,
             area,
-            inside,
-            overwrite,
+            landing,
             hold,
-            claim,
             expected,
             require_checksum,
         } = *self;
@@ -86,7 +80,7 @@ impl Pull {
             sink.expect(usable);
             verified = true;
         }
-        let arrived = sink.finish(inside, overwrite).await.map_err(|error| match error {
+        let arrived = sink.finish(landing).await.map_err(|error| match error {
             SinkError::Backend(BackendError {
                 obstacle: Obstacle::Exists,
                 ..
@@ -98,7 +92,6 @@ impl Pull {
             ),
             error => CopyFailure::sink(&error),
         })?;
-        drop(claim);
         Ok(Done {
             checksums: arrived.checksums,
             verified,

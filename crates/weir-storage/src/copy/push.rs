@@ -73,11 +73,10 @@ impl Push {
         let answer = self.send(endpoint, progress, &sent).await;
         progress.set_moving(false);
         // Trouble of our own explains the other side's complaint about it.
-        let taken = sent.outcome()?;
+        let taken = sent.outcome()?.unwrap_or_default();
+        self.check_own(&taken)?;
         let answer = answer?;
         progress.set_remote(answer.peer);
-        let taken = taken.unwrap_or_default();
-        self.check_own(&taken)?;
         let known = merged(&self.stored, &taken);
         let verified = self
             .compare(&known, digest::announced(answer.response.headers()))

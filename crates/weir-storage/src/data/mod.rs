@@ -18,7 +18,7 @@
 mod sink;
 mod source;
 
-pub(crate) use sink::{Arrived, Expectation, Sink, SinkError};
+pub(crate) use sink::{Arrived, Expectation, Landing, Sink, SinkError};
 pub(crate) use source::{BlockPool, FileBody, Watch, read_block};
 
 /// Bytes gathered before they are written: one is being written while the next fills.

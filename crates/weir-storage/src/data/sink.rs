@@ -13,7 +13,7 @@ use weir_units::{Algorithm, Checksum, Checksums, Hasher};
 
 use super::{BATCH, blocking};
 use crate::{
-    area::{Area, Hold},
+    area::{Area, Claim, Hold},
     backend::{BackendError, Draft, Meta, Publication, Published},
     refusal::Refusal,
 };
@@ -25,6 +25,16 @@ pub(crate) struct Expectation {
     pub(crate) size: Option<u64>,
     /// Its checksums, as far as they were announced.
     pub(crate) checksums: Vec<Checksum>,
+}
+
+/// Where a file becomes visible.
+pub(crate) struct Landing {
+    /// Inside the area.
+    pub(crate) path: StoragePath,
+    /// Whether another file may be replaced.
+    pub(crate) overwrite: bool,
+    /// Nobody else writes the path. Ends when the file is visible or given up, not when the asker leaves.
+    pub(crate) claim: Claim,
 }
 
 /// A file that has become visible.
@@ -187,7 +197,7 @@ impl Sink {
     }
 
     /// Writes what waits, compares size and checksums with what was announced, and makes the file visible.
-    pub(crate) async fn finish(mut self, path: StoragePath, overwrite: bool) -> Result<Arrived, SinkError> {
+    pub(crate) async fn finish(mut self, landing: Landing) -> Result<Arrived, SinkError> {
         let mut writer = self.writer().await?;
         let Self {
             hold,
@@ -218,8 +228,9 @@ impl Sink {
             compare(&checksums, &expected.checksums)?;
             assert_eq!(at, taken, "every byte taken is written once");
             let draft = draft.expect("the last write made a draft");
-            let published = publish(&area, draft, &path, checksums.clone(), overwrite)?;
+            let published = publish(&area, draft, &landing, &checksums)?;
             hold.settle(published.meta.size, published.replaced);
+            drop(landing.claim);
             Ok(Arrived {
                 meta: published.meta,
                 checksums,
@@ -249,17 +260,14 @@ fn compare(received: &Checksums, announced: &[Checksum]) -> Result<(), SinkError
 fn publish(
     area: &Area,
     mut draft: Box<dyn Draft>,
-    path: &StoragePath,
-    checksums: Checksums,
-    overwrite: bool,
+    landing: &Landing,
+    checksums: &Checksums,
 ) -> Result<Published, BackendError> {
-    draft.seal(&checksums, area.durable)?;
-    let _still = area.still(path);
-    draft.publish(
-        path,
-        &Publication {
-            overwrite,
-            durable: area.durable,
-        },
-    )
+    draft.seal(checksums, area.durable)?;
+    let how = Publication {
+        overwrite: landing.overwrite,
+        durable: area.durable,
+    };
+    let _still = area.still(&landing.path);
+    draft.publish(&landing.path, &how)
 }

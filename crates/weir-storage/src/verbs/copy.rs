@@ -16,7 +16,7 @@ use crate::{
     area::Area,
     backend::Reader,
     copy::{self, Asked, CopyRequest, Job, Pull, Push, Remote},
-    data::{BLOCK, Expectation, Sink, blocking, read_block},
+    data::{BLOCK, Expectation, Landing, Sink, blocking, read_block},
     metrics::Kind,
     refusal::Refusal,
     service::{Call, check_kind},
@@ -50,10 +50,12 @@ async fn pull(call: &mut Call, source: Uri, request: CopyRequest) -> Result<Resp
     let pull = Pull {
         source,
         area: area.clone(),
-        inside,
-        overwrite: target.overwrite && may_replace,
+        landing: Landing {
+            path: inside,
+            overwrite: target.overwrite && may_replace,
+            claim,
+        },
         hold: target.hold,
-        claim,
         expected: request.expected,
         require_checksum: request.require_checksum,
     };
@@ -158,7 +160,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
             "source and destination are the same",
         ));
     }
-    let _claim = area.claim(&inside)?;
+    let claim = area.claim(&inside)?;
     let _slot = call.transfer_slot()?;
     let moved = call.begin_transfer(Kind::Copy, &area);
     // What once came in must still be what is read now.
@@ -181,7 +183,13 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         at += piece.len() as u64;
         sink.push(piece).await?;
     }
-    let arrived = sink.finish(inside, target.overwrite && may_replace).await?;
+    let arrived = sink
+        .finish(Landing {
+            path: inside,
+            overwrite: target.overwrite && may_replace,
+            claim,
+        })
+        .await?;
     call.exchange().complete(arrived.checksums.clone());
     Ok(put::created(call, &arrived))
 }

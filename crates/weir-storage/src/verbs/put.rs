@@ -16,7 +16,7 @@ use crate::{
     area::{Area, Hold},
     backend::{BackendError, Meta, Obstacle},
     conditional::{self, Verdict},
-    data::{Arrived, Expectation, Sink, SinkError, blocking},
+    data::{Arrived, Expectation, Landing, Sink, SinkError, blocking},
     digest,
     metrics::Kind,
     refusal::{Refusal, chain},
@@ -61,12 +61,14 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let outcome = receive(
         &mut incoming,
         sink,
-        inside,
-        overwrite,
+        Landing {
+            path: inside,
+            overwrite,
+            claim,
+        },
         call.endpoint.config.limits.idle_timeout,
     )
     .await;
-    drop(claim);
     let arrived = match outcome {
         Ok(arrived) => arrived,
         Err(broken) => {
@@ -134,28 +136,19 @@ impl Target {
     }
 }
 
-/// The size that the client announces; none if the body comes chunked.
+/// The size that the client announces; none if the body comes chunked. Without either there is no body (RFC 9112 section 6.3).
 fn announced_size(call: &Call) -> Result<Option<u64>, Refusal> {
     if call.headers.contains_key(header::CONTENT_RANGE) {
         // RFC 9110 section 14.5: taking it for a whole file would destroy the file.
-        return Err(Refusal::bad_request(
-            "a part of a file cannot be written: send the whole file, without Content-Range",
-        ));
-    }
-    if let Some(text) = call.header("content-length") {
-        return text
-            .trim()
-            .parse()
-            .map(Some)
-            .map_err(|_| Refusal::bad_request("Content-Length is no number"));
+        let text = "a part of a file cannot be written: send the whole file, without Content-Range";
+        return Err(Refusal::bad_request(text));
     }
     if call.headers.contains_key(header::TRANSFER_ENCODING) {
         return Ok(None);
     }
-    Err(Refusal::new(
-        StatusCode::LENGTH_REQUIRED,
-        "send Content-Length, or the body chunked",
-    ))
+    let size = call.header("content-length").map_or(Ok(0), |text| text.trim().parse());
+    size.map(Some)
+        .map_err(|_| Refusal::bad_request("Content-Length is no number"))
 }
 
 /// Why a body did not become a file.
@@ -193,13 +186,7 @@ impl Broken {
     }
 }
 
-async fn receive(
-    incoming: &mut Incoming,
-    mut sink: Sink,
-    inside: StoragePath,
-    overwrite: bool,
-    idle: Duration,
-) -> Result<Arrived, Broken> {
+async fn receive(incoming: &mut Incoming, mut sink: Sink, landing: Landing, idle: Duration) -> Result<Arrived, Broken> {
     loop {
         let next = tokio::time::timeout(idle, incoming.frame()).await.map_err(|_| {
             Broken::Client(Refusal::new(
@@ -208,7 +195,7 @@ async fn receive(
             ))
         })?;
         match next {
-            None => return Ok(sink.finish(inside, overwrite).await?),
+            None => return Ok(sink.finish(landing).await?),
             Some(Ok(frame)) => {
                 if let Ok(piece) = frame.into_data() {
                     sink.push(piece).await?;

@@ -1,0 +1,317 @@
+//! Third-party copies between two endpoints, and with peers that have ways of their own.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use http::{Response, StatusCode};
+use http_body_util::BodyExt as _;
+use weir_http::body;
+use weir_storage::marker::{MarkerParser, Said};
+use weir_units::Algorithm;
+
+use super::lab::{Endpoint, Lab, digest, noise};
+
+async fn pair(lab: &Lab) -> (Endpoint, Endpoint) {
+    (lab.endpoint("a", |_| {}).await, lab.endpoint("b", |_| {}).await)
+}
+
+/// The main job: bytes must arrive whole, both ways, and be counted alike by both sides.
+#[tokio::test]
+async fn pull_and_push_arrive_whole() {
+    let lab = Lab::new().await;
+    let (a, b) = pair(&lab).await;
+    let mut total = 0;
+    for size in [0, 1, 700_000, 5_000_003] {
+        let content = noise(size);
+        total += 2 * size as u64;
+        a.put(&format!("/f{size}"), content.clone()).await.expect(201);
+        let pulled = b
+            .pull(
+                &format!("/d%20d/f{size}"),
+                &a.url(&format!("/f{size}")),
+                &[("X-Number-Of-Streams", "0")],
+            )
+            .await;
+        pulled.copied();
+        assert!(
+            pulled
+                .text()
+                .contains(&digest(Algorithm::Adler32, &content).replace('=', ":")),
+            "{}",
+            pulled.text()
+        );
+        assert!(pulled.last_word().contains("(verified)"), "{}", pulled.text());
+        let pushed = a.push(&format!("/f{size}"), &b.url(&format!("/p/f{size}")), &[]).await;
+        pushed.copied();
+        assert!(pushed.last_word().contains("(verified)"), "{}", pushed.text());
+        for path in [format!("/d%20d/f{size}"), format!("/p/f{size}")] {
+            assert!(b.get(&path).await.expect(200).body == content, "{path}");
+        }
+    }
+    let sent = a.running.counters()["data"].traffic;
+    let received = b.running.counters()["data"].traffic;
+    assert_eq!((sent.sent_completed, received.received_completed), (total, total));
+    assert_eq!((sent.sent_failed, received.received_failed), (0, 0));
+    // The receiving side of a pull knows whom it pulled from.
+    let metrics = b.get("/.well-known/weir/metrics").await.text();
+    let peer = a.running.address().ip();
+    assert!(
+        metrics.contains(&format!(
+            "weir_storage_received_bytes_total{{area=\"data\",peer=\"{peer}\",outcome=\"completed\"}} {total}"
+        )),
+        "{metrics}"
+    );
+}
+
+/// Markers keep the client alive: the first at once, in the form that davix reads.
+#[tokio::test]
+async fn markers_come_at_once_and_tell_the_truth() {
+    let lab = Lab::new().await;
+    let (a, b) = pair(&lab).await;
+    a.put("/f", noise(1_000_000)).await.expect(201);
+    let answer = b.pull("/f", &a.url("/f"), &[]).await;
+    let (mut parser, mut said) = (MarkerParser::new(), Vec::new());
+    parser.push(&answer.body, &mut said);
+    let Said::Marker(first) = &said[0] else {
+        panic!("{said:?}")
+    };
+    assert_eq!((first.stripe, first.stripes), (0, 1));
+    let Said::Marker(last) = &said[said.len() - 2] else {
+        panic!("{said:?}")
+    };
+    assert_eq!(
+        (last.bytes, last.remote.as_slice()),
+        (1_000_000, [a.running.address()].as_slice())
+    );
+    assert!(matches!(said.last(), Some(Said::Last(_))));
+}
+
+/// What exists is replaced or kept, as asked; errors known beforehand are plain statuses.
+#[tokio::test]
+async fn overwrite_is_heeded() {
+    let lab = Lab::new().await;
+    let (a, b) = pair(&lab).await;
+    a.put("/f", "new").await.expect(201);
+    b.put("/f", "old").await.expect(201);
+    b.pull("/f", &a.url("/f"), &[("Overwrite", "F")]).await.expect(412);
+    a.push("/f", &b.url("/f"), &[("Overwrite", "F")])
+        .await
+        .failed(&["exists (destination", "Overwrite"]);
+    assert_eq!(b.get("/f").await.text(), "old");
+    let creator = format!("Bearer {}", lab.token("storage.create:/"));
+    b.pull("/f", &a.url("/f"), &[("authorization", &creator)])
+        .await
+        .expect(403);
+    b.pull("/f", &a.url("/f"), &[("Overwrite", "T")]).await.copied();
+    assert_eq!(b.get("/f").await.text(), "new");
+    a.put("/f", "newer").await.expect(204);
+    a.push("/f", &b.url("/f"), &[]).await.copied();
+    assert_eq!(b.get("/f").await.text(), "newer");
+    a.push("/missing", &b.url("/f"), &[]).await.expect(404);
+    a.push("/", &b.url("/f"), &[]).await.expect(403);
+    b.pull("/f/g", &a.url("/f"), &[]).await.expect(409);
+    b.ask(
+        "COPY",
+        "/f",
+        &[("Source", &a.url("/f")), ("Destination", &a.url("/g"))],
+        "",
+    )
+    .await
+    .expect(400);
+    b.ask("COPY", "/f", &[("Credential", "none")], "").await.expect(400);
+    b.pull("/f", &a.url("/f"), &[("Credential", "gridsite")])
+        .await
+        .expect(400);
+    b.pull("/f", &a.url("/f").replace("https", "http"), &[])
+        .await
+        .expect(400);
+    assert_eq!(b.get("/f").await.text(), "newer");
+}
+
+/// Pools answer with redirects; the token must stay with the host it was meant for.
+#[tokio::test]
+async fn redirects_are_followed_with_care() {
+    let lab = Lab::new().await;
+    let (a, b) = pair(&lab).await;
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (_pool, pool) = lab.peer({
+        let seen = seen.clone();
+        move |request| {
+            let seen = seen.clone();
+            async move {
+                let token = request.headers().contains_key("authorization");
+                seen.lock()
+                    .unwrap()
+                    .push((request.method().to_string(), request.uri().to_string(), token));
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                Response::builder()
+                    .status(if body.is_empty() { 200 } else { 201 })
+                    .body(body::full("from the pool"))
+                    .unwrap()
+            }
+        }
+    });
+    let (_door, door) = lab.peer(move |request| {
+        let to = match request.uri().path() {
+            "/pool" => format!("{pool}/data?ticket=1"),
+            "/here" => "/there".into(),
+            "/there" => format!("{pool}/again"),
+            "/plain" => pool.replace("https", "http"),
+            _ => "/loop".into(),
+        };
+        async move {
+            Response::builder()
+                .status(307)
+                .header("location", to)
+                .body(body::empty())
+                .unwrap()
+        }
+    });
+    b.pull("/f", &format!("{door}/pool"), &[]).await.copied();
+    b.pull("/f", &format!("{door}/here"), &[]).await.copied();
+    assert_eq!(b.get("/f").await.text(), "from the pool");
+    b.pull("/f", &format!("{door}/loop"), &[])
+        .await
+        .failed(&["protocol (source", "redirects"]);
+    b.pull("/f", &format!("{door}/plain"), &[])
+        .await
+        .failed(&["protocol (source", "from https to http"]);
+    a.put("/f", noise(600_000)).await.expect(201);
+    a.push("/f", &format!("{door}/pool"), &[]).await.copied();
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 3);
+    assert!(seen.iter().all(|(_, _, token)| !token), "{seen:?}");
+    assert_eq!((seen[0].1.as_str(), seen[2].0.as_str()), ("/data?ticket=1", "PUT"));
+}
+
+/// Some sources have no checksum to show; whether that matters is the client's word.
+#[tokio::test]
+async fn a_required_checksum_must_be_there() {
+    let lab = Lab::new().await;
+    let b = lab.endpoint("b", |_| {}).await;
+    let heads = Arc::new(AtomicUsize::new(0));
+    let (_peer, peer) = lab.peer({
+        let heads = heads.clone();
+        move |request| {
+            let heads = heads.clone();
+            async move {
+                let mut response = Response::new(body::full("content"));
+                if request.method() == http::Method::HEAD {
+                    heads.fetch_add(1, Ordering::Relaxed);
+                    assert!(request.headers()["want-digest"].to_str().unwrap().contains("adler32"));
+                    if request.uri().path() == "/late" {
+                        response
+                            .headers_mut()
+                            .insert("digest", digest(Algorithm::Adler32, b"content").parse().unwrap());
+                    }
+                    if request.uri().path() == "/wrong" {
+                        response
+                            .headers_mut()
+                            .insert("digest", "adler32=00000001".parse().unwrap());
+                    }
+                    *response.body_mut() = body::empty();
+                }
+                response
+            }
+        }
+    });
+    let must = [("RequireChecksumVerification", "true")];
+    b.pull("/f", &format!("{peer}/none"), &[]).await.copied();
+    assert_eq!(heads.load(Ordering::Relaxed), 0, "nobody asked for it");
+    b.pull("/f", &format!("{peer}/late"), &must).await.copied();
+    b.pull("/g", &format!("{peer}/none"), &must)
+        .await
+        .failed(&["checksum (source", "required"]);
+    b.pull("/g", &format!("{peer}/wrong"), &must)
+        .await
+        .failed(&["checksum (source during finalization)", "mismatch"]);
+    b.pull("/g", &format!("{peer}/none"), &[("Digest", "adler32=00000001")])
+        .await
+        .failed(&["checksum (source", "mismatch"]);
+    b.pull("/g", &format!("{peer}/none"), &[("Repr-Digest", "adler=:AAAAAQ==:")])
+        .await
+        .failed(&["checksum"]);
+    b.until_clean().await;
+    assert_eq!(b.names(), ["f"]);
+}
+
+/// Third parties speak dialects: other scheme names, forwarded headers, labels that mean nothing to us.
+#[tokio::test]
+async fn dialects_are_understood() {
+    let lab = Lab::new().await;
+    let (a, b) = pair(&lab).await;
+    a.put("/f", "content").await.expect(201);
+    let source = a.url("/f").replace("https", "davs");
+    b.pull(
+        "/1",
+        &source,
+        &[
+            ("Secure-Redirection", "1"),
+            ("SciTag", "66"),
+            ("ClientInfo", "job-id=1"),
+            ("X-No-Delegate", "true"),
+        ],
+    )
+    .await
+    .copied();
+    let copy_header = format!("Authorization: Bearer {}", lab.all());
+    b.ask("COPY", "/2", &[("Source", &source), ("Copy-Header", &copy_header)], "")
+        .await
+        .copied();
+    b.pull(
+        "/3",
+        &source,
+        &[
+            ("SciTag", "x"),
+            ("RequireChecksumVerification", "false"),
+            ("X-Number-Of-Streams", "10"),
+        ],
+    )
+    .await
+    .copied();
+    for path in ["/1", "/2", "/3"] {
+        assert_eq!(b.get(path).await.text(), "content");
+    }
+    // To ourselves, through the network.
+    a.push("/f", &a.url("/g"), &[]).await.copied();
+    a.pull("/h", &a.url("/g"), &[]).await.copied();
+    assert_eq!(a.get("/h").await.text(), "content");
+}
+
+/// A destination that answers before the body must be heard, and told nothing more.
+#[tokio::test]
+async fn a_push_hears_an_early_no() {
+    let lab = Lab::new().await;
+    let a = lab.endpoint("a", |_| {}).await;
+    a.put("/f", noise(3_000_000)).await.expect(201);
+    let (_peer, peer) = lab.peer(|request| async move {
+        let status = match request.uri().path() {
+            "/full" => 507,
+            "/busy" => 503,
+            "/denied" => 403,
+            _ => 404,
+        };
+        Response::builder()
+            .status(StatusCode::from_u16(status).unwrap())
+            .header("content-type", "text/plain")
+            .body(body::full("my reason"))
+            .unwrap()
+    });
+    for (path, expected) in [
+        ("/full", "no-space"),
+        ("/busy", "overload"),
+        ("/denied", "permission"),
+        ("/x", "not-found"),
+    ] {
+        let answer = a.push("/f", &format!("{peer}{path}"), &[]).await;
+        answer.failed(&[
+            expected,
+            "(destination during transfer)",
+            "my reason",
+            &format!("PUT {peer}{path}"),
+        ]);
+    }
+    assert_eq!(a.running.counters()["data"].traffic.sent_failed, 0);
+}

@@ -1,0 +1,185 @@
+//! MKCOL, DELETE, MOVE, COPY within the endpoint; several areas.
+
+use super::lab::{Lab, noise};
+
+/// gfal2 makes directories one by one and expects to be told which exist.
+#[tokio::test]
+async fn directories_are_made_and_removed() {
+    let lab = Lab::new().await;
+    let at = lab.endpoint("a", |_| {}).await;
+    at.ask("MKCOL", "/d", &[], "").await.expect(201);
+    at.ask("MKCOL", "/d/", &[], "").await.expect(405);
+    at.ask("MKCOL", "/", &[], "").await.expect(405);
+    at.ask("MKCOL", "/x/y", &[], "").await.expect(409);
+    at.ask("MKCOL", "/e", &[], "body").await.expect(415);
+    at.put("/d/e/f", noise(10)).await.expect(201);
+    at.put("/d/g", noise(20)).await.expect(201);
+    at.ask("MKCOL", "/d/g", &[], "").await.expect(405);
+    at.ask("MKCOL", "/d/g/h", &[], "").await.expect(409);
+    assert_eq!(at.running.counters()["data"].used, 30);
+    at.ask("DELETE", "/d/g/", &[], "").await.expect(404);
+    at.ask("DELETE", "/d", &[("depth", "1")], "").await.expect(400);
+    at.ask("DELETE", "/d", &[], "").await.expect(204);
+    at.ask("DELETE", "/d", &[], "").await.expect(404);
+    at.ask("DELETE", "/", &[], "").await.expect(403);
+    assert!(at.names().is_empty());
+    assert_eq!(
+        (at.running.counters()["data"].used, at.running.counters()["data"].files),
+        (0, 0)
+    );
+}
+
+/// A move that loses either file, or miscounts, cannot be undone.
+#[tokio::test]
+async fn files_and_directories_move() {
+    let lab = Lab::new().await;
+    let at = lab.endpoint("a", |_| {}).await;
+    let to = |path: &str| at.url(path);
+    at.put("/f", "one").await.expect(201);
+    at.put("/g", "second").await.expect(201);
+    at.ask("MOVE", "/f", &[("destination", &to("/h%20i"))], "")
+        .await
+        .expect(201);
+    at.ask("MOVE", "/h%20i", &[("destination", "/f")], "").await.expect(201);
+    at.ask("MOVE", "/f", &[("destination", &to("/g")), ("overwrite", "F")], "")
+        .await
+        .expect(412);
+    at.ask("MOVE", "/f", &[("destination", &to("/g"))], "")
+        .await
+        .expect(204);
+    assert_eq!(at.get("/g").await.text(), "one");
+    assert_eq!(
+        (at.running.counters()["data"].used, at.running.counters()["data"].files),
+        (3, 1)
+    );
+    at.put("/d/e/f", "x").await.expect(201);
+    at.ask("MOVE", "/d", &[("destination", &to("/d/e/d"))], "")
+        .await
+        .expect(403);
+    at.ask("MOVE", "/d/e", &[("destination", &to("/d"))], "")
+        .await
+        .expect(409);
+    at.ask("MOVE", "/d", &[("destination", &to("/d2/"))], "")
+        .await
+        .expect(201);
+    at.ask("MOVE", "/d2", &[("destination", &to("/g"))], "")
+        .await
+        .expect(204);
+    assert_eq!(at.names(), ["g/e/f"]);
+    assert_eq!(
+        (at.running.counters()["data"].used, at.running.counters()["data"].files),
+        (1, 1)
+    );
+    at.ask("MOVE", "/g", &[("destination", &to("/g"))], "")
+        .await
+        .expect(403);
+    at.ask("MOVE", "/missing", &[("destination", &to("/y"))], "")
+        .await
+        .expect(404);
+    at.ask("MOVE", "/g", &[("destination", &to("/no/such/y"))], "")
+        .await
+        .expect(409);
+    at.ask("MOVE", "/g", &[("destination", "https://other.example.org/y")], "")
+        .await
+        .expect(502);
+    at.ask("MOVE", "/g", &[], "").await.expect(400);
+    at.ask("MOVE", "/g", &[("destination", &to("/%2e%2e/y"))], "")
+        .await
+        .expect(400);
+}
+
+/// rclone copies on the server's side where it can.
+#[tokio::test]
+async fn files_are_copied_within_the_endpoint() {
+    let lab = Lab::new().await;
+    let at = lab.endpoint("a", |_| {}).await;
+    let content = noise(1_500_000);
+    at.put("/f", content.clone()).await.expect(201);
+    at.ask("COPY", "/f", &[("destination", &at.url("/d/g"))], "")
+        .await
+        .expect(201);
+    assert!(at.get("/d/g").await.body == content);
+    at.ask(
+        "COPY",
+        "/f",
+        &[("destination", &at.url("/d/g")), ("overwrite", "F")],
+        "",
+    )
+    .await
+    .expect(412);
+    at.ask("COPY", "/f", &[("destination", &at.url("/d/g"))], "")
+        .await
+        .expect(204);
+    at.ask("COPY", "/f", &[("destination", &at.url("/f"))], "")
+        .await
+        .expect(403);
+    at.ask("COPY", "/d", &[("destination", &at.url("/e"))], "")
+        .await
+        .expect(403);
+    assert_eq!(at.running.counters()["data"].files, 2);
+}
+
+/// Areas of one endpoint must not leak into each other, and what lies above them must be there to look at.
+#[tokio::test]
+async fn areas_stay_apart() {
+    let lab = Lab::new().await;
+    let dir = lab.dir.path().to_owned();
+    let at = lab
+        .endpoint("a", |config| {
+            config.areas[0].prefix = "/vo/atlas".parse().unwrap();
+            let mut second = config.areas[0].clone();
+            second.name = "cms".into();
+            second.prefix = "/vo/cms".parse().unwrap();
+            second.root = dir.join("second");
+            second.anonymous_read = true;
+            config.areas.push(second);
+        })
+        .await;
+    at.put("/vo/atlas/f", "atlas").await.expect(201);
+    at.put("/vo/cms/f", "cms!").await.expect(201);
+    at.put("/vo/lhcb/f", "x").await.expect(403);
+    at.put("/f", "x").await.expect(403);
+    at.get("/vo/lhcb/f").await.expect(404);
+    at.ask("MKCOL", "/vo", &[], "").await.expect(405);
+    at.ask("MKCOL", "/vo/atlas", &[], "").await.expect(405);
+    at.ask("DELETE", "/vo/atlas", &[], "").await.expect(403);
+    at.ask("DELETE", "/vo", &[], "").await.expect(403);
+    at.ask("MOVE", "/vo/atlas/f", &[("destination", &at.url("/vo/cms/g"))], "")
+        .await
+        .expect(502);
+    at.ask("COPY", "/vo/atlas/f", &[("destination", &at.url("/vo/cms/g"))], "")
+        .await
+        .expect(201);
+    let listing = at
+        .ask("PROPFIND", "/vo", &[("depth", "1")], "")
+        .await
+        .expect(207)
+        .text();
+    for href in [
+        "<D:href>/vo/</D:href>",
+        "<D:href>/vo/atlas/</D:href>",
+        "<D:href>/vo/cms/</D:href>",
+    ] {
+        assert!(listing.contains(href), "{href}: {listing}");
+    }
+    at.ask("PROPFIND", "/", &[("depth", "0")], "").await.expect(207);
+    let counters = at.running.counters();
+    assert_eq!((counters["data"].used, counters["cms"].used), (5, 9));
+    // Where reading is for all, a token is not needed, and a bad one does no harm.
+    assert_eq!(
+        at.ask("GET", "/vo/cms/f", &[("authorization", "none")], "")
+            .await
+            .expect(200)
+            .text(),
+        "cms!"
+    );
+    at.ask("PROPFIND", "/vo/cms", &[("authorization", "none"), ("depth", "1")], "")
+        .await
+        .expect(207);
+    at.ask("GET", "/vo/atlas/f", &[("authorization", "none")], "")
+        .await
+        .expect(401);
+    at.ask("PUT", "/vo/cms/h", &[("authorization", "none")], "x")
+        .await
+        .expect(401);
+}

@@ -1,0 +1,112 @@
+//! More than is taken: refused early, or queued with signs of life.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use http::{Response, header};
+use http_body_util::BodyExt as _;
+use weir_http::body;
+
+use super::lab::{Lab, noise, pieces, until};
+
+/// A transfer too many must be told to come again, not to wait for ever.
+#[tokio::test]
+async fn transfers_beyond_the_limit_are_told_when_to_come_again() {
+    let lab = Lab::new().await;
+    let at = lab.endpoint("a", |config| config.limits.transfers = 1).await;
+    at.put("/f", noise(20_000_000)).await.expect(201);
+    let first = at.begin("GET", "/f", &[], body::empty()).await;
+    assert_eq!(first.status(), 200);
+    let second = at.get("/f").await.expect(503);
+    assert_eq!(second.header("retry-after"), "10");
+    at.put("/g", "x").await.expect(503);
+    at.ask("HEAD", "/f", &[], "").await.expect(200);
+    assert_eq!(first.into_body().collect().await.unwrap().to_bytes().len(), 20_000_000);
+    at.put("/g", "x").await.expect(201);
+}
+
+/// A copy that waits for its turn lives by its markers; one too many is told to come again.
+#[tokio::test]
+async fn queued_copies_are_kept_alive() {
+    let lab = Lab::new().await;
+    let at = lab
+        .endpoint("a", |config| {
+            config.limits.copies = 1;
+            config.limits.copies_queued = 1;
+            config.tpc.marker_interval = Duration::from_millis(20);
+        })
+        .await;
+    let (release, held) = tokio::sync::watch::channel(false);
+    let (_peer, peer) = lab.peer(move |_| {
+        let mut held = held.clone();
+        async move {
+            let end = stream::once(async move {
+                held.wait_for(|go| *go).await.unwrap();
+                Ok(noise(5))
+            });
+            let mut response = Response::new(pieces(stream::iter(vec![Ok(noise(5))]).chain(end)));
+            response.headers_mut().insert(header::CONTENT_LENGTH, 10.into());
+            response
+        }
+    });
+    let source = format!("{peer}/f");
+    let copy = async |path: &str| at.begin("COPY", path, &[("Source", &source)], body::empty()).await;
+    let metric = async |line: &str| at.get("/.well-known/weir/metrics").await.text().contains(line);
+    let mut first = copy("/1").await;
+    while !metric("weir_storage_copies_queued 0").await {}
+    let mut second = copy("/2").await;
+    assert!(metric("weir_storage_copies_queued 1").await);
+    at.pull("/3", &source, &[]).await.expect(503);
+    for response in [&mut first, &mut second] {
+        for _ in 0..3 {
+            let marker = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+            assert!(marker.starts_with(b"Perf Marker"));
+        }
+    }
+    release.send(true).unwrap();
+    for response in [first, second] {
+        let text = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(String::from_utf8_lossy(&text).contains("success"));
+    }
+    until("both files", || at.names() == ["1", "2"]).await;
+}
+
+/// A client that falls silent in its body must not hold its place for ever.
+#[tokio::test]
+async fn silent_clients_are_cut() {
+    let lab = Lab::new().await;
+    let at = lab
+        .endpoint("a", |config| config.limits.idle_timeout = Duration::from_millis(200))
+        .await;
+    let silent = stream::iter(vec![Ok(noise(100_000))]).chain(stream::pending());
+    let response = at.begin("PUT", "/f", &[], pieces(silent)).await;
+    assert_eq!(response.status(), 408);
+    at.until_clean().await;
+    assert!(at.names().is_empty());
+}
+
+/// Many at once must all arrive, and the books must balance.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_transfers_at_once() {
+    let lab = Lab::new().await;
+    let a = lab.endpoint("a", |_| {}).await;
+    let b = lab.endpoint("b", |config| config.limits.copies = 8).await;
+    let content = noise(300_000);
+    a.put("/f", content.clone()).await.expect(201);
+    let source = a.url("/f");
+    let copies = (0..40).map(|number| {
+        let (b, source) = (&b, &source);
+        async move { b.pull(&format!("/d/{number}"), source, &[]).await.copied() }
+    });
+    futures_util::future::join_all(copies).await;
+    let counted = b.running.counters()["data"].clone();
+    assert_eq!(
+        (counted.files, counted.used, counted.traffic.received_completed),
+        (40, 12_000_000, 12_000_000)
+    );
+    let gets = (0..40).map(|number| {
+        let (b, content) = (&b, &content);
+        async move { assert!(b.get(&format!("/d/{number}")).await.body == *content) }
+    });
+    futures_util::future::join_all(gets).await;
+}

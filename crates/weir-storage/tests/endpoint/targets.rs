@@ -1,0 +1,139 @@
+//! What every parser at the door must survive, and hold to, for any input. Shared by the fuzz targets and the corpus test.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use weir_storage::{
+    backend::Meta,
+    conditional, copy, dav, digest,
+    marker::{MarkerParser, Said},
+    range::{self, Requested},
+};
+
+/// Eight bytes of file size, then a `Range` header.
+pub(crate) fn range(data: &[u8]) {
+    let Some((size, text)) = data.split_first_chunk::<8>() else {
+        return;
+    };
+    let size = u64::from_le_bytes(*size);
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    if let Requested::Part(part) = range::parse(text, size) {
+        assert!(part.first <= part.last && part.last < size);
+        assert!(part.length() <= size);
+    }
+}
+
+/// The body of a COPY's answer: pieces of any size must say the same.
+pub(crate) fn markers(data: &[u8]) {
+    let read = |piece: usize| {
+        let (mut parser, mut said) = (MarkerParser::new(), Vec::new());
+        data.chunks(piece).for_each(|piece| parser.push(piece, &mut said));
+        parser.finish(&mut said);
+        (said, parser.bytes())
+    };
+    let whole = read(data.len().max(1));
+    assert_eq!(whole, read(1));
+    assert!(whole.0.iter().filter(|said| matches!(said, Said::Last(_))).count() <= 1);
+}
+
+/// The body of a PROPFIND: what is understood must be answered in well-formed XML.
+pub(crate) fn propfind(data: &[u8]) {
+    let Ok(wanted) = dav::parse(data) else { return };
+    let resource = dav::Resource {
+        href: dav::href(["a b", "<&>"], false),
+        name: "<&>".into(),
+        collection: false,
+        size: 1,
+        modified: std::time::UNIX_EPOCH,
+        created: None,
+        etag: "\"1\"".into(),
+        quota: Some((1, 2)),
+        checksums: vec!["adler32:00000001".into()],
+    };
+    let mut text = dav::OPEN.to_owned();
+    dav::write_resource(&mut text, &resource, &wanted);
+    text.push_str(dav::CLOSE);
+    let mut reader = quick_xml::Reader::from_str(&text);
+    loop {
+        match reader.read_event() {
+            Ok(quick_xml::events::Event::Eof) => return,
+            Ok(_) => {}
+            Err(error) => panic!("{error}: {text}"),
+        }
+    }
+}
+
+/// Header lines of a COPY: what makes a message's frame must never be forwarded.
+pub(crate) fn copy_headers(data: &[u8]) {
+    let headers = headers(data);
+    if let Ok(request) = copy::parse(&headers) {
+        for name in [
+            "host",
+            "content-length",
+            "transfer-encoding",
+            "connection",
+            "expect",
+            "range",
+        ] {
+            assert!(!request.forwarded.contains_key(name), "{name}");
+        }
+        assert!((1..=100).contains(&request.streams));
+        assert!(request.forwarded.get_all("authorization").iter().count() <= 1);
+    }
+}
+
+/// Header lines with checksums and wishes: what we answer must read back as the same.
+pub(crate) fn digests(data: &[u8]) {
+    let headers = headers(data);
+    let announced = digest::announced(&headers);
+    if let Some(wanted) = digest::wanted(&headers) {
+        assert!(!wanted.algorithms.is_empty());
+        if let Some(known) = wanted.known(&announced.iter().cloned().collect()) {
+            let mut answer = HeaderMap::new();
+            wanted.answer(&known, &mut answer);
+            assert_eq!(digest::announced(&answer), known);
+        }
+    }
+}
+
+/// Header lines of a conditional request.
+pub(crate) fn conditions(data: &[u8]) {
+    let headers = headers(data);
+    let meta = Meta {
+        directory: false,
+        size: 3,
+        modified_ns: 1_700_000_000_000_000_000,
+        created: None,
+        identity: 7,
+    };
+    for current in [None, Some(&meta)] {
+        for reading in [false, true] {
+            let _ = conditional::weigh(&headers, current, reading);
+        }
+    }
+    let _ = conditional::range_counts(&headers, &meta);
+}
+
+/// A failed copy's last line, as another endpoint may write it.
+pub(crate) fn failure(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Some(failure) = copy::CopyFailure::parse(text) {
+        assert_eq!(failure.to_string(), text);
+    }
+}
+
+/// `Name: value` lines; those that no HTTP parser would let through are left out.
+fn headers(data: &[u8]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for line in data.split(|byte| *byte == b'\n') {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            continue;
+        };
+        let (name, value) = (
+            HeaderName::from_bytes(&line[..colon]),
+            HeaderValue::from_bytes(line[colon + 1..].trim_ascii()),
+        );
+        if let (Ok(name), Ok(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
