@@ -99,7 +99,10 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Asked first, so that a server with workers can end them too.
+        if self.terminate(Duration::from_secs(5)).is_err() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }
