@@ -120,7 +120,7 @@ fn scitokens(settings: &XrootdSettings<'_>) -> String {
     let XrootdSettings {
         issuer, address, port, ..
     } = settings;
-    let also: String = settings.audiences.iter().map(|name| format!(", {name}")).collect();
+    let also = [&[String::new()], settings.audiences].concat().join(", ");
     format!(
         "[Global]\naudience = https://wlcg.cern.ch/jwt/v1/any, https://{address}:{port}, https://{address}{also}\n\
          [Issuer weir]\nissuer = {issuer}\nbase_path = /\n"
