@@ -189,7 +189,7 @@ mod tests {
     #[tokio::test]
     async fn an_idle_connection_has_no_buffer() {
         let (mut near, mut far) = pair(None).await;
-        near.write_all(&[1; 50_000]).await.unwrap();
+        near.write_all(&vec![1; 50_000]).await.unwrap();
         let mut buffer = vec![0; 4096];
         let mut left = 50_000;
         while left > 0 {

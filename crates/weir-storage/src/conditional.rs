@@ -93,6 +93,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "cases read better without references")]
     fn check(name: HeaderName, value: &str, there: bool, reading: bool, expected: Verdict) {
         let headers = HeaderMap::from_iter([(name.clone(), value.parse().unwrap())]);
         assert_eq!(

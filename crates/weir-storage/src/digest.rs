@@ -28,13 +28,13 @@ pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
 fn preferences(header: &str, modern: bool) -> Vec<Algorithm> {
     let mut found: Vec<(f32, Algorithm)> = Vec::new();
     for item in header.split(',').take(32) {
-        let (name, preference) = match modern {
-            true => item
-                .split_once('=')
-                .map_or((item, "1"), |(name, preference)| (name, preference)),
-            false => item.split_once(';').map_or((item, "1"), |(name, quality)| {
+        let (name, preference) = if modern {
+            item.split_once('=')
+                .map_or((item, "1"), |(name, preference)| (name, preference))
+        } else {
+            item.split_once(';').map_or((item, "1"), |(name, quality)| {
                 (name, quality.trim().trim_start_matches("q="))
-            }),
+            })
         };
         let preference = preference
             .trim()

@@ -95,9 +95,7 @@ impl CopyFailure {
         };
         let mut text = chain(error);
         if let ClientError::Forbidden { address, .. } = error {
-            text.push_str(&format!(
-                "; the endpoint's operator can allow it: tpc.allow = [\"{address}\"]"
-            ));
+            text = format!("{text}; the endpoint's operator can allow it: tpc.allow = [\"{address}\"]");
         }
         Self::new(class, party, phase, format!("{what}: {text}"))
     }

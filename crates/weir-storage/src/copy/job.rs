@@ -81,6 +81,10 @@ pub(super) struct Done {
 ///
 /// # Errors
 /// As many copies wait as may.
+#[allow(
+    clippy::result_large_err,
+    reason = "once per copy, and the exchange goes back to its owner"
+)]
 pub(crate) fn start(
     endpoint: &Arc<Endpoint>,
     job: Job,

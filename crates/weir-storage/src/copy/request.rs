@@ -58,7 +58,7 @@ pub fn parse(headers: &HeaderMap) -> Result<CopyRequest, String> {
         Some(_) => return Err("RequireChecksumVerification must be true or false".into()),
     };
     let streams = one(headers, "x-number-of-streams")?
-        .map_or(Ok(1), |text| text.parse::<u32>())
+        .map_or(Ok(1), str::parse::<u32>)
         .ok()
         .filter(|streams| *streams <= STREAMS_LIMIT)
         .ok_or("X-Number-Of-Streams must be a number from 0 to 100")?;
@@ -97,7 +97,7 @@ fn remote(text: &str, name: &str) -> Result<Uri, String> {
         }
         None => return Err(format!("{name} must be a whole URL, with scheme and host")),
     };
-    let authority = uri.authority().map(|authority| authority.as_str()).unwrap_or_default();
+    let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
     if authority.is_empty() || uri.host().is_none_or(str::is_empty) {
         return Err(format!("{name} has no host"));
     }

@@ -173,6 +173,7 @@ fn check_declarations(element: &BytesStart<'_>) -> Result<(), Malformed> {
 
 /// How far the document has been understood. `depth` counts open elements.
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools, reason = "one per element that may come")]
 struct Reading {
     depth: usize,
     seen_root: bool,
@@ -258,6 +259,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "cases read better without references")]
     fn check(body: &str, expected: Wanted) {
         assert_eq!(parse(body.as_bytes()).unwrap(), expected, "{body}");
     }
@@ -310,7 +312,7 @@ mod tests {
             r#"<propfind xmlns="DAV:"><allprop/>"#,
             r#"<propfind xmlns="DAV:"><allprop/></propfin>"#,
             r#"<propfind xmlns="DAV:"><allprop/><propname/></propfind>"#,
-            r#"<D:propfind><D:allprop/></D:propfind>"#,
+            r"<D:propfind><D:allprop/></D:propfind>",
             r#"<D:propfind xmlns:D="DAV:"><D:prop><bar:foo xmlns:bar=""/></D:prop></D:propfind>"#,
             r#"<!DOCTYPE x [<!ENTITY a "b">]><propfind xmlns="DAV:"><allprop/></propfind>"#,
             r#"<propfind xmlns="DAV:"><allprop/></propfind><propfind xmlns="DAV:"><allprop/></propfind>"#,

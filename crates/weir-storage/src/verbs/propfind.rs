@@ -80,7 +80,7 @@ async fn in_area(
     // Areas whose prefixes lie right below show up like directories of this one.
     let inner = call.endpoint.names.children(&path);
     let listing = blocking(move || area.backend.list(&inside)).await?;
-    Ok(multistatus(listed(text, listing, show, inner)))
+    Ok(multistatus(listed(text, listing, show, &inner)))
 }
 
 /// Depth 0 or 1. RFC 4918 lets a server refuse `infinity`, which is also what absence means.
@@ -196,7 +196,7 @@ struct Walk {
     show: Show,
 }
 
-fn listed(opening: String, listing: Box<dyn Listing>, show: Show, inner: Vec<String>) -> Body {
+fn listed(opening: String, listing: Box<dyn Listing>, show: Show, inner: &[String]) -> Body {
     let mut opening = opening;
     inner
         .iter()

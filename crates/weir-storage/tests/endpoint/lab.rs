@@ -215,6 +215,7 @@ fn next_address() -> std::net::IpAddr {
 }
 
 impl Issuer {
+    #[allow(clippy::unused_async, reason = "binds inside the runtime")]
     async fn start(ca: &CertificateAuthority) -> Self {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
         let point = key.public_key().as_ref().to_vec();

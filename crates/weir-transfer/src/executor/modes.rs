@@ -38,14 +38,10 @@ impl Modes {
         }
         let worked = self.worked.lock().unwrap_or_else(PoisonError::into_inner);
         let mut order = ALL.to_vec();
-        match worked.get(&key(source, destination)) {
-            Some(mode) => order.sort_by_key(|candidate| candidate != mode),
-            // Bytes pass through this service last, unless both other ways have failed before.
-            None => {
-                let first = ALL[usize::from(failures) % ALL.len()];
-                order.sort_by_key(|candidate| *candidate != first);
-            }
-        }
+        // Bytes pass through this service last, unless both other ways have failed before.
+        let untried = ALL[usize::from(failures) % ALL.len()];
+        let first = worked.get(&key(source, destination)).copied().unwrap_or(untried);
+        order.sort_by_key(|candidate| *candidate != first);
         let explores = failures > 0 && !worked.contains_key(&key(source, destination));
         (order, explores)
     }

@@ -203,7 +203,7 @@ async fn garbage_for_markers() {
             "COPY",
             "/f",
             Fault::Says("Perf Marker\n Stripe Bytes Transferred: lots\nEnd\n\u{0}\u{1}<html>"),
-        )
+        );
     };
     fails(
         set,
