@@ -418,6 +418,17 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_example_is_valid() {
+        // Operators would copy a file that is refused.
+        let page = include_str!("../../../docs/tokens.md");
+        let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+        let config = IssuerConfig::parse(example, Path::new("issuer.toml")).unwrap();
+        config.check().unwrap();
+        assert_eq!(config.clients[0].groups, ["/example/production"]);
+        assert!(config.tls.is_some());
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_key() {
         // A typing error that is taken silently makes an issuer that is not what was asked for.
         let check = |from: &str, to: &str, expected: &str| {

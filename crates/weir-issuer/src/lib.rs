@@ -29,7 +29,7 @@
 mod config;
 mod grant;
 mod keys;
-mod request;
+pub mod request;
 mod service;
 
 pub use config::{Client, ConfigError, IssuerConfig, SECRET_MIN, TlsFiles};

@@ -14,10 +14,13 @@ const AUDIENCES_MAX: usize = 32;
 
 /// Why there is no token: status, error code of RFC 6749 section 5.2 and a sentence for the client's user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    pub(crate) error: &'static str,
-    pub(crate) description: String,
+pub struct Refusal {
+    /// 400, 401, 413 or 429.
+    pub status: StatusCode,
+    /// `invalid_scope` and the like.
+    pub error: &'static str,
+    /// For the person behind the client; holds no secret.
+    pub description: String,
 }
 
 impl Refusal {
@@ -41,23 +44,29 @@ impl Refusal {
 
 /// Who says that it is asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Credentials {
-    pub(crate) id: String,
+pub struct Credentials {
+    /// `client_id`.
+    pub id: String,
     /// The secret, in each way that the text can be read: clients differ in whether they encode it.
-    pub(crate) secrets: Vec<Secret>,
+    pub secrets: Vec<Secret>,
 }
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TokenRequest {
-    pub(crate) credentials: Vec<Credentials>,
-    pub(crate) scopes: Vec<Scope>,
+pub struct TokenRequest {
+    /// Who asks: one, in each way that the header can be read. Never empty.
+    pub credentials: Vec<Credentials>,
+    /// In their order, none twice; may be empty.
+    pub scopes: Vec<Scope>,
     /// Empty: the client's default.
-    pub(crate) audiences: Vec<String>,
+    pub audiences: Vec<String>,
 }
 
-/// Reads a request's headers and body.
-pub(crate) fn read(headers: &HeaderMap, body: &[u8]) -> Result<TokenRequest, Refusal> {
+/// Reads a request's headers and body. Never panics, whatever they hold.
+///
+/// # Errors
+/// [`Refusal`], to be sent as it is.
+pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<TokenRequest, Refusal> {
     let form_type = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
@@ -243,6 +252,7 @@ mod tests {
     #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
     use base64::engine::general_purpose::STANDARD;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -296,6 +306,18 @@ mod tests {
         let body = "grant_type=client_credentials&audience=https://a+https://b&audience=https://b&resource=https://c";
         let request = read(&headers(Some(&basic_header("a:b"))), body.as_bytes()).unwrap();
         assert_eq!(request.audiences, ["https://a", "https://b", "https://c"]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(value in "[ -~]{0,60}", text in "[a-z_&=%+:/.0-9A-F]{0,80}", bytes in any::<Vec<u8>>()) {
+            // A strange request would take the issuer down.
+            let plain = headers(Some(&value));
+            let good = headers(Some(&basic_header(&value)));
+            for body in [text.as_bytes(), &bytes, format!("grant_type=client_credentials&scope={text}").as_bytes()] {
+                let _ = (read(&plain, body), read(&good, body));
+            }
+        }
     }
 
     #[test]
