@@ -39,33 +39,44 @@ const JWT_MIN: usize = 12;
 /// none of ours.
 pub fn redact(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
-    let mut at = 0;
+    // What lies between `kept` and `at` holds no secret, and is copied when one is found. Secrets and their names begin
+    // with ASCII, so that looking at single bytes never stops within a character.
+    let (mut kept, mut at) = (0, 0);
     while at < text.len() {
-        if let Some((start, end)) = secret_at(text, at) {
-            // `start..end` is the secret; what lies between `at` and `start` names it and stays.
-            clean.push_str(&text[at..start]);
-            clean.push_str(MASK);
-            at = end;
-        } else {
-            let next = text[at..].chars().next().map_or(1, char::len_utf8);
-            clean.push_str(&text[at..at + next]);
-            at += next;
+        match secret_at(text, at) {
+            Some((start, end)) => {
+                clean.push_str(&text[kept..start]);
+                clean.push_str(MASK);
+                (kept, at) = (end, end);
+            }
+            None => at += 1,
         }
     }
+    clean.push_str(&text[kept..]);
     clean
 }
 
 /// The range of the secret that begins, or whose name begins, at this very place.
 fn secret_at(text: &str, at: usize) -> Option<(usize, usize)> {
-    let rest = &text[at..];
-    match rest.as_bytes()[0] {
-        b'-' => private_key(rest),
-        b'e' => jwt(rest),
+    let first = text.as_bytes()[at].to_ascii_lowercase();
+    let begins = |name: &&str| name.as_bytes()[0] == first;
+    match first {
+        b'-' => private_key(&text[at..]).map(|length| (at, at + length)),
+        b'e' => jwt(&text[at..]).map(|length| (at, at + length)),
+        b'a' | b'b' | b'c' | b'i' | b'm' | b'p' | b'r' | b's' => {
+            let scheme = SCHEMES
+                .into_iter()
+                .filter(begins)
+                .find_map(|scheme| after_scheme(text, at, scheme));
+            scheme.or_else(|| {
+                NAMES
+                    .into_iter()
+                    .filter(begins)
+                    .find_map(|name| after_name(text, at, name))
+            })
+        }
         _ => None,
     }
-    .map(|length| (at, at + length))
-    .or_else(|| after_scheme(text, at))
-    .or_else(|| after_name(text, at))
 }
 
 /// Length of a PEM block with a private key: to its end line, or to the end of the text if that was cut off.
@@ -90,12 +101,12 @@ fn jwt(rest: &str) -> Option<usize> {
     Some(token_run(rest)).filter(|run| *run >= JWT_MIN)
 }
 
-/// Range of the credential after `Bearer ` or `Basic `.
-fn after_scheme(text: &str, at: usize) -> Option<(usize, usize)> {
+/// Range of the credential after a scheme and blanks.
+fn after_scheme(text: &str, at: usize, scheme: &str) -> Option<(usize, usize)> {
     let rest = &text[at..];
-    let scheme = SCHEMES
-        .into_iter()
-        .find(|scheme| starts_with_ignoring_case(rest, scheme))?;
+    if !starts_with_ignoring_case(rest, scheme) {
+        return None;
+    }
     let gap = blank(&rest[scheme.len()..]);
     if gap == 0 {
         return None;
@@ -105,10 +116,11 @@ fn after_scheme(text: &str, at: usize) -> Option<(usize, usize)> {
     (run > 0 && !is_word(&text[start..start + run])).then_some((start, start + run))
 }
 
-/// Range of the value after a name of [`NAMES`] and `=` or `:`, quoted or not.
-fn after_name(text: &str, at: usize) -> Option<(usize, usize)> {
-    let rest = &text[at..];
-    let name = NAMES.into_iter().find(|name| starts_with_ignoring_case(rest, name))?;
+/// Range of the value after a name and `=` or `:`, quoted or not.
+fn after_name(text: &str, at: usize, name: &str) -> Option<(usize, usize)> {
+    if !starts_with_ignoring_case(&text[at..], name) {
+        return None;
+    }
     let mut start = at + name.len();
     // The quote that ends a JSON member's name, itself escaped where JSON lies within JSON.
     start += text[start..].bytes().take_while(|byte| b"\"'\\".contains(byte)).count();
@@ -229,6 +241,21 @@ mod tests {
             "Grüße, Bärer überall",
         ] {
             check(text, text);
+        }
+    }
+
+    #[test]
+    fn every_name_is_looked_for() {
+        // A name whose first letter is skipped would let its secret through.
+        for name in NAMES {
+            check(&format!("x {name}=s3cr3t y"), &format!("x {name}=*** y"));
+            check(
+                &format!("{}: s3cr3t", name.to_uppercase()),
+                &format!("{}: ***", name.to_uppercase()),
+            );
+        }
+        for scheme in SCHEMES {
+            check(&format!("{scheme} S3cr3t"), &format!("{scheme} ***"));
         }
     }
 
