@@ -3,6 +3,9 @@
 //! One task owns an engine. Nothing here waits for a service: requests run in tasks of their own, and [`Engine::turn`] takes
 //! in what they bring back, so that injection, progress and interruption go on whatever a service does.
 
+mod deletion;
+mod withdrawal;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -458,56 +461,6 @@ impl<D: InjectionDoor> Engine<D> {
         self.done.push(record);
     }
 
-    fn delete_due(&mut self) {
-        let now = self.clock.now();
-        while self.live.first().is_some_and(|file| file.due <= now) {
-            let file = self.live.pop_first().expect("there is a first");
-            self.delete(file, 1);
-        }
-    }
-
-    fn delete(&mut self, file: Delivered, attempts: u32) {
-        let door = self.doors[file.door].clone();
-        let slots = self.deletion_slots[file.door].clone();
-        self.deletions.spawn(async move {
-            let _slot = slots.acquire_owned().await.expect("the slots are never closed");
-            let outcome = door.delete(&file.path).await;
-            Deleted {
-                file,
-                attempts,
-                outcome,
-            }
-        });
-    }
-
-    fn take_deleted(&mut self, deleted: Deleted) {
-        let Deleted {
-            file,
-            attempts,
-            outcome,
-        } = deleted;
-        match outcome {
-            Ok(was_there) => {
-                self.held[file.door] -= file.size;
-                self.deleted_files += u64::from(was_there);
-                if !was_there {
-                    self.folder.log(&format!(
-                        "{} was gone from {} before its time",
-                        file.path, self.doors[file.door].name
-                    ));
-                }
-            }
-            Err(error) if attempts < 3 => {
-                tracing::debug!(error = %chain(&error), "a deletion is tried again");
-                self.delete(file, attempts + 1);
-            }
-            Err(error) => {
-                self.deletion_failures += 1;
-                self.folder.log(&chain(&error));
-            }
-        }
-    }
-
     /// Returns what is known of a link in one workload.
     pub(crate) fn link(&self, workload: usize, link: usize) -> LinkState {
         self.link_states[workload][link]
@@ -573,65 +526,6 @@ impl<D: InjectionDoor> Engine<D> {
     /// Returns whether every transfer has ended.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.submissions.is_empty()
-    }
-
-    /// Asks the service to withdraw everything that has not ended. The answers come by polling.
-    pub(crate) async fn cancel_unfinished(&mut self) {
-        let jobs: Vec<JobId> = self.jobs.keys().cloned().collect();
-        for chunk in jobs.chunks(JOBS_PER_POLL) {
-            if let Err(error) = self.door.cancel(chunk).await {
-                self.folder
-                    .log(&format!("could not withdraw {} jobs: {}", chunk.len(), chain(&error)));
-            }
-        }
-    }
-
-    /// Withdraws transfers that took longer than they may, and counts them as failed.
-    pub(crate) fn time_out(&mut self, ids: &[u64], limit: &str) {
-        let now = self.clock.now();
-        let mut jobs = BTreeSet::new();
-        for id in ids {
-            let Some(pending) = self.pending.get(id) else { continue };
-            jobs.extend(pending.record.job.clone());
-            let failure = Failure {
-                class: "timeout".to_owned(),
-                message: format!("did not end within the {limit} that a step may take; withdrawn"),
-                party: None,
-                remedy: Some("give the workload a longer timeout, or smaller files".to_owned()),
-            };
-            self.end(*id, State::Failed, now, |record| record.failure = Some(failure));
-        }
-        let door = self.door.clone();
-        let jobs: Vec<JobId> = jobs.into_iter().collect();
-        tokio::spawn(async move {
-            for chunk in jobs.chunks(JOBS_PER_POLL) {
-                if let Err(error) = door.cancel(chunk).await {
-                    tracing::warn!(error = %chain(&error), "could not withdraw what timed out");
-                }
-            }
-        });
-    }
-
-    /// Ends the account of transfers that the service did not end: they count as cancelled.
-    pub(crate) fn give_up(&mut self) {
-        let now = self.clock.now();
-        let left: Vec<u64> = self.pending.keys().copied().collect();
-        for id in left {
-            self.end(id, State::Cancelled, now, |_| {});
-        }
-    }
-
-    /// Makes every delivered file due for deletion, those kept for the audit too.
-    pub(crate) fn expire_all(&mut self) {
-        let live = std::mem::take(&mut self.live);
-        for file in live {
-            self.delete(file, 1);
-        }
-    }
-
-    /// Returns whether deletions are under way.
-    pub(crate) fn is_deleting(&self) -> bool {
-        !self.deletions.is_empty()
     }
 
     /// Returns the transfers that have ended, and the sums.
