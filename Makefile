@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
@@ -20,12 +21,13 @@ export PEERS ?= yes
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## Build Weir and run the UK mini data challenge at 1/100 of its rates
-	@$(TARGET)/release/weir challenge run challenges/minidc-uk.toml --scale 0.01
+demo: ## Build Weir and run the UK mini data challenge at 1/100 of its rates
+	@echo "make demo: builds Weir (minutes the first time), then runs the UK mini data challenge at 1/100 of its rates"
+	$(MAKE) build
+	$(TARGET)/release/weir challenge run challenges/minidc-uk.toml --scale 0.01
 
 build: web ## Build the release binary
 	@scripts/prerequisites.sh
-	echo "building Weir (release; a cold build takes some minutes)"
 	cargo build --release --locked -p weir
 
 web: web/dist/report.html ## Build the front end
