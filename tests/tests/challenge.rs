@@ -1,0 +1,190 @@
+//! A whole challenge by the real binary: its verdict, its run folder, its report in a browser.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use rustix::process::Signal;
+use serde_json::Value;
+use weir_tests::{Daemon, peers, run, wait_for, weir, weir_binary};
+
+/// Two sites, both ways; small enough for a busy machine.
+const SMALL: &str = r#"
+name = "small"
+seed = 7
+[phases]
+ramp = "2 s"
+hold = "6 s"
+drain = "30 s"
+[grid]
+name = "small"
+[grid.storage]
+durability = "cache"
+[[grid.rse]]
+name = "ALPHA"
+[[grid.rse]]
+name = "BETA"
+[[workload]]
+kind = "rates"
+lifetime = "3 s"
+rates = [
+    { source = "ALPHA", destination = "BETA", rate = "40 Mb/s" },
+    { source = "BETA", destination = "ALPHA", rate = "20 Mb/s" },
+]
+[[threshold]]
+total = true
+metric = "failed_ratio"
+max = 0.0
+[[threshold]]
+total = true
+metric = "crosscheck_difference"
+max = 0.001
+"#;
+
+fn challenge(folder: &Path) -> Result<PathBuf> {
+    let file = folder.join("small.toml");
+    fs::write(&file, SMALL)?;
+    Ok(file)
+}
+
+/// The one run folder below `runs`.
+fn run_folder(runs: &Path) -> Result<PathBuf> {
+    let mut entries = fs::read_dir(runs)?;
+    Ok(entries.next().context("there is no run folder")??.path())
+}
+
+fn report(folder: &Path) -> Result<Value> {
+    Ok(serde_json::from_slice(&fs::read(folder.join("report.json"))?)?)
+}
+
+/// The columns of a CSV without quoted commas in front of those that are asked for.
+fn column(text: &str, name: &str) -> Vec<String> {
+    let mut lines = text.lines();
+    let at = lines
+        .next()
+        .unwrap_or_default()
+        .split(',')
+        .position(|title| title == name)
+        .unwrap();
+    lines
+        .map(|line| line.split(',').nth(at).unwrap_or_default().to_owned())
+        .collect()
+}
+
+fn number(value: &Value, pointer: &str) -> u64 {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_u64)
+        .unwrap_or_else(|| panic!("no {pointer} in {value}"))
+}
+
+/// A pass would be claimed that rows, ledger and independent counters do not bear out, or shown otherwise on the page.
+#[test]
+fn a_challenge_passes_and_its_figures_agree_everywhere() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let file = challenge(scratch.path())?;
+    let runs = scratch.path().join("runs");
+    let run_it = ["challenge", "run", "--json", "--audit", "20%", "--out"].map(std::ffi::OsStr::new);
+    let arguments: Vec<_> = run_it.into_iter().chain([runs.as_os_str(), file.as_os_str()]).collect();
+    let ended = weir(&arguments)?.expect_ok()?;
+    assert_eq!(ended.envelope()?["ok"], true, "{ended:?}");
+    let folder = run_folder(&runs)?;
+    let report = report(&folder)?;
+    assert_eq!(report["verdict"], "pass", "{report}");
+    assert_eq!(report["schema"], "weir-report/1");
+
+    let rows = fs::read_to_string(folder.join("transfers.csv"))?;
+    let sizes = column(&rows, "size_bytes");
+    let states = column(&rows, "state");
+    let finished: u64 = sizes
+        .iter()
+        .zip(&states)
+        .filter(|(_, state)| *state == "finished")
+        .map(|(size, _)| size.parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(states.len() as u64, number(&report, "/totals/transfers"));
+    assert_eq!(finished, number(&report, "/totals/verified_bytes"));
+    let ledger = fs::read_to_string(folder.join("ledger.csv"))?;
+    let injected: u64 = column(&ledger, "injected")
+        .iter()
+        .map(|n| n.parse::<u64>().unwrap())
+        .sum();
+    let cancelled = states.iter().filter(|state| *state == "cancelled").count();
+    assert_eq!(
+        injected,
+        states.len() as u64,
+        "every injection is a row ({cancelled} of them withdrawn)"
+    );
+    for check in report["crosschecks"].as_array().context("no cross-checks")? {
+        assert_eq!(check["pass"], true, "{check}");
+    }
+    assert_eq!(number(&report, "/audit/failed"), 0);
+    assert!(number(&report, "/audit/files") > 0, "{}", report["audit"]);
+    for name in ["report.html", "challenge.toml", "run.log"] {
+        assert!(folder.join(name).metadata()?.len() > 0, "{name} is empty");
+    }
+    if peers() {
+        let browser = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web/test/browser.mjs");
+        run(Command::new("node").arg(browser).arg(&folder))?.expect_ok()?;
+    }
+    // What was run can be run again, to the letter.
+    let resolved = folder.join("challenge.toml");
+    weir(&["challenge".as_ref(), "check".as_ref(), resolved.as_os_str()])?.expect_ok()?;
+    Ok(())
+}
+
+/// Ctrl-C would lose the report, or leave the grid running.
+#[test]
+fn an_interrupted_challenge_still_reports() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let file = challenge(scratch.path())?;
+    let runs = scratch.path().join("runs");
+    let mut command = Command::new(weir_binary());
+    command
+        .args(["challenge", "run", "--duration", "10m"])
+        .arg(&file)
+        .arg("--out")
+        .arg(&runs);
+    let mut running = Daemon::start(command, &scratch.path().join("out"))?;
+    wait_for(Duration::from_secs(60), || {
+        anyhow::ensure!(running.ended()?.is_none(), "it ended by itself:\n{}", running.said());
+        let counts = |line: &str| {
+            line.split("finished ")
+                .nth(1)
+                .is_some_and(|rest| !rest.starts_with('0'))
+        };
+        Ok(running.said().lines().any(counts).then_some(()))
+    })?;
+    running.signal(Signal::INT)?;
+    let code = wait_for(Duration::from_secs(60), || running.ended())?;
+    assert_eq!(code, Some(130), "{}", running.said());
+    let report = report(&run_folder(&runs)?)?;
+    assert_eq!(report["interrupted"], true);
+    assert!(number(&report, "/totals/transfers") > 0);
+    Ok(())
+}
+
+/// A machine that cannot carry what is asked would be failed without a word of advice.
+#[test]
+fn too_much_is_a_fail_with_advice() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let file = challenge(scratch.path())?;
+    let runs = scratch.path().join("runs");
+    let text =
+        fs::read_to_string(&file)?.replace("metric = \"failed_ratio\"\nmax = 0.0", "metric = \"ratio\"\nmin = 0.9");
+    fs::write(&file, text)?;
+    let ended = run(Command::new(weir_binary())
+        .args(["challenge", "run", "--scale", "5000"])
+        .arg(&file)
+        .arg("--out")
+        .arg(&runs))?;
+    assert!(matches!(ended.code, Some(1..=3)), "{ended:?}");
+    let said = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(said.contains("--scale"), "{said}");
+    Ok(())
+}
