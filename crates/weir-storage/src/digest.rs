@@ -28,20 +28,9 @@ pub fn wanted(headers: &HeaderMap) -> Option<Wanted> {
 fn preferences(header: &str, modern: bool) -> Vec<Algorithm> {
     let mut found: Vec<(f32, Algorithm)> = Vec::new();
     for item in header.split(',').take(32) {
-        let (name, preference) = if modern {
-            item.split_once('=')
-                .map_or((item, "1"), |(name, preference)| (name, preference))
-        } else {
-            item.split_once(';').map_or((item, "1"), |(name, quality)| {
-                (name, quality.trim().trim_start_matches("q="))
-            })
-        };
-        let preference = preference
-            .trim()
-            .parse::<f32>()
-            .ok()
-            .filter(|value| value.is_finite())
-            .unwrap_or(1.0);
+        let (name, preference) = item.split_once(if modern { '=' } else { ';' }).unwrap_or((item, "1"));
+        let preference = preference.trim().trim_start_matches("q=").parse::<f32>();
+        let preference = preference.ok().filter(|value| value.is_finite()).unwrap_or(1.0);
         if let Ok(algorithm) = name.parse()
             && preference > 0.0
             && !found.iter().any(|(_, known)| *known == algorithm)

@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
@@ -240,7 +241,6 @@ fn lingering(text: Bytes, incoming: Incoming) -> Body {
         drain.await;
         None
     });
-    use futures_util::StreamExt as _;
     body::stream(first.chain(then).filter_map(|piece| async move { piece.map(Ok) }))
 }
 

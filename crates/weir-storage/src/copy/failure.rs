@@ -95,7 +95,9 @@ impl CopyFailure {
         };
         let mut text = chain(error);
         if let ClientError::Forbidden { address, .. } = error {
-            text = format!("{text}; the endpoint's operator can allow it: tpc.allow = [\"{address}\"]");
+            text += "; the endpoint's operator can allow it: tpc.allow = [\"";
+            text += &address.to_string();
+            text += "\"]";
         }
         Self::new(class, party, phase, format!("{what}: {text}"))
     }

@@ -80,17 +80,13 @@ pub(super) struct Done {
 /// stops and removes what it has written.
 ///
 /// # Errors
-/// As many copies wait as may.
-#[allow(
-    clippy::result_large_err,
-    reason = "once per copy, and the exchange goes back to its owner"
-)]
+/// As many copies wait as may; then the exchange stays where it is.
 pub(crate) fn start(
     endpoint: &Arc<Endpoint>,
     job: Job,
-    exchange: Exchange,
+    exchange: &mut Option<Exchange>,
     moved: Arc<AtomicU64>,
-) -> Result<Response<Body>, (Refusal, Exchange)> {
+) -> Result<Response<Body>, Refusal> {
     let limit = endpoint.config.limits.copies_queued as i64;
     let queued = endpoint.metrics.copies_queued.fetch_add(1, Ordering::Relaxed);
     let place = Queued {
@@ -98,12 +94,9 @@ pub(crate) fn start(
     };
     if queued >= limit && endpoint.copies.available_permits() == 0 {
         drop(place);
-        return Err((
-            Refusal::busy(format!(
-                "{limit} third-party copies are waiting, as many as this endpoint queues"
-            )),
-            exchange,
-        ));
+        return Err(Refusal::busy(format!(
+            "{limit} third-party copies are waiting, as many as this endpoint queues"
+        )));
     }
     let mut response = Response::new(body::empty());
     *response.status_mut() = StatusCode::ACCEPTED;
@@ -111,7 +104,7 @@ pub(crate) fn start(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/perf-marker-stream"),
     );
-    let mut exchange = exchange;
+    let mut exchange = exchange.take().expect("COPY hands it over here, once");
     exchange.answered(StatusCode::ACCEPTED);
     // Small: a client that does not read its markers must not make us keep them.
     let (lines, receiver) = mpsc::channel(4);

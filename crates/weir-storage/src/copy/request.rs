@@ -97,7 +97,7 @@ fn remote(text: &str, name: &str) -> Result<Uri, String> {
         }
         None => return Err(format!("{name} must be a whole URL, with scheme and host")),
     };
-    let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
+    let authority = uri.authority().map_or("", http::uri::Authority::as_str);
     if authority.is_empty() || uri.host().is_none_or(str::is_empty) {
         return Err(format!("{name} has no host"));
     }

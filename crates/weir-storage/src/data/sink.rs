@@ -101,7 +101,9 @@ struct Writer {
 impl Writer {
     /// Hashes first: that brings the bytes into the cache from which the kernel then copies.
     fn write(&mut self, pieces: &[Bytes]) -> Result<(), BackendError> {
-        pieces.iter().for_each(|piece| self.hasher.update(piece));
+        for piece in pieces {
+            self.hasher.update(piece);
+        }
         let draft = match &mut self.draft {
             Some(draft) => draft,
             none => none.insert(self.area.backend.draft()?),

@@ -155,7 +155,7 @@ fn value_of(property: &Property, resource: &Resource) -> Option<String> {
             return Some(format!("<L:mode xmlns:L=\"LCGDM:\">{mode}</L:mode>"));
         }
         Property::Checksums => {
-            let all = listed(&resource.checksums, std::borrow::ToOwned::to_owned)?;
+            let all = listed(&resource.checksums, str::to_owned)?;
             return Some(format!("<W:checksums xmlns:W=\"{WEIR}\">{all}</W:checksums>"));
         }
         Property::StormChecksum => {

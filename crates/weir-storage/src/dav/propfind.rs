@@ -173,30 +173,43 @@ fn check_declarations(element: &BytesStart<'_>) -> Result<(), Malformed> {
 
 /// How far the document has been understood. `depth` counts open elements.
 #[derive(Default)]
-#[allow(clippy::struct_excessive_bools, reason = "one per element that may come")]
 struct Reading {
     depth: usize,
-    seen_root: bool,
-    closed: bool,
-    all: bool,
-    names: bool,
-    prop: bool,
+    root: Root,
+    form: Option<Form>,
     /// Inside `prop` or `include`, whose children are properties.
     collecting: bool,
     properties: Vec<Property>,
 }
 
+#[derive(Default, PartialEq)]
+enum Root {
+    #[default]
+    Awaited,
+    Open,
+    Closed,
+}
+
+enum Form {
+    AllProp,
+    PropName,
+    Prop,
+}
+
 impl Reading {
     fn enter(&mut self, namespace: &str, name: &str) -> Result<(), Malformed> {
         match self.depth {
-            0 if self.closed || (namespace, name) != (DAV, "propfind") => {
+            0 if self.root == Root::Closed || (namespace, name) != (DAV, "propfind") => {
                 return Err(Malformed::because("the root must be DAV: propfind"));
             }
-            0 => self.seen_root = true,
+            0 => self.root = Root::Open,
             1 if namespace == DAV => match name {
-                "allprop" => self.all = true,
-                "propname" => self.names = true,
-                "prop" => (self.prop, self.collecting) = (true, true),
+                "allprop" => self.choose(Form::AllProp)?,
+                "propname" => self.choose(Form::PropName)?,
+                "prop" => {
+                    self.choose(Form::Prop)?;
+                    self.collecting = true;
+                }
                 "include" => self.collecting = true,
                 // Unknown elements are ignored (section 17).
                 _ => {}
@@ -206,6 +219,13 @@ impl Reading {
         }
         self.depth += 1;
         Ok(())
+    }
+
+    fn choose(&mut self, form: Form) -> Result<(), Malformed> {
+        match self.form.replace(form) {
+            None => Ok(()),
+            Some(_) => Err(Malformed::because("only one of allprop, propname and prop is allowed")),
+        }
     }
 
     fn property(&mut self, namespace: &str, name: &str) -> Result<(), Malformed> {
@@ -227,20 +247,20 @@ impl Reading {
     fn leave(&mut self) {
         self.depth -= 1;
         self.collecting &= self.depth > 1;
-        self.closed |= self.depth == 0;
+        if self.depth == 0 {
+            self.root = Root::Closed;
+        }
     }
 
     fn finish(self) -> Result<Wanted, Malformed> {
-        if !self.seen_root || self.depth != 0 {
+        if self.root != Root::Closed {
             return Err(Malformed::because("the document is not complete"));
         }
-        match (self.prop, self.names, self.all) {
-            (true, false, false) => Ok(Wanted::These(self.properties)),
-            (false, true, false) => Ok(Wanted::Names),
-            (false, false, true) => Ok(Wanted::All(self.properties)),
-            _ => Err(Malformed::because(
-                "exactly one of allprop, propname and prop is needed",
-            )),
+        match self.form {
+            Some(Form::AllProp) => Ok(Wanted::All(self.properties)),
+            Some(Form::PropName) => Ok(Wanted::Names),
+            Some(Form::Prop) => Ok(Wanted::These(self.properties)),
+            None => Err(Malformed::because("one of allprop, propname and prop is needed")),
         }
     }
 }
@@ -259,26 +279,25 @@ mod tests {
 
     use super::*;
 
-    #[allow(clippy::needless_pass_by_value, reason = "cases read better without references")]
-    fn check(body: &str, expected: Wanted) {
-        assert_eq!(parse(body.as_bytes()).unwrap(), expected, "{body}");
+    fn check(body: &str, expected: &Wanted) {
+        assert_eq!(&parse(body.as_bytes()).unwrap(), expected, "{body}");
     }
 
     /// A client that gets other properties than it asked for shows no sizes or dates.
     #[test]
     fn bodies_as_clients_send_them() {
-        check("", Wanted::All(vec![]));
+        check("", &Wanted::All(vec![]));
         check(
             r#"<?xml version="1.0"?><propfind xmlns="DAV:"><allprop/></propfind>"#,
-            Wanted::All(vec![]),
+            &Wanted::All(vec![]),
         );
         check(
             r#"<D:propfind xmlns:D="DAV:"><D:propname/></D:propfind>"#,
-            Wanted::Names,
+            &Wanted::Names,
         );
         check(
             r#"<?xml version="1.0" encoding="utf-8" ?><D:propfind xmlns:D="DAV:" xmlns:L="LCGDM:"><D:prop><D:displayname/><D:getlastmodified></D:getlastmodified><L:mode/><D:owner/></D:prop></D:propfind>"#,
-            Wanted::These(vec![
+            &Wanted::These(vec![
                 Property::DisplayName,
                 Property::LastModified,
                 Property::Mode,
@@ -290,11 +309,11 @@ mod tests {
         );
         check(
             r#"<d:propfind xmlns:d="DAV:"><d:allprop/><d:include><checksums xmlns="urn:weir:dav"/></d:include></d:propfind>"#,
-            Wanted::All(vec![Property::Checksums]),
+            &Wanted::All(vec![Property::Checksums]),
         );
         check(
             r#"<a:propfind xmlns:a="DAV:"><a:prop><x/></a:prop></a:propfind>"#,
-            Wanted::These(vec![Property::Unknown {
+            &Wanted::These(vec![Property::Unknown {
                 namespace: String::new(),
                 name: "x".into(),
             }]),
@@ -312,7 +331,7 @@ mod tests {
             r#"<propfind xmlns="DAV:"><allprop/>"#,
             r#"<propfind xmlns="DAV:"><allprop/></propfin>"#,
             r#"<propfind xmlns="DAV:"><allprop/><propname/></propfind>"#,
-            r"<D:propfind><D:allprop/></D:propfind>",
+            "<D:propfind><D:allprop/></D:propfind>",
             r#"<D:propfind xmlns:D="DAV:"><D:prop><bar:foo xmlns:bar=""/></D:prop></D:propfind>"#,
             r#"<!DOCTYPE x [<!ENTITY a "b">]><propfind xmlns="DAV:"><allprop/></propfind>"#,
             r#"<propfind xmlns="DAV:"><allprop/></propfind><propfind xmlns="DAV:"><allprop/></propfind>"#,
@@ -324,7 +343,7 @@ mod tests {
             parse(format!(r#"<propfind xmlns="DAV:"><prop>{many}</prop></propfind>"#).as_bytes()).is_ok(),
             "duplicates count once"
         );
-        let many: String = (0..1000).map(|n| format!("<a{n}/>")).collect();
+        let many = (0..1000).map(|n| format!("<a{n}/>")).collect::<Vec<_>>().concat();
         assert!(parse(format!(r#"<propfind xmlns="DAV:"><prop>{many}</prop></propfind>"#).as_bytes()).is_err());
     }
 }

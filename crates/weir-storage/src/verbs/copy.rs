@@ -129,11 +129,7 @@ async fn open(call: &mut Call, path: &StoragePath) -> Result<(Arc<Area>, Arc<dyn
 
 fn begin(call: &mut Call, kind: Kind, area: &Arc<Area>, remote: String, job: Job) -> Result<Response<Body>, Refusal> {
     let moved = call.exchange().begin_transfer(kind, area, Some(remote));
-    let exchange = call.exchange.take().expect("COPY takes it here, once");
-    copy::start(&call.endpoint, job, exchange, moved).map_err(|(refusal, exchange)| {
-        call.exchange = Some(exchange);
-        refusal
-    })
+    copy::start(&call.endpoint, job, &mut call.exchange, moved)
 }
 
 /// Copies a file within the endpoint; also from one area to another.

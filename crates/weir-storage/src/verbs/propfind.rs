@@ -44,9 +44,7 @@ pub(super) async fn propfind(call: &mut Call) -> Result<Response<Body>, Refusal>
             let mut text = show.opening(&made_up_directory());
             if deep {
                 call.permit(Operation::List, &path, None).await?;
-                names
-                    .iter()
-                    .for_each(|name| show.child(name, &made_up_directory(), &mut text));
+                show.inner_areas(&names, &mut text);
             }
             text.push_str(dav::CLOSE);
             Ok(multistatus(body::full(text)))
@@ -78,9 +76,10 @@ async fn in_area(
     let path = call.path.clone();
     call.permit(Operation::List, &path, Some(&area)).await?;
     // Areas whose prefixes lie right below show up like directories of this one.
-    let inner = call.endpoint.names.children(&path);
+    let mut text = text;
+    show.inner_areas(&call.endpoint.names.children(&path), &mut text);
     let listing = blocking(move || area.backend.list(&inside)).await?;
-    Ok(multistatus(listed(text, listing, show, &inner)))
+    Ok(multistatus(listed(text, listing, show)))
 }
 
 /// Depth 0 or 1. RFC 4918 lets a server refuse `infinity`, which is also what absence means.
@@ -151,6 +150,13 @@ impl Show {
         text
     }
 
+    /// The names that lead on to other areas.
+    fn inner_areas(&self, names: &[String], text: &mut String) {
+        for name in names {
+            self.child(name, &made_up_directory(), text);
+        }
+    }
+
     /// An entry; one whose name the door would refuse is left out.
     fn child(&self, name: &str, meta: &Meta, text: &mut String) {
         if let Ok(below) = StoragePath::from_plain(&format!("/{name}")) {
@@ -196,11 +202,7 @@ struct Walk {
     show: Show,
 }
 
-fn listed(opening: String, listing: Box<dyn Listing>, show: Show, inner: &[String]) -> Body {
-    let mut opening = opening;
-    inner
-        .iter()
-        .for_each(|name| show.child(name, &made_up_directory(), &mut opening));
+fn listed(opening: String, listing: Box<dyn Listing>, show: Show) -> Body {
     let walk = Some(Walk { listing, show });
     let batches = futures_util::stream::unfold((Some(opening), walk), |(opening, walk)| async move {
         if let Some(opening) = opening {
@@ -232,9 +234,9 @@ impl Show {
             return None;
         }
         let mut text = String::with_capacity(entries.len() * 600);
-        entries
-            .iter()
-            .for_each(|entry| self.child(&entry.name, &entry.meta, &mut text));
+        for entry in entries {
+            self.child(&entry.name, &entry.meta, &mut text);
+        }
         Some(text)
     }
 }

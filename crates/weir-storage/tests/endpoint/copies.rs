@@ -20,7 +20,7 @@ async fn pair(lab: &Lab) -> (Endpoint, Endpoint) {
 /// The main job: bytes must arrive whole, both ways, and be counted alike by both sides.
 #[tokio::test]
 async fn pull_and_push_arrive_whole() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let (a, b) = pair(&lab).await;
     let mut total = 0;
     for size in [0, 1, 700_000, 5_000_003] {
@@ -68,7 +68,7 @@ async fn pull_and_push_arrive_whole() {
 /// Markers keep the client alive: the first at once, in the form that davix reads.
 #[tokio::test]
 async fn markers_come_at_once_and_tell_the_truth() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let (a, b) = pair(&lab).await;
     a.put("/f", noise(1_000_000)).await.expect(201);
     let answer = b.pull("/f", &a.url("/f"), &[]).await;
@@ -91,7 +91,7 @@ async fn markers_come_at_once_and_tell_the_truth() {
 /// What exists is replaced or kept, as asked; errors known beforehand are plain statuses.
 #[tokio::test]
 async fn overwrite_is_heeded() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let (a, b) = pair(&lab).await;
     a.put("/f", "new").await.expect(201);
     b.put("/f", "old").await.expect(201);
@@ -133,7 +133,7 @@ async fn overwrite_is_heeded() {
 /// Pools answer with redirects; the token must stay with the host it was meant for.
 #[tokio::test]
 async fn redirects_are_followed_with_care() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let (a, b) = pair(&lab).await;
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (_pool, pool) = lab.peer({
@@ -189,7 +189,7 @@ async fn redirects_are_followed_with_care() {
 /// Some sources have no checksum to show; whether that matters is the client's word.
 #[tokio::test]
 async fn a_required_checksum_must_be_there() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let b = lab.endpoint("b", |_| {}).await;
     let heads = Arc::new(AtomicUsize::new(0));
     let (_peer, peer) = lab.peer({
@@ -240,7 +240,7 @@ async fn a_required_checksum_must_be_there() {
 /// Third parties speak dialects: other scheme names, forwarded headers, labels that mean nothing to us.
 #[tokio::test]
 async fn dialects_are_understood() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let (a, b) = pair(&lab).await;
     a.put("/f", "content").await.expect(201);
     let source = a.url("/f").replace("https", "davs");
@@ -283,7 +283,7 @@ async fn dialects_are_understood() {
 /// A destination that answers before the body must be heard, and told nothing more.
 #[tokio::test]
 async fn a_push_hears_an_early_no() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let a = lab.endpoint("a", |_| {}).await;
     a.put("/f", noise(3_000_000)).await.expect(201);
     let (_peer, peer) = lab.peer(|request| async move {

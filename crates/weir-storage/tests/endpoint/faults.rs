@@ -14,7 +14,7 @@ use super::lab::{Lab, noise, pieces, until};
 /// Bytes that changed after they were stored must not spread.
 #[tokio::test]
 async fn corruption_at_the_source_is_caught() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let a = lab.endpoint("a", |_| {}).await;
     let b = lab.endpoint("b", |_| {}).await;
     a.put("/f", noise(1_300_000)).await.expect(201);
@@ -55,7 +55,7 @@ fn rot(path: &std::path::Path) {
 /// A copy whose other side cannot be reached, or does not let us in.
 #[tokio::test]
 async fn the_other_side_says_no() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let a = lab.endpoint("a", |_| {}).await;
     let b = lab.endpoint("b", |_| {}).await;
     a.put("/f", noise(100)).await.expect(201);
@@ -99,7 +99,7 @@ async fn the_other_side_says_no() {
 /// Strangers must not make us knock at our neighbours' doors.
 #[tokio::test]
 async fn local_addresses_are_refused_unless_allowed() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let a = lab.endpoint("a", |_| {}).await;
     let b = lab.endpoint("b", |config| config.tpc.allow.clear()).await;
     a.put("/f", "x").await.expect(201);
@@ -154,7 +154,7 @@ async fn local_addresses_are_refused_unless_allowed() {
 /// Sources that break their promise about the size, or fall silent.
 #[tokio::test]
 async fn sources_that_stop_short_or_stall() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let b = lab
         .endpoint("b", |config| {
             config.tpc.stall_timeout = Duration::from_millis(300);
@@ -198,7 +198,7 @@ async fn sources_that_stop_short_or_stall() {
 /// A client that leaves takes its copy with it; the next one must find the path free.
 #[tokio::test]
 async fn a_copy_ends_with_its_client() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let b = lab.endpoint("b", |_| {}).await;
     let (_peer, peer) = lab.peer(|_| async {
         let mut response = Response::new(pieces(
@@ -238,7 +238,7 @@ pub(crate) fn private_bytes(root: &std::path::Path) -> u64 {
 /// Two writers of one path: one is told so, the other's file arrives whole.
 #[tokio::test]
 async fn two_writers_do_not_mix() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let (release, held) = tokio::sync::oneshot::channel::<()>();
     let content = noise(2_000_000);
@@ -268,7 +268,7 @@ async fn two_writers_do_not_mix() {
 /// A full or closed area says so before the body, and while it comes.
 #[tokio::test]
 async fn full_and_read_only_areas() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let a = lab.endpoint("a", |_| {}).await;
     let full = lab
         .endpoint("full", |config| config.areas[0].quota = Some("1 MB".parse().unwrap()))
@@ -307,7 +307,7 @@ async fn full_and_read_only_areas() {
 /// Nothing leads out of an area: not by dots, encodings or links.
 #[tokio::test]
 async fn paths_stay_inside() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     std::fs::write(lab.dir.path().join("secret"), "secret").unwrap();
     let at = lab.endpoint("a", |_| {}).await;
     std::os::unix::fs::symlink("../secret", at.root.join("link")).unwrap();
@@ -359,7 +359,7 @@ async fn paths_stay_inside() {
 /// What an earlier life left behind is swept at start, and only that.
 #[tokio::test]
 async fn leftovers_are_swept_at_start() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     at.put("/d/f", noise(10)).await.expect(201);
     let (root, private) = (at.root.clone(), at.root.join(".weir-private"));

@@ -16,7 +16,7 @@ use super::{
 /// Bytes that come back changed, or a size that is wrong, are the end of all trust.
 #[tokio::test]
 async fn what_goes_in_comes_out() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     // Around the edges of the blocks that are read and the batches that are written.
     for size in [
@@ -53,7 +53,7 @@ async fn what_goes_in_comes_out() {
 /// A chunked body has no size beforehand; it must arrive all the same, and break off without a trace.
 #[tokio::test]
 async fn chunked_bodies_arrive_or_leave_nothing() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let content = noise(2_500_000);
     let whole: Vec<_> = content
@@ -81,7 +81,7 @@ async fn chunked_bodies_arrive_or_leave_nothing() {
 /// A client that waits for `100 Continue` must get it after the permission, and never before a refusal.
 #[tokio::test]
 async fn a_body_is_invited_only_when_it_is_welcome() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab
         .endpoint("a", |config| config.areas[0].quota = Some("1 MB".parse().unwrap()))
         .await;
@@ -118,7 +118,7 @@ async fn a_body_is_invited_only_when_it_is_welcome() {
 /// A body on its way when the refusal comes: the client must read the refusal, not a reset.
 #[tokio::test]
 async fn early_bodies_do_not_drown_the_refusal() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let reader = format!("Bearer {}", lab.token("storage.read:/"));
     for _ in 0..5 {
@@ -140,7 +140,7 @@ async fn early_bodies_do_not_drown_the_refusal() {
 /// A range of the wrong bytes goes unnoticed into somebody's analysis.
 #[tokio::test]
 async fn ranges_and_conditions() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let content = noise(2_000_003);
     at.put("/f", content.clone()).await.expect(201);
@@ -189,7 +189,7 @@ async fn ranges_and_conditions() {
 /// Checksums are served in both dialects, without reading the file where they are known.
 #[tokio::test]
 async fn checksums_are_told_as_asked() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let content = noise(1_200_000);
     at.put("/f", content.clone()).await.expect(201);
@@ -238,7 +238,7 @@ async fn checksums_are_told_as_asked() {
 /// A file that came by other means gets its checksums from the first whole read.
 #[tokio::test]
 async fn the_first_whole_read_yields_checksums() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let content = noise(1_700_000);
     std::fs::write(at.root.join("f"), &content).unwrap();
@@ -262,7 +262,7 @@ async fn the_first_whole_read_yields_checksums() {
 /// A body that is not what its sender announced must not become a file.
 #[tokio::test]
 async fn announced_checksums_are_verified() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let content = noise(1_100_000);
     let good = [
@@ -299,7 +299,7 @@ async fn announced_checksums_are_verified() {
 /// Names with every character a file system takes must lead to the same file in every verb.
 #[tokio::test]
 async fn names_of_any_kind() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     for (encoded, plain) in [
         ("/a%20b", "a b"),
@@ -336,7 +336,7 @@ async fn names_of_any_kind() {
 /// HTTP's own corners.
 #[tokio::test]
 async fn what_is_not_offered_is_refused() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let options = at
         .ask("OPTIONS", "/", &[("authorization", "none")], "")

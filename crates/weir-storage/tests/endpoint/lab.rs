@@ -95,11 +95,11 @@ impl Answer {
 }
 
 impl Lab {
-    pub(crate) async fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ca = CertificateAuthority::create(&dir.path().join("ca")).unwrap();
         let client = Client::new(ClientConfig::new(TrustRoots::file(ca.file()))).unwrap();
-        let issuer = Issuer::start(&ca).await;
+        let issuer = Issuer::start(&ca);
         Self {
             dir,
             ca,
@@ -215,8 +215,7 @@ fn next_address() -> std::net::IpAddr {
 }
 
 impl Issuer {
-    #[allow(clippy::unused_async, reason = "binds inside the runtime")]
-    async fn start(ca: &CertificateAuthority) -> Self {
+    fn start(ca: &CertificateAuthority) -> Self {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
         let point = key.public_key().as_ref().to_vec();
         let jwks = json!({"keys": [{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1",

@@ -7,7 +7,7 @@ const DAVIX: &str = r#"<?xml version="1.0" encoding="utf-8" ?><D:propfind xmlns:
 /// Entries that are missing, doubled or wrong make a catalogue believe in lost files.
 #[tokio::test]
 async fn a_directory_lists_what_is_in_it() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab
         .endpoint("a", |config| config.areas[0].quota = Some("1 GB".parse().unwrap()))
         .await;
@@ -57,7 +57,7 @@ async fn a_directory_lists_what_is_in_it() {
 /// Depth and body are where clients differ.
 #[tokio::test]
 async fn odd_questions_get_plain_answers() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     at.put("/f", noise(5)).await.expect(201);
     at.ask("PROPFIND", "/", &[("depth", "infinity")], "").await.expect(403);

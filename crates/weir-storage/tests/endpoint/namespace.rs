@@ -5,7 +5,7 @@ use super::lab::{Lab, noise};
 /// gfal2 makes directories one by one and expects to be told which exist.
 #[tokio::test]
 async fn directories_are_made_and_removed() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     at.ask("MKCOL", "/d", &[], "").await.expect(201);
     at.ask("MKCOL", "/d/", &[], "").await.expect(405);
@@ -32,7 +32,7 @@ async fn directories_are_made_and_removed() {
 /// A move that loses either file, or miscounts, cannot be undone.
 #[tokio::test]
 async fn files_and_directories_move() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let to = |path: &str| at.url(path);
     at.put("/f", "one").await.expect(201);
@@ -91,7 +91,7 @@ async fn files_and_directories_move() {
 /// rclone copies on the server's side where it can.
 #[tokio::test]
 async fn files_are_copied_within_the_endpoint() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let content = noise(1_500_000);
     at.put("/f", content.clone()).await.expect(201);
@@ -122,7 +122,7 @@ async fn files_are_copied_within_the_endpoint() {
 /// Areas of one endpoint must not leak into each other, and what lies above them must be there to look at.
 #[tokio::test]
 async fn areas_stay_apart() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let dir = lab.dir.path().to_owned();
     let at = lab
         .endpoint("a", |config| {

@@ -12,7 +12,7 @@ use super::lab::{Lab, noise, pieces, until};
 /// A transfer too many must be told to come again, not to wait for ever.
 #[tokio::test]
 async fn transfers_beyond_the_limit_are_told_when_to_come_again() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |config| config.limits.transfers = 1).await;
     at.put("/f", noise(20_000_000)).await.expect(201);
     let first = at.begin("GET", "/f", &[], body::empty()).await;
@@ -28,7 +28,7 @@ async fn transfers_beyond_the_limit_are_told_when_to_come_again() {
 /// A copy that waits for its turn lives by its markers; one too many is told to come again.
 #[tokio::test]
 async fn queued_copies_are_kept_alive() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab
         .endpoint("a", |config| {
             config.limits.copies = 1;
@@ -74,7 +74,7 @@ async fn queued_copies_are_kept_alive() {
 /// A client that falls silent in its body must not hold its place for ever.
 #[tokio::test]
 async fn silent_clients_are_cut() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab
         .endpoint("a", |config| config.limits.idle_timeout = Duration::from_millis(200))
         .await;
@@ -88,7 +88,7 @@ async fn silent_clients_are_cut() {
 /// Many at once must all arrive, and the books must balance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_transfers_at_once() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let a = lab.endpoint("a", |_| {}).await;
     let b = lab.endpoint("b", |config| config.limits.copies = 8).await;
     let content = noise(300_000);

@@ -7,7 +7,7 @@ use super::lab::{Endpoint, Lab, noise};
 /// One of these let in by mistake is a stranger in the storage.
 #[tokio::test]
 async fn bad_tokens_are_turned_away() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     at.put("/f", noise(3)).await.expect(201);
     let scope = json!("storage.read:/ storage.modify:/");
@@ -18,7 +18,7 @@ async fn bad_tokens_are_turned_away() {
     let unsigned = format!("{}.", unsigned.rsplit_once('.').unwrap().0);
     let mut forged = claims("sub", json!("y"));
     forged.replace_range(forged.len() - 6.., "AAAAAA");
-    let stranger = Lab::new().await;
+    let stranger = Lab::new();
     for (what, token, expected) in [
         ("expired", claims("exp", json!(1_700_000_000)), "expired"),
         ("not yet", claims("nbf", json!(99_999_999_999_u64)), "not valid"),
@@ -90,7 +90,7 @@ async fn check(lab: &Lab, at: &Endpoint, scope: &str, method: &str, path: &str, 
 /// The operation table of the token profile, at the door.
 #[tokio::test]
 async fn rights_are_those_of_the_profile() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     at.put("/vo/f", noise(3)).await.expect(201);
     at.put("/void", noise(3)).await.expect(201);
@@ -131,7 +131,7 @@ async fn rights_are_those_of_the_profile() {
 /// An issuer must not speak for more than its prefix.
 #[tokio::test]
 async fn an_issuer_is_held_to_its_prefix() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab
         .endpoint("a", |config| config.issuers[0].prefixes = vec!["/vo".parse().unwrap()])
         .await;
@@ -147,7 +147,7 @@ async fn an_issuer_is_held_to_its_prefix() {
 /// A token that finds its way into a log can be used by whoever reads it.
 #[tokio::test]
 async fn no_token_reaches_the_log() {
-    let lab = Lab::new().await;
+    let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     let token = lab.all();
     at.put("/f", noise(70_000)).await.expect(201);
