@@ -195,8 +195,19 @@ impl Running {
         self.stop.cancel();
         self.server.shutdown().await;
         self.service.driver.shutdown().await;
+        let store = self.service.store.clone();
+        drop(self.service);
+        // A read that is under way still holds the store, and with it the lock of its file: whoever starts the service
+        // again would find it taken.
+        let patience = tokio::time::Instant::now() + STORE_PATIENCE;
+        while Arc::strong_count(&store) > 1 && tokio::time::Instant::now() < patience {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 }
+
+/// How long a shutdown waits for the last reader of the store.
+const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Service {
     /// Takes the next `n` file ids.
