@@ -202,6 +202,7 @@ async function checkLooks(page, shoot, pdf) {
   await theme("light");
   assert.equal(await page.locator("nav.contents").isVisible(), false, "the contents are printed");
   assert.deepEqual(await page.evaluate(poorContrast), [], "contrast on paper");
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= PAPER.width, "the page is wider than the paper");
   await shoot("print", page);
   if (pdf) await page.pdf({ path: pdf, preferCSSPageSize: true });
   await page.emulateMedia({ media: "screen", colorScheme: "light" });
