@@ -115,8 +115,9 @@ pub(crate) fn class_of_status(status: StatusCode, text: &str) -> ErrorClass {
 }
 
 /// Class from the words of a failure line. Storages write these for people; the words are those of Weir, XRootD, StoRM,
-/// dCache and EOS.
+/// dCache and EOS. URLs in it say nothing: a port or a file name may look like a status.
 pub(crate) fn class_of_text(text: &str) -> Option<ErrorClass> {
+    let text = without_urls(text);
     const WORDS: &[(&[&str], ErrorClass)] = &[
         (&["checksum", "digest mismatch"], ErrorClass::Checksum),
         (
@@ -191,13 +192,36 @@ pub(crate) fn class_of_text(text: &str) -> Option<ErrorClass> {
     ];
     WORDS
         .iter()
-        .find(|(words, _)| says(text, words))
+        .find(|(words, _)| says(&text, words))
         .map(|(_, class)| *class)
 }
 
+/// Reads a failure line of a Weir storage, `class (party during phase): message`: it knows better than its words tell.
+pub(crate) fn told_by_weir(text: &str) -> Option<(ErrorClass, Scene)> {
+    let (head, _) = text.split_once("): ")?;
+    let (class, rest) = head.split_once(" (")?;
+    let (party, phase) = rest.split_once(" during ")?;
+    let scene = Scene::new(Party::parse(party)?, Phase::parse(phase)?);
+    Some((ErrorClass::parse(class)?, scene))
+}
+
+/// The text without its words that hold a URL.
+pub(crate) fn without_urls(text: &str) -> String {
+    let words = text.split_whitespace().filter(|word| !word.contains("://"));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a text holds any of these, which are in lower case. Numbers count only as words of their own.
 pub(crate) fn says(text: &str, words: &[&str]) -> bool {
     let text = text.to_ascii_lowercase();
-    words.iter().any(|word| text.contains(word))
+    let number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let alone = |word: &str| {
+        text.split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|part| part == word)
+    };
+    words
+        .iter()
+        .any(|word| if number(word) { alone(word) } else { text.contains(word) })
 }
 
 /// What a class asks of whom, and whether time helps.
@@ -337,6 +361,24 @@ mod tests {
         );
         by_text("Transfer failed: operation timed out", Some(ErrorClass::Timeout));
         by_text("something else", None);
+        // A port and a file name are no status: a broken connection would count as a missing file, and be given up.
+        by_text(
+            "GET https://127.0.1.1:40411/507/checksum: connection reset",
+            Some(ErrorClass::Network),
+        );
+        by_text("GET https://a.ex:4443/f: 404 Not Found", Some(ErrorClass::NotFound));
+        by_text("after 15031 bytes: connection closed", Some(ErrorClass::Network));
+    }
+
+    #[test]
+    fn a_weir_storage_is_taken_at_its_word() {
+        let told = told_by_weir("network (source during transfer): no such host, or checksum 404");
+        assert_eq!(
+            told,
+            Some((ErrorClass::Network, Scene::new(Party::Source, Phase::Transfer)))
+        );
+        assert_eq!(told_by_weir("curl (56) during transfer): x"), None);
+        assert_eq!(told_by_weir("Transfer failed: timeout"), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use weir_world::{CopyMode, ErrorClass, Failure, Party, Phase, Retry};
 
 use super::{
     attempt::Attempt,
-    failure::{Scene, class_of_text, says},
+    failure::{Scene, class_of_text, says, told_by_weir, without_urls},
     markers::{Markers, Told},
     wire::{Forward, Side, send, text_of},
 };
@@ -217,13 +217,12 @@ fn cut_off(attempt: &Attempt<'_>, scene: Scene, said: &str) -> Failure {
 
 /// A failure line. It blames the passive party if it speaks of the remote side.
 fn verdict(attempt: &Attempt<'_>, active: &Side, passive: &Side, text: &str) -> Refused {
-    let class = class_of_text(text).unwrap_or(ErrorClass::Protocol);
-    let blamed = blame(text, active.party, class);
-    let scene = if blamed == passive.party {
-        passive.scene(Phase::Transfer)
-    } else {
-        active.scene(Phase::Transfer)
-    };
+    let (class, scene) = told_by_weir(text).unwrap_or_else(|| {
+        let class = class_of_text(text).unwrap_or(ErrorClass::Protocol);
+        let blamed = blame(&without_urls(text), active.party, class);
+        let side = if blamed == passive.party { passive } else { active };
+        (class, side.scene(Phase::Transfer))
+    });
     let mut failure = scene.fail(class, format!("the {} reports: {text}", active.party));
     failure.bytes_moved = attempt.bytes_moved();
     if class == ErrorClass::Protocol {
