@@ -99,6 +99,10 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            // Its id may be somebody else's by now.
+            return;
+        }
         // Asked first, so that a server with workers can end them too.
         if self.terminate(Duration::from_secs(5)).is_err() {
             let _ = self.child.kill();

@@ -16,12 +16,16 @@
 
 mod binary;
 mod daemon;
+mod draw;
 mod grid;
 mod run;
+mod services;
 mod xrootd;
 
 pub use binary::weir_binary;
 pub use daemon::{Daemon, free_port, wait_for, write_private};
+pub use draw::{Draw, adler32};
 pub use grid::{RunningGrid, TWO_SITES};
 pub use run::{Run, peers, run, weir};
+pub use services::{Answer, Service, Services, StorageSettings, drafts, has_ended, visible_files};
 pub use xrootd::{Xrootd, XrootdSettings};

@@ -1,0 +1,433 @@
+//! Services as operators run them: an issuer, storages and a transfer service, each a process of its own.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Read,
+    net::{Ipv4Addr, TcpListener},
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use weir_auth::{
+    ANY_AUDIENCE, Secret, SigningKey,
+    ca::{CertificateAuthority, San, write_identity},
+};
+
+use crate::{Daemon, Run, run, wait_for, weir_binary, write_private};
+
+/// How long a service may take to be ready on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What one storage is given beside the usual.
+#[derive(Debug, Clone)]
+pub struct StorageSettings {
+    name: String,
+    areas: String,
+    tpc: String,
+    certified: Vec<Ipv4Addr>,
+}
+
+impl StorageSettings {
+    /// A storage with one area that is its whole name space.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            areas: format!(
+                "[[area]]\nname = \"{name}\"\nprefix = \"/\"\nroot = \"{name}\"\nquota = \"4 GB\"\ndurability = \"cache\"\n"
+            ),
+            tpc: String::new(),
+            certified: Vec::new(),
+        }
+    }
+
+    /// One more area: its prefix is its name, and `lines` are further keys of it.
+    #[must_use]
+    pub fn area(mut self, name: &str, lines: &str) -> Self {
+        self.areas += &format!("[[area]]\nname = \"{name}\"\nprefix = \"/{name}\"\nroot = \"{name}\"\n{lines}\n");
+        self
+    }
+
+    /// Further keys of `[tpc]`.
+    #[must_use]
+    pub fn tpc(mut self, lines: &str) -> Self {
+        self.tpc += lines;
+        self
+    }
+
+    /// Names these addresses in the certificate in place of the storage's own.
+    #[must_use]
+    pub fn certified_for(mut self, addresses: &[Ipv4Addr]) -> Self {
+        self.certified = addresses.to_vec();
+        self
+    }
+}
+
+/// A service: the same configuration and address at each of its starts.
+#[derive(Debug)]
+pub struct Service {
+    kind: &'static str,
+    name: String,
+    folder: PathBuf,
+    /// As clients write it, without a slash at the end.
+    pub url: String,
+    daemon: Option<Daemon>,
+    starts: u32,
+}
+
+impl Service {
+    /// Starts it without waiting for anything.
+    pub fn spawn(&mut self) -> Result<()> {
+        self.starts += 1;
+        let mut command = Command::new(weir_binary());
+        command
+            .args(["serve", self.kind, "--json", "--log-level", "info", "--config"])
+            .arg(self.folder.join(format!("{}.toml", self.name)))
+            .env_remove("WEIR_LOG");
+        let log = self.folder.join(format!("{}.{}.log", self.name, self.starts));
+        self.daemon = Some(Daemon::start(command, &log)?);
+        Ok(())
+    }
+
+    /// Waits until it says that it is ready.
+    pub fn wait_ready(&mut self) -> Result<()> {
+        let daemon = self.daemon.as_mut().context("it was not started")?;
+        let ready = wait_for(PATIENCE, || {
+            anyhow::ensure!(daemon.ended()?.is_none(), "it ended");
+            Ok(daemon.said().contains(r#""event":"ready""#).then_some(()))
+        });
+        ready.with_context(|| format!("{} did not get ready:\n{}", self.name, self.said()))
+    }
+
+    /// Starts it and waits until it is ready.
+    pub fn start(&mut self) -> Result<()> {
+        self.spawn()?;
+        self.wait_ready()
+    }
+
+    /// SIGKILL; returns when the process is gone.
+    pub fn kill(&mut self) -> Result<()> {
+        self.daemon.as_mut().context("it does not run")?.kill()
+    }
+
+    /// What it has said since its last start.
+    pub fn said(&self) -> String {
+        self.daemon.as_ref().map(Daemon::said).unwrap_or_default()
+    }
+
+    /// What it has said since its last start, its last part only: for messages of failed tests.
+    pub fn said_last(&self) -> String {
+        let said = self.said();
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+}
+
+/// What a door answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// curl's exit code; 0 if there was an answer of any kind.
+    pub exit: Option<i32>,
+    /// HTTP status; 0 without an answer.
+    pub status: u16,
+    /// The body.
+    pub body: String,
+}
+
+impl Answer {
+    /// What curl said.
+    pub fn of(run: &Run) -> Self {
+        let (body, status) = run.stdout.rsplit_once('\n').unwrap_or(("", &run.stdout));
+        Self {
+            exit: run.code,
+            status: status.parse().unwrap_or(0),
+            body: body.to_owned(),
+        }
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> Result<Value> {
+        serde_json::from_str(&self.body).with_context(|| format!("no JSON: {self:?}"))
+    }
+}
+
+/// Issuer, storages and transfer service in a folder of their own; all are killed when it goes.
+#[derive(Debug)]
+pub struct Services {
+    /// The transfer service.
+    pub transfer: Service,
+    storages: BTreeMap<String, Service>,
+    issuer: Service,
+    secret: String,
+    scratch: tempfile::TempDir,
+}
+
+impl Services {
+    /// Configures and starts them; `transfer` has further tables of the transfer service's configuration.
+    pub fn start(storages: &[StorageSettings], transfer: &str) -> Result<Self> {
+        let scratch = tempfile::tempdir()?;
+        let folder = scratch.path();
+        let authority = CertificateAuthority::create(&folder.join("authority"))?;
+        let mut random = [0; 32];
+        fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let secret: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let ground = Ground {
+            folder,
+            authority: &authority,
+        };
+        write_private(&folder.join("client.secret"), &secret)?;
+        let mut issuer = ground.service("issuer", "issuer", (Ipv4Addr::new(127, 0, 7, 250), &[]), ISSUER)?;
+        let trusted = format!(
+            "[trust]\nfiles = [\"authority/ca.pem\"]\n[[issuer]]\nurl = \"{}\"\n",
+            issuer.url
+        );
+        issuer.start()?;
+        let mut running = BTreeMap::new();
+        for (place, settings) in storages.iter().enumerate() {
+            let address = Self::storage_address(place);
+            let StorageSettings {
+                name,
+                areas,
+                tpc,
+                certified,
+            } = settings;
+            let tables = format!("{trusted}{areas}[tpc]\nallow = [\"127.0.0.0/8\"]\n{tpc}\n");
+            let mut storage = ground.service("storage", name, (address, certified), ("", &tables))?;
+            storage.start()?;
+            running.insert(settings.name.clone(), storage);
+        }
+        let address = Ipv4Addr::new(127, 0, 7, 251);
+        let tables = format!("{trusted}vo = \"test\"\n{transfer}\n");
+        let keys = "store = \"transfer.sqlite\"\n";
+        let mut service = ground.service("transfer", "transfer", (address, &[]), (keys, &tables))?;
+        service.start()?;
+        let services = Self {
+            transfer: service,
+            storages: running,
+            issuer,
+            secret,
+            scratch,
+        };
+        let token = services.token("storage.read:/ storage.create:/ storage.modify:/")?;
+        write_private(&services.file("header"), &format!("Authorization: Bearer {token}\n"))?;
+        Ok(services)
+    }
+
+    /// The address of the storage at this place of the list.
+    pub fn storage_address(place: usize) -> Ipv4Addr {
+        Ipv4Addr::new(127, 0, 7, u8::try_from(place + 1).expect("a test has few storages"))
+    }
+
+    /// A file in the folder of all.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// A storage.
+    ///
+    /// # Panics
+    /// If there is none of this name.
+    pub fn storage(&self, name: &str) -> &Service {
+        self.storages.get(name).expect("the test names one of its storages")
+    }
+
+    /// A storage, to kill and start it.
+    ///
+    /// # Panics
+    /// If there is none of this name.
+    pub fn storage_mut(&mut self, name: &str) -> &mut Service {
+        self.storages.get_mut(name).expect("the test names one of its storages")
+    }
+
+    /// The folder behind a storage's (or area's) URL.
+    pub fn root(&self, name: &str) -> PathBuf {
+        self.file(name)
+    }
+
+    /// A fresh token of the issuer, for every audience.
+    pub fn token(&self, scopes: &str) -> Result<String> {
+        let form = self.file("token.form");
+        let (secret, any) = (&self.secret, ANY_AUDIENCE);
+        write_private(
+            &form,
+            &format!(
+                "grant_type=client_credentials&client_id=tester&client_secret={secret}&audience={any}&scope={}",
+                scopes.replace(' ', "+")
+            ),
+        )?;
+        let url = format!("{}/token", self.issuer.url);
+        let data = format!("@{}", form.display());
+        let answer = Answer::of(&run(self.bare_curl().args(["-d", &data, &url]))?);
+        let token = answer.json()?["access_token"].as_str().map(str::to_owned);
+        token.with_context(|| format!("no token: {answer:?}"))
+    }
+
+    /// A token of the issuer that was good until a while ago, longer than clocks may differ.
+    pub fn expired_token(&self, scopes: &str) -> Result<String> {
+        let ring: Value = serde_json::from_slice(&fs::read(self.file("keys/signing-keys.json"))?)?;
+        let key = ring["current"].as_str().context("no signing key")?;
+        let key = SigningKey::from_base64(&Secret::new(key))?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+        let claims = json!({
+            "wlcg.ver": "1.0",
+            "iss": self.issuer.url,
+            "sub": "tester",
+            "aud": ANY_AUDIENCE,
+            "iat": now - 7200,
+            "nbf": now - 7200,
+            "exp": now - 3600,
+            "jti": "expired",
+            "scope": scopes,
+        });
+        Ok(key.sign(&claims)?.expose().to_owned())
+    }
+
+    /// curl that trusts the authority, says the status in a last line of its own, and has no token.
+    pub fn bare_curl(&self) -> Command {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "-w", "\n%{http_code}", "--cacert"])
+            .arg(self.file("authority/ca.pem"))
+            .current_dir(self.scratch.path());
+        curl
+    }
+
+    /// curl with the token.
+    pub fn curl(&self) -> Command {
+        let mut curl = self.bare_curl();
+        curl.args(["-H", "@header"]);
+        curl
+    }
+
+    /// Runs curl with the token.
+    pub fn ask(&self, arguments: &[&str]) -> Result<Answer> {
+        Ok(Answer::of(&run(self.curl().args(arguments))?))
+    }
+
+    /// Uploads a file.
+    pub fn put(&self, content: &[u8], url: &str) -> Result<()> {
+        let file = tempfile::NamedTempFile::new_in(self.scratch.path())?;
+        fs::write(file.path(), content)?;
+        let name = file.path().to_str().context("the path is no text")?;
+        let answer = self.ask(&["-T", name, url])?;
+        anyhow::ensure!(answer.status == 201, "upload to {url}: {answer:?}");
+        Ok(())
+    }
+
+    /// The curl that submits this job; its answer tells whether it was taken.
+    pub fn submission(&self, name: &str, job: &Value) -> Result<Command> {
+        let body = self.file(&format!("{name}.json"));
+        fs::write(&body, job.to_string())?;
+        let mut curl = self.curl();
+        curl.args(["-H", "Content-Type: application/json", "-d"])
+            .arg(format!("@{}", body.display()))
+            .arg(format!("{}/jobs", self.transfer.url));
+        Ok(curl)
+    }
+
+    /// Submits a job and gives its id.
+    pub fn submit(&self, name: &str, job: &Value) -> Result<String> {
+        let answer = Answer::of(&run(&mut self.submission(name, job)?)?);
+        let id = answer.json()?["job_id"].as_str().map(str::to_owned);
+        id.with_context(|| format!("not taken: {answer:?}"))
+    }
+
+    /// The files of a job, all keys.
+    pub fn files(&self, job: &str) -> Result<Vec<Value>> {
+        let answer = self.ask(&[&format!("{}/jobs/{job}/files", self.transfer.url)])?;
+        let files = answer.json()?.as_array().cloned();
+        files.with_context(|| format!("no files: {answer:?}"))
+    }
+
+    /// Waits until every file of the job has come to its end, and gives them.
+    pub fn settled(&self, job: &str, limit: Duration) -> Result<Vec<Value>> {
+        let mut last = Vec::new();
+        let settled = wait_for(limit, || {
+            last = self.files(job)?;
+            Ok(last.iter().all(has_ended).then_some(()))
+        });
+        settled.with_context(|| format!("{last:#?}\n{}", self.transfer.said_last()))?;
+        Ok(last)
+    }
+}
+
+/// Whether a file object of the transfer service is in a state that is for good.
+pub fn has_ended(file: &Value) -> bool {
+    ["FINISHED", "FAILED", "CANCELED"]
+        .iter()
+        .any(|state| file["file_state"] == *state)
+}
+
+/// Visible files below a storage's folder, drafts apart.
+pub fn visible_files(root: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let Ok(entries) = fs::read_dir(root) else {
+        return files;
+    };
+    for entry in entries.filter_map(Result::ok) {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && entry.file_name() == ".weir-private" => {}
+            Ok(kind) if kind.is_dir() => files.extend(visible_files(&entry.path())),
+            _ => files.push(entry.path()),
+        }
+    }
+    files
+}
+
+/// Drafts in a storage's private folder, with their sizes.
+pub fn drafts(root: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = fs::read_dir(root.join(".weir-private")).into_iter().flatten();
+    let drafts = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name() != "lock");
+    drafts
+        .filter_map(|entry| Some((entry.path(), entry.metadata().ok()?.len())))
+        .collect()
+}
+
+const ISSUER: (&str, &str) = (
+    "key_directory = \"keys\"\n",
+    "[[client]]\nid = \"tester\"\nsecret_file = \"client.secret\"\naudiences = [\"*\"]\n\
+    scopes = [\"storage.read:/\", \"storage.create:/\", \"storage.modify:/\"]\n",
+);
+
+/// What every service of a folder stands on.
+struct Ground<'a> {
+    folder: &'a Path,
+    authority: &'a CertificateAuthority,
+}
+
+impl Ground<'_> {
+    /// Gives a service its address, certificate and configuration. Nobody else on this machine uses these addresses for
+    /// connections of their own, so the port stays free between a kill and the next start.
+    fn service(
+        &self,
+        kind: &'static str,
+        name: &str,
+        (address, certified): (Ipv4Addr, &[Ipv4Addr]),
+        (keys, tables): (&str, &str),
+    ) -> Result<Service> {
+        let port = TcpListener::bind((address, 0))?.local_addr()?.port();
+        let url = format!("https://{address}:{port}");
+        let own = [address];
+        let certified = if certified.is_empty() { &own } else { certified };
+        let names: Vec<San> = certified.iter().map(|address| San::Ip((*address).into())).collect();
+        let identity = self.authority.issue(&names, name)?;
+        write_identity(&identity, &self.folder.join("identities"), name)?;
+        let text = format!(
+            "listen = \"{address}:{port}\"\nurl = \"{url}\"\n{keys}\
+             [tls]\ncertificate = \"identities/{name}.pem\"\nkey = \"identities/{name}.key\"\n{tables}"
+        );
+        fs::write(self.folder.join(format!("{name}.toml")), text)?;
+        Ok(Service {
+            kind,
+            name: name.to_owned(),
+            folder: self.folder.to_owned(),
+            url,
+            daemon: None,
+            starts: 0,
+        })
+    }
+}

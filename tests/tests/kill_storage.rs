@@ -1,0 +1,164 @@
+//! `kill -9` of storages while they receive and send: nothing partial is ever visible, leftovers go, transfers arrive.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use weir_tests::{Draw, Services, StorageSettings, adler32, drafts, visible_files, wait_for};
+
+const LIMIT: Duration = Duration::from_secs(180);
+const COPIES: usize = 8;
+const LARGE: usize = 64_000_000;
+const TRANSFER: &str = "[retry]\nretries = 8\ndelay = \"1s\"\ndelay_max = \"4s\"\n[copy]\nstall_timeout = \"20s\"\n";
+
+/// Bytes in drafts of a storage.
+fn drafted(root: &Path) -> u64 {
+    drafts(root).iter().map(|(_, size)| size).sum()
+}
+
+/// Every visible file below `folder` is whole; gives their number.
+fn all_whole(root: &Path, folder: &str, content: &[u8]) -> usize {
+    let files = visible_files(&root.join(folder));
+    for file in &files {
+        assert!(
+            fs::read(file).unwrap() == content,
+            "{} is visible in part",
+            file.display()
+        );
+    }
+    files.len()
+}
+
+fn job(services: &Services, content: &[u8]) -> Value {
+    let files: Vec<Value> = (0..COPIES)
+        .map(|number| {
+            json!({
+                "sources": [format!("{}/large", services.storage("ALPHA").url)],
+                "destinations": [format!("{}/pulled/{number}", services.storage("BETA").url)],
+                "checksum": adler32(content),
+                "filesize": content.len(),
+            })
+        })
+        .collect();
+    json!({ "files": files, "params": { "verify_checksum": "both" } })
+}
+
+fn assert_all_finished(services: &Services, files: &[Value], content: &[u8]) {
+    for file in files {
+        assert_eq!(
+            file["file_state"],
+            "FINISHED",
+            "{file:#}\n{}",
+            services.transfer.said_last()
+        );
+    }
+    let root = services.root("BETA");
+    assert_eq!(all_whole(&root, "pulled", content), COPIES);
+    assert!(drafts(&root).is_empty(), "{:?}", drafts(&root));
+}
+
+#[test]
+fn a_killed_destination_shows_nothing_partial_and_the_transfers_arrive() {
+    // A crash of a storage would leave files that look whole and are not, or fill its disk, or lose transfers.
+    let content = Draw::new(64).bytes(LARGE);
+    let storages = ["ALPHA", "BETA"].map(StorageSettings::new);
+    let mut services = Services::start(&storages, TRANSFER).unwrap();
+    let root = services.root("BETA");
+    services
+        .put(&content, &format!("{}/large", services.storage("ALPHA").url))
+        .unwrap();
+    let id = services.submit("large", &job(&services, &content)).unwrap();
+
+    let mut draw = Draw::new(65);
+    for _ in 0..2 {
+        let enough = draw.between(1_000_000, (COPIES * LARGE / 4) as u64);
+        wait_for(LIMIT, || Ok((drafted(&root) >= enough).then_some(()))).unwrap();
+        services.storage_mut("BETA").kill().unwrap();
+        assert!(!drafts(&root).is_empty(), "it was killed between two copies");
+        all_whole(&root, "pulled", &content);
+        services.storage_mut("BETA").start().unwrap();
+        let said = services.storage("BETA").said();
+        assert!(said.contains("removed what an earlier life left behind"), "{said}");
+        all_whole(&root, "pulled", &content);
+    }
+    let files = services.settled(&id, LIMIT).unwrap();
+    assert_all_finished(&services, &files, &content);
+}
+
+#[test]
+fn a_killed_source_fails_no_transfer() {
+    // A storage that restarts while it is read from would cost the users their transfers.
+    let content = Draw::new(66).bytes(LARGE);
+    let storages = ["ALPHA", "BETA"].map(StorageSettings::new);
+    let mut services = Services::start(&storages, TRANSFER).unwrap();
+    let root = services.root("BETA");
+    services
+        .put(&content, &format!("{}/large", services.storage("ALPHA").url))
+        .unwrap();
+    let id = services.submit("large", &job(&services, &content)).unwrap();
+    wait_for(LIMIT, || Ok((drafted(&root) > LARGE as u64 / 4).then_some(()))).unwrap();
+    services.storage_mut("ALPHA").kill().unwrap();
+    all_whole(&root, "pulled", &content);
+    // Broken pulls take their drafts away without a restart.
+    wait_for(LIMIT, || Ok(drafts(&root).is_empty().then_some(()))).unwrap();
+    services.storage_mut("ALPHA").start().unwrap();
+    let files = services.settled(&id, LIMIT).unwrap();
+    assert_all_finished(&services, &files, &content);
+}
+
+/// An upload that would take some ten seconds.
+fn slow_put(services: &Services, number: usize) -> Child {
+    let mut curl: Command = services.curl();
+    let url = format!("{}/put/{number}", services.storage("BETA").url);
+    curl.args(["--limit-rate", "1M", "-T", "content", &url]);
+    curl.stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_killed_storage_forgets_uploads_that_did_not_end() {
+    // An upload that was cut short would be found under its name.
+    let content = Draw::new(67).bytes(10_000_000);
+    let old = Draw::new(68).bytes(1_000);
+    let mut services = Services::start(&[StorageSettings::new("BETA")], "").unwrap();
+    let root = services.root("BETA");
+    fs::write(services.file("content"), &content).unwrap();
+    // The first upload would replace a file: that stays as it is until the new one is whole.
+    let replaced = format!("{}/put/0", services.storage("BETA").url);
+    services.put(&old, &replaced).unwrap();
+    let mut uploads: Vec<Child> = (0..4).map(|number| slow_put(&services, number)).collect();
+    let begun = || Ok((drafts(&root).iter().filter(|(_, size)| *size > 0).count() == 4).then_some(()));
+    wait_for(LIMIT, begun).unwrap();
+    services.storage_mut("BETA").kill().unwrap();
+    for upload in &mut uploads {
+        assert!(!upload.wait().unwrap().success(), "an upload ended before the kill");
+    }
+    assert_eq!(all_whole(&root, "put", &old), 1);
+    assert_eq!(drafts(&root).len(), 4);
+
+    services.storage_mut("BETA").start().unwrap();
+    assert!(drafts(&root).is_empty(), "{:?}", drafts(&root));
+    assert_eq!(services.ask(&[&replaced]).unwrap().status, 200);
+    for number in 1..4 {
+        let url = format!("{}/put/{number}", services.storage("BETA").url);
+        assert_eq!(services.ask(&["-I", &url]).unwrap().status, 404);
+        services.put(&content, &url).unwrap();
+        assert!(fs::read(root.join(format!("put/{number}"))).unwrap() == content);
+    }
+    // What the sweep took away is not counted as used either.
+    let metrics = format!("{}/.well-known/weir/metrics", services.storage("BETA").url);
+    let page = services.ask(&[&metrics]).unwrap().body;
+    let used = format!(
+        "weir_storage_space_bytes{{area=\"BETA\",state=\"used\"}} {}",
+        3 * content.len() + old.len()
+    );
+    assert!(page.contains(&used), "no {used} in {page}");
+}

@@ -1,0 +1,208 @@
+//! Tokens, client secrets and private keys stay where they belong, at the highest log level that operators use.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use serde_json::Value;
+use weir_tests::{Daemon, wait_for, weir_binary};
+
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// Whether bytes hold something in the shape of a JWT, its signature cut off or not: `eyJ….eyJ…`.
+fn holds_jwt(bytes: &[u8]) -> bool {
+    let in_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    let begins = |text: &[u8]| text.starts_with(b"eyJ") && text.len() >= 12;
+    (0..bytes.len())
+        .filter(|at| bytes[*at..].starts_with(b"eyJ"))
+        .any(|at| {
+            let end = bytes[at..]
+                .iter()
+                .position(|byte| !in_token(byte))
+                .unwrap_or(bytes.len() - at);
+            let mut parts = bytes[at..at + end].split(|byte| *byte == b'.');
+            parts.next().is_some_and(begins) && parts.next().is_some_and(begins)
+        })
+}
+
+fn holds(bytes: &[u8], secret: &[u8]) -> bool {
+    bytes.windows(secret.len()).any(|window| window == secret)
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            files.extend(files_below(&entry.path()));
+        } else {
+            files.push(entry.path());
+        }
+    }
+    files
+}
+
+/// What only one file may hold, with the name of that file.
+#[derive(Default)]
+struct Secrets(BTreeMap<PathBuf, BTreeSet<Vec<u8>>>);
+
+impl Secrets {
+    /// Learns the secrets of a grid's directory as far as they are there by now.
+    fn learn(&mut self, grid: &Path) {
+        let lines = |text: &str| text.lines().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>();
+        let data = grid.join("storage");
+        for file in files_below(grid).into_iter().filter(|file| !file.starts_with(&data)) {
+            let (Ok(bytes), Some(name)) = (fs::read(&file), file.file_name().and_then(|name| name.to_str())) else {
+                continue;
+            };
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let found = match name {
+                "client.secret" => vec![text.trim().as_bytes().to_vec()],
+                "signing-keys.json" => {
+                    let ring: Value = serde_json::from_str(&text).unwrap();
+                    let key = |name: &str| ring[name].as_str().unwrap().as_bytes().to_vec();
+                    vec![key("current"), key("next")]
+                }
+                "seal.key" => vec![bytes.trim_ascii().to_vec()],
+                _ if name.ends_with(".key") => lines(&text)
+                    .into_iter()
+                    .filter(|line| !line.starts_with(b"--"))
+                    .collect(),
+                _ if holds_jwt(&bytes) => vec![text.trim().as_bytes().to_vec()],
+                _ => continue,
+            };
+            let known = self.0.entry(file).or_default();
+            // A short line of a key's text is no secret by itself.
+            known.extend(found.into_iter().filter(|secret| secret.len() >= 16));
+        }
+    }
+
+    /// The file of the first secret that these bytes hold.
+    fn in_bytes(&self, bytes: &[u8]) -> Option<&Path> {
+        // Data areas are large: most positions are passed over by their first byte.
+        let mut first = [false; 256];
+        let all = || {
+            self.0
+                .iter()
+                .flat_map(|(file, secrets)| secrets.iter().map(move |secret| (file, secret)))
+        };
+        all().for_each(|(_, secret)| first[usize::from(secret[0])] = true);
+        let begins = (0..bytes.len()).filter(|at| first[usize::from(bytes[*at])]);
+        begins
+            .flat_map(|at| all().find(|(_, secret)| bytes[at..].starts_with(secret)))
+            .map(|(file, _)| file.as_path())
+            .next()
+    }
+
+    fn assert_absent(&self, place: &str, bytes: &[u8]) {
+        assert!(!holds_jwt(bytes), "a token is in {place}");
+        assert!(!holds(bytes, b"PRIVATE KEY"), "a private key is in {place}");
+        let found = self.in_bytes(bytes);
+        assert!(
+            found.is_none(),
+            "what belongs into {} is in {place}",
+            found.unwrap().display()
+        );
+    }
+}
+
+/// Arguments and environment of a process and of those that it started.
+fn process_words(pid: u32) -> Vec<u8> {
+    let mut words = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+        let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+        let own = entry.file_name().to_str() == Some(&pid.to_string());
+        if own || status.lines().any(|line| line == format!("PPid:\t{pid}")) {
+            words.extend(fs::read(entry.path().join("cmdline")).unwrap_or_default());
+            words.push(0);
+            words.extend(fs::read(entry.path().join("environ")).unwrap_or_default());
+        }
+    }
+    words
+}
+
+#[test]
+fn a_run_tells_no_secret_to_anybody() {
+    // Whoever reads a log, a report, a data area or the list of processes could read and delete everybody's files.
+    let scratch = tempfile::tempdir().unwrap();
+    let weir = |arguments: &[&str]| {
+        let mut command = Command::new(weir_binary());
+        command
+            .args(arguments)
+            .current_dir(scratch.path())
+            .env_remove("WEIR_LOG");
+        command
+    };
+    assert!(weir(&["challenge", "new", "c.toml"]).output().unwrap().status.success());
+    let run = [
+        "challenge",
+        "run",
+        "c.toml",
+        "--duration",
+        "2s",
+        "--keep",
+        "--log-level",
+        "debug",
+        "--out",
+        "runs",
+    ];
+    let log = scratch.path().join("output");
+    let mut daemon = Daemon::start(weir(&run), &log).unwrap();
+
+    let mut secrets = Secrets::default();
+    let mut words = Vec::new();
+    let runs = scratch.path().join("runs");
+    let ended = wait_for(LIMIT, || {
+        words.extend(process_words(daemon.pid()));
+        for run in fs::read_dir(&runs).into_iter().flatten().filter_map(Result::ok) {
+            // Tokens change and may go with the process: learn them while they live.
+            if run.path().join("scratch/grid.json").exists() {
+                secrets.learn(&run.path().join("scratch"));
+            }
+        }
+        daemon.ended()
+    });
+    let said = daemon.said();
+    // The verdict is no matter here: a loaded machine may be slow.
+    assert!(matches!(ended.unwrap(), Some(0 | 1)), "{said}");
+    let folder = fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
+    secrets.learn(&folder.join("scratch"));
+
+    // What is looked for is known: each kind of secret was met.
+    let names: Vec<String> = secrets.0.keys().map(|file| file.display().to_string()).collect();
+    for kind in ["client.secret", "signing-keys.json", "seal.key", "ca.key", "token"] {
+        assert!(
+            names.iter().any(|name| name.contains(kind)),
+            "no {kind} among {names:?}"
+        );
+    }
+    assert!(secrets.0.values().all(|secrets| !secrets.is_empty()));
+    // And the look itself finds what is there.
+    assert!(said.contains("DEBUG") || said.contains("debug"), "{said}");
+
+    secrets.assert_absent("the output", said.as_bytes());
+    secrets.assert_absent("the list of processes", &words);
+    for file in files_below(&folder) {
+        let bytes = fs::read(&file).unwrap();
+        let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        if secrets.0.contains_key(&file) {
+            assert_eq!(mode, 0o600, "{}", file.display());
+            let own = &secrets.0[&file];
+            let mut foreign = secrets.0.values().flatten().filter(|secret| !own.contains(*secret));
+            assert!(
+                !foreign.any(|secret| holds(&bytes, secret)),
+                "{} holds more than its own",
+                file.display()
+            );
+        } else {
+            secrets.assert_absent(&file.display().to_string(), &bytes);
+        }
+    }
+    let grid = fs::metadata(folder.join("scratch")).unwrap().permissions().mode() & 0o777;
+    assert_eq!(grid, 0o700, "the grid's directory is open to others");
+}
