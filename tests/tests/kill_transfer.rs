@@ -85,6 +85,7 @@ struct Finished {
     modified: (i64, i64),
     file_id: u64,
     finish_time: String,
+    attempts: u64,
 }
 
 struct Round {
@@ -397,6 +398,7 @@ impl Round {
             modified: (meta.mtime(), meta.mtime_nsec()),
             file_id: file["file_id"].as_u64().unwrap(),
             finish_time: file["finish_time"].to_string(),
+            attempts: file["weir"]["attempts"].as_u64().unwrap(),
         };
         match self.finished.get(&number) {
             Some(before) => assert_eq!(*before, now, "changed after its end: {file:#}\n{}", self.scene()),
@@ -497,6 +499,7 @@ fn seeds() -> Vec<u64> {
 #[test]
 fn a_killed_transfer_service_keeps_its_word() {
     // An acknowledged transfer would be lost, done twice, or visible in part, after a crash of the transfer service.
+    let mut n_again = 0;
     for seed in seeds() {
         let mut round = Round::prepare(seed);
         round.run();
@@ -506,5 +509,7 @@ fn a_killed_transfer_service_keeps_its_word() {
         assert!(round.poll(), "{}", round.scene());
         round.audit();
         assert!(round.n_kills >= 7, "{}", round.scene());
+        n_again += round.finished.values().filter(|finished| finished.attempts > 1).count();
     }
+    assert!(n_again > 0, "no kill hit a transfer at work");
 }
