@@ -464,14 +464,13 @@ impl Round {
         }
     }
 
-    /// Bytes that the storage received in exchanges that it completed.
+    /// Bytes that the storage received, whatever became of them: a copy whose client is killed while the whole file is put
+    /// in place counts as failed, although the file is there.
     fn received(&self, storage: &str) -> u64 {
         let url = format!("{}/.well-known/weir/metrics", self.services.storage(storage).url);
         let page = self.services.ask(&[&url]).unwrap().body;
         page.lines()
-            .filter(|line| {
-                line.starts_with("weir_storage_received_bytes_total{") && line.contains("outcome=\"completed\"")
-            })
+            .filter(|line| line.starts_with("weir_storage_received_bytes_total{"))
             .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
             .sum()
     }
