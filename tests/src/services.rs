@@ -47,7 +47,8 @@ impl StorageSettings {
     /// One more area: its prefix is its name, and `lines` are further keys of it.
     #[must_use]
     pub fn area(mut self, name: &str, lines: &str) -> Self {
-        self.areas += &format!("[[area]]\nname = \"{name}\"\nprefix = \"/{name}\"\nroot = \"{name}\"\n{lines}\n");
+        let area = format!("[[area]]\nname = \"{name}\"\nprefix = \"/{name}\"\nroot = \"{name}\"\n{lines}\n");
+        self.areas.push_str(&area);
         self
     }
 

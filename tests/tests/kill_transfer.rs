@@ -400,12 +400,11 @@ impl Round {
             finish_time: file["finish_time"].to_string(),
             attempts: file["weir"]["attempts"].as_u64().unwrap(),
         };
-        match self.finished.get(&number) {
-            Some(before) => assert_eq!(*before, now, "changed after its end: {file:#}\n{}", self.scene()),
-            None => {
-                self.progress = Instant::now();
-                self.finished.insert(number, now);
-            }
+        if let Some(before) = self.finished.get(&number) {
+            assert_eq!(*before, now, "changed after its end: {file:#}\n{}", self.scene());
+        } else {
+            self.progress = Instant::now();
+            self.finished.insert(number, now);
         }
     }
 

@@ -69,7 +69,7 @@ impl Secrets {
                     vec![key("current"), key("next")]
                 }
                 "seal.key" => vec![bytes.trim_ascii().to_vec()],
-                _ if name.ends_with(".key") => lines(&text)
+                _ if Path::new(name).extension().is_some_and(|e| e == "key") => lines(&text)
                     .into_iter()
                     .filter(|line| !line.starts_with(b"--"))
                     .collect(),
@@ -94,7 +94,7 @@ impl Secrets {
         all().for_each(|(_, secret)| first[usize::from(secret[0])] = true);
         let begins = (0..bytes.len()).filter(|at| first[usize::from(bytes[*at])]);
         begins
-            .flat_map(|at| all().find(|(_, secret)| bytes[at..].starts_with(secret)))
+            .filter_map(|at| all().find(|(_, secret)| bytes[at..].starts_with(secret)))
             .map(|(file, _)| file.as_path())
             .next()
     }
