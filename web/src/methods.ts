@@ -7,7 +7,7 @@ const NOTES = {
     "Achieved",
     "Verified bytes within the hold window, divided by its length. The bytes of a transfer are spread evenly over the duration that the transfer service reports for it, and only the part inside the window counts. Ramp and drain do not count.",
   ],
-  ratio: ["Ratio", "Achieved ÷ asked. A percentage is never rounded up over a limit: 0.8997 is shown as 89.9 %, not as 90.0 %."],
+  ratio: ["Ratio", "Achieved ÷ asked. A percentage is never rounded up over 0.5, 0.7 or 0.9: 0.8997 is shown as 89.9 %, not as 90.0 %."],
   verified: [
     "Verified volume",
     "Sizes of the transfers that finished, which they do only after size and checksum at the destination agreed with the source. The receiving storage computes the checksum while the bytes come in; they are not read back, except in the audit.",

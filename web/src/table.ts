@@ -42,7 +42,8 @@ export function table<Row>(options: TableOptions<Row>): Table<Row> {
   const more = h("p", { class: "more" });
   let rows = options.rows;
   let sorted: { readonly column: Column<Row>; readonly descending: boolean } | null = null;
-  let limit = options.limit ?? Infinity;
+  // A button that brings three more rows is not worth its line.
+  let limit = options.rows.length > (options.limit ?? Infinity) + 3 ? (options.limit ?? Infinity) : Infinity;
 
   const heads = new Map<Column<Row>, HTMLTableCellElement>();
   const fill = (): void => {

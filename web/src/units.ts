@@ -90,14 +90,14 @@ export function level(ratio: number): Level {
 export const LEVEL_WORDS = ["below 0.5", "0.5 to 0.7", "0.7 to 0.9", "0.9 and above"] as const;
 
 /**
- * A ratio in percent, without the sign: `98.6`. Where rounding would lift it over a level or to 100, it is cut instead
- * (0.8997 is 89.9, not 90.0); where it would hide that the ratio is not 0, it gets more digits.
+ * A ratio in percent, without the sign: `98.6`. Where rounding would lift it over a level, or with decimals to 100, it is
+ * cut instead (0.8997 is 89.9, not 90.0); where it would hide that the ratio is not 0, it gets more digits.
  */
 export function percentValue(ratio: number, decimals = 1): string {
   const unit = 10 ** decimals;
   const rounded = Math.round(ratio * 100 * unit) / unit;
   if (rounded === 0 && ratio !== 0) return digits(ratio * 100, 1);
-  const lifted = level(rounded / 100) > level(ratio) || (rounded >= 100 && ratio < 1);
+  const lifted = level(rounded / 100) > level(ratio) || (decimals > 0 && rounded >= 100 && ratio < 1);
   return grouped((lifted ? rounded - 1 / unit : rounded).toFixed(decimals));
 }
 
@@ -147,7 +147,7 @@ function trimmed(value: number): string {
 /** A moment of a run that lasts `span`, as its axis shows it: `70 s`, `1:10`, `0:05:00`, `3 d 4 h`. */
 export function clock(seconds: number, span: number): string {
   if (seconds < 0) return `−${clock(-seconds, span)}`;
-  if (span <= 180) return `${Number(seconds.toFixed(3))}${GAP}s`;
+  if (span <= 180) return `${Number(seconds.toFixed(1))}${GAP}s`;
   const whole = Math.round(seconds);
   const two = (value: number): string => String(value).padStart(2, "0");
   if (span < 3600) return `${Math.floor(whole / 60)}:${two(whole % 60)}`;

@@ -22,7 +22,7 @@ export function links(report: Report, showLink: (name: string) => void): Section
     .map((link, index) => ({ link, index }))
     .sort((a, b) => (a.link.ratio ?? Infinity) - (b.link.ratio ?? Infinity) || b.link.failed - a.link.failed);
   const matrix = linkMatrix(report, showLink);
-  const all = onDemand(`All ${count(rows.length)} links, worst first`, () => list(report, rows, showLink));
+  const all = onDemand(`All ${count(rows.length)} links${matrix ? ", worst first" : ""}`, () => list(report, rows, showLink));
   const top = matrix && h("div", { class: "beside" }, matrix, worst(report, rows, showLink));
   return { id: "links", title: "Links", content: [top, matrix && levelKey(), all] };
 }

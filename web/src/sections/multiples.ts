@@ -15,8 +15,9 @@ export function multiples(report: Report, showSite: (name: string) => void): Chi
   if (!series || series.sites.size < 2) return null;
   const all = [...series.sites].map(([name, of]) => small(report, name, of, series.bin_s * series.n_bins, showSite));
   const grid = h("ul", { class: "multiples", "aria-label": "Throughput into each site" }, all);
+  const anyAsked = [...series.sites.values()].some((of) => of.asked_bps?.some((value) => value !== null && value > 0));
   const heading = h("h3", {}, "Into each site");
-  const hint = h("p", { class: "hint" }, "Each on its own scale; dashed: asked.");
+  const hint = h("p", { class: "hint" }, anyAsked ? "Each on its own scale; dashed: asked." : "Each on its own scale.");
   if (all.length <= MANY) return h("div", {}, heading, hint, grid);
   return h("div", {}, heading, h("details", { class: "data" }, h("summary", {}, `Small curves of all ${all.length} sites`), hint, grid));
 }

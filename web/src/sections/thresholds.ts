@@ -12,7 +12,8 @@ export function thresholds(report: Report): Section | null {
   const failed = report.thresholds.filter((threshold) => !threshold.pass).length;
   const indexed = report.thresholds.map((threshold, index) => ({ threshold, index }));
   const rows = [...indexed].sort((a, b) => Number(a.threshold.pass) - Number(b.threshold.pass));
-  const caption = failed === 0 ? `All ${rows.length} thresholds hold.` : `${failed} of ${rows.length} thresholds missed.`;
+  const all = rows.length === 1 ? "The threshold holds." : `All ${rows.length} thresholds hold.`;
+  const caption = failed === 0 ? all : `${failed} of ${rows.length} thresholds missed.`;
   const made = table<(typeof rows)[number]>({
     caption,
     rows,

@@ -124,7 +124,7 @@ function compose(view: View, series: Series, site: string, link: string): Scene 
   if (view === "stacked") return stacked(series);
   const of: RateSeries | undefined = view === "site" ? series.sites.get(site) : view === "link" ? series.links.get(link) : series.total;
   const title = view === "site" ? `Into ${site}` : view === "link" ? link : "All links together";
-  return { title, asked: of?.asked_bps ?? null, layers: of?.achieved_bps ? [{ name: "achieved", bins: of.achieved_bps }] : [] };
+  return { title, asked: known(of?.asked_bps), layers: of?.achieved_bps ? [{ name: "achieved", bins: of.achieved_bps }] : [] };
 }
 
 function stacked(series: Series): Scene {
@@ -133,7 +133,12 @@ function stacked(series: Series): Scene {
   const kept = bySize.slice(0, bySize.length > MAX_LAYERS + 1 ? MAX_LAYERS : bySize.length);
   const rest = bySize.slice(kept.length);
   const layers = rest.length === 0 ? kept : [...kept, { name: `${rest.length} others`, bins: sum(rest.map((layer) => layer.bins)) }];
-  return { title: "Into each site, stacked", asked: series.total.asked_bps, layers };
+  return { title: "Into each site, stacked", asked: known(series.total.asked_bps), layers };
+}
+
+/** Asked rates, if any was. */
+function known(asked: Bins | null | undefined): Bins | null {
+  return asked?.some((value) => value !== null && value > 0) ? asked : null;
 }
 
 function draw(scene: Scene, report: Report, series: Series, colours: Palette, width: number): ChartOption {

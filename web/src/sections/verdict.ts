@@ -61,9 +61,11 @@ function reasons(all: readonly string[]): Child {
 export function circumstances(report: Report): HTMLElement {
   const { ramp, hold, drain } = report.windows;
   const length = (window: typeof hold): string => (window ? duration(window.end_s - window.start_s) : NONE);
+  // A run without a ramp or a drain has one that lasts next to nothing.
+  const lengths = Object.entries({ ramp, hold, drain }).filter(([, window]) => window && window.end_s - window.start_s >= 0.01);
   const parts: Child[] = [
     report.started_at === null ? null : h("span", {}, h("time", { datetime: report.started_at }, moment(report.started_at))),
-    hold && h("span", {}, `ramp ${length(ramp)}, hold ${length(hold)}, drain ${length(drain)}`),
+    lengths.length > 0 && h("span", {}, lengths.map(([name, window]) => `${name} ${length(window)}`).join(", ")),
     report.scale === 1 ? h("span", {}, "full scale") : h("span", {}, `scale ${report.scale}`),
     h("span", {}, `seed ${report.seed}`),
     report.host?.name ? h("span", {}, report.host.name) : null,
