@@ -47,7 +47,7 @@ impl Seq {
 
     /// The position of the record in a list of all records, from 0.
     pub fn index(self) -> usize {
-        (self.0 - 1) as usize
+        self.0.saturating_sub(1) as usize
     }
 }
 
