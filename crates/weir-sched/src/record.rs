@@ -2,8 +2,8 @@
 //!
 //! | record | the store writes | acknowledged |
 //! |---|---|---|
-//! | [`Record::Submitted`] | the job and its files, with everything the door knows of them | yes, the client gets its job id |
-//! | [`Record::Started`] | file: active, attempt, epoch, start time | no, the core then starts the operation |
+//! | [`Record::Submitted`] | the job and its files, with everything the door knows of them; the only one that may be refused ([`weir_world::Input::Refused`]), if the job or a file is there already | yes, the client gets its job id |
+//! | [`Record::Started`] | file: active, attempt, epoch, start time; `not_before` back to zero | no, the core then starts the operation |
 //! | [`Record::Ended`] | file: what [`Next`] says; one line of history; finish time, bytes, reason | no, [`crate::Event::Settled`] follows if it was the last |
 //! | [`Record::Cancelled`] | files in `settled`: cancelled; files in `stopping`: still active, marked to be stopped | yes, the client gets its answer |
 //! | [`Record::PrioritySet`] | files: their priority | yes |

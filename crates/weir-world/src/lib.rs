@@ -13,7 +13,7 @@
 //! | about | promise |
 //! |---|---|
 //! | time | `now` never goes back between two calls of [`Core::step`] |
-//! | [`Effect::Persist`] | stored in the order of issue; [`Input::Persisted`]`(n)` says that **all** records up to and including `n` are durable, so one may stand for many, and a lost one is healed by a later one; it is never said of a record that could still vanish |
+//! | [`Effect::Persist`] | stored in the order of issue; [`Input::Persisted`]`(n)` says that **all** records up to and including `n` are durable, so one may stand for many, and a lost one is healed by a later one; it is never said of a record that could still vanish. What a store will never take, because it contradicts what it holds, is answered by [`Input::Refused`], which is never lost and comes before any [`Input::Persisted`] of its number or a later one; a core says which of its records can be refused |
 //! | [`Effect::Start`] | done at once, leads to at most one [`WorldEvent::Started`] and to exactly one *final* event ([`WorldEvent::is_final`]), possibly repeated; if nobody can say what became of it, the final event is [`WorldEvent::Lost`] |
 //! | [`Effect::Stop`] | ends a running operation soon, with [`Outcome::Stopped`] or with what it had come to; of an operation that has ended, or was never started here, it is ignored |
 //! | [`Effect::WakeAt`] | a step (usually with [`Input::Timer`]) at or after that time, never counted from an earlier one; the earliest pending wish counts, later ones may be forgotten when a step has happened |

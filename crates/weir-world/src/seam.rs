@@ -37,6 +37,9 @@ pub enum Input<C, R> {
     Restored(R),
     /// This record, and all that were issued before it, are durable.
     Persisted(Seq),
+    /// This record will never be durable: it contradicts what the store holds (a job of that name exists). Whatever the
+    /// core has made of it must be undone. Comes before any [`Input::Persisted`] of this number or a later one.
+    Refused(Seq),
     /// Something happened to an operation.
     World(OpId, WorldEvent),
     /// Time has passed. Carries nothing: `now` says it.

@@ -55,6 +55,8 @@ pub enum Seen {
     Restored,
     /// Records are durable up to here.
     Persisted(Seq),
+    /// A record was refused.
+    Refused(Seq),
     /// Something happened to an operation.
     World(OpId, WorldEvent),
     /// Time passed.
@@ -151,6 +153,7 @@ impl<C, R: Clone, O, E> Core for Probe<C, R, O, E> {
                 Input::Command(_) => Seen::Command,
                 Input::Restored(_) => Seen::Restored,
                 Input::Persisted(seq) => Seen::Persisted(*seq),
+                Input::Refused(seq) => Seen::Refused(*seq),
                 Input::World(op, event) => Seen::World(*op, event.clone()),
                 Input::Timer => Seen::Timer,
             };

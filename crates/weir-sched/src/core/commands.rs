@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_world::TransferId;
+use weir_world::{Seq, TransferId};
 
 use super::outbox::Then;
 use super::table::{Row, State};
@@ -40,8 +40,11 @@ impl Scheduler {
     fn submit(&mut self, spec: &Arc<JobSpec>, effects: &mut Vec<Effect>) {
         match self.check_room(spec).and_then(|()| self.admit(spec)) {
             Ok(()) => {
-                let then = Then::Acknowledge { stop: Vec::new() };
-                self.persist(Record::Submitted(Arc::clone(spec)), then, effects);
+                self.persist(
+                    Record::Submitted(Arc::clone(spec)),
+                    Then::Admit(Arc::clone(spec)),
+                    effects,
+                );
             }
             Err(refusal) => effects.push(Effect::Emit(Event::Refused { job: spec.job, refusal })),
         }
@@ -78,6 +81,26 @@ impl Scheduler {
             self.enqueue(row, self.level(row), Join::Back, self.now);
         }
         Ok(())
+    }
+
+    /// The store will never have this job: nothing of it stays. None of its transfers runs, because their starts wait for
+    /// later records, which were never said to be durable. No other record can be refused: they only change what is there.
+    pub(super) fn refused(&mut self, seq: Seq) {
+        let Some(Then::Admit(spec)) = self.outbox.refuse(seq) else {
+            return;
+        };
+        for transfer in &spec.transfers {
+            let Some(row) = self.table.find(transfer.id) else {
+                self.outbox.unsettle(transfer.id);
+                continue;
+            };
+            match self.table[row].state {
+                State::Starting => self.policy.release(self.table[row].link),
+                State::Running => continue,
+                State::Vacant | State::Loose | State::Queued | State::Delayed => self.dequeue(row),
+            }
+            self.forget(row);
+        }
     }
 
     /// Takes in one transfer, which is in no queue yet.

@@ -107,6 +107,7 @@ impl Scheduler {
             Input::Command(command) => self.command(command, effects),
             Input::Restored(record) => self.restore(record),
             Input::Persisted(seq) => self.persisted(*seq, effects),
+            Input::Refused(seq) => self.refused(*seq),
             Input::World(op, event) => self.world(*op, event, effects),
             Input::Timer => {}
         }
@@ -123,6 +124,7 @@ impl Scheduler {
         while let Some((seq, then)) = self.outbox.take(durable) {
             match then {
                 Then::Nothing => {}
+                Then::Admit(_) => effects.push(Effect::Ack(seq)),
                 Then::Acknowledge { stop } => {
                     effects.push(Effect::Ack(seq));
                     self.stop(&stop, effects);

@@ -1,17 +1,20 @@
 //! What waits for the store: nothing in here happens before its record is durable.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use weir_world::{Seq, TransferId};
 
-use crate::Settled;
+use crate::{JobSpec, Settled};
 
 /// What follows once a record is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// Nothing.
     Nothing,
-    /// The answer to a command, then the end of these operations.
+    /// The answer to a job.
+    Admit(Arc<JobSpec>),
+    /// The answer to another command, then the end of these operations.
     Acknowledge { stop: Vec<TransferId> },
     /// The start of an operation.
     Start { transfer: TransferId, attempt: u32 },
@@ -47,6 +50,21 @@ impl Outbox {
             self.waiting.pop_front()
         } else {
             None
+        }
+    }
+
+    /// Takes out what was to follow a record that will never be durable.
+    pub(crate) fn refuse(&mut self, seq: Seq) -> Option<Then> {
+        let found = self.waiting.binary_search_by_key(&seq, |(seq, _)| *seq).ok()?;
+        Some(std::mem::replace(&mut self.waiting[found].1, Then::Nothing))
+    }
+
+    /// Takes back the news that a transfer has ended, one that was cancelled while its job was on its way to be refused.
+    pub(crate) fn unsettle(&mut self, transfer: TransferId) {
+        for (_, then) in &mut self.waiting {
+            if matches!(then, Then::Settle(settled, _) if *settled == transfer) {
+                *then = Then::Nothing;
+            }
         }
     }
 

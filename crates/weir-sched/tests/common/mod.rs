@@ -1,6 +1,6 @@
 //! A store as the driver's store behaves, in a map: strict about what it is given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sched::{JobSpec, Live, LiveState, Next, Record, Settled};
 use weir_units::Timestamp;
@@ -18,6 +18,8 @@ pub(crate) enum Row {
 pub(crate) struct ModelStore {
     pub(crate) log: Vec<Record>,
     pub(crate) rows: BTreeMap<TransferId, Row>,
+    /// Transfers of refused jobs: what is said of them concerns no row.
+    pub(crate) refused: BTreeSet<TransferId>,
 }
 
 impl ModelStore {
@@ -25,6 +27,7 @@ impl ModelStore {
     pub(crate) fn commit(&mut self, record: &Record) {
         self.log.push(record.clone());
         match record {
+            Record::Started { op } if self.refused.contains(&op.transfer) => {}
             Record::Submitted(spec) => self.submitted(spec),
             Record::Started { op } => {
                 let live = self.live(op.transfer, record);
@@ -49,24 +52,24 @@ impl ModelStore {
                 self.follow(op.transfer, *next);
             }
             Record::Cancelled { settled, stopping, .. } => {
-                for transfer in settled {
-                    let live = self.live(*transfer, record);
+                for transfer in self.known(settled) {
+                    let live = self.live(transfer, record);
                     assert_eq!(
                         live.state,
                         LiveState::Queued,
                         "only what waits is cancelled at once: {record:?}"
                     );
-                    self.rows.insert(*transfer, Row::Settled(Settled::Cancelled));
+                    self.rows.insert(transfer, Row::Settled(Settled::Cancelled));
                 }
-                for transfer in stopping {
-                    self.live(*transfer, record).state = LiveState::Stopping;
+                for transfer in self.known(stopping) {
+                    self.live(transfer, record).state = LiveState::Stopping;
                 }
             }
             Record::PrioritySet {
                 transfers, priority, ..
             } => {
-                for transfer in transfers {
-                    self.live(*transfer, record).terms.priority = *priority;
+                for transfer in self.known(transfers) {
+                    self.live(transfer, record).terms.priority = *priority;
                 }
             }
             Record::LimitsSet { .. } => {}
@@ -129,6 +132,14 @@ impl ModelStore {
             }
             Next::Finished | Next::Failed | Next::Cancelled => {}
         }
+    }
+
+    fn known(&self, transfers: &[TransferId]) -> Vec<TransferId> {
+        transfers
+            .iter()
+            .copied()
+            .filter(|transfer| !self.refused.contains(transfer))
+            .collect()
     }
 
     fn live(&mut self, transfer: TransferId, record: &Record) -> &mut Live {

@@ -21,6 +21,8 @@ use executors::pick;
 const SIZE: Bytes = Bytes(1_000_000);
 /// Storage elements of the model.
 pub(crate) const SES: u32 = 4;
+/// The store refuses every job whose number this divides.
+const REFUSED: u128 = 7;
 
 /// What the destination holds of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub(crate) struct World {
     told: Seq,
     /// Which record of this life started which operation.
     started: BTreeMap<OpId, Seq>,
+    /// All records of this life.
+    issued: BTreeMap<Seq, Record>,
     operations: BTreeMap<OpId, Operation>,
     destinations: BTreeMap<TransferId, Copied>,
     /// Transfers that hold slots: the core's own, and those of an earlier life that may still run.
@@ -98,6 +102,7 @@ impl World {
             durable: Seq(0),
             told: Seq(0),
             started: BTreeMap::new(),
+            issued: BTreeMap::new(),
             operations: BTreeMap::new(),
             destinations: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -258,8 +263,14 @@ impl World {
     fn commit(&mut self, records: usize) {
         for _ in 0..records.min(self.pending.len()) {
             let (seq, record) = self.pending.pop_front().unwrap();
-            self.store.commit(&record);
             self.durable = seq;
+            if let Record::Submitted(spec) = &record
+                && spec.job.0.is_multiple_of(REFUSED)
+            {
+                self.refuse(seq, spec);
+                continue;
+            }
+            self.store.commit(&record);
             if let Record::Ended {
                 op,
                 next: Next::Finished,
@@ -273,6 +284,16 @@ impl World {
                 );
             }
         }
+    }
+
+    /// The job was there already, says the store, and says it at once.
+    fn refuse(&mut self, seq: Seq, spec: &JobSpec) {
+        for transfer in &spec.transfers {
+            self.store.refused.insert(transfer.id);
+            self.own.remove(&transfer.id);
+            self.held.remove(&transfer.id);
+        }
+        self.step(&[Input::Refused(seq)]);
     }
 
     /// All at once. Commands keep their order among themselves; what the world says may come in any.
@@ -323,6 +344,7 @@ impl World {
         self.durable = Seq(0);
         self.told = Seq(0);
         self.started.clear();
+        self.issued.clear();
         self.own.clear();
         self.woken = None;
         // Clients of unanswered commands see a broken connection; what the world says of operations may still come.
@@ -358,7 +380,7 @@ impl World {
             Effect::Persist(seq, record) => {
                 let last = self.pending.back().map_or(self.durable, |(seq, _)| *seq);
                 assert_eq!(seq, last.next(), "records are numbered without gaps");
-                self.issued(seq, &record);
+                self.issue(seq, &record);
                 self.pending.push_back((seq, record));
             }
             Effect::Ack(seq) => {
@@ -367,7 +389,7 @@ impl World {
                     "answered {seq} while the core knew only {} to be durable",
                     self.told
                 );
-                let record = self.record(seq);
+                let record = self.issued[&seq].clone();
                 self.answered(&record);
             }
             Effect::Start(op, order) => self.start(op, order),
@@ -387,9 +409,14 @@ impl World {
 
     fn answered(&mut self, record: &Record) {
         match record {
-            Record::Submitted(spec) => self
-                .acknowledged
-                .extend(spec.transfers.iter().map(|transfer| transfer.id)),
+            Record::Submitted(spec) => {
+                assert!(
+                    !spec.job.0.is_multiple_of(REFUSED),
+                    "a job was acknowledged that the store refused"
+                );
+                self.acknowledged
+                    .extend(spec.transfers.iter().map(|transfer| transfer.id));
+            }
             Record::Cancelled { ticket, .. } => {
                 for transfer in self.cancellations[ticket.0 as usize].iter() {
                     let row = self.store.rows.get(transfer);
@@ -404,13 +431,8 @@ impl World {
         }
     }
 
-    /// The durable record of this life with this number.
-    fn record(&self, seq: Seq) -> Record {
-        let of_this_life = self.durable.0 - seq.0;
-        self.store.log[self.store.log.len() - 1 - of_this_life as usize].clone()
-    }
-
-    fn issued(&mut self, seq: Seq, record: &Record) {
+    fn issue(&mut self, seq: Seq, record: &Record) {
+        self.issued.insert(seq, record.clone());
         match record {
             Record::Started { op } => {
                 assert_eq!(op.epoch, self.epoch);

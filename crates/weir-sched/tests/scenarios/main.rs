@@ -472,6 +472,53 @@ fn a_retry_keeps_its_time_over_a_crash() {
 }
 
 #[test]
+fn a_clean_up_that_waits_has_no_claim_to_a_slot_after_a_crash() {
+    // It held none before; if it took one, what was running then would run beside it, beyond the limit.
+    check(
+        "
+        limit links 1
+            answer
+        submit A→B 1..2
+            answer
+            start 1.1@1 A→B
+        cancel 1
+            answer
+            stop 1.1@1
+        lost 1
+            1.1@1 lost, clean-up in 10 s
+            wake in 10 s
+            start 2.1@1 A→B
+        crash
+            wake in 10 s
+            start 2.2@2 A→B, looking at the destination first
+        done 2
+            2.2@2 done
+            2 settled Finished
+        wait 10
+            clean up 1.2@2 A→B
+        ",
+    );
+}
+
+#[test]
+fn a_job_that_the_store_refuses_leaves_nothing_behind() {
+    // A client repeats a job with an id of its own choice; the copy must neither run nor hold slots.
+    check(
+        "
+        store stops
+        submit A→B 1..3
+        submit A→B 4
+        store refuses 1
+        why 1
+            not known
+        store goes on
+            answer
+            start 4.1@1 A→B
+        ",
+    );
+}
+
+#[test]
 fn a_link_between_two_busy_ends_gets_its_turn() {
     // Source S is busy with S→X and destination D with Y→D; S→D needs a slot of both in the same moment.
     let mut stage = Stage::new();

@@ -116,6 +116,17 @@ impl Stage {
                 self.step(&[Input::Timer]);
             }
             ["store", "stops"] => self.store_stopped = true,
+            ["store", "refuses", seq] => {
+                let seq = Seq(seq.parse().unwrap());
+                let at = self.pending.iter().position(|(pending, _)| *pending == seq).unwrap();
+                let (_, record) = self.pending.remove(at);
+                if let Record::Submitted(spec) = record {
+                    self.store
+                        .refused
+                        .extend(spec.transfers.iter().map(|transfer| transfer.id));
+                }
+                self.step(&[Input::Refused(seq)]);
+            }
             ["store", "goes", "on"] => {
                 self.store_stopped = false;
                 self.commit();

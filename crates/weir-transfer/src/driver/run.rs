@@ -242,7 +242,10 @@ impl<C: TransferCore> Loop<C> {
     fn feed(&mut self, feed: Feed, inputs: &mut Vec<Input<Command, Record>>) {
         match feed {
             Feed::Durable(Durable::UpTo(seq)) => inputs.push(Input::Persisted(seq)),
-            Feed::Durable(Durable::Refused(seq, error)) => self.desk.refuse(seq, &error),
+            Feed::Durable(Durable::Refused(seq, error)) => {
+                self.desk.refuse(seq, &error);
+                inputs.push(Input::Refused(seq));
+            }
             Feed::World(id, event) => {
                 self.observe(id, &event);
                 inputs.push(Input::World(id, event));

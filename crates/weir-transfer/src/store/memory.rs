@@ -250,6 +250,7 @@ impl Tables {
                 (row.file.state, row.file.attempts, row.file.started) = (FileState::Active, *attempt, Some(*at));
                 row.file.first_started.get_or_insert(*at);
                 row.running = true;
+                row.follow_up.not_before = 0;
                 let job = row.job;
                 self.count(job, *at, |counts| counts.started += i64::from(*attempt == 1));
             }

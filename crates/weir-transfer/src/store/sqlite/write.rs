@@ -185,7 +185,8 @@ fn begin(
 ) -> Result<(), StoreError> {
     let job_no = transaction
         .prepare_cached(
-            "UPDATE files SET state = 1, attempts = ?2, epoch = ?3, started = ?4, first_start = coalesce(first_start, ?4)
+            "UPDATE files SET state = 1, attempts = ?2, epoch = ?3, started = ?4, first_start = coalesce(first_start, ?4),
+             not_before = 0
              WHERE file_id = ?1 AND finished IS NULL RETURNING job_no",
         )?
         .query_row(params![file as i64, attempt, epoch as i64, at], |row| row.get(0))
