@@ -63,7 +63,7 @@ pub(crate) struct State {
 
 #[derive(Debug, Default, Clone)]
 struct Trace {
-    /// A copy was ordered: something may be at the destination that was not there before.
+    /// A storage has taken the order, or may have: something may be at the destination that was not there before.
     began: bool,
     /// What was at the destination before.
     before: Option<Stat>,
@@ -175,7 +175,6 @@ impl Attempt<'_> {
         let (order, explores) = self.modes.order(forced, self.source, self.destination, self.failures);
         let mut first_failure = None;
         let deadline = Instant::now() + self.wall;
-        self.trace().began = true;
         for mode in order {
             let outcome = match tokio::time::timeout_at(deadline, self.copy_by(mode, source, size)).await {
                 Ok(outcome) => outcome,
@@ -342,6 +341,12 @@ impl Attempt<'_> {
         failure.remedy = "submit with a longer timeout, or look for what slows the path".into();
         failure.bytes_moved = self.bytes_moved();
         failure
+    }
+
+    /// From here on something of this attempt may be at the destination. An order that was refused leaves nothing, and what
+    /// is there then may be somebody else's.
+    pub(crate) fn has_begun(&self) {
+        self.trace().began = true;
     }
 
     fn trace(&self) -> std::sync::MutexGuard<'_, Trace> {

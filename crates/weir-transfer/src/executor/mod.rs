@@ -230,6 +230,12 @@ fn internal(text: &str) -> Failure {
 }
 
 fn unreadable(error: &StoreError) -> Failure {
+    if let StoreError::Sealed(_) = error {
+        let scene = Scene::new(Party::TransferService, Phase::Preparation);
+        let mut failure = scene.fail(ErrorClass::Token, error.to_string());
+        failure.remedy = "bring back the key file that belongs to the store, or submit again".into();
+        return failure;
+    }
     internal(&format!("could not read the order: {}", chain(error)))
 }
 

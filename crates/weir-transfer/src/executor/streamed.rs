@@ -105,6 +105,10 @@ async fn put(attempt: &Attempt<'_>, relay: &Arc<Relay>, request: Request<Body>) 
         outcome = sending => outcome,
         failure = watch(attempt, relay) => return Err(Refused::for_good(failure)),
     };
+    // A PUT that was refused or redirected before its body left nothing behind.
+    if relay.needs_source() {
+        attempt.has_begun();
+    }
     let response = match outcome {
         Ok(response) => response,
         Err(error) => {

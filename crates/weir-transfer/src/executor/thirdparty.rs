@@ -13,7 +13,7 @@ use super::{
     attempt::Attempt,
     failure::{Scene, class_of_text, says, told_by_weir, without_urls},
     markers::{Markers, Told},
-    wire::{Forward, Side, send, text_of},
+    wire::{Forward, Side, Trouble, send, text_of},
 };
 use crate::model::Overwrite;
 
@@ -54,13 +54,19 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
     .await;
     let response = match sent {
         Ok(answer) => answer.response,
-        // Nothing has begun: the other party may reach whom this one did not.
-        Err(failure) => {
-            let fallback = matches!(
+        Err(Trouble { failure, reached }) => {
+            if reached {
+                attempt.has_begun();
+            }
+            // Not answered at all: the other party may reach whom this one did not.
+            let unreachable = matches!(
                 failure.class,
                 ErrorClass::Network | ErrorClass::Tls | ErrorClass::Timeout
             );
-            return Err(Refused { failure, fallback });
+            return Err(Refused {
+                failure,
+                fallback: unreachable && !reached,
+            });
         }
     };
     let status = response.status();
@@ -72,6 +78,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
             fallback,
         });
     }
+    attempt.has_begun();
     watch(attempt, active, passive, response).await
 }
 

@@ -71,6 +71,29 @@ pub(crate) struct Answer {
     pub(crate) response: Response<Incoming>,
 }
 
+/// A request that got no answer.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) failure: Failure,
+    /// Whether the other side may have acted on it all the same.
+    pub(crate) reached: bool,
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            reached: false,
+        }
+    }
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        trouble.failure
+    }
+}
+
 /// A request without a body, as often as redirects ask for it.
 pub(crate) async fn send(
     client: &Client,
@@ -79,7 +102,7 @@ pub(crate) async fn send(
     (method, headers): (Method, HeaderMap),
     forward: Forward,
     limit: Duration,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, Trouble> {
     let mut uri = side.uri(phase)?;
     let mut token = side.bearer();
     for _ in 0..=REDIRECTS_MAX {
@@ -92,20 +115,19 @@ pub(crate) async fn send(
         }
         uri = next;
     }
-    Err(side.scene(phase).fail(
-        ErrorClass::Protocol,
-        format!("{}: more than {REDIRECTS_MAX} redirects in a row", side.naming(&method)),
-    ))
+    let text = format!("{}: more than {REDIRECTS_MAX} redirects in a row", side.naming(&method));
+    Err(side.scene(phase).fail(ErrorClass::Protocol, text).into())
 }
 
-/// One exchange. A connection that broke before an answer came is tried once more: all methods sent here may be repeated.
+/// One exchange. If the connection broke before an answer came, it is tried once more; but not COPY, of which two might then
+/// run at once.
 async fn exchange(
     client: &Client,
     side: &Side,
     phase: Phase,
     (method, headers, uri, token): (&Method, &HeaderMap, &Uri, Option<&HeaderValue>),
     limit: Duration,
-) -> Result<Response<Incoming>, Failure> {
+) -> Result<Response<Incoming>, Trouble> {
     let build = || {
         let mut request = Request::new(body::empty());
         *request.method_mut() = method.clone();
@@ -116,12 +138,15 @@ async fn exchange(
         }
         request
     };
-    let fail = |error: &ClientError| side.scene(phase).client(&side.naming(method), error);
-    match client.send_within(build(), limit).await {
-        Ok(response) => Ok(response),
-        Err(ClientError::Exchange { .. }) => client.send_within(build(), limit).await.map_err(|error| fail(&error)),
-        Err(error) => Err(fail(&error)),
+    let repeatable = method.as_str() != "COPY";
+    let mut outcome = client.send_within(build(), limit).await;
+    if repeatable && matches!(outcome, Err(ClientError::Exchange { .. })) {
+        outcome = client.send_within(build(), limit).await;
     }
+    outcome.map_err(|error| Trouble {
+        failure: side.scene(phase).client(&side.naming(method), &error),
+        reached: !error.before_request(),
+    })
 }
 
 /// Where a redirect leads; `None` if the answer is none.

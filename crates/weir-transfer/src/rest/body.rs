@@ -10,6 +10,9 @@ use super::answer::ApiError;
 /// Above this, a body is parsed on a thread that may take its time: 1 MB of JSON is some 5 ms.
 const PARSE_INLINE: usize = 1 << 20;
 
+/// Large bodies parsed at once: 100 MB of JSON become some 600 MB in memory.
+static LARGE: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
+
 /// A body that holds JSON: by its content type, or because the method is PUT, or URL-encoded under the odd type that one
 /// old client sends.
 #[derive(Debug)]
@@ -24,6 +27,7 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
             .await
             .map_err(|rejection| too_large(&rejection))?;
         let value = if bytes.len() > PARSE_INLINE {
+            let _place = LARGE.acquire().await;
             tokio::task::spawn_blocking(move || parse(kind, &bytes))
                 .await
                 .map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "The body could not be read"))?

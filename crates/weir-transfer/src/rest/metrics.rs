@@ -2,17 +2,33 @@
 
 use std::fmt::Write as _;
 
-use axum::response::{IntoResponse, Response};
-use http::header;
+use axum::{
+    Extension,
+    extract::FromRequestParts as _,
+    response::{IntoResponse, Response},
+};
+use http::{header, request::Parts};
+use weir_http::ConnectionInfo;
 use weir_sched::{Counts, Link, LinkStats, Names, Scheduler, SeStats};
 
-use super::{State, answer::ApiError};
+use super::{State, answer::ApiError, caller::Caller};
 use crate::driver::{LinkMeter, Meter};
 
 /// The type that Prometheus asks for (text format 0.0.4).
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-pub(super) async fn metrics(service: State) -> Response {
+/// For this host, and for whoever has a token: names of storages and volumes are nobody else's business.
+pub(super) async fn metrics(
+    service: State,
+    Extension(connection): Extension<ConnectionInfo>,
+    request: Parts,
+) -> Response {
+    if !connection.peer.ip().to_canonical().is_loopback() {
+        let mut parts = request;
+        if let Err(refused) = Caller::from_request_parts(&mut parts, &service).await {
+            return refused.into_response();
+        }
+    }
     let page = service
         .driver
         .look(|core: &Scheduler, names: &Names, meter: &Meter| page(core, names, meter))

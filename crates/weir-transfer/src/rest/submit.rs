@@ -17,7 +17,7 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
     drop(body);
     let id = draft.job.id;
     // Two submissions of one sid at the same time: one takes the reservation; later ones find the job in the store.
-    let _reservation = if draft.deterministic {
+    let reservation = if draft.deterministic {
         let reservation = service.reserve(id).ok_or_else(ApiError::duplicate_sid)?;
         if service.read(move |store| store.job(id)).await?.is_some() {
             return Err(ApiError::duplicate_sid());
@@ -35,9 +35,12 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
         files: draft.files,
         tokens: draft.tokens,
     });
-    service
-        .driver
-        .ask(|reply| Request::Submit { submission, reply })
-        .await?;
+    // Goes on if the client leaves: the reservation must last as long as the submission is on its way.
+    let driver = service.driver.clone();
+    let taken = tokio::spawn(async move {
+        let _reservation = reservation;
+        driver.ask(|reply| Request::Submit { submission, reply }).await
+    });
+    taken.await.map_err(|_| ApiError::unavailable("The service is stopping"))??;
     Ok(ok(&json!({ "job_id": id })))
 }

@@ -266,6 +266,9 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
+    /// A token was sealed with another key.
+    #[error("the token {0} cannot be opened: it was sealed with another key")]
+    Sealed(String),
     /// A passing trouble: disk full, database busy.
     #[error("the store cannot work at the moment")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -48,7 +48,9 @@ impl Lab {
 
         let secret = Secret::new(SECRET);
         let user = |name: &str| weir_issuer::Client::with_secret(name, &secret, &["storage.read:/", "fts"], &["*"]);
-        let clients = vec![user("alice"), user("bob"), user("root")];
+        let scopes = ["storage.read:/", "storage.create:/", "storage.modify:/"];
+        let mover = weir_issuer::Client::with_secret("mover", &secret, &scopes, &["*"]);
+        let clients = vec![user("alice"), user("bob"), user("root"), mover];
         let issuer = IssuerConfig::new(loopback(), directory.path().join("keys"), clients);
         let issuer = Issuer::start(&issuer, &identity).unwrap();
 
@@ -106,9 +108,17 @@ impl Lab {
     }
 
     pub(crate) async fn token(&self, user: &str) -> Secret {
+        self.token_for(user, "storage.read:/ fts", &self.url()).await
+    }
+
+    pub(crate) async fn token_for(&self, user: &str, scopes: &str, audience: &str) -> Secret {
         let url = self.issuer.token_url();
         let source = TokenSource::client_credentials(self.client.clone(), url, user, &Secret::new(SECRET));
-        source.token("storage.read:/ fts", &self.url()).await.unwrap()
+        source.token(scopes, audience).await.unwrap()
+    }
+
+    pub(crate) fn issuer_url(&self) -> &str {
+        self.issuer.url()
     }
 
     /// A request as this user; nobody if the name is empty.

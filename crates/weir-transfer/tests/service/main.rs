@@ -7,4 +7,5 @@ mod door;
 mod failures;
 mod lab;
 mod restart;
+mod storages;
 mod stub;

@@ -261,4 +261,15 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn a_token_of_another_key_is_not_opened() {
+        let keeper = OnDisk::new();
+        keeper
+            .open()
+            .apply(&[Change::Submit(Box::new(submission(1, 1, 1)))])
+            .unwrap();
+        let other = SqliteStore::open(&keeper.path(), Sealer::ephemeral()).unwrap();
+        assert!(matches!(other.order(1), Err(StoreError::Sealed(_))));
+    }
 }

@@ -146,10 +146,10 @@ pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result
         let sealed: Vec<u8> = connection
             .prepare_cached("SELECT sealed FROM tokens WHERE hash = ?1")?
             .query_row([hash.0], |row| row.get(0))?;
-        let opened = sealer.open(hash, &sealed);
-        opened.map(Some).ok_or_else(|| {
-            StoreError::Broken(format!("token {} does not open: was the key file replaced?", hash.short()).into())
-        })
+        sealer
+            .open(hash, &sealed)
+            .map(Some)
+            .ok_or_else(|| StoreError::Sealed(hash.short()))
     };
     let (source_token, destination_token) = (open(file.spec.source_token)?, open(file.spec.destination_token)?);
     Ok(Some(Order {
