@@ -41,6 +41,8 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
         let _reservation = reservation;
         driver.ask(|reply| Request::Submit { submission, reply }).await
     });
-    taken.await.map_err(|_| ApiError::unavailable("The service is stopping"))??;
+    taken
+        .await
+        .map_err(|_| ApiError::unavailable("The service is stopping"))??;
     Ok(ok(&json!({ "job_id": id })))
 }
