@@ -129,7 +129,7 @@ async fn a_real_storage_that_refuses_is_understood() {
     let lab = Lab::start().await;
     let a = Endpoint::start(&lab, "a", |_| {}).await;
     let full = Endpoint::start(&lab, "full", |config| {
-        config.areas[0].quota = Some(weir_units::Bytes(10))
+        config.areas[0].quota = Some(weir_units::Bytes(10));
     })
     .await;
     let read_only = Endpoint::start(&lab, "ro", |config| config.areas[0].read_only = true).await;
