@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use weir_auth::redact;
 
 use crate::metrics::Metrics;
@@ -60,9 +60,16 @@ pub(crate) struct TransferLine {
     pub(crate) checksums: Vec<String>,
 }
 
+/// What goes to the writer.
+enum Item {
+    Line(String),
+    /// Answered when everything before it has been written.
+    Flush(oneshot::Sender<()>),
+}
+
 /// Where lines go.
 pub(crate) struct AccessLog {
-    lines: Option<mpsc::Sender<String>>,
+    lines: Option<mpsc::Sender<Item>>,
     metrics: Arc<Metrics>,
 }
 
@@ -93,22 +100,39 @@ impl AccessLog {
         line.path = redact(&line.path);
         let mut text = serde_json::to_string(&line).expect("a line has only strings and numbers");
         text.push('\n');
-        if lines.try_send(text).is_err() {
+        if lines.try_send(Item::Line(text)).is_err() {
             self.metrics.log_lines_lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until every line so far has been written.
+    pub(crate) async fn flush(&self) {
+        let Some(lines) = &self.lines else { return };
+        let (written, wait) = oneshot::channel();
+        if lines.send(Item::Flush(written)).await.is_ok() {
+            let _ = wait.await;
         }
     }
 }
 
 /// Writes what is there in one go, so that a busy endpoint makes few calls and a quiet one is up to date.
-async fn write_all(file: Arc<File>, mut lines: mpsc::Receiver<String>) {
+async fn write_all(file: Arc<File>, mut items: mpsc::Receiver<Item>) {
     let mut batch = Vec::new();
-    while lines.recv_many(&mut batch, 1024).await > 0 {
-        let text = batch.concat();
-        batch.clear();
+    while items.recv_many(&mut batch, 1024).await > 0 {
+        let (mut text, mut waiting) = (String::new(), Vec::new());
+        for item in batch.drain(..) {
+            match item {
+                Item::Line(line) => text.push_str(&line),
+                Item::Flush(written) => waiting.push(written),
+            }
+        }
         let file = file.clone();
         let written = tokio::task::spawn_blocking(move || (&*file).write_all(text.as_bytes())).await;
         if let Ok(Err(error)) = written {
             tracing::error!(%error, "could not write the access log");
+        }
+        for written in waiting {
+            let _ = written.send(());
         }
     }
 }

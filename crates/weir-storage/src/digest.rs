@@ -91,6 +91,9 @@ pub fn announced(headers: &HeaderMap) -> Vec<Checksum> {
 
 /// Asks the other side for these, in both dialects.
 pub fn ask(algorithms: &[Algorithm], headers: &mut HeaderMap) {
+    if algorithms.is_empty() {
+        return;
+    }
     let old = algorithms
         .iter()
         .map(|algorithm| algorithm.digest_name())

@@ -183,6 +183,7 @@ impl Running {
     /// Stops taking connections, lets transfers in hand end within the configured grace, then cuts what is left.
     pub async fn shutdown(self) {
         self.server.shutdown().await;
+        self.endpoint.log.flush().await;
     }
 }
 

@@ -17,7 +17,7 @@
 //! | 507 | quota or file system full | delete, or write elsewhere | add space |
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use weir_auth::{AuthError, Denied};
+use weir_auth::{AuthError, Denied, StoragePath};
 use weir_http::{Body, body};
 
 use crate::backend::{BackendError, Obstacle};
@@ -28,6 +28,8 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     /// For people: lower case, no full stop, no secret.
     pub(crate) reason: String,
+    /// Whether the reason says "it" where the path belongs.
+    nameless: bool,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -36,6 +38,7 @@ impl Refusal {
         Self {
             status,
             reason: reason.into(),
+            nameless: false,
             headers: Vec::new(),
         }
     }
@@ -67,6 +70,16 @@ impl Refusal {
 
     pub(crate) fn no_space(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, reason)
+    }
+
+    /// Puts the path before a reason that does not name it.
+    #[must_use]
+    pub(crate) fn about(mut self, path: &StoragePath) -> Self {
+        if self.nameless {
+            self.reason = format!("{path}: {}", self.reason);
+            self.nameless = false;
+        }
+        self
     }
 
     #[must_use]
@@ -139,7 +152,9 @@ impl From<BackendError> for Refusal {
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(error = %chain(&error), "the file system failed");
         }
-        Self::new(status, chain(&error))
+        let mut refusal = Self::new(status, chain(&error));
+        refusal.nameless = true;
+        refusal
     }
 }
 

@@ -207,6 +207,7 @@ impl Call {
 
     /// The answer to a refused request. A body that is already on its way is thrown away behind it.
     fn refuse(&mut self, refusal: Refusal) -> Response<Body> {
+        let refusal = refusal.about(&self.path);
         if let Some(exchange) = &mut self.exchange {
             exchange.failed(&refusal.reason);
         }

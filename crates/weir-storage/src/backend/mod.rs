@@ -155,15 +155,14 @@ pub trait Listing: Send {
     fn next(&mut self, at_most: usize) -> Result<Vec<Entry>, BackendError>;
 }
 
-/// What kept a back end from doing what it was asked.
-#[derive(Debug, thiserror::Error)]
+/// What kept a back end from doing what it was asked. Names no path: who asked knows it, and by its public name.
+#[derive(Debug)]
 pub struct BackendError {
-    /// What was tried, and with what.
-    pub operation: String,
+    /// What was tried: `open it`.
+    pub operation: &'static str,
     /// What stood in the way.
     pub obstacle: Obstacle,
     /// What the system said.
-    #[source]
     pub source: Option<io::Error>,
 }
 
@@ -173,11 +172,19 @@ impl fmt::Display for BackendError {
     }
 }
 
+impl std::error::Error for BackendError {
+    /// Where the obstacle is a kind of its own, the system's words would say it twice.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.source.as_ref().filter(|_| self.obstacle == Obstacle::Io)?;
+        Some(source)
+    }
+}
+
 impl BackendError {
     /// An error without a cause in the system.
-    pub fn new(operation: impl Into<String>, obstacle: Obstacle) -> Self {
+    pub fn new(operation: &'static str, obstacle: Obstacle) -> Self {
         Self {
-            operation: operation.into(),
+            operation,
             obstacle,
             source: None,
         }

@@ -121,18 +121,16 @@ impl PosixBackend {
 
 impl Backend for PosixBackend {
     fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError> {
-        let found = self.shared.find(path, OFlags::PATH).map_err(failed("look at", path))?;
-        meta_of(&found)
-            .map_err(failed("look at", path))?
-            .ok_or_else(|| unsafe_kind(path))
+        let found = self.shared.find(path, OFlags::PATH).map_err(failed("look at it"))?;
+        meta_of(&found).map_err(failed("look at it"))?.ok_or_else(unsafe_kind)
     }
 
     fn list(&self, path: &StoragePath) -> Result<Box<dyn Listing>, BackendError> {
         let directory = self
             .shared
             .find(path, OFlags::RDONLY | OFlags::DIRECTORY)
-            .map_err(failed("list", path))?;
-        Ok(Box::new(PosixListing::new(directory).map_err(failed("list", path))?))
+            .map_err(failed("list it"))?;
+        Ok(Box::new(PosixListing::new(directory).map_err(failed("list it"))?))
     }
 
     fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError> {
@@ -140,12 +138,10 @@ impl Backend for PosixBackend {
         let file = self
             .shared
             .find(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
-            .map_err(failed("open", path))?;
-        let meta = meta_of(&file)
-            .map_err(failed("open", path))?
-            .ok_or_else(|| unsafe_kind(path))?;
+            .map_err(failed("open it"))?;
+        let meta = meta_of(&file).map_err(failed("open it"))?.ok_or_else(unsafe_kind)?;
         if meta.directory {
-            return Err(BackendError::new(format!("open {path}"), Obstacle::Directory));
+            return Err(BackendError::new("open it", Obstacle::Directory));
         }
         Ok(Arc::new(PosixReader {
             file,
@@ -159,34 +155,34 @@ impl Backend for PosixBackend {
     }
 
     fn make_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError> {
-        let (parent, name) = self.shared.parent(path, "make directory")?;
-        fs::mkdirat(&parent, name, directory_mode()).map_err(failed("make directory", path))?;
-        sync_directory(&parent, durable, path)
+        let (parent, name) = self.shared.parent(path, "make the directory")?;
+        fs::mkdirat(&parent, name, directory_mode()).map_err(failed("make the directory"))?;
+        sync_directory(&parent, durable)
     }
 
     fn remove_file(&self, path: &StoragePath, durable: bool) -> Result<Meta, BackendError> {
-        let (parent, name) = self.shared.parent(path, "remove")?;
+        let (parent, name) = self.shared.parent(path, "remove it")?;
         let meta = meta_at(&parent, name)
-            .map_err(failed("remove", path))?
-            .ok_or_else(|| unsafe_kind(path))?;
-        fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed("remove", path))?;
-        sync_directory(&parent, durable, path)?;
+            .map_err(failed("remove it"))?
+            .ok_or_else(unsafe_kind)?;
+        fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed("remove it"))?;
+        sync_directory(&parent, durable)?;
         Ok(meta)
     }
 
     fn remove_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError> {
-        let (parent, name) = self.shared.parent(path, "remove")?;
-        fs::unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(failed("remove", path))?;
-        sync_directory(&parent, durable, path)
+        let (parent, name) = self.shared.parent(path, "remove it")?;
+        fs::unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(failed("remove it"))?;
+        sync_directory(&parent, durable)
     }
 
     fn remove_tree(&self, path: &StoragePath, durable: bool) -> Result<Usage, BackendError> {
-        let (parent, name) = self.shared.parent(path, "remove")?;
+        let (parent, name) = self.shared.parent(path, "remove it")?;
         let grave = temporary_name();
-        fs::renameat(&parent, name, &self.shared.private, &grave).map_err(failed("remove", path))?;
-        sync_directory(&parent, durable, path)?;
+        fs::renameat(&parent, name, &self.shared.private, &grave).map_err(failed("remove it"))?;
+        sync_directory(&parent, durable)?;
         let grave = CString::new(grave).expect("a name made here holds no NUL");
-        directory::remove_below(&self.shared.private, &grave).map_err(failed("remove", path))
+        directory::remove_below(&self.shared.private, &grave).map_err(failed("remove it"))
     }
 
     fn rename(
@@ -196,24 +192,24 @@ impl Backend for PosixBackend {
         overwrite: bool,
         durable: bool,
     ) -> Result<Option<Meta>, BackendError> {
-        let (source, old_name) = self.shared.parent(from, "move")?;
-        let (target, new_name) = self.shared.parent(to, "move to")?;
+        let (source, old_name) = self.shared.parent(from, "move it")?;
+        let (target, new_name) = self.shared.parent(to, "move it there")?;
         let meta = meta_at(&source, old_name)
-            .map_err(failed("move", from))?
-            .ok_or_else(|| unsafe_kind(from))?;
+            .map_err(failed("move it"))?
+            .ok_or_else(unsafe_kind)?;
         let replaced =
             rename_over((&source, old_name), (&target, new_name), overwrite).map_err(|errno| match errno {
                 // The kernel's word for a directory that would become its own child.
-                Errno::INVAL if meta.directory => BackendError::new(format!("move {from}"), Obstacle::IntoItself),
-                errno => failed("move to", to)(errno),
+                Errno::INVAL if meta.directory => BackendError::new("move it", Obstacle::IntoItself),
+                errno => failed("move it there")(errno),
             })?;
-        sync_directory(&source, durable, from)?;
-        sync_directory(&target, durable, to)?;
+        sync_directory(&source, durable)?;
+        sync_directory(&target, durable)?;
         Ok(replaced)
     }
 
     fn space(&self) -> Result<Space, BackendError> {
-        let found = fs::fstatvfs(&self.shared.root).map_err(failed("measure", &StoragePath::root()))?;
+        let found = fs::fstatvfs(&self.shared.root).map_err(failed("measure the file system"))?;
         Ok(Space {
             available: found.f_bavail.saturating_mul(found.f_frsize),
             total: found.f_blocks.saturating_mul(found.f_frsize),
@@ -221,11 +217,11 @@ impl Backend for PosixBackend {
     }
 
     fn usage(&self) -> Result<Usage, BackendError> {
-        directory::usage_below(&self.shared.root).map_err(failed("count", &StoragePath::root()))
+        directory::usage_below(&self.shared.root).map_err(failed("count the area"))
     }
 
     fn sweep(&self) -> Result<u64, BackendError> {
-        directory::sweep(&self.shared.private).map_err(failed("sweep", &StoragePath::root()))
+        directory::sweep(&self.shared.private).map_err(failed("sweep the area"))
     }
 }
 
@@ -239,18 +235,15 @@ impl Shared {
     }
 
     /// The directory that holds a path, which must exist, and the path's own name.
-    fn parent<'a>(&self, path: &'a StoragePath, operation: &str) -> Result<(OwnedFd, &'a str), BackendError> {
+    fn parent<'a>(&self, path: &'a StoragePath, operation: &'static str) -> Result<(OwnedFd, &'a str), BackendError> {
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-            return Err(BackendError::new(
-                format!("{operation} the root of the area"),
-                Obstacle::Permission,
-            ));
+            return Err(BackendError::new(operation, Obstacle::Permission));
         };
         let handle = self
             .find(&parent, OFlags::RDONLY | OFlags::DIRECTORY)
             .map_err(|errno| match errno {
-                Errno::NOENT | Errno::NOTDIR => error(operation, path, Obstacle::Parent, errno),
-                errno => failed(operation, path)(errno),
+                Errno::NOENT | Errno::NOTDIR => error(operation, Obstacle::Parent, errno),
+                errno => failed(operation)(errno),
             })?;
         Ok((handle, name))
     }
@@ -277,10 +270,14 @@ fn beneath<P: Arg + Copy>(root: &impl AsFd, path: P, flags: OFlags) -> Result<Ow
 fn rename_over(from: (&OwnedFd, &str), to: (&OwnedFd, &str), overwrite: bool) -> Result<Option<Meta>, Errno> {
     if !overwrite {
         return match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
-            // Some network file systems do not know the flag: a hard link fails on an existing name as well.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
-                fs::unlinkat(from.0, from.1, AtFlags::empty()).map(|()| None)
+            // Some network file systems do not know the flag: a hard link fails on an existing name as well. A directory can
+            // have none; for it EINVAL means what it says.
+            Err(errno @ (Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
+                match fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
+                    Err(Errno::PERM) => Err(errno),
+                    Err(other) => Err(other),
+                    Ok(()) => fs::unlinkat(from.0, from.1, AtFlags::empty()).map(|()| None),
+                }
             }
             outcome => outcome.map(|()| None),
         };
@@ -335,26 +332,26 @@ fn temporary_name() -> String {
     format!("{TEMPORARY}{}", Uuid::new_v4().simple())
 }
 
-fn sync_directory(directory: &OwnedFd, durable: bool, path: &StoragePath) -> Result<(), BackendError> {
+fn sync_directory(directory: &OwnedFd, durable: bool) -> Result<(), BackendError> {
     if durable {
-        fs::fsync(directory).map_err(failed("make durable", path))
+        fs::fsync(directory).map_err(failed("make it durable"))
     } else {
         Ok(())
     }
 }
 
-fn unsafe_kind(path: &StoragePath) -> BackendError {
-    BackendError::new(format!("open {path}"), Obstacle::Unsafe)
+fn unsafe_kind() -> BackendError {
+    BackendError::new("open it", Obstacle::Unsafe)
 }
 
 /// Says what stands in the way, from the system's number.
-fn failed(operation: &str, path: &StoragePath) -> impl FnOnce(Errno) -> BackendError {
-    move |errno| error(operation, path, obstacle(errno), errno)
+fn failed(operation: &'static str) -> impl FnOnce(Errno) -> BackendError {
+    move |errno| error(operation, obstacle(errno), errno)
 }
 
-fn error(operation: &str, path: &StoragePath, obstacle: Obstacle, errno: Errno) -> BackendError {
+fn error(operation: &'static str, obstacle: Obstacle, errno: Errno) -> BackendError {
     BackendError {
-        operation: format!("{operation} {path}"),
+        operation,
         obstacle,
         source: Some(errno.into()),
     }
@@ -395,13 +392,7 @@ impl Reader for PosixReader {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(Errno::INTR) => {}
-                Err(errno) => {
-                    return Err(BackendError {
-                        operation: "read a file".into(),
-                        obstacle: obstacle(errno),
-                        source: Some(errno.into()),
-                    });
-                }
+                Err(errno) => return Err(failed("read it")(errno)),
             }
         }
         Ok(filled)

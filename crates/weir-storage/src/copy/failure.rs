@@ -3,6 +3,7 @@
 use std::fmt;
 
 use http::StatusCode;
+use weir_auth::StoragePath;
 use weir_http::ClientError;
 use weir_world::{ErrorClass, Party, Phase};
 
@@ -102,8 +103,8 @@ impl CopyFailure {
         Self::new(class, party, phase, format!("{what}: {text}"))
     }
 
-    /// Our own file system, or our own quota, stood in the way.
-    pub(super) fn backend(party: Party, phase: Phase, error: &BackendError) -> Self {
+    /// Our own file system stood in the way of a file of ours.
+    pub(super) fn backend(party: Party, phase: Phase, path: &StoragePath, error: &BackendError) -> Self {
         let class = match error.obstacle {
             Obstacle::Missing => ErrorClass::NotFound,
             Obstacle::Exists => ErrorClass::Exists,
@@ -112,7 +113,7 @@ impl CopyFailure {
             Obstacle::Unsafe | Obstacle::Permission => ErrorClass::Permission,
             _ => ErrorClass::Internal,
         };
-        Self::new(class, party, phase, chain(error))
+        Self::new(class, party, phase, format!("{path}: {}", chain(error)))
     }
 
     /// A refusal that came when the answer had begun.
@@ -127,19 +128,20 @@ impl CopyFailure {
     }
 
     /// A file of ours could not be completed from what came.
-    pub(super) fn sink(error: &SinkError) -> Self {
+    pub(super) fn sink(path: &StoragePath, error: &SinkError) -> Self {
+        let source = |class| Self::new(class, Party::Source, Phase::Finalization, format!("{path}: {error}"));
         match error {
-            SinkError::Backend(error) => Self::backend(Party::Destination, Phase::Transfer, error),
-            SinkError::NoRoom(refusal) => Self::refused(Party::Destination, Phase::Transfer, refusal),
-            SinkError::Size { .. } => {
-                Self::new(ErrorClass::Size, Party::Source, Phase::Finalization, error.to_string())
+            SinkError::Backend(BackendError {
+                obstacle: Obstacle::Exists,
+                ..
+            }) => {
+                let text = format!("{path}: another file of that name appeared meanwhile, and it may not be replaced");
+                Self::new(ErrorClass::Exists, Party::Destination, Phase::Finalization, text)
             }
-            SinkError::Checksum { .. } => Self::new(
-                ErrorClass::Checksum,
-                Party::Source,
-                Phase::Finalization,
-                error.to_string(),
-            ),
+            SinkError::Backend(error) => Self::backend(Party::Destination, Phase::Transfer, path, error),
+            SinkError::NoRoom(refusal) => Self::refused(Party::Destination, Phase::Transfer, refusal),
+            SinkError::Size { .. } => source(ErrorClass::Size),
+            SinkError::Checksum { .. } => source(ErrorClass::Checksum),
         }
     }
 }

@@ -6,6 +6,7 @@ use http::{StatusCode, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use weir_auth::StoragePath;
 use weir_units::{Algorithm, Checksum};
 use weir_world::{ErrorClass, Party, Phase};
 
@@ -16,9 +17,8 @@ use super::{
 };
 use crate::{
     area::{Area, Hold},
-    backend::{BackendError, Obstacle},
     config::Verify,
-    data::{Expectation, Landing, Sink, SinkError, blocking},
+    data::{Expectation, Landing, Sink, blocking},
     digest,
     refusal::chain,
 };
@@ -36,67 +36,91 @@ pub(crate) struct Pull {
 
 impl Pull {
     pub(super) async fn run(self: Box<Self>, progress: &Progress) -> Result<Done, CopyFailure> {
-        let answer = self.source.get(&self.area.algorithms).await?;
+        let required = self
+            .require_checksum
+            .unwrap_or(self.source.tpc.verify == Verify::Required);
+        let own = own_algorithms(&self.area, required);
+        // A client that compares checksums itself says so: then the source need not read its file for one.
+        let wanted: &[Algorithm] = if self.require_checksum == Some(false) {
+            &[]
+        } else {
+            &own
+        };
+        let answer = ask(&self.source, wanted).await?;
         progress.set_remote(answer.peer);
         let size = check_answer(&self.source, &answer)?;
-        let offered = worthwhile(digest::announced(answer.response.headers()), &self.area.algorithms);
+        let offered = worthwhile(digest::announced(answer.response.headers()), &own);
         let Self {
             source,
             area,
             landing,
             hold,
             expected,
-            require_checksum,
+            ..
         } = *self;
+        let path = area.prefix.join(&landing.path);
         let hold = make_room(hold, size).await?;
-        let offered_early = !offered.is_empty();
-        let checksums = expected.iter().cloned().chain(offered).collect();
+        let must_ask = required && offered.is_empty();
+        let verified = must_ask || !offered.is_empty() || !expected.is_empty();
+        let checksums = expected.into_iter().chain(offered).collect();
         let mut sink = Sink::new(
-            area.clone(),
+            area,
             hold,
             Expectation { size, checksums },
+            &own,
             progress.moved.clone(),
         );
         progress.set_moving(true);
-        receive(&source, answer.response.into_body(), &mut sink, progress, size).await?;
+        let body = answer.response.into_body();
+        receive(&source, body, size, &mut sink, progress, &path).await?;
         progress.set_moving(false);
-        let required = require_checksum.unwrap_or(source.tpc.verify == Verify::Required);
-        let mut verified = offered_early || !expected.is_empty();
-        if required && !offered_early {
-            let later = source.checksums(&area.algorithms).await?;
-            let usable: Vec<Checksum> = later
-                .into_iter()
-                .filter(|checksum| area.algorithms.contains(&checksum.algorithm))
-                .collect();
-            if usable.is_empty() {
-                let text = format!("{} gives no checksum to compare, and one is required", source.shown());
-                return Err(CopyFailure::new(
-                    ErrorClass::Checksum,
-                    Party::Source,
-                    Phase::Finalization,
-                    text,
-                ));
-            }
-            sink.expect(usable);
-            verified = true;
+        if must_ask {
+            sink.expect(ask_later(&source, &own).await?);
         }
-        let arrived = sink.finish(landing).await.map_err(|error| match error {
-            SinkError::Backend(BackendError {
-                obstacle: Obstacle::Exists,
-                ..
-            }) => CopyFailure::new(
-                ErrorClass::Exists,
-                Party::Destination,
-                Phase::Finalization,
-                "another file of that name appeared in the meantime, and it may not be replaced",
-            ),
-            error => CopyFailure::sink(&error),
-        })?;
+        let arrived = sink
+            .finish(landing)
+            .await
+            .map_err(|error| CopyFailure::sink(&path, &error))?;
         Ok(Done {
             checksums: arrived.checksums,
             verified,
         })
     }
+}
+
+/// What is taken of the file on its way in: if something must be compared, at least one checksum.
+fn own_algorithms(area: &Area, required: bool) -> Vec<Algorithm> {
+    if required && area.algorithms.is_empty() {
+        return vec![Algorithm::Adler32];
+    }
+    area.algorithms.clone()
+}
+
+/// Asks for the file, and for its checksums with it.
+///
+/// XRootD 5 answers 500 to that where it means "missing" or "forbidden", or when it cannot take the checksum: asked once
+/// more, without, it says what it means.
+async fn ask(source: &Remote, wanted: &[Algorithm]) -> Result<Answer, CopyFailure> {
+    match source.get(wanted).await {
+        Err(failure) if failure.class == ErrorClass::Protocol && !wanted.is_empty() => source.get(&[]).await,
+        outcome => outcome,
+    }
+}
+
+/// Asks for checksums on their own, when the file has come without one.
+async fn ask_later(source: &Remote, own: &[Algorithm]) -> Result<Vec<Checksum>, CopyFailure> {
+    let mut offered = source.checksums(own).await?;
+    offered.retain(|checksum| own.contains(&checksum.algorithm));
+    if offered.is_empty() {
+        let text = format!("{} gives no checksum to compare, and one is required", source.shown());
+        return Err(CopyFailure::new(
+            ErrorClass::Checksum,
+            Party::Source,
+            Phase::Finalization,
+            text,
+        ));
+    }
+    Ok(offered)
 }
 
 /// Only a whole file, as it is, will do. Gives its size, if the source says.
@@ -147,9 +171,10 @@ async fn make_room(mut hold: Hold, size: Option<u64>) -> Result<Hold, CopyFailur
 async fn receive(
     source: &Remote,
     mut body: Incoming,
+    size: Option<u64>,
     sink: &mut Sink,
     progress: &Progress,
-    size: Option<u64>,
+    path: &StoragePath,
 ) -> Result<(), CopyFailure> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
@@ -163,7 +188,9 @@ async fn receive(
             CopyFailure::new(ErrorClass::Network, Party::Source, Phase::Transfer, text)
         })?;
         if let Ok(piece) = frame.into_data() {
-            sink.push(piece).await.map_err(|error| CopyFailure::sink(&error))?;
+            sink.push(piece)
+                .await
+                .map_err(|error| CopyFailure::sink(path, &error))?;
         }
     }
     Ok(())

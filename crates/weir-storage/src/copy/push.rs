@@ -7,6 +7,7 @@ use std::{
 
 use http::{HeaderName, HeaderValue, Request, header};
 use http_body_util::BodyExt as _;
+use weir_auth::StoragePath;
 use weir_http::{Body, body};
 use weir_units::{Algorithm, Checksum, Checksums};
 use weir_world::{ErrorClass, Party, Phase};
@@ -31,6 +32,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(600);
 pub(crate) struct Push {
     pub(crate) destination: Remote,
     pub(crate) area: Arc<Area>,
+    /// The file's path at this endpoint.
+    pub(crate) path: StoragePath,
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) stored: Checksums,
     /// Whether the destination may replace what it has.
@@ -51,7 +54,10 @@ impl Push {
                 .get(expected.algorithm)
                 .is_some_and(|stored| stored != expected)
             {
-                let text = format!("the file's checksum is not {expected}, which the client expects");
+                let text = format!(
+                    "{}: its checksum is not {expected}, which the client expects",
+                    self.path
+                );
                 return Err(CopyFailure::new(
                     ErrorClass::Checksum,
                     Party::Source,
@@ -110,6 +116,7 @@ impl Push {
             }
             progress.set_moving(true);
             let watch = Sending {
+                path: self.path.clone(),
                 sent: sent.clone(),
                 progress: progress.clone(),
             };
@@ -154,13 +161,24 @@ impl Push {
 
     /// Taken while sending: one stored checksum, to notice that the file has rotted; or all of the area's own, if it has none.
     fn algorithms(&self) -> Vec<Algorithm> {
-        let stored = self
-            .area
-            .algorithms
+        let own = &self.area.algorithms;
+        if let Some(one) = self
+            .stored
             .iter()
-            .copied()
-            .find(|algorithm| self.stored.get(*algorithm).is_some());
-        stored.map_or_else(|| self.area.algorithms.clone(), |one| vec![one])
+            .map(|checksum| checksum.algorithm)
+            .find(|one| own.contains(one))
+        {
+            return vec![one];
+        }
+        if own.is_empty() && self.required() {
+            return vec![Algorithm::Adler32];
+        }
+        own.clone()
+    }
+
+    fn required(&self) -> bool {
+        self.require_checksum
+            .unwrap_or(self.destination.tpc.verify == Verify::Required)
     }
 
     /// What was sent must be what once came in.
@@ -171,7 +189,10 @@ impl Push {
                 .get(now.algorithm)
                 .or_else(|| self.expected.iter().find(|one| one.algorithm == now.algorithm));
             if let Some(then) = then.filter(|then| *then != now) {
-                let text = format!("the file reads as {now}, it should be {then}: it is damaged, or it changed");
+                let text = format!(
+                    "{}: it reads as {now}, it should be {then}: it is damaged, or it changed",
+                    self.path
+                );
                 return Err(CopyFailure::new(
                     ErrorClass::Checksum,
                     Party::Source,
@@ -193,10 +214,7 @@ impl Push {
                 .collect::<Vec<_>>()
         };
         let mut theirs = comparable(&offered);
-        let required = self
-            .require_checksum
-            .unwrap_or(self.destination.tpc.verify == Verify::Required);
-        if theirs.is_empty() && required {
+        if theirs.is_empty() && self.required() {
             let algorithms: Vec<Algorithm> = known.iter().map(|checksum| checksum.algorithm).collect();
             theirs = comparable(&self.destination.checksums(&algorithms).await?);
             if theirs.is_empty() {
@@ -262,6 +280,7 @@ impl Sent {
 
 /// The file on its way to the destination.
 struct Sending {
+    path: StoragePath,
     sent: Arc<Sent>,
     progress: Arc<Progress>,
 }
@@ -273,7 +292,11 @@ impl Watch for Sending {
     }
 
     fn failed(&mut self, error: &BackendError) {
-        self.sent
-            .end(Err(CopyFailure::backend(Party::Source, Phase::Transfer, error)));
+        self.sent.end(Err(CopyFailure::backend(
+            Party::Source,
+            Phase::Transfer,
+            &self.path,
+            error,
+        )));
     }
 }

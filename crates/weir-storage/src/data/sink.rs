@@ -117,25 +117,21 @@ impl Writer {
 }
 
 impl Sink {
-    /// Begins a file in an area. `moved` is advanced by bytes really written; `extra` checksums are taken beside the
-    /// area's own.
-    pub(crate) fn new(area: Arc<Area>, hold: Hold, expected: Expectation, moved: Arc<AtomicU64>) -> Self {
-        let mut algorithms = area.algorithms.clone();
-        algorithms.extend(expected.checksums.iter().map(|checksum| checksum.algorithm));
-        Self::with_algorithms(area, hold, expected, moved, &algorithms)
-    }
-
-    fn with_algorithms(
+    /// Begins a file in an area. `own` checksums are taken, and those that are expected; `moved` is advanced by bytes
+    /// really written.
+    pub(crate) fn new(
         area: Arc<Area>,
         hold: Hold,
         expected: Expectation,
+        own: &[Algorithm],
         moved: Arc<AtomicU64>,
-        algorithms: &[Algorithm],
     ) -> Self {
+        let mut algorithms = own.to_vec();
+        algorithms.extend(expected.checksums.iter().map(|checksum| checksum.algorithm));
         let writer = Writer {
             area,
             draft: None,
-            hasher: Hasher::new(algorithms),
+            hasher: Hasher::new(&algorithms),
             at: 0,
             moved,
         };

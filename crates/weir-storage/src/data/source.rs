@@ -86,7 +86,7 @@ pub(crate) fn read_block(
             "the file became shorter while it was read",
         );
         return Err(BackendError {
-            operation: "read a file".into(),
+            operation: "read it",
             obstacle: crate::backend::Obstacle::Io,
             source: Some(source),
         });

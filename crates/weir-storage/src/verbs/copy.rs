@@ -80,6 +80,7 @@ async fn push(call: &mut Call, destination: Uri, request: CopyRequest) -> Result
     let push = Push {
         destination,
         area: area.clone(),
+        path,
         reader,
         stored,
         overwrite: may_replace,
@@ -164,15 +165,11 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         let reader = reader.clone();
         blocking(move || reader.checksums().iter().cloned().collect()).await
     };
-    let mut sink = Sink::new(
-        area,
-        target.hold,
-        Expectation {
-            size: Some(size),
-            checksums,
-        },
-        moved,
-    );
+    let expected = Expectation {
+        size: Some(size),
+        checksums,
+    };
+    let mut sink = Sink::new(area.clone(), target.hold, expected, &area.algorithms, moved);
     let mut at = 0;
     while at < size {
         let piece = next_block(call, &reader, at, size).await?;

@@ -34,16 +34,21 @@ pub(super) async fn delete(call: &mut Call) -> Result<Response<Body>, Refusal> {
     }
     let headers = call.headers.clone();
     blocking(move || {
-        let _still = area.still(&inside);
-        let meta = area.backend.stat(&inside)?;
-        check_kind(&path, &meta)?;
-        if conditional::weigh(&headers, Some(&meta), false) == Verdict::Failed {
-            return Err(Refusal::precondition("what is there is not what the condition names"));
-        }
+        let meta = {
+            let _still = area.still(&inside);
+            let meta = area.backend.stat(&inside)?;
+            check_kind(&path, &meta)?;
+            if conditional::weigh(&headers, Some(&meta), false) == Verdict::Failed {
+                return Err(Refusal::precondition("what is there is not what the condition names"));
+            }
+            if !meta.directory {
+                area.freed_file(Some(area.backend.remove_file(&inside, area.durable)?));
+            }
+            meta
+        };
+        // A tree takes its time, and is nobody else's once its name is gone.
         if meta.directory {
             area.freed(area.backend.remove_tree(&inside, area.durable)?);
-        } else {
-            area.freed_file(Some(area.backend.remove_file(&inside, area.durable)?));
         }
         Ok(status(StatusCode::NO_CONTENT))
     })

@@ -51,7 +51,12 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
         return Ok(answer);
     }
     let digests = match &wanted {
-        None => Vec::new(),
+        // Sent unasked where it costs nothing: whoever reads the file can compare.
+        None => area
+            .algorithms
+            .iter()
+            .filter_map(|own| found.stored.get(*own).cloned())
+            .collect(),
         Some(wanted) => checksums(call, &area, &found, wanted, reading).await?,
     };
     let mut response = match found.asked {
@@ -60,8 +65,12 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
         _ => Response::new(body::empty()),
     };
     describe(&mut response, &found.meta);
-    if let Some(wanted) = wanted.filter(|_| !digests.is_empty()) {
-        wanted.answer(&digests, response.headers_mut());
+    let dialect = wanted.unwrap_or_else(|| Wanted {
+        algorithms: area.algorithms.clone(),
+        modern: false,
+    });
+    if !digests.is_empty() {
+        dialect.answer(&digests, response.headers_mut());
     }
     let part = found.part();
     response

@@ -52,7 +52,7 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
         checksums: digest::announced(&call.headers),
     };
     let moved = call.begin_transfer(Kind::Put, &area);
-    let sink = Sink::new(area.clone(), target.hold, expected, moved);
+    let sink = Sink::new(area.clone(), target.hold, expected, &area.algorithms, moved);
     let mut incoming = call.body.take().expect("no verb before this one has taken the body");
     call.body_begun = true;
     // A condition on what is there must still hold when the file appears; one that asks for nothing there can be kept by

@@ -237,6 +237,28 @@ async fn a_required_checksum_must_be_there() {
     assert_eq!(b.names(), ["f"]);
 }
 
+/// XRootD answers 500 to a GET that asks for a checksum where it means "missing"; the transfer service must hear "missing".
+#[tokio::test]
+async fn a_source_that_trips_over_checksums_is_asked_again() {
+    let lab = Lab::new();
+    let b = lab.endpoint("b", |_| {}).await;
+    let (_peer, peer) = lab.peer(|request| async move {
+        let status = match (request.headers().contains_key("want-digest"), request.uri().path()) {
+            (true, _) => 500,
+            (false, "/f") => 200,
+            (false, _) => 404,
+        };
+        let status = StatusCode::from_u16(status).unwrap();
+        Response::builder().status(status).body(body::full("content")).unwrap()
+    });
+    let word = b.pull("/f", &format!("{peer}/f"), &[]).await.last_word();
+    assert!(word.starts_with("success") && word.contains("not compared"), "{word}");
+    b.pull("/g", &format!("{peer}/missing"), &[])
+        .await
+        .failed(&["not-found (source"]);
+    assert_eq!(b.names(), ["f"]);
+}
+
 /// Third parties speak dialects: other scheme names, forwarded headers, labels that mean nothing to us.
 #[tokio::test]
 async fn dialects_are_understood() {

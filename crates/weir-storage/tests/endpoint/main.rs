@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+mod backend;
 mod copies;
 mod corpora;
 mod faults;

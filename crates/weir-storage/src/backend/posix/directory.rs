@@ -30,7 +30,7 @@ impl Listing for PosixListing {
         while entries.len() < at_most {
             let Some(entry) = self.stream.read() else { break };
             let entry = entry.map_err(|errno| BackendError {
-                operation: "list a directory".into(),
+                operation: "list it",
                 obstacle: Obstacle::Io,
                 source: Some(errno.into()),
             })?;
@@ -87,28 +87,40 @@ pub(super) fn usage_below(directory: &OwnedFd) -> Result<Usage, Errno> {
     Ok(usage)
 }
 
+/// How often a directory is looked through again because a writer, who had it open, put a file into it meanwhile.
+const LOOKS: u32 = 16;
+
 /// Removes a directory and all that is in it, links and special files included (never what a link points to).
 pub(super) fn remove_below(parent: &OwnedFd, name: &CStr) -> Result<Usage, Errno> {
     let directory = beneath(parent, name, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut freed = Usage::default();
-    for_each(&directory, &mut |name| {
+    for look in 1.. {
+        empty(&directory, &mut freed)?;
+        match fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY) if look < LOOKS => {}
+            outcome => return outcome.map(|()| freed),
+        }
+    }
+    unreachable!("the last look returns")
+}
+
+fn empty(directory: &OwnedFd, freed: &mut Usage) -> Result<(), Errno> {
+    for_each(directory, &mut |name| {
         if is_dots(name) {
             return Ok(());
         }
-        let meta = meta_at(&directory, name)?;
+        let meta = meta_at(directory, name)?;
         if meta.is_some_and(|meta| meta.directory) {
-            let below = remove_below(&directory, name)?;
+            let below = remove_below(directory, name)?;
             freed.bytes += below.bytes;
             freed.files += below.files;
         } else {
-            fs::unlinkat(&directory, name, AtFlags::empty())?;
+            fs::unlinkat(directory, name, AtFlags::empty())?;
             freed.bytes += meta.map_or(0, |meta| meta.size);
             freed.files += u64::from(meta.is_some());
         }
         Ok(())
-    })?;
-    fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?;
-    Ok(freed)
+    })
 }
 
 /// Removes what an earlier life left in the private directory.

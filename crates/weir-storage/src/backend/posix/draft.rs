@@ -12,7 +12,7 @@ use weir_auth::StoragePath;
 use weir_units::Checksums;
 
 use super::{
-    Shared, beneath, directory_mode, error, failed, meta_of, obstacle,
+    Shared, beneath, directory_mode, error, failed, meta_of,
     record::{self, Record},
     rename_over, sync_directory, temporary_name,
 };
@@ -33,7 +33,7 @@ impl PosixDraft {
         let name = temporary_name();
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
-        let file = fs::openat(&shared.private, &name, flags, mode).map_err(trouble("make a temporary file"))?;
+        let file = fs::openat(&shared.private, &name, flags, mode).map_err(failed("make a temporary file"))?;
         Ok(Self {
             shared,
             file,
@@ -42,7 +42,7 @@ impl PosixDraft {
     }
 
     fn meta(&self) -> Result<Meta, BackendError> {
-        let meta = meta_of(&self.file).map_err(trouble("look at a temporary file"))?;
+        let meta = meta_of(&self.file).map_err(failed("look at a temporary file"))?;
         Ok(meta.expect("a draft is a plain file"))
     }
 
@@ -52,19 +52,19 @@ impl PosixDraft {
         let parent = path.parent().unwrap_or_else(StoragePath::root);
         match self.shared.find(&parent, flags) {
             Err(Errno::NOENT) => {}
-            Err(Errno::NOTDIR) => return Err(error("write", path, Obstacle::Parent, Errno::NOTDIR)),
-            outcome => return outcome.map_err(failed("write", path)),
+            Err(Errno::NOTDIR) => return Err(error("write it", Obstacle::Parent, Errno::NOTDIR)),
+            outcome => return outcome.map_err(failed("write it")),
         }
-        let mut here = beneath(&self.shared.root, ".", flags).map_err(failed("write", path))?;
+        let mut here = beneath(&self.shared.root, ".", flags).map_err(failed("write it"))?;
         for name in parent.components() {
             match fs::mkdirat(&here, name, directory_mode()) {
-                Ok(()) => sync_directory(&here, durable, path)?,
+                Ok(()) => sync_directory(&here, durable)?,
                 Err(Errno::EXIST) => {}
-                Err(errno) => return Err(failed("make a parent of", path)(errno)),
+                Err(errno) => return Err(failed("make its parent")(errno)),
             }
             here = beneath(&here, name, flags).map_err(|errno| match errno {
-                Errno::NOTDIR => error("write", path, Obstacle::Parent, errno),
-                errno => failed("write", path)(errno),
+                Errno::NOTDIR => error("write it", Obstacle::Parent, errno),
+                errno => failed("write it")(errno),
             })?;
         }
         Ok(here)
@@ -80,13 +80,13 @@ impl Draft for PosixDraft {
             IoSlice::advance_slices(&mut rest, 0);
             while !rest.is_empty() {
                 match rustix::io::pwritev(&self.file, rest, at) {
-                    Ok(0) => return Err(trouble("write a file")(Errno::IO)),
+                    Ok(0) => return Err(failed("write it")(Errno::IO)),
                     Ok(written) => {
                         at += written as u64;
                         IoSlice::advance_slices(&mut rest, written);
                     }
                     Err(Errno::INTR) => {}
-                    Err(errno) => return Err(trouble("write a file")(errno)),
+                    Err(errno) => return Err(failed("write it")(errno)),
                 }
             }
         }
@@ -101,10 +101,10 @@ impl Draft for PosixDraft {
                 modified_ns: meta.modified_ns,
                 checksums: checksums.clone(),
             };
-            record::write(&self.file, &record).map_err(trouble("keep the checksums of a file"))?;
+            record::write(&self.file, &record).map_err(failed("keep its checksums"))?;
         }
         if durable {
-            fs::fsync(&self.file).map_err(trouble("make a file durable"))
+            fs::fsync(&self.file).map_err(failed("make it durable"))
         } else {
             Ok(())
         }
@@ -113,7 +113,7 @@ impl Draft for PosixDraft {
     fn publish(mut self: Box<Self>, path: &StoragePath, how: &Publication) -> Result<Published, BackendError> {
         let leaf = path
             .name()
-            .ok_or_else(|| BackendError::new("write the root of the area", Obstacle::Directory))?;
+            .ok_or_else(|| BackendError::new("write it", Obstacle::Directory))?;
         let meta = self.meta()?;
         let name = self.name.clone().expect("a draft is published once");
         let mut published = Err(Errno::NOENT);
@@ -127,10 +127,10 @@ impl Draft for PosixDraft {
                 break;
             }
         }
-        let replaced = published.map_err(failed("write", path))?;
+        let replaced = published.map_err(failed("write it"))?;
         self.name = None;
         if let Some(parent) = parent {
-            sync_directory(&parent, how.durable, path)?;
+            sync_directory(&parent, how.durable)?;
         }
         Ok(Published { meta, replaced })
     }
@@ -143,13 +143,5 @@ impl Drop for PosixDraft {
         {
             tracing::warn!(%errno, name, "could not remove a temporary file; it goes at the next start");
         }
-    }
-}
-
-fn trouble(operation: &str) -> impl FnOnce(Errno) -> BackendError {
-    move |errno| BackendError {
-        operation: operation.into(),
-        obstacle: obstacle(errno),
-        source: Some(errno.into()),
     }
 }

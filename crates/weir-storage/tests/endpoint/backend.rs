@@ -1,0 +1,193 @@
+//! What every back end must hold to. Each check takes any inhabitant of the trait; the POSIX directory is the first.
+
+use bytes::Bytes;
+use weir_auth::StoragePath;
+use weir_storage::backend::{Backend, BackendError, Obstacle, PosixBackend, Publication, Usage};
+use weir_units::{Checksum, Checksums};
+
+/// Runs every check against a fresh inhabitant; `$make` gives it, and what must live as long.
+macro_rules! backend_suite {
+    ($name:ident, $make:expr, [$($check:ident),+ $(,)?]) => {
+        mod $name {
+            $(
+                #[test]
+                fn $check() {
+                    let (_keep, backend) = $make;
+                    super::$check(&backend);
+                }
+            )+
+        }
+    };
+}
+
+backend_suite!(
+    posix,
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let backend = weir_storage::backend::PosixBackend::open(&folder.path().join("area")).unwrap();
+        (folder, backend)
+    },
+    [
+        a_draft_shows_nothing_until_it_is_published,
+        a_file_is_replaced_only_if_it_may_be,
+        pieces_land_where_they_belong,
+        checksums_stay_with_their_content,
+        directories_list_what_was_put_into_them,
+        names_change_and_go,
+        trees_go_with_all_that_is_in_them,
+    ]
+);
+
+fn path(text: &str) -> StoragePath {
+    text.parse().unwrap()
+}
+
+fn checksums() -> Checksums {
+    [Checksum::adler32(7)].into_iter().collect()
+}
+
+fn write(backend: &dyn Backend, at: &str, content: &'static str, overwrite: bool) -> Result<Option<u64>, BackendError> {
+    let mut draft = backend.draft()?;
+    draft.write_at(&[Bytes::from_static(content.as_bytes())], 0)?;
+    draft.seal(&checksums(), false)?;
+    let how = Publication { overwrite, durable: false };
+    let published = draft.publish(&path(at), &how)?;
+    assert_eq!(published.meta.size, content.len() as u64);
+    Ok(published.replaced.map(|old| old.size))
+}
+
+fn read(backend: &dyn Backend, at: &str) -> Result<String, BackendError> {
+    let reader = backend.open(&path(at))?;
+    let mut buffer = vec![0; 1000];
+    let length = reader.read_at(&mut buffer, 0)?;
+    Ok(String::from_utf8(buffer[..length].to_vec()).unwrap())
+}
+
+#[track_caller]
+fn stopped<T>(outcome: Result<T, BackendError>, expected: Obstacle) {
+    assert_eq!(outcome.err().map(|error| error.obstacle), Some(expected));
+}
+
+/// A half-written file that is listed, counted or opened is taken for a good one.
+fn a_draft_shows_nothing_until_it_is_published(backend: &dyn Backend) {
+    let mut draft = backend.draft().unwrap();
+    draft.write_at(&[Bytes::from_static(b"half")], 0).unwrap();
+    assert!(backend.list(&path("/")).unwrap().next(10).unwrap().is_empty());
+    assert_eq!(backend.usage().unwrap(), Usage::default());
+    drop(draft);
+    assert_eq!(backend.sweep().unwrap(), 0, "a dropped draft leaves nothing");
+    write(backend, "/a/b/c", "whole", false).unwrap();
+    assert_eq!(read(backend, "/a/b/c").unwrap(), "whole");
+    assert_eq!(backend.usage().unwrap(), Usage { bytes: 5, files: 1 });
+}
+
+/// The rename itself must refuse: a look beforehand can be overtaken.
+fn a_file_is_replaced_only_if_it_may_be(backend: &dyn Backend) {
+    assert_eq!(write(backend, "/f", "one", false).unwrap(), None);
+    stopped(write(backend, "/f", "two", false), Obstacle::Exists);
+    assert_eq!(read(backend, "/f").unwrap(), "one");
+    assert_eq!(write(backend, "/f", "three", true).unwrap(), Some(3));
+    assert_eq!(read(backend, "/f").unwrap(), "three");
+    backend.make_directory(&path("/d"), false).unwrap();
+    stopped(write(backend, "/d", "x", true), Obstacle::Directory);
+    stopped(write(backend, "/f/g", "x", true), Obstacle::Parent);
+    assert_eq!(backend.sweep().unwrap(), 0);
+}
+
+/// Pieces of any number and size, empty ones too, must come out as one.
+fn pieces_land_where_they_belong(backend: &dyn Backend) {
+    let mut draft = backend.draft().unwrap();
+    // More pieces than one system call takes.
+    let pieces: Vec<Bytes> = (0..3000_u32).map(|number| Bytes::from(vec![(number % 251) as u8; (number % 3) as usize])).collect();
+    draft.write_at(&pieces, 0).unwrap();
+    let all = pieces.concat();
+    draft.write_at(&[Bytes::from_static(b"end")], all.len() as u64).unwrap();
+    draft.publish(&path("/f"), &Publication { overwrite: false, durable: true }).unwrap();
+    let reader = backend.open(&path("/f")).unwrap();
+    let mut buffer = vec![0; all.len() + 100];
+    assert_eq!(reader.read_at(&mut buffer, 0).unwrap(), all.len() + 3);
+    assert!(buffer[..all.len()] == all[..] && &buffer[all.len()..all.len() + 3] == b"end");
+    assert_eq!(reader.read_at(&mut buffer, 1 << 40).unwrap(), 0);
+}
+
+/// A checksum of other content would vouch for a damaged file.
+fn checksums_stay_with_their_content(backend: &dyn Backend) {
+    write(backend, "/f", "one", false).unwrap();
+    let old = backend.open(&path("/f")).unwrap();
+    assert_eq!(old.checksums(), checksums());
+    old.keep_checksums(&[Checksum::crc32c(9)].into_iter().collect());
+    assert_eq!(old.checksums().len(), 2);
+    backend.rename(&path("/f"), &path("/g"), false, false).unwrap();
+    assert_eq!(backend.open(&path("/g")).unwrap().checksums().len(), 2);
+    write(backend, "/g", "two", true).unwrap();
+    // The reader of the replaced file still has that file, and its checksums.
+    let mut buffer = [0; 3];
+    old.read_at(&mut buffer, 0).unwrap();
+    assert_eq!((&buffer, old.checksums().len()), (b"one", 2));
+    assert_eq!(backend.open(&path("/g")).unwrap().checksums(), checksums());
+}
+
+/// An entry lost between two batches is a file that a catalogue declares missing.
+fn directories_list_what_was_put_into_them(backend: &dyn Backend) {
+    for number in 0..50 {
+        write(backend, &format!("/d/{number}"), "x", false).unwrap();
+    }
+    backend.make_directory(&path("/d/e"), false).unwrap();
+    stopped(backend.make_directory(&path("/d/e"), false), Obstacle::Exists);
+    stopped(backend.make_directory(&path("/x/y"), false), Obstacle::Parent);
+    let mut listing = backend.list(&path("/d")).unwrap();
+    let mut names = Vec::new();
+    loop {
+        let entries = listing.next(7).unwrap();
+        if entries.is_empty() {
+            break;
+        }
+        names.extend(entries.into_iter().map(|entry| (entry.name, entry.meta.directory)));
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 51);
+    assert_eq!(names.iter().filter(|(_, directory)| *directory).count(), 1);
+    stopped(backend.list(&path("/d/1")), Obstacle::File);
+    stopped(backend.list(&path("/none")), Obstacle::Missing);
+}
+
+/// Names that go, or go elsewhere, must take exactly their file along.
+fn names_change_and_go(backend: &dyn Backend) {
+    write(backend, "/f", "one", false).unwrap();
+    write(backend, "/g", "second", false).unwrap();
+    stopped(backend.rename(&path("/f"), &path("/g"), false, false).map(drop), Obstacle::Exists);
+    let replaced = backend.rename(&path("/f"), &path("/g"), true, false).unwrap();
+    assert_eq!(replaced.map(|old| old.size), Some(6));
+    stopped(backend.stat(&path("/f")), Obstacle::Missing);
+    backend.make_directory(&path("/d"), false).unwrap();
+    stopped(backend.rename(&path("/d"), &path("/d/e"), false, false).map(drop), Obstacle::IntoItself);
+    stopped(backend.remove_file(&path("/d"), false), Obstacle::Directory);
+    stopped(backend.remove_directory(&path("/g"), false), Obstacle::File);
+    assert_eq!(backend.remove_file(&path("/g"), true).unwrap().size, 3);
+    backend.remove_directory(&path("/d"), true).unwrap();
+    stopped(backend.open(&path("/g")).map(drop), Obstacle::Missing);
+    assert_eq!(backend.usage().unwrap(), Usage::default());
+}
+
+/// A tree half removed is neither there nor gone.
+fn trees_go_with_all_that_is_in_them(backend: &dyn Backend) {
+    write(backend, "/d/a/f", "one", false).unwrap();
+    write(backend, "/d/g", "two", false).unwrap();
+    write(backend, "/e", "stays", false).unwrap();
+    stopped(backend.remove_directory(&path("/d"), false), Obstacle::NotEmpty);
+    assert_eq!(backend.remove_tree(&path("/d"), true).unwrap(), Usage { bytes: 6, files: 2 });
+    stopped(backend.stat(&path("/d")), Obstacle::Missing);
+    assert_eq!(backend.usage().unwrap(), Usage { bytes: 5, files: 1 });
+    assert_eq!(backend.sweep().unwrap(), 0);
+}
+
+/// Without the lock, a second endpoint would sweep away what the first is writing.
+#[test]
+fn a_directory_has_one_endpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = PosixBackend::open(folder.path()).unwrap();
+    assert!(PosixBackend::open(folder.path()).is_err());
+    drop(first);
+    PosixBackend::open(folder.path()).unwrap();
+}
