@@ -3,7 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Instant, SystemTime},
@@ -20,8 +20,13 @@ use crate::{
     metrics::{Kind, Metrics},
 };
 
-/// A request under way. Dropping it counts it and writes its line: a client that goes away cannot be overlooked.
-pub(crate) struct Exchange {
+/// A request under way. When the last hold on it ends it is counted and its line is written: a client that goes away cannot
+/// be overlooked, nor can bytes that are still being written when it does.
+#[derive(Clone)]
+pub(crate) struct Exchange(Arc<Record>);
+
+/// What is known of a request.
+struct Record {
     log: Arc<AccessLog>,
     metrics: Arc<Metrics>,
     began: (SystemTime, Instant),
@@ -29,10 +34,22 @@ pub(crate) struct Exchange {
     path: String,
     client: SocketAddr,
     headers: (Option<String>, Option<String>),
+    state: Mutex<State>,
+}
+
+/// What comes to be known on the way.
+#[derive(Default)]
+struct State {
     token: Option<Arc<Token>>,
     status: Option<StatusCode>,
     error: Option<String>,
     transfer: Option<Transfer>,
+}
+
+impl State {
+    fn completed(&self) -> bool {
+        self.transfer.as_ref().is_some_and(|transfer| transfer.completed)
+    }
 }
 
 /// Data that moves under a request.
@@ -61,7 +78,7 @@ impl Exchange {
                 .and_then(|value| value.to_str().ok())
                 .map(|text| text.chars().take(256).collect())
         };
-        Self {
+        Self(Arc::new(Record {
             log,
             metrics,
             began: (SystemTime::now(), Instant::now()),
@@ -69,38 +86,43 @@ impl Exchange {
             path,
             client,
             headers: (text(header::USER_AGENT.as_str()), text("clientinfo")),
-            token: None,
-            status: None,
-            error: None,
-            transfer: None,
-        }
+            state: Mutex::default(),
+        }))
     }
 
-    pub(crate) fn set_token(&mut self, token: Arc<Token>) {
-        self.token = Some(token);
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_token(&self, token: Arc<Token>) {
+        self.state().token = Some(token);
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.0.metrics
     }
 
     /// The status that went out.
-    pub(crate) fn answered(&mut self, status: StatusCode) {
-        self.status = Some(status);
+    pub(crate) fn answered(&self, status: StatusCode) {
+        self.state().status = Some(status);
     }
 
     /// Why it was refused, or how it failed.
-    pub(crate) fn failed(&mut self, error: impl Into<String>) {
-        self.error = Some(error.into());
+    pub(crate) fn failed(&self, error: impl Into<String>) {
+        self.state().error = Some(error.into());
     }
 
     /// Data begins to move. Gives the counter to be advanced by bytes really written, or really sent.
-    pub(crate) fn begin_transfer(&mut self, kind: Kind, area: &Arc<Area>, remote: Option<String>) -> Arc<AtomicU64> {
-        self.metrics.transfer_began(kind);
+    pub(crate) fn begin_transfer(&self, kind: Kind, area: &Arc<Area>, remote: Option<String>) -> Arc<AtomicU64> {
+        self.0.metrics.transfer_began(kind);
         let moved = Arc::new(AtomicU64::new(0));
         // Of a third-party copy the peer is whom we connect to, which is not known yet.
-        let peer = if remote.is_none() { Some(self.client.ip()) } else { None };
-        self.transfer = Some(Transfer {
+        let peer = if remote.is_none() {
+            Some(self.0.client.ip())
+        } else {
+            None
+        };
+        self.state().transfer = Some(Transfer {
             kind,
             area: area.clone(),
             peer,
@@ -113,29 +135,31 @@ impl Exchange {
     }
 
     /// Whom data comes from or goes to.
-    pub(crate) fn set_peer(&mut self, peer: IpAddr) {
-        if let Some(transfer) = &mut self.transfer {
+    pub(crate) fn set_peer(&self, peer: IpAddr) {
+        if let Some(transfer) = &mut self.state().transfer {
             transfer.peer = Some(peer);
         }
     }
 
     /// All data moved, and it is good.
-    pub(crate) fn complete(&mut self, checksums: Checksums) {
-        if let Some(transfer) = &mut self.transfer {
+    pub(crate) fn complete(&self, checksums: Checksums) {
+        if let Some(transfer) = &mut self.state().transfer {
             transfer.completed = true;
             transfer.checksums = checksums;
         }
     }
+}
 
-    fn line(&self) -> Line {
-        let token = self.token.as_ref();
+impl Record {
+    fn line(&self, state: &State) -> Line {
+        let token = state.token.as_ref();
         Line {
             time: rfc3339(self.began.0, true),
             duration_ms: self.began.1.elapsed().as_millis() as u64,
             client: self.client.to_string(),
             method: self.method.to_string(),
             path: self.path.clone(),
-            status: self
+            status: state
                 .status
                 .map_or(crate::metrics::CLIENT_GONE, |status| status.as_u16()),
             subject: token.map(|token| token.subject.clone()),
@@ -143,8 +167,29 @@ impl Exchange {
             token_id: token.map(|token| token.id.clone()),
             user_agent: self.headers.0.clone(),
             client_info: self.headers.1.clone(),
-            transfer: self.transfer.as_ref().map(Transfer::line),
-            error: self.error.clone(),
+            transfer: state.transfer.as_ref().map(Transfer::line),
+            // The asker left at the very end: all was well nevertheless.
+            error: state.error.clone().filter(|_| !state.completed()),
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let state = std::mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
+        self.metrics.request(&self.method, state.status);
+        if let Some(transfer) = &state.transfer {
+            let bytes = transfer.moved.load(Ordering::Relaxed);
+            self.metrics.transfer_ended(
+                &transfer.area.name,
+                transfer.kind,
+                transfer.peer,
+                bytes,
+                transfer.completed,
+            );
+        }
+        if self.log.is_on() {
+            self.log.write(self.line(&state));
         }
     }
 }
@@ -159,25 +204,6 @@ impl Transfer {
             bytes: self.moved.load(Ordering::Relaxed),
             completed: self.completed,
             checksums: self.checksums.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        self.metrics.request(&self.method, self.status);
-        if let Some(transfer) = &self.transfer {
-            let bytes = transfer.moved.load(Ordering::Relaxed);
-            self.metrics.transfer_ended(
-                &transfer.area.name,
-                transfer.kind,
-                transfer.peer,
-                bytes,
-                transfer.completed,
-            );
-        }
-        if self.log.is_on() {
-            self.log.write(self.line());
         }
     }
 }

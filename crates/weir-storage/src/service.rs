@@ -104,7 +104,7 @@ pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) 
         }
     };
     let response = outcome.unwrap_or_else(|refusal| call.refuse(refusal));
-    if let Some(exchange) = &mut call.exchange {
+    if let Some(exchange) = &call.exchange {
         exchange.answered(response.status());
     }
     Ok(response)
@@ -148,7 +148,7 @@ impl Call {
             && let Some(bearer) = bearer(&self.headers)
         {
             let token = self.endpoint.verifier.verify(bearer, SystemTime::now()).await?;
-            if let Some(exchange) = &mut self.exchange {
+            if let Some(exchange) = &self.exchange {
                 exchange.set_token(token.clone());
             }
             self.token = Some(token);
@@ -176,12 +176,12 @@ impl Call {
         Ok(authorize(&token, operation, path)?)
     }
 
-    pub(crate) fn exchange(&mut self) -> &mut Exchange {
-        self.exchange.as_mut().expect("no verb has taken it yet")
+    pub(crate) fn exchange(&self) -> &Exchange {
+        self.exchange.as_ref().expect("no verb has taken it yet")
     }
 
     /// Begins to move data under this request; gives the counter to advance.
-    pub(crate) fn begin_transfer(&mut self, kind: Kind, area: &Arc<Area>) -> Arc<AtomicU64> {
+    pub(crate) fn begin_transfer(&self, kind: Kind, area: &Arc<Area>) -> Arc<AtomicU64> {
         self.exchange().begin_transfer(kind, area, None)
     }
 
@@ -208,7 +208,7 @@ impl Call {
     /// The answer to a refused request. A body that is already on its way is thrown away behind it.
     fn refuse(&mut self, refusal: Refusal) -> Response<Body> {
         let refusal = refusal.about(&self.path);
-        if let Some(exchange) = &mut self.exchange {
+        if let Some(exchange) = &self.exchange {
             exchange.failed(&refusal.reason);
         }
         match self.body.take() {

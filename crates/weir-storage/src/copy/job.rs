@@ -104,7 +104,7 @@ pub(crate) fn start(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/perf-marker-stream"),
     );
-    let mut exchange = exchange.take().expect("COPY hands it over here, once");
+    let exchange = exchange.take().expect("COPY hands it over here, once");
     exchange.answered(StatusCode::ACCEPTED);
     // Small: a client that does not read its markers must not make us keep them.
     let (lines, receiver) = mpsc::channel(4);
@@ -145,15 +145,15 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(mut self, job: Job, place: Queued) {
+    async fn run(self, job: Job, place: Queued) {
         let outcome = self.watch(job, place).await;
+        if let Some(remote) = self.progress.remote() {
+            self.exchange.set_peer(remote.ip());
+        }
         let Some(outcome) = outcome else {
             self.exchange.failed("the client went away; the copy was stopped");
             return;
         };
-        if let Some(remote) = self.progress.remote() {
-            self.exchange.set_peer(remote.ip());
-        }
         let moved = self.progress.moved.load(Ordering::Relaxed);
         let word = match outcome {
             Ok(done) => {
@@ -189,7 +189,7 @@ impl Driver {
         let mut ticks = self.ticks();
         let mut next_marker = Instant::now();
         let party = job.other_party();
-        let copy = carry_out(self.endpoint.clone(), job, place, self.progress.clone());
+        let copy = carry_out(self, job, place);
         let mut copy = std::pin::pin!(copy);
         loop {
             tokio::select! {
@@ -257,20 +257,16 @@ impl Job {
     }
 }
 
-async fn carry_out(
-    endpoint: Arc<Endpoint>,
-    job: Job,
-    place: Queued,
-    progress: Arc<Progress>,
-) -> Result<Done, CopyFailure> {
-    let _turn = endpoint
+async fn carry_out(driver: &Driver, job: Job, place: Queued) -> Result<Done, CopyFailure> {
+    let _turn = driver
+        .endpoint
         .copies
         .acquire()
         .await
         .expect("the copies' semaphore is never closed");
     drop(place);
     match job {
-        Job::Pull(pull) => pull.run(&progress).await,
-        Job::Push(push) => push.run(&endpoint, &progress).await,
+        Job::Pull(pull) => pull.run(&driver.progress, driver.exchange.clone()).await,
+        Job::Push(push) => push.run(&driver.endpoint, &driver.progress).await,
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     config::Verify,
     data::{Expectation, Landing, Sink, blocking},
     digest,
+    exchange::Exchange,
     refusal::chain,
 };
 
@@ -35,7 +36,7 @@ pub(crate) struct Pull {
 }
 
 impl Pull {
-    pub(super) async fn run(self: Box<Self>, progress: &Progress) -> Result<Done, CopyFailure> {
+    pub(super) async fn run(self: Box<Self>, progress: &Progress, exchange: Exchange) -> Result<Done, CopyFailure> {
         let required = self
             .require_checksum
             .unwrap_or(self.source.tpc.verify == Verify::Required);
@@ -69,6 +70,7 @@ impl Pull {
             Expectation { size, checksums },
             &own,
             progress.moved.clone(),
+            exchange,
         );
         progress.set_moving(true);
         let body = answer.response.into_body();

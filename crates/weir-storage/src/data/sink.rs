@@ -15,6 +15,7 @@ use super::{BATCH, blocking};
 use crate::{
     area::{Area, Claim, Hold},
     backend::{BackendError, Draft, Meta, Publication, Published},
+    exchange::Exchange,
     refusal::Refusal,
 };
 
@@ -96,6 +97,8 @@ struct Writer {
     hasher: Hasher,
     at: u64,
     moved: Arc<AtomicU64>,
+    /// Held until the last byte is written, and the file is visible or gone: the asker may leave before that.
+    exchange: Exchange,
 }
 
 impl Writer {
@@ -118,13 +121,14 @@ impl Writer {
 
 impl Sink {
     /// Begins a file in an area. `own` checksums are taken, and those that are expected; `moved` is advanced by bytes
-    /// really written.
+    /// really written; the exchange is complete when the file is visible.
     pub(crate) fn new(
         area: Arc<Area>,
         hold: Hold,
         expected: Expectation,
         own: &[Algorithm],
         moved: Arc<AtomicU64>,
+        exchange: Exchange,
     ) -> Self {
         let mut algorithms = own.to_vec();
         algorithms.extend(expected.checksums.iter().map(|checksum| checksum.algorithm));
@@ -134,6 +138,7 @@ impl Sink {
             hasher: Hasher::new(&algorithms),
             at: 0,
             moved,
+            exchange,
         };
         Self {
             writer: Where::Here(Box::new(writer)),
@@ -220,6 +225,7 @@ impl Sink {
                 draft,
                 hasher,
                 at,
+                exchange,
                 ..
             } = *writer;
             let checksums = hasher.finish();
@@ -228,6 +234,7 @@ impl Sink {
             let draft = draft.expect("the last write made a draft");
             let published = publish(&area, draft, &landing, &checksums)?;
             hold.settle(published.meta.size, published.replaced);
+            exchange.complete(checksums.clone());
             drop(landing.claim);
             Ok(Arrived {
                 meta: published.meta,

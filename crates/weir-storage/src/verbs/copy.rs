@@ -169,7 +169,14 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         size: Some(size),
         checksums,
     };
-    let mut sink = Sink::new(area.clone(), target.hold, expected, &area.algorithms, moved);
+    let mut sink = Sink::new(
+        area.clone(),
+        target.hold,
+        expected,
+        &area.algorithms,
+        moved,
+        call.exchange().clone(),
+    );
     let mut at = 0;
     while at < size {
         let piece = next_block(call, &reader, at, size).await?;
@@ -183,7 +190,6 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
             claim,
         })
         .await?;
-    call.exchange().complete(arrived.checksums.clone());
     Ok(put::created(call, &arrived))
 }
 

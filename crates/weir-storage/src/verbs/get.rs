@@ -243,7 +243,7 @@ fn send(
     response: &mut Response<Body>,
 ) {
     let moved = call.begin_transfer(Kind::Get, area);
-    let mut exchange = call.exchange.take().expect("GET takes it here, once");
+    let exchange = call.exchange.take().expect("GET takes it here, once");
     exchange.answered(response.status());
     if part.is_empty() {
         exchange.complete(Checksums::default());

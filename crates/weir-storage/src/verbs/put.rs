@@ -52,7 +52,14 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
         checksums: digest::announced(&call.headers),
     };
     let moved = call.begin_transfer(Kind::Put, &area);
-    let sink = Sink::new(area.clone(), target.hold, expected, &area.algorithms, moved);
+    let sink = Sink::new(
+        area.clone(),
+        target.hold,
+        expected,
+        &area.algorithms,
+        moved,
+        call.exchange().clone(),
+    );
     let mut incoming = call.body.take().expect("no verb before this one has taken the body");
     call.body_begun = true;
     // A condition on what is there must still hold when the file appears; one that asks for nothing there can be kept by
@@ -76,7 +83,6 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
             return Err(broken.refusal(call));
         }
     };
-    call.exchange().complete(arrived.checksums.clone());
     Ok(created(call, &arrived))
 }
 

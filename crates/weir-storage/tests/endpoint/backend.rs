@@ -50,7 +50,10 @@ fn write(backend: &dyn Backend, at: &str, content: &'static str, overwrite: bool
     let mut draft = backend.draft()?;
     draft.write_at(&[Bytes::from_static(content.as_bytes())], 0)?;
     draft.seal(&checksums(), false)?;
-    let how = Publication { overwrite, durable: false };
+    let how = Publication {
+        overwrite,
+        durable: false,
+    };
     let published = draft.publish(&path(at), &how)?;
     assert_eq!(published.meta.size, content.len() as u64);
     Ok(published.replaced.map(|old| old.size))
@@ -98,11 +101,21 @@ fn a_file_is_replaced_only_if_it_may_be(backend: &dyn Backend) {
 fn pieces_land_where_they_belong(backend: &dyn Backend) {
     let mut draft = backend.draft().unwrap();
     // More pieces than one system call takes.
-    let pieces: Vec<Bytes> = (0..3000_u32).map(|number| Bytes::from(vec![(number % 251) as u8; (number % 3) as usize])).collect();
+    let pieces: Vec<Bytes> = (0..3000_u32)
+        .map(|number| Bytes::from(vec![(number % 251) as u8; (number % 3) as usize]))
+        .collect();
     draft.write_at(&pieces, 0).unwrap();
     let all = pieces.concat();
     draft.write_at(&[Bytes::from_static(b"end")], all.len() as u64).unwrap();
-    draft.publish(&path("/f"), &Publication { overwrite: false, durable: true }).unwrap();
+    draft
+        .publish(
+            &path("/f"),
+            &Publication {
+                overwrite: false,
+                durable: true,
+            },
+        )
+        .unwrap();
     let reader = backend.open(&path("/f")).unwrap();
     let mut buffer = vec![0; all.len() + 100];
     assert_eq!(reader.read_at(&mut buffer, 0).unwrap(), all.len() + 3);
@@ -156,12 +169,18 @@ fn directories_list_what_was_put_into_them(backend: &dyn Backend) {
 fn names_change_and_go(backend: &dyn Backend) {
     write(backend, "/f", "one", false).unwrap();
     write(backend, "/g", "second", false).unwrap();
-    stopped(backend.rename(&path("/f"), &path("/g"), false, false).map(drop), Obstacle::Exists);
+    stopped(
+        backend.rename(&path("/f"), &path("/g"), false, false).map(drop),
+        Obstacle::Exists,
+    );
     let replaced = backend.rename(&path("/f"), &path("/g"), true, false).unwrap();
     assert_eq!(replaced.map(|old| old.size), Some(6));
     stopped(backend.stat(&path("/f")), Obstacle::Missing);
     backend.make_directory(&path("/d"), false).unwrap();
-    stopped(backend.rename(&path("/d"), &path("/d/e"), false, false).map(drop), Obstacle::IntoItself);
+    stopped(
+        backend.rename(&path("/d"), &path("/d/e"), false, false).map(drop),
+        Obstacle::IntoItself,
+    );
     stopped(backend.remove_file(&path("/d"), false), Obstacle::Directory);
     stopped(backend.remove_directory(&path("/g"), false), Obstacle::File);
     assert_eq!(backend.remove_file(&path("/g"), true).unwrap().size, 3);
@@ -176,7 +195,10 @@ fn trees_go_with_all_that_is_in_them(backend: &dyn Backend) {
     write(backend, "/d/g", "two", false).unwrap();
     write(backend, "/e", "stays", false).unwrap();
     stopped(backend.remove_directory(&path("/d"), false), Obstacle::NotEmpty);
-    assert_eq!(backend.remove_tree(&path("/d"), true).unwrap(), Usage { bytes: 6, files: 2 });
+    assert_eq!(
+        backend.remove_tree(&path("/d"), true).unwrap(),
+        Usage { bytes: 6, files: 2 }
+    );
     stopped(backend.stat(&path("/d")), Obstacle::Missing);
     assert_eq!(backend.usage().unwrap(), Usage { bytes: 5, files: 1 });
     assert_eq!(backend.sweep().unwrap(), 0);

@@ -5,6 +5,7 @@
 mod backend;
 mod copies;
 mod corpora;
+mod counters;
 mod faults;
 mod files;
 mod lab;
