@@ -1,22 +1,24 @@
 //! The event loop: starts, ends, and the rates between them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weir_units::{Bytes, Timestamp};
 
-use super::quantities::{ATTOS_PER_SECOND, Moment, Rate, Weight};
+use super::clocks::Clocks;
+use super::fill::Filling;
+use super::flows::{Class, FlowId, Slab};
+use super::quantities::{ATTOS_PER_NANO, Moment, Rate, Weight};
+use super::shares::{NONE, Shares, cap_inside};
 
 /// A capacity that flows cross.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResourceId(pub(super) u32);
+pub struct ResourceId(u32);
 
 /// What flows have in common: path, weight and cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClassId(pub(super) u32);
-
-/// A flow, numbered in the order of starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId(pub(super) u64);
+pub struct ClassId(u32);
 
 /// How the flows on a resource get along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,77 +40,138 @@ pub struct Ended {
     pub at: Moment,
 }
 
-#[derive(Debug)]
-struct Resource {
-    capacity: f64,
-    sharing: Sharing,
+/// What a network has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Work {
+    /// Times that rates were worked out again.
+    pub solutions: u64,
+    /// Routes looked at in all of them.
+    pub routes: u64,
 }
 
-#[derive(Debug)]
-struct Class {
-    path: Vec<u32>,
-    weight: f64,
-    cap: f64,
-    flows: BTreeSet<u64>,
-    rate: f64,
+/// Which ends belong to one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grain {
+    /// Those within one nanosecond, the unit of [`Timestamp`].
+    Nanosecond,
+    /// Those that a clock of double precision could not tell apart: within 2⁻⁴⁸ of the time passed.
+    Finest,
 }
 
+/// Flows over capacities; see the [module](self).
+///
+/// Moments are never earlier than one given before. Identifiers are those that this network gave.
 #[derive(Debug)]
-struct Flow {
-    class: u32,
-    bytes: u64,
-    left: f64,
-}
-
-/// Flows over capacities.
-#[derive(Debug, Default)]
 pub struct Network {
-    resources: Vec<Resource>,
+    shares: Shares,
+    filling: Filling,
+    clocks: Clocks,
+    flows: Slab,
     classes: Vec<Class>,
-    names: BTreeMap<(Vec<u32>, Weight, u64), u32>,
-    flows: BTreeMap<u64, Flow>,
-    started: u64,
+    /// The clock of each resource.
+    resource_clocks: Vec<u32>,
+    routes_by_path: BTreeMap<Vec<(u32, u32)>, u32>,
+    classes_by_name: BTreeMap<(u32, Weight, u64), u32>,
+    grain: Grain,
+    quantum: Duration,
     now: Moment,
-    stale: bool,
+    /// When something changed that rates do not yet follow.
+    changed_at: Option<Moment>,
+    changed: Vec<u32>,
+    waiting: Vec<FlowId>,
+    solved_at: Moment,
     ended: Vec<Ended>,
+    reached: Vec<u32>,
+    work: Work,
+}
+
+impl Default for Network {
+    fn default() -> Network {
+        Network::new()
+    }
 }
 
 impl Network {
     /// Makes a network without resources; its clock stands at zero.
+    ///
+    /// Ends within one nanosecond are one instant: what they leave free is given to others at the full nanosecond. Each
+    /// still has its own moment in [`Ended`].
     pub fn new() -> Network {
-        Network::default()
+        Network {
+            shares: Shares::default(),
+            filling: Filling::default(),
+            clocks: Clocks::default(),
+            flows: Slab::default(),
+            classes: Vec::new(),
+            resource_clocks: Vec::new(),
+            routes_by_path: BTreeMap::new(),
+            classes_by_name: BTreeMap::new(),
+            grain: Grain::Nanosecond,
+            quantum: Duration::ZERO,
+            now: Moment::ZERO,
+            changed_at: None,
+            changed: Vec::new(),
+            waiting: Vec::new(),
+            solved_at: Moment::ZERO,
+            ended: Vec::new(),
+            reached: Vec::new(),
+            work: Work::default(),
+        }
+    }
+
+    /// Makes a network whose instants are as fine as double precision allows, for flows shorter than a nanosecond.
+    ///
+    /// To be driven by [`Network::next_moment`].
+    pub fn with_finest_grain() -> Network {
+        Network {
+            grain: Grain::Finest,
+            ..Network::new()
+        }
+    }
+
+    /// Lets rates follow changes only once in every `quantum`; zero, the default, is exact.
+    ///
+    /// Within a quantum, a flow that starts takes the place of one of its class that ended since rates were worked out, at
+    /// once; without such a place it waits for the next time. No capacity is ever exceeded and bytes stay exact; a start is
+    /// late by at most a quantum, and what an end leaves free is idle for as long.
+    pub fn set_quantum(&mut self, quantum: Duration) {
+        self.quantum = quantum;
     }
 
     /// Adds a resource. A capacity of zero holds every flow that crosses it.
     pub fn add_resource(&mut self, capacity: Rate, sharing: Sharing) -> ResourceId {
-        let capacity = capacity.bytes_per_second();
-        self.resources.push(Resource { capacity, sharing });
-        ResourceId(self.resources.len() as u32 - 1)
+        self.resource_clocks.push(self.clocks.add());
+        let shared = sharing == Sharing::Shared;
+        ResourceId(self.shares.add_resource(capacity.bytes_per_second(), shared))
     }
 
     /// Gives a resource another capacity from `now` on.
     pub fn set_capacity(&mut self, now: impl Into<Moment>, resource: ResourceId, capacity: Rate) {
         self.run_to(now.into());
-        self.resources[resource.0 as usize].capacity = capacity.bytes_per_second();
-        self.stale = true;
+        let recapped = self.shares.set_capacity(resource.0, capacity.bytes_per_second());
+        for class in recapped {
+            self.reclock(class);
+        }
+        self.changed_at.get_or_insert(self.now);
     }
 
-    /// Gives the class of this path, weight and cap; the same three give the same class.
+    /// Gives the class of this path, weight and cap on the rate of each flow; the same three give the same class.
     ///
-    /// A resource that is named twice is crossed twice. A class with neither resources nor cap moves any size at once.
+    /// The order of the path does not matter; a resource that is named twice is crossed twice. A class with neither
+    /// resources nor cap moves any size at once.
     pub fn class(&mut self, path: &[ResourceId], weight: Weight, cap: Option<Rate>) -> ClassId {
-        let path: Vec<u32> = path.iter().map(|resource| resource.0).collect();
-        let cap = cap.map_or(f64::INFINITY, Rate::bytes_per_second);
+        let route = self.route(path);
+        let cap = cap_inside(cap);
         let next = self.classes.len() as u32;
-        let id = *self.names.entry((path.clone(), weight, cap.to_bits())).or_insert(next);
+        let id = *self
+            .classes_by_name
+            .entry((route, weight, cap.to_bits()))
+            .or_insert(next);
         if id == next {
-            self.classes.push(Class {
-                path,
-                weight: weight.as_f64(),
-                cap,
-                flows: BTreeSet::new(),
-                rate: 0.0,
-            });
+            let boundless = path.is_empty() && cap.is_infinite();
+            self.shares.add_class(route, weight, cap);
+            self.clocks.add_class();
+            self.classes.push(Class::new(weight.as_f64(), boundless));
         }
         ClassId(id)
     }
@@ -116,162 +179,314 @@ impl Network {
     /// Starts a flow.
     pub fn start(&mut self, now: impl Into<Moment>, class: ClassId, bytes: Bytes) -> FlowId {
         self.run_to(now.into());
-        let id = self.started;
-        self.started += 1;
-        self.flows.insert(
-            id,
-            Flow {
-                class: class.0,
-                bytes: bytes.0,
-                left: bytes.as_f64(),
-            },
-        );
-        self.classes[class.0 as usize].flows.insert(id);
-        self.stale = true;
-        FlowId(id)
+        let on = &mut self.classes[class.0 as usize];
+        if bytes.0 == 0 || on.boundless {
+            let flow = self.flows.number();
+            let at = self.now;
+            self.ended.push(Ended { flow, class, at });
+            return flow;
+        }
+        let id = self.flows.insert(class.0, bytes.0);
+        on.flows += 1;
+        if on.flows <= on.solved {
+            self.place(id);
+        } else {
+            self.waiting.push(id);
+        }
+        self.note(class.0);
+        id
     }
 
     /// Stops a flow before its end, and gives what it has moved; `None` if it has ended or was stopped before.
     pub fn stop(&mut self, now: impl Into<Moment>, flow: FlowId) -> Option<Bytes> {
         let moved = self.moved(now, flow)?;
-        let flow_class = self.flows.remove(&flow.0)?.class;
-        self.classes[flow_class as usize].flows.remove(&flow.0);
-        self.stale = true;
+        let flow = self.flows.remove(flow)?;
+        self.classes[flow.class as usize].flows -= 1;
+        self.note(flow.class);
+        self.remark(flow.class);
         Some(moved)
     }
 
-    /// Gives what a flow has moved so far; `None` if it has ended or was stopped.
+    /// Gives what a flow has moved so far, rounded down; `None` if it has ended or was stopped.
     pub fn moved(&mut self, now: impl Into<Moment>, flow: FlowId) -> Option<Bytes> {
         self.run_to(now.into());
-        let flow = self.flows.get(&flow.0)?;
-        Some(Bytes(flow.bytes.saturating_sub(flow.left.ceil() as u64)))
+        let flow = self.flows.get(flow)?;
+        let (class, bytes) = (flow.class, flow.bytes);
+        let Some(from) = flow.from else {
+            return Some(Bytes::ZERO);
+        };
+        let way = self.shown(class) - from;
+        Some(Bytes(self.classes[class as usize].bytes(way).min(bytes)))
     }
 
-    /// Gives the nanosecond by which the next flow will have ended; `None` if none will without further changes.
+    /// Gives the nanosecond to which to [`advance`](Network::advance) next; `None` if no flow will end without changes.
+    ///
+    /// By then a flow has ended or, with a quantum, rates are due.
     pub fn next_end(&mut self) -> Option<Timestamp> {
-        if let Some(ended) = self.ended.first() {
-            return Some(ended.at.timestamp());
-        }
-        self.earliest().map(|(at, _)| at.timestamp())
+        self.next_moment().map(Moment::timestamp)
     }
 
-    /// Moves time on to `now` and appends the flows that have ended since the last call, in the order of their ends, those of one
-    /// moment in the order of their starts.
+    /// The same, exactly.
+    pub fn next_moment(&mut self) -> Option<Moment> {
+        if let Some(ended) = self.ended.first() {
+            return Some(ended.at);
+        }
+        let due = self.due();
+        if due.is_some_and(|due| due <= self.now) {
+            self.solve();
+        }
+        let due = self.due();
+        self.clocks.earliest().into_iter().chain(due).min()
+    }
+
+    /// Moves time on to `now` and appends the flows that have ended since the last call, in the order of their ends; those
+    /// of one moment in the order of their starts.
     pub fn advance(&mut self, now: impl Into<Moment>, ended: &mut Vec<Ended>) {
         self.run_to(now.into());
+        self.ended.sort_unstable_by_key(|ended| (ended.at, ended.flow));
         ended.append(&mut self.ended);
     }
 
     /// Gives the rate at which bytes cross a resource now.
     pub fn used(&mut self, resource: ResourceId) -> Rate {
-        self.solve();
-        let sum: f64 = self
-            .classes
-            .iter()
-            .map(|class| class.rate * class.flows.len() as f64 * crossings(class, resource.0) as f64)
-            .sum();
-        Rate::bits_per_second(sum * 8.0).unwrap_or_default()
+        self.catch_up();
+        Rate::of_bytes(self.shares.load(resource.0))
     }
 
-    /// Gives the rate of each flow of a class now, were there one.
+    /// Gives the rate of each flow of a class now; zero if it has none.
     pub fn rate(&mut self, class: ClassId) -> Rate {
-        self.solve();
-        Rate::bits_per_second(self.classes[class.0 as usize].rate * 8.0).unwrap_or_default()
-    }
-
-    fn earliest(&mut self) -> Option<(Moment, u64)> {
-        self.solve();
-        let (now, classes) = (self.now, &self.classes);
-        let end = |(id, flow): (&u64, &Flow)| {
-            let rate = classes[flow.class as usize].rate;
-            let attos = if flow.left == 0.0 || rate.is_infinite() {
-                0.0
-            } else {
-                (flow.left / rate * ATTOS_PER_SECOND as f64).ceil()
-            };
-            (attos < 1e38).then(|| (Moment(now.0 + attos as u128), *id))
-        };
-        self.flows.iter().filter_map(end).min()
-    }
-
-    fn run_to(&mut self, now: Moment) {
-        while let Some((at, _)) = self.earliest().filter(|(at, _)| *at <= now) {
-            self.pass(at);
+        self.catch_up();
+        let on = &self.classes[class.0 as usize];
+        if on.clock == NONE {
+            return Rate::ZERO;
         }
-        self.pass(now);
+        Rate::of_bytes(self.clocks.speed(on.clock) * on.weight)
     }
 
-    fn pass(&mut self, to: Moment) {
-        let seconds = to.since(self.now) as f64 / ATTOS_PER_SECOND as f64;
-        let mut over = Vec::new();
-        for (id, flow) in &mut self.flows {
-            let rate = self.classes[flow.class as usize].rate;
-            flow.left -= if rate.is_finite() { rate * seconds } else { flow.left };
-            if flow.left <= flow.bytes as f64 * 1e-13 {
-                over.push((*id, flow.class));
+    /// Says what the network has done so far.
+    pub fn work(&self) -> Work {
+        Work {
+            routes: self.filling.work,
+            ..self.work
+        }
+    }
+
+    fn route(&mut self, path: &[ResourceId]) -> u32 {
+        let mut crossings: BTreeMap<u32, u32> = BTreeMap::new();
+        for resource in path {
+            *crossings.entry(resource.0).or_default() += 1;
+        }
+        let path: Vec<(u32, u32)> = crossings.into_iter().collect();
+        if let Some(route) = self.routes_by_path.get(&path) {
+            return *route;
+        }
+        let route = self.shares.add_route(&path);
+        self.routes_by_path.insert(path, route);
+        route
+    }
+
+    /// When rates are due; `None` if nothing has changed.
+    fn due(&self) -> Option<Moment> {
+        let changed = self.changed_at?;
+        Some(changed.max(self.solved_at.plus(self.quantum)))
+    }
+
+    fn catch_up(&mut self) {
+        if self.due().is_some_and(|due| due <= self.now) {
+            self.solve();
+        }
+    }
+
+    /// Passes every instant before `to`, and the ends at `to`; changes made there may be followed by others.
+    fn run_to(&mut self, to: Moment) {
+        loop {
+            let due = self.due().filter(|due| *due < to);
+            let end = self.clocks.earliest().filter(|end| *end <= to);
+            match (due, end) {
+                (Some(due), end) if end.is_none_or(|end| due <= end) => {
+                    self.now = self.now.max(due);
+                    self.solve();
+                }
+                (_, Some(end)) => self.end_instant(self.instant_of(end).min(to)),
+                _ => break,
             }
         }
         self.now = self.now.max(to);
-        for (id, class) in over {
-            self.flows.remove(&id);
-            self.classes[class as usize].flows.remove(&id);
-            self.ended.push(Ended {
-                flow: FlowId(id),
-                class: ClassId(class),
-                at: to,
-            });
-            self.stale = true;
+    }
+
+    /// The last moment of the instant that an end belongs to.
+    fn instant_of(&self, end: Moment) -> Moment {
+        match self.grain {
+            Grain::Nanosecond => Moment(end.0.div_ceil(ATTOS_PER_NANO).saturating_mul(ATTOS_PER_NANO)),
+            Grain::Finest => Moment(end.0.saturating_add(end.0 >> 48)),
         }
     }
 
-    /// Progressive filling: all rates grow together, in the ratio of their weights, until a resource is full or a cap is reached.
+    /// Ends all flows that end by `to`, the last moment of an instant, and moves time on.
+    fn end_instant(&mut self, to: Moment) {
+        if self.grain == Grain::Nanosecond {
+            self.now = to;
+        }
+        let mut reached = std::mem::take(&mut self.reached);
+        while self.clocks.earliest().is_some_and(|end| end <= to) {
+            let Some(at) = self.clocks.reach(&mut reached) else {
+                break;
+            };
+            self.now = self.now.max(at);
+            for class in reached.drain(..) {
+                self.end_flows(class, at);
+            }
+        }
+        self.reached = reached;
+    }
+
+    /// Ends the flows of a class whose marks its clock has reached.
+    fn end_flows(&mut self, class: u32, at: Moment) {
+        let on = &mut self.classes[class as usize];
+        let shown = self.clocks.base(on.clock) + on.offset;
+        while let Some(&Reverse((mark, number, slot))) = on.marks.peek() {
+            if mark > shown {
+                break;
+            }
+            on.marks.pop();
+            let flow = FlowId { number, slot };
+            if self.flows.remove(flow).is_some() {
+                on.flows -= 1;
+                let class = ClassId(class);
+                self.ended.push(Ended { flow, class, at });
+            }
+        }
+        self.note(class);
+        self.remark(class);
+    }
+
+    /// Notes that the population of a class may have changed.
+    fn note(&mut self, class: u32) {
+        let on = &mut self.classes[class as usize];
+        if !on.changed {
+            on.changed = true;
+            self.changed.push(class);
+        }
+        self.changed_at.get_or_insert(self.now);
+    }
+
+    /// Works rates out again, if a population or a capacity has changed.
     fn solve(&mut self) {
-        if !std::mem::take(&mut self.stale) {
+        self.changed_at = None;
+        self.solved_at = self.now;
+        for class in &self.changed {
+            let on = &mut self.classes[*class as usize];
+            if on.flows != on.solved {
+                on.solved = on.flows;
+                self.shares.set_flows(*class, on.flows);
+            }
+        }
+        if self.filling.solve(&mut self.shares) {
+            self.work.solutions += 1;
+        }
+        for resource in &self.filling.paced {
+            let level = self.shares.resources[*resource as usize].level;
+            self.clocks
+                .set_speed(self.resource_clocks[*resource as usize], self.now, level);
+        }
+        let mut classes = std::mem::take(&mut self.filling.moved);
+        for class in classes.drain(..) {
+            self.reclock(class);
+        }
+        self.filling.moved = classes;
+        let mut classes = std::mem::take(&mut self.changed);
+        for class in classes.drain(..) {
+            self.classes[class as usize].changed = false;
+            self.reclock(class);
+        }
+        self.changed = classes;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for flow in waiting.drain(..) {
+            self.place(flow);
+        }
+        self.waiting = waiting;
+    }
+
+    /// Lets a class follow the clock of what holds it back now.
+    fn reclock(&mut self, class: u32) {
+        let clock = self.clock_of(class);
+        let shown = self.shown(class);
+        let on = &mut self.classes[class as usize];
+        if clock == on.clock {
             return;
         }
-        let mut left: Vec<f64> = self.resources.iter().map(|resource| resource.capacity).collect();
-        let mut open: Vec<usize> = (0..self.classes.len()).collect();
-        while !open.is_empty() {
-            let mut weights = vec![0.0; left.len()];
-            for &index in &open {
-                let class = &self.classes[index];
-                for &resource in &class.path {
-                    weights[resource as usize] += class.weight * class.flows.len() as f64;
-                }
-            }
-            let resources = &self.resources;
-            let fair = |class: &Class| {
-                let share = |resource: &u32| {
-                    let at = *resource as usize;
-                    match resources[at].sharing {
-                        Sharing::FatPipe => resources[at].capacity / class.weight,
-                        Sharing::Shared if weights[at] > 0.0 => left[at].max(0.0) / weights[at],
-                        Sharing::Shared => f64::INFINITY,
-                    }
-                };
-                class.path.iter().map(share).fold(class.cap / class.weight, f64::min)
-            };
-            let level = open
-                .iter()
-                .map(|&at| fair(&self.classes[at]))
-                .fold(f64::INFINITY, f64::min);
-            let (full, rest): (Vec<usize>, Vec<usize>) = open
-                .into_iter()
-                .partition(|&at| fair(&self.classes[at]) <= level * (1.0 + 1e-12));
-            for at in full {
-                let class = &mut self.classes[at];
-                class.rate = level * class.weight;
-                for &resource in &class.path {
-                    if level.is_finite() {
-                        left[resource as usize] -= class.rate * class.flows.len() as f64;
-                    }
-                }
-            }
-            open = rest;
+        if on.clock != NONE {
+            self.clocks.take(on.clock, class);
+        }
+        on.clock = clock;
+        on.offset = match clock {
+            NONE if on.flows == 0 => 0,
+            NONE => shown,
+            clock => shown - self.clocks.show(clock, self.now),
+        };
+        self.remark(class);
+    }
+
+    fn clock_of(&mut self, class: u32) -> u32 {
+        if self.classes[class as usize].flows == 0 {
+            return NONE;
+        }
+        if !self.shares.is_capped(class) {
+            let bottleneck = self.shares.bottleneck(class);
+            return self.resource_clocks.get(bottleneck as usize).copied().unwrap_or(NONE);
+        }
+        let on = &mut self.classes[class as usize];
+        if on.own_clock == NONE {
+            on.own_clock = self.clocks.add();
+        }
+        let (clock, speed) = (on.own_clock, self.shares.cap_level(class));
+        if self.clocks.speed(clock).to_bits() != speed.to_bits() {
+            self.clocks.set_speed(clock, self.now, speed);
+        }
+        clock
+    }
+
+    /// What a class shows now: bytes per weight that each of its flows has had since some moment.
+    fn shown(&self, class: u32) -> i128 {
+        let on = &self.classes[class as usize];
+        match on.clock {
+            NONE => on.offset,
+            clock => on.offset + self.clocks.show(clock, self.now),
         }
     }
-}
 
-fn crossings(class: &Class, resource: u32) -> usize {
-    class.path.iter().filter(|on| **on == resource).count()
+    /// Lets a flow begin to move.
+    fn place(&mut self, id: FlowId) {
+        let Some(class) = self.flows.get(id).map(|flow| flow.class) else {
+            return;
+        };
+        let shown = self.shown(class);
+        let Some(flow) = self.flows.get(id) else { return };
+        flow.from = Some(shown);
+        let on = &mut self.classes[class as usize];
+        let mark = shown.saturating_add(on.way(flow.bytes));
+        let first = on.marks.peek().is_none_or(|Reverse((first, ..))| mark < *first);
+        on.marks.push(Reverse((mark, id.number, id.slot)));
+        if first {
+            self.remark(class);
+        }
+    }
+
+    /// Tells a class's clock the first mark of its flows.
+    fn remark(&mut self, class: u32) {
+        let on = &mut self.classes[class as usize];
+        while let Some(&Reverse((_, number, slot))) = on.marks.peek() {
+            if self.flows.get(FlowId { number, slot }).is_some() {
+                break;
+            }
+            on.marks.pop();
+        }
+        if on.clock == NONE {
+            return;
+        }
+        match on.marks.peek() {
+            Some(Reverse((mark, ..))) => self.clocks.put(on.clock, class, mark - on.offset),
+            None => self.clocks.take(on.clock, class),
+        }
+    }
 }

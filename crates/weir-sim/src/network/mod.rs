@@ -26,8 +26,14 @@
 //! assert_eq!(ends, [(short, Timestamp::from_secs(2)), (long, Timestamp::from_secs(4))]);
 //! ```
 
+mod clocks;
 mod engine;
+mod fill;
+mod flows;
 mod quantities;
+mod shares;
+mod tournament;
 
-pub use engine::{ClassId, Ended, FlowId, Network, ResourceId, Sharing};
+pub use engine::{ClassId, Ended, Network, ResourceId, Sharing, Work};
+pub use flows::FlowId;
 pub use quantities::{Moment, Rate, Weight};

@@ -1,11 +1,12 @@
 //! Moments finer than a nanosecond, rates and weights.
 
 use std::fmt;
+use std::time::Duration;
 
 use weir_units::{BitRate, Timestamp};
 
 /// Attoseconds per nanosecond.
-const ATTOS_PER_NANO: u128 = 1_000_000_000;
+pub(super) const ATTOS_PER_NANO: u128 = 1_000_000_000;
 
 /// Attoseconds per second.
 pub(crate) const ATTOS_PER_SECOND: u128 = 1_000_000_000_000_000_000;
@@ -26,12 +27,20 @@ impl Moment {
         // Whole seconds apart from the rest: a product would carry the rounding of 10¹⁸ times as much.
         let whole = seconds.trunc();
         let rest = ((seconds - whole) * ATTOS_PER_SECOND as f64).round();
-        (0.0..3e20).contains(&seconds).then(|| Moment(whole as u128 * ATTOS_PER_SECOND + rest as u128))
+        (0.0..3e20)
+            .contains(&seconds)
+            .then(|| Moment(whole as u128 * ATTOS_PER_SECOND + rest as u128))
     }
 
     /// Gives the first whole nanosecond that is not before this moment; the last timestamp if that lies before.
     pub fn timestamp(self) -> Timestamp {
         Timestamp(u64::try_from(self.0.div_ceil(ATTOS_PER_NANO)).unwrap_or(u64::MAX))
+    }
+
+    /// Gives the moment that is `time` later.
+    #[must_use]
+    pub fn plus(self, time: Duration) -> Moment {
+        Moment(self.0.saturating_add(time.as_nanos().saturating_mul(ATTOS_PER_NANO)))
     }
 
     /// Gives the time passed since `earlier`, in attoseconds; zero if `earlier` is later.
@@ -76,7 +85,15 @@ impl Rate {
         self.0
     }
 
-    pub(crate) fn bytes_per_second(self) -> f64 {
+    pub(super) fn of_bytes(bytes_per_second: f64) -> Rate {
+        Rate(if bytes_per_second.is_finite() {
+            bytes_per_second.max(0.0) * 8.0
+        } else {
+            f64::MAX
+        })
+    }
+
+    pub(super) fn bytes_per_second(self) -> f64 {
         self.0 / 8.0
     }
 }
@@ -94,6 +111,9 @@ impl From<Rate> for BitRate {
     }
 }
 
+/// Steps of a weight of one.
+const WEIGHT_STEPS: f64 = 4_294_967_296.0;
+
 /// How much of a contended capacity a flow gets, relative to others: positive, in units of 2⁻³².
 ///
 /// Sums of weights are sums of integers: exact, and the same in any order.
@@ -106,12 +126,22 @@ impl Weight {
 
     /// Rounds to the nearest weight there is, from 2⁻³² to 2³²; `None` if not positive or undefined.
     pub fn new(weight: f64) -> Option<Weight> {
-        (weight > 0.0).then(|| Weight(((weight * 4_294_967_296.0).round() as u64).max(1)))
+        (weight > 0.0).then(|| Weight(((weight * WEIGHT_STEPS).round() as u64).max(1)))
     }
 
     /// Gives the weight as a number.
     pub fn as_f64(self) -> f64 {
-        self.0 as f64 / 4_294_967_296.0
+        self.0 as f64 / WEIGHT_STEPS
+    }
+
+    /// The weight in steps of 2⁻³².
+    pub(super) fn steps(self) -> u64 {
+        self.0
+    }
+
+    /// A sum of steps as a number.
+    pub(super) fn sum(steps: u128) -> f64 {
+        steps as f64 / WEIGHT_STEPS
     }
 }
 
