@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_units::Bytes;
+use weir_units::{Bytes, Timestamp};
 use weir_world::TransferId;
 
-use crate::{ActivityId, JobId, LimitChange, Link, Priority, SeId, Ticket, VoId};
+use crate::{ActivityId, JobId, Link, Priority, SeId, Setting, Ticket, VoId};
 
 /// What clients and operators ask.
 ///
@@ -33,12 +33,12 @@ pub enum Command {
         /// To what.
         priority: Priority,
     },
-    /// Changes limits. Running transfers go on. Answered by [`crate::Record::LimitsSet`].
-    SetLimits {
+    /// Changes settings. Running transfers go on. Answered by [`crate::Record::SettingsChanged`].
+    Set {
         /// Comes back in the record.
         ticket: Ticket,
         /// In order; the last word counts.
-        changes: Arc<[LimitChange]>,
+        changes: Arc<[Setting]>,
     },
     /// Everything is restored: decisions may begin. Until then jobs are taken, but nothing starts, and all
     /// other commands wait.
@@ -94,4 +94,7 @@ pub struct Terms {
     pub retries: i32,
     /// How long to wait before the first new try; zero for the server's default.
     pub retry_delay: Duration,
+    /// When all files should have arrived; zero if it does not matter. Among transfers of one priority and link, those
+    /// whose deadline is near go first.
+    pub deadline: Timestamp,
 }

@@ -8,7 +8,7 @@
 //! - **One operation at a time.** A transfer has at most one operation of this core, and each has its own number.
 //! - **Terminal is terminal.** A transfer ends once, in one of three ways ([`Settled`]).
 //! - **Limits hold.** Links, sources and destinations never have more active transfers than their limits at the time of start.
-//! - **Cost follows change.** A step costs what its inputs changed, not what is queued; a queued transfer takes about 50 bytes.
+//! - **Cost follows change.** A step costs what its inputs changed, not what is queued; a queued transfer takes about 55 bytes.
 //!
 //! # The life of a transfer
 //! ```text
@@ -21,7 +21,7 @@
 //!
 //! # How a driver uses it
 //! 1. Take a new, greater `epoch` from the store; make a [`Scheduler`]; give it [`Record::Live`] for each file that has not
-//!    ended, in order of submission, and [`Record::LimitsSet`] if limits are stored; then [`Command::Begin`].
+//!    ended, in order of submission, and [`Record::SettingsChanged`] and [`Record::Learned`] if they are stored; then [`Command::Begin`].
 //! 2. Step it with whatever has come in, and carry out the effects in order. `Persist` effects go into one transaction with
 //!    as many others as are at hand; afterwards, one `Persisted` with the last number says it for all.
 //! 3. `Ack(seq)` belongs to the record of that number: it names the job or the ticket that waits.
@@ -41,7 +41,7 @@
 //! let mut core = Scheduler::new(Config::default());
 //! let mut effects = Vec::new();
 //! core.step(Timestamp(0), &[Input::Command(Command::Begin), Input::Command(Command::Submit(job))], &mut effects);
-//! assert!(matches!(effects[..], [Effect::Persist(Seq(1), Record::Submitted(_)), Effect::Persist(Seq(2), Record::Started { .. })]));
+//! assert!(matches!(effects[..2], [Effect::Persist(Seq(1), Record::Submitted(_)), Effect::Persist(Seq(2), Record::Started { .. })]));
 //!
 //! effects.clear();
 //! core.step(Timestamp(1), &[Input::Persisted(Seq(2))], &mut effects);
@@ -57,12 +57,13 @@ mod command;
 mod core;
 mod effect;
 mod job;
-mod limits;
 mod names;
 mod policy;
 mod reason;
 mod record;
 mod retry;
+mod settings;
+mod sources;
 mod stats;
 mod words;
 
@@ -70,10 +71,11 @@ pub use command::{Command, JobSpec, Terms, TransferSpec};
 pub use core::{Config, Effect, Input, Scheduler};
 pub use effect::{Event, Op, Refusal};
 pub use job::{FileCounts, JobState, job_state};
-pub use limits::{LimitChange, Limits};
 pub use names::Names;
-pub use reason::{Blocker, Decision, Holder, Reason, Verdict, Why};
-pub use record::{End, Live, LiveState, Next, Record, Settled};
+pub use reason::{Cause, Decision, Holder, Order, Reason, Verdict, Why};
+pub use record::{End, Learned, Live, LiveState, Next, Record, Settled};
 pub use retry::RetryPolicy;
+pub use settings::{Direction, Mode, Resource, Setting, Settings};
+pub use sources::{Candidate, Choice, rank_sources};
 pub use stats::{Counts, GateStats, LinkStats, SeStats};
-pub use words::{ActivityId, JobId, Link, Priority, SeId, Ticket, VoId};
+pub use words::{ActivityId, GroupId, JobId, Link, Priority, SeId, Ticket, VoId};

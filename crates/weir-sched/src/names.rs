@@ -2,7 +2,7 @@
 
 use indexmap::IndexSet;
 
-use crate::{ActivityId, Link, SeId, VoId};
+use crate::{ActivityId, GroupId, Link, SeId, VoId};
 
 /// Gives numbers to names, and the names back. Numbers are dense, from 0, in order of first appearance.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +10,7 @@ pub struct Names {
     ses: IndexSet<String>,
     vos: IndexSet<String>,
     activities: IndexSet<String>,
+    groups: IndexSet<String>,
 }
 
 fn number(names: &mut IndexSet<String>, name: &str) -> u32 {
@@ -35,6 +36,11 @@ impl Names {
         ActivityId(number(&mut self.activities, name))
     }
 
+    /// The number of a shared resource, a new one if it was not known.
+    pub fn group(&mut self, name: &str) -> GroupId {
+        GroupId(number(&mut self.groups, name))
+    }
+
     /// The number of a storage element that is known.
     pub fn find_se(&self, name: &str) -> Option<SeId> {
         self.ses.get_index_of(name).map(|known| SeId(known as u32))
@@ -55,6 +61,11 @@ impl Names {
         self.activities
             .get_index(activity.0 as usize)
             .map_or("?", String::as_str)
+    }
+
+    /// The name of a shared resource, `?` if it has none.
+    pub fn group_name(&self, group: GroupId) -> &str {
+        self.groups.get_index(group.0 as usize).map_or("?", String::as_str)
     }
 
     /// A link as people write it: `GLA→MAN`.

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-use weir_units::{Bytes, Timestamp};
-use weir_world::{OpId, TransferId};
+use serde::Serialize;
+use weir_units::{BitRate, Bytes, Timestamp};
+use weir_world::{ErrorClass, OpId, TransferId};
 
-use crate::{Link, Names, SeId};
+use crate::{Link, Names, Resource};
 
 /// One reason for the state of a transfer or a link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// The service restores its state and starts nothing yet.
@@ -25,35 +25,17 @@ pub enum Reason {
         /// Those as urgent as this one, before and behind it.
         as_urgent: u64,
     },
-    /// The link runs as many transfers as it may.
-    LinkLimit {
-        /// The link.
-        link: Link,
-        /// What is allowed.
-        limit: u32,
-        /// What is active.
+    /// Something on the way has no room.
+    Full {
+        /// What.
+        resource: Resource,
+        /// How many may be active.
+        allowed: u32,
+        /// How many are.
         active: u32,
-    },
-    /// The source sends as many files as it may.
-    SourceLimit {
-        /// The source.
-        se: SeId,
-        /// What is allowed.
-        limit: u32,
-        /// What is active.
-        active: u32,
-        /// Who holds the slots, largest share first.
-        holders: Vec<Holder>,
-    },
-    /// The destination receives as many files as it may.
-    DestinationLimit {
-        /// The destination.
-        se: SeId,
-        /// What is allowed.
-        limit: u32,
-        /// What is active.
-        active: u32,
-        /// Who holds the slots, largest share first.
+        /// What keeps it at that.
+        cause: Cause,
+        /// Who holds the slots, largest share first; empty for a link.
         holders: Vec<Holder>,
     },
     /// An attempt failed, and it is too early for the next.
@@ -78,17 +60,41 @@ pub enum Reason {
     Stopping,
 }
 
-/// A link's share of the slots of a storage element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What keeps a resource from running more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The operator's limit on concurrency.
+    Limit,
+    /// More would bring no more, as far as the optimiser has learned; or the operator fixed the number.
+    Optimiser,
+    /// The operator's limit on bandwidth.
+    Bandwidth {
+        /// That limit.
+        limit: BitRate,
+    },
+    /// Nothing but failures came from it: it is tried once in a while.
+    Faults {
+        /// What the last failure was.
+        class: Option<ErrorClass>,
+        /// When it is tried again.
+        until: Timestamp,
+    },
+}
+
+/// A link's share of the slots of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Holder {
     /// The link.
     pub link: Link,
     /// Slots it holds.
     pub active: u32,
+    /// What each of them brings, if that is known.
+    pub each: Option<BitRate>,
 }
 
 /// The state of a transfer, and why it is so. Reasons come in the order in which they would have to pass.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Why {
     /// The transfer.
     pub transfer: TransferId,
@@ -99,7 +105,7 @@ pub struct Why {
 }
 
 /// One decision of the past.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// When.
     pub at: Timestamp,
@@ -110,30 +116,43 @@ pub struct Decision {
 }
 
 /// To start, or why not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It starts: link, source and destination had room.
+    /// It starts: there was room everywhere.
     Start {
         /// Active transfers of the link, this one included.
         active: u32,
-        /// The link's limit.
-        limit: u32,
+        /// How many of the link may be.
+        allowed: u32,
+        /// Why it was this link's turn.
+        order: Order,
     },
     /// Not yet.
-    Wait(Blocker),
+    Wait {
+        /// What has no room.
+        resource: Resource,
+        /// What keeps it from having more.
+        cause: Cause,
+    },
 }
 
-/// What holds a link back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Why it was a link's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Blocker {
-    /// Its own limit.
-    Link,
-    /// The limit of its source.
-    Source,
-    /// The limit of its destination.
-    Destination,
+pub enum Order {
+    /// By its share.
+    Share,
+    /// It was behind its target rate.
+    Target,
+    /// A deadline is near.
+    Deadline,
+    /// It was not served for long.
+    Aged,
+    /// It lost too many turns in a row to other full resources.
+    Starved,
+    /// It was running when the service stopped.
+    Resumed,
 }
 
 impl Reason {
@@ -174,28 +193,15 @@ impl fmt::Display for Sentence<'_> {
                 write!(f, "one of {as_urgent} equally urgent transfers of its link")
             }
             Reason::Behind { more_urgent, .. } => write!(f, "behind {more_urgent} more urgent transfers of its link"),
-            Reason::LinkLimit { link, limit, active } => {
-                write!(f, "link {} at its limit {limit}", names.link_name(*link))?;
-                surplus(f, *limit, *active)
-            }
-            Reason::SourceLimit {
-                se,
-                limit,
+            Reason::Full {
+                resource,
+                allowed,
                 active,
+                cause,
                 holders,
             } => {
-                write!(f, "source {} at its outbound limit {limit}", names.se_name(*se))?;
-                surplus(f, *limit, *active)?;
-                held(f, names, holders)
-            }
-            Reason::DestinationLimit {
-                se,
-                limit,
-                active,
-                holders,
-            } => {
-                write!(f, "destination {} at its inbound limit {limit}", names.se_name(*se))?;
-                surplus(f, *limit, *active)?;
+                full(f, names, *resource, *allowed, *cause)?;
+                surplus(f, *allowed, *active)?;
                 held(f, names, holders)
             }
             Reason::Retry { at, failures } => {
@@ -205,6 +211,46 @@ impl fmt::Display for Sentence<'_> {
             Reason::Store => f.write_str("its start waits for the store"),
             Reason::Running { since, moved, .. } => write!(f, "running since {}, {moved} moved", since.rfc3339()),
             Reason::Stopping => f.write_str("cancelled, its operation is being stopped"),
+        }
+    }
+}
+
+/// Says what has no room, and what keeps it at that.
+fn full(f: &mut fmt::Formatter<'_>, names: &Names, resource: Resource, allowed: u32, cause: Cause) -> fmt::Result {
+    let at = |se| names.se_name(se);
+    let which = match resource {
+        Resource::Link(link) => {
+            write!(f, "link {}", names.link_name(link))?;
+            "limit"
+        }
+        Resource::Inbound(se) => {
+            write!(f, "destination {}", at(se))?;
+            "inbound limit"
+        }
+        Resource::Outbound(se) => {
+            write!(f, "source {}", at(se))?;
+            "outbound limit"
+        }
+        Resource::VoInbound(se, vo) => {
+            write!(f, "{} at destination {}", names.vo_name(vo), at(se))?;
+            "inbound limit"
+        }
+        Resource::VoOutbound(se, vo) => {
+            write!(f, "{} at source {}", names.vo_name(vo), at(se))?;
+            "outbound limit"
+        }
+        Resource::Group(group) => {
+            write!(f, "shared {}", names.group_name(group))?;
+            "limit"
+        }
+    };
+    match cause {
+        Cause::Limit => write!(f, " at its {which} {allowed}"),
+        Cause::Optimiser => write!(f, " at the {allowed} transfers that are worth running"),
+        Cause::Bandwidth { limit } => write!(f, " at its bandwidth limit {limit}, which is {allowed} transfers now"),
+        Cause::Faults { class, until } => {
+            let class = class.map_or("failures", ErrorClass::as_str);
+            write!(f, " paused by {class} until {}", until.rfc3339())
         }
     }
 }
@@ -220,8 +266,10 @@ fn surplus(f: &mut fmt::Formatter<'_>, limit: u32, active: u32) -> fmt::Result {
 
 /// Names the largest holder.
 fn held(f: &mut fmt::Formatter<'_>, names: &Names, holders: &[Holder]) -> fmt::Result {
-    match holders.first() {
-        Some(first) => write!(f, ", {} of them held by {}", first.active, names.link_name(first.link)),
+    let Some(first) = holders.first() else { return Ok(()) };
+    write!(f, ", {} of them held by {}", first.active, names.link_name(first.link))?;
+    match first.each {
+        Some(each) => write!(f, " at {each:.0} each"),
         None => Ok(()),
     }
 }

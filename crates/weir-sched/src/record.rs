@@ -7,7 +7,8 @@
 //! | [`Record::Ended`] | file: what [`Next`] says; one line of history; finish time, bytes, reason | no, [`crate::Event::Settled`] follows if it was the last |
 //! | [`Record::Cancelled`] | files in `settled`: cancelled; files in `stopping`: still active, marked to be stopped | yes, the client gets its answer |
 //! | [`Record::PrioritySet`] | files: their priority | yes |
-//! | [`Record::LimitsSet`] | the limits, if they are kept in the store | yes |
+//! | [`Record::SettingsChanged`] | the settings, if they are kept in the store | yes |
+//! | [`Record::Learned`] | what the optimiser should remember, by name; losing it costs only time | no |
 //! | [`Record::Live`] | never issued: the store gives it back, one per file that has not ended | |
 //!
 //! After a restart the store gives back [`Record::Live`] for each file that has not ended, in order of submission; or, for
@@ -16,10 +17,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use weir_units::{Bytes, Timestamp};
+use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{CopyMode, Failure, OpId, TransferId};
 
-use crate::{JobSpec, LimitChange, Priority, Terms, Ticket, TransferSpec};
+use crate::{JobSpec, Priority, Resource, Setting, Terms, Ticket, TransferSpec};
 
 /// One durable fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,15 +59,30 @@ pub enum Record {
         /// To what.
         priority: Priority,
     },
-    /// Limits were changed.
-    LimitsSet {
+    /// Settings were changed.
+    SettingsChanged {
         /// The command that asked.
         ticket: Ticket,
         /// How, in order.
-        changes: Arc<[LimitChange]>,
+        changes: Arc<[Setting]>,
     },
+    /// What the optimiser has learned of some resources; later words replace earlier ones.
+    Learned(Arc<[Learned]>),
     /// A transfer that has not ended, as the store's rows tell it.
     Live(Live),
+}
+
+/// What the optimiser has learned of one resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// Of what.
+    pub resource: Resource,
+    /// How many transfers are worth running.
+    pub slots: u32,
+    /// What one of them brings.
+    pub each: BitRate,
+    /// When that was so.
+    pub at: Timestamp,
 }
 
 /// How an attempt ended.

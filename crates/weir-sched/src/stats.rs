@@ -1,7 +1,7 @@
 //! Figures that the API shows. Kept up to date as things happen: reading them costs nothing.
 
 use serde::{Deserialize, Serialize};
-use weir_units::Bytes;
+use weir_units::{BitRate, Bytes};
 
 use crate::{Link, SeId};
 
@@ -31,21 +31,31 @@ pub struct Counts {
 }
 
 /// A link and its figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LinkStats {
     /// The link.
     pub link: Link,
-    /// How many may be active.
+    /// How many may be active, by the operator.
     pub limit: u32,
+    /// How many may be active now: the least of what operator, optimiser, bandwidth limit and faults allow.
+    pub allowed: u32,
+    /// What one transfer brings, start-up and failures included; none if that is not known.
+    pub each: Option<BitRate>,
+    /// Part of recent attempts that failed for reasons of the path or the storage, in thousandths.
+    pub failing: u32,
     /// What there is.
     pub counts: Counts,
 }
 
 /// One direction of a storage element and its figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct GateStats {
-    /// How many may be active.
+    /// How many may be active, by the operator.
     pub limit: u32,
+    /// How many may be active now: the least of what operator, optimiser, bandwidth limit and faults allow.
+    pub allowed: u32,
+    /// What all of them bring, as measured.
+    pub rate: BitRate,
     /// How many are.
     pub active: u32,
     /// Slots kept free for links that waited too long between two busy ends.
@@ -53,7 +63,7 @@ pub struct GateStats {
 }
 
 /// A storage element and its figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SeStats {
     /// The storage element.
     pub se: SeId,

@@ -39,6 +39,11 @@ pub struct VoId(pub u32);
 #[serde(transparent)]
 pub struct ActivityId(pub u32);
 
+/// Stands for what several storage elements share, by number, as [`SeId`] does for storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GroupId(pub u32);
+
 /// An ordered pair of storage elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Link {

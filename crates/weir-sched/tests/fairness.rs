@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use weir_sched::{
-    ActivityId, Command, Config, Effect, Event, Input, JobId, JobSpec, Limits, Link, Op, Priority, Scheduler, SeId,
+    ActivityId, Command, Config, Effect, Event, Input, JobId, JobSpec, Link, Op, Priority, Scheduler, SeId, Settings,
     Settled, Terms, TransferSpec,
 };
 use weir_units::{Bytes, Timestamp};
@@ -22,10 +22,10 @@ struct Fair {
 }
 
 impl Fair {
-    fn new(limits: Limits) -> Self {
+    fn new(settings: Settings) -> Self {
         let mut fair = Self {
             core: Scheduler::new(Config {
-                limits,
+                settings,
                 ..Config::default()
             }),
             now: Timestamp(0),
@@ -118,11 +118,11 @@ fn outcome(
     turn: usize,
     reversed: bool,
 ) -> BTreeMap<TransferId, (Settled, u32)> {
-    let mut fair = Fair::new(Limits {
+    let mut fair = Fair::new(Settings {
         link: 2,
         inbound: 3,
         outbound: 3,
-        ..Limits::default()
+        ..Settings::default()
     });
     let submissions = jobs
         .iter()
@@ -173,12 +173,12 @@ proptest! {
         inbound in 1..10u32,
         which in prop::collection::vec(any::<usize>(), 60),
     ) {
-        let mut fair = Fair::new(Limits { link: 100, inbound, outbound: 100, ..Limits::default() });
+        let mut fair = Fair::new(Settings { link: 100, inbound, outbound: 100, ..Settings::default() });
         // The destination is closed while the jobs come in, so that nobody has a start over the others.
         let destination = SeId(99);
-        let close = |limit| Input::Command(Command::SetLimits {
+        let close = |limit| Input::Command(Command::Set {
             ticket: weir_sched::Ticket(0),
-            changes: Arc::new([weir_sched::LimitChange::Inbound(destination, Some(limit))]),
+            changes: Arc::new([weir_sched::Setting::Slots(weir_sched::Resource::Inbound(destination), Some(limit))]),
         });
         fair.step(vec![close(0)]);
         for n in 0..links {

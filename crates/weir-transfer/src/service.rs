@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use weir_auth::{TrustedIssuer, Verifier, VerifierConfig};
 use weir_http::{Client, ClientConfig, Identity, RunningServer, ServerLimits, TlsError};
-use weir_sched::{Config, Limits, RetryPolicy, Scheduler};
+use weir_sched::{Config, RetryPolicy, Scheduler};
 
 use crate::{
     config::{AdminConfig, ConfigError, TransferConfig},
@@ -294,11 +294,11 @@ fn verifier(config: &TransferConfig, url: &str, client: Client) -> Verifier {
 fn core_config(config: &TransferConfig, epoch: u64) -> Config {
     Config {
         epoch,
-        limits: Limits {
+        settings: weir_sched::Settings {
             link: config.limits.link,
             inbound: config.limits.inbound,
             outbound: config.limits.outbound,
-            ..Limits::default()
+            ..weir_sched::Settings::default()
         },
         retry: RetryPolicy {
             retries: config.retry.retries,

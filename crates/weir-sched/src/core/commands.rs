@@ -9,7 +9,7 @@ use super::table::{Row, State};
 use super::terms::Shared;
 use super::{Effect, Scheduler};
 use crate::policy::Join;
-use crate::{Command, Event, JobSpec, LimitChange, Priority, Record, Refusal, Settled, Ticket, TransferSpec};
+use crate::{Command, Event, JobSpec, Priority, Record, Refusal, Setting, Settled, Ticket, TransferSpec};
 
 impl Scheduler {
     pub(super) fn command(&mut self, command: &Command, effects: &mut Vec<Effect>) {
@@ -19,7 +19,7 @@ impl Scheduler {
             // What they speak of may not be restored yet, and what is restored later must not overrule them.
             _ if !self.begun => self.deferred.push(command.clone()),
             Command::Cancel { ticket, transfers } => self.cancel(*ticket, transfers, effects),
-            Command::SetLimits { ticket, changes } => self.set_limits(*ticket, changes, effects),
+            Command::Set { ticket, changes } => self.set(*ticket, changes, effects),
             Command::SetPriority {
                 ticket,
                 transfers,
@@ -95,7 +95,7 @@ impl Scheduler {
                 continue;
             };
             match self.table[row].state {
-                State::Starting => self.policy.release(self.table[row].link),
+                State::Starting => self.policy.release(self.table[row].lane, self.now),
                 State::Running => continue,
                 State::Vacant | State::Loose | State::Queued | State::Delayed => self.dequeue(row),
             }
@@ -108,8 +108,9 @@ impl Scheduler {
         if self.table.find(transfer.id).is_some() {
             return None;
         }
-        let (link, terms) = (self.policy.link(transfer.link()), self.terms.hold(shared));
-        self.table.insert(Row::new(transfer.id, transfer.size, link, terms))
+        let lane = self.policy.lane(transfer.link(), shared.terms.vo, self.now);
+        let terms = self.terms.hold(shared);
+        self.table.insert(Row::new(transfer.id, transfer.size, lane, terms))
     }
 
     /// Forgets a transfer, which must be in no queue and hold no slot.
@@ -207,11 +208,11 @@ impl Scheduler {
         }
     }
 
-    fn set_limits(&mut self, ticket: Ticket, changes: &Arc<[LimitChange]>, effects: &mut Vec<Effect>) {
-        self.policy.set_limits(changes);
+    fn set(&mut self, ticket: Ticket, changes: &Arc<[Setting]>, effects: &mut Vec<Effect>) {
+        self.policy.set(changes, self.now);
         let then = Then::Acknowledge { stop: Vec::new() };
         self.persist(
-            Record::LimitsSet {
+            Record::SettingsChanged {
                 ticket,
                 changes: Arc::clone(changes),
             },

@@ -1,5 +1,8 @@
 //! How attempts end, and what follows.
 
+use std::time::Duration;
+
+use weir_units::Bytes;
 use weir_world::{OpId, Outcome};
 
 use super::outbox::Then;
@@ -8,6 +11,9 @@ use super::{Effect, Scheduler};
 use crate::policy::Join;
 use crate::retry::History;
 use crate::{End, Next, Record, Settled};
+
+/// Markers that follow each other more closely tell nothing about a rate.
+const MARK_MIN: Duration = Duration::from_secs(1);
 
 impl From<Outcome> for End {
     fn from(outcome: Outcome) -> Self {
@@ -24,18 +30,46 @@ impl Scheduler {
     pub(super) fn end(&mut self, op: OpId, end: End, effects: &mut Vec<Effect>) {
         let Some(row) = self.running(op) else { return };
         let next = self.decide_next(row, &end);
+        self.learn(row, &end);
         self.operations.remove(self.table[row].operation());
-        self.policy.release(self.table[row].link);
+        self.policy.release(self.table[row].lane, self.now);
         self.table[row].state = State::Loose;
         if let (End::Done { bytes, .. } | End::Adopted { bytes }, Next::Finished) = (&end, next) {
             self.totals.finished_bytes += *bytes;
-            self.policy.counts(self.table[row].link).finished_bytes += *bytes;
+            self.policy.counts(self.table[row].lane).finished_bytes += *bytes;
         }
         let then = next
             .settled()
             .map_or(Then::Nothing, |state| Then::Settle(op.transfer, state));
         self.persist(Record::Ended { op, end, next }, then, effects);
         self.follow(row, next);
+    }
+
+    /// An operation tells how many bytes it has moved.
+    pub(super) fn progress(&mut self, row: u32, moved: Bytes) {
+        let operation = self.table[row].operation();
+        if let Some((bytes, seconds)) = self.operations.mark(operation, moved, self.now, MARK_MIN) {
+            self.policy.moved(self.table[row].lane, bytes, seconds, self.now);
+        }
+    }
+
+    /// Tells the policy how an attempt went. What was found at the destination, or is not known, moved nothing.
+    fn learn(&mut self, row: u32, end: &End) {
+        let (moved, failure) = match end {
+            End::Done { bytes, .. } => (Some(*bytes), None),
+            End::Failed(failure) => (Some(failure.bytes_moved), Some((failure.class, failure.party))),
+            End::Stopped { bytes_moved } => (Some(*bytes_moved), None),
+            End::Adopted { .. } | End::Lost => (None, None),
+        };
+        let (lane, size, operation) = (self.table[row].lane, self.table[row].size, self.table[row].operation());
+        let sample = moved.and_then(|moved| self.operations.mark(operation, moved, self.now, Duration::ZERO));
+        if let Some((bytes, seconds)) = sample {
+            self.policy.moved(lane, bytes, seconds, self.now);
+        }
+        if !matches!(end, End::Stopped { .. } | End::Lost) {
+            self.policy
+                .ended(lane, size, moved.unwrap_or_default(), failure, self.now);
+        }
     }
 
     /// A transfer that has the file is finished, even if it was cancelled meanwhile: the truth is at the destination.
@@ -87,7 +121,7 @@ impl Scheduler {
     }
 
     pub(super) fn count_end(&mut self, row: u32, settled: Settled) {
-        for counts in [self.policy.counts(self.table[row].link), &mut self.totals] {
+        for counts in [self.policy.counts(self.table[row].lane), &mut self.totals] {
             match settled {
                 Settled::Finished => counts.finished += 1,
                 Settled::Failed => counts.failed += 1,
@@ -97,7 +131,7 @@ impl Scheduler {
     }
 
     fn count_retry(&mut self, row: u32) {
-        self.policy.counts(self.table[row].link).retried += 1;
+        self.policy.counts(self.table[row].lane).retried += 1;
         self.totals.retried += 1;
     }
 

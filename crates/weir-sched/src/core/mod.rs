@@ -2,26 +2,32 @@
 
 mod commands;
 mod ends;
+mod ids;
 mod operations;
 mod outbox;
 mod restore;
 pub(crate) mod table;
-mod terms;
+pub(crate) mod terms;
 mod view;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use weir_units::Timestamp;
 use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
 
 use crate::policy::{Join, Policy, level_of};
 use crate::retry::RetryPolicy;
+use crate::settings::Settings;
 use crate::stats::Counts;
-use crate::{Command, Event, Limits, Op, Record};
+use crate::{Command, Event, Op, Record};
 use operations::Operations;
 use outbox::{Outbox, Then};
 use table::{State, Table};
 use terms::TermsTable;
+
+/// What the optimiser has learned is recorded no more often: a crash costs it a few minutes of learning.
+const LEARNED_EVERY: Duration = Duration::from_secs(300);
 
 /// What goes into the scheduler.
 pub type Input = weir_world::Input<Command, Record>;
@@ -33,8 +39,8 @@ pub type Effect = weir_world::Effect<Record, Op, Event>;
 pub struct Config {
     /// The life of this core: greater than that of every core before it that used the same store.
     pub epoch: u64,
-    /// How many transfers may be active, before any [`Command::SetLimits`].
-    pub limits: Limits,
+    /// What holds before any [`Command::Set`].
+    pub settings: Settings,
     /// When to try again.
     pub retry: RetryPolicy,
     /// The most transfers that one step starts; the rest follow in the next step, which is asked for at once.
@@ -44,11 +50,11 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Epoch 1; 1,000 starts per step (a step of about a millisecond); 10 million transfers (0.5 GB).
+    /// Epoch 1; 1,000 starts per step (a step of about a millisecond); 10 million transfers (0.6 GB).
     fn default() -> Self {
         Self {
             epoch: 1,
-            limits: Limits::default(),
+            settings: Settings::default(),
             retry: RetryPolicy::default(),
             starts_per_step: 1_000,
             transfers_max: 10_000_000,
@@ -77,6 +83,8 @@ pub struct Scheduler {
     due: BTreeSet<(Timestamp, TransferId)>,
     /// The wake that was asked for and has not come.
     armed: Option<Timestamp>,
+    /// When the optimiser's knowledge was recorded last.
+    recorded: Timestamp,
     totals: Counts,
 }
 
@@ -94,10 +102,11 @@ impl Scheduler {
             table: Table::default(),
             terms: TermsTable::default(),
             operations: Operations::default(),
-            policy: Policy::new(config.limits),
+            policy: Policy::new(config.settings),
             outbox: Outbox::default(),
             due: BTreeSet::new(),
             armed: None,
+            recorded: Timestamp(0),
             totals: Counts::default(),
         }
     }
@@ -129,20 +138,20 @@ impl Scheduler {
                     effects.push(Effect::Ack(seq));
                     self.stop(&stop, effects);
                 }
-                Then::Start { transfer, attempt } => self.start(transfer, attempt, effects),
+                Then::Start { transfer, attempt, row } => self.start(transfer, attempt, row, effects),
                 Then::Settle(transfer, state) => effects.push(Effect::Emit(Event::Settled { transfer, state })),
             }
         }
     }
 
     /// Orders an operation whose record is durable, unless it was cancelled meanwhile.
-    fn start(&mut self, transfer: TransferId, attempt: u32, effects: &mut Vec<Effect>) {
-        let Some(row) = self.table.find(transfer) else { return };
-        if self.table[row].state != State::Starting || self.table[row].attempt != attempt {
+    fn start(&mut self, transfer: TransferId, attempt: u32, row: u32, effects: &mut Vec<Effect>) {
+        let entry = &self.table[row];
+        if entry.id != transfer || entry.state != State::Starting || entry.attempt != attempt {
             return;
         }
         let op = self.op_id(row);
-        let link = self.policy.key(self.table[row].link);
+        let link = self.policy.key(self.table[row].lane);
         let operation = self.operations.insert(row, self.now);
         let row = &mut self.table[row];
         row.state = State::Running;
@@ -186,7 +195,7 @@ impl Scheduler {
         let Some(row) = self.running(op) else { return };
         match event {
             WorldEvent::Started => {}
-            WorldEvent::Progress(bytes) => self.operations.moved(self.table[row].operation(), *bytes),
+            WorldEvent::Progress(bytes) => self.progress(row, *bytes),
             WorldEvent::Ended(outcome) => self.end(op, outcome.clone().into(), effects),
             WorldEvent::Lost => self.end(op, crate::End::Lost, effects),
             WorldEvent::Adopted(bytes) => self.end(op, crate::End::Adopted { bytes: *bytes }, effects),
@@ -214,7 +223,9 @@ impl Scheduler {
     fn enqueue(&mut self, row: u32, level: usize, join: Join, not_before: Timestamp) {
         if not_before <= self.now {
             self.table[row].state = State::Queued;
-            self.policy.enqueue(&mut self.table, row, level, join);
+            let shared = *self.terms.get(self.table[row].terms);
+            self.policy
+                .enqueue(&mut self.table, row, &shared, level, join, self.now);
             return;
         }
         let entry = &mut self.table[row];
@@ -222,7 +233,7 @@ impl Scheduler {
         entry.set_level(level);
         entry.set_due(not_before);
         self.due.insert((not_before, entry.id));
-        let counts = self.policy.counts(entry.link);
+        let counts = self.policy.counts(entry.lane);
         counts.delayed += 1;
         counts.delayed_bytes += entry.size;
     }
@@ -230,11 +241,11 @@ impl Scheduler {
     /// Takes a transfer out of wherever it waits, if it waits.
     fn dequeue(&mut self, row: u32) {
         match self.table[row].state {
-            State::Queued => self.policy.dequeue(&mut self.table, row),
+            State::Queued => self.policy.dequeue(&mut self.table, row, self.now),
             State::Delayed => {
                 let entry = &self.table[row];
                 self.due.remove(&(entry.due(), entry.id));
-                let counts = self.policy.counts(entry.link);
+                let counts = self.policy.counts(entry.lane);
                 counts.delayed -= 1;
                 counts.delayed_bytes -= entry.size;
             }
@@ -266,7 +277,17 @@ impl Scheduler {
             entry.attempt += 1;
             let (transfer, attempt) = (entry.id, entry.attempt);
             let op = self.op_id(row);
-            self.persist(Record::Started { op }, Then::Start { transfer, attempt }, effects);
+            let then = Then::Start { transfer, attempt, row };
+            self.persist(Record::Started { op }, then, effects);
+        }
+    }
+
+    /// Makes what the optimiser has learned durable, now and then.
+    fn record_learned(&mut self, effects: &mut Vec<Effect>) {
+        if self.policy.has_learned() && self.now >= self.recorded + LEARNED_EVERY {
+            self.recorded = self.now;
+            let learned = self.policy.take_learned(self.now);
+            self.persist(Record::Learned(learned.into()), Then::Nothing, effects);
         }
     }
 
@@ -276,7 +297,13 @@ impl Scheduler {
             self.armed = None;
         }
         let turns = self.policy.has_turns().then_some(self.now);
-        let wish = turns.or_else(|| self.due.first().map(|(at, _)| *at));
+        let looks = self
+            .due
+            .first()
+            .map(|(at, _)| *at)
+            .into_iter()
+            .chain(self.policy.next_look());
+        let wish = turns.or_else(|| looks.min());
         let Some(at) = wish else { return };
         if self.armed.is_none_or(|armed| at < armed) {
             self.armed = Some(at);
@@ -303,7 +330,9 @@ impl Core for Scheduler {
         }
         if self.begun {
             self.wake_due();
+            self.policy.look(self.now);
             self.start_what_may(effects);
+            self.record_learned(effects);
             self.arm(effects);
         }
     }

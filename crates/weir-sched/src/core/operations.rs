@@ -1,5 +1,7 @@
 //! What runs: the few fields that only running transfers need.
 
+use std::time::Duration;
+
 use weir_units::{Bytes, Timestamp};
 
 /// An operation that was ordered.
@@ -9,6 +11,8 @@ pub(crate) struct Operation {
     pub(crate) row: u32,
     pub(crate) since: Timestamp,
     pub(crate) moved: Bytes,
+    /// Up to when what it moved is known.
+    marked: Timestamp,
     vacant: bool,
 }
 
@@ -25,6 +29,7 @@ impl Operations {
             row,
             since,
             moved: Bytes(0),
+            marked: since,
             vacant: false,
         };
         if let Some(number) = self.vacant.pop() {
@@ -44,10 +49,17 @@ impl Operations {
         &self.entries[number as usize]
     }
 
-    /// Notes progress. A marker that was overtaken changes nothing.
-    pub(crate) fn moved(&mut self, number: u32, bytes: Bytes) {
+    /// Notes progress: gives what moved since the last mark, and in how many seconds; none if too little time has passed
+    /// to tell a rate. A marker that was overtaken changes nothing.
+    pub(crate) fn mark(&mut self, number: u32, moved: Bytes, now: Timestamp, least: Duration) -> Option<(Bytes, f64)> {
         let operation = &mut self.entries[number as usize];
-        operation.moved = operation.moved.max(bytes);
+        let seconds = now.since(operation.marked);
+        if seconds < least || moved < operation.moved {
+            return None;
+        }
+        let news = moved - operation.moved;
+        (operation.moved, operation.marked) = (moved, now);
+        Some((news, seconds.as_secs_f64()))
     }
 
     pub(crate) fn rows(&self) -> impl Iterator<Item = u32> {

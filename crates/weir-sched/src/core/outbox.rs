@@ -16,8 +16,12 @@ pub(crate) enum Then {
     Admit(Arc<JobSpec>),
     /// The answer to another command, then the end of these operations.
     Acknowledge { stop: Vec<TransferId> },
-    /// The start of an operation.
-    Start { transfer: TransferId, attempt: u32 },
+    /// The start of an operation; the transfer was in this row.
+    Start {
+        transfer: TransferId,
+        attempt: u32,
+        row: u32,
+    },
     /// The news that a transfer has ended.
     Settle(TransferId, Settled),
 }

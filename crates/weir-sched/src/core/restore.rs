@@ -42,7 +42,8 @@ impl Scheduler {
                     self.restored(*transfer, |core, row| core.change_priority(row, *priority));
                 }
             }
-            Record::LimitsSet { changes, .. } => self.policy.set_limits(changes),
+            Record::SettingsChanged { changes, .. } => self.policy.set(changes, self.now),
+            Record::Learned(learned) => self.policy.recall(learned, self.now),
             Record::Live(live) => self.restore_live(live),
         }
     }

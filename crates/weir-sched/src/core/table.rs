@@ -1,9 +1,9 @@
-//! The transfers that have not ended: 40 bytes each, and about 8 more to find them by id.
+//! The transfers that have not ended: 48 bytes each, and 4 more to find them by id.
 
-use hashbrown::HashTable;
 use weir_units::{Bytes, Timestamp};
 use weir_world::TransferId;
 
+use super::ids::Ids;
 use crate::policy::list::{NIL, Nodes};
 
 /// Where a transfer stands.
@@ -28,13 +28,15 @@ pub(crate) enum State {
 pub(crate) struct Row {
     pub(crate) id: TransferId,
     pub(crate) size: Bytes,
-    pub(crate) link: u32,
+    pub(crate) lane: u32,
     pub(crate) terms: u32,
     /// Attempts so far.
     pub(crate) attempt: u32,
     /// Two words whose meaning depends on the state: neighbours in the queue, the due time of a delayed one, the entry
     /// of a running one in the table of operations.
     words: [u32; 2],
+    /// The queue of its lane that it is in.
+    pub(crate) queue: u16,
     pub(crate) failures: u8,
     pub(crate) free_retries: u8,
     pub(crate) state: State,
@@ -48,11 +50,12 @@ const CLEANUP: u8 = 4;
 const LEVEL_SHIFT: u8 = 4;
 
 impl Row {
-    pub(crate) fn new(id: TransferId, size: Bytes, link: u32, terms: u32) -> Self {
+    pub(crate) fn new(id: TransferId, size: Bytes, lane: u32, terms: u32) -> Self {
         Self {
             id,
             size,
-            link,
+            lane,
+            queue: 0,
             terms,
             attempt: 0,
             words: [NIL; 2],
@@ -123,16 +126,7 @@ impl Row {
 pub(crate) struct Table {
     rows: Vec<Row>,
     vacant: Vec<u32>,
-    by_id: HashTable<u32>,
-}
-
-/// Spreads ids over the index (the finaliser of SplitMix64: Steele, Lea, Flood, OOPSLA 2014). Ids are given by the store,
-/// not by clients, so nobody can choose them to collide.
-fn spread(id: TransferId) -> u64 {
-    let mut word = id.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ word >> 31
+    by_id: Ids,
 }
 
 impl Table {
@@ -141,9 +135,7 @@ impl Table {
     }
 
     pub(crate) fn find(&self, id: TransferId) -> Option<u32> {
-        self.by_id
-            .find(spread(id), |row| self.rows[*row as usize].id == id)
-            .copied()
+        self.by_id.get(id)
     }
 
     /// Takes in a transfer, or says that one of this id is there.
@@ -158,18 +150,13 @@ impl Table {
             self.rows.push(row);
             (self.rows.len() - 1) as u32
         };
-        let rows = &self.rows;
-        self.by_id
-            .insert_unique(spread(row.id), number, |other| spread(rows[*other as usize].id));
+        self.by_id.insert(row.id, number);
         Some(number)
     }
 
     /// Forgets a transfer. It must be in no queue.
     pub(crate) fn remove(&mut self, number: u32) {
-        let id = self.rows[number as usize].id;
-        if let Ok(entry) = self.by_id.find_entry(spread(id), |row| *row == number) {
-            entry.remove();
-        }
+        self.by_id.remove(self.rows[number as usize].id);
         self.rows[number as usize].state = State::Vacant;
         self.vacant.push(number);
     }
@@ -205,7 +192,7 @@ mod tests {
     #[test]
     fn a_row_stays_small() {
         // 30 million queued transfers at 64 bytes are 2 GB: what a row gains, every queue pays.
-        assert_eq!(size_of::<Row>(), 40);
+        assert_eq!(size_of::<Row>(), 48);
     }
 
     #[test]

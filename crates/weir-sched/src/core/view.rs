@@ -1,11 +1,12 @@
 //! What the core shows to those who ask. Nothing here changes anything.
 
+use weir_units::Bytes;
 use weir_world::{OpId, TransferId};
 
 use super::Scheduler;
 use super::table::State;
-use crate::stats::{Counts, LinkStats, SeStats};
-use crate::{Decision, Link, Reason, SeId, Why};
+use crate::stats::{Counts, GateStats, LinkStats, SeStats};
+use crate::{Candidate, Choice, Decision, Link, Reason, Resource, SeId, Why, rank_sources};
 
 impl Scheduler {
     /// Why a transfer is where it is. None if it has ended, or never was.
@@ -35,7 +36,7 @@ impl Scheduler {
         }
         Some(Why {
             transfer,
-            link: self.policy.key(entry.link),
+            link: self.policy.key(entry.lane),
             reasons,
         })
     }
@@ -46,11 +47,11 @@ impl Scheduler {
         if !self.begun {
             reasons.push(Reason::Restoring);
         }
-        if self.policy.first(entry.link) != Some(row) {
-            let (more_urgent, as_urgent) = self.policy.ahead(entry.link, entry.level());
+        if self.policy.first(entry.lane) != Some(row) {
+            let (more_urgent, as_urgent) = self.policy.ahead(entry.lane, entry.level());
             reasons.push(Reason::Behind { more_urgent, as_urgent });
         }
-        reasons.extend(self.policy.reasons(entry.link));
+        reasons.extend(self.policy.reasons(entry.lane));
         reasons
     }
 
@@ -58,7 +59,7 @@ impl Scheduler {
     pub fn why_link(&self, link: Link) -> Vec<Reason> {
         self.policy
             .find(link)
-            .map(|number| self.policy.reasons(number))
+            .map(|number| self.policy.link_reasons(number))
             .unwrap_or_default()
     }
 
@@ -88,6 +89,30 @@ impl Scheduler {
     /// Figures of one storage element.
     pub fn se(&self, se: SeId) -> Option<SeStats> {
         self.policy.stats_of_se(se)
+    }
+
+    /// Figures of one resource; none if neither a transfer nor a setting ever asked for it.
+    pub fn resource(&self, resource: Resource) -> Option<GateStats> {
+        self.policy.gate_stats(resource)
+    }
+
+    /// Sources of a file for a destination, the best first, by what was measured on their links.
+    pub fn rank_sources(&self, sources: &[SeId], destination: SeId, size: Bytes) -> Vec<Choice> {
+        let candidate = |source: &SeId| {
+            let stats = self.link(Link {
+                source: *source,
+                destination,
+            });
+            Candidate {
+                source: *source,
+                each: stats.and_then(|stats| stats.each),
+                failing: stats.map_or(0, |stats| stats.failing),
+                queued: stats.map_or(Bytes(0), |stats| stats.counts.queued_bytes),
+                slots: stats.map_or(1, |stats| stats.allowed.min(stats.limit)),
+            }
+        };
+        let candidates: Vec<Candidate> = sources.iter().map(candidate).collect();
+        rank_sources(&candidates, size)
     }
 
     /// Figures of everything. Costs a look at every link.

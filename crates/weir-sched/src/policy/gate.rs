@@ -1,45 +1,228 @@
-//! Gates: the slots of one storage element in one direction, and the links that wait for them.
+//! Gates: the slots of one resource, how many of them may be taken, and the lanes that wait for them.
 
-use super::list::List;
-use super::{LEVELS, Levels};
-use crate::SeId;
+use std::collections::BTreeSet;
 
-/// Slots of one direction of one storage element.
+use weir_units::{BitRate, Bytes, Timestamp};
+
+use super::breaker::Breaker;
+use super::governor::{Governor, LINK_START, SHARED_START};
+use super::pace::Pace;
+use super::{AS_FAST, GUESS, LEVELS, Levels, SLOWEST};
+use crate::settings::{Mode, Settings};
+use crate::{Cause, Resource};
+
+/// Samples over which what one transfer brings is averaged.
+const RECENT: f64 = 32.0;
+
+/// Starts over which the memory of a fast lane fades.
+const FADING: f64 = 256.0;
+
+/// The order in which lanes wait: by level, then those that are owed something, then by virtual time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) level: u8,
+    pub(crate) rank: Rank,
+    pub(crate) tag: u64,
+    pub(crate) lane: u32,
+}
+
+/// Within a level, who goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// Behind its target rate, or a deadline presses: by the time since when.
+    Owed,
+    /// By shares.
+    Share,
+}
+
+/// The slots of one resource.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    pub(crate) se: SeId,
+    pub(crate) resource: Resource,
+    /// What operators allow.
     pub(crate) limit: u32,
-    /// Slots taken: by transfers, and by links that keep one while they wait for their source.
+    mode: Mode,
+    /// What may be active now, and what keeps it so low.
+    pub(crate) allowed: u32,
+    pub(crate) cause: Cause,
+    /// Slots taken: by transfers, and by lanes that keep one while they wait for another.
     pub(crate) held: u32,
-    /// Those of them that are kept by waiting links.
+    /// Those of them that are kept by waiting lanes.
     pub(crate) kept: u32,
-    /// Links that wait here, by the level of their first transfer.
-    pub(crate) waiting: [List; LEVELS],
+    pub(crate) waiting: BTreeSet<Key>,
     /// Levels at which this gate stands in the rotation.
     pub(crate) in_rotation: Levels,
-    /// All links that pass here.
-    pub(crate) links: Vec<u32>,
+    /// Virtual time of each level: the tag of the lane that was served last.
+    pub(crate) times: [u64; LEVELS],
+    /// What one transfer of its fastest lane brings, in bytes per second; fades.
+    pub(crate) best: f64,
+    /// All lanes that pass here.
+    pub(crate) lanes: Vec<u32>,
+    pub(crate) governor: Governor,
+    pub(crate) breaker: Breaker,
+    pub(crate) pace: Option<Pace>,
+    /// Bytes and slot time of recent samples.
+    recent: (f64, f64),
+    /// The look at the clock that was asked for.
+    pub(crate) alarm: Timestamp,
+    /// The cap that was recorded last.
+    pub(crate) recorded: u32,
 }
 
 impl Gate {
-    pub(crate) fn new(se: SeId, limit: u32) -> Self {
+    pub(crate) fn new(resource: Resource) -> Self {
+        let (start, failures) = match resource {
+            Resource::Link(_) => (LINK_START, 10),
+            Resource::Inbound(_) | Resource::Outbound(_) => (SHARED_START, 30),
+            Resource::VoInbound(..) | Resource::VoOutbound(..) | Resource::Group(_) => (SHARED_START, 0),
+        };
         Self {
-            se,
-            limit,
+            resource,
+            limit: u32::MAX,
+            mode: Mode::Off,
+            allowed: u32::MAX,
+            cause: Cause::Limit,
             held: 0,
             kept: 0,
-            waiting: [List::default(); LEVELS],
+            waiting: BTreeSet::new(),
             in_rotation: 0,
-            links: Vec::new(),
+            times: [0; LEVELS],
+            best: 0.0,
+            lanes: Vec::new(),
+            governor: Governor::new(start),
+            breaker: Breaker::new(failures),
+            pace: None,
+            recent: (0.0, 0.0),
+            alarm: Timestamp(u64::MAX),
+            recorded: 0,
         }
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        self.held < self.limit
+        self.held < self.allowed
     }
 
     /// Tells whether somebody waits here who is at least as urgent.
     pub(crate) fn is_awaited(&self, level: usize) -> bool {
-        self.waiting[..=level].iter().any(|list| !list.is_empty())
+        self.waiting.first().is_some_and(|key| usize::from(key.level) <= level)
     }
+
+    pub(crate) fn set(&mut self, settings: &Settings, now: Timestamp) {
+        self.limit = settings.slots(self.resource);
+        self.mode = settings.mode(self.resource);
+        self.governor.set_limit(self.limit);
+        let rate = settings.rate(self.resource);
+        if rate != self.pace.map(|pace| pace.limit()) {
+            self.pace = rate.map(|rate| Pace::new(rate, now));
+        }
+        self.update(now);
+    }
+
+    /// What one transfer brings here, in bytes per second; zero if nothing is known.
+    pub(crate) fn each(&self) -> f64 {
+        if self.recent.1 > 0.0 {
+            self.recent.0 / self.recent.1
+        } else {
+            0.0
+        }
+    }
+
+    /// What all that is active brings.
+    pub(crate) fn rate(&self) -> BitRate {
+        BitRate((8.0 * self.each() * f64::from(self.held - self.kept)) as u64)
+    }
+
+    pub(crate) fn sample(&mut self, now: Timestamp, bytes: f64, seconds: f64) {
+        self.elapse(now);
+        let keep = 1.0 - 1.0 / RECENT;
+        self.recent = (self.recent.0 * keep + bytes, self.recent.1 * keep + seconds);
+        if self.governor.sample(now, bytes, seconds) || self.pace.is_some() {
+            self.update(now);
+        }
+    }
+
+    /// One more is active, or one less.
+    pub(crate) fn hold(&mut self, now: Timestamp, held: u32) {
+        self.elapse(now);
+        self.held = held;
+        self.governor.set_active(now, held);
+        if self.pace.is_some() || self.breaker.is_open() {
+            self.update(now);
+        }
+    }
+
+    fn elapse(&mut self, now: Timestamp) {
+        let each = self.each();
+        if let Some(pace) = &mut self.pace {
+            pace.elapse(now, self.held - self.kept, each);
+        }
+    }
+
+    /// Finds out what may be active now: the least of what operators, optimiser, bandwidth and faults allow.
+    pub(crate) fn update(&mut self, now: Timestamp) {
+        self.elapse(now);
+        let optimiser = match self.mode {
+            Mode::Auto => self.governor.cap(),
+            Mode::Off => u32::MAX,
+            Mode::Fixed(slots) => slots,
+        };
+        let pace = self.pace.map_or(u32::MAX, |pace| pace.allowed(self.each()));
+        let faults = match self.mode {
+            Mode::Off => u32::MAX,
+            Mode::Auto | Mode::Fixed(_) => self.breaker.allowed(now),
+        };
+        let causes = [
+            (self.limit, Cause::Limit),
+            (optimiser, Cause::Optimiser),
+            (
+                pace,
+                Cause::Bandwidth {
+                    limit: self.pace.map(|pace| pace.limit()).unwrap_or_default(),
+                },
+            ),
+            (
+                faults,
+                Cause::Faults {
+                    class: self.breaker.class,
+                    until: self.breaker.until,
+                },
+            ),
+        ];
+        (self.allowed, self.cause) = causes
+            .into_iter()
+            .min_by_key(|(allowed, _)| *allowed)
+            .expect("four causes");
+    }
+
+    /// What a transfer costs here, in virtual nanoseconds: its slot time, by weight and by how fast its lane is.
+    pub(crate) fn cost(&mut self, size: Bytes, each: Option<f64>, weight: f64) -> u64 {
+        self.best = each.unwrap_or(0.0).max(self.best * (1.0 - 1.0 / FADING));
+        let each = each.unwrap_or(GUESS.max(self.best));
+        let speed = (AS_FAST * each / self.best.max(1.0)).clamp(SLOWEST, 1.0);
+        nanos(slot_seconds(size, each.max(SLOWEST * self.best)) / (weight * speed))
+    }
+
+    /// When time alone may give room here.
+    pub(crate) fn next_look(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        if self.breaker.is_open() && now < self.breaker.until {
+            return Some(self.breaker.until);
+        }
+        let pace = self
+            .pace
+            .filter(|_| !self.has_room() && matches!(self.cause, Cause::Bandwidth { .. }))?;
+        (pace.limit() > BitRate(0)).then(|| pace.even_at(now, self.held - self.kept, self.each()))
+    }
+}
+
+/// How long a transfer will hold its slots: a second for everything around it, and its bytes.
+pub(crate) fn slot_seconds(size: Bytes, each: f64) -> f64 {
+    1.0 + size.as_f64() / each.max(1.0)
+}
+
+/// Seconds as virtual nanoseconds, at most eleven days.
+pub(crate) fn nanos(seconds: f64) -> u64 {
+    (seconds.clamp(0.0, 1e6) * 1e9) as u64
 }

@@ -62,12 +62,6 @@ impl List {
         self.len += 1;
     }
 
-    pub(crate) fn pop_front(&mut self, nodes: &mut impl Nodes) -> Option<u32> {
-        let head = self.head()?;
-        self.remove(nodes, head);
-        Some(head)
-    }
-
     /// Takes out a node that is in this list.
     pub(crate) fn remove(&mut self, nodes: &mut impl Nodes, node: u32) {
         let (previous, next) = (*nodes.previous(node), *nodes.next(node));
@@ -103,7 +97,7 @@ mod tests {
     proptest::proptest! {
         /// A list that differs from a deque loses transfers, or runs them twice.
         #[test]
-        fn behaves_as_a_deque(moves in proptest::collection::vec((0..4u8, 0..12u32), 0..200)) {
+        fn behaves_as_a_deque(moves in proptest::collection::vec((0..3u8, 0..12u32), 0..200)) {
             let (mut nodes, mut list, mut model) = (Plain(vec![(0, 0); 12]), List::default(), VecDeque::new());
             for (kind, node) in moves {
                 let inside = model.contains(&node);
@@ -111,7 +105,6 @@ mod tests {
                     0 if !inside => { list.push_back(&mut nodes, node); model.push_back(node); }
                     1 if !inside => { list.push_front(&mut nodes, node); model.push_front(node); }
                     2 if inside => { list.remove(&mut nodes, node); model.retain(|other| *other != node); }
-                    3 => assert_eq!(list.pop_front(&mut nodes), model.pop_front()),
                     _ => {}
                 }
                 assert_eq!((list.len() as usize, list.head()), (model.len(), model.front().copied()));

@@ -1,168 +1,213 @@
 //! The policy: which transfer starts next.
 //!
 //! # The model
-//! A transfer needs three slots: one of its link, one of its destination's inbound **gate**, one of its source's outbound gate.
-//! A link with queued transfers always *waits* somewhere: at its own limit, or in the list of one gate that has no room, or,
-//! if nothing holds it back, in the **hall** (gate 0, which always has room).
+//! Everything that is limited is a **gate**: a link, a storage element in one direction, a VO at a storage element, a
+//! resource that several storage elements share. A gate has slots; a transfer holds one at each gate on its way. How many
+//! there are is the least of what four parties allow: the operator's limit; the optimiser ([`governor`]), which learns how
+//! many are worth running; a limit on bandwidth ([`pace`]), which turns into slots by what one transfer brings; and, for
+//! what is broken, a pause ([`breaker`]).
 //!
-//! A gate that has room and is awaited stands in the **rotation** of that level. [`Policy::pick`] takes the most urgent level,
-//! the next gate in its rotation, and the first link waiting there. If the link's other end is full, the link goes to wait
-//! there; otherwise its first transfer starts, and the link goes to the back of the list.
+//! What waits is a **lane**: the transfers of one VO on one link, in queues by priority, activity and deadline ([`queue`]).
+//! A lane with queued transfers always waits at one place: at a gate without room, or at a gate where others wait who are
+//! as urgent, or, if nothing holds it back, in the **hall** (gate 0, which always has room).
 //!
-//! From this follow the properties:
-//! - *No head-of-line blocking*: a link that cannot start waits at the gate that holds it, and in nobody's way.
-//! - *Work conserving*: a gate with room and a waiting link is in the rotation.
-//! - *Fair*: links that wait for one gate take turns; within a link and a priority, first come, first served.
-//! - *Cost follows change*: only gates that got room, and links that got work, are looked at.
-//! - *No starvation between equals*: a link between two busy ends might find one of them full at every turn. After
-//!   [`PATIENCE`] such turns it keeps the slot it was offered at its destination, and is first in line at its source. Slots
-//!   are only ever kept at destinations while waiting for sources, so such waits cannot form a circle.
+//! A gate that has room and is awaited stands in the **rotation** of a level. [`Policy::pick`] takes the most urgent level,
+//! the next gate in its rotation, and the first lane waiting there. If another of the lane's gates is full, the lane goes
+//! to wait there; otherwise its first transfer starts, and the lane lines up again.
 //!
-//! Priorities are strict wherever links compete for one gate. Shares, ageing and the optimiser will come in here, behind the
-//! same five calls: `enqueue`, `dequeue`, `pick`, `release`, `set_limits`.
+//! # Who is first at a gate
+//! 1. The more urgent level: priorities are strict. A queue that was not served for long ([`crate::Setting::Ageing`]) rises
+//!    by one level until it is: a trickle, which keeps every queue moving and costs the urgent ones next to nothing.
+//! 2. Within a level, links behind their target rate, and lanes with a pressing deadline: the earliest due first.
+//! 3. Then by shares: start-time fair queueing, where a transfer costs the time for which it will hold its slot, divided by
+//!    the lane's weight (of its link × its VO's part of that link), and by how fast it is beside the fastest lane at this
+//!    gate. So slots go to lanes in proportion to what a slot brings there. Lanes within a fifth of the fastest are equal,
+//!    and none gets less than a twentieth: slow lanes do not hold what fast ones could use, and all of them move.
+//!
+//! # What follows
+//! - *No head-of-line blocking*: a lane that cannot start waits at the gate that holds it, and in nobody's way.
+//! - *Work conserving*: a gate with room and a waiting lane is in the rotation.
+//! - *Cost follows change*: only gates that got room, and lanes that got work, are looked at.
+//! - *No starvation between equals*: a lane between two busy ends might find one of them full at every turn. After
+//!   [`PATIENCE`] such turns it keeps the slot it was offered at its destination, and is first in line elsewhere. Slots
+//!   are only ever kept at destinations while waiting for something else, so such waits cannot form a circle.
+//!
+//! The seam inside the crate is five calls: `enqueue`, `dequeue`, `pick`, `release`, `set`; and two that teach it what
+//! happened: `moved` and `ended`.
 
+mod breaker;
 mod gate;
-mod link;
+mod governor;
+mod lane;
+mod learn;
 pub(crate) mod list;
+mod pace;
+mod place;
+mod queue;
 mod view;
+mod wiring;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weir_units::Timestamp;
 
 use crate::core::table::Table;
+use crate::core::terms::Shared;
+use crate::settings::Settings;
 use crate::stats::Counts;
-use crate::{Blocker, Decision, LimitChange, Limits, Link, Priority, SeId, Verdict};
-use gate::Gate;
-use link::{LinkState, Links, Place};
+use crate::{Decision, Link, Order, Priority, Resource, Verdict, VoId};
+use gate::{Gate, Rank};
+use lane::{Lane, LinkState};
+use queue::QueueKey;
 
-/// Levels of urgency, the most urgent first: links that starve, transfers resumed after a restart, priorities 5 to 1.
+/// Levels of urgency, the most urgent first: lanes that starve, transfers resumed after a restart, priorities 5 to 1.
 pub(crate) const LEVELS: usize = 7;
 /// A set of levels, one bit each.
 type Levels = u8;
 const STARVING: usize = 0;
 /// Level of transfers that were active when the service stopped: their slots were theirs before.
 pub(crate) const RESUMED: usize = 1;
-/// Turns in a row that a link loses to a full other end before it may keep a slot.
+/// The level of priority 5.
+const HIGHEST: usize = 2;
+/// Turns in a row that a lane loses to another gate before it may keep a slot.
 const PATIENCE: u32 = 16;
 /// The gate that always has room.
 const HALL: u32 = 0;
+/// A lane's part of what it would get, were it as fast as the fastest.
+const SLOWEST: f64 = 0.05;
+/// Lanes that are slower by less than this are as fast as the fastest.
+const AS_FAST: f64 = 1.25;
+/// What one transfer brings, in bytes per second, before anything is known of its link.
+const GUESS: f64 = 50e6;
 
 /// The level of a priority.
 pub(crate) fn level_of(priority: Priority) -> usize {
     usize::from(7 - priority.get())
 }
 
-/// Which end of its link's queue a transfer joins.
+/// Which end of its queue a transfer joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Join {
-    /// Behind all others of its level.
+    /// Behind all others.
     Back,
     /// Before them: it waited its turn already.
     Front,
 }
 
+/// A look at the clock that something asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    Gate(u32),
+    Lane(u32),
+}
+
 /// Queues, slots and turns.
 #[derive(Debug)]
 pub(crate) struct Policy {
-    limits: Limits,
-    links: Links,
+    settings: Settings,
+    links: Vec<LinkState>,
+    lanes: Vec<Lane>,
     gates: Vec<Gate>,
     rotation: [VecDeque<u32>; LEVELS],
     link_numbers: BTreeMap<Link, u32>,
-    /// The outbound gate of each storage element; the inbound one follows it.
-    gate_numbers: BTreeMap<SeId, u32>,
+    lane_numbers: BTreeMap<(u32, VoId), u32>,
+    gate_numbers: BTreeMap<Resource, u32>,
+    alarms: BTreeSet<(Timestamp, Alarm)>,
+    /// Gates whose optimiser has learned something that is not recorded.
+    unrecorded: BTreeSet<u32>,
+    /// The lane that was asked for last: jobs ask for the same one many times.
+    last_lane: Option<(Link, VoId, u32)>,
 }
 
 impl Policy {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            links: Links::default(),
-            gates: vec![Gate::new(SeId(u32::MAX), u32::MAX)],
-            rotation: Default::default(),
-            link_numbers: BTreeMap::new(),
-            gate_numbers: BTreeMap::new(),
-        }
+    /// Counts of the link that a lane belongs to.
+    pub(crate) fn counts(&mut self, lane: u32) -> &mut Counts {
+        &mut self.links[self.lanes[lane as usize].link as usize].counts
     }
 
-    /// The number of a link, which is made if it was not known.
-    pub(crate) fn link(&mut self, link: Link) -> u32 {
-        if let Some(number) = self.link_numbers.get(&link) {
-            return *number;
-        }
-        let number = self.links.0.len() as u32;
-        let source = self.outbound_gate(link.source);
-        let destination = self.outbound_gate(link.destination) + 1;
-        self.links
-            .0
-            .push(LinkState::new(link, source, destination, self.limits.of_link(link)));
-        self.gates[source as usize].links.push(number);
-        self.gates[destination as usize].links.push(number);
-        self.link_numbers.insert(link, number);
-        number
+    /// The link that a lane belongs to.
+    pub(crate) fn key(&self, lane: u32) -> Link {
+        self.links[self.lanes[lane as usize].link as usize].link
     }
 
-    fn outbound_gate(&mut self, se: SeId) -> u32 {
-        if let Some(number) = self.gate_numbers.get(&se) {
-            return *number;
-        }
-        let number = self.gates.len() as u32;
-        self.gates.push(Gate::new(se, self.limits.of_outbound(se)));
-        self.gates.push(Gate::new(se, self.limits.of_inbound(se)));
-        self.gate_numbers.insert(se, number);
-        number
-    }
-
-    pub(crate) fn counts(&mut self, link: u32) -> &mut Counts {
-        &mut self.links[link].counts
-    }
-
-    /// Puts a transfer into its link's queue.
-    pub(crate) fn enqueue(&mut self, table: &mut Table, row: u32, level: usize, join: Join) {
+    /// Puts a transfer into its queue.
+    pub(crate) fn enqueue(
+        &mut self,
+        table: &mut Table,
+        row: u32,
+        shared: &Shared,
+        level: usize,
+        join: Join,
+        now: Timestamp,
+    ) {
         table[row].set_level(level);
-        let link = table[row].link;
-        let size = table[row].size;
-        let state = &mut self.links[link];
-        match join {
-            Join::Back => state.queues[level].push_back(table, row),
-            Join::Front => state.queues[level].push_front(table, row),
+        let (number, size) = (table[row].lane, table[row].size);
+        let key = QueueKey {
+            level,
+            activity: shared.activity,
+            deadline: shared.terms.deadline,
+        };
+        let lane = &mut self.lanes[number as usize];
+        let first = lane.queues.is_empty();
+        let queue = lane.queues.number(key, now);
+        table[row].queue = queue;
+        if lane.queues.at(queue).list.is_empty() {
+            lane.queues.wakes(queue, now);
         }
-        state.counts.queued += 1;
-        state.counts.queued_bytes += size;
-        self.settle(link);
+        let entry = lane.queues.at(queue);
+        entry.bytes = entry.bytes.saturating_add(size.0);
+        match join {
+            Join::Back => entry.list.push_back(table, row),
+            Join::Front => entry.list.push_front(table, row),
+        }
+        lane.queues.joined();
+        let link = &mut self.links[lane.link as usize];
+        link.counts.queued += 1;
+        link.counts.queued_bytes += size;
+        if first {
+            link.shares += lane.share;
+        }
+        self.settle(number, now);
     }
 
-    /// Takes a transfer out of its link's queue, before its turn.
-    pub(crate) fn dequeue(&mut self, table: &mut Table, row: u32) {
-        let link = table[row].link;
+    /// Takes a transfer out of its queue, before its turn.
+    pub(crate) fn dequeue(&mut self, table: &mut Table, row: u32, now: Timestamp) {
         self.unqueue(table, row);
-        self.settle(link);
+        self.settle(table[row].lane, now);
     }
 
     fn unqueue(&mut self, table: &mut Table, row: u32) {
-        let (link, level, size) = (table[row].link, table[row].level(), table[row].size);
-        let state = &mut self.links[link];
-        state.queues[level].remove(table, row);
-        state.counts.queued -= 1;
-        state.counts.queued_bytes -= size;
+        let (number, queue, size) = (table[row].lane, table[row].queue, table[row].size);
+        let lane = &mut self.lanes[number as usize];
+        let entry = lane.queues.at(queue);
+        entry.list.remove(table, row);
+        entry.bytes = entry.bytes.saturating_sub(size.0);
+        lane.queues.left();
+        let link = &mut self.links[lane.link as usize];
+        link.counts.queued -= 1;
+        link.counts.queued_bytes -= size;
+        if lane.queues.is_empty() {
+            link.shares -= lane.share;
+        }
     }
 
-    /// Takes the next transfer that may start out of its queue, and gives it its three slots. None if nothing may start.
+    /// Takes the next transfer that may start out of its queue, and gives it its slots. None if nothing may start.
     pub(crate) fn pick(&mut self, table: &mut Table, now: Timestamp) -> Option<u32> {
         for level in 0..LEVELS {
             while let Some(gate) = self.rotation[level].pop_front() {
                 let state = &mut self.gates[gate as usize];
                 state.in_rotation &= !(1 << level);
-                if !state.has_room() {
-                    continue;
-                }
-                let Some(link) = state.waiting[level].pop_front(&mut self.links) else {
+                let Some(first) = state.waiting.first().copied().filter(|_| state.has_room()) else {
                     continue;
                 };
-                self.links[link].place = Place::Idle;
-                self.rotate(gate, level);
-                if let Some(row) = self.try_start(table, link, gate, now) {
+                if usize::from(first.level) != level {
+                    self.rotate(gate);
+                    continue;
+                }
+                state.waiting.remove(&first);
+                self.lanes[first.lane as usize].place = None;
+                self.rotate(gate);
+                if let Some(row) = self.try_start(table, first.lane, gate, first.rank, now) {
                     return Some(row);
                 }
             }
@@ -175,188 +220,134 @@ impl Policy {
         self.rotation.iter().any(|gates| !gates.is_empty())
     }
 
-    /// It is this link's turn: starts its first transfer, or sends it to wait where it is held back.
-    fn try_start(&mut self, table: &mut Table, link: u32, turn: u32, now: Timestamp) -> Option<u32> {
-        let state = &mut self.links[link];
-        let row = state
-            .queues
-            .iter()
-            .find_map(list::List::head)
-            .expect("a link waits only while it has transfers");
-        let transfer = table[row].id;
-        let destination_room = state.reserved || self.gates[state.destination as usize].has_room();
-        let source_room = self.gates[state.source as usize].has_room();
-        let blocker = if state.active >= state.limit {
-            Some(Blocker::Link)
-        } else if !destination_room {
-            Some(Blocker::Destination)
-        } else if !source_room {
-            Some(Blocker::Source)
-        } else {
-            None
-        };
-        if let Some(blocker) = blocker {
-            state.note(Decision {
-                at: now,
-                transfer,
-                verdict: Verdict::Wait(blocker),
-            });
-            self.miss(link, turn, blocker);
+    /// It is this lane's turn: starts its first transfer, or sends it to wait where it is held back.
+    fn try_start(&mut self, table: &mut Table, number: u32, turn: u32, rank: Rank, now: Timestamp) -> Option<u32> {
+        let queue = self.lanes[number as usize].queues.first();
+        let queue = queue.expect("a lane waits only while it has transfers");
+        let entry = self.lanes[number as usize].queues.at(queue);
+        let (level, pressing, risen) = (entry.level(), entry.pressing, entry.level() < entry.key.level);
+        let row = entry.list.head().expect("the first queue holds a transfer");
+        if let Some(blocker) = self.blocker(number) {
+            let gate = &self.gates[blocker as usize];
+            let verdict = Verdict::Wait {
+                resource: gate.resource,
+                cause: gate.cause,
+            };
+            self.note(number, table[row].id, verdict, now);
+            self.miss(number, turn, blocker, now);
             return None;
         }
-        state.active += 1;
-        state.counts.active += 1;
-        let verdict = Verdict::Start {
-            active: state.active,
-            limit: state.limit,
+        if turn == self.links[self.lanes[number as usize].link as usize].gate && self.queue_up(number, level, now) {
+            return None;
+        }
+        let order = match rank {
+            _ if self.lanes[number as usize].reserved => Order::Starved,
+            _ if table[row].level() == RESUMED => Order::Resumed,
+            _ if risen => Order::Aged,
+            Rank::Owed if pressing => Order::Deadline,
+            Rank::Owed => Order::Target,
+            Rank::Share => Order::Share,
         };
-        state.note(Decision {
+        self.take_slots(number, queue, turn, rank, table[row].size, now);
+        let link = &self.links[self.lanes[number as usize].link as usize];
+        let gate = &self.gates[link.gate as usize];
+        let verdict = Verdict::Start {
+            active: gate.held,
+            allowed: gate.allowed,
+            order,
+        };
+        self.note(number, table[row].id, verdict, now);
+        self.unqueue(table, row);
+        self.settle(number, now);
+        Some(row)
+    }
+
+    fn note(&mut self, lane: u32, transfer: weir_world::TransferId, verdict: Verdict, now: Timestamp) {
+        let link = self.lanes[lane as usize].link;
+        self.links[link as usize].note(Decision {
             at: now,
             transfer,
             verdict,
         });
-        state.misses = 0;
-        let (source, destination) = (state.source, state.destination);
-        if std::mem::take(&mut state.reserved) {
-            self.gates[destination as usize].kept -= 1;
-        } else {
-            self.gates[destination as usize].held += 1;
-        }
-        self.gates[source as usize].held += 1;
-        self.unqueue(table, row);
-        self.settle(link);
-        Some(row)
     }
 
-    /// A turn came to nothing. One too many, and the link keeps its destination's slot.
-    fn miss(&mut self, link: u32, turn: u32, blocker: Blocker) {
-        let state = &mut self.links[link];
-        if turn != HALL && blocker != Blocker::Link {
-            state.misses += 1;
-            if state.misses >= PATIENCE && blocker == Blocker::Source && !state.reserved {
-                state.reserved = true;
-                let destination = &mut self.gates[state.destination as usize];
-                destination.held += 1;
-                destination.kept += 1;
+    /// The first gate on the way of a lane that has no room.
+    fn blocker(&self, lane: u32) -> Option<u32> {
+        let lane = &self.lanes[lane as usize];
+        let destination = lane.reserved.then_some(lane.destination());
+        let gates = lane.passes[1..].iter().map(|pass| pass.gate);
+        gates
+            .filter(|gate| Some(*gate) != destination)
+            .find(|gate| !self.gates[*gate as usize].has_room())
+    }
+
+    /// Takes one slot at every gate, and books its cost.
+    fn take_slots(&mut self, number: u32, queue: u16, turn: u32, rank: Rank, size: weir_units::Bytes, now: Timestamp) {
+        let lane = &mut self.lanes[number as usize];
+        let link = &mut self.links[lane.link as usize];
+        link.counts.active += 1;
+        if let Some(target) = &mut link.target {
+            target.start(now, size);
+        }
+        let level = lane.queues.at(queue).level();
+        let each = link.each();
+        let weight = lane::weight(link.weight) * lane.share / link.shares.max(lane.share);
+        lane.active += 1;
+        lane.misses = 0;
+        let reserved = std::mem::take(&mut lane.reserved);
+        let destination = lane.destination();
+        for pass in &mut lane.passes {
+            let gate = &mut self.gates[pass.gate as usize];
+            if reserved && pass.gate == destination {
+                gate.kept -= 1;
+                gate.hold(now, gate.held);
+            } else if pass.gate != HALL {
+                gate.hold(now, gate.held + 1);
+            }
+            let start = pass.tags[level].max(gate.times[level]);
+            if rank == Rank::Share && (pass.gate == turn || gate.waiting.is_empty()) {
+                gate.times[level] = start;
+            }
+            pass.tags[level] = start.saturating_add(gate.cost(size, each, weight));
+        }
+        let activity = lane.queues.at(queue).key.activity;
+        let share = lane::weight(self.settings.activity_share(lane.vo, activity));
+        lane.queues.served(
+            queue,
+            gate::nanos(gate::slot_seconds(size, each.unwrap_or(GUESS)) / share),
+            now,
+        );
+    }
+
+    /// A turn came to nothing. One too many, and the lane keeps its destination's slot.
+    fn miss(&mut self, number: u32, turn: u32, blocker: u32, now: Timestamp) {
+        let lane = &mut self.lanes[number as usize];
+        let destination = lane.destination();
+        let own = self.links[lane.link as usize].gate;
+        if turn != HALL && blocker != own {
+            lane.misses += 1;
+            if lane.misses >= PATIENCE && blocker != destination && !lane.reserved {
+                let gate = &mut self.gates[destination as usize];
+                if gate.has_room() {
+                    lane.reserved = true;
+                    gate.kept += 1;
+                    gate.hold(now, gate.held + 1);
+                }
             }
         }
-        self.settle(link);
+        self.settle(number, now);
     }
 
-    /// Gives back the slots of a transfer of this link.
-    pub(crate) fn release(&mut self, link: u32) {
-        let state = &mut self.links[link];
-        state.active -= 1;
-        state.counts.active -= 1;
-        let gates = [state.source, state.destination];
-        for gate in gates {
-            self.gates[gate as usize].held -= 1;
-            self.rotate_all(gate);
-        }
-        self.settle(link);
-    }
-
-    /// Changes limits. Costs a look at every link and gate: operators change limits, not transfers.
-    pub(crate) fn set_limits(&mut self, changes: &[LimitChange]) {
-        for change in changes {
-            self.limits.apply(*change);
-        }
-        for gate in 1..self.gates.len() as u32 {
+    /// Gives back the slots of a transfer of this lane.
+    pub(crate) fn release(&mut self, number: u32, now: Timestamp) {
+        let lane = &mut self.lanes[number as usize];
+        lane.active -= 1;
+        self.links[lane.link as usize].counts.active -= 1;
+        for pass in 1..self.lanes[number as usize].passes.len() {
+            let gate = self.lanes[number as usize].passes[pass].gate;
             let state = &mut self.gates[gate as usize];
-            let inbound = gate % 2 == 0;
-            state.limit = if inbound {
-                self.limits.of_inbound(state.se)
-            } else {
-                self.limits.of_outbound(state.se)
-            };
-            self.rotate_all(gate);
-        }
-        for link in 0..self.links.0.len() as u32 {
-            self.links[link].limit = self.limits.of_link(self.links[link].link);
-            self.settle(link);
-        }
-    }
-
-    /// Brings a link to the place where it belongs now. Does nothing if it is there.
-    fn settle(&mut self, link: u32) {
-        let state = &self.links[link];
-        let level = state.first_level();
-        let may_start = state.active < state.limit;
-        let reserved = state.reserved;
-        let (Some(level), true) = (level, may_start) else {
-            self.unreserve(link);
-            self.move_to(link, if level.is_some() { Place::Full } else { Place::Idle });
-            return;
-        };
-        if reserved && self.gates[state.destination as usize].held > self.gates[state.destination as usize].limit {
-            self.unreserve(link);
-            return self.settle(link);
-        }
-        let level = if reserved { STARVING } else { level };
-        let state = &self.links[link];
-        match state.place {
-            Place::At { gate, level: now } if gate != HALL && now != level => {
-                self.move_to(link, Place::At { gate, level });
-            }
-            Place::At { level: now, .. } if now == level => {}
-            _ => {
-                let gate = self.waiting_room(state, level);
-                self.move_to(link, Place::At { gate, level });
-            }
-        }
-    }
-
-    /// The gate at which a link has to wait: one that is full, else one where others wait already, else the hall.
-    fn waiting_room(&self, state: &LinkState, level: usize) -> u32 {
-        let (source, destination) = (state.source, state.destination);
-        let full = |gate: u32| !self.gates[gate as usize].has_room();
-        let awaited = |gate: u32| self.gates[gate as usize].is_awaited(level);
-        if state.reserved {
-            return if full(source) { source } else { HALL };
-        }
-        [destination, source]
-            .into_iter()
-            .find(|gate| full(*gate))
-            .or_else(|| [destination, source].into_iter().find(|gate| awaited(*gate)))
-            .unwrap_or(HALL)
-    }
-
-    fn move_to(&mut self, link: u32, place: Place) {
-        if let Place::At { gate, level } = self.links[link].place {
-            self.gates[gate as usize].waiting[level].remove(&mut self.links, link);
-        }
-        self.links[link].place = place;
-        if let Place::At { gate, level } = place {
-            self.gates[gate as usize].waiting[level].push_back(&mut self.links, link);
-            self.rotate(gate, level);
-        }
-    }
-
-    /// Gives back the slot that a starving link kept.
-    fn unreserve(&mut self, link: u32) {
-        let state = &mut self.links[link];
-        if std::mem::take(&mut state.reserved) {
-            let number = state.destination;
-            let destination = &mut self.gates[number as usize];
-            destination.held -= 1;
-            destination.kept -= 1;
-            self.rotate_all(number);
-        }
-    }
-
-    /// Puts a gate into the rotation of one level, if it has room, is awaited there, and is not in it.
-    fn rotate(&mut self, gate: u32, level: usize) {
-        let state = &mut self.gates[gate as usize];
-        let bit = 1 << level;
-        if state.has_room() && state.in_rotation & bit == 0 && !state.waiting[level].is_empty() {
-            state.in_rotation |= bit;
-            self.rotation[level].push_back(gate);
-        }
-    }
-
-    fn rotate_all(&mut self, gate: u32) {
-        for level in 0..LEVELS {
-            self.rotate(gate, level);
+            state.hold(now, state.held - 1);
+            self.turn(gate, now);
         }
     }
 }

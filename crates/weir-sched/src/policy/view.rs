@@ -1,17 +1,19 @@
 //! What the policy shows: figures, reasons, past decisions.
 
+use weir_units::BitRate;
+
 use super::Policy;
 use super::gate::Gate;
 use crate::stats::{GateStats, LinkStats, SeStats};
-use crate::{Decision, Holder, Link, Reason, SeId};
+use crate::{Decision, Holder, Link, Reason, Resource, SeId};
+
+fn bits(bytes_per_second: f64) -> BitRate {
+    BitRate((bytes_per_second * 8.0) as u64)
+}
 
 impl Policy {
     pub(crate) fn find(&self, link: Link) -> Option<u32> {
         self.link_numbers.get(&link).copied()
-    }
-
-    pub(crate) fn key(&self, link: u32) -> Link {
-        self.links[link].link
     }
 
     /// Links in the order of their keys.
@@ -20,112 +22,146 @@ impl Policy {
     }
 
     pub(crate) fn stats_of(&self, link: u32) -> LinkStats {
-        let state = &self.links[link];
+        let state = &self.links[link as usize];
+        let gate = &self.gates[state.gate as usize];
         LinkStats {
             link: state.link,
-            limit: state.limit,
+            limit: gate.limit,
+            allowed: gate.allowed,
+            each: state.each().map(bits),
+            failing: (state.failing * 1000.0) as u32,
             counts: state.counts,
         }
     }
 
     /// Storage elements in the order of their numbers.
     pub(crate) fn se_stats(&self) -> impl Iterator<Item = SeStats> {
-        self.gate_numbers
-            .iter()
-            .map(|(se, outbound)| self.stats_at(*se, *outbound))
+        let all = Resource::Inbound(SeId(0))..=Resource::Inbound(SeId(u32::MAX));
+        let ses = self.gate_numbers.range(all).map(|(resource, _)| *resource);
+        ses.filter_map(|resource| match resource {
+            Resource::Inbound(se) => self.stats_of_se(se),
+            _ => None,
+        })
     }
 
     pub(crate) fn stats_of_se(&self, se: SeId) -> Option<SeStats> {
-        self.gate_numbers.get(&se).map(|outbound| self.stats_at(se, *outbound))
+        Some(SeStats {
+            se,
+            inbound: self.gate_stats(Resource::Inbound(se))?,
+            outbound: self.gate_stats(Resource::Outbound(se))?,
+        })
     }
 
-    fn stats_at(&self, se: SeId, outbound: u32) -> SeStats {
-        let stats = |gate: &Gate| GateStats {
-            limit: gate.limit,
-            active: gate.held - gate.kept,
-            kept: gate.kept,
-        };
-        let outbound = outbound as usize;
-        SeStats {
-            se,
-            outbound: stats(&self.gates[outbound]),
-            inbound: stats(&self.gates[outbound + 1]),
-        }
+    /// Figures of one resource, if transfers or settings ever asked for it.
+    pub(crate) fn gate_stats(&self, resource: Resource) -> Option<GateStats> {
+        let number = self.gate_numbers.get(&resource)?;
+        Some(gate_stats(&self.gates[*number as usize]))
     }
 
     /// The last decisions, oldest first.
     pub(crate) fn decisions(&self, link: u32) -> impl Iterator<Item = &Decision> {
-        self.links[link].decisions.iter()
+        self.links[link as usize].decisions.iter()
     }
 
-    /// Queued transfers of a link that are more urgent than this level, and those of this level.
-    pub(crate) fn ahead(&self, link: u32, level: usize) -> (u64, u64) {
-        let queues = &self.links[link].queues;
-        let more_urgent = queues[..level].iter().map(|queue| u64::from(queue.len())).sum();
-        (more_urgent, u64::from(queues[level].len()))
+    /// Queued transfers of a lane that are more urgent than this level, and those of this level.
+    pub(crate) fn ahead(&self, lane: u32, level: usize) -> (u64, u64) {
+        let (mut more_urgent, mut as_urgent) = (0, 0);
+        for queue in self.lanes[lane as usize].queues.filled() {
+            match queue.key.level.cmp(&level) {
+                std::cmp::Ordering::Less => more_urgent += u64::from(queue.list.len()),
+                std::cmp::Ordering::Equal => as_urgent += u64::from(queue.list.len()),
+                std::cmp::Ordering::Greater => {}
+            }
+        }
+        (more_urgent, as_urgent)
     }
 
-    /// The first transfer of a link.
-    pub(crate) fn first(&self, link: u32) -> Option<u32> {
-        let level = self.links[link].first_level()?;
-        self.links[link].queues[level].head()
+    /// The first transfer of a lane.
+    pub(crate) fn first(&self, lane: u32) -> Option<u32> {
+        self.lanes[lane as usize].queues.first_transfer()
     }
 
-    /// Everything that holds a link back now. Costs as much as its storage elements have links.
-    pub(crate) fn reasons(&self, link: u32) -> Vec<Reason> {
-        let state = &self.links[link];
-        let mut reasons = Vec::new();
-        if state.active >= state.limit {
-            reasons.push(Reason::LinkLimit {
-                link: state.link,
-                limit: state.limit,
-                active: state.active,
-            });
+    /// Everything that holds a link back now, over all VOs.
+    pub(crate) fn link_reasons(&self, link: u32) -> Vec<Reason> {
+        let lanes = &self.links[link as usize].lanes;
+        let busy = lanes
+            .iter()
+            .filter(|lane| !self.lanes[**lane as usize].queues.is_empty());
+        let Some(first) = busy.clone().next().or(lanes.first()) else {
+            return vec![Reason::Idle];
+        };
+        let mut reasons = self.reasons(*first);
+        for lane in busy.skip(1) {
+            for reason in self.reasons(*lane) {
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
         }
-        let (source, destination) = (
-            &self.gates[state.source as usize],
-            &self.gates[state.destination as usize],
-        );
-        if !destination.has_room() && !state.reserved {
-            let (se, limit, active) = (destination.se, destination.limit, destination.held);
-            reasons.push(Reason::DestinationLimit {
-                se,
-                limit,
-                active,
-                holders: self.holders(destination),
-            });
-        }
-        if !source.has_room() {
-            let (se, limit, active) = (source.se, source.limit, source.held);
-            reasons.push(Reason::SourceLimit {
-                se,
-                limit,
-                active,
-                holders: self.holders(source),
-            });
-        }
+        reasons
+    }
+
+    /// Everything that holds a lane back now. Costs as much as its storage elements have links.
+    pub(crate) fn reasons(&self, lane: u32) -> Vec<Reason> {
+        let state = &self.lanes[lane as usize];
+        let destination = state.reserved.then_some(state.destination());
+        let gates = state.passes[1..].iter().map(|pass| pass.gate);
+        let gates = gates.filter(|gate| Some(*gate) != destination);
+        let full = gates
+            .map(|gate| &self.gates[gate as usize])
+            .filter(|gate| !gate.has_room());
+        let mut reasons: Vec<Reason> = full.map(|gate| self.full(gate)).collect();
         if reasons.is_empty() {
-            reasons.push(if state.first_level().is_some() {
-                Reason::Next
-            } else {
+            reasons.push(if state.queues.is_empty() {
                 Reason::Idle
+            } else {
+                Reason::Next
             });
         }
         reasons
     }
 
-    fn holders(&self, gate: &Gate) -> Vec<Holder> {
-        let holder = |link: &u32| Holder {
-            link: self.links[*link].link,
-            active: self.links[*link].active,
+    fn full(&self, gate: &Gate) -> Reason {
+        let holders = match gate.resource {
+            Resource::Link(_) => Vec::new(),
+            _ => self.holders(gate),
         };
-        let mut holders: Vec<Holder> = gate
-            .links
-            .iter()
+        Reason::Full {
+            resource: gate.resource,
+            allowed: gate.allowed,
+            active: gate.held,
+            cause: gate.cause,
+            holders,
+        }
+    }
+
+    fn holders(&self, gate: &Gate) -> Vec<Holder> {
+        let mut links: std::collections::BTreeMap<u32, u32> = std::collections::BTreeMap::new();
+        for lane in &gate.lanes {
+            let lane = &self.lanes[*lane as usize];
+            *links.entry(lane.link).or_default() += lane.active;
+        }
+        let holder = |(link, active): (u32, u32)| Holder {
+            link: self.links[link as usize].link,
+            active,
+            each: self.links[link as usize].each().map(bits),
+        };
+        let mut holders: Vec<Holder> = links
+            .into_iter()
+            .filter(|(_, active)| *active > 0)
             .map(holder)
-            .filter(|holder| holder.active > 0)
             .collect();
         holders.sort_by_key(|holder| (std::cmp::Reverse(holder.active), holder.link));
         holders
+    }
+}
+
+fn gate_stats(gate: &Gate) -> GateStats {
+    GateStats {
+        limit: gate.limit,
+        allowed: gate.allowed,
+        rate: gate.rate(),
+        active: gate.held - gate.kept,
+        kept: gate.kept,
     }
 }

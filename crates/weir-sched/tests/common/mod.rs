@@ -72,7 +72,7 @@ impl ModelStore {
                     self.live(transfer, record).terms.priority = *priority;
                 }
             }
-            Record::LimitsSet { .. } => {}
+            Record::SettingsChanged { .. } | Record::Learned(_) => {}
             Record::Live(_) => panic!("the core never issues {record:?}"),
         }
     }
@@ -154,7 +154,7 @@ impl ModelStore {
         let limits = self
             .log
             .iter()
-            .filter(|record| matches!(record, Record::LimitsSet { .. }))
+            .filter(|record| matches!(record, Record::SettingsChanged { .. }))
             .cloned();
         let live = self.rows.values().filter_map(|row| match row {
             Row::Live(live) => Some(Record::Live(*live)),

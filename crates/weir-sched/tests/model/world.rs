@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_sched::{
-    ActivityId, Command, Config, Effect, End, Event, Input, JobId, JobSpec, LimitChange, Limits, Link, LiveState, Next,
-    Op, Priority, Record, RetryPolicy, Scheduler, SeId, Settled, Terms, Ticket, TransferSpec,
+    ActivityId, Command, Config, Effect, End, Event, Input, JobId, JobSpec, Link, LiveState, Next, Op, Priority,
+    Record, Resource, RetryPolicy, Scheduler, SeId, Setting, Settings, Settled, Terms, Ticket, TransferSpec,
 };
 use weir_units::{Bytes, Timestamp};
 use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
@@ -45,7 +45,7 @@ pub(crate) struct World {
     epoch: u64,
     begun: bool,
     now: Timestamp,
-    limits: Limits,
+    limits: Settings,
     limits_changed: bool,
     starts_per_step: usize,
     inbox: VecDeque<Input>,
@@ -80,11 +80,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(starts_per_step: usize) -> Self {
-        let limits = Limits {
+        let limits = Settings {
             link: 2,
             inbound: 3,
             outbound: 3,
-            ..Limits::default()
+            ..Settings::default()
         };
         let mut world = Self {
             core: Scheduler::new(Config::default()),
@@ -123,11 +123,11 @@ impl World {
     fn begin(&mut self, from_log: bool) {
         self.epoch += 1;
         self.begun = false;
-        let initial = Limits {
+        let initial = Settings {
             link: 2,
             inbound: 3,
             outbound: 3,
-            ..Limits::default()
+            ..Settings::default()
         };
         let retry = RetryPolicy {
             retries: 2,
@@ -136,7 +136,7 @@ impl World {
         };
         let config = Config {
             epoch: self.epoch,
-            limits: initial.clone(),
+            settings: initial.clone(),
             retry,
             starts_per_step: self.starts_per_step,
             ..Config::default()
@@ -149,7 +149,7 @@ impl World {
             self.store.restore()
         };
         for record in &records {
-            if let Record::LimitsSet { changes, .. } = record {
+            if let Record::SettingsChanged { changes, .. } = record {
                 changes.iter().for_each(|change| self.limits.apply(*change));
             }
         }
@@ -194,12 +194,12 @@ impl World {
                 self.limits_changed = true;
                 let se = SeId(se % SES);
                 let change = match which % 3 {
-                    0 => LimitChange::EveryLink(limit),
-                    1 => LimitChange::Inbound(se, Some(limit)),
-                    _ => LimitChange::Outbound(se, Some(limit)),
+                    0 => Setting::EveryLink(limit),
+                    1 => Setting::Slots(Resource::Inbound(se), Some(limit)),
+                    _ => Setting::Slots(Resource::Outbound(se), Some(limit)),
                 };
                 let changes = Arc::new([change]);
-                self.inbox.push_back(Input::Command(Command::SetLimits {
+                self.inbox.push_back(Input::Command(Command::Set {
                     ticket: Ticket(3),
                     changes,
                 }));
@@ -360,7 +360,7 @@ impl World {
             match input {
                 Input::Persisted(seq) => self.told = self.told.max(*seq),
                 Input::Command(Command::Begin) => self.begun = true,
-                Input::Command(Command::SetLimits { changes, .. }) => {
+                Input::Command(Command::Set { changes, .. }) => {
                     changes.iter().for_each(|change| self.limits.apply(*change));
                 }
                 _ => {}
@@ -461,14 +461,17 @@ impl World {
     /// The faults stop: the store is quick, nothing is lost, and every copy succeeds.
     pub(crate) fn heal(&mut self) {
         if self.limits_changed {
-            let changes = Arc::new([LimitChange::EveryLink(2)]);
-            self.inbox.push_back(Input::Command(Command::SetLimits {
+            let changes = Arc::new([Setting::EveryLink(2)]);
+            self.inbox.push_back(Input::Command(Command::Set {
                 ticket: Ticket(4),
                 changes,
             }));
             for se in (0..SES).map(SeId) {
-                let changes = Arc::new([LimitChange::Inbound(se, Some(3)), LimitChange::Outbound(se, Some(3))]);
-                self.inbox.push_back(Input::Command(Command::SetLimits {
+                let changes = Arc::new([
+                    Setting::Slots(Resource::Inbound(se), Some(3)),
+                    Setting::Slots(Resource::Outbound(se), Some(3)),
+                ]);
+                self.inbox.push_back(Input::Command(Command::Set {
                     ticket: Ticket(4),
                     changes,
                 }));

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::common::ModelStore;
 use weir_sched::{
-    Command, Config, Effect, End, Event, Input, JobId, JobSpec, LimitChange, Limits, Link, Names, Next, Op, Priority,
-    Record, RetryPolicy, Scheduler, Terms, Ticket, TransferSpec,
+    Command, Config, Direction, Effect, End, Event, Input, JobId, JobSpec, Link, Mode, Names, Next, Op, Priority,
+    Reason, Record, Resource, RetryPolicy, Scheduler, Setting, Settings, Terms, Ticket, TransferSpec, Verdict,
 };
 use weir_units::{Bytes, Timestamp};
 use weir_world::{
@@ -35,14 +35,15 @@ impl Stage {
             jitter_percent: 0,
             ..RetryPolicy::default()
         };
-        let limits = Limits {
+        let limits = Settings {
             link: 2,
             inbound: 100,
             outbound: 100,
-            ..Limits::default()
+            ageing: None,
+            ..Settings::default()
         };
         let config = Config {
-            limits,
+            settings: limits,
             retry,
             ..Config::default()
         };
@@ -103,10 +104,21 @@ impl Stage {
                     priority,
                 })]);
             }
-            ["limit", ref rest @ ..] => {
-                let change = self.limit_change(rest);
+            ["decisions", link] => {
+                let link = self.link(link);
+                for decision in self.core.decisions(link) {
+                    let verdict = self.verdict(decision.verdict);
+                    let at = decision.at.since(Timestamp(0)).as_secs();
+                    writeln!(self.transcript, "    {at} s: {} {verdict}", decision.transfer).unwrap();
+                }
+            }
+            [
+                "limit" | "rate" | "group" | "target" | "weight" | "share" | "ageing" | "optimiser",
+                ..,
+            ] => {
+                let change = self.setting(&words);
                 let changes = Arc::new([change]);
-                self.step(&[Input::Command(Command::SetLimits {
+                self.step(&[Input::Command(Command::Set {
                     ticket: Ticket(3),
                     changes,
                 })]);
@@ -153,17 +165,21 @@ impl Stage {
     fn submit(&mut self, link: &str, rest: &[&str]) {
         let link = self.link(link);
         let mut terms = Terms::default();
+        let mut activity = "default";
         let mut transfers = Vec::new();
         for word in rest {
             match word.split_once('=') {
                 Some(("priority", value)) => terms.priority = Priority::new(value.parse().unwrap()),
+                Some(("vo", value)) => terms.vo = self.names.vo(value),
+                Some(("activity", value)) => activity = value,
+                Some(("deadline", value)) => terms.deadline = Timestamp::from_secs(value.parse().unwrap()),
                 Some(("retries", value)) => terms.retries = value.parse().unwrap(),
                 Some(("delay", value)) => terms.retry_delay = Duration::from_secs(value.parse().unwrap()),
                 _ => {
                     let (first, last) = word.split_once("..").unwrap_or((word, word));
                     for id in transfer(first).0..=transfer(last).0 {
                         let Link { source, destination } = link;
-                        let activity = self.names.activity("default");
+                        let activity = self.names.activity(activity);
                         let id = TransferId(id);
                         transfers.push(TransferSpec {
                             id,
@@ -185,14 +201,64 @@ impl Stage {
         self.step(&[Input::Command(Command::Submit(Arc::new(spec)))]);
     }
 
-    fn limit_change(&mut self, words: &[&str]) -> LimitChange {
-        let limit = words[words.len() - 1].parse().unwrap();
-        match words[..words.len() - 1] {
-            ["links"] => LimitChange::EveryLink(limit),
-            ["link", link] => LimitChange::Link(self.link(link), Some(limit)),
-            ["in", se] => LimitChange::Inbound(self.names.se(se), Some(limit)),
-            ["out", se] => LimitChange::Outbound(self.names.se(se), Some(limit)),
-            _ => panic!("which limit is {words:?}?"),
+    fn setting(&mut self, words: &[&str]) -> Setting {
+        let number = |text: &str| Some(text.parse().unwrap());
+        match words {
+            ["limit", "links", slots] => Setting::EveryLink(slots.parse().unwrap()),
+            ["limit", resource @ .., slots] => Setting::Slots(self.resource(resource), number(slots)),
+            ["rate", resource @ .., rate, unit] => {
+                Setting::Rate(self.resource(resource), Some(format!("{rate} {unit}").parse().unwrap()))
+            }
+            ["group", group, direction, se] => {
+                let direction = if *direction == "in" {
+                    Direction::In
+                } else {
+                    Direction::Out
+                };
+                Setting::Member(self.names.group(group), self.names.se(se), direction, true)
+            }
+            ["target", link, rate, unit] => {
+                Setting::Target(self.link(link), Some(format!("{rate} {unit}").parse().unwrap()))
+            }
+            ["weight", link, weight] => Setting::Weight(self.link(link), number(weight)),
+            ["share", vo, share] => Setting::VoShare(self.names.vo(vo), number(share)),
+            ["share", vo, activity, share] => {
+                Setting::ActivityShare(self.names.vo(vo), self.names.activity(activity), number(share))
+            }
+            ["ageing", seconds] => {
+                Setting::Ageing(number(seconds).map(|seconds: u32| Duration::from_secs(seconds.into())))
+            }
+            ["optimiser", link, slots] => Setting::LinkOptimiser(self.link(link), number(slots).map(Mode::Fixed)),
+            _ => panic!("which setting is {words:?}?"),
+        }
+    }
+
+    fn resource(&mut self, words: &[&str]) -> Resource {
+        match words {
+            ["link", link] => Resource::Link(self.link(link)),
+            ["in", se] => Resource::Inbound(self.names.se(se)),
+            ["out", se] => Resource::Outbound(self.names.se(se)),
+            ["vo", vo, "in", se] => Resource::VoInbound(self.names.se(se), self.names.vo(vo)),
+            ["vo", vo, "out", se] => Resource::VoOutbound(self.names.se(se), self.names.vo(vo)),
+            ["group", group] => Resource::Group(self.names.group(group)),
+            _ => panic!("which resource is {words:?}?"),
+        }
+    }
+
+    fn verdict(&self, verdict: Verdict) -> String {
+        match verdict {
+            Verdict::Start { active, allowed, order } => format!("starts as {active} of {allowed}, by {order:?}"),
+            Verdict::Wait { resource, cause } => {
+                let (allowed, active, holders) = (0, 0, Vec::new());
+                let reason = Reason::Full {
+                    resource,
+                    allowed,
+                    active,
+                    cause,
+                    holders,
+                };
+                format!("waits: {}", reason.with(&self.names))
+            }
         }
     }
 

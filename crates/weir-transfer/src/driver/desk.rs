@@ -95,11 +95,12 @@ impl Desk {
                 }],
                 _ => Vec::new(),
             },
-            Record::LimitsSet { ticket, .. } => match self.redeem(seq, *ticket) {
+            Record::SettingsChanged { ticket, .. } => match self.redeem(seq, *ticket) {
                 Some(Pending::Limits { settings }) => settings,
                 _ => Vec::new(),
             },
-            Record::Live(_) => Vec::new(),
+            // The driver writes what was learned: it knows the names.
+            Record::Learned(_) | Record::Live(_) => Vec::new(),
         }
     }
 

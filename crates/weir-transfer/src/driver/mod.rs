@@ -5,6 +5,7 @@
 
 mod clock;
 mod desk;
+mod learned;
 mod meter;
 mod records;
 mod run;
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
-use weir_sched::{Command, Event, LimitChange, Names, Op, Record, Scheduler};
+use weir_sched::{Command, Event, Names, Op, Record, Resource, Scheduler, Setting};
 use weir_world::Core;
 
 pub(crate) use desk::NotTaken;
@@ -82,18 +83,18 @@ pub(crate) enum NamedLimit {
 }
 
 impl NamedLimit {
-    fn resolve(&self, names: &mut Names) -> LimitChange {
+    fn resolve(&self, names: &mut Names) -> Setting {
         match self {
-            Self::EveryLink(limit) => LimitChange::EveryLink(*limit),
+            Self::EveryLink(limit) => Setting::EveryLink(*limit),
             Self::Link(source, destination, limit) => {
                 let link = weir_sched::Link {
                     source: names.se(source),
                     destination: names.se(destination),
                 };
-                LimitChange::Link(link, *limit)
+                Setting::Slots(Resource::Link(link), *limit)
             }
-            Self::Inbound(se, limit) => LimitChange::Inbound(names.se(se), *limit),
-            Self::Outbound(se, limit) => LimitChange::Outbound(names.se(se), *limit),
+            Self::Inbound(se, limit) => Setting::Slots(Resource::Inbound(names.se(se)), *limit),
+            Self::Outbound(se, limit) => Setting::Slots(Resource::Outbound(names.se(se)), *limit),
         }
     }
 }

@@ -70,6 +70,7 @@ fn terms(job: &NewJob, names: &mut Names) -> Terms {
         vo: names.vo(&job.vo),
         retries: job.params.retry,
         retry_delay: std::time::Duration::from_secs(u64::from(job.params.retry_delay)),
+        deadline: Timestamp::ZERO,
     }
 }
 

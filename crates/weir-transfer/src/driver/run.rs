@@ -15,6 +15,7 @@ use super::{
     Driver, Meter, NamedLimit, REQUESTS_MAX, Request, Shared, TransferCore,
     clock::Clock,
     desk::{Desk, Pending},
+    learned,
     meter::bytes_of,
     records,
 };
@@ -82,6 +83,7 @@ pub(super) fn start<C: TransferCore>(
     let below = store.next_file_id()?;
     let mut names = Names::default();
     let limits = limits.iter().map(|limit| limit.resolve(&mut names)).collect::<Vec<_>>();
+    let learned = Record::Learned(learned::restore(&*store, &mut names)?.into());
     let clock = Clock::start();
     let this = Loop {
         core,
@@ -101,12 +103,12 @@ pub(super) fn start<C: TransferCore>(
         stop: stop.clone(),
         tasks: tasks.clone(),
     };
-    let limits = Record::LimitsSet {
+    let limits = Record::SettingsChanged {
         ticket: Ticket(0),
         changes: limits.into(),
     };
     let (restores, restored) = mpsc::channel(RESTORES_MAX);
-    tasks.spawn(this.run(incoming, fed, restored, limits));
+    tasks.spawn(this.run(incoming, fed, restored, [limits, learned]));
     tasks.spawn_blocking(move || {
         let outcome = store.restore(below, &mut |job| {
             let _ = restores.blocking_send(Feed::Restored(Box::new(job)));
@@ -131,10 +133,10 @@ impl<C: TransferCore> Loop<C> {
         mut requests: mpsc::Receiver<Request<C>>,
         mut feeds: mpsc::UnboundedReceiver<Feed>,
         mut restores: mpsc::Receiver<Feed>,
-        limits: Record,
+        settings: [Record; 2],
     ) {
         let mut restoring = true;
-        let mut inputs = vec![Input::Restored(limits)];
+        let mut inputs: Vec<_> = settings.into_iter().map(Input::Restored).collect();
         let mut effects = Vec::new();
         loop {
             self.step(&mut inputs, &mut effects);
@@ -205,7 +207,10 @@ impl<C: TransferCore> Loop<C> {
         {
             self.meter.ended(link, end, *next);
         }
-        let changes = self.desk.changes(seq, record, self.now);
+        let changes = match record {
+            Record::Learned(learned) => learned::changes(learned, &self.names),
+            _ => self.desk.changes(seq, record, self.now),
+        };
         self.writer.push(seq, changes);
     }
 
@@ -324,7 +329,7 @@ impl<C: TransferCore> Loop<C> {
             } => {
                 let changes = changes.iter().map(|change| change.resolve(&mut self.names)).collect();
                 let ticket = self.desk.ticket(Pending::Limits { settings }, reply);
-                Command::SetLimits { ticket, changes }
+                Command::Set { ticket, changes }
             }
             Request::Look(look) => return look(&self.core, &self.names, &self.meter),
             #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What is checked, from outside, in every step.
 
-use weir_sched::Link;
+use weir_sched::{Link, Resource};
 use weir_units::Bytes;
 use weir_world::TransferId;
 
@@ -23,18 +23,18 @@ impl World {
     pub(super) fn check_limits(&self, link: Link, held: &[Link]) {
         let count = |matches: &dyn Fn(&Link) -> bool| held.iter().filter(|held| matches(held)).count() as u32;
         assert!(
-            count(&|held| *held == link) <= self.limits.of_link(link),
+            count(&|held| *held == link) <= self.limits.slots(Resource::Link(link)),
             "{link:?}: {held:?}"
         );
         let inbound = count(&|held| held.destination == link.destination);
         assert!(
-            inbound <= self.limits.of_inbound(link.destination),
+            inbound <= self.limits.slots(Resource::Inbound(link.destination)),
             "into {:?}: {held:?}",
             link.destination
         );
         let outbound = count(&|held| held.source == link.source);
         assert!(
-            outbound <= self.limits.of_outbound(link.source),
+            outbound <= self.limits.slots(Resource::Outbound(link.source)),
             "out of {:?}: {held:?}",
             link.source
         );
@@ -54,9 +54,9 @@ impl World {
         for stats in self.core.links().filter(|stats| stats.counts.queued > 0) {
             let source = self.core.se(stats.link.source).unwrap().outbound;
             let destination = self.core.se(stats.link.destination).unwrap().inbound;
-            let room = stats.counts.active < u64::from(stats.limit)
-                && source.active < source.limit
-                && destination.active + destination.kept < destination.limit;
+            let room = stats.counts.active < u64::from(stats.allowed)
+                && source.active < source.allowed
+                && destination.active + destination.kept < destination.allowed;
             assert!(
                 !room,
                 "{:?} waits and could run: {:?}",

@@ -1,0 +1,207 @@
+//! Where lanes wait, and what wakes them.
+
+use weir_units::Timestamp;
+
+use super::gate::{Key, Rank};
+use super::{Alarm, GUESS, HALL, Policy, STARVING};
+
+impl Policy {
+    /// Brings a lane to the place where it belongs now. Does nothing if it is there.
+    pub(super) fn settle(&mut self, number: u32, now: Timestamp) {
+        let lane = &self.lanes[number as usize];
+        if lane.queues.is_empty() {
+            self.unreserve(number, now);
+            self.move_to(number, None, now);
+            return;
+        }
+        let destination = &self.gates[lane.destination() as usize];
+        if lane.reserved && destination.held > destination.allowed {
+            self.unreserve(number, now);
+        }
+        self.press(number, now);
+        let lane = &self.lanes[number as usize];
+        let level = if lane.reserved {
+            STARVING
+        } else {
+            lane.queues.level().expect("the lane has something to do")
+        };
+        let (rank, due) = self.rank(number, now);
+        match lane.place {
+            Some((_, key)) if usize::from(key.level) == level && key.rank == rank => {}
+            Some((gate, _)) if gate != HALL => self.line_up(number, gate, level, rank, due, now),
+            _ => {
+                let gate = self.waiting_room(number, level);
+                self.line_up(number, gate, level, rank, due, now);
+            }
+        }
+    }
+
+    fn line_up(&mut self, number: u32, gate: u32, level: usize, rank: Rank, due: u64, now: Timestamp) {
+        let lane = &self.lanes[number as usize];
+        let pass = lane.passes.iter().find(|pass| pass.gate == gate);
+        let tags = pass.expect("a lane waits only where it passes").tags;
+        let tag = match rank {
+            Rank::Owed => due,
+            Rank::Share => tags[level].max(self.gates[gate as usize].times[level]),
+        };
+        let key = Key {
+            level: level as u8,
+            rank,
+            tag,
+            lane: number,
+        };
+        self.move_to(number, Some((gate, key)), now);
+        self.look_again(number, now);
+    }
+
+    /// Whether a lane is owed something, and since when.
+    fn rank(&self, number: u32, now: Timestamp) -> (Rank, u64) {
+        let lane = &self.lanes[number as usize];
+        let target = self.links[lane.link as usize].target.map(|target| target.due);
+        let behind = target.filter(|due| *due <= now);
+        let pressing = lane.queues.pressing();
+        match behind.into_iter().chain(pressing).min() {
+            Some(due) => (Rank::Owed, due.0),
+            None => (Rank::Share, 0),
+        }
+    }
+
+    /// A lane whose own link has room again lines up where others wait already. False if nobody does.
+    pub(super) fn queue_up(&mut self, number: u32, level: usize, now: Timestamp) -> bool {
+        let lane = &self.lanes[number as usize];
+        let mut gates = lane.passes[2..].iter().map(|pass| pass.gate);
+        let Some(gate) = gates.find(|gate| self.gates[*gate as usize].is_awaited(level)) else {
+            return false;
+        };
+        let (rank, due) = self.rank(number, now);
+        self.line_up(number, gate, level, rank, due, now);
+        true
+    }
+
+    /// The gate at which a lane has to wait: one that is full, else one where others wait already, else the hall.
+    fn waiting_room(&self, number: u32, level: usize) -> u32 {
+        if let Some(full) = self.blocker(number) {
+            return full;
+        }
+        let lane = &self.lanes[number as usize];
+        if lane.reserved {
+            return HALL;
+        }
+        let mut gates = lane.passes[1..].iter().map(|pass| pass.gate);
+        gates
+            .find(|gate| self.gates[*gate as usize].is_awaited(level))
+            .unwrap_or(HALL)
+    }
+
+    pub(super) fn move_to(&mut self, number: u32, place: Option<(u32, Key)>, now: Timestamp) {
+        let lane = &mut self.lanes[number as usize];
+        if let Some((gate, key)) = std::mem::replace(&mut lane.place, place) {
+            self.gates[gate as usize].waiting.remove(&key);
+        }
+        if let Some((gate, key)) = place {
+            self.gates[gate as usize].waiting.insert(key);
+            self.turn(gate, now);
+        }
+    }
+
+    /// Gives back the slot that a starving lane kept.
+    pub(super) fn unreserve(&mut self, number: u32, now: Timestamp) {
+        let lane = &mut self.lanes[number as usize];
+        if std::mem::take(&mut lane.reserved) {
+            let destination = lane.destination();
+            let gate = &mut self.gates[destination as usize];
+            gate.kept -= 1;
+            gate.hold(now, gate.held - 1);
+            self.turn(destination, now);
+        }
+    }
+
+    /// Puts a gate into the rotation, if it has room and is awaited; asks for a look at the clock, if time may give room.
+    pub(super) fn turn(&mut self, gate: u32, now: Timestamp) {
+        self.rotate(gate);
+        if let Some(at) = self.gates[gate as usize].next_look(now) {
+            let alarm = &mut self.gates[gate as usize].alarm;
+            if at < *alarm {
+                self.alarms.remove(&(*alarm, Alarm::Gate(gate)));
+                self.alarms.insert((at, Alarm::Gate(gate)));
+                *alarm = at;
+            }
+        }
+    }
+
+    pub(super) fn rotate(&mut self, gate: u32) {
+        let state = &mut self.gates[gate as usize];
+        let Some(first) = state.waiting.first() else { return };
+        let (level, bit) = (usize::from(first.level), 1 << first.level);
+        if state.has_room() && state.in_rotation & bit == 0 {
+            state.in_rotation |= bit;
+            self.rotation[level].push_back(gate);
+        }
+    }
+
+    /// Marks deadlines that press.
+    fn press(&mut self, number: u32, now: Timestamp) {
+        let lane = &mut self.lanes[number as usize];
+        if !lane.queues.has_deadlines() {
+            return;
+        }
+        let each = self.links[lane.link as usize].each().unwrap_or(GUESS);
+        if let Some(at) = lane.queues.press(now, each * f64::from(lane.active.max(1))) {
+            self.remind(number, at);
+        }
+    }
+
+    /// Asks for a look at the clock when a waiting lane will be more urgent than now.
+    fn look_again(&mut self, number: u32, now: Timestamp) {
+        let lane = &mut self.lanes[number as usize];
+        if lane.alarm == Timestamp(u64::MAX)
+            && let Some(after) = self.settings.ageing
+            && let Some(at) = lane.queues.age(now, after)
+        {
+            self.remind(number, at);
+        }
+        let link = self.lanes[number as usize].link;
+        if let Some(target) = self.links[link as usize].target.filter(|target| target.due > now) {
+            self.remind(number, target.due);
+        }
+    }
+
+    fn remind(&mut self, number: u32, at: Timestamp) {
+        let alarm = &mut self.lanes[number as usize].alarm;
+        if at < *alarm {
+            self.alarms.remove(&(*alarm, Alarm::Lane(number)));
+            self.alarms.insert((at, Alarm::Lane(number)));
+            *alarm = at;
+        }
+    }
+
+    /// When time alone may change something.
+    pub(crate) fn next_look(&self) -> Option<Timestamp> {
+        self.alarms.first().map(|(at, _)| *at)
+    }
+
+    /// Looks at what asked for a look by now.
+    pub(crate) fn look(&mut self, now: Timestamp) {
+        while let Some((_, alarm)) = self.alarms.first().copied().filter(|(at, _)| *at <= now) {
+            self.alarms.pop_first();
+            match alarm {
+                Alarm::Gate(gate) => {
+                    self.gates[gate as usize].alarm = Timestamp(u64::MAX);
+                    self.gates[gate as usize].update(now);
+                    self.turn(gate, now);
+                }
+                Alarm::Lane(lane) => {
+                    let state = &mut self.lanes[lane as usize];
+                    state.alarm = Timestamp(u64::MAX);
+                    if let Some(after) = self.settings.ageing {
+                        state.queues.age(now, after);
+                    }
+                    self.settle(lane, now);
+                    if !self.lanes[lane as usize].queues.is_empty() {
+                        self.look_again(lane, now);
+                    }
+                }
+            }
+        }
+    }
+}

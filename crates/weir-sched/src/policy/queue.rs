@@ -1,0 +1,194 @@
+//! The queues of one lane: one per priority, activity and deadline.
+//!
+//! Within a level, activities take turns by their shares: start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996), where
+//! the cost of a transfer is the time for which it will hold a slot. A queue that empties keeps its tag as long as that is
+//! ahead of the others, so that nobody gains by submitting files one by one.
+
+use std::time::Duration;
+
+use weir_units::Timestamp;
+
+use super::list::List;
+use super::{HIGHEST, LEVELS};
+use crate::ActivityId;
+
+/// Which queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueueKey {
+    pub(crate) level: usize,
+    pub(crate) activity: ActivityId,
+    /// Zero for none.
+    pub(crate) deadline: Timestamp,
+}
+
+/// Transfers of one lane that are served first come, first served.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) key: QueueKey,
+    pub(crate) list: List,
+    /// Sizes of its transfers, as far as known.
+    pub(crate) bytes: u64,
+    /// Virtual time at which its next transfer starts.
+    tag: u64,
+    /// When it was served last, or got its first transfer.
+    since: Timestamp,
+    /// By how many levels it has risen with age.
+    risen: usize,
+    /// Its deadline is so near that it goes first.
+    pub(crate) pressing: bool,
+}
+
+impl Queue {
+    /// The level at which it is served now.
+    pub(crate) fn level(&self) -> usize {
+        if self.key.level <= HIGHEST {
+            self.key.level
+        } else {
+            (self.key.level - self.risen).max(HIGHEST)
+        }
+    }
+}
+
+/// All queues of a lane. Numbers stay valid while a queue holds transfers.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    all: Vec<Queue>,
+    /// Transfers in all of them.
+    len: u64,
+    times: [u64; LEVELS],
+}
+
+impl Queues {
+    /// The number of a queue, which is made if there is none.
+    pub(crate) fn number(&mut self, key: QueueKey, now: Timestamp) -> u16 {
+        if let Some(found) = self.all.iter().position(|queue| queue.key == key) {
+            return found as u16;
+        }
+        let queue = Queue {
+            key,
+            list: List::default(),
+            bytes: 0,
+            tag: self.times[key.level],
+            since: now,
+            risen: 0,
+            pressing: false,
+        };
+        let times = &self.times;
+        let spent = |queue: &Queue| queue.list.is_empty() && queue.tag <= times[queue.key.level];
+        if let Some(found) = self.all.iter().position(spent) {
+            self.all[found] = queue;
+            return found as u16;
+        }
+        assert!(self.all.len() < usize::from(u16::MAX), "a lane has too many queues");
+        self.all.push(queue);
+        (self.all.len() - 1) as u16
+    }
+
+    /// Notes that a queue gets its first transfer.
+    pub(crate) fn wakes(&mut self, number: u16, now: Timestamp) {
+        let queue = &mut self.all[usize::from(number)];
+        queue.since = now;
+        queue.risen = 0;
+        queue.pressing = false;
+        queue.tag = queue.tag.max(self.times[queue.key.level]);
+    }
+
+    /// A transfer joined one of the queues.
+    pub(crate) fn joined(&mut self) {
+        self.len += 1;
+    }
+
+    /// A transfer left one of the queues.
+    pub(crate) fn left(&mut self) {
+        self.len -= 1;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.all.iter().any(|queue| queue.key.deadline > Timestamp(0))
+    }
+
+    pub(crate) fn at(&mut self, number: u16) -> &mut Queue {
+        &mut self.all[usize::from(number)]
+    }
+
+    pub(crate) fn filled(&self) -> impl Iterator<Item = &Queue> {
+        self.all.iter().filter(|queue| !queue.list.is_empty())
+    }
+
+    /// The most urgent level at which there is something to do.
+    pub(crate) fn level(&self) -> Option<usize> {
+        self.filled().map(Queue::level).min()
+    }
+
+    /// The queue whose turn it is: the earliest pressing deadline, else by shares.
+    pub(crate) fn first(&self) -> Option<u16> {
+        let level = self.level()?;
+        let candidates = self.all.iter().enumerate();
+        let candidates = candidates.filter(|(_, queue)| !queue.list.is_empty() && queue.level() == level);
+        let order = |queue: &Queue| {
+            if queue.pressing {
+                (0, queue.key.deadline.0)
+            } else {
+                (1, queue.tag)
+            }
+        };
+        let first = candidates.min_by_key(|(number, queue)| (order(queue), *number));
+        first.map(|(number, _)| number as u16)
+    }
+
+    /// The row of the transfer whose turn it is.
+    pub(crate) fn first_transfer(&self) -> Option<u32> {
+        self.first()
+            .and_then(|number| self.all[usize::from(number)].list.head())
+    }
+
+    /// Notes that a transfer of this queue starts.
+    pub(crate) fn served(&mut self, number: u16, cost: u64, now: Timestamp) {
+        let queue = &mut self.all[usize::from(number)];
+        let time = &mut self.times[queue.key.level];
+        *time = (*time).max(queue.tag);
+        queue.tag = queue.tag.saturating_add(cost);
+        queue.since = now;
+        queue.risen = 0;
+    }
+
+    /// Lets queues rise that waited long; gives the next time at which one will.
+    pub(crate) fn age(&mut self, now: Timestamp, after: Duration) -> Option<Timestamp> {
+        let mut next: Option<Timestamp> = None;
+        for queue in self.all.iter_mut().filter(|queue| !queue.list.is_empty()) {
+            let steps = (now.since(queue.since).as_nanos() / after.as_nanos().max(1)).min(LEVELS as u128) as usize;
+            queue.risen = steps.min(queue.key.level.saturating_sub(HIGHEST));
+            if queue.level() > HIGHEST {
+                let at = queue.since + after.saturating_mul(1 + queue.risen as u32);
+                next = Some(next.map_or(at, |next| next.min(at)));
+            }
+        }
+        next
+    }
+
+    /// Marks deadlines that press, given what one second brings; gives the next time at which one will.
+    pub(crate) fn press(&mut self, now: Timestamp, bytes_per_second: f64) -> Option<Timestamp> {
+        let mut next: Option<Timestamp> = None;
+        let dated = |queue: &&mut Queue| !queue.list.is_empty() && queue.key.deadline > Timestamp(0);
+        for queue in self.all.iter_mut().filter(dated) {
+            let needed = Duration::from_secs_f64((2.0 * queue.bytes as f64 / bytes_per_second.max(1.0)).min(1e9));
+            let latest = Timestamp(queue.key.deadline.0.saturating_sub(needed.as_nanos() as u64));
+            queue.pressing = latest <= now;
+            if !queue.pressing {
+                next = Some(next.map_or(latest, |next| next.min(latest)));
+            }
+        }
+        next
+    }
+
+    /// The earliest deadline that presses at the level that is served.
+    pub(crate) fn pressing(&self) -> Option<Timestamp> {
+        let level = self.level()?;
+        let pressing = self.filled().filter(|queue| queue.pressing && queue.level() == level);
+        pressing.map(|queue| queue.key.deadline).min()
+    }
+}
