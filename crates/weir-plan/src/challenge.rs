@@ -9,6 +9,7 @@ use weir_units::{BitRate, Bytes};
 
 use crate::keys::CHALLENGE;
 use crate::plan::{Phases, Plan};
+use crate::sim::SimSpec;
 use crate::sizing::FileSizes;
 use crate::steps::Mode;
 use crate::threshold::Threshold;
@@ -35,6 +36,8 @@ pub struct Challenge {
     pub workloads: Vec<WorkloadSpec>,
     /// Its thresholds, `*` already spread over its sites or links; may be empty.
     pub thresholds: Vec<Threshold>,
+    /// The simulated world.
+    pub sim: SimSpec,
 }
 
 /// A workload as the file describes it.
@@ -94,6 +97,10 @@ pub struct RatesSpec {
     pub lifetime: Duration,
     /// The injector's cycle.
     pub cycle: Duration,
+    /// When it begins, from the start of the run.
+    pub start: Duration,
+    /// How long it lasts, its ramp included; to the end of the hold if absent.
+    pub length: Option<Duration>,
 }
 
 /// A workload of kind `matrix`.

@@ -2,8 +2,32 @@
 
 use weir_model::file::{Key, Table};
 
+use crate::sim::keys as sim;
+
 /// Every table of the challenge file, in the order of the handbook.
-pub const CHALLENGE_TABLES: &[&Table] = &[&CHALLENGE, &PHASES, &RATES, &RATE, &MATRIX, &RAMP, &THRESHOLD];
+pub const CHALLENGE_TABLES: &[&Table] = &[
+    &CHALLENGE,
+    &PHASES,
+    &RATES,
+    &RATE,
+    &MATRIX,
+    &RAMP,
+    &THRESHOLD,
+    &sim::SIM,
+    &sim::STORE,
+    &sim::INTERVAL,
+    &sim::TOKENS,
+    &sim::ACTIVITY,
+    &sim::SEGMENT,
+    &sim::CHANGE,
+    &sim::SITE,
+    &sim::RSE,
+    &sim::POINT,
+    &sim::SERVERS,
+    &sim::LINK,
+    &sim::FTS,
+    &sim::FAILURES,
+];
 
 /// The challenge file itself.
 pub(crate) const CHALLENGE: Table = Table {
@@ -46,6 +70,12 @@ pub(crate) const CHALLENGE: Table = Table {
             "list of `[[threshold]]`",
             "none",
             "What the run must reach to pass.",
+        ),
+        Key::new(
+            "sim",
+            "path or `[sim]`",
+            "as below",
+            "The simulated world, for `weir sim`; a real run passes over it.",
         ),
     ],
 };
@@ -160,6 +190,18 @@ pub(crate) const RATES: Table = Table {
             "duration",
             "`1 s`",
             "The injector's cycle: its backlog and its memory are a few of them.",
+        ),
+        Key::new(
+            "start",
+            "duration",
+            "`0 s`",
+            "When it begins, from the start of the run; its own ramp begins there.",
+        ),
+        Key::new(
+            "length",
+            "duration",
+            "to the end of the hold",
+            "How long it lasts, its ramp included.",
         ),
     ],
 };

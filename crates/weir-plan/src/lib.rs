@@ -34,6 +34,7 @@ mod threshold;
 mod write;
 
 pub mod inject;
+pub mod sim;
 
 pub use challenge::{Challenge, MatrixSpec, Overrides, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
 pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore};
@@ -41,6 +42,7 @@ pub use keys::CHALLENGE_TABLES;
 pub use plan::{Phases, Plan, RatedLink, RatesPlan, SourceFile, StepsPlan, Workload};
 pub use seed::stream;
 pub use sizing::{FileSizes, Sizing};
+pub use sim::SimSpec;
 pub use steps::{Cell, Mode, Step};
 pub use summary::{PlanSummary, RseNeed, WorkloadSummary};
 pub use template::TEMPLATE;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use weir_model::{Grid, Link, RseName};
 use weir_units::{BitRate, Bytes};
 
+use crate::sim::SimSpec;
 use crate::steps::Step;
 use crate::summary::{self, PlanSummary};
 use crate::threshold::Threshold;
@@ -33,6 +34,9 @@ pub struct Plan {
     /// The challenge file that resolves to this plan without any override: the one that a run folder keeps.
     #[serde(skip)]
     pub resolved: String,
+    /// The simulated world.
+    #[serde(skip)]
+    pub sim: SimSpec,
 }
 
 /// The phases of a run.
@@ -125,6 +129,11 @@ pub struct RatesPlan {
     /// The injector's cycle.
     #[serde(with = "weir_units::duration")]
     pub cycle: Duration,
+    /// When it begins, from the start of the run.
+    #[serde(with = "weir_units::duration")]
+    pub start: Duration,
+    /// Its own ramp and hold, from there.
+    pub phases: Phases,
 }
 
 /// One link with what is asked of it.

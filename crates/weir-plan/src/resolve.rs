@@ -1,9 +1,7 @@
 //! From a challenge and the command line's overrides to a plan.
 
-use std::time::Duration;
-
 use weir_model::file::{Problem, Refusal};
-use weir_units::BitRate;
+use weir_units::{BitRate, duration};
 
 use crate::challenge::{Challenge, Overrides, RatesSpec, WorkloadSpec};
 use crate::plan::{Phases, Plan, RatedLink, RatesPlan, StepsPlan, Workload};
@@ -34,9 +32,13 @@ pub(crate) fn plan(challenge: &Challenge, overrides: &Overrides) -> Result<Plan,
         .filter_map(|(key, check)| Some(refuse(key.to_owned(), check.err()?)));
     let mut problems: Vec<_> = refused.collect();
     let mut workloads = Vec::new();
+    let phases = Phases {
+        hold,
+        ..challenge.phases
+    };
     if problems.is_empty() {
         for spec in &challenge.workloads {
-            match workload(spec, scale, hold) {
+            match workload(spec, scale, &phases) {
                 Ok(workload) => workloads.push(workload),
                 Err(refusal) => problems.push(refuse(format!("workload {}", spec.name()), refusal)),
             }
@@ -45,10 +47,6 @@ pub(crate) fn plan(challenge: &Challenge, overrides: &Overrides) -> Result<Plan,
     if !problems.is_empty() {
         return Err(problems);
     }
-    let phases = Phases {
-        hold,
-        ..challenge.phases
-    };
     let set = Challenge {
         seed,
         scale,
@@ -69,6 +67,7 @@ pub(crate) fn plan(challenge: &Challenge, overrides: &Overrides) -> Result<Plan,
             .map(|threshold| scaled(threshold, scale))
             .collect(),
         resolved: write::challenge(&set),
+        sim: challenge.sim.clone(),
     })
 }
 
@@ -92,9 +91,9 @@ fn scaled(threshold: &Threshold, scale: f64) -> Threshold {
     }
 }
 
-fn workload(spec: &WorkloadSpec, scale: f64, hold: Duration) -> Result<Workload, Refusal> {
+fn workload(spec: &WorkloadSpec, scale: f64, phases: &Phases) -> Result<Workload, Refusal> {
     match spec {
-        WorkloadSpec::Rates(spec) => rates(spec, scale, hold).map(Workload::Rates),
+        WorkloadSpec::Rates(spec) => rates(spec, scale, phases).map(Workload::Rates),
         WorkloadSpec::Matrix(spec) => Ok(Workload::Matrix(StepsPlan {
             name: spec.name.clone(),
             activity: spec.activity.clone(),
@@ -113,11 +112,29 @@ fn workload(spec: &WorkloadSpec, scale: f64, hold: Duration) -> Result<Workload,
 /// Largest scaled rate of one link; see the bounds on phases in `read`.
 const RATE_MAX: BitRate = BitRate(1_000_000_000_000_000);
 
-fn rates(spec: &RatesSpec, scale: f64, hold: Duration) -> Result<RatesPlan, Refusal> {
+/// The phases of a workload that has a time of its own, counted from its begin.
+fn own_phases(spec: &RatesSpec, phases: &Phases) -> Result<Phases, Refusal> {
+    let rest = phases.end().saturating_sub(spec.start);
+    let length = spec.length.unwrap_or(rest);
+    if rest.is_zero() || length > rest {
+        let end = duration::format(phases.end());
+        let message = format!("it would last beyond the hold, which ends {end} after the start of the run");
+        return Err(Refusal::new(message, "correct start and length, or hold for longer"));
+    }
+    let ramp = phases.ramp.min(length);
+    Ok(Phases {
+        ramp,
+        hold: length.saturating_sub(ramp),
+        ..*phases
+    })
+}
+
+fn rates(spec: &RatesSpec, scale: f64, phases: &Phases) -> Result<RatesPlan, Refusal> {
+    let phases = own_phases(spec, phases)?;
     let mut links = Vec::new();
     for asked in &spec.rates {
         let rate = asked.rate.scale(scale);
-        let volume = rate.bytes_in(hold);
+        let volume = rate.bytes_in(phases.hold);
         let link = asked.link.clone();
         if rate > RATE_MAX {
             let message = format!("{link} would be asked for {rate} at scale {scale}");
@@ -142,5 +159,7 @@ fn rates(spec: &RatesSpec, scale: f64, hold: Duration) -> Result<RatesPlan, Refu
         source_files: spec.source_files,
         lifetime: spec.lifetime,
         cycle: spec.cycle,
+        start: spec.start,
+        phases,
     })
 }

@@ -8,7 +8,7 @@ use weir_model::{RseKind, RseName};
 use weir_units::{BitRate, Bytes};
 
 use crate::inject::backlog_files;
-use crate::plan::{Plan, RatesPlan, StepsPlan, Workload};
+use crate::plan::{Phases, Plan, RatesPlan, StepsPlan, Workload};
 
 /// Time that a transfer is taken to need beside moving its bytes, in the estimate of concurrency.
 const OVERHEAD: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ pub(crate) fn of(plan: &Plan) -> PlanSummary {
     let workloads: Vec<_> = plan
         .workloads
         .iter()
-        .map(|workload| workload_summary(plan, workload))
+        .map(workload_summary)
         .collect();
     let sources = plan.source_files();
     let rses = rse_needs(plan);
@@ -129,11 +129,11 @@ pub(crate) fn of(plan: &Plan) -> PlanSummary {
 }
 
 /// Bytes asked of a rate in ramp and hold: the ramp is half as full until three quarters of it have passed.
-fn volume_of(plan: &Plan, rate: BitRate) -> Bytes {
-    rate.bytes_in(plan.phases.end().saturating_sub(plan.phases.full() / 2))
+fn volume_of(phases: &Phases, rate: BitRate) -> Bytes {
+    rate.bytes_in(phases.end().saturating_sub(phases.full() / 2))
 }
 
-fn workload_summary(plan: &Plan, workload: &Workload) -> WorkloadSummary {
+fn workload_summary(workload: &Workload) -> WorkloadSummary {
     let links = workload.links().len() as u64;
     let (name, kind) = (workload.name().to_owned(), workload.kind());
     let mut summary = WorkloadSummary {
@@ -156,7 +156,7 @@ fn workload_summary(plan: &Plan, workload: &Workload) -> WorkloadSummary {
     match workload {
         Workload::Rates(rates) => {
             for rated in &rates.links {
-                let volume = volume_of(plan, rated.rate);
+                let volume = volume_of(&rates.phases, rated.rate);
                 add(rated.file_size, volume.0.div_ceil(rated.file_size.0), volume);
             }
             summary.asked = rates.links.iter().map(|rated| rated.rate).sum();
@@ -179,7 +179,7 @@ fn rse_needs(plan: &Plan) -> Vec<RseNeed> {
     let mut arriving: BTreeMap<RseName, Bytes> = BTreeMap::new();
     for workload in &plan.workloads {
         let needs = match workload {
-            Workload::Rates(rates) => arriving_of_rates(plan, rates),
+            Workload::Rates(rates) => arriving_of_rates(rates),
             Workload::Matrix(steps) | Workload::Ramp(steps) => arriving_of_steps(steps),
         };
         for (rse, need) in needs {
@@ -218,12 +218,12 @@ fn rse_needs(plan: &Plan) -> Vec<RseNeed> {
 }
 
 /// What lives at once: arrivals of a lifetime and of a cycle until it is noticed that it ended, and full backlogs.
-fn arriving_of_rates(plan: &Plan, rates: &RatesPlan) -> BTreeMap<RseName, Bytes> {
+fn arriving_of_rates(rates: &RatesPlan) -> BTreeMap<RseName, Bytes> {
     let mut needs: BTreeMap<RseName, Bytes> = BTreeMap::new();
-    let lives = (rates.lifetime + 2 * rates.cycle).min(plan.phases.end());
+    let lives = (rates.lifetime + 2 * rates.cycle).min(rates.phases.end());
     for rated in &rates.links {
         let backlog = rated.file_size * backlog_files(rated.rate, rated.file_size, rates.cycle);
-        let need = (rated.rate.bytes_in(lives) + backlog).min(volume_of(plan, rated.rate) + rated.file_size);
+        let need = (rated.rate.bytes_in(lives) + backlog).min(volume_of(&rates.phases, rated.rate) + rated.file_size);
         *needs.entry(rated.link.destination.clone()).or_default() += need;
     }
     needs

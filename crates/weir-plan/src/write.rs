@@ -29,6 +29,9 @@ pub(crate) fn challenge(challenge: &Challenge) -> String {
         "threshold",
         challenge.thresholds.iter().map(threshold).collect::<Vec<_>>(),
     );
+    if !challenge.sim.written.is_empty() {
+        put(&mut table, "sim", challenge.sim.written.clone());
+    }
     toml::to_string(&table).expect("a table of texts and numbers can be written")
 }
 
@@ -64,6 +67,10 @@ fn rates(spec: &RatesSpec) -> Table {
     put(&mut table, "source_files", spec.source_files);
     put(&mut table, "lifetime", duration::format(spec.lifetime));
     put(&mut table, "cycle", duration::format(spec.cycle));
+    put(&mut table, "start", duration::format(spec.start));
+    if let Some(length) = spec.length {
+        put(&mut table, "length", duration::format(length));
+    }
     table
 }
 

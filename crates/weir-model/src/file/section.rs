@@ -69,6 +69,11 @@ impl<'d> Section<'d> {
         self.span.as_ref().map(|span| self.document().line(span.start))
     }
 
+    /// Gives the whole table as it was written, without positions.
+    pub fn content(&self) -> toml::Table {
+        super::value::table(self.content)
+    }
+
     /// Says whether the key is there and its value is a text.
     pub fn is_text(&self, key: &str) -> bool {
         self.content.get(key).is_some_and(|value| value.get_ref().is_str())

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use toml::de::{DeInteger, DeValue};
+use toml::de::{DeInteger, DeTable, DeValue};
 use weir_units::{Algorithm, BitRate, Bytes, ParseError, duration};
 
 use super::suggest::nearest;
@@ -72,6 +72,26 @@ fn text<'a>(value: &'a DeValue<'_>, example: &str) -> Result<&'a str, Refusal> {
 
 fn integer(value: &DeInteger<'_>) -> Option<i128> {
     i128::from_str_radix(value.as_str(), value.radix()).ok()
+}
+
+/// Copies a table out of the text it was read from. Numbers that TOML cannot hold do not occur: they are problems before.
+pub(super) fn table(content: &DeTable<'_>) -> toml::Table {
+    content
+        .iter()
+        .map(|(key, value)| (key.get_ref().to_string(), owned(value.get_ref())))
+        .collect()
+}
+
+fn owned(value: &DeValue<'_>) -> toml::Value {
+    match value {
+        DeValue::String(text) => toml::Value::String(text.to_string()),
+        DeValue::Integer(number) => toml::Value::Integer(integer(number).map_or(0, |number| number as i64)),
+        DeValue::Float(number) => toml::Value::Float(number.as_str().parse().unwrap_or(0.0)),
+        DeValue::Boolean(yes) => toml::Value::Boolean(*yes),
+        DeValue::Datetime(moment) => toml::Value::Datetime(*moment),
+        DeValue::Array(items) => toml::Value::Array(items.iter().map(|item| owned(item.get_ref())).collect()),
+        DeValue::Table(content) => toml::Value::Table(table(content)),
+    }
 }
 
 impl FromValue for String {

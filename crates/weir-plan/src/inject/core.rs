@@ -36,18 +36,18 @@ pub struct RatesCore {
 }
 
 impl RatesCore {
-    /// Makes the injector of one workload of a plan, for a run whose ramp begins at `start`.
+    /// Makes the injector of one workload of a plan, for a run whose ramp begins at `start`; a workload may begin later.
     ///
     /// `None` if the plan has no workload of that index, or it is not of kind `rates`.
     pub fn new(plan: &Plan, workload: usize, start: Timestamp) -> Option<RatesCore> {
         let Some(Workload::Rates(rates)) = plan.workloads.get(workload) else {
             return None;
         };
-        let state = |rated| LinkState::new(rated, &plan.phases, rates.cycle, plan.seed);
+        let state = |rated| LinkState::new(rated, &rates.phases, rates.cycle, plan.seed);
         Some(RatesCore {
             workload,
-            start,
-            phases: plan.phases,
+            start: start + rates.start,
+            phases: rates.phases,
             cycle: rates.cycle,
             source_files: rates.source_files,
             links: rates.links.iter().map(state).collect(),
@@ -59,8 +59,8 @@ impl RatesCore {
                 .collect(),
             space_left: BTreeMap::new(),
             n_injected: 0,
-            now: start,
-            row_from: start,
+            now: start + rates.start,
+            row_from: start + rates.start,
             ledger: Vec::new(),
         })
     }
@@ -72,6 +72,9 @@ impl RatesCore {
     /// order in which they were wanted, those of one moment in the order of the plan's links. Before `start` and after
     /// the hold there are none.
     pub fn cycle(&mut self, now: Timestamp, observed: &[LinkObservation], out: &mut Vec<Injection>) {
+        if now < self.start {
+            return;
+        }
         let now = now.max(self.now);
         self.close_rows(now);
         self.observe(observed);
@@ -87,6 +90,9 @@ impl RatesCore {
     /// Gives the moment at which [`RatesCore::cycle`] should be called again, at most one cycle from now; `None` after
     /// the hold.
     pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
+        if now < self.start {
+            return Some(self.start);
+        }
         if now.since(self.start) >= self.phases.end() {
             return None;
         }

@@ -12,6 +12,7 @@ use weir_model::{GRID, Grid, GridName};
 use crate::challenge::{Challenge, WorkloadSpec};
 use crate::keys::PHASES;
 use crate::plan::Phases;
+use crate::sim;
 
 /// Longest ramp and drain: a day. Keeps the arithmetic of the ramp within 128 bits at 1 Pb/s.
 const EDGE_MAX: Duration = Duration::from_secs(86_400);
@@ -40,6 +41,7 @@ pub(crate) fn challenge(section: &Section<'_>) -> Option<Challenge> {
     } else {
         Vec::new()
     };
+    let sim = sim::read::sim(section, &grid);
     let file = section.document().file().to_owned();
     let name = name?.as_str().to_owned();
     complete.then_some(Challenge {
@@ -52,6 +54,7 @@ pub(crate) fn challenge(section: &Section<'_>) -> Option<Challenge> {
         phases,
         workloads,
         thresholds,
+        sim,
     })
 }
 

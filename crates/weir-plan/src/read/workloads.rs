@@ -121,6 +121,19 @@ fn time(table: &Section<'_>, key: &str, least: Duration, default: Duration) -> D
     table.checked(key, check).unwrap_or(default)
 }
 
+/// A time of the run itself, which may last long.
+fn within(table: &Section<'_>, key: &str, least: Duration) -> Option<Duration> {
+    table.checked(key, |time: &Duration| {
+        if *time < least {
+            return Err(Refusal::new("is too short", "write at least \"1 s\""));
+        }
+        if *time > super::HOLD_MAX {
+            return Err(Refusal::new("is longer than a year", "write at most \"366 d\""));
+        }
+        Ok(())
+    })
+}
+
 /// Says what is wrong with a link of this grid, if anything.
 fn check_link(grid: &Grid, link: &Link) -> Result<(), Refusal> {
     for name in [&link.source, &link.destination] {
@@ -172,6 +185,8 @@ fn rates(table: &Section<'_>, grid: &Grid, name: String) -> Option<RatesSpec> {
         source_files: number(table, "source_files", 2),
         lifetime: time(table, "lifetime", Duration::ZERO, 20 * second),
         cycle: time(table, "cycle", cycle, second),
+        start: within(table, "start", Duration::ZERO).unwrap_or_default(),
+        length: within(table, "length", second),
     };
     let test: Option<String> = table.optional("test");
     let rates = match (table.has("rates"), table.has("table")) {

@@ -1,0 +1,368 @@
+//! The simulated world as a challenge file describes it: what the real world would bring by itself.
+//!
+//! Everything is optional. A table of the lists `site`, `rse` and `link` may speak of many by a pattern; where several
+//! speak of one, the last that says something counts, key by key ([`SimSpec::rse`] and its sisters put that together).
+//! A real run passes over all of it.
+
+pub(crate) mod keys;
+mod pattern;
+pub(crate) mod read;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_model::{Link, RseName, SiteName};
+use weir_units::BitRate;
+
+pub(crate) use pattern::{LinkPattern, Pattern};
+
+/// The simulated world; see the module.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SimSpec {
+    /// Changes within this time are taken together; zero for each at its own moment.
+    pub tick: Duration,
+    /// How often due files are injected; `None` for a quarter of the workload's cycle.
+    pub injection_interval: Option<Duration>,
+    /// The simulated store, tokens, network and so on that are one for all.
+    pub common: Common,
+    /// Store of the transfer service.
+    pub store: StoreModel,
+    /// Token service; `None` if tokens cost nothing.
+    pub tokens: Option<TokenModel>,
+    /// Imitation of FTS.
+    pub fts: FtsModel,
+    /// Transfers per link of the policy `fixed`.
+    pub fixed_active: u32,
+    /// Urgency and shares, by activity.
+    pub activities: BTreeMap<String, ActivityModel>,
+    /// Shared pieces of the network, in the order of the file.
+    pub segments: Vec<Segment>,
+    sites: Vec<(Pattern, SiteModel)>,
+    rses: Vec<(Pattern, RseModel)>,
+    links: Vec<(LinkPattern, LinkModel)>,
+    /// As it was written, for the copy that a run folder keeps.
+    pub(crate) written: toml::Table,
+}
+
+/// What every transfer meets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Common {
+    /// Time that each attempt takes before bytes move, beside its round trips.
+    pub startup: Duration,
+    /// Round trips before bytes move: TCP, TLS, the copy request, redirection, the first byte.
+    pub handshakes: u32,
+    /// Time for closing, size and checksum after the last byte.
+    pub finalization: Duration,
+    /// Bytes in flight share a bottleneck by 1 ÷ RTT to this power.
+    pub rtt_exponent: f64,
+    /// After this time without a byte an attempt fails.
+    pub stall_timeout: Duration,
+}
+
+impl Default for Common {
+    /// Four round trips and half a second; half a second to close; weights by the root of the round trip (between Reno's
+    /// 1 and the near 0 of BBR; CUBIC is measured at 0.3 to 0.5); stalls end after the 180 s of gfal2.
+    fn default() -> Self {
+        Self {
+            startup: Duration::from_millis(500),
+            handshakes: 4,
+            finalization: Duration::from_millis(500),
+            rtt_exponent: 0.5,
+            stall_timeout: Duration::from_secs(180),
+        }
+    }
+}
+
+/// A stretch of time, from the start of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// Its begin.
+    pub at: Duration,
+    /// Its length; above zero.
+    pub length: Duration,
+}
+
+/// The store behind the transfer service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreModel {
+    /// Time for one commit; what comes in meanwhile goes into the next.
+    pub latency: Duration,
+    /// Times in which nothing is committed, in the order of the file.
+    pub freezes: Vec<Interval>,
+}
+
+impl Default for StoreModel {
+    /// 5 ms, a group commit of PostgreSQL on a solid-state disk.
+    fn default() -> Self {
+        Self {
+            latency: Duration::from_millis(5),
+            freezes: Vec::new(),
+        }
+    }
+}
+
+/// The token service.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenModel {
+    /// Tokens per second, in all; above zero.
+    pub rate: f64,
+    /// Time for one token without queue.
+    pub latency: Duration,
+    /// Tokens that each attempt needs.
+    pub per_attempt: u32,
+}
+
+/// How an activity is treated, by every policy alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ActivityModel {
+    /// From 1 to 5, the most urgent.
+    pub priority: u8,
+    /// Its share beside other activities; above zero.
+    pub share: f64,
+}
+
+impl Default for ActivityModel {
+    fn default() -> Self {
+        Self {
+            priority: 3,
+            share: 1.0,
+        }
+    }
+}
+
+/// A piece of the network that several links share, in one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Segment {
+    /// Its name, unlike that of any other.
+    pub name: String,
+    /// What it carries; above zero.
+    pub capacity: BitRate,
+    /// Traffic that is not ours.
+    pub background: BitRate,
+    /// How far that traffic moves about its mean, from 0 to 1.
+    pub background_variation: f64,
+    /// Later capacities, in the order of time.
+    pub changes: Vec<(Duration, BitRate)>,
+}
+
+/// One point of the curve of throughput over concurrency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CurvePoint {
+    /// Transfers at once; above zero.
+    pub active: u32,
+    /// What they get in all.
+    pub rate: BitRate,
+}
+
+/// Servers of one kind in front of a storage element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Servers {
+    /// How many; above zero.
+    pub count: u32,
+    /// What each carries, in and out together.
+    pub rate: BitRate,
+    /// Transfers that each takes at once; what is beyond waits.
+    pub slots: u32,
+}
+
+/// What goes wrong, by error class: the share of attempts that end so.
+pub type FailureShares = BTreeMap<String, f64>;
+
+/// Defines a struct of optional fields that can be laid over another.
+macro_rules! layers {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: Option<$type>,)+
+        }
+
+        impl $name {
+            /// Takes over what `later` says.
+            fn lay(&mut self, later: &Self) {
+                $(if later.$field.is_some() { self.$field.clone_from(&later.$field); })+
+            }
+        }
+    };
+}
+
+layers!(
+    /// A site's connection to the wide area network.
+    SiteModel {
+        /// What comes in at most.
+        inward: BitRate,
+        /// What goes out at most.
+        outward: BitRate,
+        /// Traffic into it that is not ours.
+        background_in: BitRate,
+        /// Traffic out of it that is not ours.
+        background_out: BitRate,
+        /// How far that traffic moves about its mean, from 0 to 1.
+        background_variation: f64,
+        /// Widens every rate of this table by a factor drawn per site, from 1 ÷ (1 + spread) to 1 + spread.
+        spread: f64,
+    }
+);
+
+layers!(
+    /// A storage element.
+    RseModel {
+        /// What it reads at most.
+        read: BitRate,
+        /// What it writes at most.
+        write: BitRate,
+        /// What it reads and writes at most, together.
+        disk: BitRate,
+        /// Share of `disk` that is lost when reads and writes are equal.
+        mixing_loss: f64,
+        /// What reads get in all, by their number.
+        read_curve: Vec<CurvePoint>,
+        /// What writes get in all, by their number.
+        write_curve: Vec<CurvePoint>,
+        /// Servers through which all bytes pass.
+        servers: Vec<Servers>,
+        /// How unevenly transfers are spread over the servers: 0 the least busy one, 1 at random.
+        imbalance: f64,
+        /// What one transfer gets of a server at most.
+        stream_rate: BitRate,
+        /// Whether each file is read back for its checksum before the transfer ends.
+        readback: bool,
+        /// Reads at once; what is beyond waits.
+        read_connections: u32,
+        /// Writes at once; what is beyond waits.
+        write_connections: u32,
+        /// Share of transfers that find an old file, which is deleted first.
+        overwrite: f64,
+        /// Time of one deletion when nothing else happens.
+        delete_time: Duration,
+        /// Writes at once that double the time of a deletion.
+        delete_load: u32,
+        /// Share of attempts that fail here, by class.
+        failures: FailureShares,
+        /// Times in which no byte moves.
+        outages: Vec<Interval>,
+        /// Transfers into it that every policy allows at once.
+        max_active_in: u32,
+        /// Transfers out of it that every policy allows at once.
+        max_active_out: u32,
+        /// Rate into it that every policy that can is told to keep.
+        max_rate_in: BitRate,
+        /// Rate out of it that every policy that can is told to keep.
+        max_rate_out: BitRate,
+        /// Widens rates and times of this table by a factor drawn per RSE, from 1 ÷ (1 + spread) to 1 + spread.
+        spread: f64,
+    }
+);
+
+layers!(
+    /// A link.
+    LinkModel {
+        /// What it carries at most.
+        capacity: BitRate,
+        /// Its round-trip time.
+        rtt: Duration,
+        /// Segments that it uses, by name.
+        via: Vec<String>,
+        /// Window of one TCP stream: a stream gets at most window ÷ RTT.
+        window: weir_units::Bytes,
+        /// TCP streams of one transfer.
+        streams: u32,
+        /// What one transfer gets at most, whatever the window.
+        stream_rate: BitRate,
+        /// Share of attempts that fail here, by class.
+        failures: FailureShares,
+        /// Share of attempts in which bytes stop moving.
+        stalls: f64,
+        /// Transfers over it that every policy allows at once.
+        max_active: u32,
+        /// Widens rates and the round trip of this table by a factor drawn per link, from 1 ÷ (1 + spread) to 1 + spread.
+        spread: f64,
+    }
+);
+
+/// How the imitation of FTS is set up. Each default is that of FTS 3.14 where FTS has one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FtsModel {
+    /// Least transfers per link that the optimizer decides.
+    pub link_min: u32,
+    /// Most transfers per link that the optimizer decides.
+    pub link_max: u32,
+    /// Transfers into or out of a storage element without a limit of its own.
+    pub se_max: u32,
+    /// Optimizer mode: 1 conservative, 2 normal, 3 aggressive.
+    pub mode: u8,
+    /// Pause between two cycles of the scheduler.
+    pub scheduler_interval: Duration,
+    /// Pause between two cycles of the optimizer.
+    pub optimizer_interval: Duration,
+    /// Time that a cycle of the optimizer takes with nothing queued.
+    pub optimizer_cycle: Duration,
+    /// Time that each queued transfer adds to it.
+    pub optimizer_cycle_per_queued: Duration,
+    /// How often the server is restarted, which ends a cycle of the optimizer wherever it is; zero for never.
+    pub restart_interval: Duration,
+    /// Transfers that run at once in the whole instance.
+    pub url_copy_max: u32,
+    /// Pause before an attempt is made again.
+    pub retry_delay: Duration,
+}
+
+impl Default for FtsModel {
+    /// FTS 3.14 as it ships: `*→*` 2 to 130 in mode 2, 200 per storage element, scheduler each 2 s, optimizer each 60 s,
+    /// 400 processes per node (here one node of ten, the size of a large instance), retries after 120 s.
+    fn default() -> Self {
+        Self {
+            link_min: 2,
+            link_max: 130,
+            se_max: 200,
+            mode: 2,
+            scheduler_interval: Duration::from_secs(2),
+            optimizer_interval: Duration::from_secs(60),
+            optimizer_cycle: Duration::ZERO,
+            optimizer_cycle_per_queued: Duration::ZERO,
+            restart_interval: Duration::ZERO,
+            url_copy_max: 4_000,
+            retry_delay: Duration::from_secs(120),
+        }
+    }
+}
+
+impl SimSpec {
+    /// Puts together what the tables say of a site.
+    pub fn site(&self, name: &SiteName) -> SiteModel {
+        let mut model = SiteModel::default();
+        for (pattern, layer) in &self.sites {
+            if pattern.fits(name.as_str()) {
+                model.lay(layer);
+            }
+        }
+        model
+    }
+
+    /// Puts together what the tables say of an RSE.
+    pub fn rse(&self, name: &RseName) -> RseModel {
+        let mut model = RseModel::default();
+        for (pattern, layer) in &self.rses {
+            if pattern.fits(name.as_str()) {
+                model.lay(layer);
+            }
+        }
+        model
+    }
+
+    /// Puts together what the tables say of a link.
+    pub fn link(&self, link: &Link) -> LinkModel {
+        let mut model = LinkModel::default();
+        for (pattern, layer) in &self.links {
+            if pattern.fits(link) {
+                model.lay(layer);
+            }
+        }
+        model
+    }
+
+    /// How an activity is treated.
+    pub fn activity(&self, name: &str) -> ActivityModel {
+        self.activities.get(name).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,488 @@
+//! The `[sim]` tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_model::file::{Document, Refusal, Section, nearest};
+use weir_model::{Grid, GridName};
+use weir_units::BitRate;
+
+use super::keys::{
+    ACTIVITY, CHANGE, FAILURES, FTS, INTERVAL, LINK, POINT, RSE, SEGMENT, SERVERS, SIM, SITE, STORE, TOKENS,
+};
+use super::{
+    ActivityModel, Common, CurvePoint, FailureShares, FtsModel, Interval, LinkModel, LinkPattern, Pattern, RseModel,
+    Segment, Servers, SimSpec, SiteModel, StoreModel, TokenModel,
+};
+
+/// Largest rate anywhere: 1 Pb/s, as for asked rates.
+const RATE_MAX: BitRate = BitRate(1_000_000_000_000_000);
+/// Largest number of anything.
+const NUMBER_MAX: u32 = 1_000_000;
+/// Longest time: a year.
+const TIME_MAX: Duration = Duration::from_secs(366 * 86_400);
+/// Most servers of one storage element.
+const SERVERS_MAX: u32 = 64;
+
+/// Reads the simulated world under `sim`: the tables themselves, or the path of a file that holds them.
+pub(crate) fn sim(section: &Section<'_>, grid: &Grid) -> SimSpec {
+    let default = SimSpec {
+        fixed_active: 20,
+        ..SimSpec::default()
+    };
+    if !section.has("sim") {
+        return default;
+    }
+    if !section.is_text("sim") {
+        return section
+            .table("sim", &SIM)
+            .map_or(default, |table| world(&table, grid));
+    }
+    let Some(path) = section.optional::<PathBuf>("sim") else {
+        return default;
+    };
+    let read = Document::read(&section.document().beside(&path)).map_err(|problem| vec![problem]);
+    match read.and_then(|document| document.parse(&SIM, |table| Some(world(table, grid)))) {
+        Ok(spec) => spec,
+        Err(problems) if problems.iter().all(|problem| problem.line.is_none()) => {
+            for problem in problems {
+                let message = format!("the file {} {}", path.display(), problem.message);
+                section.refuse("sim", Refusal::new(message, problem.remedy));
+            }
+            default
+        }
+        Err(problems) => {
+            section.pass_on(problems);
+            default
+        }
+    }
+}
+
+fn world(table: &Section<'_>, grid: &Grid) -> SimSpec {
+    let segments = segments(table);
+    let names: Vec<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
+    SimSpec {
+        tick: time(table, "tick").unwrap_or_default(),
+        injection_interval: positive_time(table, "injection_interval"),
+        common: common(table),
+        store: store(table),
+        tokens: table.table("tokens", &TOKENS).and_then(|tokens| token_service(&tokens)),
+        fts: table
+            .table("fts", &FTS)
+            .map_or_else(FtsModel::default, |fts| imitation(&fts)),
+        fixed_active: number(table, "fixed_active").unwrap_or(20),
+        activities: activities(table),
+        sites: sites(table, grid),
+        rses: rses(table, grid),
+        links: links(table, grid, &names),
+        segments,
+        written: table.content(),
+    }
+}
+
+fn refuse_above<T: PartialOrd + std::fmt::Display>(value: &T, most: &T) -> Result<(), Refusal> {
+    if value > most {
+        return Err(Refusal::new(format!("{value} is too large"), format!("write at most {most}")));
+    }
+    Ok(())
+}
+
+fn rate(table: &Section<'_>, key: &str) -> Option<BitRate> {
+    table.checked(key, |rate| refuse_above(rate, &RATE_MAX))
+}
+
+/// A rate that something needs to be able to carry anything.
+fn capacity(table: &Section<'_>, key: &str) -> Option<BitRate> {
+    table.checked(key, |rate: &BitRate| match *rate {
+        BitRate::ZERO => Err(Refusal::new(
+            "carries nothing",
+            "write a rate above zero; for a time without bytes use outages or changes",
+        )),
+        rate => refuse_above(&rate, &RATE_MAX),
+    })
+}
+
+fn number(table: &Section<'_>, key: &str) -> Option<u32> {
+    table.checked(key, |number: &u32| match *number {
+        0 => Err(Refusal::new("must be above zero", "write 1 or more")),
+        number => refuse_above(&number, &NUMBER_MAX),
+    })
+}
+
+fn share(table: &Section<'_>, key: &str) -> Option<f64> {
+    table.checked(key, |share: &f64| {
+        if (0.0..=1.0).contains(share) {
+            return Ok(());
+        }
+        Err(Refusal::new(format!("{share} is not a share"), "write a number from 0 to 1"))
+    })
+}
+
+fn spread(table: &Section<'_>) -> Option<f64> {
+    table.checked("spread", |spread: &f64| {
+        if (0.0..=100.0).contains(spread) {
+            return Ok(());
+        }
+        Err(Refusal::new(format!("{spread} is not a spread"), "write a number from 0 to 100"))
+    })
+}
+
+fn above_zero(table: &Section<'_>, key: &str) -> Option<f64> {
+    table.checked(key, |number: &f64| {
+        if *number > 0.0 && *number <= 1e9 {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            format!("{number} is out of range"),
+            "write a number above 0 and up to 1000000000",
+        ))
+    })
+}
+
+fn check_time(time: &Duration) -> Result<(), Refusal> {
+    if *time > TIME_MAX {
+        return Err(Refusal::new("is longer than a year", "write at most \"366 d\""));
+    }
+    Ok(())
+}
+
+fn time(table: &Section<'_>, key: &str) -> Option<Duration> {
+    table.checked(key, check_time)
+}
+
+fn positive_time(table: &Section<'_>, key: &str) -> Option<Duration> {
+    table.checked(key, |time: &Duration| {
+        if time.is_zero() {
+            return Err(Refusal::new("must be above zero", "write a duration such as \"1 s\""));
+        }
+        check_time(time)
+    })
+}
+
+fn common(table: &Section<'_>) -> Common {
+    let default = Common::default();
+    let exponent = |a: &f64| {
+        if (-1.0..=2.0).contains(a) {
+            return Ok(());
+        }
+        Err(Refusal::new(format!("{a} is out of range"), "write a number from -1 to 2"))
+    };
+    let handshakes = |n: &u32| refuse_above(n, &1_000);
+    Common {
+        startup: time(table, "startup").unwrap_or(default.startup),
+        handshakes: table.checked("handshakes", handshakes).unwrap_or(default.handshakes),
+        finalization: time(table, "finalization").unwrap_or(default.finalization),
+        rtt_exponent: table.checked("rtt_exponent", exponent).unwrap_or(default.rtt_exponent),
+        stall_timeout: positive_time(table, "stall_timeout").unwrap_or(default.stall_timeout),
+    }
+}
+
+fn intervals(table: &Section<'_>, key: &str) -> Option<Vec<Interval>> {
+    let entries = table.tables(key, &INTERVAL);
+    let read = |entry: Section<'_>| {
+        required(&entry, "at");
+        required(&entry, "length");
+        let (at, length) = (time(&entry, "at"), positive_time(&entry, "length"));
+        Some(Interval {
+            at: at?,
+            length: length?,
+        })
+    };
+    table.has(key).then(|| entries.into_iter().filter_map(read).collect())
+}
+
+/// Notes a key that must be there; its value is read by whoever checks it.
+fn required(entry: &Section<'_>, key: &str) {
+    if !entry.has(key) {
+        entry.miss(key, format!("add {key}"));
+    }
+}
+
+fn store(table: &Section<'_>) -> StoreModel {
+    let default = StoreModel::default();
+    let Some(store) = table.table("store", &STORE) else {
+        return default;
+    };
+    StoreModel {
+        latency: time(&store, "latency").unwrap_or(default.latency),
+        freezes: intervals(&store, "freezes").unwrap_or_default(),
+    }
+}
+
+fn token_service(tokens: &Section<'_>) -> Option<TokenModel> {
+    required(tokens, "rate");
+    let rate = above_zero(tokens, "rate");
+    let latency = time(tokens, "latency").unwrap_or(Duration::from_millis(50));
+    let per_attempt = number(tokens, "per_attempt").unwrap_or(2);
+    Some(TokenModel {
+        rate: rate?,
+        latency,
+        per_attempt,
+    })
+}
+
+fn imitation(fts: &Section<'_>) -> FtsModel {
+    let default = FtsModel::default();
+    let up_to = |key: &'static str, most: u32, default: u32| number(fts, key).unwrap_or(default).min(most);
+    let model = FtsModel {
+        link_min: up_to("link_min", NUMBER_MAX, default.link_min),
+        link_max: up_to("link_max", NUMBER_MAX, default.link_max),
+        se_max: up_to("se_max", NUMBER_MAX, default.se_max),
+        mode: fts
+            .checked("mode", |mode: &u32| match mode {
+                1..=3 => Ok(()),
+                _ => Err(Refusal::new(format!("there is no mode {mode}"), "write 1, 2 or 3")),
+            })
+            .map_or(default.mode, |mode| mode as u8),
+        scheduler_interval: positive_time(fts, "scheduler_interval").unwrap_or(default.scheduler_interval),
+        optimizer_interval: positive_time(fts, "optimizer_interval").unwrap_or(default.optimizer_interval),
+        optimizer_cycle: time(fts, "optimizer_cycle").unwrap_or_default(),
+        optimizer_cycle_per_queued: time(fts, "optimizer_cycle_per_queued").unwrap_or_default(),
+        restart_interval: time(fts, "restart_interval").unwrap_or_default(),
+        url_copy_max: up_to("url_copy_max", NUMBER_MAX, default.url_copy_max),
+        retry_delay: time(fts, "retry_delay").unwrap_or(default.retry_delay),
+    };
+    if model.link_min > model.link_max {
+        let message = format!("the least, {}, is above the most, {}", model.link_min, model.link_max);
+        let key = if fts.has("link_min") { "link_min" } else { "link_max" };
+        fts.refuse(key, Refusal::new(message, "correct one of the two"));
+    }
+    model
+}
+
+fn activities(table: &Section<'_>) -> BTreeMap<String, ActivityModel> {
+    let mut activities = BTreeMap::new();
+    for entry in table.tables("activity", &ACTIVITY) {
+        let name: Option<String> = entry.required("activity");
+        let priority = entry.checked("priority", |priority: &u32| match priority {
+            1..=5 => Ok(()),
+            _ => Err(Refusal::new(format!("there is no priority {priority}"), "write 1 to 5")),
+        });
+        let model = ActivityModel {
+            priority: priority.map_or(3, |priority| priority as u8),
+            share: above_zero(&entry, "share").unwrap_or(1.0),
+        };
+        let Some(name) = name else { continue };
+        if activities.insert(name.clone(), model).is_some() {
+            let message = format!("\"{name}\" is there twice");
+            entry.refuse("activity", Refusal::new(message, "keep one of them"));
+        }
+    }
+    activities
+}
+
+fn segments(table: &Section<'_>) -> Vec<Segment> {
+    let (mut list, mut names) = (Vec::new(), BTreeSet::new());
+    for entry in table.tables("segment", &SEGMENT) {
+        let name: Option<GridName> = entry.required("name");
+        required(&entry, "capacity");
+        let capacity = capacity(&entry, "capacity");
+        let background = rate(&entry, "background").unwrap_or_default();
+        let background_variation = share(&entry, "background_variation").unwrap_or_default();
+        let changes = changes(&entry);
+        let (Some(name), Some(capacity)) = (name, capacity) else { continue };
+        if !names.insert(name.as_str().to_owned()) {
+            let message = format!("there are two segments of the name \"{}\"", name.as_str());
+            entry.refuse("name", Refusal::new(message, "give each its own name"));
+        }
+        list.push(Segment {
+            name: name.as_str().to_owned(),
+            capacity,
+            background,
+            background_variation,
+            changes,
+        });
+    }
+    list
+}
+
+fn changes(entry: &Section<'_>) -> Vec<(Duration, BitRate)> {
+    let mut changes = Vec::new();
+    for change in entry.tables("changes", &CHANGE) {
+        required(&change, "at");
+        required(&change, "capacity");
+        if let (Some(at), Some(capacity)) = (time(&change, "at"), rate(&change, "capacity")) {
+            changes.push((at, capacity));
+        }
+    }
+    changes.sort_unstable();
+    changes
+}
+
+/// Reads a pattern that must fit one of the names.
+fn pattern<'n>(entry: &Section<'_>, key: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<Pattern> {
+    let pattern: Pattern = entry.required(key)?;
+    if !names.clone().any(|name| pattern.fits(name)) {
+        let remedy = match nearest(pattern.as_str(), names.clone()) {
+            Some(name) => format!("did you mean \"{name}\"?"),
+            None => format!("use one of {}", names.take(20).collect::<Vec<_>>().join(", ")),
+        };
+        let message = format!("no {key} of the grid fits \"{}\"", pattern.as_str());
+        entry.refuse(key, Refusal::new(message, remedy));
+        return None;
+    }
+    Some(pattern)
+}
+
+fn sites(table: &Section<'_>, grid: &Grid) -> Vec<(Pattern, SiteModel)> {
+    let read = |entry: Section<'_>| {
+        let names = grid.sites.iter().map(|site| site.name.as_str());
+        let pattern = pattern(&entry, "site", names);
+        let model = SiteModel {
+            inward: capacity(&entry, "in"),
+            outward: capacity(&entry, "out"),
+            background_in: rate(&entry, "background_in"),
+            background_out: rate(&entry, "background_out"),
+            background_variation: share(&entry, "background_variation"),
+            spread: spread(&entry),
+        };
+        Some((pattern?, model))
+    };
+    table.tables("site", &SITE).into_iter().filter_map(read).collect()
+}
+
+fn rses(table: &Section<'_>, grid: &Grid) -> Vec<(Pattern, RseModel)> {
+    let read = |entry: Section<'_>| {
+        let names = grid.rses.iter().map(|rse| rse.name.as_str());
+        let pattern = pattern(&entry, "rse", names);
+        let model = RseModel {
+            read: capacity(&entry, "read"),
+            write: capacity(&entry, "write"),
+            disk: capacity(&entry, "disk"),
+            mixing_loss: share(&entry, "mixing_loss"),
+            read_curve: curve(&entry, "read_curve"),
+            write_curve: curve(&entry, "write_curve"),
+            servers: servers(&entry),
+            imbalance: share(&entry, "imbalance"),
+            stream_rate: capacity(&entry, "stream_rate"),
+            readback: entry.optional("readback"),
+            read_connections: number(&entry, "read_connections"),
+            write_connections: number(&entry, "write_connections"),
+            overwrite: share(&entry, "overwrite"),
+            delete_time: time(&entry, "delete_time"),
+            delete_load: number(&entry, "delete_load"),
+            failures: failures(&entry),
+            outages: intervals(&entry, "outages"),
+            max_active_in: number(&entry, "max_active_in"),
+            max_active_out: number(&entry, "max_active_out"),
+            max_rate_in: capacity(&entry, "max_rate_in"),
+            max_rate_out: capacity(&entry, "max_rate_out"),
+            spread: spread(&entry),
+        };
+        Some((pattern?, model))
+    };
+    table.tables("rse", &RSE).into_iter().filter_map(read).collect()
+}
+
+fn curve(entry: &Section<'_>, key: &str) -> Option<Vec<CurvePoint>> {
+    let mut points = Vec::new();
+    for point in entry.tables(key, &POINT) {
+        required(&point, "active");
+        required(&point, "rate");
+        if let (Some(active), Some(rate)) = (number(&point, "active"), capacity(&point, "rate")) {
+            points.push(CurvePoint { active, rate });
+        }
+    }
+    if !points.is_sorted_by(|one, other| one.active < other.active) {
+        entry.refuse(
+            key,
+            Refusal::new("is not in the order of active", "write the points from few to many, each once"),
+        );
+    }
+    entry.has(key).then_some(points)
+}
+
+fn servers(entry: &Section<'_>) -> Option<Vec<Servers>> {
+    let (mut list, mut total) = (Vec::new(), 0);
+    for kind in entry.tables("servers", &SERVERS) {
+        required(&kind, "rate");
+        let count = number(&kind, "count").unwrap_or(1);
+        total += count.min(NUMBER_MAX);
+        let slots = number(&kind, "slots").unwrap_or(u32::MAX);
+        if let Some(rate) = capacity(&kind, "rate") {
+            list.push(Servers { count, rate, slots });
+        }
+    }
+    if total > SERVERS_MAX {
+        let message = format!("{total} servers are too many");
+        let remedy = format!("write at most {SERVERS_MAX}; join those of one kind into fewer, faster ones");
+        entry.refuse("servers", Refusal::new(message, remedy));
+    }
+    entry.has("servers").then_some(list)
+}
+
+fn failures(entry: &Section<'_>) -> Option<FailureShares> {
+    let table = entry.table("failures", &FAILURES)?;
+    let read = |key: &weir_model::file::Key| Some((key.name.to_owned(), share(&table, key.name)?));
+    let shares: FailureShares = FAILURES.keys.iter().filter_map(read).collect();
+    if shares.values().sum::<f64>() > 1.0 {
+        let refusal = Refusal::new("the shares add up to more than 1", "make them smaller");
+        entry.refuse("failures", refusal);
+    }
+    Some(shares)
+}
+
+fn links(table: &Section<'_>, grid: &Grid, segments: &[&str]) -> Vec<(LinkPattern, LinkModel)> {
+    let read = |entry: Section<'_>| {
+        let pattern: Option<LinkPattern> = entry.required("link");
+        if let Some(pattern) = &pattern {
+            check_ends(&entry, pattern, grid);
+        }
+        let model = LinkModel {
+            capacity: capacity(&entry, "capacity"),
+            rtt: time(&entry, "rtt"),
+            via: via(&entry, segments),
+            window: positive_size(&entry, "window"),
+            streams: number(&entry, "streams"),
+            stream_rate: capacity(&entry, "stream_rate"),
+            failures: failures(&entry),
+            stalls: share(&entry, "stalls"),
+            max_active: number(&entry, "max_active"),
+            spread: spread(&entry),
+        };
+        Some((pattern?, model))
+    };
+    table.tables("link", &LINK).into_iter().filter_map(read).collect()
+}
+
+fn check_ends(entry: &Section<'_>, pattern: &LinkPattern, grid: &Grid) {
+    for end in [&pattern.source, &pattern.destination] {
+        if !grid.rses.iter().any(|rse| end.fits(rse.name.as_str())) {
+            let names = grid.rses.iter().map(|rse| rse.name.as_str());
+            let remedy = nearest(end.as_str(), names)
+                .map_or_else(|| "use the RSEs of the grid, or *".to_owned(), |name| format!("did you mean \"{name}\"?"));
+            let message = format!("no RSE of the grid fits \"{}\"", end.as_str());
+            entry.refuse("link", Refusal::new(message, remedy));
+        }
+    }
+}
+
+fn via(entry: &Section<'_>, segments: &[&str]) -> Option<Vec<String>> {
+    let names: Vec<String> = entry.list("via")?;
+    let mut seen = BTreeSet::new();
+    for name in &names {
+        if !segments.contains(&name.as_str()) {
+            let remedy = nearest(name, segments.iter().copied()).map_or_else(
+                || "add a [[sim.segment]] of that name".to_owned(),
+                |known| format!("did you mean \"{known}\"?"),
+            );
+            entry.refuse("via", Refusal::new(format!("there is no segment \"{name}\""), remedy));
+        }
+        if !seen.insert(name) {
+            let message = format!("\"{name}\" is there twice");
+            entry.refuse("via", Refusal::new(message, "keep one of them"));
+        }
+    }
+    Some(names)
+}
+
+fn positive_size(entry: &Section<'_>, key: &str) -> Option<weir_units::Bytes> {
+    entry.checked(key, |size: &weir_units::Bytes| {
+        if size.0 == 0 {
+            return Err(Refusal::new("must be above zero", "write a size such as \"16 MiB\""));
+        }
+        refuse_above(size, &weir_units::Bytes(1_000_000_000_000))
+    })
+}
+
