@@ -98,11 +98,7 @@ impl RseNeed {
 }
 
 pub(crate) fn of(plan: &Plan) -> PlanSummary {
-    let workloads: Vec<_> = plan
-        .workloads
-        .iter()
-        .map(workload_summary)
-        .collect();
+    let workloads: Vec<_> = plan.workloads.iter().map(workload_summary).collect();
     let sources = plan.source_files();
     let rses = rse_needs(plan);
     let embedded = |need: &&RseNeed| need.quota.is_some();

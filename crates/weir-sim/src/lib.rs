@@ -6,10 +6,24 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`network`] | flows over shared capacities: who gets which rate, and who ends when |
+//! | [`scene`] | a plan and its simulated world, resolved into numbers |
+//! | [`world`] | the event loop: attempts, storage, tokens, the store; [`world::run`] runs a whole plan |
+//! | [`policies`] | who decides: Weir's scheduler, the imitation of FTS, a fixed number per link |
+//! | [`checks`] | what watches from outside in every run |
 //!
 //! # Invariants
 //! - **Time is an integer.** Events are ordered by (time, sequence); no loop waits for a sum of roundings to reach a value.
 //! - **Bytes are integers.** A flow that ended has moved its size, exactly.
 //! - **Cost follows change.** A network in which no class gains or loses a flow is not solved again.
+//! - **One stream of randomness per owner.** What a link draws does not depend on what another one draws.
+//! - **No policy.** The world carries out what a core orders; what a policy knows, it is told through the seam.
 
+mod books;
+pub mod checks;
+mod draw;
+mod hash;
 pub mod network;
+pub mod policies;
+pub mod scene;
+mod slab;
+pub mod world;

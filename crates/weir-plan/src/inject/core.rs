@@ -167,6 +167,7 @@ impl RatesCore {
             id,
             workload: self.workload,
             link: link.rated.link.clone(),
+            place: at,
             file: (number % u64::from(self.source_files)) as u32,
             size: link.rated.file_size,
             wanted_at,

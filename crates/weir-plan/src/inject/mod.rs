@@ -48,6 +48,8 @@ pub struct Injection {
     pub workload: usize,
     /// The link.
     pub link: Link,
+    /// The link's place among those of the workload, from 0.
+    pub place: usize,
     /// Which of the source's files of this size, from 0.
     pub file: u32,
     /// The size.

@@ -222,7 +222,7 @@ pub(crate) const RSE: Table = Table {
             "read_curve",
             "list of tables",
             "none",
-            "What reads get in all, by their number: straight lines between the points, `read` before the first, the last rate after the last.",
+            "What reads get in all, by their number: straight lines between the points, level before the first and after the last, at most `read`.",
         ),
         Key::new("write_curve", "list of tables", "none", "The same for writes."),
         Key::new(

@@ -35,9 +35,7 @@ pub(crate) fn sim(section: &Section<'_>, grid: &Grid) -> SimSpec {
         return default;
     }
     if !section.is_text("sim") {
-        return section
-            .table("sim", &SIM)
-            .map_or(default, |table| world(&table, grid));
+        return section.table("sim", &SIM).map_or(default, |table| world(&table, grid));
     }
     let Some(path) = section.optional::<PathBuf>("sim") else {
         return default;
@@ -83,7 +81,10 @@ fn world(table: &Section<'_>, grid: &Grid) -> SimSpec {
 
 fn refuse_above<T: PartialOrd + std::fmt::Display>(value: &T, most: &T) -> Result<(), Refusal> {
     if value > most {
-        return Err(Refusal::new(format!("{value} is too large"), format!("write at most {most}")));
+        return Err(Refusal::new(
+            format!("{value} is too large"),
+            format!("write at most {most}"),
+        ));
     }
     Ok(())
 }
@@ -115,7 +116,10 @@ fn share(table: &Section<'_>, key: &str) -> Option<f64> {
         if (0.0..=1.0).contains(share) {
             return Ok(());
         }
-        Err(Refusal::new(format!("{share} is not a share"), "write a number from 0 to 1"))
+        Err(Refusal::new(
+            format!("{share} is not a share"),
+            "write a number from 0 to 1",
+        ))
     })
 }
 
@@ -124,7 +128,10 @@ fn spread(table: &Section<'_>) -> Option<f64> {
         if (0.0..=100.0).contains(spread) {
             return Ok(());
         }
-        Err(Refusal::new(format!("{spread} is not a spread"), "write a number from 0 to 100"))
+        Err(Refusal::new(
+            format!("{spread} is not a spread"),
+            "write a number from 0 to 100",
+        ))
     })
 }
 
@@ -166,7 +173,10 @@ fn common(table: &Section<'_>) -> Common {
         if (-1.0..=2.0).contains(a) {
             return Ok(());
         }
-        Err(Refusal::new(format!("{a} is out of range"), "write a number from -1 to 2"))
+        Err(Refusal::new(
+            format!("{a} is out of range"),
+            "write a number from -1 to 2",
+        ))
     };
     let handshakes = |n: &u32| refuse_above(n, &1_000);
     Common {
@@ -281,7 +291,9 @@ fn segments(table: &Section<'_>) -> Vec<Segment> {
         let background = rate(&entry, "background").unwrap_or_default();
         let background_variation = share(&entry, "background_variation").unwrap_or_default();
         let changes = changes(&entry);
-        let (Some(name), Some(capacity)) = (name, capacity) else { continue };
+        let (Some(name), Some(capacity)) = (name, capacity) else {
+            continue;
+        };
         if !names.insert(name.as_str().to_owned()) {
             let message = format!("there are two segments of the name \"{}\"", name.as_str());
             entry.refuse("name", Refusal::new(message, "give each its own name"));
@@ -387,7 +399,10 @@ fn curve(entry: &Section<'_>, key: &str) -> Option<Vec<CurvePoint>> {
     if !points.is_sorted_by(|one, other| one.active < other.active) {
         entry.refuse(
             key,
-            Refusal::new("is not in the order of active", "write the points from few to many, each once"),
+            Refusal::new(
+                "is not in the order of active",
+                "write the points from few to many, each once",
+            ),
         );
     }
     entry.has(key).then_some(points)
@@ -450,8 +465,10 @@ fn check_ends(entry: &Section<'_>, pattern: &LinkPattern, grid: &Grid) {
     for end in [&pattern.source, &pattern.destination] {
         if !grid.rses.iter().any(|rse| end.fits(rse.name.as_str())) {
             let names = grid.rses.iter().map(|rse| rse.name.as_str());
-            let remedy = nearest(end.as_str(), names)
-                .map_or_else(|| "use the RSEs of the grid, or *".to_owned(), |name| format!("did you mean \"{name}\"?"));
+            let remedy = nearest(end.as_str(), names).map_or_else(
+                || "use the RSEs of the grid, or *".to_owned(),
+                |name| format!("did you mean \"{name}\"?"),
+            );
             let message = format!("no RSE of the grid fits \"{}\"", end.as_str());
             entry.refuse("link", Refusal::new(message, remedy));
         }
@@ -485,4 +502,3 @@ fn positive_size(entry: &Section<'_>, key: &str) -> Option<weir_units::Bytes> {
         refuse_above(size, &weir_units::Bytes(1_000_000_000_000))
     })
 }
-

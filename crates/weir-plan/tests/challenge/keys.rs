@@ -8,7 +8,10 @@ use crate::{GRID, RATES, problems};
 /// Tables that stand in place, and where.
 const SIM_PARTS: [(&str, &str); 5] = [
     ("freezes", "[sim.store]\nfreezes = [{ … }]\n"),
-    ("changes", "[[sim.segment]]\nname = \"s\"\ncapacity = \"1 Gb/s\"\nchanges = [{ … }]\n"),
+    (
+        "changes",
+        "[[sim.segment]]\nname = \"s\"\ncapacity = \"1 Gb/s\"\nchanges = [{ … }]\n",
+    ),
     ("read_curve", "[[sim.rse]]\nrse = \"*\"\nread_curve = [{ … }]\n"),
     ("servers", "[[sim.rse]]\nrse = \"*\"\nservers = [{ … }]\n"),
     ("failures", "[[sim.link]]\nlink = \"*->*\"\nfailures = { … }\n"),
@@ -25,7 +28,11 @@ fn sim(title: &str, key: &Key, line: &str) -> String {
         "[[sim.link]]" => "link = \"*->*\"\n",
         _ => "",
     };
-    let which = if which.starts_with(&format!("{} =", key.name)) { "" } else { which };
+    let which = if which.starts_with(&format!("{} =", key.name)) {
+        ""
+    } else {
+        which
+    };
     format!("{title}\n{which}{line}")
 }
 

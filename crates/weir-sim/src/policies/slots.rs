@@ -1,0 +1,542 @@
+//! A scheduler that hands out slots in cycles: FTS's, and one with a fixed number per link.
+//!
+//! Every cycle (2 s in FTS) it goes through the links that have files waiting, in random order. Each gets what is free of
+//! its own limit and of the limits of its two storage elements: first come, first served. Of the files of a link only those
+//! of the highest priority count; each slot goes to an activity drawn by its share, and in it to the file that came first.
+//! So a link that comes first fills its destination, whatever its transfers bring. (`fts3` 3.14, the MySQL scheduler.)
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use weir_plan::{Plan, stream};
+use weir_sched::{
+    ActivityId, Command, Effect, End, Event, Input, JobSpec, Link, Next, Op, Record, SeId, Settled, Terms, TransferSpec,
+};
+use weir_units::{Bytes, Timestamp};
+use weir_world::{Core, OpId, Outcome, Retry, Seq, TransferId, WorldEvent};
+
+use super::fts::{LinkLoad, Optimizer};
+use crate::books;
+use crate::draw;
+use crate::hash::NumberMap;
+use crate::scene::Scene;
+
+/// How a scheduler of slots is set up.
+#[derive(Debug)]
+pub struct SlotsConfig {
+    seed: u64,
+    rule: Rule,
+    interval: Duration,
+    /// Pause before a new attempt, where a job asks for none.
+    retry_delay: Duration,
+    /// Transfers at once in all.
+    most: u32,
+    /// Transfers into or out of a storage element that has no limit of its own.
+    se_most: u32,
+    inbound: BTreeMap<SeId, u32>,
+    outbound: BTreeMap<SeId, u32>,
+    links: BTreeMap<Link, u32>,
+    shares: BTreeMap<ActivityId, f64>,
+}
+
+/// How many transfers a link may run.
+#[derive(Debug)]
+enum Rule {
+    Fixed(u32),
+    Optimizer(Box<Optimizer>),
+}
+
+fn config(plan: &Plan, scene: &Scene, rule: Rule) -> SlotsConfig {
+    let fts = &plan.sim.fts;
+    let limits = |pick: fn(&crate::scene::Storage) -> Option<u32>| {
+        let own = scene
+            .storages
+            .iter()
+            .zip(0..)
+            .filter_map(move |(storage, at)| Some((SeId(at), pick(storage)?)));
+        own.collect::<BTreeMap<_, _>>()
+    };
+    let ends = |link: &crate::scene::LinkScene| Link {
+        source: SeId(link.source as u32),
+        destination: SeId(link.destination as u32),
+    };
+    let share = |workload: &weir_plan::Workload| {
+        let number = ActivityId(books::activity(plan, workload.activity()));
+        (number, plan.sim.activity(workload.activity()).share)
+    };
+    SlotsConfig {
+        seed: plan.seed,
+        rule,
+        interval: fts.scheduler_interval,
+        retry_delay: fts.retry_delay,
+        most: fts.url_copy_max,
+        se_most: fts.se_max,
+        inbound: limits(|storage| storage.model.max_active_in),
+        outbound: limits(|storage| storage.model.max_active_out),
+        links: scene
+            .links
+            .iter()
+            .filter_map(|link| Some((ends(link), link.max_active?)))
+            .collect(),
+        shares: plan.workloads.iter().map(share).collect(),
+    }
+}
+
+/// FTS, as the plan sets it up.
+pub(crate) fn fts_config(plan: &Plan, scene: &Scene) -> SlotsConfig {
+    let optimizer = Optimizer::new(plan.sim.fts.clone(), plan.seed);
+    config(plan, scene, Rule::Optimizer(Box::new(optimizer)))
+}
+
+/// The same scheduler without an optimizer, within the limits of the grid.
+pub(crate) fn fixed_config(plan: &Plan, scene: &Scene) -> SlotsConfig {
+    let grid = &plan.grid.transfer;
+    SlotsConfig {
+        most: u32::MAX,
+        se_most: grid.max_active_per_rse_in.min(grid.max_active_per_rse_out),
+        retry_delay: grid.retry_delay,
+        ..config(
+            plan,
+            scene,
+            Rule::Fixed(plan.sim.fixed_active.min(grid.max_active_per_link)),
+        )
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Its job is on its way to the store.
+    New,
+    Queued,
+    Delayed(Timestamp),
+    /// The record of its start is on its way to the store.
+    Starting,
+    Running,
+}
+
+#[derive(Debug)]
+struct File {
+    spec: TransferSpec,
+    terms: Terms,
+    pair: usize,
+    state: State,
+    attempt: u32,
+    failures: u8,
+    started: Timestamp,
+    stopping: bool,
+}
+
+/// A link and what waits on it.
+#[derive(Debug)]
+struct Pair {
+    link: Link,
+    /// By priority, then activity; may hold files that wait no longer.
+    queues: BTreeMap<(u8, ActivityId), VecDeque<TransferId>>,
+    queued: u64,
+    active: u32,
+    own_most: Option<u32>,
+}
+
+/// What follows once a record is durable.
+#[derive(Debug)]
+enum Then {
+    Admit(Arc<JobSpec>),
+    Acknowledge {
+        settled: Vec<TransferId>,
+        stop: Vec<TransferId>,
+    },
+    Start(TransferId),
+    Settle(TransferId, Settled),
+}
+
+/// A scheduler of slots; see the module.
+#[derive(Debug)]
+pub struct Slots {
+    config: SlotsConfig,
+    begun: bool,
+    now: Timestamp,
+    files: NumberMap<TransferId, File>,
+    pairs: Vec<Pair>,
+    by_link: BTreeMap<Link, usize>,
+    /// Active transfers into and out of each storage element.
+    inbound: BTreeMap<SeId, u32>,
+    outbound: BTreeMap<SeId, u32>,
+    active: u32,
+    queued: u64,
+    due: BTreeSet<(Timestamp, TransferId)>,
+    last: Seq,
+    outbox: VecDeque<(Seq, Then)>,
+    next_cycle: Timestamp,
+    armed: Option<Timestamp>,
+    random: ChaCha8Rng,
+}
+
+impl Slots {
+    /// An empty scheduler.
+    pub fn new(config: SlotsConfig) -> Self {
+        Self {
+            random: stream(config.seed, "slots"),
+            config,
+            begun: false,
+            now: Timestamp(0),
+            files: NumberMap::default(),
+            pairs: Vec::new(),
+            by_link: BTreeMap::new(),
+            inbound: BTreeMap::new(),
+            outbound: BTreeMap::new(),
+            active: 0,
+            queued: 0,
+            due: BTreeSet::new(),
+            last: Seq(0),
+            outbox: VecDeque::new(),
+            next_cycle: Timestamp(0),
+            armed: None,
+        }
+    }
+
+    fn persist(&mut self, record: Record, then: Option<Then>, effects: &mut Vec<Effect>) {
+        self.last = self.last.next();
+        self.outbox.extend(then.map(|then| (self.last, then)));
+        effects.push(Effect::Persist(self.last, record));
+    }
+
+    fn pair(&mut self, link: Link) -> usize {
+        let next = self.pairs.len();
+        let at = *self.by_link.entry(link).or_insert(next);
+        if at == next {
+            self.pairs.push(Pair {
+                link,
+                queues: BTreeMap::new(),
+                queued: 0,
+                active: 0,
+                own_most: self.config.links.get(&link).copied(),
+            });
+        }
+        at
+    }
+
+    fn command(&mut self, command: &Command, effects: &mut Vec<Effect>) {
+        match command {
+            Command::Begin => self.begun = true,
+            Command::Submit(job) => self.submit(job, effects),
+            Command::Cancel { ticket, transfers } => {
+                let (settled, stopping) = self.cancel(transfers);
+                let record = Record::Cancelled {
+                    ticket: *ticket,
+                    settled: settled.clone(),
+                    stopping: stopping.clone(),
+                };
+                let then = Then::Acknowledge {
+                    settled,
+                    stop: stopping,
+                };
+                self.persist(record, Some(then), effects);
+            }
+            // What FTS is told while it runs is taken by the next jobs; the limits come with the configuration.
+            _ => {}
+        }
+    }
+
+    fn submit(&mut self, job: &Arc<JobSpec>, effects: &mut Vec<Effect>) {
+        for spec in &job.transfers {
+            let pair = self.pair(spec.link());
+            let file = File {
+                spec: *spec,
+                terms: job.terms,
+                pair,
+                state: State::New,
+                attempt: 0,
+                failures: 0,
+                started: self.now,
+                stopping: false,
+            };
+            self.files.insert(spec.id, file);
+        }
+        self.persist(
+            Record::Submitted(Arc::clone(job)),
+            Some(Then::Admit(Arc::clone(job))),
+            effects,
+        );
+    }
+
+    /// Splits transfers into those that end at once and those that must be stopped.
+    fn cancel(&mut self, transfers: &[TransferId]) -> (Vec<TransferId>, Vec<TransferId>) {
+        let (mut settled, mut stopping) = (Vec::new(), Vec::new());
+        for id in transfers {
+            let Some(file) = self.files.get_mut(id) else { continue };
+            match file.state {
+                State::Starting | State::Running => {
+                    file.stopping = true;
+                    stopping.push(*id);
+                    continue;
+                }
+                State::Queued => {
+                    self.pairs[file.pair].queued -= 1;
+                    self.queued -= 1;
+                }
+                State::Delayed(at) => drop(self.due.remove(&(at, *id))),
+                State::New => {}
+            }
+            self.files.remove(id);
+            settled.push(*id);
+        }
+        (settled, stopping)
+    }
+
+    fn enqueue(&mut self, id: TransferId) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        file.state = State::Queued;
+        let pair = &mut self.pairs[file.pair];
+        let key = (file.terms.priority.get(), file.spec.activity);
+        pair.queues.entry(key).or_default().push_back(id);
+        pair.queued += 1;
+        self.queued += 1;
+    }
+
+    fn persisted(&mut self, durable: Seq, effects: &mut Vec<Effect>) {
+        while self.outbox.front().is_some_and(|(seq, _)| *seq <= durable) {
+            let Some((seq, then)) = self.outbox.pop_front() else {
+                return;
+            };
+            match then {
+                Then::Admit(job) => {
+                    effects.push(Effect::Ack(seq));
+                    job.transfers.iter().for_each(|spec| self.enqueue(spec.id));
+                }
+                Then::Acknowledge { settled, stop } => {
+                    effects.push(Effect::Ack(seq));
+                    effects.extend(settled.into_iter().map(|id| settle(id, Settled::Cancelled)));
+                    let running = |id: &TransferId| self.files.get(id).filter(|file| file.state == State::Running);
+                    let ops = stop.iter().filter_map(running).map(op_of);
+                    effects.extend(ops.map(Effect::Stop));
+                }
+                Then::Start(id) => self.start(id, effects),
+                Then::Settle(id, state) => effects.push(settle(id, state)),
+            }
+        }
+    }
+
+    /// Starts an attempt whose record is durable, unless it was cancelled meanwhile.
+    fn start(&mut self, id: TransferId, effects: &mut Vec<Effect>) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        file.state = State::Running;
+        file.started = self.now;
+        let op = op_of(file);
+        if file.stopping {
+            let bytes_moved = Bytes::ZERO;
+            return self.end(op, End::Stopped { bytes_moved }, effects);
+        }
+        let order = Op::Copy {
+            link: file.spec.link(),
+            resume: false,
+            failures: file.failures,
+        };
+        effects.push(Effect::Start(op, order));
+    }
+
+    fn world(&mut self, op: OpId, event: &WorldEvent, effects: &mut Vec<Effect>) {
+        let running = |file: &File| file.state == State::Running && op_of(file) == op;
+        if !self.files.get(&op.transfer).is_some_and(running) {
+            return;
+        }
+        let end = match event {
+            WorldEvent::Started | WorldEvent::Progress(_) => return,
+            WorldEvent::Ended(Outcome::Done { bytes, mode }) => End::Done {
+                bytes: *bytes,
+                mode: *mode,
+            },
+            WorldEvent::Ended(Outcome::Failed(failure)) => End::Failed(failure.clone()),
+            WorldEvent::Ended(Outcome::Stopped { bytes_moved }) => End::Stopped {
+                bytes_moved: *bytes_moved,
+            },
+            WorldEvent::Lost => End::Lost,
+            WorldEvent::Adopted(bytes) => End::Adopted { bytes: *bytes },
+        };
+        self.end(op, end, effects);
+    }
+
+    fn end(&mut self, op: OpId, end: End, effects: &mut Vec<Effect>) {
+        let id = op.transfer;
+        let Some(file) = self.files.get_mut(&id) else { return };
+        let pair = &mut self.pairs[file.pair];
+        pair.active -= 1;
+        self.active -= 1;
+        *self.inbound.entry(pair.link.destination).or_default() -= 1;
+        *self.outbound.entry(pair.link.source).or_default() -= 1;
+        let recoverable = !matches!(&end, End::Failed(failure) if failure.retry == Retry::Never);
+        let finished = matches!(end, End::Done { .. } | End::Adopted { .. });
+        if let (Rule::Optimizer(optimizer), false) = (&mut self.config.rule, file.stopping) {
+            let took = self.now.since(file.started);
+            optimizer.ended(file.pair, self.now, took, finished, recoverable);
+        }
+        let next = if finished {
+            Next::Finished
+        } else if file.stopping {
+            Next::Cancelled
+        } else if recoverable && i32::from(file.failures) < file.terms.retries {
+            file.failures += 1;
+            let own = file.terms.retry_delay;
+            let not_before = self.now + if own.is_zero() { self.config.retry_delay } else { own };
+            file.state = State::Delayed(not_before);
+            self.due.insert((not_before, id));
+            Next::Queued {
+                not_before,
+                failures: file.failures,
+                free_retries: 0,
+                resume: false,
+            }
+        } else {
+            Next::Failed
+        };
+        let then = next.settled().map(|state| Then::Settle(id, state));
+        if then.is_some() {
+            self.files.remove(&id);
+        }
+        self.persist(Record::Ended { op, end, next }, then, effects);
+    }
+
+    /// One cycle of the scheduler.
+    fn cycle(&mut self, effects: &mut Vec<Effect>) {
+        if let Rule::Optimizer(optimizer) = &mut self.config.rule {
+            let load = |pair: usize| LinkLoad {
+                queued: self.pairs[pair].queued,
+                active: self.pairs[pair].active,
+                own_max: self.pairs[pair].own_most,
+            };
+            optimizer.run(self.now, self.queued, self.pairs.len(), &load);
+        }
+        let mut waiting: Vec<usize> = (0..self.pairs.len()).filter(|at| self.pairs[*at].queued > 0).collect();
+        for last in (1..waiting.len()).rev() {
+            waiting.swap(last, draw::index(&mut self.random, last + 1));
+        }
+        for pair in waiting {
+            for _ in 0..self.free_slots(pair) {
+                let Some(id) = self.next_file(pair) else { break };
+                self.give_slot(id, effects);
+            }
+        }
+    }
+
+    /// What is free for a link: of its own limit, of its ends', of all.
+    fn free_slots(&self, at: usize) -> u32 {
+        let pair = &self.pairs[at];
+        let own = match &self.config.rule {
+            Rule::Fixed(limit) => *limit,
+            Rule::Optimizer(optimizer) => optimizer.limit(at),
+        };
+        let own = pair.own_most.map_or(own, |most| own.min(most));
+        let end = |limits: &BTreeMap<SeId, u32>, counts: &BTreeMap<SeId, u32>, se: SeId| {
+            let limit = limits.get(&se).copied().unwrap_or(self.config.se_most);
+            limit.saturating_sub(counts.get(&se).copied().unwrap_or(0))
+        };
+        own.saturating_sub(pair.active)
+            .min(end(&self.config.inbound, &self.inbound, pair.link.destination))
+            .min(end(&self.config.outbound, &self.outbound, pair.link.source))
+            .min(self.config.most.saturating_sub(self.active))
+    }
+
+    /// The file that is next on a link: of the highest priority, of an activity drawn by its share, the first.
+    fn next_file(&mut self, at: usize) -> Option<TransferId> {
+        loop {
+            let pair = &mut self.pairs[at];
+            let highest = pair.queues.keys().next_back()?.0;
+            let activities: Vec<ActivityId> = pair
+                .queues
+                .range((highest, ActivityId(0))..)
+                .map(|(key, _)| key.1)
+                .collect();
+            let share = |activity: &ActivityId| self.config.shares.get(activity).copied().unwrap_or(1.0);
+            let chosen = if let [only] = activities[..] {
+                only
+            } else {
+                let all: f64 = activities.iter().map(share).sum();
+                let drawn = draw::draw(&mut self.random) * all;
+                activities[draw::pick(drawn, activities.iter().map(share)).unwrap_or(0)]
+            };
+            let queue = pair.queues.get_mut(&(highest, chosen))?;
+            let id = queue.pop_front();
+            if queue.is_empty() {
+                pair.queues.remove(&(highest, chosen));
+            }
+            // Files that were cancelled stay in the queue until they are met.
+            if let Some(id) = id.filter(|id| self.files.get(id).is_some_and(|file| file.state == State::Queued)) {
+                return Some(id);
+            }
+        }
+    }
+
+    fn give_slot(&mut self, id: TransferId, effects: &mut Vec<Effect>) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        file.state = State::Starting;
+        file.attempt += 1;
+        let op = op_of(file);
+        let pair = &mut self.pairs[file.pair];
+        pair.queued -= 1;
+        pair.active += 1;
+        self.queued -= 1;
+        self.active += 1;
+        *self.inbound.entry(pair.link.destination).or_default() += 1;
+        *self.outbound.entry(pair.link.source).or_default() += 1;
+        self.persist(Record::Started { op }, Some(Then::Start(id)), effects);
+    }
+
+    fn wake_due(&mut self) {
+        while let Some((_, id)) = self.due.first().copied().filter(|(at, _)| *at <= self.now) {
+            self.due.pop_first();
+            self.enqueue(id);
+        }
+    }
+
+    /// Runs a cycle if it is time, and asks to be woken for the next one as long as there is anything to do.
+    fn tick(&mut self, effects: &mut Vec<Effect>) {
+        if self.armed.is_some_and(|at| at <= self.now) {
+            self.armed = None;
+        }
+        self.wake_due();
+        if self.now >= self.next_cycle {
+            self.cycle(effects);
+            self.next_cycle = self.now + self.config.interval;
+        }
+        if self.armed.is_none() && !self.files.is_empty() {
+            self.armed = Some(self.next_cycle);
+            effects.push(Effect::WakeAt(self.next_cycle));
+        }
+    }
+}
+
+fn settle(transfer: TransferId, state: Settled) -> Effect {
+    Effect::Emit(Event::Settled { transfer, state })
+}
+
+fn op_of(file: &File) -> OpId {
+    OpId {
+        transfer: file.spec.id,
+        attempt: file.attempt,
+        epoch: 1,
+    }
+}
+
+impl Core for Slots {
+    type Command = Command;
+    type Record = Record;
+    type Op = Op;
+    type Event = Event;
+
+    fn step(&mut self, now: Timestamp, inputs: &[Input], effects: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        for input in inputs {
+            match input {
+                Input::Command(command) => self.command(command, effects),
+                Input::Persisted(seq) => self.persisted(*seq, effects),
+                Input::World(op, event) => self.world(*op, event, effects),
+                // Neither happens to a core that lives as long as its world.
+                Input::Restored(_) | Input::Refused(_) | Input::Timer => {}
+            }
+        }
+        if self.begun {
+            self.tick(effects);
+        }
+    }
+}

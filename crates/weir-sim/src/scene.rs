@@ -1,0 +1,327 @@
+//! The scene: a plan and its simulated world, resolved into numbers.
+//!
+//! Names become indices, patterns become values, spreads become drawn factors. Storage elements have the number that the
+//! cores know them by ([`weir_sched::SeId`]), links are those that the plan's workloads use.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use rand_chacha::rand_core::RngCore;
+use weir_model::Link;
+use weir_plan::sim::{Common, Interval, LinkModel, RseModel, Segment, SiteModel, StoreModel, TokenModel};
+use weir_plan::{Plan, Workload, stream};
+use weir_units::{BitRate, Bytes};
+use weir_world::ErrorClass;
+
+use crate::draw::unit;
+
+/// Round-trip time of links that the file says nothing of.
+const RTT: Duration = Duration::from_millis(20);
+/// Window of a TCP stream where the file says nothing: what DTNs are tuned to.
+const WINDOW: Bytes = Bytes(16 << 20);
+/// Time of a deletion where the file says nothing.
+const DELETE_TIME: Duration = Duration::from_secs(1);
+
+/// A storage element.
+#[derive(Debug, Clone)]
+pub struct Storage {
+    /// Name of the RSE.
+    pub name: String,
+    /// Index of its site.
+    pub site: usize,
+    /// What the file says of it, drawn factors applied.
+    pub model: RseModel,
+    /// Its servers, one entry each: rate, and slots in each direction.
+    pub servers: Vec<(BitRate, u32)>,
+    /// Share of attempts that fail here, by class.
+    pub failures: Vec<(ErrorClass, f64)>,
+}
+
+impl Storage {
+    /// Time of one deletion while `writes` files are written.
+    pub fn delete_time(&self, writes: u32) -> Duration {
+        let base = self.model.delete_time.unwrap_or(DELETE_TIME);
+        match self.model.delete_load {
+            None => base,
+            Some(load) => base + base.mul_f64(f64::from(writes) / f64::from(load)),
+        }
+    }
+}
+
+/// A site's connection.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Its name.
+    pub name: String,
+    /// What the file says of it, drawn factors applied.
+    pub model: SiteModel,
+}
+
+/// A link.
+#[derive(Debug, Clone)]
+pub struct LinkScene {
+    /// The two RSEs.
+    pub link: Link,
+    /// Index of the source.
+    pub source: usize,
+    /// Index of the destination.
+    pub destination: usize,
+    /// What it carries at most, by itself.
+    pub capacity: Option<BitRate>,
+    /// Its round-trip time.
+    pub rtt: Duration,
+    /// Indices of the segments that it uses.
+    pub via: Vec<usize>,
+    /// What one transfer gets at most; `None` without bound.
+    pub stream: Option<BitRate>,
+    /// Weight of one transfer at a bottleneck.
+    pub weight: f64,
+    /// Share of attempts that fail here, by class.
+    pub failures: Vec<(ErrorClass, f64)>,
+    /// Share of attempts in which bytes stop moving.
+    pub stalls: f64,
+    /// Transfers over it that every policy allows at once.
+    pub max_active: Option<u32>,
+}
+
+/// One link of one workload, and what is asked of it.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Index of the workload in the plan.
+    pub workload: usize,
+    /// Index of the link.
+    pub link: usize,
+    /// The asked rate; zero for steps.
+    pub rate: BitRate,
+    /// Size of its files; zero where it varies.
+    pub file_size: Bytes,
+    /// When it is asked, from the start of the run.
+    pub from: Duration,
+    /// Until when.
+    pub until: Duration,
+}
+
+/// Everything a world needs to know of a plan.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    /// Sites, in the order of the grid.
+    pub sites: Vec<Site>,
+    /// Storage elements, in the order of the grid.
+    pub storages: Vec<Storage>,
+    /// Links, in the order of the plan.
+    pub links: Vec<LinkScene>,
+    /// Links of workloads, in the order of the plan.
+    pub asks: Vec<Ask>,
+    /// Segments.
+    pub segments: Vec<Segment>,
+    /// What every transfer meets.
+    pub common: Common,
+    /// The store.
+    pub store: StoreModel,
+    /// The token service.
+    pub tokens: Option<TokenModel>,
+    /// Changes within this time are taken together.
+    pub tick: Duration,
+    /// What was drawn, for the report.
+    pub drawn: BTreeMap<String, String>,
+}
+
+impl Scene {
+    /// Resolves the simulated world of a plan.
+    pub fn new(plan: &Plan) -> Scene {
+        Builder {
+            plan,
+            drawn: BTreeMap::new(),
+        }
+        .build()
+    }
+}
+
+struct Builder<'p> {
+    plan: &'p Plan,
+    drawn: BTreeMap<String, String>,
+}
+
+impl Builder<'_> {
+    fn build(mut self) -> Scene {
+        let (plan, spec) = (self.plan, &self.plan.sim);
+        let sites: Vec<Site> = plan.grid.sites.iter().map(|site| self.site(&site.name)).collect();
+        let storages: Vec<Storage> = plan.grid.rses.iter().map(|rse| self.storage(rse, &sites)).collect();
+        let mut links: IndexMap<Link, LinkScene> = IndexMap::new();
+        let mut asks = Vec::new();
+        for (workload, index) in plan.workloads.iter().zip(0..) {
+            for link in workload.links() {
+                if !links.contains_key(link) {
+                    let scene = self.link(link, &storages);
+                    links.insert(link.clone(), scene);
+                }
+            }
+            asks.extend(asks_of(workload, index, &links, plan));
+        }
+        Scene {
+            sites,
+            storages,
+            links: links.into_values().collect(),
+            asks,
+            segments: spec.segments.clone(),
+            common: spec.common.clone(),
+            store: spec.store.clone(),
+            tokens: spec.tokens,
+            tick: spec.tick,
+            drawn: self.drawn,
+        }
+    }
+
+    /// Draws the factor of an owner: from 1 ÷ (1 + spread) to 1 + spread, its logarithm even about zero.
+    fn factor(&mut self, owner: &str, spread: Option<f64>) -> f64 {
+        let spread = spread.unwrap_or(0.0);
+        if spread == 0.0 {
+            return 1.0;
+        }
+        let drawn = unit(stream(self.plan.seed, &format!("spread {owner}")).next_u64());
+        let factor = libm::exp(libm::log(1.0 + spread) * (2.0 * drawn - 1.0));
+        self.drawn.insert(format!("sim.{owner}.factor"), format!("{factor:.4}"));
+        factor
+    }
+
+    fn site(&mut self, name: &weir_model::SiteName) -> Site {
+        let mut model = self.plan.sim.site(name);
+        let factor = self.factor(&format!("site.{name}"), model.spread);
+        for rate in [&mut model.inward, &mut model.outward] {
+            scale(rate, factor);
+        }
+        Site {
+            name: name.to_string(),
+            model,
+        }
+    }
+
+    fn storage(&mut self, rse: &weir_model::Rse, sites: &[Site]) -> Storage {
+        let mut model = self.plan.sim.rse(&rse.name);
+        let factor = self.factor(&format!("rse.{}", rse.name), model.spread);
+        for rate in [
+            &mut model.read,
+            &mut model.write,
+            &mut model.disk,
+            &mut model.stream_rate,
+        ] {
+            scale(rate, factor);
+        }
+        for curve in [&mut model.read_curve, &mut model.write_curve].into_iter().flatten() {
+            curve.iter_mut().for_each(|point| point.rate = point.rate.scale(factor));
+        }
+        let kinds = model.servers.iter().flatten();
+        let servers = kinds.flat_map(|kind| (0..kind.count).map(|_| (kind.rate.scale(factor), kind.slots)));
+        Storage {
+            name: rse.name.to_string(),
+            site: sites
+                .iter()
+                .position(|site| site.name == rse.site.as_str())
+                .unwrap_or(0),
+            servers: servers.collect(),
+            failures: classes(model.failures.as_ref()),
+            model,
+        }
+    }
+
+    fn link(&mut self, link: &Link, storages: &[Storage]) -> LinkScene {
+        let mut model = self.plan.sim.link(link);
+        let factor = self.factor(&format!("link.{link}"), model.spread);
+        for rate in [&mut model.capacity, &mut model.stream_rate] {
+            scale(rate, factor);
+        }
+        let rtt = model.rtt.unwrap_or(RTT).mul_f64(factor);
+        let place = |name: &weir_model::RseName| {
+            storages
+                .iter()
+                .position(|storage| storage.name == name.as_str())
+                .expect("links of a plan lie between RSEs of its grid")
+        };
+        let (source, destination) = (place(&link.source), place(&link.destination));
+        let own = [&storages[source], &storages[destination]].map(|end| end.model.stream_rate);
+        let streams = model.streams.unwrap_or(1);
+        let caps = [window_rate(&model, rtt, streams), model.stream_rate, own[0], own[1]];
+        LinkScene {
+            link: link.clone(),
+            source,
+            destination,
+            capacity: model.capacity,
+            rtt,
+            via: self.segments(&model),
+            stream: caps.into_iter().flatten().min(),
+            weight: f64::from(streams) * self.weight(rtt),
+            failures: classes(model.failures.as_ref()),
+            stalls: model.stalls.unwrap_or(0.0),
+            max_active: model.max_active,
+        }
+    }
+
+    fn segments(&self, model: &LinkModel) -> Vec<usize> {
+        let index = |name: &String| self.plan.sim.segments.iter().position(|segment| segment.name == *name);
+        model.via.iter().flatten().filter_map(index).collect()
+    }
+
+    /// 1 ÷ RTT to the exponent, relative to 100 ms; a round trip counts as at least 0.1 ms.
+    fn weight(&self, rtt: Duration) -> f64 {
+        let relative = rtt.as_secs_f64().max(1e-4) / 0.1;
+        libm::pow(relative, -self.plan.sim.common.rtt_exponent)
+    }
+}
+
+fn scale(rate: &mut Option<BitRate>, factor: f64) {
+    *rate = rate.map(|rate| rate.scale(factor).max(BitRate(1)));
+}
+
+/// Window ÷ RTT; without round trip there is no such bound.
+fn window_rate(model: &LinkModel, rtt: Duration, streams: u32) -> Option<BitRate> {
+    let window = model.window.unwrap_or(WINDOW) * u64::from(streams);
+    (!rtt.is_zero()).then(|| BitRate::of(window, rtt))
+}
+
+fn classes(shares: Option<&BTreeMap<String, f64>>) -> Vec<(ErrorClass, f64)> {
+    let known = |(class, share): (&String, &f64)| Some((ErrorClass::parse(class)?, *share));
+    let above_zero = |(_, share): &(ErrorClass, f64)| *share > 0.0;
+    shares
+        .into_iter()
+        .flatten()
+        .filter_map(known)
+        .filter(above_zero)
+        .collect()
+}
+
+fn asks_of(workload: &Workload, index: usize, links: &IndexMap<Link, LinkScene>, plan: &Plan) -> Vec<Ask> {
+    let place = |link: &Link| links.get_index_of(link).expect("every link of a workload is known");
+    match workload {
+        Workload::Rates(rates) => {
+            let (from, until) = (rates.start, rates.start + rates.phases.end());
+            let ask = |rated: &weir_plan::RatedLink| Ask {
+                workload: index,
+                link: place(&rated.link),
+                rate: rated.rate,
+                file_size: rated.file_size,
+                from,
+                until,
+            };
+            rates.links.iter().map(ask).collect()
+        }
+        Workload::Matrix(_) | Workload::Ramp(_) => {
+            let ask = |link: &Link| Ask {
+                workload: index,
+                link: place(link),
+                rate: BitRate::ZERO,
+                file_size: Bytes::ZERO,
+                from: plan.phases.ramp,
+                until: plan.phases.end(),
+            };
+            workload.links().into_iter().map(ask).collect()
+        }
+    }
+}
+
+/// The outages of a storage element, in the order of time.
+pub(crate) fn outages(storage: &Storage) -> Vec<Interval> {
+    let mut list: Vec<Interval> = storage.model.outages.iter().flatten().copied().collect();
+    list.sort_by_key(|outage| outage.at);
+    list
+}

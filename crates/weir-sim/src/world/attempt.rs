@@ -1,0 +1,436 @@
+//! The life of one attempt: prepared, connected, moving, read back, complete; or failed on the way.
+
+use rand_chacha::ChaCha8Rng;
+use weir_sched::Input;
+use weir_units::{Bytes, Timestamp};
+use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, WorldEvent};
+
+use super::World;
+use super::events::Event;
+use super::storage::Way;
+use crate::draw;
+use crate::network::{FlowId, Rate, ResourceId, Weight};
+use crate::scene::LinkScene;
+use crate::slab::Key;
+
+/// One attempt at one transfer.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(super) op: OpId,
+    pub(super) file: Key,
+    pub(super) seat: u32,
+    pub(super) link: u32,
+    pub(super) started: Timestamp,
+    fate: Fate,
+    /// How many of the places on its way it holds: connection and server at the source, then at the destination.
+    held: u8,
+    /// It waits for the next of them.
+    waits: bool,
+    servers: [Option<u8>; 2],
+    pub(super) flow: Option<FlowId>,
+    reads_back: bool,
+    /// Bytes that arrived by flows that have ended.
+    moved: u64,
+}
+
+/// How an attempt will end, drawn when it starts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fate {
+    Well,
+    /// Fails before bytes move.
+    Refused(ErrorClass, Party),
+    /// Fails after so many bytes.
+    Breaks(ErrorClass, Party, u64),
+    /// Stands still after so many bytes, until somebody loses patience.
+    Stalls(u64),
+    /// Fails after all bytes.
+    Corrupt(ErrorClass, Party),
+}
+
+/// Places on the way of an attempt.
+const PLACES: u8 = 4;
+
+fn place(held: u8) -> (usize, Way, bool) {
+    let (end, is_server) = (usize::from(held / 2), held % 2 == 1);
+    (end, [Way::Read, Way::Write][end], is_server)
+}
+
+impl World {
+    /// Starts an attempt: it gets its tokens, an old file is deleted, and connections are opened.
+    pub(super) fn start(&mut self, seat: u32, op: OpId, file: Key) {
+        let now = self.now;
+        let Some(entry) = self.files.get_mut(file) else { return };
+        let link = self.scene.asks[entry.ask as usize].link;
+        entry.attempts += 1;
+        entry.started = Some(now);
+        let (first, size) = (entry.attempts == 1, entry.size);
+        let fate = self.draw_fate(link, size);
+        let key = self.attempts.insert(Attempt {
+            op,
+            file,
+            seat,
+            link: link as u32,
+            started: now,
+            fate,
+            held: 0,
+            waits: false,
+            servers: [None; 2],
+            flow: None,
+            reads_back: false,
+            moved: 0,
+        });
+        if let Some(entry) = self.files.get_mut(file) {
+            entry.attempt = Some(key);
+        }
+        self.checks.began(now, &self.scene, link);
+        self.tell(seat, op, WorldEvent::Started);
+        let at = now + self.preparation(link, first);
+        self.events.add(at, Event::Ready(key));
+    }
+
+    fn preparation(&mut self, link: usize, first: bool) -> std::time::Duration {
+        let common = &self.scene.common;
+        let scene = &self.scene.links[link];
+        let mut time = common.startup + scene.rtt * common.handshakes;
+        if let Some(model) = &self.scene.tokens {
+            time += self.tokens.wait(model, self.now);
+        }
+        let storage = &self.scene.storages[scene.destination];
+        let overwrites = storage.model.overwrite.unwrap_or(0.0);
+        if first && overwrites > 0.0 && draw::draw(&mut self.random[link]) < overwrites {
+            time += storage.delete_time(self.doors[scene.destination].writes());
+        }
+        time
+    }
+
+    fn draw_fate(&mut self, link: usize, size: u64) -> Fate {
+        let scene = &self.scene.links[link];
+        let [source, destination] = [scene.source, scene.destination].map(|end| &self.scene.storages[end].failures);
+        if scene.failures.is_empty() && source.is_empty() && destination.is_empty() && scene.stalls == 0.0 {
+            return Fate::Well;
+        }
+        let random = &mut self.random[link];
+        if draw::draw(random) < scene.stalls {
+            return Fate::Stalls(part(random, size));
+        }
+        let places = [
+            (&scene.failures, Party::Network),
+            (source, Party::Source),
+            (destination, Party::Destination),
+        ];
+        for (shares, party) in places {
+            if shares.is_empty() {
+                continue;
+            }
+            let drawn = draw::pick(draw::draw(random), shares.iter().map(|(_, share)| *share));
+            if let Some(which) = drawn {
+                return fate_of(shares[which].0, party, random, size);
+            }
+        }
+        Fate::Well
+    }
+
+    /// An attempt is prepared.
+    pub(super) fn ready(&mut self, key: Key) {
+        let Some(attempt) = self.attempts.get(key) else { return };
+        if let Fate::Refused(class, party) = attempt.fate {
+            return self.fail(key, class, party, Phase::Preparation, self.now);
+        }
+        self.acquire(key);
+    }
+
+    /// Takes the places on the way one after the other, as far as there is room; the source's before the
+    /// destination's, so that no circle of waiting can close.
+    fn acquire(&mut self, key: Key) {
+        loop {
+            let Some(attempt) = self.attempts.get_mut(key) else {
+                return;
+            };
+            if attempt.held == PLACES {
+                return self.begin_flow(key);
+            }
+            let (end, way, is_server) = place(attempt.held);
+            let link = &self.scene.links[attempt.link as usize];
+            let storage = [link.source, link.destination][end];
+            let doors = &mut self.doors[storage];
+            let taken = if is_server {
+                attempt.servers[end] = doors.choose(self.scene.storages[storage].model.imbalance.unwrap_or(0.0), way);
+                attempt.servers[end].is_none_or(|server| doors.enter(server, way, key))
+            } else {
+                doors.connect(way, key)
+            };
+            if !taken {
+                attempt.waits = true;
+                let patience = self.now + self.scene.common.stall_timeout;
+                self.events.add(patience, Event::Impatient(key));
+                return;
+            }
+            attempt.held += 1;
+        }
+    }
+
+    /// It waited too long for a connection.
+    pub(super) fn impatient(&mut self, key: Key) {
+        let Some(attempt) = self.attempts.get(key).filter(|attempt| attempt.waits) else {
+            return;
+        };
+        let party = [Party::Source, Party::Destination][place(attempt.held).0];
+        self.fail(key, ErrorClass::Timeout, party, Phase::Transfer, self.now);
+    }
+
+    fn begin_flow(&mut self, key: Key) {
+        let Some(attempt) = self.attempts.get(key) else { return };
+        let file = self.files.get(attempt.file).expect("a file outlives its attempts");
+        let size = match attempt.fate {
+            Fate::Breaks(_, _, bytes) | Fate::Stalls(bytes) => bytes,
+            _ => file.size,
+        };
+        let (link, servers) = (attempt.link, attempt.servers);
+        let class = self.class_of(link, servers);
+        let flow = self.network.start(self.now, class, Bytes(size));
+        self.flows.insert(flow, key);
+        if let Some(attempt) = self.attempts.get_mut(key) {
+            attempt.flow = Some(flow);
+        }
+        let scene = &self.scene.links[link as usize];
+        let ends = [scene.source, scene.destination];
+        self.doors[ends[0]].begin(Way::Read);
+        self.doors[ends[1]].begin(Way::Write);
+        self.watch(link, key);
+    }
+
+    fn class_of(&mut self, link: u32, servers: [Option<u8>; 2]) -> crate::network::ClassId {
+        if let Some(class) = self.classes.get(&(link, servers)) {
+            return *class;
+        }
+        let scene = &self.scene.links[link as usize];
+        let mut path: Vec<ResourceId> = Vec::new();
+        self.doors[scene.source].path(Way::Read, servers[0], &mut path);
+        self.wires.path(&self.scene, scene, &mut path);
+        self.wires.own(link as usize, &mut path);
+        self.doors[scene.destination].path(Way::Write, servers[1], &mut path);
+        let weight = Weight::new(scene.weight).unwrap_or(Weight::ONE);
+        // A path without any limit would move a file at once: 1 Eb/s stands for that.
+        let cap = scene.stream.unwrap_or(super::storage::UNLIMITED);
+        let class = self.network.class(&path, weight, Some(Rate::from(cap)));
+        self.classes.insert((link, servers), class);
+        class
+    }
+
+    /// A flow has moved all its bytes.
+    pub(super) fn flow_ended(&mut self, flow: FlowId, at: Timestamp) {
+        let Some(key) = self.flows.remove(&flow) else { return };
+        let Some(attempt) = self.attempts.get_mut(key) else {
+            return;
+        };
+        attempt.flow = None;
+        let scene = &self.scene.links[attempt.link as usize];
+        let (source, destination) = (scene.source, scene.destination);
+        if attempt.reads_back {
+            self.doors[destination].end(Way::Read);
+            return self
+                .events
+                .add(at + self.scene.common.finalization, Event::Complete(key));
+        }
+        let size = self.files.get(attempt.file).map_or(0, |file| file.size);
+        let stall_timeout = self.scene.common.stall_timeout;
+        attempt.moved = match attempt.fate {
+            Fate::Breaks(_, _, bytes) | Fate::Stalls(bytes) => bytes,
+            _ => size,
+        };
+        let (fate, moved) = (attempt.fate, attempt.moved);
+        self.doors[source].end(Way::Read);
+        self.doors[destination].end(Way::Write);
+        self.checks.moved(source, destination, moved);
+        match fate {
+            Fate::Breaks(class, party, _) => self.fail(key, class, party, Phase::Transfer, at),
+            Fate::Stalls(_) => self.events.add(at + stall_timeout, Event::Fail(key)),
+            _ if self.scene.storages[destination].model.readback == Some(true) => self.read_back(key, destination),
+            _ => self
+                .events
+                .add(at + self.scene.common.finalization, Event::Complete(key)),
+        }
+    }
+
+    /// The destination reads the file once more, for its checksum.
+    fn read_back(&mut self, key: Key, destination: usize) {
+        let Some(attempt) = self.attempts.get_mut(key) else {
+            return;
+        };
+        attempt.reads_back = true;
+        let (server, size) = (attempt.servers[1], attempt.moved);
+        let mut path = Vec::new();
+        self.doors[destination].path(Way::Read, server, &mut path);
+        let cap = self.scene.storages[destination].model.stream_rate;
+        let cap = Rate::from(cap.unwrap_or(super::storage::UNLIMITED));
+        let class = self.network.class(&path, Weight::ONE, Some(cap));
+        let flow = self.network.start(self.now, class, Bytes(size));
+        attempt.flow = Some(flow);
+        self.flows.insert(flow, key);
+        self.doors[destination].begin(Way::Read);
+    }
+
+    /// A stalled attempt is given up.
+    pub(super) fn give_up(&mut self, key: Key) {
+        self.fail(key, ErrorClass::Stall, Party::Network, Phase::Transfer, self.now);
+    }
+
+    /// Everything is there; size and checksum are compared.
+    pub(super) fn complete(&mut self, key: Key, at: Timestamp) {
+        let Some(attempt) = self.attempts.get(key) else { return };
+        if let Fate::Corrupt(class, party) = attempt.fate {
+            return self.fail(key, class, party, Phase::Finalization, at);
+        }
+        let (bytes, file) = (Bytes(attempt.moved), attempt.file);
+        if let Some(file) = self.files.get_mut(file) {
+            file.delivered = true;
+            file.failure = None;
+        }
+        let done = Outcome::Done {
+            bytes,
+            mode: CopyMode::Pull,
+        };
+        self.end(key, done, at);
+    }
+
+    pub(super) fn fail(&mut self, key: Key, class: ErrorClass, party: Party, phase: Phase, at: Timestamp) {
+        let Some(attempt) = self.attempts.get(key) else { return };
+        let link = &self.scene.links[attempt.link as usize];
+        let failure = Failure {
+            class,
+            party,
+            phase,
+            message: sentence(class, party, link),
+            remedy: String::new(),
+            bytes_moved: self.moved(key),
+            retry: retry_of(class),
+        };
+        self.end(key, Outcome::Failed(failure), at);
+    }
+
+    /// Bytes that an attempt has moved so far.
+    pub(super) fn moved(&mut self, key: Key) -> Bytes {
+        let Some(attempt) = self.attempts.get(key) else {
+            return Bytes::ZERO;
+        };
+        match attempt.flow {
+            Some(flow) if !attempt.reads_back => self.network.moved(self.now, flow).unwrap_or_default(),
+            _ => Bytes(attempt.moved),
+        }
+    }
+
+    /// Stops an attempt on demand.
+    pub(super) fn stop(&mut self, key: Key) {
+        let bytes_moved = self.moved(key);
+        self.end(key, Outcome::Stopped { bytes_moved }, self.now);
+    }
+
+    /// Ends an attempt: what it held is free, and its core hears of it.
+    fn end(&mut self, key: Key, outcome: Outcome, at: Timestamp) {
+        self.interrupt_flow(key);
+        let Some(attempt) = self.attempts.remove(key) else {
+            return;
+        };
+        self.release(key, &attempt);
+        self.checks.ended(&self.scene, attempt.link as usize, attempt.moved);
+        if let Some(file) = self.files.get_mut(attempt.file) {
+            file.attempt = None;
+            file.started = Some(attempt.started);
+            file.ended = at;
+            file.moved = attempt.moved;
+            if let Outcome::Failed(failure) = &outcome {
+                file.failure = Some(Box::new(failure.clone()));
+            }
+        }
+        self.tell(attempt.seat, attempt.op, WorldEvent::Ended(outcome));
+    }
+
+    /// Takes a flow that is not over out of the network, and counts what it has moved.
+    fn interrupt_flow(&mut self, key: Key) {
+        let Some(attempt) = self.attempts.get_mut(key) else {
+            return;
+        };
+        let Some(flow) = attempt.flow.take() else { return };
+        let scene = &self.scene.links[attempt.link as usize];
+        let (source, destination) = (scene.source, scene.destination);
+        let moved = self.network.stop(self.now, flow).unwrap_or_default();
+        self.flows.remove(&flow);
+        if attempt.reads_back {
+            self.doors[destination].end(Way::Read);
+            return;
+        }
+        attempt.moved = moved.0;
+        self.doors[source].end(Way::Read);
+        self.doors[destination].end(Way::Write);
+        self.checks.moved(source, destination, moved.0);
+    }
+
+    /// Gives back every place it holds; those who waited for them go on.
+    fn release(&mut self, key: Key, attempt: &Attempt) {
+        let link = &self.scene.links[attempt.link as usize];
+        let storages = [link.source, link.destination];
+        if attempt.waits {
+            let (end, way, is_server) = place(attempt.held);
+            let server = attempt.servers[end].filter(|_| is_server);
+            self.doors[storages[end]].give_up(way, server, key);
+        }
+        for held in (0..attempt.held).rev() {
+            let (end, way, is_server) = place(held);
+            let doors = &mut self.doors[storages[end]];
+            let next = match (is_server, attempt.servers[end]) {
+                (true, Some(server)) => doors.exit(server, way),
+                (true, None) => None,
+                (false, _) => doors.disconnect(way),
+            };
+            if let Some(next) = next {
+                self.go_on(next);
+            }
+        }
+    }
+
+    /// An attempt got the place it waited for.
+    fn go_on(&mut self, key: Key) {
+        let Some(attempt) = self.attempts.get_mut(key) else {
+            return;
+        };
+        attempt.waits = false;
+        attempt.held += 1;
+        self.acquire(key);
+    }
+
+    pub(super) fn tell(&mut self, seat: u32, op: OpId, event: WorldEvent) {
+        self.seats[seat as usize].inputs.push(Input::World(op, event));
+    }
+}
+
+fn part(random: &mut ChaCha8Rng, size: u64) -> u64 {
+    ((u128::from(size) * draw::index(random, 1 << 16) as u128) >> 16) as u64
+}
+
+/// Where in its life an attempt of this class of error fails.
+fn fate_of(class: ErrorClass, party: Party, random: &mut ChaCha8Rng, size: u64) -> Fate {
+    match class {
+        ErrorClass::Checksum | ErrorClass::Size => Fate::Corrupt(class, party),
+        ErrorClass::Network | ErrorClass::Timeout | ErrorClass::NoSpace | ErrorClass::Stall => {
+            Fate::Breaks(class, party, part(random, size))
+        }
+        _ => Fate::Refused(class, party),
+    }
+}
+
+/// What the place that knows the cause thinks of trying again, as the real executor does.
+fn retry_of(class: ErrorClass) -> Retry {
+    match class {
+        ErrorClass::NotFound | ErrorClass::Permission | ErrorClass::Exists | ErrorClass::ReadOnly => Retry::Never,
+        _ => Retry::Later,
+    }
+}
+
+fn sentence(class: ErrorClass, party: Party, link: &LinkScene) -> String {
+    let (source, destination) = (&link.link.source, &link.link.destination);
+    match party {
+        Party::Source => format!("{source} failed with {class}"),
+        Party::Destination => format!("{destination} failed with {class}"),
+        _ => format!("the copy from {source} to {destination} failed with {class}"),
+    }
+}

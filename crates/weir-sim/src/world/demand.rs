@@ -1,0 +1,187 @@
+//! The plan's demand: injectors that hold rates, and the books of what became of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_measure::Accounting;
+use weir_plan::{Injection, LedgerRow, LinkObservation, Plan, RatesCore, RatesPlan};
+use weir_sched::{Command, Settled, Terms, Ticket};
+use weir_units::{Bytes, Timestamp};
+
+use super::events::Event;
+use super::{Demand, Row, Want, World};
+use crate::books;
+
+/// Files in one job: what a data challenge submits together.
+const JOB_FILES: usize = 1_000;
+
+/// Holds the links of one workload at their rates.
+struct Injector {
+    workload: usize,
+    core: RatesCore,
+    /// Index of its first link among the asks.
+    first_ask: usize,
+    observed: Vec<LinkObservation>,
+    interval: Duration,
+    terms: Terms,
+    activity: u32,
+}
+
+/// What is known of one link of a workload.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    delivered: u64,
+    queued: u64,
+}
+
+/// Everything that comes from the plan; see the module.
+pub(crate) struct Traffic<'s> {
+    injectors: Vec<Injector>,
+    /// By workload, the injector that serves it.
+    by_workload: BTreeMap<usize, usize>,
+    tallies: Vec<Tally>,
+    pub(crate) accounting: Accounting,
+    pub(crate) injected: u64,
+    pub(crate) given_up: u64,
+    ledger: &'s mut dyn FnMut(&LedgerRow),
+    bin: Duration,
+    samples_until: Timestamp,
+}
+
+impl<'s> Traffic<'s> {
+    pub(crate) fn new(plan: &Plan, world: &mut World, ledger: &'s mut dyn FnMut(&LedgerRow)) -> Self {
+        let (mut injectors, mut by_workload) = (Vec::new(), BTreeMap::new());
+        for (workload, rates) in plan.rates() {
+            let Some(core) = RatesCore::new(plan, workload, Timestamp(0)) else {
+                continue;
+            };
+            let injector = injector(plan, workload, rates, core, world);
+            world
+                .events
+                .add(Timestamp(0) + rates.start, Event::Inject(workload as u32));
+            by_workload.insert(workload, injectors.len());
+            injectors.push(injector);
+        }
+        let spec = books::spec(plan, world.scene());
+        let windows = spec.windows;
+        world.events.add(Timestamp(0) + windows.drain_end, Event::Withdraw);
+        world.events.add(Timestamp(0) + spec.bin, Event::Sample);
+        Self {
+            injectors,
+            by_workload,
+            tallies: vec![Tally::default(); world.scene().asks.len()],
+            bin: spec.bin,
+            samples_until: Timestamp(0) + windows.drain_end,
+            accounting: Accounting::new(spec),
+            injected: 0,
+            given_up: 0,
+            ledger,
+        }
+    }
+
+    /// Closes the injectors' books.
+    pub(crate) fn finish(&mut self, now: Timestamp) {
+        for injector in &mut self.injectors {
+            injector.core.finish(now);
+            for row in injector.core.take_ledger() {
+                self.given_up += row.given_up;
+                (self.ledger)(&row);
+            }
+        }
+    }
+}
+
+fn injector(plan: &Plan, workload: usize, rates: &RatesPlan, core: RatesCore, world: &World) -> Injector {
+    let observation = |rated: &weir_plan::RatedLink| LinkObservation {
+        link: rated.link.clone(),
+        delivered: Bytes::ZERO,
+        queued: Bytes::ZERO,
+        active: 0,
+        space_left: None,
+    };
+    let of_workload = |ask: &crate::scene::Ask| ask.workload == workload;
+    Injector {
+        workload,
+        core,
+        first_ask: world.scene().asks.iter().position(of_workload).unwrap_or(0),
+        observed: rates.links.iter().map(observation).collect(),
+        interval: plan.sim.injection_interval.unwrap_or(rates.cycle / 4),
+        terms: books::terms(plan, &rates.activity),
+        activity: books::activity(plan, &rates.activity),
+    }
+}
+
+impl Demand for Traffic<'_> {
+    fn inject(&mut self, world: &mut World, workload: usize) {
+        let Some(injector) = self.by_workload.get(&workload).map(|at| &mut self.injectors[*at]) else {
+            return;
+        };
+        let tallies = &self.tallies[injector.first_ask..];
+        for (seen, tally) in injector.observed.iter_mut().zip(tallies) {
+            seen.delivered = Bytes(tally.delivered);
+            seen.queued = Bytes(tally.queued);
+        }
+        let mut injections = Vec::new();
+        injector.core.cycle(world.now, &injector.observed, &mut injections);
+        for row in injector.core.take_ledger() {
+            self.given_up += row.given_up;
+            (self.ledger)(&row);
+        }
+        self.injected += injections.len() as u64;
+        let mut wants: BTreeMap<usize, Vec<Want>> = BTreeMap::new();
+        for Injection {
+            place, size, wanted_at, ..
+        } in injections
+        {
+            let ask = injector.first_ask + place;
+            self.tallies[ask].queued += size.0;
+            let want = Want {
+                size: size.0,
+                wanted: wanted_at,
+            };
+            wants.entry(ask).or_default().push(want);
+        }
+        for (ask, wants) in wants {
+            for job in wants.chunks(JOB_FILES) {
+                world.submit(0, ask, injector.terms, injector.activity, job);
+            }
+        }
+        let soonest = world.now + injector.interval;
+        if let Some(due) = injector.core.next_due(world.now) {
+            world
+                .events
+                .add(due.max(soonest), Event::Inject(injector.workload as u32));
+        }
+    }
+
+    fn settled(&mut self, row: &Row) {
+        let tally = &mut self.tallies[row.ask];
+        tally.queued -= row.size;
+        if row.state == Settled::Finished {
+            tally.delivered += row.size;
+        }
+    }
+
+    fn sample(&mut self, world: &mut World) {
+        let at = world.now.since(Timestamp(0)).saturating_sub(self.bin / 2);
+        self.accounting.gauge(at, world.active() as u64, world.queued() as u64);
+        world.check_capacities();
+        if world.now < self.samples_until {
+            world.events.add(world.now + self.bin, Event::Sample);
+        }
+    }
+
+    fn withdraw(&mut self, world: &mut World) {
+        for seat in 0..world.seats.len() {
+            let of_seat = world.files.iter().filter(|file| file.seat as usize == seat);
+            let transfers: Vec<_> = of_seat.map(|file| file.id).collect();
+            if !transfers.is_empty() {
+                let cancel = Command::Cancel {
+                    ticket: Ticket(u64::MAX),
+                    transfers: transfers.into(),
+                };
+                world.command(seat, cancel);
+            }
+        }
+    }
+}

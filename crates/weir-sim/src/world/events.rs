@@ -1,0 +1,66 @@
+//! What will happen, in total order: by time, then in the order in which it was foreseen.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use weir_units::Timestamp;
+
+use crate::slab::Key;
+
+/// What is foreseen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Event {
+    /// An attempt is prepared: bytes may move.
+    Ready(Key),
+    /// An attempt waited too long for a connection.
+    Impatient(Key),
+    /// An attempt fails, as it was drawn.
+    Fail(Key),
+    /// An attempt is complete.
+    Complete(Key),
+    /// A core's store has committed.
+    Committed(u32),
+    /// A core asked to be woken.
+    Wake(u32),
+    /// A workload may inject.
+    Inject(u32),
+    /// Traffic that is not ours changes.
+    Background(u32),
+    /// A segment's capacity changes, for the `n`th time.
+    Change(u32, u32),
+    /// A storage element stops or goes on moving bytes.
+    Outage(u32, bool),
+    /// What stood still since an outage began fails now; its number.
+    OutageLasts(u32, u32),
+    /// A link's transfer reports how far it is.
+    Marker(u32),
+    /// Counts are sampled.
+    Sample,
+    /// The run withdraws what has not ended.
+    Withdraw,
+}
+
+/// The events to come.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    heap: BinaryHeap<Reverse<(Timestamp, u64, Event)>>,
+    sequence: u64,
+}
+
+impl Events {
+    pub(crate) fn add(&mut self, at: Timestamp, event: Event) {
+        self.sequence += 1;
+        self.heap.push(Reverse((at, self.sequence, event)));
+    }
+
+    /// When the first is due.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.heap.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// Takes the first, if it is due.
+    pub(crate) fn take(&mut self, now: Timestamp) -> Option<(Timestamp, Event)> {
+        self.next().filter(|at| *at <= now)?;
+        self.heap.pop().map(|Reverse((at, _, event))| (at, event))
+    }
+}

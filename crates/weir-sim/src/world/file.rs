@@ -1,0 +1,127 @@
+//! Files on their way, and what became of them.
+
+use weir_sched::Settled;
+use weir_units::Timestamp;
+use weir_world::{Failure, TransferId};
+
+use crate::hash::NumberMap;
+use crate::slab::{Key, Slab};
+
+/// One file to be moved, until its transfer has ended durably.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) id: TransferId,
+    /// Index of the link of a workload.
+    pub(crate) ask: u32,
+    /// Which core has it.
+    pub(crate) seat: u32,
+    pub(crate) size: u64,
+    pub(crate) wanted: Timestamp,
+    pub(crate) injected: Timestamp,
+    /// The attempt that runs.
+    pub(crate) attempt: Option<Key>,
+    pub(crate) attempts: u32,
+    /// The destination has it.
+    pub(crate) delivered: bool,
+    /// Start and end of the last attempt.
+    pub(crate) started: Option<Timestamp>,
+    pub(crate) ended: Timestamp,
+    /// Bytes that the last attempt moved.
+    pub(crate) moved: u64,
+    pub(crate) failure: Option<Box<Failure>>,
+}
+
+/// One transfer that has ended: what the report and the rows are made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its number: its place in the order of injection.
+    pub id: u64,
+    /// Index of the link of a workload ([`crate::scene::Scene::asks`]).
+    pub ask: usize,
+    /// Size of the file.
+    pub size: u64,
+    /// How it ended.
+    pub state: Settled,
+    /// When the plan wanted it.
+    pub wanted: Timestamp,
+    /// When it was submitted.
+    pub injected: Timestamp,
+    /// Start of the last attempt; `None` if there was none.
+    pub started: Option<Timestamp>,
+    /// End of the last attempt, or of the transfer if there was none.
+    pub ended: Timestamp,
+    /// Bytes that the last attempt moved.
+    pub moved: u64,
+    /// Attempts.
+    pub attempts: u32,
+    /// What the last attempt failed of.
+    pub failure: Option<Box<Failure>>,
+}
+
+/// The files on their way, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    slab: Slab<File>,
+    by_id: NumberMap<TransferId, Key>,
+    next: u64,
+}
+
+impl Files {
+    /// The next number; numbers are never used again.
+    pub(crate) fn number(&mut self) -> TransferId {
+        self.next += 1;
+        TransferId(self.next)
+    }
+
+    pub(crate) fn insert(&mut self, file: File) -> Key {
+        let id = file.id;
+        let key = self.slab.insert(file);
+        self.by_id.insert(id, key);
+        key
+    }
+
+    pub(crate) fn find(&self, id: TransferId) -> Option<Key> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&File> {
+        self.slab.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut File> {
+        self.slab.get_mut(key)
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> Option<File> {
+        let file = self.slab.remove(key)?;
+        self.by_id.remove(&file.id);
+        Some(file)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &File> {
+        self.slab.iter().map(|(_, file)| file)
+    }
+}
+
+impl File {
+    /// What is remembered of it once it has ended.
+    pub(crate) fn row(self, state: Settled) -> Row {
+        Row {
+            id: self.id.0,
+            ask: self.ask as usize,
+            size: self.size,
+            state,
+            wanted: self.wanted,
+            injected: self.injected,
+            started: self.started,
+            ended: self.ended,
+            moved: self.moved,
+            attempts: self.attempts,
+            failure: if state == Settled::Failed { self.failure } else { None },
+        }
+    }
+}

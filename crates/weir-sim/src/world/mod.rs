@@ -1,0 +1,512 @@
+//! The world: virtual time, and everything that cores order and are told.
+//!
+//! One heap holds what is foreseen, in total order (time, sequence); the network says when its flows end. The loop goes
+//! from one moment to the next: flows that ended, what was foreseen, then each core with inputs or a wake that is due,
+//! until none has anything more to say at that moment. With a [tick](crate::scene::Scene::tick) moments are whole multiples
+//! of it: everything within a tick is taken together at its end, with its own time for the books.
+
+mod attempt;
+mod demand;
+mod events;
+mod file;
+mod run;
+mod seat;
+mod storage;
+mod wires;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use weir_plan::stream;
+use weir_sched::{
+    Command, Effect, Event as CoreEvent, Input, JobId, JobSpec, Op, Record, Settled, Terms, TransferSpec,
+};
+use weir_units::{BitRate, Timestamp};
+use weir_world::{OpId, TransferId, WorldEvent};
+
+use crate::checks::Checks;
+use crate::hash::NumberMap;
+use crate::network::{ClassId, Ended, FlowId, Network};
+use crate::scene::{Scene, outages};
+use crate::slab::{Key, Slab};
+use attempt::Attempt;
+use events::{Event, Events};
+use file::{File, Files};
+use seat::Seat;
+use storage::{Doors, Tokens};
+use wires::{BACKGROUND_PERIOD, Wires};
+
+pub(crate) use file::File as KnownFile;
+pub use file::Row;
+pub use run::{Listeners, Outcome, run};
+pub use seat::AnyCore;
+
+/// Steps of cores at one moment after which something must be wrong.
+const RESTLESS: u32 = 1_000_000;
+
+/// The simulated world; see the module.
+pub struct World {
+    scene: Scene,
+    now: Timestamp,
+    events: Events,
+    network: Network,
+    flows: NumberMap<FlowId, Key>,
+    classes: BTreeMap<(u32, [Option<u8>; 2]), ClassId>,
+    wires: Wires,
+    doors: Vec<Doors>,
+    tokens: Tokens,
+    seats: Vec<Seat>,
+    files: Files,
+    attempts: Slab<Attempt>,
+    /// One stream of randomness per link.
+    random: Vec<ChaCha8Rng>,
+    checks: Checks,
+    /// Transfers that ended since somebody looked.
+    rows: Vec<Row>,
+    /// Pause between two markers of a link; zero for none.
+    marker_interval: Duration,
+    /// The transfer of each link that reports how far it is.
+    watched: Vec<Option<Key>>,
+    jobs: u128,
+    ended: Vec<Ended>,
+    effects: Vec<Effect>,
+}
+
+/// A file that is to be moved.
+#[derive(Debug, Clone, Copy)]
+pub struct Want {
+    /// Its size in bytes.
+    pub size: u64,
+    /// When somebody wanted it.
+    pub wanted: Timestamp,
+}
+
+impl World {
+    /// Builds the world of a scene, with a core on each seat.
+    pub fn new(scene: Scene, seed: u64, cores: Vec<AnyCore>) -> Self {
+        let mut network = Network::new();
+        let wires = Wires::new(&scene, seed, &mut network);
+        let doors: Vec<Doors> = scene
+            .storages
+            .iter()
+            .map(|storage| {
+                Doors::new(
+                    storage,
+                    &mut network,
+                    stream(seed, &format!("servers {}", storage.name)),
+                )
+            })
+            .collect();
+        let random = |link: &crate::scene::LinkScene| stream(seed, &format!("attempts {}", link.link));
+        let mut world = Self {
+            now: Timestamp(0),
+            events: Events::default(),
+            network,
+            flows: NumberMap::default(),
+            classes: BTreeMap::new(),
+            doors,
+            tokens: Tokens::default(),
+            seats: cores.into_iter().map(Seat::new).collect(),
+            files: Files::default(),
+            attempts: Slab::default(),
+            random: scene.links.iter().map(random).collect(),
+            checks: Checks::new(&scene),
+            rows: Vec::new(),
+            marker_interval: Duration::ZERO,
+            watched: vec![None; scene.links.len()],
+            jobs: 0,
+            ended: Vec::new(),
+            effects: Vec::new(),
+            wires,
+            scene,
+        };
+        world.foresee();
+        world
+    }
+
+    /// Puts what is known beforehand into the heap.
+    fn foresee(&mut self) {
+        for wire in self.wires.restless() {
+            self.events
+                .add(Timestamp(0) + BACKGROUND_PERIOD, Event::Background(wire));
+        }
+        for (segment, at) in self.scene.segments.iter().zip(0..) {
+            for (change, number) in segment.changes.iter().zip(0..) {
+                self.events.add(Timestamp(0) + change.0, Event::Change(at, number));
+            }
+        }
+        for (storage, at) in self.scene.storages.iter().zip(0..) {
+            for outage in outages(storage) {
+                self.events.add(Timestamp(0) + outage.at, Event::Outage(at, true));
+                self.events
+                    .add(Timestamp(0) + outage.at + outage.length, Event::Outage(at, false));
+            }
+        }
+    }
+
+    /// The time of the last moment.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The scene it plays in.
+    pub fn scene(&self) -> &Scene {
+        &self.scene
+    }
+
+    /// What watched from outside.
+    pub fn checks(&self) -> &Checks {
+        &self.checks
+    }
+
+    /// Transfers that run.
+    pub fn active(&self) -> usize {
+        self.attempts.len()
+    }
+
+    /// Transfers that wait.
+    pub fn queued(&self) -> usize {
+        self.files.len() - self.attempts.len()
+    }
+
+    /// Gives a command to a core.
+    pub fn command(&mut self, seat: usize, command: Command) {
+        self.seats[seat].inputs.push(Input::Command(command));
+    }
+
+    /// Takes the transfers that have ended since the last call, in the order in which their ends became durable.
+    pub fn take_rows(&mut self) -> Vec<Row> {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// Takes in a file that a core may be told to move, for the link of a workload; gives its number.
+    pub fn register(&mut self, seat: usize, ask: usize, want: Want) -> TransferId {
+        let id = self.files.number();
+        self.files.insert(File {
+            id,
+            ask: ask as u32,
+            seat: seat as u32,
+            size: want.size,
+            wanted: want.wanted,
+            injected: self.now,
+            attempt: None,
+            attempts: 0,
+            delivered: false,
+            started: None,
+            ended: self.now,
+            moved: 0,
+            failure: None,
+        });
+        id
+    }
+
+    /// Submits a job, files of one link of a workload, to the core on a seat; gives the numbers of its transfers.
+    pub fn submit(&mut self, seat: usize, ask: usize, terms: Terms, activity: u32, wants: &[Want]) -> Vec<TransferId> {
+        let link = &self.scene.links[self.scene.asks[ask].link];
+        let ends = [link.source, link.destination].map(|end| weir_sched::SeId(end as u32));
+        let spec = |world: &mut Self, want: &Want| TransferSpec {
+            id: world.register(seat, ask, *want),
+            source: ends[0],
+            destination: ends[1],
+            size: weir_units::Bytes(want.size),
+            activity: weir_sched::ActivityId(activity),
+        };
+        let transfers: Vec<TransferSpec> = wants.iter().map(|want| spec(self, want)).collect();
+        let ids = transfers.iter().map(|transfer| transfer.id).collect();
+        self.jobs += 1;
+        let job = JobSpec {
+            job: JobId(self.jobs),
+            terms,
+            transfers,
+        };
+        self.command(seat, Command::Submit(std::sync::Arc::new(job)));
+        ids
+    }
+
+    /// The next moment at which anything happens; `None` if nothing ever will.
+    pub fn next_moment(&mut self) -> Option<Timestamp> {
+        if self.seats.iter().any(|seat| seat.is_due(self.now)) {
+            return Some(self.now);
+        }
+        let next = [self.events.next(), self.network.next_end()]
+            .into_iter()
+            .flatten()
+            .min()?;
+        let tick = u64::try_from(self.scene.tick.as_nanos()).unwrap_or(u64::MAX);
+        let aligned = if tick == 0 {
+            next.0
+        } else {
+            next.0.div_ceil(tick).saturating_mul(tick)
+        };
+        Some(Timestamp(aligned.max(self.now.0)))
+    }
+
+    /// Goes on to a moment, which must not lie before the last one nor beyond the next, and does all that is due there.
+    pub fn go_to(&mut self, moment: Timestamp, demand: &mut dyn Demand) {
+        self.now = self.now.max(moment);
+        let mut ended = std::mem::take(&mut self.ended);
+        self.network.advance(self.now, &mut ended);
+        for end in ended.drain(..) {
+            self.flow_ended(end.flow, end.at.timestamp());
+        }
+        self.ended = ended;
+        while let Some((at, event)) = self.events.take(self.now) {
+            self.happen(at, event, demand);
+        }
+        self.step_cores(demand);
+        for (doors, storage) in self.doors.iter_mut().zip(&self.scene.storages) {
+            doors.show(storage, &mut self.network, self.now);
+        }
+    }
+
+    fn happen(&mut self, at: Timestamp, event: Event, demand: &mut dyn Demand) {
+        match event {
+            Event::Ready(key) => self.ready(key),
+            Event::Impatient(key) => self.impatient(key),
+            Event::Fail(key) => self.give_up(key),
+            Event::Complete(key) => self.complete(key, at),
+            Event::Committed(seat) => self.committed(seat),
+            Event::Wake(_) => {} // The seat knows its own wish; the event only brings the moment about.
+            Event::Inject(workload) => demand.inject(self, workload as usize),
+            Event::Background(wire) => {
+                self.wires.stir(wire, &mut self.network, self.now);
+                self.events.add(at + BACKGROUND_PERIOD, Event::Background(wire));
+            }
+            Event::Change(segment, number) => {
+                let capacity = self.scene.segments[segment as usize].changes[number as usize].1;
+                self.wires
+                    .change(segment as usize, capacity, &mut self.network, self.now);
+            }
+            Event::Outage(storage, begins) => {
+                if let Some(number) = self.doors[storage as usize].outage(begins) {
+                    let patience = at + self.scene.common.stall_timeout;
+                    self.events.add(patience, Event::OutageLasts(storage, number));
+                }
+            }
+            Event::OutageLasts(storage, number) => self.outage_lasts(storage as usize, number),
+            Event::Marker(link) => self.marker(link),
+            Event::Sample => demand.sample(self),
+            Event::Withdraw => demand.withdraw(self),
+        }
+    }
+
+    /// Fails what stands still at a storage element that does not move bytes.
+    fn outage_lasts(&mut self, storage: usize, number: u32) {
+        if !self.doors[storage].is_out_since(number) {
+            return;
+        }
+        let touches = |attempt: &Attempt| {
+            let link = &self.scene.links[attempt.link as usize];
+            attempt.flow.is_some() && (link.source == storage || link.destination == storage)
+        };
+        let stuck: Vec<Key> = self
+            .attempts
+            .iter()
+            .filter(|(_, attempt)| touches(attempt))
+            .map(|(key, _)| key)
+            .collect();
+        for key in stuck {
+            self.give_up(key);
+        }
+        self.events.add(
+            self.now + self.scene.common.stall_timeout,
+            Event::OutageLasts(storage as u32, number),
+        );
+    }
+
+    fn committed(&mut self, seat: u32) {
+        let place = &mut self.seats[seat as usize];
+        if let Some(seq) = place.store.complete() {
+            place.inputs.push(Input::Persisted(seq));
+        }
+        self.commit(seat);
+    }
+
+    /// Begins a commit if there is something to commit. What takes less than a tick is complete in this one.
+    fn commit(&mut self, seat: u32) {
+        let place = &mut self.seats[seat as usize];
+        let Some(at) = place.store.begin(&self.scene.store, self.now) else {
+            return;
+        };
+        if at <= self.now + self.scene.tick {
+            place.inputs.extend(place.store.complete().map(Input::Persisted));
+        } else {
+            self.events.add(at, Event::Committed(seat));
+        }
+    }
+
+    /// Steps the cores until none has anything more to say at this moment.
+    fn step_cores(&mut self, demand: &mut dyn Demand) {
+        for round in 0.. {
+            assert!(round < RESTLESS, "a core does not come to rest at {:?}", self.now);
+            let due: Vec<usize> = (0..self.seats.len())
+                .filter(|seat| self.seats[*seat].is_due(self.now))
+                .collect();
+            if due.is_empty() {
+                return;
+            }
+            for seat in due {
+                self.step_core(seat, demand);
+            }
+        }
+    }
+
+    fn step_core(&mut self, seat: usize, demand: &mut dyn Demand) {
+        let place = &mut self.seats[seat];
+        if place.wake.take_if(|at| *at <= self.now).is_some() {
+            place.inputs.push(Input::Timer);
+        }
+        let mut inputs = std::mem::take(&mut place.inputs);
+        let mut effects = std::mem::take(&mut self.effects);
+        place.core.step(self.now, &inputs, &mut effects);
+        inputs.clear();
+        place.inputs = inputs;
+        for effect in effects.drain(..) {
+            self.carry_out(seat as u32, effect, demand);
+        }
+        self.effects = effects;
+        self.commit(seat as u32);
+    }
+
+    fn carry_out(&mut self, seat: u32, effect: Effect, demand: &mut dyn Demand) {
+        match effect {
+            Effect::Persist(seq, record) => {
+                let follows = self.seats[seat as usize].store.take(seq);
+                self.checks.persisted(follows, seq);
+                if let Record::Submitted(_) = record {
+                    self.checks.submitted();
+                }
+            }
+            Effect::Ack(_) => {}
+            Effect::Start(op, Op::Copy { .. }) => self.order(seat, op),
+            Effect::Start(op, _) => {
+                let bytes_moved = weir_units::Bytes::ZERO;
+                self.tell(
+                    seat,
+                    op,
+                    WorldEvent::Ended(weir_world::Outcome::Stopped { bytes_moved }),
+                );
+            }
+            Effect::Stop(op) => self.halt(op),
+            Effect::Emit(CoreEvent::Settled { transfer, state }) => self.settle(transfer, state, demand),
+            Effect::Emit(CoreEvent::Refused { job, refusal }) => self.checks.refused(&format!("{job}: {refusal}")),
+            Effect::WakeAt(at) => self.wake(seat, at),
+        }
+    }
+
+    fn wake(&mut self, seat: u32, at: Timestamp) {
+        let place = &mut self.seats[seat as usize];
+        if place.wake.is_none_or(|wish| at < wish) {
+            place.wake = Some(at);
+            self.events.add(at, Event::Wake(seat));
+        }
+    }
+
+    /// A core orders a copy.
+    fn order(&mut self, seat: u32, op: OpId) {
+        let found = self.files.find(op.transfer);
+        let file = found.and_then(|key| self.files.get(key));
+        if let Some(violation) = Checks::order(op, seat, file) {
+            self.checks.violate(self.now, &violation);
+            return self.tell(seat, op, WorldEvent::Lost);
+        }
+        if let Some(key) = found {
+            self.start(seat, op, key);
+        }
+    }
+
+    fn halt(&mut self, op: OpId) {
+        let file = self.files.find(op.transfer).and_then(|key| self.files.get(key));
+        let Some(key) = file.and_then(|file| file.attempt) else {
+            return;
+        };
+        if self.attempts.get(key).is_some_and(|attempt| attempt.op == op) {
+            self.stop(key);
+        }
+    }
+
+    /// A transfer has ended, durably.
+    fn settle(&mut self, transfer: TransferId, state: Settled, demand: &mut dyn Demand) {
+        let Some(key) = self.files.find(transfer) else {
+            return self
+                .checks
+                .violate(self.now, &format!("transfer {transfer} ended twice, or never was"));
+        };
+        let Some(mut file) = self.files.remove(key) else { return };
+        if let Some(attempt) = file.attempt {
+            self.checks
+                .violate(self.now, &format!("transfer {transfer} ended while an attempt runs"));
+            self.stop(attempt);
+        }
+        if (state == Settled::Finished) != file.delivered {
+            let violation = format!("transfer {transfer} is {state:?}, but delivered: {}", file.delivered);
+            self.checks.violate(self.now, &violation);
+        }
+        if file.attempts == 0 {
+            file.ended = self.now;
+        }
+        let row = file.row(state);
+        self.checks.settled(&row);
+        demand.settled(&row);
+        self.rows.push(row);
+    }
+
+    /// Has a link's transfer report how far it is.
+    fn watch(&mut self, link: u32, key: Key) {
+        let watched = &mut self.watched[link as usize];
+        if watched.is_none() && !self.marker_interval.is_zero() {
+            *watched = Some(key);
+            self.events.add(self.now + self.marker_interval, Event::Marker(link));
+        }
+    }
+
+    fn marker(&mut self, link: u32) {
+        let Some(key) = self.watched[link as usize].take() else {
+            return;
+        };
+        let Some(attempt) = self.attempts.get(key).filter(|attempt| attempt.flow.is_some()) else {
+            return;
+        };
+        let (seat, op) = (attempt.seat, attempt.op);
+        let moved = self.moved(key);
+        self.tell(seat, op, WorldEvent::Progress(moved));
+        self.watch(link, key);
+    }
+
+    /// Compares what each wire carries with what it can.
+    fn check_capacities(&mut self) {
+        let meters: Vec<_> = self
+            .wires
+            .meters()
+            .map(|(name, id, most)| (name.to_owned(), id, most))
+            .collect();
+        for (name, resource, most) in meters {
+            let used = BitRate::from(self.network.used(resource));
+            self.checks.carries(self.now, &name, used, most);
+        }
+    }
+}
+
+/// Who brings files into the world, and hears of their ends.
+pub trait Demand {
+    /// A workload may inject what is due.
+    fn inject(&mut self, world: &mut World, workload: usize);
+    /// A transfer has ended.
+    fn settled(&mut self, row: &Row);
+    /// Counts are sampled.
+    fn sample(&mut self, world: &mut World);
+    /// What has not ended is withdrawn.
+    fn withdraw(&mut self, world: &mut World);
+}
+
+/// Nobody: files come from whoever holds the world.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoDemand;
+
+impl Demand for NoDemand {
+    fn inject(&mut self, _world: &mut World, _workload: usize) {}
+    fn settled(&mut self, _row: &Row) {}
+    fn sample(&mut self, _world: &mut World) {}
+    fn withdraw(&mut self, _world: &mut World) {}
+}

@@ -1,0 +1,84 @@
+//! A run from the first injection to the last end.
+
+use std::time::Duration;
+
+use weir_measure::accounting::Figures;
+use weir_plan::{LedgerRow, Plan};
+use weir_units::Timestamp;
+
+use super::demand::Traffic;
+use super::{AnyCore, Row, World};
+use crate::books;
+use crate::checks::Checks;
+use crate::scene::Scene;
+
+/// Longest time after the drain in which what was withdrawn may end.
+const LAST_ENDS: Duration = Duration::from_secs(86_400);
+/// Markers of one run, about: enough to see a change within a minute, few enough to cost little.
+const MARKERS: u64 = 1_000_000;
+/// Shortest pause between two markers of a link.
+const MARKER_MIN: Duration = Duration::from_secs(10);
+
+/// Who listens to a run.
+pub struct Listeners<'s> {
+    /// Hears of every transfer that ends, in the order of ends.
+    pub rows: &'s mut dyn FnMut(&Scene, &Row),
+    /// Hears of every row of the injectors' ledger.
+    pub ledger: &'s mut dyn FnMut(&LedgerRow),
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The figures.
+    pub figures: Figures,
+    /// The scene it played in.
+    pub scene: Scene,
+    /// What watched from outside.
+    pub checks: Checks,
+    /// Files that were injected.
+    pub injected: u64,
+    /// Files that were wanted so long before they could be injected that they were given up.
+    pub given_up: u64,
+    /// When the last transfer ended.
+    pub ended: Timestamp,
+}
+
+/// Runs a plan with a core that has all of it.
+pub fn run(plan: &Plan, core: AnyCore, listeners: &mut Listeners<'_>) -> Outcome {
+    let scene = Scene::new(plan);
+    let mut world = World::new(scene, plan.seed, vec![core]);
+    world.marker_interval = marker_interval(plan, world.scene().links.len());
+    world.command(0, weir_sched::Command::Begin);
+    let scene = world.scene().clone();
+    let mut traffic = Traffic::new(plan, &mut world, &mut *listeners.ledger);
+    let hold_end = Timestamp(0) + plan.phases.end();
+    let last = hold_end + plan.phases.drain + LAST_ENDS;
+    while let Some(next) = world.next_moment().filter(|next| *next <= last) {
+        world.go_to(next, &mut traffic);
+        for row in world.take_rows() {
+            traffic.accounting.add(&books::transfer(&scene, &row));
+            (listeners.rows)(&scene, &row);
+        }
+        if world.now() >= hold_end && world.files.len() == 0 {
+            break;
+        }
+    }
+    traffic.finish(world.now());
+    let (left, now) = (world.files.len(), world.now());
+    world.checks.close(now, left, traffic.injected);
+    Outcome {
+        figures: traffic.accounting.finish(),
+        injected: traffic.injected,
+        given_up: traffic.given_up,
+        scene,
+        checks: world.checks,
+        ended: now,
+    }
+}
+
+fn marker_interval(plan: &Plan, n_links: usize) -> Duration {
+    let time = plan.phases.end() + plan.phases.drain;
+    let spread = time * u32::try_from(n_links).unwrap_or(u32::MAX) / MARKERS as u32;
+    spread.max(MARKER_MIN).max(plan.sim.tick)
+}

@@ -1,0 +1,112 @@
+//! Whole runs: sound under every policy and whatever the world does, and the same each time.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use proptest::prelude::*;
+use weir_plan::{Challenge, Overrides, Plan};
+use weir_sim::policies::Policy;
+use weir_sim::scene::Scene;
+use weir_sim::world::{Listeners, Outcome, run};
+
+/// Three storage elements, one of them with everything that can go wrong.
+const TROUBLE: &str = include_str!("trouble.toml");
+
+fn plan(text: &str, seed: u64) -> Plan {
+    let challenge = Challenge::parse(text, "test.toml".as_ref()).unwrap();
+    let overrides = Overrides {
+        seed: Some(seed),
+        ..Overrides::default()
+    };
+    challenge.resolve(&overrides).unwrap()
+}
+
+fn simulate(plan: &Plan, policy: Policy) -> (Outcome, Vec<String>) {
+    let mut rows = Vec::new();
+    let mut listeners = Listeners {
+        rows: &mut |_, row| rows.push(format!("{row:?}")),
+        ledger: &mut |_| {},
+    };
+    let outcome = run(plan, policy.core(plan, &Scene::new(plan)), &mut listeners);
+    (outcome, rows)
+}
+
+/// Two runs of one seed would differ, or two seeds would not.
+#[test]
+fn same_seed_same_rows() {
+    for policy in Policy::ALL {
+        let [(first, rows), (again, rows_again)] = [7, 7].map(|seed| simulate(&plan(TROUBLE, seed), policy));
+        assert_eq!(rows, rows_again, "{policy}");
+        assert_eq!(first.figures.totals, again.figures.totals);
+        assert_eq!(first.figures.series, again.figures.series);
+        let (_, others) = simulate(&plan(TROUBLE, 8), policy);
+        assert_ne!(rows, others, "{policy}");
+    }
+}
+
+/// A tick would lose transfers, or change the figures by more than it is long.
+#[test]
+fn ticks_change_little() {
+    let coarse = TROUBLE.replace("[sim]\n", "[sim]\ntick = \"1 s\"\n");
+    let [exact, ticked] = [TROUBLE, &coarse].map(|text| simulate(&plan(text, 3), Policy::Weir).0);
+    assert!(
+        ticked.checks.violations().is_empty(),
+        "{:?}",
+        ticked.checks.violations()
+    );
+    let [one, other] = [&exact, &ticked].map(|outcome| outcome.figures.totals.ratio.unwrap());
+    assert!((one - other).abs() < 0.05, "{one} {other}");
+}
+
+/// A full link would carry something else than its capacity.
+#[test]
+fn a_full_link_is_full() {
+    let text = r#"
+name = "full"
+[grid]
+name = "g"
+[[grid.rse]]
+name = "A"
+[[grid.rse]]
+name = "B"
+[phases]
+ramp = "5 m"
+hold = "30 m"
+[[workload]]
+kind = "rates"
+file_size_min = "500 MB"
+file_size_max = "500 MB"
+cycle = "20 s"
+rates = [{ source = "A", destination = "B", rate = "20 Gb/s" }]
+[sim]
+[[sim.link]]
+link = "A->B"
+capacity = "10 Gb/s"
+"#;
+    let (outcome, _) = simulate(&plan(text, 1), Policy::Fixed);
+    let totals = &outcome.figures.totals;
+    assert!((9.9e9..=10.001e9).contains(&(totals.achieved_bps as f64)), "{totals:?}");
+    assert!(
+        outcome.checks.violations().is_empty(),
+        "{:?}",
+        outcome.checks.violations()
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// A run would lose or invent bytes, exceed a capacity, do something twice or never end.
+    #[test]
+    fn runs_are_sound(seed in 0_u64..1_000_000, policy in prop::sample::select(Policy::ALL.to_vec()), ticked: bool, frozen: bool) {
+        let mut text = TROUBLE.to_owned();
+        if ticked {
+            text = text.replace("[sim]\n", "[sim]\ntick = \"700 ms\"\n");
+        }
+        if frozen {
+            text.push_str("[sim.store]\nlatency = \"20 ms\"\nfreezes = [{ at = \"10 m\", length = \"4 m\" }]\n");
+        }
+        let (outcome, rows) = simulate(&plan(&text, seed), policy);
+        prop_assert!(outcome.checks.violations().is_empty(), "{:?}", outcome.checks.violations());
+        prop_assert_eq!(rows.len() as u64, outcome.injected);
+        prop_assert!(outcome.figures.totals.finished > 100, "{:?}", outcome.figures.totals);
+    }
+}
