@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use weir_plan::{Challenge, Overrides};
 use weir_sim::policies::Policy;
-use weir_sim::scene::Scene;
 use weir_sim::world::{Listeners, run};
 
 fn main() {
@@ -34,13 +33,12 @@ fn main() {
         .into_iter()
         .filter(|policy| word == "all" || policy.as_str() == word)
     {
-        let scene = Scene::new(&plan);
         let begun = Instant::now();
         let mut listeners = Listeners {
             rows: &mut |_, _| {},
             ledger: &mut |_| {},
         };
-        let outcome = run(&plan, policy.core(&plan, &scene), &mut listeners);
+        let outcome = run(&plan, policy, &mut listeners);
         let took = begun.elapsed();
         let totals = &outcome.figures.totals;
         println!(

@@ -128,6 +128,7 @@ pub(crate) fn terms(plan: &Plan, activity: &str) -> Terms {
         // In FTS's reading, which is ours, zero leaves it to the server and a negative number means never.
         retries: if limits.retries == 0 { -1 } else { limits.retries as i32 },
         retry_delay: limits.retry_delay,
+        deadline: Timestamp(0),
     }
 }
 

@@ -4,7 +4,6 @@
 use proptest::prelude::*;
 use weir_plan::{Challenge, Overrides, Plan};
 use weir_sim::policies::Policy;
-use weir_sim::scene::Scene;
 use weir_sim::world::{Listeners, Outcome, run};
 
 /// Three storage elements, one of them with everything that can go wrong.
@@ -25,7 +24,7 @@ fn simulate(plan: &Plan, policy: Policy) -> (Outcome, Vec<String>) {
         rows: &mut |_, row| rows.push(format!("{row:?}")),
         ledger: &mut |_| {},
     };
-    let outcome = run(plan, policy.core(plan, &Scene::new(plan)), &mut listeners);
+    let outcome = run(plan, policy, &mut listeners);
     (outcome, rows)
 }
 

@@ -6,13 +6,17 @@ mod slots;
 use std::fmt;
 
 use weir_plan::Plan;
-use weir_sched::{Config, Limits, Link, Scheduler, SeId};
+use weir_sched::{ActivityId, Config, Link, Resource, Scheduler, SeId, Settings, VoId};
 
-use crate::scene::Scene;
+use crate::books;
+use crate::scene::{LinkScene, Scene};
 use crate::world::AnyCore;
 
 pub use fts::Optimizer;
 pub use slots::{Slots, SlotsConfig};
+
+/// Weir's word for the share of one whom nobody gave another.
+const SHARE: f64 = 100.0;
 
 /// Who decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +45,11 @@ impl Policy {
         }
     }
 
+    /// Whether the policy is told what is asked of each link.
+    pub fn has_targets(self) -> bool {
+        self == Policy::WeirTargets
+    }
+
     /// Makes the core.
     pub fn core(self, plan: &Plan, scene: &Scene) -> AnyCore {
         match self {
@@ -57,31 +66,44 @@ impl fmt::Display for Policy {
     }
 }
 
+/// The limits that every policy is told.
 fn weir(plan: &Plan, scene: &Scene) -> Scheduler {
     let grid = &plan.grid.transfer;
-    let mut limits = Limits {
+    let mut settings = Settings {
         link: grid.max_active_per_link,
         inbound: grid.max_active_per_rse_in,
         outbound: grid.max_active_per_rse_out,
-        ..Limits::default()
+        ..Settings::default()
     };
     for link in &scene.links {
-        let ends = Link {
-            source: SeId(link.source as u32),
-            destination: SeId(link.destination as u32),
-        };
-        limits.links.extend(link.max_active.map(|most| (ends, most)));
+        let resource = Resource::Link(ends(link));
+        settings.slots.extend(link.max_active.map(|most| (resource, most)));
     }
     for (storage, at) in scene.storages.iter().zip(0..) {
-        limits
-            .inbounds
-            .extend(storage.model.max_active_in.map(|most| (SeId(at), most)));
-        limits
-            .outbounds
-            .extend(storage.model.max_active_out.map(|most| (SeId(at), most)));
+        let (model, [inbound, outbound]) = (
+            &storage.model,
+            [Resource::Inbound(SeId(at)), Resource::Outbound(SeId(at))],
+        );
+        settings.slots.extend(model.max_active_in.map(|most| (inbound, most)));
+        settings.slots.extend(model.max_active_out.map(|most| (outbound, most)));
+        settings.rates.extend(model.max_rate_in.map(|most| (inbound, most)));
+        settings.rates.extend(model.max_rate_out.map(|most| (outbound, most)));
+    }
+    for workload in &plan.workloads {
+        let share = (plan.sim.activity(workload.activity()).share * SHARE).round() as u32;
+        let activity = ActivityId(books::activity(plan, workload.activity()));
+        settings.activity_shares.insert((VoId(0), activity), share);
     }
     Scheduler::new(Config {
-        limits,
+        settings,
         ..Config::default()
     })
+}
+
+/// A link in the words of the cores.
+pub(crate) fn ends(link: &LinkScene) -> Link {
+    Link {
+        source: SeId(link.source as u32),
+        destination: SeId(link.destination as u32),
+    }
 }

@@ -1,16 +1,17 @@
 //! The plan's demand: injectors that hold rates, and the books of what became of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use weir_measure::Accounting;
 use weir_plan::{Injection, LedgerRow, LinkObservation, Plan, RatesCore, RatesPlan};
-use weir_sched::{Command, Settled, Terms, Ticket};
-use weir_units::{Bytes, Timestamp};
+use weir_sched::{Command, Setting, Settled, Terms, Ticket};
+use weir_units::{BitRate, Bytes, Timestamp};
 
 use super::events::Event;
 use super::{Demand, Row, Want, World};
 use crate::books;
+use crate::policies::ends;
 
 /// Files in one job: what a data challenge submits together.
 const JOB_FILES: usize = 1_000;
@@ -49,7 +50,12 @@ pub(crate) struct Traffic<'s> {
 }
 
 impl<'s> Traffic<'s> {
-    pub(crate) fn new(plan: &Plan, world: &mut World, ledger: &'s mut dyn FnMut(&LedgerRow)) -> Self {
+    pub(crate) fn new(
+        plan: &Plan,
+        world: &mut World,
+        has_targets: bool,
+        ledger: &'s mut dyn FnMut(&LedgerRow),
+    ) -> Self {
         let (mut injectors, mut by_workload) = (Vec::new(), BTreeMap::new());
         for (workload, rates) in plan.rates() {
             let Some(core) = RatesCore::new(plan, workload, Timestamp(0)) else {
@@ -61,6 +67,12 @@ impl<'s> Traffic<'s> {
                 .add(Timestamp(0) + rates.start, Event::Inject(workload as u32));
             by_workload.insert(workload, injectors.len());
             injectors.push(injector);
+        }
+        if has_targets {
+            let moments = world.scene().asks.iter().flat_map(|ask| [ask.from, ask.until]);
+            for moment in moments.collect::<BTreeSet<Duration>>() {
+                world.events.add(Timestamp(0) + moment, Event::Targets);
+            }
         }
         let spec = books::spec(plan, world.scene());
         let windows = spec.windows;
@@ -159,6 +171,26 @@ impl Demand for Traffic<'_> {
         tally.queued -= row.size;
         if row.state == Settled::Finished {
             tally.delivered += row.size;
+        }
+    }
+
+    /// Tells what is asked of each link from now on: the sum over the workloads that ask now.
+    fn targets(&mut self, world: &mut World) {
+        let (now, scene) = (world.now.since(Timestamp(0)), world.scene());
+        let mut rates = vec![BitRate::ZERO; scene.links.len()];
+        for ask in scene.asks.iter().filter(|ask| ask.from <= now && now < ask.until) {
+            rates[ask.link] += ask.rate;
+        }
+        let target = |(link, rate): (&crate::scene::LinkScene, BitRate)| {
+            Setting::Target(ends(link), Some(rate).filter(|rate| *rate > BitRate::ZERO))
+        };
+        let changes: Vec<Setting> = scene.links.iter().zip(rates).map(target).collect();
+        for seat in 0..world.seats.len() {
+            let set = Command::Set {
+                ticket: Ticket(u64::MAX),
+                changes: changes.clone().into(),
+            };
+            world.command(seat, set);
         }
     }
 

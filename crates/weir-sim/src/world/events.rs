@@ -34,6 +34,8 @@ pub(crate) enum Event {
     OutageLasts(u32, u32),
     /// A link's transfer reports how far it is.
     Marker(u32),
+    /// What is asked of links changes.
+    Targets,
     /// Counts are sampled.
     Sample,
     /// The run withdraws what has not ended.

@@ -86,6 +86,7 @@ impl World {
     /// Builds the world of a scene, with a core on each seat.
     pub fn new(scene: Scene, seed: u64, cores: Vec<AnyCore>) -> Self {
         let mut network = Network::new();
+        network.set_quantum(scene.tick);
         let wires = Wires::new(&scene, seed, &mut network);
         let doors: Vec<Doors> = scene
             .storages
@@ -286,6 +287,7 @@ impl World {
             }
             Event::OutageLasts(storage, number) => self.outage_lasts(storage as usize, number),
             Event::Marker(link) => self.marker(link),
+            Event::Targets => demand.targets(self),
             Event::Sample => demand.sample(self),
             Event::Withdraw => demand.withdraw(self),
         }
@@ -494,6 +496,8 @@ pub trait Demand {
     fn inject(&mut self, world: &mut World, workload: usize);
     /// A transfer has ended.
     fn settled(&mut self, row: &Row);
+    /// What is asked of links changes.
+    fn targets(&mut self, world: &mut World);
     /// Counts are sampled.
     fn sample(&mut self, world: &mut World);
     /// What has not ended is withdrawn.
@@ -507,6 +511,7 @@ pub struct NoDemand;
 impl Demand for NoDemand {
     fn inject(&mut self, _world: &mut World, _workload: usize) {}
     fn settled(&mut self, _row: &Row) {}
+    fn targets(&mut self, _world: &mut World) {}
     fn sample(&mut self, _world: &mut World) {}
     fn withdraw(&mut self, _world: &mut World) {}
 }

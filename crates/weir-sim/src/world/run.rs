@@ -7,9 +7,10 @@ use weir_plan::{LedgerRow, Plan};
 use weir_units::Timestamp;
 
 use super::demand::Traffic;
-use super::{AnyCore, Row, World};
+use super::{Row, World};
 use crate::books;
 use crate::checks::Checks;
+use crate::policies::Policy;
 use crate::scene::Scene;
 
 /// Longest time after the drain in which what was withdrawn may end.
@@ -44,14 +45,15 @@ pub struct Outcome {
     pub ended: Timestamp,
 }
 
-/// Runs a plan with a core that has all of it.
-pub fn run(plan: &Plan, core: AnyCore, listeners: &mut Listeners<'_>) -> Outcome {
+/// Runs a plan under a policy.
+pub fn run(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>) -> Outcome {
     let scene = Scene::new(plan);
+    let core = policy.core(plan, &scene);
     let mut world = World::new(scene, plan.seed, vec![core]);
     world.marker_interval = marker_interval(plan, world.scene().links.len());
     world.command(0, weir_sched::Command::Begin);
     let scene = world.scene().clone();
-    let mut traffic = Traffic::new(plan, &mut world, &mut *listeners.ledger);
+    let mut traffic = Traffic::new(plan, &mut world, policy.has_targets(), &mut *listeners.ledger);
     let hold_end = Timestamp(0) + plan.phases.end();
     let last = hold_end + plan.phases.drain + LAST_ENDS;
     while let Some(next) = world.next_moment().filter(|next| *next <= last) {
