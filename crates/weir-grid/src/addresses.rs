@@ -1,10 +1,11 @@
 //! Which door answers where.
 //!
 //! Clients and transfer services tell storage elements apart by `scheme://host`, without the port. So each RSE has a
-//! loopback address of its own: 127.0.1.1, 127.0.1.2, … The port is whatever the system gives, and is kept in the grid's
-//! directory, so that URLs which clients, tokens or queued transfers hold are still good after a restart.
+//! loopback address of its own: 127.0.1.1, 127.0.1.2, … The port is whatever the system gives. Both are kept in the grid's
+//! directory by the door's name, so that URLs which clients, tokens or queued transfers hold are still good after a restart,
+//! also after one with RSEs added or taken away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -68,6 +69,19 @@ impl Addresses {
         Ok(address)
     }
 
+    /// The loopback address of an RSE: the one it had, else the first that no door ever had.
+    pub(crate) fn host_of(&self, rse: &str) -> Result<IpAddr, GridError> {
+        if let Some(address) = self.known.get(rse) {
+            return Ok(address.ip());
+        }
+        let taken: BTreeSet<IpAddr> = self.known.values().map(SocketAddr::ip).collect();
+        let free = (0..RSES_MAX).map(rse_host).find(|host| !taken.contains(host));
+        free.ok_or_else(|| GridError::TooManyRses {
+            n_rses: taken.len(),
+            max: RSES_MAX,
+        })
+    }
+
     /// Keeps them for the next start.
     pub(crate) fn save(&self) -> Result<(), GridError> {
         let text = serde_json::to_vec_pretty(&self.known).expect("plain data can be written as JSON");
@@ -78,8 +92,8 @@ impl Addresses {
     }
 }
 
-/// The loopback address of the RSE at this place of the grid file, counted from 0.
-pub(crate) fn rse_host(place: usize) -> IpAddr {
+/// The loopback address at this place, counted from 0.
+fn rse_host(place: usize) -> IpAddr {
     let octet = |number: usize| u8::try_from(number + 1).expect("the number of RSEs was checked");
     Ipv4Addr::new(127, 0, octet(place / PER_NETWORK), octet(place % PER_NETWORK)).into()
 }
@@ -98,6 +112,22 @@ mod tests {
         assert_eq!(rse_host(RSES_MAX - 1).to_string(), "127.0.250.250");
         let hosts: std::collections::BTreeSet<_> = (0..2000).map(rse_host).collect();
         assert_eq!(hosts.len(), 2000);
+    }
+
+    /// Where a place in the file made the address, one RSE more moved the doors of all behind it, and queued transfers
+    /// pointed nowhere.
+    #[tokio::test]
+    async fn an_rse_keeps_its_host_whatever_comes_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut addresses = Addresses::load(dir.path()).unwrap();
+        for name in ["RAL", "GLA"] {
+            let host = addresses.host_of(name).unwrap();
+            addresses.choose(name, host).unwrap();
+        }
+        addresses.save().unwrap();
+        let addresses = Addresses::load(dir.path()).unwrap();
+        assert_eq!(addresses.host_of("GLA").unwrap(), rse_host(1));
+        assert_eq!(addresses.host_of("NEW").unwrap(), rse_host(2));
     }
 
     #[tokio::test]

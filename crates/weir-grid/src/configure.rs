@@ -18,14 +18,21 @@ use crate::ground::Ground;
 pub(crate) const CLIENT_ID: &str = "weir";
 
 /// What that client may ask for at most; it asks for less each time. `fts` is the scope by which FTS knows its users.
-const CLIENT_SCOPES: [&str; 6] = [
+const CLIENT_SCOPES: [&str; 7] = [
     "fts",
+    ADMIN_SCOPE,
     "storage.read:/",
     "storage.create:/",
     "storage.modify:/",
     "storage.stage:/",
     "storage.poll:/",
 ];
+
+/// What makes a token one of the transfer service's administrators. Asked for by name: the token for people has it not.
+const ADMIN_SCOPE: &str = "fts:admin";
+
+/// How often the storages say how far a copy has come.
+const MARKER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Addresses that third-party copies may reach: this host.
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
@@ -86,6 +93,8 @@ pub(crate) fn storage(
     config.tpc.allow = reachable
         .map(|range| range.parse().expect("a constant range is valid"))
         .collect();
+    // Files on one machine take seconds: what one that is cut short has moved should be known by then.
+    config.tpc.marker_interval = MARKER_INTERVAL;
     config.access_log = Some(ground.folder("log")?.join(format!("{name}.jsonl")));
     Ok(config)
 }
@@ -111,7 +120,7 @@ pub(crate) fn transfer(
     }];
     config.admins = vec![transfer_config::AdminConfig {
         issuer: Some(issuer_url.to_owned()),
-        subject: Some(CLIENT_ID.to_owned()),
+        scope: Some(ADMIN_SCOPE.to_owned()),
         ..transfer_config::AdminConfig::default()
     }];
     config.limits.link = grid.transfer.max_active_per_link;

@@ -13,7 +13,7 @@ use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
 use weir_model::{Grid, Rse, RseKind, RseName, TokenFrom};
 
-use crate::addresses::{RSES_MAX, rse_host};
+use crate::addresses::RSES_MAX;
 use crate::description::{ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA};
 use crate::ground::Ground;
 use crate::{GridError, KindDescription, configure, doors};
@@ -180,12 +180,13 @@ impl Services {
         let data = self.data_runtime.insert(runtime("weir-data", options.data_threads)?);
         let external = grid.rses.iter().any(|rse| !rse.kind.is_embedded());
         let mut rses = Vec::new();
-        for (place, rse) in grid.rses.iter().enumerate() {
+        for rse in &grid.rses {
             if let RseKind::External { url, .. } = &rse.kind {
                 rses.push(describe_rse(rse, url.clone(), None));
                 continue;
             }
-            let listen = ground.addresses.choose(rse.name.as_str(), rse_host(place))?;
+            let host = ground.addresses.host_of(rse.name.as_str())?;
+            let listen = ground.addresses.choose(rse.name.as_str(), host)?;
             let config = configure::storage(ground, rse, listen, &issuer_url, external)?;
             let area = config.areas.first().map(|area| area.root.clone());
             let door = || format!("the storage of {}", rse.name);

@@ -45,7 +45,7 @@ pub(crate) struct Ground {
 impl Ground {
     /// Makes or finds everything; a description of an earlier grid is gone afterwards.
     pub(crate) fn lay(grid: &Grid, dir: &Path) -> Result<Self, GridError> {
-        let dir = private_directory(dir)?;
+        let dir = prepare_directory(dir)?;
         let lock = DirectoryLock::take(&dir)?;
         GridDescription::remove(&dir)?;
         let authority = authority(grid.authority.as_deref().unwrap_or(&dir.join("authority")))?;
@@ -86,8 +86,11 @@ impl Ground {
     }
 }
 
-/// The directory, absolute, with mode 0700; made if it is missing, refused if it holds something that is no grid.
-fn private_directory(dir: &Path) -> Result<PathBuf, GridError> {
+/// Makes a directory fit for a grid: absolute, with mode 0700; made if it is missing.
+///
+/// # Errors
+/// [`GridError::Foreign`] if it holds something that is no grid, [`GridError::Access`] if it cannot be used.
+pub fn prepare_directory(dir: &Path) -> Result<PathBuf, GridError> {
     let access = |source: io::Error| GridError::Access {
         path: dir.to_owned(),
         source,

@@ -41,4 +41,5 @@ pub use description::{
 pub use doors::{DoorStatus, knock, renew_token_file};
 pub use embedded::{EmbeddedGrid, GridOptions};
 pub use error::GridError;
+pub use ground::prepare_directory;
 pub use lock::GridProcess;

@@ -257,6 +257,11 @@ fn every_fault_names_line_key_and_remedy() {
         "g.toml:5: rse.name: \"A\" is there twice, first on line 2; choose another name or remove one",
     );
     after(
+        "[[rse]]\nname = \"B-1\"\n[[rse]]\nname = \"B_1\"",
+        "g.toml:7: rse.name: \"B_1\" and \"B-1\" are one name, B_1, where shells and metrics name them; choose names that differ \
+         in letters or digits",
+    );
+    after(
         "[[site]]\nname = \"S\"\n[[site]]\nname = \"S\"",
         "g.toml:7: site.name: \"S\" is there twice, first on line 4; choose another name or remove one",
     );

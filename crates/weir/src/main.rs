@@ -23,6 +23,7 @@ mod logging;
 mod output;
 mod report;
 mod serve;
+mod shell;
 mod signals;
 
 use std::process::ExitCode;

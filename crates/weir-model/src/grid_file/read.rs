@@ -113,6 +113,21 @@ fn taken(name: impl std::fmt::Display, line: Option<usize>) -> Refusal {
     )
 }
 
+/// A name as environment variables spell it.
+fn variable(name: &RseName) -> String {
+    name.as_str()
+        .replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
+        .to_ascii_uppercase()
+}
+
+fn alike(name: &RseName, other: &RseName) -> Refusal {
+    let variable = variable(name);
+    Refusal::new(
+        format!("\"{name}\" and \"{other}\" are one name, {variable}, where shells and metrics name them"),
+        "choose names that differ in letters or digits",
+    )
+}
+
 fn rses(section: &Section<'_>, storage: &StorageDefaults, sites: &mut Sites) -> Option<Vec<Rse>> {
     let tables = section.tables("rse", &RSE);
     if tables.is_empty() {
@@ -124,6 +139,7 @@ fn rses(section: &Section<'_>, storage: &StorageDefaults, sites: &mut Sites) -> 
         return None;
     }
     let mut names: BTreeMap<RseName, Option<usize>> = BTreeMap::new();
+    let mut variables: BTreeMap<String, RseName> = BTreeMap::new();
     let mut urls = BTreeSet::new();
     let mut list = Vec::new();
     let n_tables = tables.len();
@@ -143,6 +159,10 @@ fn rses(section: &Section<'_>, storage: &StorageDefaults, sites: &mut Sites) -> 
         let site = sites.of(&table, &name);
         if let Some(line) = names.insert(name.clone(), table.line()) {
             table.refuse("name", taken(&name, line));
+            continue;
+        }
+        if let Some(other) = variables.insert(variable(&name), name.clone()) {
+            table.refuse("name", alike(&name, &other));
             continue;
         }
         if let (Some(site), Some(kind)) = (site, kind) {

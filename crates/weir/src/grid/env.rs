@@ -9,6 +9,7 @@ use weir_grid::GridDescription;
 use crate::cli::GridEnvArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::shell::{quoted, variable};
 
 /// gfal2's configuration as distributions ship it.
 const GFAL_CONFIGURATION: &str = "/etc/gfal2.d";
@@ -55,7 +56,7 @@ fn exports(grid: &GridDescription) -> BTreeMap<String, String> {
         ("X509_CERT_DIR".to_string(), text(&grid.ca.directory)),
     ]);
     for rse in &grid.rses {
-        exports.insert(format!("WEIR_RSE_{}", shell_name(&rse.name)), rse.url.clone());
+        exports.insert(format!("WEIR_RSE_{}", variable(&rse.name)), rse.url.clone());
     }
     exports
 }
@@ -81,41 +82,4 @@ fn gfal_configuration(dir: &Path) -> Result<Option<PathBuf>, Failure> {
 
 fn text(path: &Path) -> String {
     path.display().to_string()
-}
-
-/// An RSE's name as part of a shell variable: `DC-1.disk` becomes `DC_1_DISK`.
-fn shell_name(name: &str) -> String {
-    name.chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() {
-                c.to_ascii_uppercase()
-            } else {
-                '_'
-            }
-        })
-        .collect()
-}
-
-/// A value as one word of any POSIX shell.
-fn quoted(value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/.:_-@%+=,".contains(c);
-    if !value.is_empty() && value.chars().all(plain) {
-        value.to_string()
-    } else {
-        format!("'{}'", value.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_survive_the_shell() {
-        assert_eq!(quoted("https://127.0.1.1:8443"), "https://127.0.1.1:8443");
-        assert_eq!(quoted("/my dir/x"), "'/my dir/x'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted("$HOME"), "'$HOME'");
-        assert_eq!(shell_name("DC-1.disk"), "DC_1_DISK");
-    }
 }

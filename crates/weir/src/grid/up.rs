@@ -1,6 +1,7 @@
 //! `weir grid up`: starts a grid and keeps it running, in the foreground or behind.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -11,6 +12,7 @@ use weir_model::Grid;
 use crate::cli::GridUpArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::shell::quoted;
 use crate::signals::Signals;
 
 #[derive(serde::Serialize)]
@@ -60,7 +62,8 @@ pub(super) fn foreground(arguments: &GridUpArguments, output: &Output) -> Result
 pub(super) fn detached(arguments: &GridUpArguments, output: &Output) -> Result<Exit, Failure> {
     // Wrong files are told here, before there is a second process.
     load(&arguments.grid)?;
-    std::fs::create_dir_all(&arguments.dir).with_context(|| format!("could not make {}", arguments.dir.display()))?;
+    weir_grid::prepare_directory(&arguments.dir).map_err(super::failure)?;
+    let log = log_file(&arguments.dir)?;
     let program = std::env::current_exe().context("could not find the weir binary")?;
     let mut child = Command::new(program)
         .args([
@@ -78,7 +81,7 @@ pub(super) fn detached(arguments: &GridUpArguments, output: &Output) -> Result<E
         .arg(&arguments.grid)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(log)
         .spawn()
         .context("could not start the grid's process")?;
     let mut answer = String::new();
@@ -98,6 +101,17 @@ pub(super) fn detached(arguments: &GridUpArguments, output: &Output) -> Result<E
         return Ok(Exit::Done);
     }
     Err(child_failure(&answer, &arguments.dir))
+}
+
+/// The grid's log, for what goes past the logging: the last words of a process that breaks off.
+fn log_file(dir: &Path) -> Result<std::fs::File, Failure> {
+    let path = dir.join("grid.log");
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&path);
+    Ok(file.with_context(|| format!("could not write {}", path.display()))?)
 }
 
 /// What the background process said of its end, as our own.
@@ -143,7 +157,7 @@ fn tell(grid: &GridDescription, dir: &Path, output: &Output) {
     for rse in &grid.rses {
         output.line(format!("  rse       {:width$}  {}", rse.name, rse.url));
     }
-    let dir = dir.display();
+    let dir = quoted(&dir.display().to_string());
     output.line(format!("use it     eval \"$(weir grid env {dir})\""));
     output.line(format!("stop it    weir grid down {dir}"));
 }

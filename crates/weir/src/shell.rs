@@ -1,0 +1,41 @@
+//! Words for a POSIX shell: what is printed to be pasted must mean what it says.
+
+/// A value as one word of any POSIX shell, quoted where it must be.
+pub(crate) fn quoted(value: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "/._-+,:@%=".contains(letter);
+    if !value.is_empty() && value.chars().all(plain) {
+        value.to_owned()
+    } else {
+        format!("'{}'", value.replace('\'', r"'\''"))
+    }
+}
+
+/// A name as a part of a variable's name.
+pub(crate) fn variable(name: &str) -> String {
+    name.chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() {
+                letter.to_ascii_uppercase()
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_the_shell() {
+        // Wrong: the command of a report does something else when it is pasted.
+        assert_eq!(quoted("challenges/minidc-uk.toml"), "challenges/minidc-uk.toml");
+        assert_eq!(quoted("https://127.0.1.1:8443"), "https://127.0.1.1:8443");
+        assert_eq!(quoted("/my dir/x"), "'/my dir/x'");
+        assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
+        assert_eq!(quoted("$HOME"), "'$HOME'");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(variable("DC-1.disk"), "DC_1_DISK");
+    }
+}
