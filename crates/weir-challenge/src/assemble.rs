@@ -122,7 +122,9 @@ fn report(found: &Found<'_>) -> Report {
         schema: SCHEMA.to_owned(),
         verdict,
         verdict_reasons,
-        advice: weak.and_then(|asked| advice::weak_machine(plan.scale, asked, figures.totals.achieved_bps, failed)),
+        advice: weak
+            .zip(figures.totals.achieved_bps)
+            .and_then(|(asked, achieved)| advice::weak_machine(plan.scale, asked, achieved, failed)),
         challenge: plan.name.clone(),
         description: plan.description.clone(),
         seed: plan.seed,

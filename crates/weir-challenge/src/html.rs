@@ -49,7 +49,7 @@ fn without_script(part: &str, report: &Report) -> String {
         let ratio = site
             .ratio
             .map_or_else(|| "–".to_owned(), |ratio| format!("{:.0} %", ratio * 100.0));
-        let achieved = advice::rate(site.achieved_bps);
+        let achieved = site.achieved_bps.map_or_else(|| "–".to_owned(), advice::rate);
         format!(
             "<tr><td>{}</td><td>{asked}</td><td>{achieved}</td><td>{ratio}</td></tr>",
             escape(&site.site)

@@ -156,7 +156,7 @@ fn specification(workload: &Workload) -> WorkloadSpec {
             let asked_bps = rates.links.iter().map(|rated| rated.rate.0).sum();
             let empty = WorkloadKind::Rates {
                 asked_bps,
-                achieved_bps: 0,
+                achieved_bps: None,
                 ratio: None,
                 lateness_p95_s: None,
                 lateness_max_s: None,

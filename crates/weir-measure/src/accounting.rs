@@ -149,6 +149,8 @@ struct Counts {
     injected: u64,
     verified: u64,
     hold: u64,
+    /// Part of `hold` that counts towards asked rates.
+    hold_rated: u64,
     ramp: u64,
     moved_failed: u64,
     retries: u64,
@@ -194,7 +196,7 @@ impl Errors {
 }
 
 impl Counts {
-    fn add(&mut self, row: &Transfer, windows: &WindowSpec, with_lateness: bool) {
+    fn add(&mut self, row: &Transfer, windows: &WindowSpec, rated: bool, with_lateness: bool) {
         self.transfers += 1;
         self.injected += row.size;
         self.retries += u64::from(row.retries);
@@ -207,7 +209,9 @@ impl Counts {
                 self.verified += row.size;
                 let (start, end) = row.span();
                 self.ramp += spread::until(row.size, start, end, windows.ramp_end);
-                self.hold += spread::between(row.size, start, end, windows.ramp_end, windows.hold_end);
+                let held = spread::between(row.size, start, end, windows.ramp_end, windows.hold_end);
+                self.hold += held;
+                self.hold_rated += if rated { held } else { 0 };
                 if let Some(mode) = &row.mode {
                     *self.modes.entry(mode.clone()).or_default() += 1;
                 }
@@ -305,21 +309,29 @@ impl Accounting {
     pub fn add(&mut self, row: &Transfer) {
         let windows = self.spec.windows;
         let link = &self.spec.links[row.link];
-        self.links[row.link].add(row, &windows, false);
-        self.ingress[link.destination_site].add(row, &windows, false);
-        self.workloads[row.workload].add(row, &windows, true);
-        self.total.add(row, &windows, true);
+        let rated = self.counts_as_rate(row.workload);
+        self.links[row.link].add(row, &windows, rated, false);
+        self.ingress[link.destination_site].add(row, &windows, rated, false);
+        self.workloads[row.workload].add(row, &windows, rated, true);
+        self.total.add(row, &windows, rated, true);
         let (start, end) = row.span();
         match row.state {
-            State::Finished => {
+            State::Finished if rated => {
                 self.egress[link.source_site] +=
                     spread::between(row.size, start, end, windows.ramp_end, windows.hold_end);
                 self.link_bins[row.link].add(row.size, start, end);
                 self.parts.add(row.size, start, end, link.destination_site, row.link);
             }
             State::Failed => *self.failed_bins.entry(self.bin_of(row.ended)).or_default() += 1,
-            State::Cancelled => {}
+            State::Finished | State::Cancelled => {}
         }
+    }
+
+    /// Whether a workload's bytes count towards achieved rates: where rates are asked, only what is moved for them does.
+    /// Otherwise a burst beside them would make up for a link that does not keep its rate.
+    fn counts_as_rate(&self, workload: usize) -> bool {
+        let asks = |workload: &WorkloadSpec| matches!(workload.kind, WorkloadKind::Rates { .. });
+        asks(&self.spec.workloads[workload]) || !self.spec.workloads.iter().any(asks)
     }
 
     /// Records how many transfers are active and queued at a moment; the last value of a bin counts.
@@ -345,8 +357,15 @@ impl Accounting {
         usize::try_from(at.as_nanos() / self.spec.bin.as_nanos()).expect("a bin number fits a usize")
     }
 
-    fn achieved(&self, hold_bytes: u64) -> u64 {
-        spread::rate(hold_bytes, self.spec.windows.hold()).unwrap_or(0)
+    /// Rate over the hold window; none if there was no such window.
+    fn achieved(&self, hold_bytes: u64) -> Option<u64> {
+        spread::rate(hold_bytes, self.spec.windows.hold())
+    }
+
+    /// The same beside an ask: none either where others are asked for a rate, and this one is not.
+    fn achieved_of(&self, asked: Option<u64>, hold_bytes: u64) -> Option<u64> {
+        let elsewhere = asked.is_none() && self.spec.links.iter().any(|link| link.asked.is_some());
+        self.achieved(hold_bytes).filter(|_| !elsewhere)
     }
 
     fn totals(&self) -> Totals {
@@ -357,8 +376,8 @@ impl Accounting {
         let planned: u64 = self.spec.workloads.iter().map(|workload| workload.planned_bytes).sum();
         Totals {
             asked_bps: asked,
-            achieved_bps: self.achieved(counts.hold),
-            ratio: asked.and_then(|asked| ratio(self.achieved(counts.hold), asked)),
+            achieved_bps: self.achieved(counts.hold_rated),
+            ratio: share(self.achieved(counts.hold_rated), asked),
             asked_bytes: bytes_in(asked.unwrap_or(0), windows.hold()) + planned,
             injected_bytes: counts.injected,
             verified_bytes: counts.verified,
@@ -386,8 +405,8 @@ impl Accounting {
             source_site: sites[spec.source_site].clone(),
             destination_site: sites[spec.destination_site].clone(),
             asked_bps: spec.asked,
-            achieved_bps: self.achieved(counts.hold),
-            ratio: spec.asked.and_then(|asked| ratio(self.achieved(counts.hold), asked)),
+            achieved_bps: self.achieved_of(spec.asked, counts.hold_rated),
+            ratio: share(self.achieved(counts.hold_rated), spec.asked),
             file_bytes: spec.file_bytes,
             transfers: counts.transfers,
             finished: counts.finished,
@@ -415,12 +434,12 @@ impl Accounting {
             let counts = &self.ingress[site];
             let asked = asked_of(site, |link| link.destination_site);
             let asked_out = asked_of(site, |link| link.source_site);
-            let out = self.achieved(self.egress[site]);
+            let out = self.achieved_of(asked_out, self.egress[site]);
             SiteReport {
                 site: name.clone(),
                 asked_bps: asked,
-                achieved_bps: self.achieved(counts.hold),
-                ratio: asked.and_then(|asked| ratio(self.achieved(counts.hold), asked)),
+                achieved_bps: self.achieved_of(asked, counts.hold_rated),
+                ratio: share(self.achieved(counts.hold_rated), asked),
                 transfers: counts.transfers,
                 finished: counts.finished,
                 failed: counts.failed,
@@ -431,7 +450,7 @@ impl Accounting {
                 egress: Egress {
                     asked_bps: asked_out,
                     achieved_bps: out,
-                    ratio: asked_out.and_then(|asked| ratio(out, asked)),
+                    ratio: share(out, asked_out),
                 },
             }
         };
@@ -450,7 +469,7 @@ impl Accounting {
             } = &mut kind
             {
                 *achieved_bps = self.achieved(counts.hold);
-                *achieved_ratio = ratio(*achieved_bps, *asked_bps);
+                *achieved_ratio = share(*achieved_bps, Some(*asked_bps));
                 (*lateness_p95_s, *lateness_max_s) = counts.lateness();
             }
             WorkloadReport {
@@ -552,6 +571,11 @@ impl LinkSpec {
     pub fn name(&self) -> String {
         format!("{}→{}", self.source, self.destination)
     }
+}
+
+/// Achieved ÷ asked, where both are known.
+fn share(achieved: Option<u64>, asked: Option<u64>) -> Option<f64> {
+    ratio(achieved?, asked?)
 }
 
 /// Adds what is there; `None` when nothing is.

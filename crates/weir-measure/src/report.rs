@@ -151,7 +151,7 @@ pub struct Totals {
     /// Sum of the asked rates; `null` when no workload asks for a rate.
     pub asked_bps: Option<u64>,
     /// Verified bytes within the hold window ÷ its length.
-    pub achieved_bps: u64,
+    pub achieved_bps: Option<u64>,
     /// `achieved_bps ÷ asked_bps`.
     pub ratio: Option<f64>,
     /// `asked_bps` × hold, plus the bytes that workloads without a rate plan to move.
@@ -203,7 +203,7 @@ pub struct LinkReport {
     /// Asked rate; `null` when no workload asks for a rate here.
     pub asked_bps: Option<u64>,
     /// Verified bytes within the hold window ÷ its length.
-    pub achieved_bps: u64,
+    pub achieved_bps: Option<u64>,
     /// `achieved_bps ÷ asked_bps`.
     pub ratio: Option<f64>,
     /// Size of the files on this link; `null` when it varies.
@@ -238,7 +238,7 @@ pub struct SiteReport {
     /// Sum of the asked rates of the links into it; `null` when none is asked for.
     pub asked_bps: Option<u64>,
     /// Verified bytes that came in within the hold window ÷ its length.
-    pub achieved_bps: u64,
+    pub achieved_bps: Option<u64>,
     /// `achieved_bps ÷ asked_bps`.
     pub ratio: Option<f64>,
     /// Transfers into it.
@@ -269,7 +269,7 @@ pub struct Egress {
     /// Sum of the asked rates of the links out of it.
     pub asked_bps: Option<u64>,
     /// Verified bytes that left within the hold window ÷ its length.
-    pub achieved_bps: u64,
+    pub achieved_bps: Option<u64>,
     /// `achieved_bps ÷ asked_bps`.
     pub ratio: Option<f64>,
 }
@@ -334,7 +334,7 @@ pub enum WorkloadKind {
         /// Sum of the asked rates.
         asked_bps: u64,
         /// Verified bytes within the hold window ÷ its length.
-        achieved_bps: u64,
+        achieved_bps: Option<u64>,
         /// `achieved_bps ÷ asked_bps`.
         ratio: Option<f64>,
         /// 95th percentile of injected minus wanted time.

@@ -133,7 +133,7 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
         return match metric {
             Metric::Ratio => site.ratio,
             Metric::EgressRatio => site.egress.ratio,
-            Metric::Achieved => Some(site.achieved_bps as f64),
+            Metric::Achieved => site.achieved_bps.map(|bps| bps as f64),
             _ => counts(site.finished, site.failed),
         };
     }
@@ -144,7 +144,7 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
             .find(|link| &format!("{}→{}", link.source, link.destination) == name)?;
         return match metric {
             Metric::Ratio => link.ratio,
-            Metric::Achieved => Some(link.achieved_bps as f64),
+            Metric::Achieved => link.achieved_bps.map(|bps| bps as f64),
             _ => counts(link.finished, link.failed),
         };
     }
@@ -152,7 +152,7 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
         let workload = figures.workloads.iter().find(|workload| &workload.name == name)?;
         return match (metric, &workload.kind) {
             (Metric::Ratio, WorkloadKind::Rates { ratio, .. }) => *ratio,
-            (Metric::Achieved, WorkloadKind::Rates { achieved_bps, .. }) => Some(*achieved_bps as f64),
+            (Metric::Achieved, WorkloadKind::Rates { achieved_bps, .. }) => achieved_bps.map(|bps| bps as f64),
             (Metric::LatenessP95, WorkloadKind::Rates { lateness_p95_s, .. }) => *lateness_p95_s,
             (Metric::LatenessMax, WorkloadKind::Rates { lateness_max_s, .. }) => *lateness_max_s,
             _ => counts(workload.finished, workload.failed),
@@ -161,7 +161,7 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
     let totals = &figures.totals;
     match metric {
         Metric::Ratio => totals.ratio,
-        Metric::Achieved => Some(totals.achieved_bps as f64),
+        Metric::Achieved => totals.achieved_bps.map(|bps| bps as f64),
         Metric::LatenessP95 => totals.lateness_p95_s,
         Metric::LatenessMax => totals.lateness_max_s,
         _ => counts(totals.finished, totals.failed),

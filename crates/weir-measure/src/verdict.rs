@@ -2,7 +2,8 @@
 //!
 //! `fail` when a threshold does not hold (and the hold window is steady enough to say so), when independent counters
 //! disagree, when an audited file differs, or when nothing was delivered at all. Else `unstable` when a threshold cannot
-//! be believed, when the total varies beyond [`stability::CV_TOTAL_LIMIT_PERCENT`], or when the run was interrupted.
+//! be believed or, in a run that was cut short, not be measured, when the total varies beyond
+//! [`stability::CV_TOTAL_LIMIT_PERCENT`], or when the run was interrupted.
 //! Else `pass`.
 
 use crate::report::{Audit, CrossCheck, ThresholdReport, Verdict};
@@ -30,7 +31,8 @@ pub struct Evidence<'a> {
 pub fn decide(evidence: &Evidence<'_>) -> (Verdict, Vec<String>) {
     let mut failing = Vec::new();
     let mut doubts = Vec::new();
-    if evidence.finished == 0 {
+    let cut_short = evidence.interrupted.is_some();
+    if evidence.finished == 0 && !cut_short {
         failing.push("not a single transfer finished".to_owned());
     }
     for threshold in evidence.thresholds {
@@ -40,6 +42,10 @@ pub fn decide(evidence: &Evidence<'_>) -> (Verdict, Vec<String>) {
                 threshold.report.name,
                 value(threshold.report.measured, &threshold.report.unit)
             )),
+            // Cut short before there was anything to measure: nobody failed.
+            (false, false) if cut_short && threshold.report.measured.is_none() => {
+                doubts.push(shortfall(&threshold.report));
+            }
             (false, false) => failing.push(shortfall(&threshold.report)),
             (false, true) => {}
         }

@@ -16,7 +16,7 @@ const SITES: usize = 3;
 fn rates(asked_bps: u64) -> WorkloadKind {
     WorkloadKind::Rates {
         asked_bps,
-        achieved_bps: 0,
+        achieved_bps: None,
         ratio: None,
         lateness_p95_s: None,
         lateness_max_s: None,
@@ -187,10 +187,60 @@ fn only_the_hold_window_counts_as_achieved() {
     // Wrong: ramp or drain bytes flatter the achieved rate. 1000 bytes over 10 s, half of them before the hold.
     let (_, figures) = account(windows(5, 20, 10), &[finished(0, 1000, 0, 10_000)]);
     assert_eq!(figures.totals.ramp_verified_bytes, 500);
-    assert_eq!(figures.totals.achieved_bps, 500 * 8 / 20);
+    assert_eq!(figures.totals.achieved_bps, Some(500 * 8 / 20));
     assert_eq!(figures.links[0].ratio, Some(0.25));
     assert_eq!(figures.sites[1].ratio, Some(0.125));
-    assert_eq!(figures.sites[0].egress.achieved_bps, 200);
+    assert_eq!(figures.sites[0].egress.achieved_bps, Some(200));
+}
+
+#[test]
+fn a_burst_beside_a_rate_does_not_make_up_for_it() {
+    // Wrong: a link that delivers nothing of its rate passes because another workload was busy on it.
+    let mut spec = spec(windows(0, 10, 0));
+    spec.workloads.push(WorkloadSpec {
+        name: "burst".to_owned(),
+        kind: WorkloadKind::Ramp { steps: Vec::new() },
+        planned_bytes: 1_000_000,
+    });
+    let mut accounting = Accounting::new(spec);
+    accounting.add(&finished(0, 500, 0, 10_000));
+    let mut burst = finished(0, 1_000_000, 0, 10_000);
+    burst.workload = 1;
+    accounting.add(&burst);
+    let figures = accounting.finish();
+    assert_eq!(figures.links[0].achieved_bps, Some(400));
+    assert_eq!(figures.links[0].ratio, Some(0.5));
+    assert_eq!(figures.sites[1].achieved_bps, Some(400));
+    assert_eq!(figures.totals.achieved_bps, Some(400));
+    assert_eq!(figures.totals.verified_bytes, 1_000_500);
+    assert_eq!(figures.series.total.achieved_bps[0], Some(400));
+}
+
+#[test]
+fn without_a_hold_nothing_was_achieved_nor_missed() {
+    // Wrong: a run interrupted in its ramp fails with "ratio is 0".
+    let (spec, figures) = account(windows(5, 0, 10), &[finished(0, 1000, 0, 4_000)]);
+    assert_eq!((figures.totals.achieved_bps, figures.totals.ratio), (None, None));
+    assert_eq!((figures.sites[1].achieved_bps, figures.sites[1].ratio), (None, None));
+    let threshold = Threshold {
+        name: "S1 ratio".to_owned(),
+        subject: Subject {
+            site: Some("S1".to_owned()),
+            ..Subject::default()
+        },
+        metric: Metric::Ratio,
+        limit: Limit::Min(0.9),
+    };
+    let evaluated = evaluate(&threshold, &figures, &spec, &[]);
+    let (verdict, reasons) = decide(&Evidence {
+        thresholds: &[evaluated],
+        crosschecks: &[],
+        audit: None,
+        interrupted: Some("interrupted 2 s into the ramp"),
+        finished: 1,
+        parts: &[],
+    });
+    assert_eq!(verdict, Verdict::Unstable, "{reasons:?}");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn sites(report: &Report) -> Vec<String> {
             "{:<12} {:>11} {:>11} {:>6} {:>6} {:>9} {:>7}",
             site.site,
             rate(site.asked_bps),
-            rate(Some(site.achieved_bps)),
+            rate(site.achieved_bps),
             percent(site.ratio),
             percent(site.egress.ratio),
             site.transfers,
@@ -97,11 +97,11 @@ fn sites(report: &Report) -> Vec<String> {
 fn totals(report: &Report) -> Vec<String> {
     let totals = &report.totals;
     let mut lines = vec![String::new()];
-    if let (Some(asked), Some(ratio)) = (totals.asked_bps, totals.ratio) {
+    if let (Some(asked), Some(achieved), Some(ratio)) = (totals.asked_bps, totals.achieved_bps, totals.ratio) {
         lines.push(format!(
             "asked {:.2}, achieved {:.2} ({:.1} %) over {:.0} s of hold",
             BitRate(asked),
-            BitRate(totals.achieved_bps),
+            BitRate(achieved),
             ratio * 100.0,
             report.windows.hold.end_s - report.windows.hold.start_s
         ));
