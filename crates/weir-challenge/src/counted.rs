@@ -1,4 +1,6 @@
 //! Gathers what transfer service, receiving and sending storage counted, for the cross-checks.
+//!
+//! Compared are bytes of transfers that completed: what failed attempts moved is counted by each party up to another point.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +10,7 @@ use weir_measure::report::CrossCheck;
 use crate::engine::{LinkEnds, chain};
 use crate::record::Record;
 use crate::storage::{Counters, StorageDoor};
+use weir_measure::State;
 
 /// Counters of every embedded storage at one moment, by door; a text where they could not be read.
 pub(crate) type Reading = BTreeMap<usize, Result<Counters, String>>;
@@ -39,8 +42,10 @@ pub(crate) fn compare(
     let mut retries = 0;
     for record in records {
         let LinkEnds { source, destination } = ends[record.link];
-        received[destination] += record.bytes_moved;
-        sent[source] += record.bytes_moved;
+        if record.state == Some(State::Finished) {
+            received[destination] += record.bytes_moved;
+            sent[source] += record.bytes_moved;
+        }
         used_in[destination] = true;
         used_out[source] = true;
         retries += u64::from(record.retries);
@@ -49,7 +54,7 @@ pub(crate) fn compare(
         _ if !door.embedded => Some("external storage has no counter that this run can read".to_owned()),
         Err(error) => Some(error.clone()),
         Ok(_) if retries > 0 => Some(format!(
-            "{retries} attempts were repeated; bytes of attempts given up are in the storage's counters alone"
+            "{retries} attempts were repeated; one that moved everything and failed afterwards is in the storage's counter alone"
         )),
         Ok(_) => None,
     };
@@ -91,7 +96,7 @@ pub(crate) fn compare(
     }
     let all = Counted {
         subject: "all".to_owned(),
-        quantity: "bytes moved".to_owned(),
+        quantity: "bytes delivered".to_owned(),
         transfer_service: Some(received.iter().sum()),
         receiving_storage: sums.0,
         sending_storage: sums.1,

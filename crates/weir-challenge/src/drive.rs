@@ -169,10 +169,20 @@ impl<D: InjectionDoor> Drive<'_, D> {
         } else {
             self.phases.drain
         };
-        let deadline = self.clock.now() + limit;
+        let began = self.clock.now();
+        let mut deadline = began + limit;
         while !self.engine.is_idle() && self.clock.now() < deadline && !self.stop.hard.is_cancelled() {
             self.wait(ticks).await;
             self.turn(self.clock.now(), due, driven);
+            if self.stop.soft.is_cancelled() && driven.interrupted.is_none() {
+                let now = self.clock.now();
+                driven.interrupted = Some(format!(
+                    "interrupted {:.1} s into the drain of {:.1} s",
+                    (now - began).as_secs_f64(),
+                    limit.as_secs_f64()
+                ));
+                deadline = deadline.min(now + DRAIN_INTERRUPTED);
+            }
         }
         if !self.engine.is_idle() {
             let count = self.engine.unfinished();

@@ -39,6 +39,9 @@ const SUBMISSIONS_AT_ONCE: usize = 8;
 /// Deletions under way at once at one door.
 const DELETIONS_AT_ONCE: usize = 4;
 
+/// One of so many parts of a destination's quota may be filled with files that wait for the audit.
+const KEPT_SHARE: u64 = 4;
+
 /// Attempts to submit to a service that cannot be reached; a busy one is asked as long as the run injects.
 const SUBMIT_ATTEMPTS: u32 = 4;
 
@@ -161,6 +164,8 @@ pub(crate) struct Engine<D> {
     /// Bytes of source files and delivered files at each door.
     held: Vec<u64>,
     keep: Keep,
+    /// Bytes at each door that stay for the audit.
+    kept: Vec<u64>,
     live: BTreeSet<Delivered>,
     submissions: JoinSet<Submitted>,
     submission_slots: Arc<Semaphore>,
@@ -212,6 +217,7 @@ impl<D: InjectionDoor> Engine<D> {
             jobs: BTreeMap::new(),
             poll_order: VecDeque::new(),
             keep,
+            kept: vec![0; count],
             live: BTreeSet::new(),
             submissions: JoinSet::new(),
             polls: JoinSet::new(),
@@ -353,7 +359,7 @@ impl<D: InjectionDoor> Engine<D> {
                     let failure = Failure {
                         class: error.class().to_owned(),
                         message: format!("not submitted: {message}"),
-                        party: Some("transfer-service".to_owned()),
+                        party: Some("transfer service".to_owned()),
                         remedy: None,
                     };
                     self.end(id, state, submitted.at, |record| record.failure = Some(failure));
@@ -430,12 +436,13 @@ impl<D: InjectionDoor> Engine<D> {
         let link = &mut self.link_states[record.workload][record.link];
         link.unfinished -= record.size;
         if state == State::Finished {
-            record.bytes_moved = record.size;
             link.delivered += record.size;
             self.held[ends.destination] += record.size;
             self.finished += 1;
             self.verified_bytes += record.size;
-            let due = if self.keep.keeps(id) {
+            record.kept = self.keep.keeps(id) && self.may_keep(ends.destination, record.size);
+            let due = if record.kept {
+                self.kept[ends.destination] += record.size;
                 Duration::MAX
             } else {
                 self.clock.now() + lifetime
@@ -459,6 +466,12 @@ impl<D: InjectionDoor> Engine<D> {
             }
         }
         self.done.push(record);
+    }
+
+    /// Whether one more file for the audit leaves a door enough of its space for the run.
+    fn may_keep(&self, door: usize, size: u64) -> bool {
+        let quota = self.doors[door].quota;
+        quota.is_none_or(|quota| self.kept[door] + size <= quota / KEPT_SHARE)
     }
 
     /// Returns what is known of a link in one workload.
@@ -571,3 +584,6 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use weir_measure::accounting::{Failure, State};
 
 use crate::engine::{Wanted, WantedFile};
 use crate::folder::csv_line;
-use crate::injection::{JobId, Observed};
+use crate::injection::{JobId, Observed, Phase};
 
 /// One transfer of the run. Times count from its start.
 #[derive(Debug, Clone)]
@@ -36,6 +36,8 @@ pub(crate) struct Record {
     pub(crate) bytes_moved: u64,
     pub(crate) failure: Option<Failure>,
     pub(crate) failed_in: Option<String>,
+    /// Whether its file stays for the audit.
+    pub(crate) kept: bool,
 }
 
 impl Record {
@@ -59,6 +61,7 @@ impl Record {
             bytes_moved: 0,
             failure: None,
             failed_in: None,
+            kept: false,
         }
     }
 
@@ -73,7 +76,13 @@ impl Record {
         self.started = started;
         self.mode = observed.mode;
         self.retries = observed.retries;
-        self.bytes_moved = observed.bytes_moved.unwrap_or(0);
+        // Who says finished and does not count has moved the file; so has an earlier attempt of one that was adopted.
+        let whole = if observed.phase == Phase::Finished {
+            self.size
+        } else {
+            0
+        };
+        self.bytes_moved = observed.bytes_moved.filter(|bytes| *bytes > 0).unwrap_or(whole);
         self.failed_in = observed.failed_in;
         if !observed.reason.is_empty() || observed.class.is_some() {
             self.failure = Some(Failure {

@@ -31,7 +31,7 @@ const TELL: Duration = Duration::from_millis(500);
 pub struct Options {
     /// Where run folders are made.
     pub out: PathBuf,
-    /// Where the data areas are; in the run folder if absent.
+    /// Where the data areas are, in a directory of their own; in the run folder if absent.
     pub scratch: Option<PathBuf>,
     /// Whether the data areas stay.
     pub keep: bool,
@@ -88,7 +88,11 @@ pub async fn run(
     let folder = Arc::new(RunFolder::create(&options.out, &plan.name, moment)?);
     folder.write("challenge.toml", |to| to.write_all(plan.resolved.as_bytes()))?;
     folder.log(&format!("weir {} runs {}", env!("CARGO_PKG_VERSION"), options.command));
-    let scratch = options.scratch.clone().unwrap_or_else(|| folder.path().join("scratch"));
+    // Always a directory of the run's own, because it is removed with all that is in it.
+    let scratch = match (&options.scratch, folder.path().file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => folder.path().join("scratch"),
+    };
     std::fs::create_dir_all(&scratch).map_err(|source| RunError::Folder {
         path: scratch.clone(),
         source,
@@ -136,7 +140,12 @@ async fn run_in(
         host,
     };
     let outcome = run.with(&grid).await;
-    if let Err(error) = grid.shutdown().await {
+    // Dropping the grid cuts everything off, which is what a second interruption asks for.
+    let stopped = tokio::select! {
+        stopped = grid.shutdown() => stopped,
+        () = stop.hard.cancelled() => Ok(()),
+    };
+    if let Err(error) = stopped {
         folder.log(&crate::engine::chain(&error));
     }
     outcome
@@ -240,7 +249,7 @@ impl RunTask<'_> {
 
         let after = counted::read(&doors).await;
         let crosschecks = counted::compare(&doors, &ends, engine.done(), &before, &after);
-        let audit = self.audit(keep, &engine, &sources, &doors, &ends).await;
+        let audit = self.audit(&engine, &sources, &doors, &ends).await;
         self.step("delivered files and source files are deleted");
         cleanup::delivered(&mut engine, self.stop, self.folder).await;
         let (records, sums) = engine.finish();
@@ -272,7 +281,6 @@ impl RunTask<'_> {
 
     async fn audit<D: crate::injection::InjectionDoor>(
         &self,
-        keep: Keep,
         engine: &Engine<D>,
         sources: &crate::seed::Sources,
         doors: &Arc<Vec<crate::storage::StorageDoor>>,
@@ -280,11 +288,7 @@ impl RunTask<'_> {
     ) -> Option<Audit> {
         let percent = self.options.audit.filter(|percent| *percent > 0.0)?;
         let delivered = |record: &&crate::record::Record| record.state == Some(weir_measure::State::Finished);
-        let kept = engine
-            .done()
-            .iter()
-            .filter(delivered)
-            .filter(|record| keep.keeps(record.id));
+        let kept = engine.done().iter().filter(delivered).filter(|record| record.kept);
         let samples: Vec<Sample> = kept
             .map(|record| Sample {
                 door: ends[record.link].destination,

@@ -88,7 +88,7 @@ pub(crate) enum StorageError {
     },
 }
 
-/// Bytes that a storage counted.
+/// Bytes of completed transfers that a storage counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     /// Bytes received.
@@ -300,11 +300,11 @@ impl StorageDoor {
     }
 }
 
-/// Adds up the samples of one counter in Prometheus text.
+/// Adds up the samples of one counter in Prometheus text, those of failed transfers apart.
 fn sum_of(text: &str, counter: &str) -> u64 {
     text.lines()
         .filter_map(|line| line.strip_prefix(counter))
-        .filter(|rest| rest.starts_with(['{', ' ']))
+        .filter(|rest| rest.starts_with(['{', ' ']) && !rest.contains("outcome=\"failed\""))
         .filter_map(|rest| {
             rest.rsplit_once([' ', '}'])
                 .and_then(|(_, value)| value.trim().parse::<u64>().ok())
@@ -321,7 +321,8 @@ mod tests {
         // Wrong: a cross-check sees only one peer, or another counter whose name begins the same.
         let text = "# TYPE weir_storage_sent_bytes_total counter\n\
             weir_storage_sent_bytes_total{area=\"vo\",peer=\"127.0.1.2\"} 40\n\
-            weir_storage_sent_bytes_total{area=\"vo\",peer=\"127.0.1.3\"} 2\n\
+            weir_storage_sent_bytes_total{area=\"vo\",peer=\"127.0.1.3\",outcome=\"completed\"} 2\n\
+            weir_storage_sent_bytes_total{area=\"vo\",peer=\"127.0.1.3\",outcome=\"failed\"} 9\n\
             weir_storage_sent_bytes_total_created 17\n\
             weir_storage_received_bytes_total 7\n";
         assert_eq!(sum_of(text, "weir_storage_sent_bytes_total"), 42);

@@ -12,6 +12,7 @@ use crate::cli::ChallengeRunArguments;
 use crate::failure::{Exit, Failure};
 use crate::logging;
 use crate::output::Output;
+use crate::shell::quoted;
 
 #[derive(Serialize)]
 struct Ran<'a> {
@@ -91,10 +92,10 @@ fn ran(outcome: &RunOutcome) -> Ran<'_> {
 }
 
 fn exit(outcome: &RunOutcome) -> Exit {
-    match (outcome.report.interrupted, outcome.report.verdict) {
-        (true, _) => Exit::Interrupted,
-        (false, Verdict::Pass) => Exit::Done,
-        (false, Verdict::Fail | Verdict::Unstable) => Exit::VerdictFail,
+    match outcome.exit_code() {
+        0 => Exit::Done,
+        130 => Exit::Interrupted,
+        _ => Exit::VerdictFail,
     }
 }
 
@@ -128,27 +129,4 @@ fn command(arguments: &ChallengeRunArguments, seed: u64, scale: f64) -> String {
         words.push(format!("--audit {percent}%"));
     }
     words.join(" ")
-}
-
-/// Quotes a word for the shell where it must be.
-fn quoted(word: &str) -> String {
-    let safe = |letter: char| letter.is_alphanumeric() || "/._-+,:@%".contains(letter);
-    if !word.is_empty() && word.chars().all(safe) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_survive_the_shell() {
-        // Wrong: the command of a report does something else when it is pasted.
-        assert_eq!(quoted("challenges/minidc-uk.toml"), "challenges/minidc-uk.toml");
-        assert_eq!(quoted("1 min"), "'1 min'");
-        assert_eq!(quoted("it's; rm"), "'it'\\''s; rm'");
-    }
 }

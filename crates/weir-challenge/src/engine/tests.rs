@@ -1,0 +1,308 @@
+//! The engine against a service that does what the test says.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use weir_auth::Secret;
+use weir_auth::client::TokenSource;
+use weir_http::{Client, ClientConfig, TrustRoots};
+
+use super::*;
+
+/// A service that answers from a script.
+#[derive(Default)]
+struct Scripted {
+    /// Answers to the next submissions; afterwards every one is taken.
+    refusals: Mutex<VecDeque<InjectionError>>,
+    /// What is known of each job, and the phase its transfers are in.
+    jobs: Mutex<BTreeMap<JobId, (Vec<u64>, Phase)>>,
+}
+
+impl Scripted {
+    fn refuse(&self, error: InjectionError) {
+        self.refusals.lock().unwrap().push_back(error);
+    }
+
+    fn all(&self, phase: Phase) {
+        self.jobs.lock().unwrap().values_mut().for_each(|job| job.1 = phase);
+    }
+}
+
+impl InjectionDoor for Scripted {
+    async fn submit(&self, batch: &Batch) -> Result<JobId, InjectionError> {
+        if let Some(error) = self.refusals.lock().unwrap().pop_front() {
+            return Err(error);
+        }
+        let mut jobs = self.jobs.lock().unwrap();
+        let job = JobId(format!("job-{}", jobs.len()));
+        let ids = batch.orders.iter().map(|order| order.id).collect();
+        jobs.insert(job.clone(), (ids, Phase::Queued));
+        Ok(job)
+    }
+
+    async fn observe(&self, jobs: &[JobId]) -> Result<Vec<(JobId, Vec<Observed>)>, InjectionError> {
+        let known = self.jobs.lock().unwrap();
+        let observed = |id: &u64, phase: Phase| Observed {
+            id: *id,
+            phase,
+            started: Some(SystemTime::now()),
+            ended: phase.is_final().then(SystemTime::now),
+            bytes_moved: Some(5),
+            mode: Some("pull".to_owned()),
+            retries: 0,
+            class: (phase == Phase::Failed).then(|| "checksum".to_owned()),
+            party: None,
+            failed_in: None,
+            reason: String::new(),
+            remedy: None,
+        };
+        let of = |job: &JobId| {
+            let (ids, phase) = known.get(job)?;
+            Some((job.clone(), ids.iter().map(|id| observed(id, *phase)).collect()))
+        };
+        Ok(jobs.iter().filter_map(of).collect())
+    }
+
+    async fn cancel(&self, jobs: &[JobId]) -> Result<(), InjectionError> {
+        let mut known = self.jobs.lock().unwrap();
+        jobs.iter()
+            .for_each(|job| known.get_mut(job).unwrap().1 = Phase::Cancelled);
+        Ok(())
+    }
+}
+
+fn door(name: &str) -> StorageDoor {
+    StorageDoor {
+        name: name.to_owned(),
+        url: format!("https://{name}.invalid:1"),
+        audience: String::new(),
+        embedded: true,
+        quota: Some(1_000),
+        directory: "/weir/test".to_owned(),
+        tokens: TokenSource::fixed(Secret::new("none".to_owned())),
+        client: Client::new(ClientConfig::new(TrustRoots::default())).unwrap(),
+    }
+}
+
+struct Setting {
+    engine: Engine<Scripted>,
+    service: Arc<Scripted>,
+    stop: CancellationToken,
+    _folder: tempfile::TempDir,
+}
+
+/// One link from A to B, one source file of 100 bytes, a door of 1000 bytes.
+fn setting() -> Setting {
+    let directory = tempfile::tempdir().unwrap();
+    let doors = Arc::new(vec![door("a"), door("b")]);
+    let mut sources = Sources::default();
+    sources.need(&doors[0], 0, 100, 0);
+    let service = Arc::new(Scripted::default());
+    let stop = CancellationToken::new();
+    let ground = Ground {
+        doors,
+        links: vec![LinkEnds {
+            source: 0,
+            destination: 1,
+        }],
+        workloads: 2,
+        sources: Arc::new(sources),
+        folder: Arc::new(RunFolder::create(directory.path(), "test", jiff::Timestamp::UNIX_EPOCH).unwrap()),
+        clock: Clock::start(),
+        stop: stop.clone(),
+        keep: Keep::percent(1, None),
+    };
+    Setting {
+        engine: Engine::new(service.clone(), ground),
+        service,
+        stop,
+        _folder: directory,
+    }
+}
+
+fn wanted(ids: std::ops::Range<u64>) -> Wanted {
+    Wanted {
+        workload: 0,
+        link: 0,
+        activity: "test".to_owned(),
+        mode: None,
+        measured: false,
+        lifetime: Duration::from_secs(3600),
+        files: ids
+            .map(|id| WantedFile {
+                id,
+                source: 0,
+                wanted: Duration::ZERO,
+            })
+            .collect(),
+    }
+}
+
+/// Turns the engine until the condition holds; the test's own time limit ends one that never does.
+async fn until(engine: &mut Engine<Scripted>, condition: impl Fn(&Engine<Scripted>) -> bool) {
+    while !condition(engine) {
+        engine.turn();
+        engine.poll();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_transfer_is_counted_where_it_is() {
+    // Wrong: bytes on their way are lost to the injector, or counted twice, so that it floods or starves a link.
+    let Setting {
+        mut engine, service, ..
+    } = setting();
+    engine.submit(wanted(0..3));
+    assert_eq!(engine.link(0, 0).unfinished, 300);
+    assert_eq!(engine.sums().queued, 3);
+    assert_eq!(
+        engine.space_left(0, 0),
+        Some(1_000),
+        "its own bytes on their way are the injector's to count"
+    );
+    assert_eq!(engine.space_left(1, 0), Some(700), "those of another workload are not");
+    service.all(Phase::Active);
+    until(&mut engine, |engine| !engine.jobs.is_empty()).await;
+    service.all(Phase::Active);
+    until(&mut engine, |engine| engine.sums().active == 3).await;
+    assert_eq!((engine.sums().queued, engine.link(0, 0).active), (0, 3));
+    service.all(Phase::Finished);
+    until(&mut engine, Engine::is_idle).await;
+    assert_eq!((engine.link(0, 0).unfinished, engine.link(0, 0).delivered), (0, 300));
+    assert_eq!(
+        (
+            engine.sums().finished,
+            engine.sums().active,
+            engine.sums().verified_bytes
+        ),
+        (3, 0, 300)
+    );
+    assert_eq!(engine.space_left(0, 0), Some(700));
+    assert!(
+        engine
+            .done()
+            .iter()
+            .all(|record| record.bytes_moved == 100 && record.job.is_some())
+    );
+    assert!(engine.jobs.is_empty() && engine.poll_order.len() <= 1);
+}
+
+#[tokio::test]
+async fn a_failure_gives_its_space_back() {
+    // Wrong: failed transfers fill a destination on paper, so that injection into it ends.
+    let Setting {
+        mut engine, service, ..
+    } = setting();
+    engine.submit(wanted(0..2));
+    until(&mut engine, |engine| !engine.jobs.is_empty()).await;
+    service.all(Phase::Failed);
+    until(&mut engine, Engine::is_idle).await;
+    assert_eq!((engine.sums().failed, engine.link(0, 0).delivered), (2, 0));
+    assert_eq!(engine.space_left(0, 0), Some(1_000));
+    let transfer = engine.done()[0].transfer();
+    assert_eq!((transfer.state, transfer.bytes_moved), (State::Failed, 5));
+    assert_eq!(transfer.failure.unwrap().class, "checksum");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_service_makes_transfers_late_not_lost() {
+    // Wrong: back-pressure is answered with a failure, or its wait does not count as lateness.
+    let Setting {
+        mut engine, service, ..
+    } = setting();
+    for _ in 0..6 {
+        service.refuse(InjectionError::Busy {
+            door: "fts".to_owned(),
+            after: Duration::from_secs(2),
+        });
+    }
+    engine.submit(wanted(0..1));
+    until(&mut engine, |engine| !engine.jobs.is_empty()).await;
+    service.all(Phase::Finished);
+    until(&mut engine, Engine::is_idle).await;
+    assert_eq!((engine.sums().finished, engine.sums().failed), (1, 0));
+    assert!(engine.done()[0].accepted.is_some());
+    assert_eq!(engine.done()[0].late(), engine.done()[0].accepted.unwrap());
+}
+
+#[tokio::test]
+async fn what_is_refused_has_failed_with_its_class() {
+    // Wrong: a refused submission disappears from the account.
+    let Setting {
+        mut engine, service, ..
+    } = setting();
+    let status = http::StatusCode::FORBIDDEN;
+    service.refuse(InjectionError::Refused {
+        door: "fts".to_owned(),
+        status,
+        message: "banned".to_owned(),
+    });
+    engine.submit(wanted(0..2));
+    until(&mut engine, Engine::is_idle).await;
+    let failures: Vec<_> = engine
+        .done()
+        .iter()
+        .filter_map(|record| record.failure.clone())
+        .collect();
+    assert_eq!(failures.len(), 2);
+    assert_eq!(failures[0].class, "permission");
+    assert!(failures[0].message.contains("banned"), "{}", failures[0].message);
+}
+
+#[tokio::test]
+async fn a_stopped_run_withdraws_what_waits_to_be_submitted() {
+    // Wrong: an interrupted run waits for a service that is busy.
+    let Setting {
+        mut engine,
+        service,
+        stop,
+        ..
+    } = setting();
+    service.refuse(InjectionError::Busy {
+        door: "fts".to_owned(),
+        after: Duration::from_secs(3600),
+    });
+    engine.submit(wanted(0..1));
+    stop.cancel();
+    until(&mut engine, Engine::is_idle).await;
+    assert_eq!(engine.done()[0].state, Some(State::Cancelled));
+}
+
+#[tokio::test]
+async fn what_does_not_end_is_withdrawn_and_counted_apart() {
+    // Wrong: transfers that the drain leaves over vanish, or count as failures of the grid.
+    let Setting {
+        mut engine, service, ..
+    } = setting();
+    engine.submit(wanted(0..2));
+    until(&mut engine, |engine| !engine.jobs.is_empty()).await;
+    service.all(Phase::Active);
+    until(&mut engine, |engine| engine.sums().active == 2).await;
+    engine.cancel_unfinished().await;
+    until(&mut engine, Engine::is_idle).await;
+    assert!(
+        engine
+            .done()
+            .iter()
+            .all(|record| record.state == Some(State::Cancelled))
+    );
+    assert_eq!((engine.sums().failed, engine.sums().active), (0, 0));
+}
+
+#[tokio::test]
+async fn a_step_that_takes_too_long_has_failed() {
+    // Wrong: one stalled transfer holds a matrix up for ever.
+    let Setting {
+        mut engine, service, ..
+    } = setting();
+    engine.submit(wanted(0..2));
+    until(&mut engine, |engine| !engine.jobs.is_empty()).await;
+    service.all(Phase::Active);
+    until(&mut engine, |engine| engine.sums().active == 2).await;
+    engine.time_out(&[0, 1], "5s");
+    assert!(engine.is_idle());
+    assert_eq!((engine.sums().failed, engine.sums().active), (2, 0));
+    assert_eq!(engine.done()[0].failure.as_ref().unwrap().class, "timeout");
+}
