@@ -180,11 +180,12 @@ async fn a_transfer_is_counted_where_it_is() {
         (3, 0, 300)
     );
     assert_eq!(engine.space_left(0, 0), Some(700));
+    // What the service counted, not what was asked of it: otherwise the cross-check compares the plan with the storages.
     assert!(
         engine
             .done()
             .iter()
-            .all(|record| record.bytes_moved == 100 && record.job.is_some())
+            .all(|record| record.bytes_moved == 5 && record.job.is_some())
     );
     assert!(engine.jobs.is_empty() && engine.poll_order.len() <= 1);
 }
