@@ -178,7 +178,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
                 let now = self.clock.now();
                 driven.interrupted = Some(format!(
                     "interrupted {:.1} s into the drain of {:.1} s",
-                    (now - began).as_secs_f64(),
+                    now.saturating_sub(began).as_secs_f64(),
                     limit.as_secs_f64()
                 ));
                 deadline = deadline.min(now + DRAIN_INTERRUPTED);

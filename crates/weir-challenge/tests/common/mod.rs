@@ -105,9 +105,9 @@ pub(crate) fn files(directory: &Path) -> Vec<std::path::PathBuf> {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(files(&path))
+            found.extend(files(&path));
         } else {
-            found.push(path)
+            found.push(path);
         }
     }
     found
