@@ -95,7 +95,7 @@ impl Scheduler {
                 continue;
             };
             match self.table[row].state {
-                State::Starting => self.policy.release(self.table[row].lane, self.now),
+                State::Starting => self.policy.release(self.table[row].lane, None, self.now),
                 State::Running => continue,
                 State::Vacant | State::Loose | State::Queued | State::Delayed => self.dequeue(row),
             }

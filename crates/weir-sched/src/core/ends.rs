@@ -8,7 +8,7 @@ use weir_world::{OpId, Outcome};
 use super::outbox::Then;
 use super::table::State;
 use super::{Effect, Scheduler};
-use crate::policy::Join;
+use crate::policy::{Join, Sample};
 use crate::retry::History;
 use crate::{End, Next, Record, Settled};
 
@@ -31,8 +31,9 @@ impl Scheduler {
         let Some(row) = self.running(op) else { return };
         let next = self.decide_next(row, &end);
         self.learn(row, &end);
+        let reported = self.operations.get(self.table[row].operation()).rate;
         self.operations.remove(self.table[row].operation());
-        self.policy.release(self.table[row].lane, self.now);
+        self.policy.release(self.table[row].lane, reported, self.now);
         self.table[row].state = State::Loose;
         if let (End::Done { bytes, .. } | End::Adopted { bytes }, Next::Finished) = (&end, next) {
             self.totals.finished_bytes += *bytes;
@@ -49,7 +50,21 @@ impl Scheduler {
     pub(super) fn progress(&mut self, row: u32, moved: Bytes) {
         let operation = self.table[row].operation();
         if let Some((bytes, seconds)) = self.operations.mark(operation, moved, self.now, MARK_MIN) {
-            self.policy.moved(self.table[row].lane, bytes, seconds, self.now);
+            let sample = self.sample(row, bytes, seconds, false);
+            let rate = self.policy.moved(self.table[row].lane, sample, self.now);
+            self.operations.report(operation, rate);
+        }
+    }
+
+    /// What is known of the last `seconds` of an operation, which come to its end with them if they are the last.
+    fn sample(&self, row: u32, bytes: Bytes, seconds: f64, last: bool) -> Sample {
+        let operation = self.operations.get(self.table[row].operation());
+        Sample {
+            bytes: bytes.as_f64(),
+            seconds,
+            former: operation.rate,
+            begins: !operation.reported,
+            ends: last,
         }
     }
 
@@ -64,7 +79,8 @@ impl Scheduler {
         let (lane, size, operation) = (self.table[row].lane, self.table[row].size, self.table[row].operation());
         let sample = moved.and_then(|moved| self.operations.mark(operation, moved, self.now, Duration::ZERO));
         if let Some((bytes, seconds)) = sample {
-            self.policy.moved(lane, bytes, seconds, self.now);
+            let sample = self.sample(row, bytes, seconds, true);
+            self.policy.moved(lane, sample, self.now);
         }
         if !matches!(end, End::Stopped { .. } | End::Lost) {
             self.policy

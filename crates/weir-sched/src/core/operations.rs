@@ -13,6 +13,10 @@ pub(crate) struct Operation {
     pub(crate) moved: Bytes,
     /// Up to when what it moved is known.
     marked: Timestamp,
+    /// What it moved at, as it reported last, in bytes per second.
+    pub(crate) rate: Option<f64>,
+    /// It has reported at least once.
+    pub(crate) reported: bool,
     vacant: bool,
 }
 
@@ -30,6 +34,8 @@ impl Operations {
             since,
             moved: Bytes(0),
             marked: since,
+            rate: None,
+            reported: false,
             vacant: false,
         };
         if let Some(number) = self.vacant.pop() {
@@ -60,6 +66,13 @@ impl Operations {
         let news = moved - operation.moved;
         (operation.moved, operation.marked) = (moved, now);
         Some((news, seconds.as_secs_f64()))
+    }
+
+    /// Notes the rate that follows from its reports, if one does.
+    pub(crate) fn report(&mut self, number: u32, rate: Option<f64>) {
+        let operation = &mut self.entries[number as usize];
+        operation.reported = true;
+        operation.rate = rate;
     }
 
     pub(crate) fn rows(&self) -> impl Iterator<Item = u32> {

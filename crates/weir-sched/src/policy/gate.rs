@@ -6,13 +6,11 @@ use weir_units::{BitRate, Bytes, Timestamp};
 
 use super::breaker::Breaker;
 use super::governor::{Governor, LINK_START, SHARED_START};
+use super::learn::Sample;
 use super::pace::Pace;
 use super::{AS_FAST, GUESS, LEVELS, Levels, SLOWEST};
 use crate::settings::{Mode, Settings};
 use crate::{Cause, Resource};
-
-/// Samples over which what one transfer brings is averaged.
-const RECENT: f64 = 32.0;
 
 /// Starts over which the memory of a fast lane fades.
 const FADING: f64 = 256.0;
@@ -61,8 +59,10 @@ pub(crate) struct Gate {
     pub(crate) governor: Governor,
     pub(crate) breaker: Breaker,
     pub(crate) pace: Option<Pace>,
-    /// Bytes and slot time of recent samples.
-    recent: (f64, f64),
+    /// What is taken to move here, in bytes per second.
+    flow: f64,
+    /// What one transfer brought when some were active last.
+    usual: f64,
     /// The look at the clock that was asked for.
     pub(crate) alarm: Timestamp,
     /// The cap that was recorded last.
@@ -70,7 +70,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn new(resource: Resource) -> Self {
+    pub(crate) fn new(resource: Resource, salt: u32) -> Self {
         let (start, failures) = match resource {
             Resource::Link(_) => (LINK_START, 10),
             Resource::Inbound(_) | Resource::Outbound(_) => (SHARED_START, 30),
@@ -89,10 +89,11 @@ impl Gate {
             times: [0; LEVELS],
             best: 0.0,
             lanes: Vec::new(),
-            governor: Governor::new(start),
+            governor: Governor::new(start, salt),
             breaker: Breaker::new(failures),
             pace: None,
-            recent: (0.0, 0.0),
+            flow: 0.0,
+            usual: 0.0,
             alarm: Timestamp(u64::MAX),
             recorded: 0,
         }
@@ -120,23 +121,31 @@ impl Gate {
 
     /// What one transfer brings here, in bytes per second; zero if nothing is known.
     pub(crate) fn each(&self) -> f64 {
-        if self.recent.1 > 0.0 {
-            self.recent.0 / self.recent.1
-        } else {
-            0.0
-        }
+        self.usual
     }
 
     /// What all that is active brings.
     pub(crate) fn rate(&self) -> BitRate {
-        BitRate((8.0 * self.each() * f64::from(self.held - self.kept)) as u64)
+        BitRate((8.0 * self.flow) as u64)
     }
 
-    pub(crate) fn sample(&mut self, now: Timestamp, bytes: f64, seconds: f64) {
+    /// So many bytes per second more move here.
+    pub(crate) fn flows(&mut self, now: Timestamp, more: f64) {
         self.elapse(now);
-        let keep = 1.0 - 1.0 / RECENT;
-        self.recent = (self.recent.0 * keep + bytes, self.recent.1 * keep + seconds);
-        if self.governor.sample(now, bytes, seconds) || self.pace.is_some() {
+        self.flow = (self.flow + more).max(0.0);
+        let active = self.held - self.kept;
+        if active > 0 && self.flow > 0.0 {
+            self.usual = self.flow / f64::from(active);
+        }
+    }
+
+    /// A transfer told what it moved; by so many bytes more than it was taken for.
+    pub(crate) fn sample(&mut self, now: Timestamp, sample: &Sample, surprise: f64) {
+        if let Some(pace) = &mut self.pace {
+            pace.correct(surprise);
+        }
+        let changed = sample.is_steady() && self.governor.sample(now, sample.bytes, sample.seconds);
+        if changed || self.pace.is_some() {
             self.update(now);
         }
     }
@@ -152,9 +161,8 @@ impl Gate {
     }
 
     fn elapse(&mut self, now: Timestamp) {
-        let each = self.each();
         if let Some(pace) = &mut self.pace {
-            pace.elapse(now, self.held - self.kept, each);
+            pace.elapse(now, self.flow);
         }
     }
 
@@ -202,6 +210,13 @@ impl Gate {
         nanos(slot_seconds(size, each.max(SLOWEST * self.best)) / (weight * speed))
     }
 
+    /// A lane is held back here, perhaps one that is owed something.
+    pub(crate) fn urge(&mut self, now: Timestamp, owed: bool) {
+        if self.cause == Cause::Optimiser && self.governor.urge(now, owed) {
+            self.update(now);
+        }
+    }
+
     /// When time alone may give room here.
     pub(crate) fn next_look(&self, now: Timestamp) -> Option<Timestamp> {
         if self.waiting.is_empty() {
@@ -213,7 +228,7 @@ impl Gate {
         let pace = self
             .pace
             .filter(|_| !self.has_room() && matches!(self.cause, Cause::Bandwidth { .. }))?;
-        (pace.limit() > BitRate(0)).then(|| pace.even_at(now, self.held - self.kept, self.each()))
+        (pace.limit() > BitRate(0)).then(|| pace.even_at(now, self.flow))
     }
 }
 

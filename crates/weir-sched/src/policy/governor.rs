@@ -6,18 +6,19 @@
 //! end that is slow, and load that is not ours all show in the same two figures.
 //!
 //! # What is measured
-//! Each *sample* says how many bytes one transfer moved in how long a time on its slot, start-up and waiting included. The
-//! rate of the resource is then, by Little's law, bytes per slot time × slots taken. This needs no progress of every
-//! transfer, and few ends: noise comes only from differences between transfers, not from how many happened to end.
-//! Because start-up counts, many small files lead to more transfers than few large ones.
+//! A *sample* says how many bytes one transfer moved in how long a time on its slot: between two reports of progress, or
+//! from its start to its end if it does not report. Over a *window* of time, bytes per slot time × slots taken is the rate
+//! of the resource (Little's law). A window is judged only when those who report have reported what they did in it; each
+//! sample counts with the part of it that lies in the window. So nothing of the time before a change blurs what came of
+//! it; not every transfer has to report; and it does not matter how many happened to end. Start-up counts where there are
+//! no reports, so many small files lead to more transfers than few large ones.
 //!
 //! # What is decided
-//! Samples are gathered in *windows* during which the cap stays as it is. After a change of the cap, a window opens only
-//! when transfers of the time before are over.
+//! The cap stays as it is during a window.
 //! ```text
-//!  Startup: × 2 while that brings at least a third of what it should ──▶ Cruise, just past the knee
-//!  Cruise:  every few windows, or at once when the rate has moved:  ──▶ Up (× 1.25, then × 1.5 while it pays), or
-//!                                                                    ──▶ Down (× 0.8 while it costs less than 3 %)
+//!  Startup: × 2 while that brings three quarters of what it could ──▶ Cruise, just past the knee
+//!  Cruise:  every few windows, or at once when the rate has moved:  ──▶ Up (× 1.25, then × 1.6 while it pays well), or
+//!                                                                    ──▶ Down (× 0.85 while it costs less than 2 %)
 //! ```
 //! A trial that does not pay is taken back. Nothing is tried while the resource is not used to its cap.
 
@@ -27,19 +28,32 @@ use weir_units::Timestamp;
 
 /// Transfers to begin with on a link: with 50 MB/s each, 6 Gb/s; and no storage falls over at 16.
 pub(crate) const LINK_START: u32 = 16;
-/// Transfers to begin with at a storage element or shared resource: a handful of links that begin.
-pub(crate) const SHARED_START: u32 = 64;
-/// Share of the expected gain that makes growth worthwhile (BBR's startup asks for 25 % where 100 % is possible).
-const WORTHWHILE: f64 = 0.35;
+/// Transfers to begin with at a storage element or shared resource: two links that begin.
+pub(crate) const SHARED_START: u32 = 32;
+/// However many fail, so many may be active: whether anything works at all is for the breaker to say.
+const LEAST: u32 = 4;
+/// Part of the possible gain that makes doubling go on: below it, the knee lies between the two.
+const STEEP: f64 = 0.75;
+/// Part of the possible gain that makes a few more worthwhile: knees are round, and a transfer more costs little.
+const WORTHWHILE: f64 = 0.14;
 /// Windows of rest between two trials.
-const REST: u32 = 6;
-/// A rate that moved by so much at the same concurrency asks for a trial at once.
-const RISEN: f64 = 1.06;
+const REST: u32 = 2;
+/// Rests grow so many times to the double while more transfers do harm, and trials of fewer become so much rarer while
+/// they cost something.
+const DOUBLINGS: u32 = 3;
+/// A gain that counts as one where somebody is owed something: they take it from others, and need not pay for all of it.
+const ANY: f64 = 0.05;
+/// A gain below this is harm.
+const HARM: f64 = -0.06;
+/// A rate that moved by so much at the same concurrency, in two windows in a row, asks for a trial at once.
+const RISEN: f64 = 1.05;
 const FALLEN: f64 = 0.90;
 /// What fewer transfers may cost.
-const SAME: f64 = 0.97;
-/// No window is shorter, so that what transfers do in common (a marker interval, a burst of starts) evens out.
-const WINDOW_MIN: Duration = Duration::from_secs(2);
+const SAME: f64 = 0.98;
+/// No window is shorter, so that what transfers do in common (a burst of starts) evens out.
+const WINDOW_MIN: Duration = Duration::from_secs(3);
+/// Transfers that take longer, in seconds, are not waited for.
+const LONGEST: f64 = 900.0;
 /// Samples that a window needs at least, and at most.
 const SAMPLES: (u32, u32) = (4, 32);
 
@@ -58,17 +72,18 @@ struct Point {
     rate: f64,
 }
 
-/// What was seen under one cap.
+/// What was seen under one cap, from one time to another.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    /// When the cap came into force, and when measuring begins.
-    opened: Timestamp,
     from: Timestamp,
-    bytes: f64,
-    slot_seconds: f64,
+    to: Timestamp,
+    /// When what is to be known of it is known.
+    known: Timestamp,
     samples: u32,
     losses: u32,
-    /// Integral of active transfers over time, and time spent at the cap, in seconds.
+    bytes: f64,
+    slot_seconds: f64,
+    /// Integrals over time: active transfers, and time spent at the cap, in seconds.
     active_seconds: f64,
     full_seconds: f64,
 }
@@ -88,13 +103,27 @@ pub(crate) struct Governor {
     /// Mean slot time of a sample, in seconds.
     span: f64,
     rest: u32,
-    up_next: bool,
+    /// Trials of more in a row that did harm; trials of fewer in a row that cost something.
+    harmful: u32,
+    costly: u32,
+    /// Trials of more until the next one of fewer, unless the cap is clearly beyond the one at which fewer did cost.
+    ups: u32,
+    costly_at: u32,
+    /// Spreads the trials of resources that began together.
+    salt: u32,
+    /// The last window was unlike those before.
+    strayed: bool,
+    /// More were active than before, though nothing was tried, and brought more.
+    eager: bool,
+    /// The trial is for somebody who is owed something, and may take it from others.
+    owed: bool,
     /// Grown so often in a row.
     streak: u32,
 }
 
 impl Governor {
-    pub(crate) fn new(start: u32) -> Self {
+    /// Begins with so many. Resources with different salts make their trials at different times.
+    pub(crate) fn new(start: u32, salt: u32) -> Self {
         Self {
             phase: Phase::Startup,
             cap: start,
@@ -104,9 +133,16 @@ impl Governor {
             window: Window::default(),
             active: 0,
             seen: Timestamp(0),
-            span: 1.0,
+            span: 0.0,
             rest: REST,
-            up_next: true,
+            harmful: 0,
+            costly: 0,
+            ups: 1,
+            costly_at: 0,
+            salt,
+            strayed: false,
+            eager: false,
+            owed: false,
             streak: 0,
         }
     }
@@ -142,7 +178,7 @@ impl Governor {
 
     fn elapse(&mut self, now: Timestamp) {
         let window = &mut self.window;
-        let seconds = now.since(self.seen.max(window.from)).as_secs_f64();
+        let seconds = now.min(window.to).since(self.seen.max(window.from)).as_secs_f64();
         window.active_seconds += seconds * f64::from(self.active);
         if self.active >= self.cap.min(self.limit) {
             window.full_seconds += seconds;
@@ -150,20 +186,25 @@ impl Governor {
         self.seen = self.seen.max(now);
     }
 
-    /// Takes one sample: a transfer moved `bytes` in the last `seconds` of its slot time. True if the cap changed.
+    /// A transfer moved `bytes` in the last `seconds` of its slot time. True if the cap changed.
     pub(crate) fn sample(&mut self, now: Timestamp, bytes: f64, seconds: f64) -> bool {
-        self.span += (seconds - self.span) / 8.0;
-        let since_change = now.since(self.window.opened).as_secs_f64();
-        let part = since_change.min(seconds);
-        if now < self.window.from || part < 0.5 * seconds || seconds <= 0.0 {
-            return false;
+        if self.span <= 0.0 {
+            // What was active before the first sample could not be seen.
+            self.span = seconds;
+            self.open(now, now);
         }
+        // Samples come as far apart as the slowest reports; the rest of a transfer after its last report is shorter.
+        self.span += (seconds - self.span) / if seconds > self.span { 4.0 } else { 64.0 };
         let window = &mut self.window;
-        window.bytes += bytes * (part / seconds);
-        window.slot_seconds += part;
-        window.samples += 1;
+        let begin = Timestamp(now.0.saturating_sub((seconds * 1e9) as u64)).max(window.from);
+        let part = now.min(window.to).since(begin).as_secs_f64();
+        if part > 0.0 {
+            window.bytes += bytes * part / seconds;
+            window.slot_seconds += part;
+            window.samples += 1;
+        }
         let enough = (self.active / 8).clamp(SAMPLES.0, SAMPLES.1);
-        if window.samples < enough || now.since(window.from) < WINDOW_MIN {
+        if now < window.known || window.samples < enough {
             return false;
         }
         self.elapse(now);
@@ -180,18 +221,38 @@ impl Governor {
         }
         let before = self.cap;
         self.base = Point::default();
-        self.base_cap = (self.active.min(self.cap) * 7 / 10).max(1);
+        self.base_cap = (self.active.min(self.cap) * 7 / 10).max(LEAST.min(self.cap));
         self.cruise(now, self.base_cap);
         self.cap != before
+    }
+
+    /// A lane waits for this resource alone. More are tried at once, not at the next turn, if more have paid lately
+    /// (another resource on the way lets more through than before), or if the lane is `owed` something. True if the cap
+    /// changed.
+    pub(crate) fn urge(&mut self, now: Timestamp, owed: bool) -> bool {
+        let before = self.cap;
+        if self.phase == Phase::Cruise && self.base.rate > 0.0 && self.active >= self.cap && (self.eager || owed) {
+            self.owed = owed;
+            self.grow(now);
+        }
+        self.cap != before
+    }
+
+    /// What was broken works again: whatever was learned before is old.
+    pub(crate) fn begin_again(&mut self, now: Timestamp) {
+        self.base = Point::default();
+        self.phase = Phase::Startup;
+        self.change(now, self.cap.clamp(LEAST, LINK_START));
     }
 
     /// Judges a window, and opens the next.
     fn close(&mut self, now: Timestamp) -> bool {
         let window = self.window;
-        let measured = now.since(window.from).as_secs_f64().max(1e-3);
+        let measured = window.to.since(window.from).as_secs_f64().max(1e-3);
+        let active = window.active_seconds / measured;
         let seen = Point {
-            active: window.active_seconds / measured,
-            rate: window.bytes / window.slot_seconds.max(1e-9) * (window.active_seconds / measured),
+            active,
+            rate: active * window.bytes / window.slot_seconds.max(1e-9),
         };
         let full = window.full_seconds > 0.5 * measured;
         let before = self.cap;
@@ -209,19 +270,24 @@ impl Governor {
     /// More were allowed: did they bring more?
     fn judge_more(&mut self, now: Timestamp, seen: Point, full: bool) {
         let first = self.base.rate <= 0.0;
-        if !first && seen.active < 1.08 * self.base.active {
-            // They were not used.
-            let cap = if self.phase == Phase::Startup {
-                self.cap
-            } else {
-                self.base_cap
-            };
+        if !first && !full && seen.active < 1.08 * self.base.active {
+            // They are not used yet, for want of transfers or of slots elsewhere: they harm nobody, and are judged when
+            // they are.
             self.base = seen;
-            return self.cruise(now, cap);
+            return;
         }
-        if first || gain(self.base, seen) >= WORTHWHILE {
+        let enough = match (self.phase, self.owed) {
+            (_, true) => ANY,
+            (Phase::Startup, _) => STEEP,
+            _ => WORTHWHILE,
+        };
+        if first || gain(self.base, seen) >= enough {
+            if gain(self.base, seen) < 0.5 {
+                self.streak = 0;
+            }
             self.base = seen;
             self.base_cap = self.cap;
+            self.harmful = 0;
             if full {
                 self.grow(now);
             } else {
@@ -234,21 +300,27 @@ impl Governor {
             _ => self.base_cap,
         };
         self.base.active = self.base.active.max(1.0);
+        let harm = gain(self.base, seen) < HARM;
+        self.harmful = if harm { self.harmful + 1 } else { 0 };
+        self.ups = if harm { 0 } else { self.ups };
         self.cruise(now, cap);
-        self.up_next = false;
     }
 
     /// Fewer were allowed: did that cost anything?
     fn judge_less(&mut self, now: Timestamp, seen: Point) {
-        if seen.rate < SAME * self.base.rate {
-            self.up_next = true;
+        let draining = self.is_draining(seen);
+        if seen.rate < if draining { FALLEN } else { SAME } * self.base.rate {
+            self.ups = 2 << self.costly.min(DOUBLINGS);
+            self.costly += 1;
+            self.costly_at = self.base_cap;
             return self.cruise(now, self.base_cap);
         }
-        if self.is_draining(seen) {
+        if draining {
             return;
         }
         self.base = seen;
         self.base_cap = self.cap;
+        self.costly = 0;
         self.shrink(now);
     }
 
@@ -261,19 +333,22 @@ impl Governor {
         let same = (seen.active - self.base.active).abs() < 0.1 * self.base.active;
         let change = seen.rate / self.base.rate.max(1.0);
         if !same {
-            let pays = full && seen.active > self.base.active && self.base.rate > 0.0;
-            let pays = pays && gain(self.base, seen) >= WORTHWHILE;
+            let more = seen.active > self.base.active && self.base.rate > 0.0;
+            self.eager = more && gain(self.base, seen) >= WORTHWHILE;
             self.base = seen;
             self.rest = self.rest.saturating_sub(1);
-            if pays {
+            if full && self.eager {
                 self.grow(now);
             }
             return;
         }
-        let moved = !(FALLEN..RISEN).contains(&change);
+        let strayed = !(FALLEN..RISEN).contains(&change);
+        let moved = strayed && self.strayed;
+        self.strayed = strayed && !moved;
         if moved {
             self.base = seen;
-        } else {
+            (self.harmful, self.costly) = (0, 0);
+        } else if !strayed {
             self.base.rate += (seen.rate - self.base.rate) / 4.0;
             self.base.active += (seen.active - self.base.active) / 4.0;
         }
@@ -281,7 +356,14 @@ impl Governor {
         if !full || (self.rest > 0 && !moved) {
             return;
         }
-        if if moved { change > 1.0 } else { self.up_next } {
+        let near = u64::from(self.cap) * 10 <= u64::from(self.costly_at) * 11;
+        let more = if moved {
+            change > 1.0
+        } else {
+            self.ups > 0 && (near || self.costly == 0)
+        };
+        self.ups = self.ups.saturating_sub(1);
+        if more {
             self.grow(now);
         } else {
             self.shrink(now);
@@ -296,15 +378,15 @@ impl Governor {
     fn grow(&mut self, now: Timestamp) {
         let factor = match (self.phase, self.streak) {
             (Phase::Startup, _) => 2.0,
+            _ if self.owed => 2.0,
             (_, 0) => 1.25,
-            _ => 1.5,
+            _ => 1.6,
         };
         self.streak += 1;
         self.base_cap = self.cap;
         let cap = ((f64::from(self.cap) * factor).ceil() as u32).min(self.limit);
         if cap <= self.cap {
             // The limit is reached: beyond it there is nothing to learn.
-            self.up_next = false;
             return self.cruise(now, self.cap);
         }
         self.phase = if self.phase == Phase::Startup {
@@ -317,9 +399,9 @@ impl Governor {
 
     fn shrink(&mut self, now: Timestamp) {
         self.base_cap = self.cap;
-        let cap = ((f64::from(self.cap.min(self.limit)) * 0.8).floor() as u32).max(1);
+        let cap = ((f64::from(self.cap.min(self.limit)) * 0.85).floor() as u32).max(1);
         if cap == self.cap {
-            self.up_next = true;
+            self.ups = 1 << DOUBLINGS;
             return self.cruise(now, self.cap);
         }
         self.phase = Phase::Down;
@@ -329,7 +411,9 @@ impl Governor {
     fn cruise(&mut self, now: Timestamp, cap: u32) {
         self.phase = Phase::Cruise;
         self.streak = 0;
-        self.rest = REST;
+        (self.strayed, self.eager, self.owed) = (false, false, false);
+        self.salt = self.salt.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+        self.rest = (REST << self.harmful.min(DOUBLINGS)) + (self.salt >> 16) % REST;
         self.base_cap = cap;
         if cap == self.cap {
             self.open(now, now);
@@ -338,18 +422,20 @@ impl Governor {
         }
     }
 
-    /// Sets another cap, and waits until transfers of the time before are over.
+    /// Sets another cap, and gives transfers a little time to follow.
     fn change(&mut self, now: Timestamp, cap: u32) {
         self.cap = cap.max(1);
-        let settle = Duration::from_secs_f64(self.span.clamp(1.0, 900.0));
+        let settle = Duration::from_secs_f64((0.3 * self.span).clamp(1.0, LONGEST));
         self.open(now, now + settle);
     }
 
     fn open(&mut self, now: Timestamp, from: Timestamp) {
-        let opened = if from > now { now } else { self.window.opened };
+        let span = Duration::from_secs_f64(self.span.clamp(0.0, LONGEST));
+        let to = from + WINDOW_MIN.max(span);
         self.window = Window {
-            opened,
             from,
+            to,
+            known: to + span,
             ..Window::default()
         };
         self.seen = now;

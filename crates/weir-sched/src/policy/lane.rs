@@ -7,6 +7,7 @@ use weir_units::{BitRate, Bytes, Timestamp};
 
 use super::LEVELS;
 use super::gate::Key;
+use super::learn::Sample;
 use super::queue::Queues;
 use crate::settings::{SHARE, Settings};
 use crate::stats::Counts;
@@ -14,8 +15,8 @@ use crate::{Decision, Link, VoId};
 
 /// Decisions kept per link.
 const DECISIONS_KEPT: usize = 8;
-/// Samples over which the figures of a link are averaged.
-const RECENT: f64 = 16.0;
+/// Samples over which the figures of a link are averaged, at least and at most: half of those that run.
+const RECENT: (f64, f64) = (2.0, 16.0);
 /// A link that had nothing to do catches up with so much of its target.
 const TARGET_BURST: Duration = Duration::from_secs(60);
 
@@ -57,8 +58,10 @@ pub(crate) struct LinkState {
     pub(crate) shares: f64,
     pub(crate) counts: Counts,
     pub(crate) decisions: VecDeque<Decision>,
-    /// Bytes and slot seconds of recent samples, failures included.
+    /// Bytes and slot seconds of recent samples, start-up and failures included.
     recent: (f64, f64),
+    /// The same without start-ups, as far as reports tell them apart.
+    moving: (f64, f64),
     /// Part of recent attempts that failed for reasons of the path or the storage.
     pub(crate) failing: f64,
     pub(crate) lanes: Vec<u32>,
@@ -76,6 +79,7 @@ impl LinkState {
             counts: Counts::default(),
             decisions: VecDeque::new(),
             recent: (0.0, 0.0),
+            moving: (0.0, 0.0),
             failing: 0.0,
             lanes: Vec::new(),
             gate,
@@ -101,13 +105,30 @@ impl LinkState {
         (self.recent.1 > 0.0).then(|| self.recent.0 / self.recent.1)
     }
 
-    pub(crate) fn sample(&mut self, bytes: f64, seconds: f64) {
-        let keep = 1.0 - 1.0 / RECENT;
-        self.recent = (self.recent.0 * keep + bytes, self.recent.1 * keep + seconds);
+    /// What a transfer moves that has not told it yet, in bytes per second.
+    pub(crate) fn moving(&self) -> f64 {
+        if self.moving.1 > 0.0 {
+            self.moving.0 / self.moving.1
+        } else {
+            self.each().unwrap_or(0.0)
+        }
+    }
+
+    pub(crate) fn sample(&mut self, sample: &Sample) {
+        let keep = 1.0 - 1.0 / (self.counts.active as f64 / 2.0).clamp(RECENT.0, RECENT.1);
+        let add = |to: (f64, f64)| (to.0 * keep + sample.bytes, to.1 * keep + sample.seconds);
+        self.recent = add(self.recent);
+        if sample.is_steady() {
+            self.moving = add(self.moving);
+        }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        (self.recent, self.moving, self.failing) = ((0.0, 0.0), (0.0, 0.0), 0.0);
     }
 
     pub(crate) fn ended(&mut self, failed: bool) {
-        self.failing += (f64::from(u8::from(failed)) - self.failing) / RECENT;
+        self.failing += (f64::from(u8::from(failed)) - self.failing) / RECENT.1;
     }
 
     /// Notes a decision. Waiting again for the same cause is not news.
@@ -141,6 +162,10 @@ pub(crate) struct Lane {
     pub(crate) queues: Queues,
     /// Transfers that hold slots.
     pub(crate) active: u32,
+    /// Transfers that report their progress, and what they move, in bytes per second.
+    pub(crate) reporting: (u32, f64),
+    /// What all its active transfers are taken to move, in bytes per second.
+    pub(crate) flow: f64,
     /// Where it waits, if it has something to do.
     pub(crate) place: Option<(u32, Key)>,
     /// Turns in a row that came to nothing because another gate was full.
@@ -152,6 +177,28 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
+    /// What all active transfers move: those that report what they reported last, the others what is usual on their link.
+    pub(crate) fn estimate(&self, each: f64) -> f64 {
+        if self.active == 0 {
+            return 0.0;
+        }
+        let silent = self.active.saturating_sub(self.reporting.0);
+        self.reporting.1.max(0.0) + f64::from(silent) * each
+    }
+
+    /// A transfer reports another rate than before.
+    pub(crate) fn report(&mut self, former: Option<f64>, rate: Option<f64>) {
+        if let Some(former) = former {
+            self.reporting = (self.reporting.0 - 1, self.reporting.1 - former);
+        }
+        if let Some(rate) = rate {
+            self.reporting = (self.reporting.0 + 1, self.reporting.1 + rate);
+        }
+        if self.reporting.0 == 0 {
+            self.reporting.1 = 0.0;
+        }
+    }
+
     /// The inbound gate of its destination.
     pub(crate) fn destination(&self) -> u32 {
         self.passes.iter().rev().nth(1).map_or(super::HALL, |pass| pass.gate)

@@ -4,22 +4,66 @@ use weir_units::{Bytes, Timestamp};
 use weir_world::{ErrorClass, Party};
 
 use super::breaker::{Sign, sign};
-use super::{HALL, Policy};
+use super::{HALL, LEVELS, Policy};
 use crate::{Learned, Resource};
 
 /// A cap that differs by so much from the recorded one is worth a record.
 const WORTH_RECORDING: f64 = 0.2;
 
+/// What one transfer moved in a stretch of its slot time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) bytes: f64,
+    pub(crate) seconds: f64,
+    /// The rate that it was taken to move at, if it had reported one.
+    pub(crate) former: Option<f64>,
+    /// The stretch begins with the transfer: it holds its start-up.
+    pub(crate) begins: bool,
+    /// The stretch ends with the transfer.
+    pub(crate) ends: bool,
+}
+
+impl Sample {
+    /// It speaks of a transfer at work, or of one that does not report: not of a start-up alone. Many transfers begin
+    /// together, and what they move would seem to rise and fall with that.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.seconds > 0.0 && (!self.begins || self.ends)
+    }
+}
+
 impl Policy {
-    /// A transfer of this lane moved so many bytes in the last `seconds` of its slot time.
-    pub(crate) fn moved(&mut self, number: u32, bytes: Bytes, seconds: f64, now: Timestamp) {
-        let lane = &self.lanes[number as usize];
-        self.links[lane.link as usize].sample(bytes.as_f64(), seconds);
-        for pass in 1..lane.passes.len() {
+    /// A transfer of this lane tells how far it came. Gives the rate that it is taken to move at from now on, if that
+    /// follows.
+    pub(crate) fn moved(&mut self, number: u32, sample: Sample, now: Timestamp) -> Option<f64> {
+        let rate = (!sample.begins && !sample.ends).then_some(sample.bytes / sample.seconds.max(1e-9));
+        if rate.is_some() {
+            self.lanes[number as usize].report(sample.former, rate);
+        }
+        let link = self.lanes[number as usize].link;
+        let state = &mut self.links[link as usize];
+        let thought = sample.former.unwrap_or(state.moving()) * sample.seconds;
+        state.sample(&sample);
+        for lane in 0..self.links[link as usize].lanes.len() {
+            self.flows(self.links[link as usize].lanes[lane], now);
+        }
+        for pass in 1..self.lanes[number as usize].passes.len() {
             let gate = self.lanes[number as usize].passes[pass].gate;
-            self.gates[gate as usize].sample(now, bytes.as_f64(), seconds);
+            self.gates[gate as usize].sample(now, &sample, sample.bytes - thought);
             self.learned(gate);
             self.turn(gate, now);
+        }
+        rate.or(sample.former)
+    }
+
+    /// What a lane moves may have changed: its gates take note.
+    pub(super) fn flows(&mut self, number: u32, now: Timestamp) {
+        let lane = &mut self.lanes[number as usize];
+        let flow = lane.estimate(self.links[lane.link as usize].moving());
+        let more = flow - std::mem::replace(&mut lane.flow, flow);
+        if more != 0.0 {
+            for pass in &lane.passes[1..] {
+                self.gates[pass.gate as usize].flows(now, more);
+            }
         }
     }
 
@@ -43,12 +87,28 @@ impl Policy {
                     let gate = self.lanes[number as usize].passes[pass].gate;
                     let state = &mut self.gates[gate as usize];
                     if state.breaker.succeeded() {
+                        state.governor.begin_again(now);
                         state.update(now);
+                        self.forgive(gate);
                         self.turn(gate, now);
                     }
                 }
             }
             Some((class, party)) => self.failed(number, class, party, now),
+        }
+    }
+
+    /// A link that works again is as good as new: what it was worth while it was broken does not count against it.
+    fn forgive(&mut self, gate: u32) {
+        let Resource::Link(link) = self.gates[gate as usize].resource else {
+            return;
+        };
+        let link = &mut self.links[self.link_numbers[&link] as usize];
+        link.forget();
+        for lane in &link.lanes {
+            for pass in &mut self.lanes[*lane as usize].passes {
+                pass.tags = [0; LEVELS];
+            }
         }
     }
 

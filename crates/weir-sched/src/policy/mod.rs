@@ -22,7 +22,7 @@
 //! 3. Then by shares: start-time fair queueing, where a transfer costs the time for which it will hold its slot, divided by
 //!    the lane's weight (of its link × its VO's part of that link), and by how fast it is beside the fastest lane at this
 //!    gate. So slots go to lanes in proportion to what a slot brings there. Lanes within a fifth of the fastest are equal,
-//!    and none gets less than a twentieth: slow lanes do not hold what fast ones could use, and all of them move.
+//!    and none gets less than a fiftieth: slow lanes do not hold what fast ones could use, and all of them move.
 //!
 //! # What follows
 //! - *No head-of-line blocking*: a lane that cannot start waits at the gate that holds it, and in nobody's way.
@@ -46,6 +46,8 @@ mod place;
 mod queue;
 mod view;
 mod wiring;
+
+pub(crate) use learn::Sample;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -74,7 +76,7 @@ const PATIENCE: u32 = 16;
 /// The gate that always has room.
 const HALL: u32 = 0;
 /// A lane's part of what it would get, were it as fast as the fastest.
-const SLOWEST: f64 = 0.05;
+const SLOWEST: f64 = 0.02;
 /// Lanes that are slower by less than this are as fast as the fastest.
 const AS_FAST: f64 = 1.25;
 /// What one transfer brings, in bytes per second, before anything is known of its link.
@@ -234,6 +236,8 @@ impl Policy {
                 cause: gate.cause,
             };
             self.note(number, table[row].id, verdict, now);
+            let owed = rank == Rank::Owed && self.all_have_targets(blocker);
+            self.gates[blocker as usize].urge(now, owed);
             self.miss(number, turn, blocker, now);
             return None;
         }
@@ -257,9 +261,16 @@ impl Policy {
             order,
         };
         self.note(number, table[row].id, verdict, now);
+        self.flows(number, now);
         self.unqueue(table, row);
         self.settle(number, now);
         Some(row)
+    }
+
+    /// Everybody who passes a gate has a target: nobody there gives way to somebody who is owed something.
+    fn all_have_targets(&self, gate: u32) -> bool {
+        let mut lanes = self.gates[gate as usize].lanes.iter();
+        lanes.all(|lane| self.links[self.lanes[*lane as usize].link as usize].target.is_some())
     }
 
     fn note(&mut self, lane: u32, transfer: weir_world::TransferId, verdict: Verdict, now: Timestamp) {
@@ -338,11 +349,13 @@ impl Policy {
         self.settle(number, now);
     }
 
-    /// Gives back the slots of a transfer of this lane.
-    pub(crate) fn release(&mut self, number: u32, now: Timestamp) {
+    /// Gives back the slots of a transfer of this lane, which was taken to move at this rate, if it reported any.
+    pub(crate) fn release(&mut self, number: u32, reported: Option<f64>, now: Timestamp) {
         let lane = &mut self.lanes[number as usize];
+        lane.report(reported, None);
         lane.active -= 1;
         self.links[lane.link as usize].counts.active -= 1;
+        self.flows(number, now);
         for pass in 1..self.lanes[number as usize].passes.len() {
             let gate = self.lanes[number as usize].passes[pass].gate;
             let state = &mut self.gates[gate as usize];

@@ -1,8 +1,9 @@
 //! A limit on bandwidth, held by concurrency.
 //!
 //! What one transfer brings is measured; the limit divided by it is how many may run. That number is seldom whole, and the
-//! measurement is never exact: an account of bytes (allowed minus moved, a few seconds deep) decides whether the next whole
-//! number above or below holds. So the mean comes to the limit within seconds, and stays there.
+//! measurement is never exact: so there is an account of bytes, allowed minus moved. What it owes is paid back within ten
+//! seconds, and its sign decides whether the next whole number above or below holds. So the mean comes to the limit within
+//! seconds, and stays there.
 
 use std::time::Duration;
 
@@ -35,12 +36,17 @@ impl Pace {
         BitRate((self.rate * 8.0) as u64)
     }
 
-    /// Brings the account up to date: until now, `active` transfers moved `each` bytes per second.
-    pub(crate) fn elapse(&mut self, now: Timestamp, active: u32, each: f64) {
+    /// Brings the account up to date: until now, `flow` bytes per second moved.
+    pub(crate) fn elapse(&mut self, now: Timestamp, flow: f64) {
         let seconds = now.since(self.at).as_secs_f64();
         let depth = self.rate * DEPTH_SECONDS;
-        self.account = (self.account + (self.rate - f64::from(active) * each) * seconds).clamp(-depth, depth / 4.0);
+        self.account = (self.account + (self.rate - flow) * seconds).clamp(-depth, depth / 4.0);
         self.at = self.at.max(now);
+    }
+
+    /// More bytes have moved than was thought, or fewer.
+    pub(crate) fn correct(&mut self, more: f64) {
+        self.account -= more;
     }
 
     /// How many may be active now, if each moves `each` bytes per second (zero if that is not known).
@@ -48,7 +54,8 @@ impl Pace {
         if self.rate <= 0.0 {
             return 0;
         }
-        let share = self.rate / if each > 0.0 { each } else { GUESS };
+        let rate = self.rate + self.account / DEPTH_SECONDS;
+        let share = rate.max(0.0) / if each > 0.0 { each } else { GUESS };
         let allowed = if self.account >= 0.0 {
             share.ceil()
         } else {
@@ -57,9 +64,9 @@ impl Pace {
         allowed.min(1e9) as u32
     }
 
-    /// When an account in debt will be even, if `active` go on as they do; the next look at it otherwise.
-    pub(crate) fn even_at(&self, now: Timestamp, active: u32, each: f64) -> Timestamp {
-        let surplus = self.rate - f64::from(active) * each;
+    /// When an account in debt will be even, if all goes on as it does; the next look at it otherwise.
+    pub(crate) fn even_at(&self, now: Timestamp, flow: f64) -> Timestamp {
+        let surplus = self.rate - flow;
         let seconds = if self.account < 0.0 && surplus > 0.0 {
             (-self.account / surplus).clamp(0.01, DEPTH_SECONDS)
         } else {

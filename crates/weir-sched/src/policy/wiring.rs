@@ -17,7 +17,7 @@ impl Policy {
             settings,
             links: Vec::new(),
             lanes: Vec::new(),
-            gates: vec![Gate::new(Resource::Group(GroupId(u32::MAX)))],
+            gates: vec![Gate::new(Resource::Group(GroupId(u32::MAX)), HALL)],
             rotation: Default::default(),
             link_numbers: BTreeMap::new(),
             lane_numbers: BTreeMap::new(),
@@ -55,6 +55,8 @@ impl Policy {
             passes: vec![pass],
             queues: Queues::default(),
             active: 0,
+            reporting: (0, 0.0),
+            flow: 0.0,
             place: None,
             misses: 0,
             reserved: false,
@@ -86,7 +88,7 @@ impl Policy {
             return *known;
         }
         let number = self.gates.len() as u32;
-        let mut gate = Gate::new(resource);
+        let mut gate = Gate::new(resource, number);
         gate.set(&self.settings, now);
         self.gates.push(gate);
         self.gate_numbers.insert(resource, number);
@@ -120,13 +122,14 @@ impl Policy {
         self.unreserve(number, now);
         self.move_to(number, None, now);
         let lane = &mut self.lanes[number as usize];
-        let active = lane.active;
+        let (active, flow) = (lane.active, lane.flow);
         let former = std::mem::take(&mut lane.passes);
         for gate in &way {
             let known = former.iter().find(|pass| pass.gate == *gate).copied();
             let state = &mut self.gates[*gate as usize];
             if known.is_none() {
                 state.hold(now, state.held + active);
+                state.flows(now, flow);
                 state.lanes.push(number);
             }
             lane.passes.push(known.unwrap_or(Pass {
@@ -137,6 +140,7 @@ impl Policy {
         for pass in former.iter().filter(|pass| !way.contains(&pass.gate)) {
             let state = &mut self.gates[pass.gate as usize];
             state.hold(now, state.held - active);
+            state.flows(now, -flow);
             state.lanes.retain(|other| *other != number);
             self.rotate(pass.gate);
         }
