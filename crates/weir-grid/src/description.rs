@@ -1,4 +1,5 @@
-//! `grid.json`: what a client needs to know of a running grid. It is there while the grid is ready, and only then.
+//! `grid.json`: what a client needs to know of a running grid. It appears when the grid is ready and goes when it stops;
+//! a killed one leaves it behind, for the next start to remove.
 
 use std::fs;
 use std::io;

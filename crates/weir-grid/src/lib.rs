@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! - Two RSEs never share a host, because clients tell storage elements apart by `scheme://host`.
-//! - `grid.json` is there while every door answers, and only then; it names secrets' files and holds none.
+//! - `grid.json` appears when every door answers and goes when the grid stops; it names secrets' files and holds none.
 //! - One directory has one grid at a time; authority, keys, addresses and data in it outlive the process.
 //! - Data moves on a runtime of its own, so that control never stalls.
 //!
