@@ -1,11 +1,11 @@
 //! The source writes to the destination.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
-use http::{HeaderName, HeaderValue, Request, header};
+use http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use weir_auth::StoragePath;
 use weir_http::{Body, body};
@@ -79,10 +79,15 @@ impl Push {
         let answer = self.send(endpoint, progress, &sent).await;
         progress.set_moving(false);
         // Trouble of our own explains the other side's complaint about it.
-        let taken = sent.outcome()?.unwrap_or_default();
+        let outcome = sent.outcome()?;
+        let sent_whole = outcome.is_some() || self.reader.meta().size == 0;
+        let taken = outcome.unwrap_or_default();
         self.check_own(&taken)?;
         let answer = answer?;
         progress.set_remote(answer.peer);
+        if !sent_whole {
+            return Err(self.answered_too_early(answer.response.status(), progress));
+        }
         let known = merged(&self.stored, &taken);
         let verified = self
             .compare(&known, digest::announced(answer.response.headers()))
@@ -110,7 +115,9 @@ impl Push {
         let algorithms = self.algorithms();
         let upload = self.destination.put(|request| {
             self.describe(request, size);
-            progress.moved.store(0, std::sync::atomic::Ordering::Relaxed);
+            // A redirect may come after bytes, even after all of them: each place begins anew.
+            sent.begin();
+            progress.moved.store(0, Ordering::Relaxed);
             if size == 0 {
                 return Some(body::empty());
             }
@@ -179,6 +186,17 @@ impl Push {
     fn required(&self) -> bool {
         self.require_checksum
             .unwrap_or(self.destination.tpc.verify == Verify::Required)
+    }
+
+    /// A yes to a file that was not sent whole is no yes.
+    fn answered_too_early(&self, status: StatusCode, progress: &Progress) -> CopyFailure {
+        let text = format!(
+            "PUT {}: answered {status} after {} of {} bytes",
+            self.destination.shown(),
+            progress.moved.load(Ordering::Relaxed),
+            self.reader.meta().size
+        );
+        CopyFailure::new(ErrorClass::Protocol, Party::Destination, Phase::Transfer, text)
     }
 
     /// What was sent must be what once came in.
@@ -257,6 +275,11 @@ struct Sent {
 }
 
 impl Sent {
+    /// Forgets what an earlier place was sent.
+    fn begin(&self) {
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     fn end(&self, outcome: Result<Checksums, CopyFailure>) {
         *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         self.ended.notify_one();

@@ -121,7 +121,7 @@ impl Remote {
                 .await
                 .map_err(|error| CopyFailure::unanswered(self.party, phase, &what, &error))?;
             let status = response.status();
-            if status.is_success() {
+            if is_done(method, status) {
                 let peer = response.extensions().get::<ConnectedTo>().map(|connected| connected.0);
                 return Ok(Answer { response, peer });
             }
@@ -187,6 +187,15 @@ fn shown(uri: &Uri) -> String {
     let scheme = uri.scheme_str().unwrap_or("https");
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     format!("{scheme}://{authority}{}", uri.path())
+}
+
+/// Whether the answer says that what was asked has been done. 202 (later, perhaps) and 207 (partly) do not say that an
+/// upload is a file now.
+fn is_done(method: &Method, status: StatusCode) -> bool {
+    if method == Method::PUT {
+        return matches!(status.as_u16(), 200 | 201 | 204);
+    }
+    status.is_success()
 }
 
 fn is_redirect(status: StatusCode) -> bool {

@@ -337,3 +337,43 @@ async fn a_push_hears_an_early_no() {
     }
     assert_eq!(a.running.counters()["data"].traffic.sent_failed, 0);
 }
+
+/// A destination that says yes to a file it was not sent makes the transfer service delete the source's last copy.
+#[tokio::test]
+async fn a_push_believes_no_yes_that_comes_too_early() {
+    let lab = Lab::new();
+    let a = lab.endpoint("a", |_| {}).await;
+    a.put("/f", noise(20_000_000)).await.expect(201);
+    a.put("/empty", "").await.expect(201);
+    let (_peer, peer) = lab.peer(|request| async move {
+        let (path, mut body) = (request.uri().path().to_owned(), request.into_body());
+        let status = match path.as_str() {
+            "/accepted" => 202,
+            "/multi" => 207,
+            _ => 201,
+        };
+        if path == "/middle" {
+            let _ = body.frame().await;
+        } else if path != "/early" {
+            let _ = body.collect().await;
+        }
+        Response::builder().status(status).body(body::empty()).unwrap()
+    });
+    for required in ["true", "false"] {
+        let more = [("RequireChecksumVerification", required)];
+        for path in ["/early", "/middle"] {
+            let answer = a.push("/f", &format!("{peer}{path}"), &more).await;
+            answer.failed(&[
+                "protocol (destination during transfer)",
+                "answered 201 Created after ",
+                " of 20000000 bytes",
+            ]);
+        }
+        for (path, status) in [("/accepted", "202"), ("/multi", "207")] {
+            let answer = a.push("/f", &format!("{peer}{path}"), &more).await;
+            answer.failed(&["protocol (destination during transfer)", status]);
+        }
+    }
+    a.push("/f", &format!("{peer}/whole"), &[]).await.copied();
+    a.push("/empty", &format!("{peer}/early"), &[]).await.copied();
+}
