@@ -12,6 +12,7 @@
 //! | 413, 414, 415, 416 | as RFC 9110 has it | correct the request | - |
 //! | 412 | a condition failed; `Overwrite: F` and the target exists | decide anew | - |
 //! | 500 | the disk failed | try again later | read the log |
+//! | 501 | the body comes in a transfer coding other than chunked | send it as it is | - |
 //! | 502 | the destination of a MOVE is another server | use a third-party copy | - |
 //! | 503 | too many transfers, or the issuer's keys cannot be had; `Retry-After` says when to come again | wait | raise the limit, or look at the issuer |
 //! | 507 | quota or file system full | delete, or write elsewhere | add space |

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use http::{StatusCode, header};
+use http::{StatusCode, Version, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -13,7 +13,7 @@ use weir_world::{ErrorClass, Party, Phase};
 use super::{
     CopyFailure, Remote,
     job::{Done, Progress},
-    remote::Answer,
+    remote::{Answer, Told},
 };
 use crate::{
     area::{Area, Hold},
@@ -22,6 +22,7 @@ use crate::{
     digest,
     exchange::Exchange,
     refusal::chain,
+    verbs::only_chunked,
 };
 
 /// A permitted pull.
@@ -49,7 +50,8 @@ impl Pull {
         };
         let answer = ask(&self.source, wanted).await?;
         progress.set_remote(answer.peer);
-        let size = check_answer(&self.source, &answer)?;
+        let length = check_answer(&self.source, &answer)?;
+        let size = length.known();
         let offered = worthwhile(digest::announced(answer.response.headers()), &own);
         let Self {
             source,
@@ -62,8 +64,9 @@ impl Pull {
         let path = area.prefix.join(&landing.path);
         let hold = make_room(hold, size).await?;
         let must_ask = required && offered.is_empty();
-        let verified = must_ask || !offered.is_empty() || !expected.is_empty();
-        let checksums = expected.into_iter().chain(offered).collect();
+        let checksums: Vec<Checksum> = expected.into_iter().chain(offered).collect();
+        let end_unproven = length == Length::UntilClose && checksums.is_empty();
+        let mut verified = !checksums.is_empty();
         let mut sink = Sink::new(
             area,
             hold,
@@ -76,8 +79,10 @@ impl Pull {
         let body = answer.response.into_body();
         receive(&source, body, size, &mut sink, progress, &path).await?;
         progress.set_moving(false);
-        if must_ask {
-            sink.expect(ask_later(&source, &own).await?);
+        if must_ask || end_unproven {
+            let told = ask_later(&source, &own, required).await?;
+            verified |= !told.checksums.is_empty();
+            sink.expect(told.size.filter(|_| end_unproven), told.checksums);
         }
         let arrived = sink
             .finish(landing)
@@ -109,11 +114,11 @@ async fn ask(source: &Remote, wanted: &[Algorithm]) -> Result<Answer, CopyFailur
     }
 }
 
-/// Asks for checksums on their own, when the file has come without one.
-async fn ask_later(source: &Remote, own: &[Algorithm]) -> Result<Vec<Checksum>, CopyFailure> {
-    let mut offered = source.checksums(own).await?;
-    offered.retain(|checksum| own.contains(&checksum.algorithm));
-    if offered.is_empty() {
+/// Asks about the file on its own, when it has come without a checksum, or without a sign of its end.
+async fn ask_later(source: &Remote, own: &[Algorithm], required: bool) -> Result<Told, CopyFailure> {
+    let mut told = source.look(own).await?;
+    told.checksums.retain(|checksum| own.contains(&checksum.algorithm));
+    if told.checksums.is_empty() && required {
         let text = format!("{} gives no checksum to compare, and one is required", source.shown());
         return Err(CopyFailure::new(
             ErrorClass::Checksum,
@@ -122,11 +127,42 @@ async fn ask_later(source: &Remote, own: &[Algorithm]) -> Result<Vec<Checksum>, 
             text,
         ));
     }
-    Ok(offered)
+    if told.checksums.is_empty() && told.size.is_none() {
+        let text = format!(
+            "GET {}: the source tells neither length nor checksum, so that a file cut short would pass for a whole one",
+            source.shown()
+        );
+        return Err(CopyFailure::new(
+            ErrorClass::Protocol,
+            Party::Source,
+            Phase::Finalization,
+            text,
+        ));
+    }
+    Ok(told)
 }
 
-/// Only a whole file, as it is, will do. Gives its size, if the source says.
-fn check_answer(source: &Remote, answer: &Answer) -> Result<Option<u64>, CopyFailure> {
+/// How the end of a body shows (RFC 9112 section 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Known(u64),
+    /// By the last chunk.
+    Chunked,
+    /// By the end of the connection, as it would if that broke.
+    UntilClose,
+}
+
+impl Length {
+    fn known(self) -> Option<u64> {
+        match self {
+            Self::Known(size) => Some(size),
+            _ => None,
+        }
+    }
+}
+
+/// Only a whole file, as it is, will do.
+fn check_answer(source: &Remote, answer: &Answer) -> Result<Length, CopyFailure> {
     let wrong = |text: String| {
         Err(CopyFailure::new(
             ErrorClass::Protocol,
@@ -139,16 +175,21 @@ fn check_answer(source: &Remote, answer: &Answer) -> Result<Option<u64>, CopyFai
     if status != StatusCode::OK {
         return wrong(format!("GET {}: {status} where 200 was due", source.shown()));
     }
-    if headers
+    let encoded = headers
         .get(header::CONTENT_ENCODING)
-        .is_some_and(|encoding| encoding != "identity")
-    {
+        .is_some_and(|encoding| encoding != "identity");
+    if encoded || !only_chunked(headers) {
         return wrong(format!(
             "GET {}: the source sends the file in another encoding",
             source.shown()
         ));
     }
-    Ok(answer.response.body().size_hint().exact())
+    let chunked = headers.contains_key(header::TRANSFER_ENCODING) && answer.response.version() >= Version::HTTP_11;
+    Ok(match answer.response.body().size_hint().exact() {
+        Some(size) => Length::Known(size),
+        None if chunked => Length::Chunked,
+        None => Length::UntilClose,
+    })
 }
 
 /// Of many checksums, those that are taken anyway; else the first, which then is taken beside them.

@@ -234,7 +234,7 @@ impl Push {
         let mut theirs = comparable(&offered);
         if theirs.is_empty() && self.required() {
             let algorithms: Vec<Algorithm> = known.iter().map(|checksum| checksum.algorithm).collect();
-            theirs = comparable(&self.destination.checksums(&algorithms).await?);
+            theirs = comparable(&self.destination.look(&algorithms).await?.checksums);
             if theirs.is_empty() {
                 let text = format!(
                     "{} gives no checksum to compare, and one is required",

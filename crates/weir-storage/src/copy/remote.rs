@@ -33,6 +33,12 @@ pub(super) struct Answer {
     pub(super) peer: Option<SocketAddr>,
 }
 
+/// What a side tells of its file, as far as it does.
+pub(super) struct Told {
+    pub(super) size: Option<u64>,
+    pub(super) checksums: Vec<Checksum>,
+}
+
 impl Remote {
     pub(crate) fn new(client: Client, uri: Uri, headers: HeaderMap, party: Party, tpc: TpcConfig) -> Self {
         Self {
@@ -63,15 +69,20 @@ impl Remote {
         .await
     }
 
-    /// The other side's checksums, asked for by HEAD; may be none.
-    pub(super) async fn checksums(&self, algorithms: &[Algorithm]) -> Result<Vec<Checksum>, CopyFailure> {
+    /// What the other side says of the file when asked by HEAD.
+    pub(super) async fn look(&self, algorithms: &[Algorithm]) -> Result<Told, CopyFailure> {
         let answer = self
             .follow(Phase::Finalization, &Method::HEAD, |request| {
                 digest::ask(algorithms, request.headers_mut());
                 Some(body::empty())
             })
             .await?;
-        Ok(digest::announced(answer.response.headers()))
+        let headers = answer.response.headers();
+        let size = headers.get(header::CONTENT_LENGTH);
+        Ok(Told {
+            size: size.and_then(|value| value.to_str().ok()?.trim().parse().ok()),
+            checksums: digest::announced(headers),
+        })
     }
 
     /// Whether there is something at the other side.

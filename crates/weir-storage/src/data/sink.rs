@@ -178,8 +178,9 @@ impl Sink {
         Ok(())
     }
 
-    /// Adds checksums that came to be known while the bytes came; all must be of algorithms that are taken here.
-    pub(crate) fn expect(&mut self, checksums: Vec<Checksum>) {
+    /// Adds what came to be known while the bytes came; all checksums must be of algorithms that are taken here.
+    pub(crate) fn expect(&mut self, size: Option<u64>, checksums: Vec<Checksum>) {
+        self.expected.size = self.expected.size.or(size);
         self.expected.checksums.extend(checksums);
     }
 

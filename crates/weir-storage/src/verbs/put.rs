@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use weir_auth::{Operation, StoragePath, Token, authorize};
 use weir_http::Body;
 
-use super::status;
+use super::{only_chunked, status};
 use crate::{
     area::{Area, Hold},
     backend::{BackendError, Meta, Obstacle},
@@ -150,6 +150,13 @@ fn announced_size(call: &Call) -> Result<Option<u64>, Refusal> {
         return Err(Refusal::bad_request(text));
     }
     if call.headers.contains_key(header::TRANSFER_ENCODING) {
+        if !only_chunked(&call.headers) {
+            // RFC 9112 section 6.1.
+            return Err(Refusal::new(
+                StatusCode::NOT_IMPLEMENTED,
+                "of transfer codings only chunked is understood",
+            ));
+        }
         return Ok(None);
     }
     let size = call.header("content-length").map_or(Ok(0), |text| text.trim().parse());

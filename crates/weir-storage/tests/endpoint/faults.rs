@@ -8,8 +8,9 @@ use http::{Response, header};
 use http_body_util::BodyExt as _;
 use weir_http::body;
 use weir_storage::Storage;
+use weir_units::Algorithm;
 
-use super::lab::{Lab, noise, pieces, until};
+use super::lab::{Lab, digest, noise, pieces, until};
 
 /// Bytes that changed after they were stored must not spread.
 #[tokio::test]
@@ -385,4 +386,54 @@ async fn leftovers_are_swept_at_start() {
         (10, 1)
     );
     assert_eq!(at.get("/d/f").await.body, noise(10));
+}
+
+/// A body whose end is the connection's end may have been cut short: without a sign that it is whole it is no file.
+#[tokio::test]
+async fn a_body_without_length_must_prove_its_end() {
+    let lab = Lab::new();
+    let b = lab.endpoint("b", |_| {}).await;
+    let content = noise(100_000);
+    let whole = digest(Algorithm::Adler32, &content);
+    let (_peer, peer) = lab.peer(move |request| {
+        let (content, whole) = (content.clone(), whole.clone());
+        async move {
+            let path = request.uri().path().to_owned();
+            let looks = request.method() == http::Method::HEAD;
+            let sent = if path.starts_with("/cut") { content.slice(..50_000) } else { content.clone() };
+            let mut response = Response::new(if looks { body::empty() } else { pieces(stream::iter(vec![Ok(sent)])) });
+            if !looks {
+                *response.version_mut() = http::Version::HTTP_10;
+            }
+            if path.ends_with("digest") || (looks && path.ends_with("late")) {
+                response.headers_mut().insert("digest", whole.parse().unwrap());
+            }
+            if looks && path.ends_with("length") {
+                response.headers_mut().insert(header::CONTENT_LENGTH, content.len().into());
+            }
+            if looks && path.ends_with("silent") {
+                *response.status_mut() = http::StatusCode::FORBIDDEN;
+            }
+            if path == "/packed" {
+                response.headers_mut().insert(header::TRANSFER_ENCODING, "gzip, chunked".parse().unwrap());
+                *response.version_mut() = http::Version::HTTP_11;
+            }
+            response
+        }
+    });
+    for path in ["whole-digest", "whole-late", "whole-length"] {
+        b.pull(&format!("/{path}"), &format!("{peer}/{path}"), &[]).await.copied();
+    }
+    for (path, expected) in [
+        ("cut", "neither length nor checksum"),
+        ("cut-silent", "403"),
+        ("cut-digest", "mismatch"),
+        ("cut-late", "mismatch"),
+        ("cut-length", "50000 bytes came where 100000 were announced"),
+        ("packed", "another encoding"),
+    ] {
+        b.pull("/cut", &format!("{peer}/{path}"), &[]).await.failed(&["(source during", expected]);
+    }
+    b.until_clean().await;
+    assert_eq!(b.names(), ["whole-digest", "whole-late", "whole-length"]);
 }

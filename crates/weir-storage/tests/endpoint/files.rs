@@ -353,6 +353,9 @@ async fn what_is_not_offered_is_refused() {
     }
     at.get("/").await.expect(405);
     at.ask("HEAD", "/", &[], "").await.expect(200);
+    at.ask("PUT", "/f", &[("transfer-encoding", "gzip, chunked")], "packed")
+        .await
+        .expect(501);
     let request = Request::put(at.url("/f"))
         .header("authorization", format!("Bearer {}", lab.all()))
         .body(body::empty())
