@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode, Uri};
-use weir_auth::{Operation, StoragePath};
+use weir_auth::{Operation, StoragePath, authorize};
 use weir_http::Body;
 use weir_world::Party;
 
@@ -70,6 +70,9 @@ async fn push(call: &mut Call, destination: Uri, request: CopyRequest) -> Result
         return within(call, path?, may_replace).await;
     }
     let path = call.path.clone();
+    // Also where everybody may read: who has bytes sent to a third party must be known.
+    let token = call.need_token().await?;
+    authorize(&token, Operation::Read, &path)?;
     let destination = remote(call, destination, &request, Party::Destination)?;
     let (area, reader) = open(call, &path).await?;
     let stored = {

@@ -182,4 +182,14 @@ async fn areas_stay_apart() {
     at.ask("PUT", "/vo/cms/h", &[("authorization", "none")], "x")
         .await
         .expect(401);
+    // Reading is not having it sent to a third party: that would be an upload cannon for strangers.
+    let elsewhere = at.url("/vo/atlas/cannon");
+    at.push("/vo/cms/f", &elsewhere, &[("authorization", "none")])
+        .await
+        .expect(401);
+    let writer = format!("Bearer {}", lab.token("storage.modify:/vo/atlas"));
+    at.push("/vo/cms/f", &elsewhere, &[("authorization", &writer)])
+        .await
+        .expect(403);
+    at.push("/vo/cms/f", &elsewhere, &[]).await.copied();
 }
