@@ -2,7 +2,7 @@
 //! `Content-MD5` (RFC 2616) and ownCloud's `OC-Checksum`.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use weir_units::{Algorithm, Checksum, Checksums, parse_digest_header};
+use weir_units::{Algorithm, Checksum, ChecksumError, Checksums, parse_digest_header};
 
 /// Checksums that a client wants to know, in the dialect in which it asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,25 +68,52 @@ impl Wanted {
     }
 }
 
+/// An announced checksum of a known algorithm whose value makes no sense: taken for none, it would verify nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{header}: \"{value}\" is no checksum")]
+pub struct Malformed {
+    /// The header's name.
+    pub header: &'static str,
+    /// The part at fault, cut to 80 characters.
+    pub value: String,
+}
+
 /// Every checksum that the sender of a body, or the other side of a copy, announces; in no dialect more than once.
-pub fn announced(headers: &HeaderMap) -> Vec<Checksum> {
+///
+/// # Errors
+/// A value of a known algorithm that cannot be read. Unknown algorithms are passed over, as both RFCs ask.
+pub fn announced(headers: &HeaderMap) -> Result<Vec<Checksum>, Malformed> {
     let mut found: Vec<Checksum> = Vec::new();
-    for name in ["digest", "repr-digest"] {
-        found.extend(
-            joined(headers, name)
-                .map(|text| parse_digest_header(&text))
-                .unwrap_or_default(),
-        );
+    for header in ["digest", "repr-digest"] {
+        for item in joined(headers, header).iter().flat_map(|text| text.split(',')) {
+            let read = parse_digest_header(item);
+            let name = item.split_once('=').map_or(item, |(name, _)| name);
+            if read.is_empty() && name.parse::<Algorithm>().is_ok() {
+                return Err(malformed(header, item));
+            }
+            found.extend(read);
+        }
     }
     if let Some(text) = joined(headers, "content-md5") {
         let text = text.trim();
-        found.extend(Checksum::from_base64(Algorithm::Md5, text).or_else(|_| Checksum::from_hex(Algorithm::Md5, text)));
+        let read = Checksum::from_base64(Algorithm::Md5, text).or_else(|_| Checksum::from_hex(Algorithm::Md5, text));
+        found.push(read.map_err(|_| malformed("content-md5", text))?);
     }
     if let Some(text) = joined(headers, "oc-checksum") {
-        found.extend(text.parse::<Checksum>());
+        match text.parse::<Checksum>() {
+            Err(ChecksumError::BadValue { .. }) => return Err(malformed("oc-checksum", &text)),
+            read => found.extend(read),
+        }
     }
     found.dedup();
-    found
+    Ok(found)
+}
+
+fn malformed(header: &'static str, value: &str) -> Malformed {
+    Malformed {
+        header,
+        value: value.trim().chars().take(80).collect(),
+    }
 }
 
 /// Asks the other side for these, in both dialects.
@@ -177,7 +204,8 @@ mod tests {
             ("repr-digest", "crc32c=:AAAAAQ==:"),
             ("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg=="),
             ("oc-checksum", "ADLER32:0A1B2C3D"),
-        ]));
+        ]))
+        .unwrap();
         let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,
@@ -188,6 +216,27 @@ mod tests {
                 "adler32:0a1b2c3d"
             ]
         );
+    }
+
+    /// A checksum that cannot be read was meant to be compared: passing over it would take any body.
+    #[test]
+    fn announcements_that_make_no_sense() {
+        let check = |name, value: &str, malformed: bool| {
+            assert_eq!(
+                announced(&headers(&[(name, value)])).is_err(),
+                malformed,
+                "{name}: {value}"
+            );
+        };
+        check("digest", "adler32=zz", true);
+        check("digest", "sha-512=x, md5=", true);
+        check("digest", "adler32", true);
+        check("digest", "unixsum=30637,,", false);
+        check("repr-digest", "sha-256=:AAAA:", true);
+        check("content-md5", "x", true);
+        check("oc-checksum", "ADLER32:xyz", true);
+        check("oc-checksum", "SHA3-256:xyz", false);
+        check("oc-checksum", "nonsense", false);
     }
 
     /// What we answer must be what we would understand.
@@ -204,7 +253,7 @@ mod tests {
             let known = wanted.known(&all).unwrap();
             let mut headers = HeaderMap::new();
             wanted.answer(&known, &mut headers);
-            assert_eq!(announced(&headers), known);
+            assert_eq!(announced(&headers).unwrap(), known);
             assert_eq!(known[0].algorithm, Crc32c);
         }
         assert_eq!(

@@ -19,7 +19,6 @@ use crate::{
     area::{Area, Hold},
     config::Verify,
     data::{Expectation, Landing, Sink, blocking},
-    digest,
     exchange::Exchange,
     refusal::chain,
     verbs::only_chunked,
@@ -52,7 +51,10 @@ impl Pull {
         progress.set_remote(answer.peer);
         let length = check_answer(&self.source, &answer)?;
         let size = length.known();
-        let offered = worthwhile(digest::announced(answer.response.headers()), &own);
+        let offered = self
+            .source
+            .announced(answer.response.headers(), Phase::Preparation)?;
+        let offered = worthwhile(offered, &own);
         let Self {
             source,
             area,

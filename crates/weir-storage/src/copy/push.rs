@@ -89,9 +89,10 @@ impl Push {
             return Err(self.answered_too_early(answer.response.status(), progress));
         }
         let known = merged(&self.stored, &taken);
-        let verified = self
-            .compare(&known, digest::announced(answer.response.headers()))
-            .await?;
+        let offered = self
+            .destination
+            .announced(answer.response.headers(), Phase::Finalization)?;
+        let verified = self.compare(&known, offered).await?;
         if taken
             .iter()
             .any(|checksum| self.stored.get(checksum.algorithm).is_none())

@@ -81,7 +81,15 @@ impl Remote {
         let size = headers.get(header::CONTENT_LENGTH);
         Ok(Told {
             size: size.and_then(|value| value.to_str().ok()?.trim().parse().ok()),
-            checksums: digest::announced(headers),
+            checksums: self.announced(headers, Phase::Finalization)?,
+        })
+    }
+
+    /// The checksums of an answer; one that cannot be read fails the copy, as it cannot be compared.
+    pub(super) fn announced(&self, headers: &HeaderMap, phase: Phase) -> Result<Vec<Checksum>, CopyFailure> {
+        digest::announced(headers).map_err(|error| {
+            let text = format!("{}: {error}", self.shown());
+            CopyFailure::new(ErrorClass::Protocol, self.party, phase, text)
         })
     }
 

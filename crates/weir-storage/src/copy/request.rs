@@ -66,7 +66,7 @@ pub fn parse(headers: &HeaderMap) -> Result<CopyRequest, String> {
         asked,
         forwarded: forwarded(headers)?,
         require_checksum,
-        expected: digest::announced(headers),
+        expected: digest::announced(headers).map_err(|error| error.to_string())?,
         // gfal-copy sends 0 when its user said nothing.
         streams: streams.max(1),
     })

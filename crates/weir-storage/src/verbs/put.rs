@@ -25,6 +25,7 @@ use crate::{
 
 pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let size = announced_size(call)?;
+    let announced = digest::announced(&call.headers).map_err(|error| Refusal::bad_request(error.to_string()))?;
     let token = call.need_token().await?;
     let (area, inside) = call.area()?;
     let conditions = call.headers.clone();
@@ -49,7 +50,7 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let _slot = call.transfer_slot()?;
     let expected = Expectation {
         size,
-        checksums: digest::announced(&call.headers),
+        checksums: announced,
     };
     let moved = call.begin_transfer(Kind::Put, &area);
     let sink = Sink::new(

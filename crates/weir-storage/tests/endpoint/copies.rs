@@ -206,6 +206,9 @@ async fn a_required_checksum_must_be_there() {
                             .headers_mut()
                             .insert("digest", digest(Algorithm::Adler32, b"content").parse().unwrap());
                     }
+                    if request.uri().path() == "/nonsense" {
+                        response.headers_mut().insert("digest", "adler32=zz".parse().unwrap());
+                    }
                     if request.uri().path() == "/wrong" {
                         response
                             .headers_mut()
@@ -227,6 +230,12 @@ async fn a_required_checksum_must_be_there() {
     b.pull("/g", &format!("{peer}/wrong"), &must)
         .await
         .failed(&["checksum (source during finalization)", "mismatch"]);
+    b.pull("/g", &format!("{peer}/nonsense"), &must)
+        .await
+        .failed(&["protocol (source", "digest: \"adler32=zz\" is no checksum"]);
+    b.pull("/g", &format!("{peer}/none"), &[("Digest", "adler32=zz")])
+        .await
+        .expect(400);
     b.pull("/g", &format!("{peer}/none"), &[("Digest", "adler32=00000001")])
         .await
         .failed(&["checksum (source", "mismatch"]);

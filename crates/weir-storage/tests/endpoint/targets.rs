@@ -83,13 +83,15 @@ pub(crate) fn copy_headers(data: &[u8]) {
 /// Header lines with checksums and wishes: what we answer must read back as the same.
 pub(crate) fn digests(data: &[u8]) {
     let headers = headers(data);
-    let announced = digest::announced(&headers);
+    let Ok(announced) = digest::announced(&headers) else {
+        return;
+    };
     if let Some(wanted) = digest::wanted(&headers) {
         assert!(!wanted.algorithms.is_empty());
         if let Some(known) = wanted.known(&announced.iter().cloned().collect()) {
             let mut answer = HeaderMap::new();
             wanted.answer(&known, &mut answer);
-            assert_eq!(digest::announced(&answer), known);
+            assert_eq!(digest::announced(&answer).as_ref(), Ok(&known));
         }
     }
 }
