@@ -51,9 +51,7 @@ impl Pull {
         progress.set_remote(answer.peer);
         let length = check_answer(&self.source, &answer)?;
         let size = length.known();
-        let offered = self
-            .source
-            .announced(answer.response.headers(), Phase::Preparation)?;
+        let offered = self.source.announced(answer.response.headers(), Phase::Preparation)?;
         let offered = worthwhile(offered, &own);
         let Self {
             source,

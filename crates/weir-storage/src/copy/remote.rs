@@ -157,9 +157,7 @@ impl Remote {
                 )
             })?;
             if next.authority() != uri.authority() {
-                // The token was meant for the first host only.
-                headers.remove(header::AUTHORIZATION);
-                headers.remove(header::COOKIE);
+                headers = for_any_host(&headers);
             }
             let downgrade = uri.scheme_str() == Some("https") && next.scheme_str() != Some("https");
             if downgrade && !self.tpc.plain_http {
@@ -206,6 +204,18 @@ fn shown(uri: &Uri) -> String {
     let scheme = uri.scheme_str().unwrap_or("https");
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     format!("{scheme}://{authority}{}", uri.path())
+}
+
+/// Forwarded headers that describe the transfer. All others may be secrets, meant for the host that the client named.
+const FOR_ANY_HOST: [&str; 3] = ["scitag", "clientinfo", "archivemetadata"];
+
+fn for_any_host(headers: &HeaderMap) -> HeaderMap {
+    let described = headers.iter().filter(|(name, _)| FOR_ANY_HOST.contains(&name.as_str()));
+    let mut kept = HeaderMap::new();
+    described.for_each(|(name, value)| {
+        kept.append(name.clone(), value.clone());
+    });
+    kept
 }
 
 /// Whether the answer says that what was asked has been done. 202 (later, perhaps) and 207 (partly) do not say that an

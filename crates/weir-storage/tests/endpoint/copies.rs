@@ -141,7 +141,10 @@ async fn redirects_are_followed_with_care() {
         move |request| {
             let seen = seen.clone();
             async move {
-                let token = request.headers().contains_key("authorization");
+                let token = ["authorization", "cookie", "x-amz-security-token"]
+                    .iter()
+                    .any(|name| request.headers().contains_key(*name))
+                    || request.headers().get("clientinfo").is_none_or(|info| info != "job=1");
                 seen.lock()
                     .unwrap()
                     .push((request.method().to_string(), request.uri().to_string(), token));
@@ -169,8 +172,13 @@ async fn redirects_are_followed_with_care() {
                 .unwrap()
         }
     });
-    b.pull("/f", &format!("{door}/pool"), &[]).await.copied();
-    b.pull("/f", &format!("{door}/here"), &[]).await.copied();
+    let more = [
+        ("TransferHeaderCookie", "secret"),
+        ("TransferHeaderX-Amz-Security-Token", "secret"),
+        ("TransferHeaderClientInfo", "job=1"),
+    ];
+    b.pull("/f", &format!("{door}/pool"), &more).await.copied();
+    b.pull("/f", &format!("{door}/here"), &more).await.copied();
     assert_eq!(b.get("/f").await.text(), "from the pool");
     b.pull("/f", &format!("{door}/loop"), &[])
         .await
@@ -179,7 +187,7 @@ async fn redirects_are_followed_with_care() {
         .await
         .failed(&["protocol (source", "from https to http"]);
     a.put("/f", noise(600_000)).await.expect(201);
-    a.push("/f", &format!("{door}/pool"), &[]).await.copied();
+    a.push("/f", &format!("{door}/pool"), &more).await.copied();
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 3);
     assert!(seen.iter().all(|(_, _, token)| !token), "{seen:?}");

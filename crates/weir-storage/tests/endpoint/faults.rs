@@ -400,8 +400,16 @@ async fn a_body_without_length_must_prove_its_end() {
         async move {
             let path = request.uri().path().to_owned();
             let looks = request.method() == http::Method::HEAD;
-            let sent = if path.starts_with("/cut") { content.slice(..50_000) } else { content.clone() };
-            let mut response = Response::new(if looks { body::empty() } else { pieces(stream::iter(vec![Ok(sent)])) });
+            let sent = if path.starts_with("/cut") {
+                content.slice(..50_000)
+            } else {
+                content.clone()
+            };
+            let mut response = Response::new(if looks {
+                body::empty()
+            } else {
+                pieces(stream::iter(vec![Ok(sent)]))
+            });
             if !looks {
                 *response.version_mut() = http::Version::HTTP_10;
             }
@@ -409,20 +417,26 @@ async fn a_body_without_length_must_prove_its_end() {
                 response.headers_mut().insert("digest", whole.parse().unwrap());
             }
             if looks && path.ends_with("length") {
-                response.headers_mut().insert(header::CONTENT_LENGTH, content.len().into());
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_LENGTH, content.len().into());
             }
             if looks && path.ends_with("silent") {
                 *response.status_mut() = http::StatusCode::FORBIDDEN;
             }
             if path == "/packed" {
-                response.headers_mut().insert(header::TRANSFER_ENCODING, "gzip, chunked".parse().unwrap());
+                response
+                    .headers_mut()
+                    .insert(header::TRANSFER_ENCODING, "gzip, chunked".parse().unwrap());
                 *response.version_mut() = http::Version::HTTP_11;
             }
             response
         }
     });
     for path in ["whole-digest", "whole-late", "whole-length"] {
-        b.pull(&format!("/{path}"), &format!("{peer}/{path}"), &[]).await.copied();
+        b.pull(&format!("/{path}"), &format!("{peer}/{path}"), &[])
+            .await
+            .copied();
     }
     for (path, expected) in [
         ("cut", "neither length nor checksum"),
@@ -432,7 +446,9 @@ async fn a_body_without_length_must_prove_its_end() {
         ("cut-length", "50000 bytes came where 100000 were announced"),
         ("packed", "another encoding"),
     ] {
-        b.pull("/cut", &format!("{peer}/{path}"), &[]).await.failed(&["(source during", expected]);
+        b.pull("/cut", &format!("{peer}/{path}"), &[])
+            .await
+            .failed(&["(source during", expected]);
     }
     b.until_clean().await;
     assert_eq!(b.names(), ["whole-digest", "whole-late", "whole-length"]);

@@ -286,7 +286,11 @@ async fn announced_checksums_are_verified() {
             .expect(400);
         assert!(answer.text().contains("checksum mismatch"), "{}", answer.text());
     }
-    for (name, value) in [("digest", "adler32=zz"), ("repr-digest", "sha-256=:AAAA:"), ("content-md5", "x")] {
+    for (name, value) in [
+        ("digest", "adler32=zz"),
+        ("repr-digest", "sha-256=:AAAA:"),
+        ("content-md5", "x"),
+    ] {
         let answer = at.ask("PUT", "/bad", &[(name, value)], "x").await.expect(400);
         assert!(answer.text().contains("is no checksum"), "{}", answer.text());
     }
