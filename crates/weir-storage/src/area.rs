@@ -12,25 +12,48 @@ use weir_units::{Algorithm, Bytes};
 
 use crate::{
     backend::{Backend, Meta, PRIVATE_PREFIX, Usage},
+    reaper::Graves,
     refusal::Refusal,
 };
 
 /// Guards a change of one name; two names in 256 share one now and then, which costs them a short wait.
 const STRIPES: usize = 256;
 
+/// The most names that a path may have: what people and programs nest, and 4096 bytes hold with names of 15. Trees that
+/// come deeper by other means are counted and removed all the same.
+pub(crate) const DEPTH_MAX: usize = 256;
+
 /// A part of the name space with a back end of its own.
 pub(crate) struct Area {
     pub(crate) name: String,
     pub(crate) prefix: StoragePath,
     pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) read_only: bool,
+    pub(crate) read_only: Option<ReadOnly>,
     pub(crate) anonymous_read: bool,
     pub(crate) durable: bool,
     pub(crate) algorithms: Vec<Algorithm>,
     quota: Option<u64>,
     ledger: Mutex<Ledger>,
     writers: Mutex<HashSet<String>>,
+    pub(crate) graves: Graves,
     stripes: Vec<Mutex<()>>,
+}
+
+/// Why an area takes no changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadOnly {
+    Configured,
+    /// It could not be counted at start, so that its quota would mean nothing.
+    Uncounted,
+}
+
+impl std::fmt::Display for ReadOnly {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Configured => "by configuration",
+            Self::Uncounted => "because its files could not be counted at start (see the endpoint's log)",
+        })
+    }
 }
 
 /// How full an area is.
@@ -45,7 +68,7 @@ struct Ledger {
 pub(crate) struct AreaSetup {
     pub(crate) name: String,
     pub(crate) prefix: StoragePath,
-    pub(crate) read_only: bool,
+    pub(crate) read_only: Option<ReadOnly>,
     pub(crate) anonymous_read: bool,
     pub(crate) durable: bool,
     pub(crate) algorithms: Vec<Algorithm>,
@@ -65,22 +88,18 @@ impl Area {
             quota: setup.quota.map(|quota| quota.0),
             ledger: Mutex::new(Ledger { usage, held: 0 }),
             writers: Mutex::new(HashSet::new()),
+            graves: Graves::default(),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
         }
     }
 
     /// Refuses a change where none is allowed.
     pub(crate) fn check_writable(&self) -> Result<(), Refusal> {
-        if self.read_only {
-            return Err(Refusal::new(
-                StatusCode::FORBIDDEN,
-                format!(
-                    "area {} is read-only by configuration: it takes no changes now",
-                    self.name
-                ),
-            ));
-        }
-        Ok(())
+        let Some(why) = self.read_only else { return Ok(()) };
+        Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            format!("area {} is read-only {why}: it takes no changes now", self.name),
+        ))
     }
 
     pub(crate) fn usage(&self) -> Usage {
@@ -288,13 +307,18 @@ impl NameSpace {
         names
     }
 
-    /// Finds what a path leads to. Names reserved for the endpoint are refused.
+    /// Finds what a path leads to. Names reserved for the endpoint are refused, and paths too deep.
     pub(crate) fn find(&self, path: &StoragePath) -> Result<Place, Refusal> {
         if let Some(name) = path.components().iter().find(|name| name.starts_with(PRIVATE_PREFIX)) {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 format!("the name {name} is reserved for the endpoint itself"),
             ));
+        }
+        if path.components().len() > DEPTH_MAX {
+            return Err(Refusal::bad_request(format!(
+                "the path has more than {DEPTH_MAX} names"
+            )));
         }
         for area in &self.areas {
             if let Some(inside) = path.relative_to(&area.prefix) {

@@ -15,13 +15,15 @@ use weir_http::{
 
 use crate::{
     access_log::AccessLog,
-    area::{Area, AreaSetup, NameSpace},
-    backend::{Backend, BackendError, OpenRoot, PosixBackend},
+    area::{Area, AreaSetup, NameSpace, ReadOnly},
+    backend::{Backend, OpenRoot, PosixBackend},
     checksums::ChecksumDesk,
     config::{AreaConfig, ConfigError, Durability, StorageConfig},
     data::{BlockPool, blocking},
     metrics::{Metrics, Traffic},
     network::is_local,
+    reaper::Reapers,
+    refusal::chain,
     service::{Endpoint, answer},
 };
 
@@ -42,15 +44,6 @@ pub enum StartError {
         /// What is wrong with its directory.
         #[source]
         source: OpenRoot,
-    },
-    /// An area could not be swept or counted.
-    #[error("area {area}")]
-    Walk {
-        /// Its name.
-        area: String,
-        /// What went wrong.
-        #[source]
-        source: BackendError,
     },
     /// Certificate, key or authorities cannot be used.
     #[error("TLS")]
@@ -83,6 +76,7 @@ pub struct Storage;
 pub struct Running {
     endpoint: Arc<Endpoint>,
     server: RunningServer,
+    reapers: Reapers,
 }
 
 /// What an endpoint has counted, by area.
@@ -100,6 +94,7 @@ impl Storage {
     /// Starts an endpoint on the current runtime: opens, sweeps and counts its areas, then listens.
     pub async fn start(config: StorageConfig) -> Result<Running, StartError> {
         config.check()?;
+        raise_open_files();
         let metrics = Arc::new(Metrics::default());
         let mut areas = Vec::new();
         for area in &config.areas {
@@ -147,7 +142,12 @@ impl Storage {
             areas = endpoint.names.areas().len(),
             "storage endpoint serves"
         );
-        Ok(Running { endpoint, server })
+        let reapers = Reapers::start(endpoint.names.areas());
+        Ok(Running {
+            endpoint,
+            server,
+            reapers,
+        })
     }
 }
 
@@ -183,7 +183,25 @@ impl Running {
     /// Stops taking connections, lets transfers in hand end within the configured grace, then cuts what is left.
     pub async fn shutdown(self) {
         self.server.shutdown().await;
+        self.reapers.stop().await;
         self.endpoint.log.flush().await;
+    }
+}
+
+/// Lets the process open as many files as its hard limit has. Shells give 1024 of them, which 500 transfers use up: a
+/// connection and a file each. Nothing here uses `select`, for whose sake the soft limit is low.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return;
+    }
+    let most = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    if let Err(errno) = setrlimit(Resource::Nofile, most) {
+        tracing::warn!(%errno, ?current, "could not raise the limit of open files");
     }
 }
 
@@ -193,27 +211,33 @@ fn open_area(config: &AreaConfig, metrics: &Metrics) -> Result<Arc<Area>, StartE
         area: name.clone(),
         source,
     })?;
-    let walk = |source| StartError::Walk {
-        area: name.clone(),
-        source,
-    };
-    let swept = backend.sweep().map_err(walk)?;
-    if swept > 0 {
-        tracing::info!(area = name, swept, "removed what an earlier life left behind");
-        metrics.swept.fetch_add(swept, Ordering::Relaxed);
+    // Neither leftovers nor a disk that fails in parts may keep the endpoint from serving what can be served.
+    match backend.sweep() {
+        Ok(0) => {}
+        Ok(swept) => {
+            tracing::info!(area = name, swept, "swept what an earlier life left behind");
+            metrics.swept.fetch_add(swept, Ordering::Relaxed);
+        }
+        Err(error) => tracing::error!(area = name, error = %chain(&error), "what an earlier life left behind stays"),
     }
-    let usage = backend.usage().map_err(walk)?;
+    let counted = backend.usage().inspect_err(|error| {
+        tracing::error!(area = name, error = %chain(error), "the area cannot be counted: it takes no changes");
+    });
+    let read_only = match &counted {
+        Err(_) => Some(ReadOnly::Uncounted),
+        Ok(_) => config.read_only.then_some(ReadOnly::Configured),
+    };
     let setup = AreaSetup {
         name: name.clone(),
         prefix: config.prefix.clone(),
-        read_only: config.read_only,
+        read_only,
         anonymous_read: config.anonymous_read,
         durable: config.durability == Durability::Full,
         algorithms: config.checksums.clone(),
         quota: config.quota,
     };
     let backend: Arc<dyn Backend> = Arc::new(backend);
-    Ok(Arc::new(Area::new(setup, backend, usage)))
+    Ok(Arc::new(Area::new(setup, backend, counted.unwrap_or_default())))
 }
 
 fn url(config: &StorageConfig, address: SocketAddr) -> String {

@@ -40,6 +40,7 @@ pub mod marker;
 mod metrics;
 pub mod network;
 pub mod range;
+mod reaper;
 mod refusal;
 mod service;
 mod verbs;

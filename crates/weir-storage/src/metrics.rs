@@ -240,6 +240,14 @@ fn render_space(page: &mut Page, areas: &[std::sync::Arc<Area>]) {
     for area in areas {
         page.sample(&[("area", &area.name)], area.usage().files);
     }
+    page.family(
+        "weir_storage_removals_waiting",
+        "gauge",
+        "trees of an area that are deleted and not yet removed from the disk",
+    );
+    for area in areas {
+        page.sample(&[("area", &area.name)], area.graves.count());
+    }
 }
 
 /// Methods of strangers are counted together: a client must not be able to make up label values.

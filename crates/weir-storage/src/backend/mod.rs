@@ -109,8 +109,17 @@ pub trait Backend: Send + Sync + 'static {
     fn remove_file(&self, path: &StoragePath, durable: bool) -> Result<Meta, BackendError>;
     /// Removes a directory that is empty.
     fn remove_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError>;
-    /// Removes a directory with all that is in it; its name is gone at once, whatever happens later. Gives what was freed.
-    fn remove_tree(&self, path: &StoragePath, durable: bool) -> Result<Usage, BackendError>;
+    /// Takes a file, or a directory with all that is in it, out of the name space at one instant. It is removed as its grave is
+    /// emptied.
+    fn bury(&self, path: &StoragePath, durable: bool) -> Result<Box<dyn Grave>, BackendError>;
+    /// Gives a file or directory the name of something that exists, one of the two being a directory. What was there goes
+    /// to its grave; none if it was gone meanwhile. On an error both are where they were.
+    fn supplant(
+        &self,
+        from: &StoragePath,
+        to: &StoragePath,
+        durable: bool,
+    ) -> Result<Option<Box<dyn Grave>>, BackendError>;
     /// Gives a file or directory another name. An existing *file* is replaced if `overwrite`; gives what was replaced.
     fn rename(
         &self,
@@ -121,9 +130,11 @@ pub trait Backend: Send + Sync + 'static {
     ) -> Result<Option<Meta>, BackendError>;
     /// Asks how much room there is.
     fn space(&self) -> Result<Space, BackendError>;
-    /// Counts what lies in the area. Walks all of it.
+    /// Counts what lies in the area. Walks all of it; what cannot be looked at is passed over with a warning.
     fn usage(&self) -> Result<Usage, BackendError>;
-    /// Removes what an earlier life left behind; gives how many leftovers there were.
+    /// How many levels of directories lie below a directory; `at_most` + 1 if there are more.
+    fn height(&self, path: &StoragePath, at_most: usize) -> Result<usize, BackendError>;
+    /// Removes what an earlier life left behind, as far as it can; gives how many leftovers there were.
     fn sweep(&self) -> Result<u64, BackendError>;
 }
 
@@ -147,6 +158,21 @@ pub trait Draft: Send {
     fn seal(&mut self, checksums: &Checksums, durable: bool) -> Result<(), BackendError>;
     /// Makes it visible at `path`, with missing parents, at one instant.
     fn publish(self: Box<Self>, path: &StoragePath, how: &Publication) -> Result<Published, BackendError>;
+}
+
+/// Something that has no name any more and waits to be removed. Dropping it leaves it to the next sweep.
+pub trait Grave: Send {
+    /// Removes at most about so many entries.
+    fn empty(&mut self, at_most: usize) -> Emptied;
+}
+
+/// How far a grave was emptied.
+#[derive(Debug)]
+pub struct Emptied {
+    /// What went, also if an error came after it.
+    pub freed: Usage,
+    /// Whether nothing is left.
+    pub outcome: Result<bool, BackendError>,
 }
 
 /// A directory being listed.
@@ -188,6 +214,15 @@ impl BackendError {
             obstacle,
             source: None,
         }
+    }
+
+    /// For who looks at what is there: a path below a file leads to nothing, as one below nothing does.
+    #[must_use]
+    pub fn looking(mut self) -> Self {
+        if self.obstacle == Obstacle::File {
+            self.obstacle = Obstacle::Missing;
+        }
+        self
     }
 }
 

@@ -8,7 +8,10 @@
 
 mod directory;
 mod draft;
+mod grave;
 mod record;
+mod supplant;
+mod walk;
 
 use std::{
     ffi::CString,
@@ -31,9 +34,10 @@ use uuid::Uuid;
 use weir_auth::StoragePath;
 use weir_units::Checksums;
 
-use super::{Backend, BackendError, Draft, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space, Usage};
+use super::{Backend, BackendError, Draft, Grave, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space, Usage};
 use directory::PosixListing;
 use draft::PosixDraft;
+use grave::PosixGrave;
 use record::Record;
 
 /// The private directory's name inside the root.
@@ -176,13 +180,30 @@ impl Backend for PosixBackend {
         sync_directory(&parent, durable)
     }
 
-    fn remove_tree(&self, path: &StoragePath, durable: bool) -> Result<Usage, BackendError> {
+    fn bury(&self, path: &StoragePath, durable: bool) -> Result<Box<dyn Grave>, BackendError> {
         let (parent, name) = self.shared.parent(path, "remove it")?;
         let grave = temporary_name();
         fs::renameat(&parent, name, &self.shared.private, &grave).map_err(failed("remove it"))?;
+        let grave = PosixGrave {
+            shared: self.shared.clone(),
+            name: CString::new(grave).expect("a name made here holds no NUL"),
+        };
         sync_directory(&parent, durable)?;
-        let grave = CString::new(grave).expect("a name made here holds no NUL");
-        directory::remove_below(&self.shared.private, &grave).map_err(failed("remove it"))
+        Ok(Box::new(grave))
+    }
+
+    fn supplant(
+        &self,
+        from: &StoragePath,
+        to: &StoragePath,
+        durable: bool,
+    ) -> Result<Option<Box<dyn Grave>>, BackendError> {
+        let (source, old_name) = self.shared.parent(from, "move it")?;
+        let (target, new_name) = self.shared.parent(to, "move it there")?;
+        let grave = supplant::supplant(&self.shared, (&source, old_name), (&target, new_name))?;
+        sync_directory(&source, durable)?;
+        sync_directory(&target, durable)?;
+        Ok(grave.map(|grave| -> Box<dyn Grave> { Box::new(grave) }))
     }
 
     fn rename(
@@ -217,11 +238,27 @@ impl Backend for PosixBackend {
     }
 
     fn usage(&self) -> Result<Usage, BackendError> {
-        directory::usage_below(&self.shared.root).map_err(failed("count the area"))
+        let counted = walk::usage_below(&self.shared.root).map_err(failed("count the area"))?;
+        if let Some(errno) = counted.trouble {
+            tracing::warn!(
+                passed_over = counted.passed_over,
+                %errno,
+                "parts of the area could not be looked at, and are not counted"
+            );
+        }
+        Ok(counted.usage)
+    }
+
+    fn height(&self, path: &StoragePath, at_most: usize) -> Result<usize, BackendError> {
+        let directory = self
+            .shared
+            .find(path, OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(failed("measure it"))?;
+        walk::height_below(&directory, at_most).map_err(failed("measure it"))
     }
 
     fn sweep(&self) -> Result<u64, BackendError> {
-        directory::sweep(&self.shared.private).map_err(failed("sweep the area"))
+        grave::sweep(&self.shared).map_err(failed("sweep the area"))
     }
 }
 

@@ -14,7 +14,7 @@ use weir_world::Party;
 use super::{overwrite, path_here, put, put::Target};
 use crate::{
     area::Area,
-    backend::Reader,
+    backend::{BackendError, Reader},
     copy::{self, Asked, CopyRequest, Job, Pull, Push, Remote},
     data::{BLOCK, Expectation, Landing, Sink, blocking, read_block},
     metrics::Kind,
@@ -116,7 +116,7 @@ async fn open(call: &mut Call, path: &StoragePath) -> Result<(Arc<Area>, Arc<dyn
     let reader = {
         let area = area.clone();
         blocking(move || {
-            let meta = area.backend.stat(&inside)?;
+            let meta = area.backend.stat(&inside).map_err(BackendError::looking)?;
             check_kind(&path, &meta)?;
             if meta.directory {
                 return Err(Refusal::new(

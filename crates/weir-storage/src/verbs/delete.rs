@@ -3,12 +3,14 @@
 //! RFC 4918 section 9.6.1 makes DELETE of a collection recursive, and rclone's `purge` and WebDAV's own clients rely on it;
 //! gfal2 and davix remove trees entry by entry and do not mind. The directory's name is gone at one instant, whatever is in it.
 
-use http::{Response, StatusCode};
-use weir_auth::Operation;
+use http::{HeaderMap, Response, StatusCode};
+use weir_auth::{Operation, StoragePath};
 use weir_http::Body;
 
 use super::status;
 use crate::{
+    area::Area,
+    backend::{BackendError, Obstacle},
     conditional::{self, Verdict},
     data::blocking,
     refusal::Refusal,
@@ -33,24 +35,50 @@ pub(super) async fn delete(call: &mut Call) -> Result<Response<Body>, Refusal> {
         ));
     }
     let headers = call.headers.clone();
-    blocking(move || {
-        let meta = {
-            let _still = area.still(&inside);
-            let meta = area.backend.stat(&inside)?;
-            check_kind(&path, &meta)?;
-            if conditional::weigh(&headers, Some(&meta), false) == Verdict::Failed {
-                return Err(Refusal::precondition("what is there is not what the condition names"));
-            }
-            if !meta.directory {
-                area.freed_file(Some(area.backend.remove_file(&inside, area.durable)?));
-            }
-            meta
-        };
-        // A tree takes its time, and is nobody else's once its name is gone.
-        if meta.directory {
-            area.freed(area.backend.remove_tree(&inside, area.durable)?);
+    let flat = call.header("depth") == Some("0");
+    blocking(move || remove(&area, &inside, &path, &headers, flat)).await
+}
+
+/// The name goes under the lock; what a tree held goes without it.
+fn remove(
+    area: &Area,
+    inside: &StoragePath,
+    path: &StoragePath,
+    headers: &HeaderMap,
+    flat: bool,
+) -> Result<Response<Body>, Refusal> {
+    let grave = {
+        let _still = area.still(inside);
+        let meta = area.backend.stat(inside).map_err(BackendError::looking)?;
+        check_kind(path, &meta)?;
+        if conditional::weigh(headers, Some(&meta), false) == Verdict::Failed {
+            return Err(Refusal::precondition("what is there is not what the condition names"));
         }
-        Ok(status(StatusCode::NO_CONTENT))
-    })
-    .await
+        if !meta.directory {
+            area.freed_file(Some(area.backend.remove_file(inside, area.durable)?));
+            None
+        } else if flat {
+            remove_empty(area, inside, path)?;
+            None
+        } else {
+            Some(area.backend.bury(inside, area.durable)?)
+        }
+    };
+    if let Some(grave) = grave {
+        area.lay_to_rest(grave);
+    }
+    Ok(status(StatusCode::NO_CONTENT))
+}
+
+/// `Depth: 0` of a directory: RFC 4918 section 9.6.1 has no such thing, and who sends it does not mean the whole tree.
+fn remove_empty(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result<(), Refusal> {
+    match area.backend.remove_directory(inside, area.durable) {
+        Err(BackendError {
+            obstacle: Obstacle::NotEmpty,
+            ..
+        }) => Err(Refusal::bad_request(format!(
+            "{path} is not empty: DELETE removes it with all that is in it only without Depth: 0"
+        ))),
+        outcome => Ok(outcome?),
+    }
 }

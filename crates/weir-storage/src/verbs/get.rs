@@ -126,7 +126,7 @@ fn look_now(
             obstacle: Obstacle::Directory,
             ..
         }) => return Ok(Found::Directory),
-        outcome => outcome?,
+        outcome => outcome.map_err(BackendError::looking)?,
     };
     let meta = reader.meta();
     let stored = if checksums {

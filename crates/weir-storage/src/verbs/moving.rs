@@ -8,7 +8,7 @@ use weir_http::Body;
 
 use super::{overwrite, path_here, status};
 use crate::{
-    area::{Area, Place},
+    area::{Area, DEPTH_MAX, Place},
     backend::{BackendError, Meta, Obstacle},
     data::blocking,
     refusal::Refusal,
@@ -94,22 +94,48 @@ struct Move {
 impl Move {
     /// Whether something was replaced.
     fn carry_out(&self) -> Result<bool, Refusal> {
+        self.check_depth()?;
         let Self { area, from, to, .. } = self;
-        let _still = area.still_both(from, to);
-        let meta = area.backend.stat(from)?;
-        check_kind(&self.source, &meta)?;
-        let there = self.what_is_there()?;
+        let (there, grave) = {
+            let _still = area.still_both(from, to);
+            let meta = area.backend.stat(from).map_err(BackendError::looking)?;
+            let there = self.what_is_there()?;
+            self.check(&meta, there.as_ref())?;
+            let grave = match there {
+                Some(there) if there.directory || meta.directory => area.backend.supplant(from, to, area.durable)?,
+                _ => {
+                    area.freed_file(area.backend.rename(from, to, self.overwrite, area.durable)?);
+                    None
+                }
+            };
+            (there, grave)
+        };
+        if let Some(grave) = grave {
+            area.lay_to_rest(grave);
+        }
+        Ok(there.is_some())
+    }
+
+    fn check(&self, meta: &Meta, there: Option<&Meta>) -> Result<(), Refusal> {
+        let Self {
+            from, to, destination, ..
+        } = self;
+        check_kind(&self.source, meta)?;
+        if destination.is_directory() && !meta.directory {
+            // The right to `/f/` is no right to the file `/f`.
+            let text =
+                format!("{destination} names a directory, and a file would move there: ask without the last slash");
+            return Err(Refusal::conflict(text));
+        }
         authorize_move(
             &self.token,
             &self.source,
-            &self.destination,
+            destination,
             !meta.directory && there.is_none(),
         )?;
         if there.is_some() && !self.overwrite {
-            return Err(Refusal::precondition(format!(
-                "{} exists, and Overwrite is F",
-                self.destination
-            )));
+            let text = format!("{destination} exists, and Overwrite is F");
+            return Err(Refusal::precondition(text));
         }
         if meta.directory && to.is_within(from) {
             return Err(Refusal::new(
@@ -120,18 +146,35 @@ impl Move {
         if from.is_within(to) {
             return Err(Refusal::conflict("the destination holds the source"));
         }
-        // RFC 4918 section 9.9.3: what is there is deleted first, unless one file takes another's place at once.
-        match there {
-            Some(there) if there.directory => area.freed(area.backend.remove_tree(to, area.durable)?),
-            Some(there) if meta.directory => {
-                area.freed_file(Some(area.backend.remove_file(to, area.durable)?));
-                debug_assert!(!there.directory);
-            }
-            _ => {}
+        if !meta.directory && there.is_some_and(|there| there.directory) && !self.is_empty()? {
+            // RFC 4918 section 9.9.3 would have the tree deleted. No client means that when it renames a file.
+            let text =
+                format!("{destination} is a directory that is not empty: delete it first, or name the file in it");
+            return Err(Refusal::conflict(text));
         }
-        let replaced = area.backend.rename(from, to, self.overwrite, area.durable)?;
-        area.freed_file(replaced);
-        Ok(there.is_some())
+        Ok(())
+    }
+
+    fn is_empty(&self) -> Result<bool, Refusal> {
+        Ok(self.area.backend.list(&self.to)?.next(1)?.is_empty())
+    }
+
+    /// A tree that goes deeper down must not reach deeper than requests can.
+    fn check_depth(&self) -> Result<(), Refusal> {
+        let Self { area, from, to, .. } = self;
+        let depth = |path: &StoragePath| path.components().len();
+        if depth(to) <= depth(from) || !area.backend.stat(from).is_ok_and(|meta| meta.directory) {
+            return Ok(());
+        }
+        let left = DEPTH_MAX.saturating_sub(depth(&self.destination));
+        if area.backend.height(from, left)? >= left {
+            let text = format!(
+                "paths below {} would have more than {DEPTH_MAX} names",
+                self.destination
+            );
+            return Err(Refusal::bad_request(text));
+        }
+        Ok(())
     }
 
     fn what_is_there(&self) -> Result<Option<Meta>, Refusal> {

@@ -10,7 +10,7 @@ use weir_http::{Body, body};
 use super::status;
 use crate::{
     area::{Area, Place},
-    backend::{Entry, Listing, Meta},
+    backend::{BackendError, Entry, Listing, Meta},
     data::blocking,
     dav::{self, Resource, Wanted},
     refusal::{Refusal, chain},
@@ -63,7 +63,7 @@ async fn in_area(
     let (text, meta, show) = {
         let (area, inside) = (area.clone(), inside.clone());
         blocking(move || {
-            let meta = area.backend.stat(&inside)?;
+            let meta = area.backend.stat(&inside).map_err(BackendError::looking)?;
             check_kind(&show.path, &meta)?;
             let text = show.opening(&meta);
             Ok::<_, Refusal>((text, meta, show))

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use weir_auth::StoragePath;
-use weir_storage::backend::{Backend, BackendError, Obstacle, PosixBackend, Publication, Usage};
+use weir_storage::backend::{Backend, BackendError, Grave, Obstacle, PosixBackend, Publication, Usage};
 use weir_units::{Checksum, Checksums};
 
 /// Runs every check against a fresh inhabitant; `$make` gives it, and what must live as long.
@@ -35,6 +35,8 @@ backend_suite!(
         directories_list_what_was_put_into_them,
         names_change_and_go,
         trees_go_with_all_that_is_in_them,
+        trees_of_any_depth_are_counted_and_removed,
+        directories_take_the_place_of_what_is_there,
     ]
 );
 
@@ -195,12 +197,68 @@ fn trees_go_with_all_that_is_in_them(backend: &dyn Backend) {
     write(backend, "/d/g", "two", false).unwrap();
     write(backend, "/e", "stays", false).unwrap();
     stopped(backend.remove_directory(&path("/d"), false), Obstacle::NotEmpty);
-    assert_eq!(
-        backend.remove_tree(&path("/d"), true).unwrap(),
-        Usage { bytes: 6, files: 2 }
-    );
+    let mut grave = backend.bury(&path("/d"), true).unwrap();
     stopped(backend.stat(&path("/d")), Obstacle::Missing);
+    assert_eq!(buried(&mut *grave, 1), Usage { bytes: 6, files: 2 });
     assert_eq!(backend.usage().unwrap(), Usage { bytes: 5, files: 1 });
+    assert_eq!(backend.sweep().unwrap(), 0);
+}
+
+/// Empties a grave, so many entries at a time; gives what that freed.
+fn buried(grave: &mut dyn Grave, at_most: usize) -> Usage {
+    let mut freed = Usage::default();
+    for _ in 0..1_000_000 {
+        let emptied = grave.empty(at_most);
+        freed.bytes += emptied.freed.bytes;
+        freed.files += emptied.freed.files;
+        if emptied.outcome.unwrap() {
+            return freed;
+        }
+    }
+    panic!("the grave is never empty");
+}
+
+/// A walk that descends with the tree ends with the stack, or with the descriptors, and the process with it.
+fn trees_of_any_depth_are_counted_and_removed(backend: &dyn Backend) {
+    // A path of 500 names at a time, each tree put below the next: 2500 levels, a path of 5 kB.
+    let part = "/d".repeat(500);
+    for level in 0..5 {
+        write(backend, &format!("/next{part}/f"), "x", false).unwrap();
+        if level > 0 {
+            backend
+                .rename(&path("/tree"), &path(&format!("/next{part}/tree")), false, false)
+                .unwrap();
+        }
+        backend.rename(&path("/next"), &path("/tree"), false, false).unwrap();
+    }
+    assert_eq!(backend.usage().unwrap(), Usage { bytes: 5, files: 5 });
+    assert_eq!(backend.height(&path("/tree"), 10_000).unwrap(), 5 * 501 - 1);
+    assert_eq!(backend.height(&path("/tree"), 100).unwrap(), 101);
+    let mut grave = backend.bury(&path("/tree"), false).unwrap();
+    assert_eq!(buried(&mut *grave, 1000), Usage { bytes: 5, files: 5 });
+    assert_eq!(backend.usage().unwrap(), Usage::default());
+    assert_eq!(backend.sweep().unwrap(), 0);
+}
+
+/// A move that fails in the middle must lose neither what moves nor what it would replace.
+fn directories_take_the_place_of_what_is_there(backend: &dyn Backend) {
+    write(backend, "/new/a", "new", false).unwrap();
+    write(backend, "/old/b/c", "older", false).unwrap();
+    write(backend, "/file", "f", false).unwrap();
+    let mut grave = backend.supplant(&path("/new"), &path("/old"), false).unwrap().unwrap();
+    assert_eq!(read(backend, "/old/a").unwrap(), "new");
+    stopped(backend.stat(&path("/old/b")), Obstacle::Missing);
+    stopped(backend.stat(&path("/new")), Obstacle::Missing);
+    assert_eq!(buried(&mut *grave, 1), Usage { bytes: 5, files: 1 });
+    let mut grave = backend.supplant(&path("/old"), &path("/file"), true).unwrap().unwrap();
+    assert_eq!(read(backend, "/file/a").unwrap(), "new");
+    assert_eq!(buried(&mut *grave, 1), Usage { bytes: 1, files: 1 });
+    // Into itself: refused, and all is where it was.
+    write(backend, "/file/d/e", "e", false).unwrap();
+    assert!(backend.supplant(&path("/file"), &path("/file/d"), false).is_err());
+    assert_eq!(read(backend, "/file/a").unwrap(), "new");
+    assert_eq!(read(backend, "/file/d/e").unwrap(), "e");
+    assert_eq!(backend.usage().unwrap(), Usage { bytes: 4, files: 2 });
     assert_eq!(backend.sweep().unwrap(), 0);
 }
 

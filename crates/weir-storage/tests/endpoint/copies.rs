@@ -1,8 +1,11 @@
 //! Third-party copies between two endpoints, and with peers that have ways of their own.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use http::{Response, StatusCode};
@@ -359,7 +362,9 @@ async fn a_push_hears_an_early_no() {
 #[tokio::test]
 async fn a_push_believes_no_yes_that_comes_too_early() {
     let lab = Lab::new();
-    let a = lab.endpoint("a", |_| {}).await;
+    let a = lab
+        .endpoint("a", |config| config.tpc.continue_timeout = Duration::from_secs(60))
+        .await;
     a.put("/f", noise(20_000_000)).await.expect(201);
     a.put("/empty", "").await.expect(201);
     let (_peer, peer) = lab.peer(|request| async move {
@@ -371,6 +376,11 @@ async fn a_push_believes_no_yes_that_comes_too_early() {
         };
         if path == "/middle" {
             let _ = body.frame().await;
+            // Dropped at once, it would break the connection, perhaps before the answer is read.
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                drop(body);
+            });
         } else if path != "/early" {
             let _ = body.collect().await;
         }

@@ -1,6 +1,6 @@
 //! MKCOL, DELETE, MOVE, COPY within the endpoint; several areas.
 
-use super::lab::{Lab, noise};
+use super::lab::{Endpoint, Lab, noise, until};
 
 /// gfal2 makes directories one by one and expects to be told which exist.
 #[tokio::test]
@@ -19,6 +19,9 @@ async fn directories_are_made_and_removed() {
     assert_eq!(at.running.counters()["data"].used, 30);
     at.ask("DELETE", "/d/g/", &[], "").await.expect(404);
     at.ask("DELETE", "/d", &[("depth", "1")], "").await.expect(400);
+    at.ask("DELETE", "/d", &[("depth", "0")], "").await.expect(400);
+    at.ask("MKCOL", "/empty", &[], "").await.expect(201);
+    at.ask("DELETE", "/empty", &[("depth", "0")], "").await.expect(204);
     at.ask("DELETE", "/d", &[], "").await.expect(204);
     at.ask("DELETE", "/d", &[], "").await.expect(404);
     at.ask("DELETE", "/", &[], "").await.expect(403);
@@ -86,6 +89,145 @@ async fn files_and_directories_move() {
     at.ask("MOVE", "/g", &[("destination", &to("/%2e%2e/y"))], "")
         .await
         .expect(400);
+}
+
+/// A refused move that has already removed what it would replace loses both.
+#[tokio::test]
+async fn a_refused_move_changes_nothing() {
+    let lab = Lab::new();
+    let at = lab.endpoint("a", |_| {}).await;
+    at.put("/f", "file").await.expect(201);
+    at.put("/d/e/g", "precious").await.expect(201);
+    let to = |path: &str| at.url(path);
+    at.ask("MOVE", "/f", &[("destination", &to("/d"))], "")
+        .await
+        .expect(409);
+    at.ask("MOVE", "/f", &[("destination", &to("/new/"))], "")
+        .await
+        .expect(409);
+    at.ask("MOVE", "/f/", &[("destination", &to("/new"))], "")
+        .await
+        .expect(404);
+    at.ask("MOVE", "/d", &[("destination", &to("/f")), ("overwrite", "F")], "")
+        .await
+        .expect(412);
+    assert_eq!(at.names(), ["d/e/g", "f"]);
+    // Onto an empty directory there is nothing to lose.
+    at.ask("MKCOL", "/empty", &[], "").await.expect(201);
+    at.ask("MOVE", "/f", &[("destination", &to("/empty"))], "")
+        .await
+        .expect(204);
+    assert_eq!(at.get("/empty").await.text(), "file");
+    at.ask("DELETE", "/empty", &[], "").await.expect(204);
+    // While others write into it, the destination either stays as it is or is replaced as a whole.
+    for round in 0..50 {
+        at.put("/src/new", "new").await.expect(201);
+        at.put("/dst/old", "old").await;
+        let (live, destination) = (format!("/dst/live{round}"), to("/dst"));
+        let headers = [("destination", destination.as_str())];
+        let (moved, _) = tokio::join!(at.ask("MOVE", "/src", &headers, ""), at.put(&live, "x"));
+        moved.expect(204);
+        assert_eq!(at.get("/dst/new").await.expect(200).text(), "new");
+        at.get("/dst/old").await.expect(404);
+        at.get("/src").await.expect(404);
+    }
+    balanced(&at).await;
+}
+
+/// The books say what lies on the disk, and nothing else is left of what was deleted.
+async fn balanced(at: &Endpoint) {
+    at.until_clean().await;
+    let on_disk: Vec<u64> = at
+        .names()
+        .iter()
+        .map(|name| std::fs::metadata(at.root.join(name)).unwrap().len())
+        .collect();
+    let counted = at.running.counters()["data"].clone();
+    assert_eq!(
+        (counted.files, counted.used),
+        (on_disk.len() as u64, on_disk.iter().sum())
+    );
+}
+
+/// A PUT into a tree that is being deleted comes before or after it, and the deletion is done when its name is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_and_removers_do_not_fail_each_other() {
+    let lab = Lab::new();
+    let at = lab.endpoint("a", |_| {}).await;
+    let writer = async |number: u32| {
+        for round in 0..100 {
+            let path = format!("/t/{number}/{}/f", round % 3);
+            let status = at.put(&path, noise(100)).await.status.as_u16();
+            assert!(matches!(status, 201 | 204), "PUT {path}: {status}");
+        }
+    };
+    let remover = async || {
+        for round in 0..100 {
+            let path = ["/t", "/t/1", "/t/2/1"][round % 3];
+            let answer = at.ask("DELETE", path, &[], "").await;
+            assert!(matches!(answer.status.as_u16(), 204 | 404), "DELETE {path}: {answer:?}");
+        }
+    };
+    tokio::join!(writer(1), writer(2), writer(3), remover(), remover());
+    balanced(&at).await;
+}
+
+/// A client that waits while a million files go has given up long before.
+#[tokio::test]
+async fn large_trees_go_behind_the_answer() {
+    let lab = Lab::new();
+    let root = lab.dir.path().join("a");
+    for number in 0..4000 {
+        let folder = root.join(format!("tree/{}", number % 40));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(number.to_string()), "12345").unwrap();
+    }
+    let at = lab.endpoint("a", |_| {}).await;
+    assert_eq!(at.running.counters()["data"].files, 4000);
+    at.ask("DELETE", "/tree", &[], "").await.expect(204);
+    at.get("/tree").await.expect(404);
+    let metrics = at.get("/.well-known/weir/metrics").await.text();
+    assert!(
+        metrics.contains("weir_storage_removals_waiting{area=\"data\"} "),
+        "{metrics}"
+    );
+    until("the tree is gone", || at.running.counters()["data"].files == 0).await;
+    balanced(&at).await;
+}
+
+/// What is deeper than anybody nests could be made, and then not be named to remove it.
+#[tokio::test]
+async fn paths_have_a_depth() {
+    let lab = Lab::new();
+    let at = lab.endpoint("a", |_| {}).await;
+    let deep = |names: usize| "/d".repeat(names);
+    at.put(&deep(256), "x").await.expect(201);
+    at.put(&deep(257), "x").await.expect(400);
+    at.ask("MKCOL", &deep(257), &[], "").await.expect(400);
+    at.ask("COPY", &deep(256), &[("destination", &at.url(&deep(300)))], "")
+        .await
+        .expect(400);
+    at.put("/t/1/2/3/f", "x").await.expect(201);
+    // The file would be the 257th name.
+    at.ask(
+        "MOVE",
+        "/t",
+        &[("destination", &at.url(&format!("{}/t", deep(252))))],
+        "",
+    )
+    .await
+    .expect(400);
+    at.ask(
+        "MOVE",
+        "/t",
+        &[("destination", &at.url(&format!("{}/t", deep(251))))],
+        "",
+    )
+    .await
+    .expect(201);
+    assert_eq!(at.get(&format!("{}/t/1/2/3/f", deep(251))).await.text(), "x");
+    at.ask("DELETE", "/d", &[], "").await.expect(204);
+    balanced(&at).await;
 }
 
 /// rclone copies on the server's side where it can.

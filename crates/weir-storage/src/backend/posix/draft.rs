@@ -21,6 +21,9 @@ use crate::backend::{BackendError, Draft, Meta, Obstacle, Publication, Published
 /// The most pieces that one system call takes (`IOV_MAX`).
 const PIECES_PER_CALL: usize = 1024;
 
+/// How often a file's parents are made again when others remove them.
+const TRIES: u32 = 100;
+
 pub(super) struct PosixDraft {
     shared: Arc<Shared>,
     file: OwnedFd,
@@ -116,22 +119,20 @@ impl Draft for PosixDraft {
             .ok_or_else(|| BackendError::new("write it", Obstacle::Directory))?;
         let meta = self.meta()?;
         let name = self.name.clone().expect("a draft is published once");
-        let mut published = Err(Errno::NOENT);
-        let mut parent = None;
-        // A parent may be removed between the look-up and the rename: once more then.
-        for _ in 0..3 {
-            let directory = self.make_parents(path, how.durable)?;
-            published = rename_over((&self.shared.private, &name), (&directory, leaf), how.overwrite);
-            parent = Some(directory);
-            if published != Err(Errno::NOENT) {
-                break;
+        let mut tries = 1..=TRIES;
+        let (directory, replaced) = loop {
+            let published = self.make_parents(path, how.durable).and_then(|directory| {
+                let replaced = rename_over((&self.shared.private, &name), (&directory, leaf), how.overwrite);
+                Ok((directory, replaced.map_err(failed("write it"))?))
+            });
+            match published {
+                // A tree that is being removed took a parent along: once more.
+                Err(error) if error.obstacle == Obstacle::Missing && tries.next().is_some() => {}
+                outcome => break outcome?,
             }
-        }
-        let replaced = published.map_err(failed("write it"))?;
+        };
         self.name = None;
-        if let Some(parent) = parent {
-            sync_directory(&parent, how.durable)?;
-        }
+        sync_directory(&directory, how.durable)?;
         Ok(Published { meta, replaced })
     }
 }
