@@ -10,6 +10,7 @@
 //! | [`world`] | the event loop: attempts, storage, tokens, the store; [`world::run`] runs a whole plan |
 //! | [`policies`] | who decides: Weir's scheduler, the imitation of FTS, a fixed number per link |
 //! | [`checks`] | what watches from outside in every run |
+//! | [`flows`] | the network alone: flows from a JSON file, their ends as JSON |
 //!
 //! # Invariants
 //! - **Time is an integer.** Events are ordered by (time, sequence); no loop waits for a sum of roundings to reach a value.
@@ -21,6 +22,7 @@
 mod books;
 pub mod checks;
 mod draw;
+pub mod flows;
 mod hash;
 pub mod network;
 pub mod policies;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgMatches, Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use weir_units::Bytes;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -58,6 +59,9 @@ pub(crate) enum Command {
     /// Run one service for production
     #[command(subcommand)]
     Serve(ServeCommand),
+    /// Simulate in virtual time
+    #[command(subcommand)]
+    Sim(SimCommand),
     /// Render the report of a run again
     Report(ReportArguments),
     /// Print the completion script of a shell
@@ -206,6 +210,36 @@ pub(crate) struct ServeArguments {
     pub(crate) config: PathBuf,
 }
 
+/// `weir sim …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimCommand {
+    /// Run flows through the network model alone, and print when each ends
+    Flows(SimFlowsArguments),
+}
+
+/// `weir sim flows`
+#[derive(Debug, Args)]
+pub(crate) struct SimFlowsArguments {
+    /// The flows and the links they cross, in JSON
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// How flows share a link
+    #[arg(long, value_name = "MODEL", default_value = "maxmin")]
+    pub(crate) model: FlowModel,
+    /// Let each stream have at most this much under way, with `--model rtt` (4 MiB; a number alone is bytes)
+    #[arg(long, value_name = "SIZE", default_value = "4 MiB", value_parser = parse_window)]
+    pub(crate) window: Bytes,
+}
+
+/// The models of `weir sim flows`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FlowModel {
+    /// All alike, however long their paths
+    Maxmin,
+    /// In proportion to streams per latency, each stream at most a window in a round trip
+    Rtt,
+}
+
 /// `weir report`
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
@@ -241,6 +275,17 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
+fn parse_window(text: &str) -> Result<Bytes, String> {
+    let number = text.trim().parse::<u64>().map(Bytes);
+    let window = number
+        .or_else(|_| text.parse::<Bytes>())
+        .map_err(|error| error.to_string())?;
+    if window == Bytes::ZERO {
+        return Err("a window of nothing moves nothing".to_owned());
+    }
+    Ok(window)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,6 +302,15 @@ mod tests {
         assert_eq!(parse_percent("12.5"), Ok(12.5));
         for wrong in ["-1%", "101%", "five", "", "NaN"] {
             assert!(parse_percent(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn windows_have_a_unit_or_are_bytes() {
+        assert_eq!(parse_window("4 MiB"), Ok(Bytes(4 << 20)));
+        assert_eq!(parse_window("4194304"), Ok(Bytes(4 << 20)));
+        for wrong in ["0", "-1", "four", "", "NaN"] {
+            assert!(parse_window(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -11,6 +11,7 @@
 //! | [`logging`] | log lines, all of them redacted |
 //! | [`challenge`], [`report`] | `weir challenge …`, `weir report` |
 //! | [`grid`], [`serve`] | `weir grid …`, `weir serve …` |
+//! | [`sim`] | `weir sim …` |
 //! | [`completions`] | `weir completions` |
 
 mod challenge;
@@ -25,6 +26,7 @@ mod report;
 mod serve;
 mod shell;
 mod signals;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -61,6 +63,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Challenge(command) => challenge::run(command, output),
         Command::Grid(command) => grid::run(command, output),
         Command::Serve(command) => serve::run(command, output),
+        Command::Sim(command) => sim::run(command, output),
         Command::Report(arguments) => report::run(&arguments, output),
         Command::Completions(arguments) => completions::run(&arguments, output),
     }

@@ -176,6 +176,6 @@ impl Clock {
             return Some(self.at.0);
         }
         let attos = (way as f64 / STEPS / self.speed * ATTOS_PER_SECOND as f64).ceil();
-        (attos < 1e38).then(|| self.at.0.saturating_add(attos as u128))
+        (attos < 3e38).then(|| self.at.0.saturating_add(attos as u128))
     }
 }

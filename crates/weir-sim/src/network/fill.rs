@@ -153,15 +153,17 @@ impl Filling {
                 let (route, crossings) = shares.resources[at].routes[index];
                 let on = &shares.routes[route as usize];
                 let enters = on.level >= level || on.bottleneck == resource;
-                if enters && on.standing == Standing::Before && !on.is_empty() {
+                if enters && on.standing == Standing::Before {
                     self.activate(shares, route, resource);
                 }
                 let on = &shares.routes[route as usize];
-                if on.standing == Standing::Active {
-                    basin.free -= f64::from(crossings) * on.fixed;
-                    basin.weight += u128::from(crossings) * on.weight;
-                } else {
-                    basin.free -= f64::from(crossings) * on.rate();
+                match on.standing {
+                    Standing::Empty => {}
+                    Standing::Active => {
+                        basin.free -= f64::from(crossings) * on.fixed;
+                        basin.weight += u128::from(crossings) * on.weight;
+                    }
+                    Standing::Before | Standing::Settled => basin.free -= f64::from(crossings) * on.rate(),
                 }
             }
             self.work += shares.resources[at].routes.len() as u64;
@@ -350,35 +352,58 @@ fn lower_bound(shares: &Shares, resource: u32) -> f64 {
     if on.level.is_infinite() && on.load < on.capacity * (1.0 - 1e-9) && !on.unbounded {
         return f64::INFINITY;
     }
-    let mut bound = 0.0;
+    // A level hardly below the old one is a bound if the resource is not full at it; zero always is.
+    let mut bound = if on.level.is_finite() { on.level * 0.98 } else { 0.0 };
     for _ in 0..BOUND_PASSES {
-        let (mut stopped, mut fixed, mut weight, mut weight_all) = (0.0, 0.0, 0, 0);
-        for &(route, crossings) in &on.routes {
-            let route = &shares.routes[route as usize];
-            if route.level < bound && route.bottleneck != resource {
-                stopped += f64::from(crossings) * route.rate();
-            } else {
-                fixed += f64::from(crossings) * route.fixed;
-                weight += u128::from(crossings) * route.weight;
-                weight_all += u128::from(crossings) * route.weight_all;
-            }
+        let next = raise(shares, resource, bound);
+        if next.is_infinite() {
+            return next;
         }
-        let free = on.capacity - stopped;
-        if weight == 0 && free - fixed >= -SLACK * on.capacity {
-            return f64::INFINITY;
-        }
-        // Two straight lines above the demand: the piece it is on, and the one without caps.
-        let piece = if weight > 0 {
-            (free - fixed) / Weight::sum(weight)
-        } else {
-            0.0
-        };
-        let uncapped = free / Weight::sum(weight_all);
-        let next = piece.max(uncapped);
-        if next <= bound * (1.0 + SAME) || next.is_nan() {
+        if next < bound {
+            bound = 0.0;
+        } else if next <= bound * (1.0 + SAME) {
             break;
+        } else {
+            bound = next;
         }
-        bound = next;
     }
     bound
+}
+
+/// The level at which a resource would be full if demand went on from `bound` in a straight line.
+fn raise(shares: &Shares, resource: u32, bound: f64) -> f64 {
+    let on = &shares.resources[resource as usize];
+    let (mut free, mut fixed, mut weight) = (on.capacity, 0.0, 0);
+    for &(route, crossings) in &on.routes {
+        let route = &shares.routes[route as usize];
+        if route.standing == Standing::Empty {
+        } else if route.level < bound && route.bottleneck != resource {
+            free -= f64::from(crossings) * route.rate();
+        } else {
+            fixed += f64::from(crossings) * route.fixed;
+            weight += u128::from(crossings) * route.weight;
+        }
+    }
+    if weight > 0 && (fixed == 0.0 || free > fixed) {
+        return (free - fixed) / Weight::sum(weight);
+    }
+    if weight == 0 && free - fixed >= -SLACK * on.capacity {
+        return f64::INFINITY;
+    }
+    // Those at their caps are too many: count them without caps.
+    let all = |(route, crossings): &(u32, u32)| {
+        let (on, members) = (&shares.routes[*route as usize], &shares.members[*route as usize]);
+        let rises = on.level >= bound || on.bottleneck == resource;
+        if rises {
+            u128::from(*crossings) * members.weight_all
+        } else {
+            0
+        }
+    };
+    let weight: u128 = on.routes.iter().map(all).sum();
+    if weight == 0 {
+        bound
+    } else {
+        free.max(0.0) / Weight::sum(weight)
+    }
 }

@@ -13,6 +13,13 @@ pub struct FlowId {
     pub(super) slot: u32,
 }
 
+impl FlowId {
+    /// How many flows the network had started before this one.
+    pub fn number(self) -> u64 {
+        self.number
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Flow {
     /// Its number; another flow may have its slot later.

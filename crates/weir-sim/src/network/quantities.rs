@@ -37,6 +37,12 @@ impl Moment {
         Timestamp(u64::try_from(self.0.div_ceil(ATTOS_PER_NANO)).unwrap_or(u64::MAX))
     }
 
+    /// Gives seconds, to double precision.
+    pub fn as_seconds(self) -> f64 {
+        // 10⁻¹⁸ is not exact in binary, 10¹⁸ is: divide.
+        self.0 as f64 / ATTOS_PER_SECOND as f64
+    }
+
     /// Gives the moment that is `time` later.
     #[must_use]
     pub fn plus(self, time: Duration) -> Moment {
@@ -141,7 +147,9 @@ impl Weight {
 
     /// A sum of steps as a number.
     pub(super) fn sum(steps: u128) -> f64 {
-        steps as f64 / WEIGHT_STEPS
+        // In halves: the machine converts 64 bits in one instruction, and 128 by a call.
+        let number = (steps >> 64) as u64 as f64 * 18_446_744_073_709_551_616.0 + steps as u64 as f64;
+        number / WEIGHT_STEPS
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Resource {
 /// Where a route stands in a solution under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
+    /// Without flows; its level means nothing.
+    Empty,
     /// At the level of the last solution.
     Before,
     /// Rising with the level.
@@ -43,16 +45,9 @@ pub(super) enum Standing {
     Settled,
 }
 
-/// Classes of one path: what the solver touches.
+/// Classes of one path: what the solver touches. It takes one line of cache.
 #[derive(Debug)]
 pub(super) struct Route {
-    /// Its hops, as a range of `Shares::hops`.
-    pub(super) hops: (u32, u32),
-    /// Lowest level on its path.
-    pub(super) level: f64,
-    /// The resource of that level.
-    pub(super) bottleneck: u32,
-    pub(super) standing: Standing,
     /// Weight of all flows below their caps, in steps.
     pub(super) weight: u128,
     /// Rate of all flows at their caps.
@@ -60,8 +55,13 @@ pub(super) struct Route {
     /// `fixed` and `weight` hold for levels from `low` to `high`.
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Weight of all flows, in steps.
-    pub(super) weight_all: u128,
+    /// Lowest level on its path.
+    pub(super) level: f64,
+    /// Its hops, as a range of `Shares::hops`.
+    pub(super) hops: (u32, u32),
+    /// The resource of that level.
+    pub(super) bottleneck: u32,
+    pub(super) standing: Standing,
 }
 
 impl Route {
@@ -78,10 +78,6 @@ impl Route {
             0.0
         }
     }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.weight_all == 0
-    }
 }
 
 /// Classes of one path: what changes only with populations and caps.
@@ -91,9 +87,9 @@ pub(super) struct Members {
     pub(super) by_cap: Vec<(f64, u32)>,
     /// How many of them are at their caps.
     pub(super) capped: usize,
-    /// Exact sums over flows: weights, and caps in steps of 2⁻⁴⁰ B/s.
+    /// Exact sums over flows: weights below caps and all, in steps, and caps in steps of 2⁻⁴⁰ B/s.
     weight: u128,
-    weight_all: u128,
+    pub(super) weight_all: u128,
     fixed: u128,
     flows: u64,
     /// The fat pipes on its path.
@@ -173,15 +169,14 @@ impl Shares {
         }
         self.members.push(members);
         self.routes.push(Route {
-            hops: (from, self.hops.len() as u32),
-            level: f64::INFINITY,
-            bottleneck: NONE,
-            standing: Standing::Before,
             weight: 0,
             fixed: 0.0,
             low: 0.0,
             high: f64::INFINITY,
-            weight_all: 0,
+            level: f64::INFINITY,
+            hops: (from, self.hops.len() as u32),
+            bottleneck: NONE,
+            standing: Standing::Empty,
         });
         id
     }
@@ -223,6 +218,8 @@ impl Shares {
         self.count(at, old, false);
         self.count(at, flows, true);
         self.refresh(route);
+        let empty = self.members[route as usize].flows == 0;
+        self.routes[route as usize].standing = if empty { Standing::Empty } else { Standing::Before };
         self.reload(route, before);
     }
 
@@ -333,7 +330,6 @@ impl Shares {
     fn refresh(&mut self, route: u32) {
         let (route, members) = (&mut self.routes[route as usize], &self.members[route as usize]);
         route.weight = members.weight;
-        route.weight_all = members.weight_all;
         route.fixed = members.fixed as f64 / CAP_STEPS;
         route.low = last_capped(members).map_or(0.0, |last| last.0);
         route.high = members.by_cap.get(members.capped).map_or(f64::INFINITY, |next| next.0);
