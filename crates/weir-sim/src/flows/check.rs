@@ -194,12 +194,11 @@ impl<'a> Names<'a> {
     fn path(&self, key: &str, names: &[String], problems: &mut Problems) -> Rc<[u32]> {
         let mut path = Vec::with_capacity(names.len());
         for (at, name) in names.iter().enumerate() {
-            match self.links.get(name.as_str()) {
-                Some(link) => path.push(*link),
-                None => {
-                    let message = format!("{name:?} is not the name of a link");
-                    problems.add(format!("{key}[{at}]"), message, "add it to links, or correct the name");
-                }
+            if let Some(link) = self.links.get(name.as_str()) {
+                path.push(*link);
+            } else {
+                let message = format!("{name:?} is not the name of a link");
+                problems.add(format!("{key}[{at}]"), message, "add it to links, or correct the name");
             }
         }
         path.into()

@@ -80,7 +80,7 @@ impl Number {
         match self {
             Number::Whole(number) => Some(number),
             Number::Other(number) => {
-                let fits = number >= 0.0 && number < 18_446_744_073_709_551_616.0 && number.fract() == 0.0;
+                let fits = (0.0..18_446_744_073_709_551_616.0).contains(&number) && number.fract() == 0.0;
                 fits.then_some(number as u64)
             }
         }

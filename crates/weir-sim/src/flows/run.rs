@@ -29,7 +29,7 @@ impl Model {
 const LATENCY_MIN: f64 = 1e-7;
 
 /// The latency in seconds at which one stream has the weight one.
-const LATENCY_UNIT: f64 = 1e-3;
+const LATENCY_UNIT: f64 = 0.1;
 
 /// How a flow went.
 #[derive(Debug, Clone, PartialEq, Eq)]
