@@ -226,7 +226,7 @@ pub(crate) struct SimFlowsArguments {
     /// How flows share a link
     #[arg(long, value_name = "MODEL", default_value = "maxmin")]
     pub(crate) model: FlowModel,
-    /// Let each stream have at most this much under way, with `--model rtt` (4 MiB; a number alone is bytes)
+    /// Let each stream have at most this much under way, with `--model rtt`; a number alone is bytes
     #[arg(long, value_name = "SIZE", default_value = "4 MiB", value_parser = parse_window)]
     pub(crate) window: Bytes,
 }
@@ -236,7 +236,7 @@ pub(crate) struct SimFlowsArguments {
 pub(crate) enum FlowModel {
     /// All alike, however long their paths
     Maxmin,
-    /// In proportion to streams per latency, each stream at most a window in a round trip
+    /// By streams and latency, as TCP does
     Rtt,
 }
 

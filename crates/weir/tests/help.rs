@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 18] = [
     "challenge",
     "challenge run",
     "challenge new",
@@ -18,6 +18,8 @@ const COMMANDS: [&str; 16] = [
     "serve storage",
     "serve issuer",
     "serve transfer",
+    "sim",
+    "sim flows",
     "report",
     "completions",
 ];

@@ -86,8 +86,12 @@ pub(super) struct Filling {
     queue: BinaryHeap<Reverse<(Level, u32)>>,
     to_open: Vec<u32>,
     lowered: Vec<u32>,
+    /// Resources in this solution, and their levels before.
     touched: Vec<(u32, f64)>,
-    routes: Vec<u32>,
+    /// Routes that rose in this solution, and their bottlenecks before.
+    routes: Vec<(u32, u32)>,
+    /// Routes that went to another piece, and how many of their classes were at their caps before.
+    sharpened: Vec<(u32, usize)>,
     /// Resources whose level changed.
     pub(super) paced: Vec<u32>,
     /// Classes that may now be held back by something else; may name one twice.
@@ -149,8 +153,8 @@ impl Filling {
                 free: shares.resources[at].capacity,
                 ..Basin::default()
             };
-            for index in 0..shares.resources[at].routes.len() {
-                let (route, crossings) = shares.resources[at].routes[index];
+            let routes = std::mem::take(&mut shares.resources[at].routes);
+            for &(route, crossings) in &routes {
                 let on = &shares.routes[route as usize];
                 let enters = on.level >= level || on.bottleneck == resource;
                 if enters && on.standing == Standing::Before {
@@ -166,7 +170,8 @@ impl Filling {
                     Standing::Before | Standing::Settled => basin.free -= f64::from(crossings) * on.rate(),
                 }
             }
-            self.work += shares.resources[at].routes.len() as u64;
+            self.work += routes.len() as u64;
+            shares.resources[at].routes = routes;
             self.basins[at] = basin;
             self.lower(resource);
         }
@@ -179,9 +184,7 @@ impl Filling {
         let on = &mut shares.routes[route as usize];
         on.standing = Standing::Active;
         let (weight, elastic) = (on.weight, on.elastic());
-        let members = &mut shares.members[route as usize];
-        members.before = (on.bottleneck, members.capped);
-        self.routes.push(route);
+        self.routes.push((route, on.bottleneck));
         for hop in hops {
             let (resource, crossings) = shares.hops[hop];
             let at = resource as usize;
@@ -237,6 +240,7 @@ impl Filling {
             }
             moved = true;
             let (fixed, weight) = (on.fixed, on.weight);
+            self.sharpened.push((route, shares.members[route as usize].capped));
             shares.segment(route, level);
             let on = &shares.routes[route as usize];
             for &(resource, crossings) in &shares.hops[shares.hops(route)] {
@@ -291,22 +295,25 @@ impl Filling {
                 self.paced.push(resource);
             }
         }
-        for route in self.routes.drain(..) {
-            if shares.routes[route as usize].standing == Standing::Active {
-                let on = &mut shares.routes[route as usize];
+        for (route, bottleneck) in self.routes.drain(..) {
+            let on = &mut shares.routes[route as usize];
+            if on.standing == Standing::Active {
                 (on.level, on.bottleneck) = (f64::INFINITY, NONE);
+                self.sharpened.push((route, shares.members[route as usize].capped));
                 shares.segment(route, f64::INFINITY);
             }
-            let (on, members) = (&mut shares.routes[route as usize], &shares.members[route as usize]);
+            let on = &mut shares.routes[route as usize];
             on.standing = Standing::Before;
-            let (bottleneck, capped) = members.before;
-            let changed = if bottleneck == on.bottleneck {
-                capped.min(members.capped)..capped.max(members.capped)
-            } else {
-                capped.min(members.capped)..members.by_cap.len()
-            };
-            self.moved
-                .extend(members.by_cap[changed].iter().map(|(_, class)| *class));
+            if on.bottleneck != bottleneck {
+                let members = &shares.members[route as usize];
+                let below = &members.by_cap[members.capped..];
+                self.moved.extend(below.iter().map(|(_, class)| *class));
+            }
+        }
+        for (route, before) in self.sharpened.drain(..) {
+            let members = &shares.members[route as usize];
+            let toggled = &members.by_cap[before.min(members.capped)..before.max(members.capped)];
+            self.moved.extend(toggled.iter().map(|(_, class)| *class));
         }
     }
 

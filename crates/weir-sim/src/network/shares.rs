@@ -10,7 +10,7 @@ use super::quantities::{Rate, Weight};
 /// No resource.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// One bit more than the finest step of a sum of caps: 2⁻⁴⁰ B/s.
+/// Steps per B/s in a sum of caps: an integer, and so the same in any order.
 const CAP_STEPS: f64 = 1_099_511_627_776.0;
 
 /// A resource, as shares see it.
@@ -94,8 +94,6 @@ pub(super) struct Members {
     flows: u64,
     /// The fat pipes on its path.
     fat_pipes: Vec<u32>,
-    /// The bottleneck and the number at their caps in the last solution.
-    pub(super) before: (u32, usize),
 }
 
 #[derive(Debug)]
@@ -154,10 +152,7 @@ impl Shares {
     pub(super) fn add_route(&mut self, path: &[(u32, u32)]) -> u32 {
         let id = self.routes.len() as u32;
         let from = self.hops.len() as u32;
-        let mut members = Members {
-            before: (NONE, 0),
-            ..Members::default()
-        };
+        let mut members = Members::default();
         for &(resource, crossings) in path {
             let on = &mut self.resources[resource as usize];
             on.routes.push((id, crossings));
@@ -348,7 +343,6 @@ impl Shares {
         let at = route as usize;
         (self.routes[at].level, self.routes[at].bottleneck) = (level, bottleneck);
         self.segment(route, level);
-        self.members[at].before = (bottleneck, self.members[at].capped);
     }
 
     /// Tells a route's resources what it brings now instead of `before`.

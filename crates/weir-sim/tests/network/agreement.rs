@@ -227,6 +227,23 @@ proptest! {
         agree(&scenario, Network::with_finest_grain(), 0.0)?;
     }
 
+    /// If this fails, a quantum lets flows have more than the links carry, or keeps some from ending.
+    #[test]
+    fn a_quantum_delays_and_never_exceeds(scenario in scenario(true), quantum in 1..2_000_000_u64) {
+        let scenario = Scenario { changes: Vec::new(), ..scenario };
+        let mut network = Network::new();
+        network.set_quantum(std::time::Duration::from_micros(quantum));
+        for (flow, fate) in scenario.flows.iter().zip(drive(network, &scenario)) {
+            let link = |link: &usize| scenario.links[*link].capacity;
+            let fastest = flow.path.iter().map(link).fold(flow.cap, f64::min);
+            match fate {
+                Fate::Ended(end) => prop_assert!(end >= (flow.start + flow.bytes / fastest) * (1.0 - 1e-9)),
+                Fate::Stopped(moved) => prop_assert!(moved <= flow.bytes && flow.stop.is_finite()),
+                Fate::Stuck(_) => prop_assert!(false, "flow from {} never ended", flow.start),
+            }
+        }
+    }
+
     /// If this fails, whole nanoseconds shift ends by more than a nanosecond for each end before.
     #[test]
     fn nanoseconds_agree(scenario in scenario(true)) {
