@@ -68,7 +68,7 @@ fn workload_spec(workload: &Workload) -> WorkloadSpec {
     let kind = match workload {
         Workload::Rates(rates) => WorkloadKind::Rates {
             asked_bps: rates.links.iter().map(|rated| rated.rate).sum::<BitRate>().0,
-            achieved_bps: 0,
+            achieved_bps: None,
             ratio: None,
             lateness_p95_s: None,
             lateness_max_s: None,
