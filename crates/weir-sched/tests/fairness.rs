@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use weir_sched::{
-    ActivityId, Command, Config, Effect, Event, Input, JobId, JobSpec, Link, Op, Priority, Scheduler, SeId, Settings,
-    Settled, Terms, TransferSpec,
+    ActivityId, Command, Config, Effect, Event, Input, JobId, JobSpec, Link, Op, Priority, Scheduler, SeId, Setting,
+    Settings, Settled, Terms, TransferSpec, VoId,
 };
 use weir_units::{Bytes, Timestamp};
 use weir_world::{CopyMode, Core, ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, TransferId, WorldEvent};
@@ -62,6 +62,10 @@ impl Fair {
 }
 
 fn submit(id: u64, link: Link, files: u64, priority: i64) -> Input {
+    submit_for(id, link, files, priority, VoId(0))
+}
+
+fn submit_for(id: u64, link: Link, files: u64, priority: i64, vo: VoId) -> Input {
     let transfers = (0..files).map(|n| TransferSpec {
         id: TransferId(id + n),
         source: link.source,
@@ -71,6 +75,7 @@ fn submit(id: u64, link: Link, files: u64, priority: i64) -> Input {
     });
     let terms = Terms {
         priority: Priority::new(priority),
+        vo,
         ..Terms::default()
     };
     Input::Command(Command::Submit(Arc::new(JobSpec {
@@ -202,6 +207,43 @@ proptest! {
             fair.step(vec![done(op)]);
             prop_assert_eq!(fair.running.len(), inbound as usize, "a free slot was not used");
             count(&fair, before);
+        }
+    }
+
+    /// Shares that are not honoured make every agreement between experiments void.
+    #[test]
+    fn shares_are_honoured_on_a_link(
+        shares in prop::collection::vec(1..20u32, 2..6),
+        slots in 1..12u32,
+        which in prop::collection::vec(any::<usize>(), 300),
+    ) {
+        let mut fair = Fair::new(Settings { link: slots, ..Settings::default() });
+        let link = Link { source: SeId(1), destination: SeId(2) };
+        let set = |setting| Input::Command(Command::Set { ticket: weir_sched::Ticket(0), changes: Arc::new([setting]) });
+        fair.step(vec![set(Setting::EveryLink(0))]);
+        for (vo, share) in (0..).zip(&shares) {
+            fair.step(vec![set(Setting::VoShare(VoId(vo), Some(*share)))]);
+            fair.step(vec![submit_for(1 + 1000 * u64::from(vo), link, 400, 3, VoId(vo))]);
+        }
+        fair.step(vec![set(Setting::EveryLink(slots))]);
+        let mut started: Vec<u32> = vec![0; shares.len()];
+        let mut count = |fair: &Fair, from: usize| {
+            for (op, _) in fair.running.iter().skip(from) {
+                started[(op.transfer.0 / 1000) as usize] += 1;
+            }
+        };
+        count(&fair, 0);
+        for which in which {
+            let (op, _) = fair.running.remove(which % fair.running.len()).expect("the link is full");
+            let before = fair.running.len();
+            fair.step(vec![done(op)]);
+            prop_assert_eq!(fair.running.len(), slots as usize, "a free slot was not used");
+            count(&fair, before);
+        }
+        let (all, total) = (started.iter().sum::<u32>(), shares.iter().sum::<u32>());
+        for (started, share) in started.iter().zip(&shares) {
+            let due = f64::from(all) * f64::from(*share) / f64::from(total);
+            prop_assert!((f64::from(*started) - due).abs() <= 2.0, "{started} started and {due} were due: {shares:?}");
         }
     }
 }

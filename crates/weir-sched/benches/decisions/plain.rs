@@ -1,9 +1,9 @@
 //! The plain way: a map of what is queued, in order, and a scan for the first that may start.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::load::Scale;
+use crate::load::{Scale, cpu_time};
 use weir_sched::Link;
 
 /// A scheduler that keeps one ordered map and counts slots.
@@ -65,7 +65,7 @@ impl Plain {
 
     /// Ends `completions` transfers and starts others.
     pub(crate) fn round(&mut self, completions: usize, turn: usize) -> Duration {
-        let begin = Instant::now();
+        let begin = cpu_time();
         for n in 0..completions {
             let which = n.wrapping_mul(7919).wrapping_add(turn) % self.running.len();
             let link = self.running.swap_remove(which);
@@ -74,6 +74,6 @@ impl Plain {
             *self.outbound.entry(link.source.0).or_default() -= 1;
         }
         while self.running.len() < self.scale.active as usize * 9 / 10 && self.start() {}
-        begin.elapsed()
+        cpu_time() - begin
     }
 }

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_sched::{
-    ActivityId, Command, Config, Effect, End, Event, Input, JobId, JobSpec, Link, LiveState, Next, Op, Priority,
-    Record, Resource, RetryPolicy, Scheduler, SeId, Setting, Settings, Settled, Terms, Ticket, TransferSpec,
+    ActivityId, Command, Config, Direction, Effect, End, Event, GroupId, Input, JobId, JobSpec, Link, LiveState, Mode,
+    Next, Op, Priority, Record, Resource, RetryPolicy, Scheduler, SeId, Setting, Settings, Settled, Terms, Ticket,
+    TransferSpec, VoId,
 };
-use weir_units::{Bytes, Timestamp};
+use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
 
 use crate::common::{ModelStore, Row};
@@ -193,10 +194,25 @@ impl World {
             Move::SetLimit { which, se, limit } => {
                 self.limits_changed = true;
                 let se = SeId(se % SES);
-                let change = match which % 3 {
+                let (vo, group) = (VoId(0), GroupId(0));
+                let link = Link {
+                    source: se,
+                    destination: SeId((se.0 + 1) % SES),
+                };
+                let rate = BitRate(u64::from(limit) * 4_000_000);
+                let change = match which % 12 {
                     0 => Setting::EveryLink(limit),
                     1 => Setting::Slots(Resource::Inbound(se), Some(limit)),
-                    _ => Setting::Slots(Resource::Outbound(se), Some(limit)),
+                    2 => Setting::Slots(Resource::Outbound(se), Some(limit)),
+                    3 => Setting::Slots(Resource::VoInbound(se, vo), (limit > 0).then_some(limit)),
+                    4 => Setting::Member(group, se, Direction::In, limit % 2 == 0),
+                    5 => Setting::Member(group, se, Direction::Out, limit % 2 == 0),
+                    6 => Setting::Slots(Resource::Group(group), (limit > 0).then_some(1 + limit)),
+                    7 => Setting::Rate(Resource::Outbound(se), (limit > 0).then_some(rate)),
+                    8 => Setting::Target(link, Some(rate)),
+                    9 => Setting::LinkOptimiser(link, Some(Mode::Fixed(1 + limit))),
+                    10 => Setting::Optimiser(if limit == 0 { Mode::Off } else { Mode::Auto }),
+                    _ => Setting::Ageing((limit > 0).then(|| Duration::from_secs(limit.into()))),
                 };
                 let changes = Arc::new([change]);
                 self.inbox.push_back(Input::Command(Command::Set {
@@ -458,24 +474,35 @@ impl World {
         }
     }
 
+    /// Takes back what an operator may have set.
+    fn unlimited(&self) -> Vec<Setting> {
+        let mut all = vec![
+            Setting::EveryLink(2),
+            Setting::Optimiser(Mode::Auto),
+            Setting::Ageing(None),
+            Setting::Slots(Resource::Group(GroupId(0)), None),
+        ];
+        for se in (0..SES).map(SeId) {
+            all.extend([
+                Setting::Slots(Resource::Inbound(se), Some(3)),
+                Setting::Slots(Resource::Outbound(se), Some(3)),
+                Setting::Slots(Resource::VoInbound(se, VoId(0)), None),
+                Setting::Rate(Resource::Outbound(se), None),
+            ]);
+        }
+        let links = self.limits.optimisers.keys();
+        all.extend(links.map(|link| Setting::LinkOptimiser(*link, None)));
+        all
+    }
+
     /// The faults stop: the store is quick, nothing is lost, and every copy succeeds.
     pub(crate) fn heal(&mut self) {
         if self.limits_changed {
-            let changes = Arc::new([Setting::EveryLink(2)]);
+            let changes = self.unlimited().into();
             self.inbox.push_back(Input::Command(Command::Set {
                 ticket: Ticket(4),
                 changes,
             }));
-            for se in (0..SES).map(SeId) {
-                let changes = Arc::new([
-                    Setting::Slots(Resource::Inbound(se), Some(3)),
-                    Setting::Slots(Resource::Outbound(se), Some(3)),
-                ]);
-                self.inbox.push_back(Input::Command(Command::Set {
-                    ticket: Ticket(4),
-                    changes,
-                }));
-            }
         }
         for _ in 0..1_000 {
             self.deliver_all(false);

@@ -6,6 +6,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod order;
 mod stage;
 
 use stage::Stage;

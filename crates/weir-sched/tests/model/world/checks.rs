@@ -1,6 +1,6 @@
 //! What is checked, from outside, in every step.
 
-use weir_sched::{Link, Resource};
+use weir_sched::{Direction, GroupId, Link, Resource, VoId};
 use weir_units::Bytes;
 use weir_world::TransferId;
 
@@ -38,6 +38,26 @@ impl World {
             "out of {:?}: {held:?}",
             link.source
         );
+        let vo = Resource::VoInbound(link.destination, VoId(0));
+        assert!(
+            inbound <= self.limits.slots(vo),
+            "of a VO into {:?}: {held:?}",
+            link.destination
+        );
+        if self.shares(link) {
+            let shared = count(&|held| self.shares(*held));
+            let limit = self.limits.slots(Resource::Group(GroupId(0)));
+            assert!(shared <= limit, "through what is shared: {held:?}");
+        }
+    }
+
+    /// A link passes through the shared resource.
+    fn shares(&self, link: Link) -> bool {
+        let member = |se, direction| {
+            let groups = self.limits.members.get(&(se, direction));
+            groups.is_some_and(|groups| groups.contains(&GroupId(0)))
+        };
+        member(link.source, Direction::Out) || member(link.destination, Direction::In)
     }
 
     pub(super) fn held_no_more(&mut self, transfer: TransferId) {
@@ -56,7 +76,9 @@ impl World {
             let destination = self.core.se(stats.link.destination).unwrap().inbound;
             let room = stats.counts.active < u64::from(stats.allowed)
                 && source.active < source.allowed
-                && destination.active + destination.kept < destination.allowed;
+                && destination.active + destination.kept < destination.allowed
+                && self.has_room(Resource::VoInbound(stats.link.destination, VoId(0)))
+                && (!self.shares(stats.link) || self.has_room(Resource::Group(GroupId(0))));
             assert!(
                 !room,
                 "{:?} waits and could run: {:?}",
@@ -64,6 +86,13 @@ impl World {
                 self.core.why_link(stats.link)
             );
         }
+    }
+
+    /// A resource that exists only if it is limited.
+    fn has_room(&self, resource: Resource) -> bool {
+        let stats = self.core.resource(resource);
+        let limited = self.limits.slots.contains_key(&resource) || matches!(resource, Resource::Group(_));
+        !limited || stats.is_none_or(|stats| stats.active + stats.kept < stats.allowed)
     }
 
     pub(crate) fn check_settled(&self) {
