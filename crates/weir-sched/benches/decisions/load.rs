@@ -176,10 +176,10 @@ impl Load {
         let inputs = std::mem::take(&mut self.inputs);
         let begin = cpu_time();
         self.step(&inputs);
-        let decided = cpu_time() - begin;
+        let decided = cpu_time().saturating_sub(begin);
         self.inputs = inputs;
         let begin = cpu_time();
         self.settle();
-        decided + cpu_time() - begin
+        decided + cpu_time().saturating_sub(begin)
     }
 }

@@ -74,6 +74,6 @@ impl Plain {
             *self.outbound.entry(link.source.0).or_default() -= 1;
         }
         while self.running.len() < self.scale.active as usize * 9 / 10 && self.start() {}
-        cpu_time() - begin
+        cpu_time().saturating_sub(begin)
     }
 }
