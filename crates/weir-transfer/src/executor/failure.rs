@@ -17,15 +17,26 @@ impl Scene {
         Self { party, phase }
     }
 
-    /// A failure here, with the class's usual remedy and retry.
+    /// A failure here, with the class's usual remedy and retry. A directory where a file should be never passes, whichever
+    /// status or words a storage has for it.
     pub(crate) fn fail(self, class: ErrorClass, message: impl AsRef<str>) -> Failure {
+        let directory = says(&without_urls(message.as_ref()), &["is a directory", "eisdir"]);
+        let class = match self.party {
+            Party::Destination if directory => ErrorClass::Exists,
+            Party::Source if directory => ErrorClass::NotFound,
+            _ => class,
+        };
         let (remedy, retry) = advice(class, self.party);
         Failure {
             class,
             party: self.party,
             phase: self.phase,
             message: scrub(message.as_ref()),
-            remedy,
+            remedy: if directory {
+                "submit the path of a file, not of a directory".to_owned()
+            } else {
+                remedy
+            },
             bytes_moved: Bytes(0),
             retry,
         }
@@ -37,7 +48,7 @@ impl Scene {
         let text = text.trim();
         let colon = if text.is_empty() { "" } else { ": " };
         let mut failure = self.fail(class, format!("{what}: HTTP {status}{colon}{text}"));
-        if status.is_server_error() && failure.retry == Retry::Never && class == ErrorClass::Protocol {
+        if status.is_server_error() && failure.class == ErrorClass::Protocol {
             failure.retry = Retry::Later;
         }
         failure
@@ -329,6 +340,8 @@ mod tests {
         by_status(404, "", ErrorClass::NotFound, Retry::Never);
         by_status(405, "", ErrorClass::Protocol, Retry::Never);
         by_status(409, "", ErrorClass::Overload, Retry::Later);
+        by_status(409, "/tree is a directory", ErrorClass::Exists, Retry::Never);
+        by_status(409, "/tree is not a directory", ErrorClass::Overload, Retry::Later);
         by_status(412, "", ErrorClass::Exists, Retry::Never);
         by_status(423, "", ErrorClass::Overload, Retry::Later);
         by_status(500, "", ErrorClass::Protocol, Retry::Later);
