@@ -357,8 +357,19 @@ pub(crate) struct File {
     pub finished: Option<Millis>,
     /// Whether it is cancelled, and its attempt being stopped.
     pub stopping: bool,
+    /// What its attempts may have left at the destination.
+    pub claim: Option<Claim>,
     /// How the newest attempt that ended went.
     pub result: FileResult,
+}
+
+/// The destination was free when an order of this transfer went out, and what the order left has not been looked at since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// When it was seen to be free, just before the order.
+    pub since: Millis,
+    /// When the order was over; `None` if no end is on record.
+    pub until: Option<Millis>,
 }
 
 /// How an attempt went.

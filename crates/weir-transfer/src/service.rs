@@ -120,7 +120,12 @@ impl TransferService {
 
         let epoch = store.next_epoch()?;
         let core = Scheduler::new(core_config(&config, epoch));
-        let executor = Executor::new(client.clone(), store.clone(), executor_settings(&config));
+        let executor = Executor::new(
+            client.clone(),
+            store.clone(),
+            executor_settings(&config),
+            crate::driver::last_life_ended(store.as_ref())?,
+        );
         let mut limits = configured_limits(&config);
         limits.extend(settings.limits());
         let next_file = store.next_file_id()?;

@@ -22,6 +22,7 @@ use weir_world::Core;
 
 pub(crate) use desk::NotTaken;
 pub(crate) use meter::{LinkMeter, Meter};
+pub(crate) use run::last_life_ended;
 
 pub(crate) use desk::Answer;
 

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use tokio::sync::{mpsc, watch};
@@ -21,7 +22,8 @@ use super::{
 };
 use crate::{
     executor::Executor,
-    store::{Durable, Store, StoreError, Writer},
+    store::{Change, Durable, Store, StoreError, Writer},
+    time::{self, Millis},
 };
 
 /// Inputs of one step, at most: a step stays below some 10 ms.
@@ -138,6 +140,7 @@ impl<C: TransferCore> Loop<C> {
         let mut restoring = true;
         let mut inputs: Vec<_> = settings.into_iter().map(Input::Restored).collect();
         let mut effects = Vec::new();
+        let mut beat = tokio::time::interval(BEAT);
         loop {
             self.step(&mut inputs, &mut effects);
             let wake = self.wakes.first().map(|at| self.clock.instant(*at));
@@ -152,6 +155,7 @@ impl<C: TransferCore> Loop<C> {
                 },
                 Some(request) = requests.recv(), if takes => self.request(request, &mut inputs),
                 () = sleep_until(wake) => {}
+                _ = beat.tick(), if !self.running.is_empty() => self.writer.note(alive()),
             }
             while inputs.len() < INPUTS_MAX
                 && let Ok(feed) = feeds.try_recv().or_else(|_| restores.try_recv())
@@ -166,6 +170,7 @@ impl<C: TransferCore> Loop<C> {
             }
         }
         let writer = self.writer;
+        writer.note(alive());
         let _ = tokio::task::spawn_blocking(move || writer.close()).await;
     }
 
@@ -229,7 +234,7 @@ impl<C: TransferCore> Loop<C> {
             },
         );
         self.links.insert(id, link);
-        let (executor, leave) = (self.executor.clone(), self.stop.clone());
+        let (executor, journal, leave) = (self.executor.clone(), self.writer.clone(), self.stop.clone());
         let teller = Teller {
             id,
             feeds: self.feeds.clone(),
@@ -237,7 +242,7 @@ impl<C: TransferCore> Loop<C> {
         };
         self.tasks.spawn(async move {
             tokio::select! {
-                () = executor.run(id, op, stop, |event| teller.tell(event)) => {}
+                () = executor.run((id, op), stop, &journal, |event| teller.tell(event)) => {}
                 // The service goes; nobody listens any more.
                 () = leave.cancelled() => teller.leave(),
             }
@@ -337,6 +342,24 @@ impl<C: TransferCore> Loop<C> {
         };
         inputs.push(Input::Command(command));
     }
+}
+
+/// How often the store is told that this life goes on, while anything runs.
+const BEAT: Duration = Duration::from_secs(5);
+
+const ALIVE: &str = "alive";
+
+fn alive() -> Change {
+    Change::Setting {
+        key: ALIVE.to_owned(),
+        value: Some(time::now().to_string()),
+    }
+}
+
+/// When the last life of the service ended, at the latest; `None` if nothing ever ran.
+pub(crate) fn last_life_ended(store: &dyn Store) -> Result<Option<Millis>, StoreError> {
+    let told = store.settings(ALIVE)?.pop().and_then(|(_, value)| value.parse().ok());
+    Ok(told.map(|at: Millis| at.saturating_add(BEAT.as_millis() as Millis)))
 }
 
 async fn sleep_until(at: Option<tokio::time::Instant>) {

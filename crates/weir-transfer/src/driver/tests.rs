@@ -75,7 +75,7 @@ impl Harness for RealWorld {
         }
         let entered = runtime.enter();
         let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
-        let executor = Executor::new(client, store.clone(), ExecutorSettings::default());
+        let executor = Executor::new(client, store.clone(), ExecutorSettings::default(), None);
         let driver = Driver::start(core, store, executor, &[], None).unwrap();
         drop(entered);
         Self {

@@ -1,14 +1,7 @@
 //! One attempt at one transfer: look, copy, look again; and leave nothing half-done behind.
 
-use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use http::{HeaderMap, Method, StatusCode, Uri};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weir_http::Client;
@@ -18,19 +11,19 @@ use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Party, Phase, Ret
 use super::{
     ExecutorSettings, Modes,
     failure::Scene,
+    leftover::Left,
+    parents::lacks_parent,
     stat::{Patience, Stat, stat},
     streamed, thirdparty,
     thirdparty::Refused,
+    trace::State,
     verify::Expected,
-    wire::{Forward, Side, send},
+    wire::Side,
 };
 use crate::{
     model::{File, NewJob},
-    time,
+    store::Writer,
 };
-
-/// How long tidying up may take, per request: it follows a failure, and nobody waits for it gladly.
-const TIDY_LIMIT: Duration = Duration::from_secs(15);
 
 /// Everything an attempt needs.
 pub(crate) struct Attempt<'a> {
@@ -50,23 +43,10 @@ pub(crate) struct Attempt<'a> {
     /// Limit for the copy itself.
     pub(crate) wall: Duration,
     pub(crate) stop: &'a CancellationToken,
+    /// Where claims are made durable.
+    pub(crate) journal: &'a Writer,
     pub(crate) progress: &'a (dyn Fn(u64) + Send + Sync),
     pub(crate) state: State,
-}
-
-/// What an attempt has done so far: read when it is stopped or fails.
-#[derive(Debug, Default)]
-pub(crate) struct State {
-    moved: AtomicU64,
-    trace: Mutex<Trace>,
-}
-
-#[derive(Debug, Default, Clone)]
-struct Trace {
-    /// A storage has taken the order, or may have: something may be at the destination that was not there before.
-    began: bool,
-    /// What was at the destination before.
-    before: Option<Stat>,
 }
 
 impl Attempt<'_> {
@@ -84,9 +64,8 @@ impl Attempt<'_> {
         match outcome {
             Ok(event) => event,
             Err(mut failure) => {
-                if failure.phase != Phase::Preparation {
-                    self.tidy().await;
-                }
+                self.note_failure(&failure);
+                self.tidy().await;
                 failure.bytes_moved = failure.bytes_moved.max(self.bytes_moved());
                 WorldEvent::Ended(Outcome::Failed(failure))
             }
@@ -95,20 +74,16 @@ impl Attempt<'_> {
 
     /// After a cancelled operation was lost from sight: adopt what is whole, remove what is ours.
     pub(crate) async fn clean_up(&self) -> WorldEvent {
-        let stopped = WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) });
-        let Ok(Some(there)) = self.look(self.destination, Phase::Preparation, true).await else {
-            return stopped;
-        };
-        if let Ok(Some(source)) = self.look(self.source, Phase::Preparation, true).await
-            && self.expected.is_whole(&source, &there)
-            && self.is_ours(&there)
+        if let Ok(Some(there)) = self.look(self.destination, Phase::Preparation, true).await
+            && let Ok(Some(source)) = self.look(self.source, Phase::Preparation, true).await
         {
-            return WorldEvent::Adopted(Bytes(there.size.unwrap_or_default()));
+            self.trace().source_size = source.size.or(self.expected.size);
+            if self.expected.is_whole(&source, &there) {
+                return WorldEvent::Adopted(Bytes(there.size.unwrap_or_default()));
+            }
         }
-        if self.is_ours(&there) {
-            let _ = self.delete(TIDY_LIMIT).await;
-        }
-        stopped
+        self.tidy().await;
+        WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) })
     }
 
     async fn sequence(&self) -> Result<WorldEvent, Failure> {
@@ -122,11 +97,17 @@ impl Attempt<'_> {
         };
         self.expected.check_source(&source)?;
         let size = source.size.or(self.expected.size);
-        if let Some(there) = self.look(self.destination, Phase::Preparation, self.resume).await?
-            && let Some(adopted) = self.decide_about(&source, there).await?
-        {
-            return Ok(WorldEvent::Adopted(Bytes(adopted)));
-        }
+        self.trace().source_size = size;
+        let there = self.look(self.destination, Phase::Preparation, self.resume).await?;
+        let free = match there {
+            None => true,
+            Some(there) => match self.decide_about(&source, there).await? {
+                Found::Whole(size) => return Ok(WorldEvent::Adopted(Bytes(size))),
+                Found::Cleared => true,
+                Found::Replaceable => false,
+            },
+        };
+        self.claim(free).await?;
         let (mode, relayed) = self.copy(&source, size).await?;
         let bytes = self.confirm(&source, relayed.as_ref()).await?;
         self.moved(bytes);
@@ -136,37 +117,24 @@ impl Attempt<'_> {
         }))
     }
 
-    /// Something is at the destination already. Gives its size if it is adopted; returns if copying may go on.
-    async fn decide_about(&self, source: &Stat, there: Stat) -> Result<Option<u64>, Failure> {
+    /// Something is at the destination already.
+    async fn decide_about(&self, source: &Stat, there: Stat) -> Result<Found, Failure> {
         if self.resume && self.expected.is_whole(source, &there) {
-            return Ok(there.size);
+            return Ok(Found::Whole(there.size.unwrap_or_default()));
         }
-        if self.resume && self.is_ours(&there) {
-            self.delete(self.settings.response_timeout).await?;
-            return Ok(None);
+        let claimed = self.trace().claim_in_use().is_some();
+        if claimed && self.clear_away().await? == Left::Nothing {
+            return Ok(Found::Cleared);
         }
         if self.may_overwrite() {
             self.trace().before = Some(there);
-            return Ok(None);
+            return Ok(Found::Replaceable);
         }
         let scene = self.destination.scene(Phase::Preparation);
         Err(scene.fail(
             ErrorClass::Exists,
             "Destination file exists and overwrite is not enabled",
         ))
-    }
-
-    /// Whether a file at the destination was written by this transfer: it is younger than the first attempt, by the
-    /// storage's own clock. Without a time it is taken as ours, as there was none when the first attempt looked.
-    fn is_ours(&self, there: &Stat) -> bool {
-        const ROUNDING: Duration = Duration::from_secs(2);
-        let began = self.file.first_started.or(self.file.started);
-        match (there.age, began) {
-            (Some(age), Some(began)) => {
-                age <= Duration::from_millis(u64::try_from(time::now() - began).unwrap_or_default()) + ROUNDING
-            }
-            _ => true,
-        }
     }
 
     /// Tries the modes in their order until one works or fails for a reason that no other mode helps.
@@ -186,6 +154,7 @@ impl Attempt<'_> {
                     return Ok((mode, relayed));
                 }
                 Err(refused) => {
+                    self.note_failure(&refused.failure);
                     tracing::debug!(op = %self.op, %mode, failure = %refused.failure, fallback = refused.fallback, "copy refused");
                     let mut failure = refused.failure;
                     failure.message = format!("{mode}: {}", failure.message);
@@ -194,7 +163,7 @@ impl Attempt<'_> {
                         None => failure,
                         Some(first) => both(first, failure),
                     });
-                    if !fallback {
+                    if !fallback || !self.is_ready_for_another_mode().await {
                         break;
                     }
                 }
@@ -223,7 +192,7 @@ impl Attempt<'_> {
             if !parents_made && lacks_parent(&refused.failure) {
                 parents_made = true;
                 self.make_parents().await;
-            } else if is_busy(&refused.failure) && Instant::now() + pause < patience {
+            } else if is_busy(&refused.failure) && !self.trace().has_begun() && Instant::now() + pause < patience {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(5));
             } else {
@@ -244,11 +213,12 @@ impl Attempt<'_> {
             failure.retry = Retry::Later;
             return Err(failure);
         };
+        self.trace().confirmed = Some(there.clone());
         self.expected.check_destination(source, relayed, &there)?;
         Ok(there.size.or(source.size).unwrap_or_default())
     }
 
-    async fn look(&self, side: &Side, phase: Phase, digest: bool) -> Result<Option<Stat>, Failure> {
+    pub(super) async fn look(&self, side: &Side, phase: Phase, digest: bool) -> Result<Option<Stat>, Failure> {
         let patience = Patience {
             plain: self.settings.response_timeout,
             digest: self.settings.checksum_timeout,
@@ -263,75 +233,6 @@ impl Attempt<'_> {
         .await
     }
 
-    /// Removes what this attempt left: only what was not there before, or has changed since.
-    async fn tidy(&self) {
-        let trace = self.trace().clone();
-        if !trace.began || self.job.params.disable_cleanup {
-            return;
-        }
-        let look = self.look(self.destination, Phase::Finalization, false);
-        let Ok(Ok(Some(there))) = tokio::time::timeout(TIDY_LIMIT, look).await else {
-            return;
-        };
-        let untouched = trace
-            .before
-            .is_some_and(|before| before.size == there.size && before.version == there.version);
-        if !untouched && let Err(failure) = self.delete(TIDY_LIMIT).await {
-            tracing::info!(op = %self.op, %failure, "could not remove what an attempt left");
-        }
-    }
-
-    async fn delete(&self, limit: Duration) -> Result<(), Failure> {
-        let (side, phase) = (self.destination, Phase::Finalization);
-        let request = (Method::DELETE, HeaderMap::new());
-        let answer = send(self.client, side, phase, request, Forward::SameHost, limit).await?;
-        match answer.response.status() {
-            status if status.is_success() || status == StatusCode::NOT_FOUND => Ok(()),
-            status => Err(side.scene(phase).status(&side.naming(&Method::DELETE), status, "")),
-        }
-    }
-
-    /// Makes the directories above the destination, as far as that is possible; the copy then tells whether it was.
-    async fn make_parents(&self) {
-        let Ok(uri) = self.destination.uri(Phase::Preparation) else {
-            return;
-        };
-        let mkcol = Method::from_bytes(b"MKCOL").expect("MKCOL is a token");
-        let path = uri.path().to_owned();
-        let parents = path
-            .match_indices('/')
-            .map(|(at, _)| &path[..at])
-            .filter(|parent| !parent.is_empty());
-        let mut missing = Vec::new();
-        for parent in parents.collect::<Vec<_>>().into_iter().rev() {
-            match self.make(&uri, parent, &mkcol).await {
-                Some(StatusCode::CONFLICT | StatusCode::NOT_FOUND) => missing.push(parent),
-                _ => break,
-            }
-        }
-        for parent in missing.into_iter().rev() {
-            self.make(&uri, parent, &mkcol).await;
-        }
-    }
-
-    async fn make(&self, uri: &Uri, path: &str, mkcol: &Method) -> Option<StatusCode> {
-        let mut request = http::Request::new(weir_http::body::empty());
-        *request.method_mut() = mkcol.clone();
-        *request.uri_mut() = format!("{}://{}{path}/", uri.scheme_str()?, uri.authority()?)
-            .parse()
-            .ok()?;
-        if let Some(token) = self.destination.bearer() {
-            request.headers_mut().insert(http::header::AUTHORIZATION, token);
-        }
-        Some(
-            self.client
-                .send_within(request, self.settings.response_timeout)
-                .await
-                .ok()?
-                .status(),
-        )
-    }
-
     fn overdue(&self) -> Failure {
         let scene = Scene::new(Party::Network, Phase::Transfer);
         let mut failure = scene.fail(
@@ -342,33 +243,16 @@ impl Attempt<'_> {
         failure.bytes_moved = self.bytes_moved();
         failure
     }
-
-    /// From here on something of this attempt may be at the destination. An order that was refused leaves nothing, and what
-    /// is there then may be somebody else's.
-    pub(crate) fn has_begun(&self) {
-        self.trace().began = true;
-    }
-
-    fn trace(&self) -> std::sync::MutexGuard<'_, Trace> {
-        self.state.trace.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Bytes that have moved so far, in all.
-    pub(crate) fn moved(&self, bytes: u64) {
-        if self.state.moved.fetch_max(bytes, Ordering::Relaxed) < bytes {
-            (self.progress)(bytes);
-        }
-    }
-
-    pub(crate) fn bytes_moved(&self) -> Bytes {
-        Bytes(self.state.moved.load(Ordering::Relaxed))
-    }
 }
 
-/// A missing parent collection: 409 by RFC 4918 section 9.7.1; XRootD 5.5 says 400 or 404 with "no such file or directory".
-fn lacks_parent(failure: &Failure) -> bool {
-    let missing = failure.class == ErrorClass::NotFound && failure.party == Party::Destination;
-    failure.bytes_moved.0 == 0 && (missing || failure.message.contains("HTTP 409"))
+/// What is at a destination before the copy.
+enum Found {
+    /// The whole file, of this size.
+    Whole(u64),
+    /// Nothing any more: it was a part of an earlier attempt.
+    Cleared,
+    /// Something that the user wants replaced.
+    Replaceable,
 }
 
 fn is_busy(failure: &Failure) -> bool {

@@ -2,16 +2,38 @@
 //!
 //! An attempt looks at the source (size, checksum), at the destination (is it free, or did an earlier attempt leave the
 //! whole file?), has the bytes copied (pull, else push, else through this service), and looks at the destination again
-//! (size, checksum). Whatever goes wrong becomes a [`Failure`] that names party, phase, cause and remedy. What an attempt
-//! leaves half-done it removes.
+//! (size, checksum). Whatever goes wrong becomes a [`Failure`] that names party, phase, cause and remedy.
+//!
+//! # What may be deleted
+//!
+//! **A transfer deletes at its destination only what this very transfer has provably written.** With other people's storages
+//! nobody can sign a file, so the proof is made of what was seen. Either of these is one:
+//!
+//! 1. *A part.* The destination was seen free (404) just before an order went out, and that was made durable before it went
+//!    (a [`Claim`](crate::model::Claim)); the order was handed to a connection and not refused; the storage has not said that
+//!    the destination was taken; what is there is smaller than the source; its `Last-Modified`, by the storage's own clock, lies
+//!    between that look and the end of the order (after a crash: the last time this service was known to live).
+//! 2. *A copy that is wrong.* The storage has said `success`, what was then found at the destination differs from what was
+//!    there before, it failed the comparison, and it is the same still.
+//!
+//! For both, two looks must agree (size, `ETag`, `Last-Modified`), PROPFIND must not find a collection, and the DELETE carries
+//! `If-Match`. A claim ends with the first look after its order that finds nothing, or something that is not proven: what comes to be
+//! there later is somebody else's. Without a time, a size, or a claim nothing is proven.
+//!
+//! What is not proven stays. A later attempt adopts it if it is whole (size and checksum equal the source's); else, without
+//! `overwrite`, the transfer fails as `exists`. What remains possible: somebody writes a smaller file to the same path while our order
+//! is out, to a storage that neither refuses that nor says so; it goes as a part of ours.
 
 mod attempt;
 mod failure;
+mod leftover;
 mod markers;
 mod modes;
+mod parents;
 mod stat;
 mod streamed;
 mod thirdparty;
+mod trace;
 mod verify;
 mod wire;
 
@@ -34,10 +56,13 @@ pub(crate) use failure::{Scene, chain};
 pub(crate) use modes::Modes;
 
 use crate::{
-    store::{Order, Store, StoreError},
+    model::Claim,
+    store::{Order, Store, StoreError, Writer},
     surl::Surl,
+    time::{self, Millis},
 };
-use attempt::{Attempt, State};
+use attempt::Attempt;
+use trace::State;
 use verify::Expected;
 use wire::Side;
 
@@ -91,6 +116,10 @@ struct Shared {
     places: Semaphore,
     /// Destinations being written: two writers would remove each other's files.
     targets: Mutex<HashSet<String>>,
+    /// When this life of the service began.
+    began: Millis,
+    /// When its last life ended, as far as that is known.
+    last_life_ended: Option<Millis>,
 }
 
 impl std::fmt::Debug for Executor {
@@ -103,7 +132,12 @@ impl std::fmt::Debug for Executor {
 
 impl Executor {
     /// An executor that reads its orders from this store.
-    pub(crate) fn new(client: Client, store: Arc<dyn Store>, settings: ExecutorSettings) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        store: Arc<dyn Store>,
+        settings: ExecutorSettings,
+        last_life_ended: Option<Millis>,
+    ) -> Self {
         let places = Semaphore::new(settings.concurrency);
         let (modes, targets) = (Modes::default(), Mutex::default());
         Self {
@@ -114,19 +148,27 @@ impl Executor {
                 modes,
                 places,
                 targets,
+                began: time::now(),
+                last_life_ended,
             }),
         }
     }
 
     /// Carries out one operation, tells what happens, and returns when its final event was told.
-    pub(crate) async fn run(&self, id: OpId, op: Op, stop: CancellationToken, tell: impl Fn(WorldEvent) + Send + Sync) {
+    pub(crate) async fn run(
+        &self,
+        (id, op): (OpId, Op),
+        stop: CancellationToken,
+        journal: &Writer,
+        tell: impl Fn(WorldEvent) + Send + Sync,
+    ) {
         let last = tokio::select! {
             biased;
             () = stop.cancelled() => WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) }),
             place = self.shared.places.acquire() => {
                 let _place = place;
                 tell(WorldEvent::Started);
-                self.work(id, op, &stop, &tell).await
+                self.work((id, op), &stop, journal, &tell).await
             }
         };
         tell(last);
@@ -134,9 +176,9 @@ impl Executor {
 
     async fn work(
         &self,
-        id: OpId,
-        op: Op,
+        (id, op): (OpId, Op),
         stop: &CancellationToken,
+        journal: &Writer,
         tell: &(impl Fn(WorldEvent) + Send + Sync),
     ) -> WorldEvent {
         let order = match self.order(id).await {
@@ -158,6 +200,7 @@ impl Executor {
         };
         let progress = |bytes| tell(WorldEvent::Progress(Bytes(bytes)));
         let settings = &self.shared.settings;
+        let earlier = order.file.claim.map(|claim| self.ended(claim));
         let attempt = Attempt {
             client: &self.shared.client,
             settings,
@@ -172,13 +215,24 @@ impl Executor {
             failures,
             wall: wall(settings, &order),
             stop,
+            journal,
             progress: &progress,
-            state: State::default(),
+            state: State::new(earlier, order.file.spec.user_filesize),
         };
         if cleanup {
             attempt.clean_up().await
         } else {
             attempt.run().await
+        }
+    }
+
+    /// A claim of an earlier life ended with that life at the latest.
+    fn ended(&self, claim: Claim) -> Claim {
+        let shared = &self.shared;
+        let cut = (claim.since < shared.began).then(|| shared.last_life_ended.unwrap_or(shared.began));
+        Claim {
+            until: claim.until.or(cut),
+            ..claim
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use weir_http::Client;
 use weir_units::{Algorithm, Checksum};
 use weir_world::{Failure, Phase};
@@ -18,8 +18,17 @@ pub(crate) struct Stat {
     pub(crate) checksum: Option<Checksum>,
     /// Time since the last change, by the storage's own clock.
     pub(crate) age: Option<Duration>,
-    /// `ETag` and `Last-Modified`, to see whether two looks saw the same file.
-    pub(crate) version: Vec<String>,
+    /// `ETag`, as it came.
+    pub(crate) etag: Option<String>,
+    /// `Last-Modified`, as it came.
+    pub(crate) modified: Option<String>,
+}
+
+impl Stat {
+    /// Whether two looks saw the same file, as far as can be told.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (self.size, &self.etag, &self.modified) == (other.size, &other.etag, &other.modified)
+    }
 }
 
 /// Time limits of a look.
@@ -53,6 +62,29 @@ pub(crate) async fn stat(
 /// A storage that cannot do the algorithm may refuse the request as a whole.
 fn is_about_the_digest(failure: &Failure) -> bool {
     failure.class == weir_world::ErrorClass::Protocol || failure.class == weir_world::ErrorClass::Checksum
+}
+
+/// Whether a WebDAV collection is at this path; `None` if the storage did not say.
+///
+/// A storage that does not know PROPFIND has no collections to tell of.
+pub(crate) async fn is_collection(client: &Client, side: &Side, phase: Phase, limit: Duration) -> Option<bool> {
+    let method = Method::from_bytes(b"PROPFIND").expect("PROPFIND is a token");
+    let headers = HeaderMap::from_iter([(HeaderName::from_static("depth"), HeaderValue::from_static("0"))]);
+    let answer = send(client, side, phase, (method, headers), Forward::SameHost, limit)
+        .await
+        .ok()?;
+    match answer.response.status() {
+        StatusCode::MULTI_STATUS => says_collection(&text_of(answer.response).await),
+        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => Some(false),
+        _ => None,
+    }
+}
+
+/// Reads RFC 4918 section 15.9 as carefully as a deletion asks for: a name that looks like the element counts as it.
+fn says_collection(multistatus: &str) -> Option<bool> {
+    let text = multistatus.to_ascii_lowercase();
+    let whole = text.contains("multistatus") && text.trim_end().ends_with('>') && text.contains("resourcetype");
+    whole.then(|| text.contains(":collection") || text.contains("<collection"))
 }
 
 async fn look(
@@ -109,16 +141,12 @@ fn read(headers: &HeaderMap, algorithm: Option<Algorithm>) -> Stat {
         (Some(now), Some(then)) => Some(now.duration_since(then).unwrap_or_default()),
         _ => None,
     };
-    let version = [header::ETAG, header::LAST_MODIFIED]
-        .into_iter()
-        .filter_map(text)
-        .map(str::to_owned)
-        .collect();
     Stat {
         size,
         checksum,
         age,
-        version,
+        etag: text(header::ETAG).map(str::to_owned),
+        modified: text(header::LAST_MODIFIED).map(str::to_owned),
     }
 }
 
@@ -148,6 +176,20 @@ mod tests {
         assert_eq!(stat.size, Some(12));
         assert_eq!(stat.checksum.unwrap().to_string(), "adler32:0a1b2c3d");
         assert_eq!(stat.age, Some(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn only_a_clear_word_says_that_there_is_no_collection() {
+        let answer = |kind: &str| {
+            let kind = format!("<D:resourcetype>{kind}</D:resourcetype>");
+            format!("<D:multistatus xmlns:D=\"DAV:\"><D:response>{kind}</D:response></D:multistatus>\n")
+        };
+        assert_eq!(says_collection(&answer("")), Some(false));
+        assert_eq!(says_collection(&answer("<D:collection/>")), Some(true));
+        assert_eq!(says_collection(&answer("<collection xmlns=\"DAV:\"/>")), Some(true));
+        assert_eq!(says_collection(&answer("")[..60]), None);
+        assert_eq!(says_collection("<D:multistatus></D:multistatus>"), None);
+        assert_eq!(says_collection(""), None);
     }
 
     #[test]

@@ -46,6 +46,11 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Opt
         if let Some(token) = &token {
             request.headers_mut().insert(header::AUTHORIZATION, token.clone());
         }
+        if !attempt.may_overwrite() {
+            request
+                .headers_mut()
+                .insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
+        }
         if let Some(length) = relay.length() {
             request
                 .headers_mut()
@@ -89,11 +94,12 @@ async fn open(attempt: &Attempt<'_>) -> Result<(Incoming, Option<u64>), Failure>
 }
 
 /// One PUT. Gives the place it is redirected to, if it is.
-async fn put(attempt: &Attempt<'_>, relay: &Arc<Relay>, request: Request<Body>) -> Result<Option<Uri>, Refused> {
+async fn put(attempt: &Attempt<'_>, relay: &Arc<Relay>, mut request: Request<Body>) -> Result<Option<Uri>, Refused> {
     let side = attempt.destination;
     let scene = side.scene(Phase::Transfer);
     let uri = request.uri().clone();
     let limit = attempt.wall;
+    attempt.order_goes_out(&mut request);
     let sending = async {
         if relay.length() == Some(0) {
             attempt.client.send_within(request, limit).await
@@ -105,13 +111,15 @@ async fn put(attempt: &Attempt<'_>, relay: &Arc<Relay>, request: Request<Body>) 
         outcome = sending => outcome,
         failure = watch(attempt, relay) => return Err(Refused::for_good(failure)),
     };
-    // A PUT that was refused or redirected before its body left nothing behind.
-    if relay.needs_source() {
-        attempt.has_begun();
-    }
     let response = match outcome {
-        Ok(response) => response,
+        Ok(response) => {
+            // A PUT that was refused or redirected before its body left nothing behind.
+            attempt.order_came_back(relay.needs_source() || response.status().is_success());
+            attempt.order_is_over(response.status().is_success());
+            response
+        }
         Err(error) => {
+            attempt.order_came_back(!error.before_request());
             let mut failure = match relay.source_error() {
                 Some(text) => attempt
                     .source

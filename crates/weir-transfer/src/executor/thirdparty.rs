@@ -13,7 +13,7 @@ use super::{
     attempt::Attempt,
     failure::{Scene, class_of_text, says, told_by_weir, without_urls},
     markers::{Markers, Told},
-    wire::{Forward, Side, Trouble, send, text_of},
+    wire::{Forward, Side, Trouble, send_watched, text_of},
 };
 use crate::model::Overwrite;
 
@@ -43,21 +43,20 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
     let headers = headers(attempt, passive, direction, has_source_checksum);
     let method = Method::from_bytes(b"COPY").expect("COPY is a token");
     let limit = attempt.settings.response_timeout;
-    let sent = send(
+    let sent = send_watched(
         attempt.client,
         active,
         Phase::Transfer,
         (method.clone(), headers),
         Forward::AnyHost,
         limit,
+        &|request| attempt.order_goes_out(request),
     )
     .await;
     let response = match sent {
         Ok(answer) => answer.response,
         Err(Trouble { failure, reached }) => {
-            if reached {
-                attempt.has_begun();
-            }
+            attempt.order_came_back(reached);
             // Not answered at all: the other party may reach whom this one did not.
             let unreachable = matches!(
                 failure.class,
@@ -70,6 +69,8 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
         }
     };
     let status = response.status();
+    // An order that was refused leaves nothing, and what is there then may be somebody else's.
+    attempt.order_came_back(status.is_success());
     if !status.is_success() {
         let text = text_of(response).await;
         let fallback = lets_others_try(status, &text);
@@ -78,7 +79,6 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
             fallback,
         });
     }
-    attempt.has_begun();
     watch(attempt, active, passive, response).await
 }
 
@@ -196,8 +196,14 @@ async fn watch(
                     attempt.moved(bytes);
                     quiet.heard(bytes);
                 }
-                Told::Success => return Ok(()),
-                Told::Failure(text) => return Err(verdict(attempt, active, passive, &text)),
+                Told::Success => {
+                    attempt.order_is_over(true);
+                    return Ok(());
+                }
+                Told::Failure(text) => {
+                    attempt.order_is_over(false);
+                    return Err(verdict(attempt, active, passive, &text));
+                }
             }
         }
         if ended {
@@ -232,15 +238,16 @@ fn verdict(attempt: &Attempt<'_>, active: &Side, passive: &Side, text: &str) -> 
     });
     let mut failure = scene.fail(class, format!("the {} reports: {text}", active.party));
     failure.bytes_moved = attempt.bytes_moved();
-    if class == ErrorClass::Protocol {
-        failure.retry = Retry::Later;
-    }
-    if class == ErrorClass::Checksum {
-        // Found by the storage while bytes came in: they may come whole next time.
+    if matches!(failure.class, ErrorClass::Protocol | ErrorClass::Checksum) {
+        // Checksums were compared by the storage while bytes came in: they may come whole next time.
         failure.retry = Retry::Later;
     }
     let nothing_moved = failure.bytes_moved.0 == 0;
-    let fallback = nothing_moved && matches!(class, ErrorClass::Network | ErrorClass::Protocol | ErrorClass::Tls);
+    let fallback = nothing_moved
+        && matches!(
+            failure.class,
+            ErrorClass::Network | ErrorClass::Protocol | ErrorClass::Tls
+        );
     Refused { failure, fallback }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use weir_auth::Secret;
-use weir_http::{Client, ClientError, body};
+use weir_http::{Body, Client, ClientError, body};
 use weir_world::{ErrorClass, Failure, Party, Phase};
 
 use super::failure::Scene;
@@ -99,14 +99,28 @@ pub(crate) async fn send(
     client: &Client,
     side: &Side,
     phase: Phase,
+    request: (Method, HeaderMap),
+    forward: Forward,
+    limit: Duration,
+) -> Result<Answer, Trouble> {
+    send_watched(client, side, phase, request, forward, limit, &|_| ()).await
+}
+
+/// As [`send`]; `before` sees each request before it goes.
+pub(crate) async fn send_watched(
+    client: &Client,
+    side: &Side,
+    phase: Phase,
     (method, headers): (Method, HeaderMap),
     forward: Forward,
     limit: Duration,
+    before: &(dyn Fn(&mut Request<Body>) + Sync),
 ) -> Result<Answer, Trouble> {
     let mut uri = side.uri(phase)?;
     let mut token = side.bearer();
     for _ in 0..=REDIRECTS_MAX {
-        let response = exchange(client, side, phase, (&method, &headers, &uri, token.as_ref()), limit).await?;
+        let parts = (&method, &headers, &uri, token.as_ref());
+        let response = exchange(client, side, phase, parts, limit, before).await?;
         let Some(next) = redirect(&response, &uri, side, phase, &method)? else {
             return Ok(Answer { response });
         };
@@ -120,13 +134,14 @@ pub(crate) async fn send(
 }
 
 /// One exchange. If the connection broke before an answer came, it is tried once more; but not COPY, of which two might then
-/// run at once.
+/// run at once, nor DELETE, which might take what came after.
 async fn exchange(
     client: &Client,
     side: &Side,
     phase: Phase,
     (method, headers, uri, token): (&Method, &HeaderMap, &Uri, Option<&HeaderValue>),
     limit: Duration,
+    before: &(dyn Fn(&mut Request<Body>) + Sync),
 ) -> Result<Response<Incoming>, Trouble> {
     let build = || {
         let mut request = Request::new(body::empty());
@@ -136,9 +151,10 @@ async fn exchange(
         if let Some(token) = token {
             request.headers_mut().insert(header::AUTHORIZATION, token.clone());
         }
+        before(&mut request);
         request
     };
-    let repeatable = method.as_str() != "COPY";
+    let repeatable = !matches!(method.as_str(), "COPY" | "DELETE");
     let mut outcome = client.send_within(build(), limit).await;
     if repeatable && matches!(outcome, Err(ClientError::Exchange { .. })) {
         outcome = client.send_within(build(), limit).await;

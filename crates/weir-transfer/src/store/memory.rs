@@ -294,6 +294,11 @@ impl Tables {
             } => {
                 self.cancel(*job, *whole, settled, stopping, (*at, reason));
             }
+            Change::Claim { file, claim } => {
+                if let Some(row) = self.live_row(*file) {
+                    row.file.claim = *claim;
+                }
+            }
             Change::Priority { job, priority } => {
                 let number = self.numbers.get(job).copied().unwrap_or_default();
                 if let Some(job) = self.jobs.get_mut(&number).filter(|job| job.finished.is_none()) {
@@ -329,6 +334,7 @@ impl Tables {
                 started: None,
                 finished: None,
                 stopping: false,
+                claim: None,
                 result: FileResult::default(),
             };
             let row = Row {

@@ -28,7 +28,7 @@ pub(crate) use writer::{Durable, Writer};
 pub(crate) use suite::submission;
 
 use crate::{
-    model::{File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, TokenHash},
+    model::{Claim, File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, TokenHash},
     time::Millis,
 };
 
@@ -86,6 +86,13 @@ pub(crate) enum Change {
         at: Millis,
         /// Why.
         reason: String,
+    },
+    /// What a file's attempts may have left at its destination.
+    Claim {
+        /// The file.
+        file: u64,
+        /// `None`: nothing.
+        claim: Option<Claim>,
     },
     /// A job's priority changes.
     Priority {

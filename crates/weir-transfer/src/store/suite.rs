@@ -8,7 +8,7 @@ use uuid::Uuid;
 use weir_auth::Secret;
 
 use super::{Change, FollowUp, JobFilter, LiveJob, Store, StoreError, Submission, hash_of};
-use crate::model::{ChecksumMode, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite};
+use crate::model::{ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite};
 
 /// Where a backend's rows live while a test opens and closes it.
 pub(crate) trait Keeper {
@@ -282,6 +282,30 @@ pub(crate) fn a_failed_attempt_is_remembered<K: Keeper>() {
     assert_eq!(store.file(1).unwrap().unwrap().result.reason, None);
 }
 
+pub(crate) fn what_a_file_claims_is_read_back<K: Keeper>() {
+    let keeper = K::new();
+    let claim = |since, until| Change::Claim {
+        file: 1,
+        claim: Some(Claim { since, until }),
+    };
+    let claimed = |store: &K::Store| store.order(1).unwrap().unwrap().file.claim;
+    {
+        let store = keeper.open();
+        submit(&store, 1, 1, 1);
+        assert_eq!(claimed(&store), None);
+        store.apply(&[begin(1, 1), claim(2001, None)]).unwrap();
+    }
+    let store = keeper.open();
+    let expected = |until| Some(Claim { since: 2001, until });
+    assert_eq!(claimed(&store), expected(None));
+    store
+        .apply(&[claim(2001, Some(2002)), again(1, FileResult::default())])
+        .unwrap();
+    assert_eq!(claimed(&store), expected(Some(2002)), "a claim outlives its attempt");
+    store.apply(&[Change::Claim { file: 1, claim: None }]).unwrap();
+    assert_eq!(claimed(&store), None);
+}
+
 pub(crate) fn cancel_takes_only_what_is_live<K: Keeper>() {
     let keeper = K::new();
     let store = keeper.open();
@@ -521,7 +545,7 @@ macro_rules! store_suite {
     ($keeper:ty) => {
         crate::store::suite::store_suite!(@tests $keeper:
             what_was_submitted_is_read_back, epochs_only_grow, a_job_follows_its_files, a_terminal_file_never_changes,
-            a_failed_attempt_is_remembered, cancel_takes_only_what_is_live,
+            a_failed_attempt_is_remembered, what_a_file_claims_is_read_back, cancel_takes_only_what_is_live,
             a_stopping_file_stays_active_until_its_end, only_live_files_are_restored,
             a_batch_is_all_or_nothing, listings_are_filtered,
             what_waits_too_long_is_found, settings_are_kept);

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::oneshot;
 use weir_world::Seq;
 
 use super::{Change, Store, StoreError};
@@ -19,8 +20,14 @@ use crate::executor::chain;
 /// the batch costs more than the sync saves.
 const BATCH_ROWS: usize = 10_000;
 
-/// A record's number, and the changes behind it.
-type Item = (Seq, Vec<Change>);
+/// Changes that become durable together.
+struct Item {
+    /// The record behind them; none of the core's if there is no number.
+    seq: Option<Seq>,
+    changes: Vec<Change>,
+    /// Who waits for them.
+    done: Option<oneshot::Sender<()>>,
+}
 
 /// What the writer tells.
 #[derive(Debug)]
@@ -67,9 +74,37 @@ impl Writer {
 
     /// Hands over changes. They become durable together, after all that were handed over before.
     pub(crate) fn push(&self, seq: Seq, changes: Vec<Change>) {
+        self.hand_over(Item {
+            seq: Some(seq),
+            changes,
+            done: None,
+        });
+    }
+
+    /// Hands over a change that no record stands for.
+    pub(crate) fn note(&self, change: Change) {
+        self.hand_over(Item {
+            seq: None,
+            changes: vec![change],
+            done: None,
+        });
+    }
+
+    /// As [`Self::note`], and waits until it is durable. False: the writer has closed, and it may never be.
+    pub(crate) async fn make_durable(&self, change: Change) -> bool {
+        let (done, durable) = oneshot::channel();
+        self.hand_over(Item {
+            seq: None,
+            changes: vec![change],
+            done: Some(done),
+        });
+        durable.await.is_ok()
+    }
+
+    fn hand_over(&self, item: Item) {
         if let Some(queue) = lock(&self.queue).as_ref() {
             // The thread ends only when this sender is dropped.
-            let _ = queue.send((seq, changes));
+            let _ = queue.send(item);
         }
     }
 
@@ -96,11 +131,11 @@ impl Drop for Writer {
 
 fn run(store: &dyn Store, work: &Receiver<Item>, state: &State, tell: &(impl Fn(Durable) + Send)) {
     while let Ok(first) = work.recv() {
-        let mut rows = weight(&first.1);
+        let mut rows = weight(&first.changes);
         let mut batch = vec![first];
         while rows < BATCH_ROWS {
             let Ok(next) = work.try_recv() else { break };
-            rows += weight(&next.1);
+            rows += weight(&next.changes);
             batch.push(next);
         }
         write(store, batch, state, tell);
@@ -116,30 +151,40 @@ fn weight(changes: &[Change]) -> usize {
 }
 
 fn write(store: &dyn Store, batch: Vec<Item>, state: &State, tell: &(impl Fn(Durable) + Send)) {
-    let Some(last) = batch.last().map(|(seq, _)| *seq) else {
-        return;
-    };
-    let seqs = batch
-        .iter()
-        .map(|(seq, changes)| (*seq, changes.len()))
-        .collect::<Vec<_>>();
-    let changes = batch.into_iter().flat_map(|(_, changes)| changes).collect::<Vec<_>>();
-    if let Err(error) = persist(store, &changes, state) {
+    let last = batch.iter().rev().find_map(|item| item.seq);
+    let (mut changes, mut waiting) = (Vec::new(), Vec::new());
+    for item in batch {
+        waiting.push((item.seq, item.changes.len(), item.done));
+        changes.extend(item.changes);
+    }
+    let whole = persist(store, &changes, state);
+    if let Err(error) = &whole {
         if !matches!(error, StoreError::Duplicate(_)) {
             return;
         }
         // One of them cannot be written: each for itself, so that only that one is refused.
         tracing::debug!(%error, "a batch was refused");
-        let mut rest = changes.as_slice();
-        for (seq, n) in seqs {
-            let (own, others) = rest.split_at(n);
-            rest = others;
-            if let Err(error) = persist(store, own, state) {
-                tell(Durable::Refused(seq, error));
-            }
+    }
+    let mut rest = changes.as_slice();
+    for (seq, n, done) in waiting {
+        let (own, others) = rest.split_at(n);
+        rest = others;
+        let outcome = if whole.is_ok() {
+            Ok(())
+        } else {
+            persist(store, own, state)
+        };
+        match (outcome, seq) {
+            (Ok(()), _) => drop(done.map(|done| done.send(()))),
+            // The writer closes: nothing more is said.
+            (Err(error), _) if !matches!(error, StoreError::Duplicate(_)) => return,
+            (Err(error), Some(seq)) => tell(Durable::Refused(seq, error)),
+            (Err(error), None) => tracing::error!(%error, "a note was refused"),
         }
     }
-    tell(Durable::UpTo(last));
+    if let Some(last) = last {
+        tell(Durable::UpTo(last));
+    }
 }
 
 /// Tries until it works, or the writer closes. A duplicate is given back at once: everything else may pass, and nothing may

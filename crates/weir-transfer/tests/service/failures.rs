@@ -216,7 +216,7 @@ async fn garbage_for_markers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_ends_in_the_middle_leaves_nothing() {
-    let set = |_: &Stub, b: &Stub| b.fault("COPY", "/f", Fault::WritesThenCuts);
+    let set = |_: &Stub, b: &Stub| b.fault("COPY", "/f", Fault::WritesHalfThenCuts);
     fails(
         set,
         json!({}),

@@ -6,6 +6,7 @@ mod copies;
 mod door;
 mod failures;
 mod lab;
+mod ownership;
 mod restart;
 mod storages;
 mod stub;

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     convert::Infallible,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
@@ -42,8 +42,34 @@ pub(crate) enum Fault {
     RefusesDigest,
     /// Redirects to this URL.
     Redirect(String),
-    /// COPY: the bytes are written, then the connection breaks without a verdict.
+    /// COPY: half of the bytes are written, then the connection breaks without a verdict.
+    WritesHalfThenCuts,
+    /// COPY: all bytes are written, then the connection breaks without a verdict.
     WritesThenCuts,
+    /// COPY: these bytes come to be there, whoever wrote them; then this is said.
+    Leaves(&'static [u8], &'static str),
+    /// COPY, PUT: these bytes are written, and no answer ever comes.
+    WritesThenSilent(&'static [u8]),
+    /// HEAD: neither `Last-Modified` nor `ETag`.
+    Timeless,
+}
+
+/// A file, or a directory.
+#[derive(Debug, Clone)]
+struct Entry {
+    bytes: Bytes,
+    modified: SystemTime,
+    directory: bool,
+}
+
+impl Entry {
+    fn now(bytes: Bytes) -> Self {
+        Self {
+            bytes,
+            modified: SystemTime::now(),
+            directory: false,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -60,7 +86,7 @@ pub(crate) struct Stub {
 }
 
 struct Shared {
-    files: Mutex<BTreeMap<String, Bytes>>,
+    files: Mutex<BTreeMap<String, Entry>>,
     faults: Mutex<BTreeMap<(String, String), Fault>>,
     seen: Mutex<Vec<Seen>>,
     release: Notify,
@@ -107,15 +133,28 @@ impl Stub {
     }
 
     pub(crate) fn put(&self, path: &str, bytes: &[u8]) {
-        self.shared
-            .files
-            .lock()
-            .unwrap()
-            .insert(path.to_owned(), Bytes::copy_from_slice(bytes));
+        self.shared.write(path, Bytes::copy_from_slice(bytes));
+    }
+
+    /// As if it had been written so long ago.
+    pub(crate) fn put_aged(&self, path: &str, bytes: &[u8], age: Duration) {
+        let entry = Entry {
+            modified: SystemTime::now() - age,
+            ..Entry::now(Bytes::copy_from_slice(bytes))
+        };
+        self.shared.files.lock().unwrap().insert(path.to_owned(), entry);
+    }
+
+    pub(crate) fn make_directory(&self, path: &str) {
+        let entry = Entry {
+            directory: true,
+            ..Entry::now(Bytes::from_static(b"."))
+        };
+        self.shared.files.lock().unwrap().insert(path.to_owned(), entry);
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<Bytes> {
-        self.shared.files.lock().unwrap().get(path).cloned()
+        self.shared.file(path)
     }
 
     /// From now on this method on this path goes wrong.
@@ -177,20 +216,57 @@ impl Shared {
                 None => error(404, "no such file"),
             },
             "PUT" => {
+                if let Some(Fault::WritesThenSilent(bytes)) = fault {
+                    self.write(&path, Bytes::from_static(bytes));
+                    // Reads on, so that the client has no reason to stop.
+                    let _ = request.into_body().collect().await;
+                    return std::future::pending().await;
+                }
                 let bytes = request
                     .into_body()
                     .collect()
                     .await
                     .map(http_body_util::Collected::to_bytes);
                 let Ok(bytes) = bytes else { return error(400, "cut") };
-                self.files.lock().unwrap().insert(path, bytes);
+                self.write(&path, bytes);
                 error(201, "")
             }
-            "DELETE" => match self.files.lock().unwrap().remove(&path) {
-                Some(_) => error(204, ""),
-                None => error(404, "no such file"),
+            "DELETE" => {
+                // A directory goes with all that is in it (RFC 4918 section 9.6.1).
+                let below = format!("{path}/");
+                let mut files = self.files.lock().unwrap();
+                let before = files.len();
+                files.retain(|name, _| *name != path && !name.starts_with(&below));
+                error(if files.len() < before { 204 } else { 404 }, "")
+            }
+            "PROPFIND" => match self.files.lock().unwrap().get(&path) {
+                None => error(404, ""),
+                Some(entry) => {
+                    let kind = if entry.directory { "<D:collection/>" } else { "" };
+                    error(
+                        207,
+                        &format!(
+                            "<D:multistatus><D:response><D:resourcetype>{kind}</D:resourcetype></D:response></D:multistatus>"
+                        ),
+                    )
+                }
             },
-            "COPY" => self.copy(path, &headers, fault),
+            "COPY" => {
+                if self
+                    .files
+                    .lock()
+                    .unwrap()
+                    .get(&path)
+                    .is_some_and(|entry| entry.directory)
+                {
+                    return error(409, &format!("{path} is a directory"));
+                }
+                if let Some(Fault::WritesThenSilent(bytes)) = fault {
+                    self.write(&path, Bytes::from_static(bytes));
+                    return std::future::pending().await;
+                }
+                self.copy(path, &headers, fault)
+            }
             _ => error(405, "not supported"),
         }
     }
@@ -208,7 +284,11 @@ impl Shared {
     }
 
     fn file(&self, path: &str) -> Option<Bytes> {
-        self.files.lock().unwrap().get(path).cloned()
+        Some(self.files.lock().unwrap().get(path)?.bytes.clone())
+    }
+
+    fn write(&self, path: &str, bytes: Bytes) {
+        self.files.lock().unwrap().insert(path.to_owned(), Entry::now(bytes));
     }
 
     fn head(&self, path: &str, headers: &HeaderMap, fault: Option<&Fault>) -> Response<Body> {
@@ -216,11 +296,21 @@ impl Shared {
         if matches!(fault, Some(Fault::RefusesDigest)) && wants {
             return error(400, "");
         }
-        let Some(bytes) = self.file(path) else {
+        let Some(entry) = self.files.lock().unwrap().get(path).cloned() else {
             return error(404, "");
         };
+        let bytes = entry.bytes;
         let mut response = error(200, "");
         response.headers_mut().insert("content-length", bytes.len().into());
+        if !matches!(fault, Some(Fault::Timeless)) {
+            let date = httpdate::fmt_http_date(entry.modified);
+            response.headers_mut().insert("last-modified", date.parse().unwrap());
+            let tag = format!(
+                "\"{:?}\"",
+                entry.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap()
+            );
+            response.headers_mut().insert("etag", tag.parse().unwrap());
+        }
         if wants && !matches!(fault, Some(Fault::NoDigest | Fault::RefusesDigest)) {
             let digest = format!("adler32={}", adler32(&bytes));
             response.headers_mut().insert("digest", digest.parse().unwrap());
@@ -243,6 +333,10 @@ impl Shared {
                 Some(Fault::Says(text) | Fault::SaysTimes(text, _)) => {
                     return drop(lines.send(Bytes::from_static(text.as_bytes())).await);
                 }
+                Some(Fault::Leaves(bytes, text)) => {
+                    shared.write(&path, Bytes::from_static(bytes));
+                    return drop(lines.send(Bytes::from_static(text.as_bytes())).await);
+                }
                 Some(Fault::Hangs(text)) => {
                     let _ = lines.send(Bytes::from_static(text.as_bytes())).await;
                     return lines.closed().await;
@@ -262,7 +356,11 @@ impl Shared {
             let outcome = shared
                 .carry(&path, &headers, matches!(fault, Some(Fault::Corrupts)))
                 .await;
-            if matches!(fault, Some(Fault::WritesThenCuts)) {
+            if matches!(fault, Some(Fault::WritesThenCuts | Fault::WritesHalfThenCuts)) {
+                let whole = shared.file(&path).unwrap_or_default();
+                if matches!(fault, Some(Fault::WritesHalfThenCuts)) {
+                    shared.write(&path, whole.slice(..whole.len() / 2));
+                }
                 return drop(lines.send(marker(1)).await);
             }
             match outcome {
@@ -316,7 +414,7 @@ impl Shared {
                 *first ^= 1;
             }
             let n = bytes.len();
-            self.files.lock().unwrap().insert(path.to_owned(), bytes.into());
+            self.write(path, bytes.into());
             return Ok(n);
         }
         let Some(destination) = text("destination") else {

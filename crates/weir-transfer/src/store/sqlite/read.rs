@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     model::{
-        Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, job_state_code,
+        Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, job_state_code,
         job_state_from_code,
     },
     store::{FollowUp, JobFilter, Live, LiveJob, Order, Sealer, StoreError},
@@ -19,7 +19,8 @@ const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, s
 
 const FILE: &str = "SELECT f.file_id, j.job_id, j.first_file, f.state, f.attempts, f.started, f.finished, f.filesize,
     f.moved, f.mode, f.reason, f.class, f.party, f.phase, f.remedy, f.again, f.source, f.dest, f.checksum, f.size,
-    f.activity, f.strategy, f.scitag, f.metadata, f.staging, f.archive, s.hash, d.hash, f.first_start, f.stopping
+    f.activity, f.strategy, f.scitag, f.metadata, f.staging, f.archive, s.hash, d.hash, f.first_start, f.stopping,
+    f.claim_since, f.claim_until
     FROM files f JOIN jobs j USING (job_no)
     LEFT JOIN tokens s ON s.token_no = f.src_token LEFT JOIN tokens d ON d.token_no = f.dst_token";
 
@@ -272,6 +273,13 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<File> {
         started: row.get(5)?,
         finished: row.get(6)?,
         stopping: row.get(29)?,
+        claim: match row.get(30)? {
+            Some(since) => Some(Claim {
+                since,
+                until: row.get(31)?,
+            }),
+            None => None,
+        },
         result: FileResult {
             filesize: size(7)?,
             bytes_moved: row.get::<_, i64>(8)? as u64,

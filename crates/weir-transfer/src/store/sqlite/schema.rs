@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, CLAIMS];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
 /// `first_file` and `n_files` find them, and the only index on `files` holds the live ones.
@@ -100,6 +100,12 @@ CREATE TABLE attempts (
     reason  TEXT NOT NULL,
     PRIMARY KEY (file_id, attempt)
 ) WITHOUT ROWID;
+";
+
+/// See [`crate::model::Claim`].
+const CLAIMS: &str = "
+ALTER TABLE files ADD COLUMN claim_since INTEGER;
+ALTER TABLE files ADD COLUMN claim_until INTEGER;
 ";
 
 /// Brings a database up to date, each migration in a transaction of its own.

@@ -83,6 +83,18 @@ fn apply_one(
             *at,
             reason,
         ),
+        Change::Claim { file, claim } => {
+            transaction
+                .prepare_cached(
+                    "UPDATE files SET claim_since = ?2, claim_until = ?3 WHERE file_id = ?1 AND finished IS NULL",
+                )?
+                .execute(params![
+                    *file as i64,
+                    claim.map(|claim| claim.since),
+                    claim.and_then(|claim| claim.until)
+                ])?;
+            Ok(())
+        }
         Change::Priority { job, priority } => {
             let text = "UPDATE jobs SET priority = ?2 WHERE job_id = ?1 AND finished IS NULL";
             transaction

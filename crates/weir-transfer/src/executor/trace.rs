@@ -1,0 +1,122 @@
+//! What an attempt has set going, and what was heard of it: read when it is stopped or fails.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use http::Request;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
+use weir_http::Body;
+use weir_units::Bytes;
+use weir_world::{ErrorClass, Failure};
+
+use super::{attempt::Attempt, stat::Stat};
+use crate::model::Claim;
+
+/// Survives the attempt's own future, which is dropped when it is stopped.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    moved: AtomicU64,
+    trace: Mutex<Trace>,
+}
+
+impl State {
+    /// Begins with what an earlier attempt claimed, and the size that the user told, if they did.
+    pub(crate) fn new(earlier: Option<Claim>, size: Option<u64>) -> Self {
+        let trace = Trace {
+            claim: earlier,
+            stored: earlier,
+            source_size: size,
+            ..Trace::default()
+        };
+        Self {
+            moved: AtomicU64::new(0),
+            trace: Mutex::new(trace),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Trace {
+    /// Of this attempt, once it has looked; of an earlier one before.
+    pub(super) claim: Option<Claim>,
+    /// As the store has it.
+    pub(super) stored: Option<Claim>,
+    /// This attempt has seen whether the destination is free.
+    pub(super) looked: bool,
+    /// What was at the destination before.
+    pub(super) before: Option<Stat>,
+    /// What was there when a storage had said that the copy succeeded.
+    pub(super) confirmed: Option<Stat>,
+    /// The source's size, once known.
+    pub(super) source_size: Option<u64>,
+    /// The order that has not been answered.
+    pub(super) order: Option<CaptureConnection>,
+    /// A storage has taken an order, or may have.
+    pub(super) begun: bool,
+    /// A storage has said how the newest order ended, and what it said.
+    pub(super) verdict: Option<bool>,
+    /// A storage has said that the destination was taken.
+    pub(super) exists: bool,
+}
+
+impl Trace {
+    /// Whether an order of this attempt may have written to the destination: it was handed to a connection, and not refused.
+    pub(super) fn has_begun(&self) -> bool {
+        let handed = |order: &CaptureConnection| order.connection_metadata().is_some();
+        self.begun || self.order.as_ref().is_some_and(handed)
+    }
+
+    /// The claim, if orders were given under it.
+    pub(super) fn claim_in_use(&self) -> Option<Claim> {
+        self.claim.filter(|_| self.has_begun() || !self.looked)
+    }
+
+    /// Everything was cleared away: as before the first order.
+    pub(super) fn start_over(&mut self) {
+        (self.order, self.begun, self.verdict, self.confirmed) = (None, false, None, None);
+    }
+}
+
+impl Attempt<'_> {
+    pub(super) fn trace(&self) -> MutexGuard<'_, Trace> {
+        self.state.trace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An order to write is about to be sent.
+    pub(super) fn order_goes_out(&self, request: &mut Request<Body>) {
+        let order = capture_connection(request);
+        let mut trace = self.trace();
+        (trace.order, trace.verdict) = (Some(order), None);
+    }
+
+    /// An order was answered, or will not be. `taken`: it may have had an effect.
+    pub(super) fn order_came_back(&self, taken: bool) {
+        let mut trace = self.trace();
+        trace.order = None;
+        trace.begun |= taken;
+    }
+
+    /// A storage has said how an order ended.
+    pub(super) fn order_is_over(&self, success: bool) {
+        self.trace().verdict = Some(success);
+    }
+
+    /// A mode failed.
+    pub(super) fn note_failure(&self, failure: &Failure) {
+        self.trace().exists |= failure.class == ErrorClass::Exists;
+    }
+
+    /// Bytes that have moved so far, in all.
+    pub(crate) fn moved(&self, bytes: u64) {
+        if self.state.moved.fetch_max(bytes, Ordering::Relaxed) < bytes {
+            (self.progress)(bytes);
+        }
+    }
+
+    pub(crate) fn bytes_moved(&self) -> Bytes {
+        Bytes(self.state.moved.load(Ordering::Relaxed))
+    }
+}
