@@ -128,6 +128,10 @@ fn after_name(text: &str, at: usize, name: &str) -> Option<(usize, usize)> {
     if !matches!(text.as_bytes().get(start), Some(b'=' | b':')) {
         return None;
     }
+    // `/etc/passwd: No such file`: a file of that name, and what is the matter with it.
+    if text[..at].ends_with('/') && text[start..].starts_with(": ") {
+        return None;
+    }
     start += 1;
     start += blank(&text[start..]);
     start += text[start..].bytes().take_while(|byte| b"\"'\\".contains(byte)).count();
@@ -238,6 +242,8 @@ mod tests {
             "no access_token in the answer",
             "the token's issuer https://issuer.example:8443/ is not trusted here",
             "storage.read:/eyJ",
+            "could not open /etc/passwd: No such file or directory",
+            "/run/secrets/client_secret: permission denied",
             "Grüße, Bärer überall",
         ] {
             check(text, text);
