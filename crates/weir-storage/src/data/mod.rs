@@ -12,7 +12,7 @@
 //! | hops to the blocking pool (1000 to 2000 × 10 µs) | 0.01 s | 0.02 s |
 //!
 //! What is *not* there matters more: no read-back for checksums, no copy into a buffer of our own (`pwritev` takes the
-//! pieces as they came off the wire), no thread that waits for a peer. Memory per transfer is 2 × [`BATCH`] on the way in
+//! pieces as they came off the wire, only small ones are copied together), no thread that waits for a peer. Memory per transfer is 2 × [`BATCH`] on the way in
 //! and 2 × [`BLOCK`] on the way out, whatever the file's size.
 
 mod sink;
