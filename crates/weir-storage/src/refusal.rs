@@ -89,6 +89,12 @@ impl Refusal {
         self
     }
 
+    /// The connection ends with this answer, and the client is told: what it still sends is not read.
+    #[must_use]
+    pub(crate) fn closing(self) -> Self {
+        self.with(header::CONNECTION, HeaderValue::from_static("close"))
+    }
+
     /// The answer, with this body, which must begin with the reason or be it.
     pub(crate) fn respond(self, body: Body) -> Response<Body> {
         let mut response = Response::new(body);

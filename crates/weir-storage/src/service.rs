@@ -212,12 +212,16 @@ impl Call {
             exchange.failed(&refusal.reason);
         }
         match self.body.take() {
-            // Polling it would invite the client to send it.
-            Some(incoming) if !incoming.is_end_stream() && (self.body_begun || !self.expects_continue()) => {
+            None => refusal.into_response(),
+            Some(incoming) if incoming.is_end_stream() => refusal.into_response(),
+            Some(incoming) if self.body_begun || !self.expects_continue() => {
+                let long = incoming.size_hint().lower() > LINGER_BYTES;
                 let text = Bytes::from(refusal.text());
+                let refusal = if long { refusal.closing() } else { refusal };
                 refusal.respond(lingering(text, incoming))
             }
-            _ => refusal.into_response(),
+            // Polling the body would invite the client to send it. Who sends it all the same must not take it for a request.
+            Some(_) => refusal.closing().into_response(),
         }
     }
 }
