@@ -11,7 +11,7 @@ use weir_auth::StoragePath;
 use weir_units::{Algorithm, Bytes};
 
 use crate::{
-    backend::{Backend, Meta, PRIVATE_PREFIX, Usage},
+    backend::{Backend, BackendError, Meta, Obstacle, PRIVATE_PREFIX, Usage},
     reaper::Graves,
     refusal::Refusal,
 };
@@ -142,6 +142,18 @@ impl Area {
             area: self.clone(),
             key,
         })
+    }
+
+    /// What is at a path now; none if it is free. On the blocking pool.
+    pub(crate) fn current(&self, path: &StoragePath) -> Result<Option<Meta>, BackendError> {
+        match self.backend.stat(path) {
+            Ok(meta) => Ok(Some(meta)),
+            Err(BackendError {
+                obstacle: Obstacle::Missing,
+                ..
+            }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Keeps other changes of this name away, for the length of a rename or removal. On the blocking pool.

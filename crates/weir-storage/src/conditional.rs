@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::backend::Meta;
 
@@ -22,7 +22,7 @@ pub enum Verdict {
 /// `current` is what is there now; `reading` says whether the request is a GET or HEAD.
 pub fn weigh(headers: &HeaderMap, current: Option<&Meta>, reading: bool) -> Verdict {
     if let Some(list) = text(headers, &header::IF_MATCH) {
-        if !current.is_some_and(|meta| names(list, &meta.etag(), false)) {
+        if !current.is_some_and(|meta| names(&list, &meta.etag(), false)) {
             return Verdict::Failed;
         }
     } else if let (Some(limit), Some(meta)) = (date(headers, &header::IF_UNMODIFIED_SINCE), current)
@@ -31,7 +31,7 @@ pub fn weigh(headers: &HeaderMap, current: Option<&Meta>, reading: bool) -> Verd
         return Verdict::Failed;
     }
     if let Some(list) = text(headers, &header::IF_NONE_MATCH) {
-        if current.is_some_and(|meta| names(list, &meta.etag(), true)) {
+        if current.is_some_and(|meta| names(&list, &meta.etag(), true)) {
             return if reading { Verdict::NotModified } else { Verdict::Failed };
         }
     } else if let (true, Some(limit), Some(meta)) = (reading, date(headers, &header::IF_MODIFIED_SINCE), current)
@@ -51,12 +51,86 @@ pub fn range_counts(headers: &HeaderMap, meta: &Meta) -> bool {
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
+/// The conditions of a request that changes something, for as long as they must hold.
+#[derive(Debug, Clone, Default)]
+pub struct Conditions(HeaderMap);
+
+/// A condition that cannot be read: who sent it did not want the change without it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is no list of entity tags")]
+pub struct Unreadable(HeaderName);
+
+impl Conditions {
+    /// Takes them out of a request's headers.
+    ///
+    /// # Errors
+    /// `If-Match` or `If-None-Match` is no list of entity tags. Dates that cannot be read are no conditions (RFC 9110
+    /// section 13.1.4).
+    pub fn of(headers: &HeaderMap) -> Result<Self, Unreadable> {
+        let mut conditions = HeaderMap::new();
+        for name in [header::IF_MATCH, header::IF_NONE_MATCH] {
+            if !headers.contains_key(&name) {
+                continue;
+            }
+            let list = text(headers, &name).filter(|list| list.trim() == "*" || tags(list).is_some());
+            let value = list.and_then(|list| HeaderValue::from_str(&list).ok());
+            conditions.insert(name.clone(), value.ok_or(Unreadable(name))?);
+        }
+        if let Some(date) = headers.get(header::IF_UNMODIFIED_SINCE) {
+            conditions.insert(header::IF_UNMODIFIED_SINCE, date.clone());
+        }
+        Ok(Self(conditions))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether they hold for what is there now.
+    pub fn hold(&self, current: Option<&Meta>) -> bool {
+        weigh(&self.0, current, false) == Verdict::Proceed
+    }
+
+    /// Whether nothing at all may be there (`If-None-Match: *`).
+    pub fn want_nothing_there(&self) -> bool {
+        text(&self.0, &header::IF_NONE_MATCH).is_some_and(|list| list.trim() == "*")
+    }
+}
+
+/// All lines of a header as one list; none if it is absent or no text.
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let lines: Vec<&str> = headers
+        .get_all(name)
+        .iter()
+        .map(HeaderValue::to_str)
+        .collect::<Result<_, _>>()
+        .ok()?;
+    (!lines.is_empty()).then(|| lines.join(","))
 }
 
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
-    httpdate::parse_http_date(text(headers, name)?).ok()
+    httpdate::parse_http_date(&text(headers, name)?).ok()
+}
+
+/// The entity tags of a list (RFC 9110 section 8.8.3), as they are written; none if it is no such list.
+fn tags(list: &str) -> Option<Vec<&str>> {
+    let mut found = Vec::new();
+    let mut rest = list.trim();
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix(',') {
+            rest = after.trim_start();
+            continue;
+        }
+        let opaque = rest.strip_prefix("W/").unwrap_or(rest).strip_prefix('"')?;
+        let length = rest.len() - opaque.len() + opaque.find('"')? + 1;
+        found.push(&rest[..length]);
+        rest = rest[length..].trim_start();
+        if !rest.is_empty() && !rest.starts_with(',') {
+            return None;
+        }
+    }
+    (!found.is_empty()).then_some(found)
 }
 
 /// HTTP dates know seconds only.
@@ -71,9 +145,9 @@ fn whole_seconds(meta: &Meta) -> SystemTime {
 /// Whether a list of entity tags holds this one. Weak tags of the client match in weak comparison only.
 fn names(list: &str, etag: &str, weak: bool) -> bool {
     list.trim() == "*"
-        || list
-            .split(',')
-            .map(str::trim)
+        || tags(list)
+            .unwrap_or_default()
+            .into_iter()
             .any(|tag| tag == etag || (weak && tag.strip_prefix("W/") == Some(etag)))
 }
 
@@ -157,6 +231,33 @@ mod tests {
             Failed,
         );
         check(&header::IF_UNMODIFIED_SINCE, "yesterday", true, false, Proceed);
+    }
+
+    /// A condition that is not understood, or only half read, lets a change through that it should have stopped.
+    #[test]
+    fn conditions_are_read_whole_or_not_at_all() {
+        let of = |lines: &[&str]| {
+            let lines = lines.iter().map(|line| (header::IF_MATCH, line.parse().unwrap()));
+            let mut headers = HeaderMap::new();
+            lines.for_each(|(name, value)| {
+                headers.append(name, value);
+            });
+            Conditions::of(&headers)
+        };
+        for unreadable in ["", "abc", "\"a", "\"a\" \"b\"", "w/\"a\"", "*, \"a\"", "é"] {
+            assert!(of(&[unreadable]).is_err(), "{unreadable}");
+        }
+        let etag = meta().etag();
+        for lines in [
+            vec!["\"x\"", etag.as_str()],
+            vec![&format!("\"a,b\" , ,W/\"c\",{etag}")],
+            vec!["*"],
+        ] {
+            let conditions = of(&lines).unwrap();
+            assert!(conditions.hold(Some(&meta())) && !conditions.hold(None), "{lines:?}");
+        }
+        assert!(!of(&["\"x\"", "\"y\""]).unwrap().hold(Some(&meta())));
+        assert!(Conditions::of(&HeaderMap::new()).unwrap().is_empty());
     }
 
     /// A range of another content would be glued to what the client has.

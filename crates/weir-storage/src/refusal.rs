@@ -21,7 +21,10 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use weir_auth::{AuthError, Denied, StoragePath};
 use weir_http::{Body, body};
 
-use crate::backend::{BackendError, Obstacle};
+use crate::{
+    backend::{BackendError, Obstacle},
+    conditional::Unreadable,
+};
 
 /// Why a request is not carried out.
 #[derive(Debug, Clone)]
@@ -58,6 +61,11 @@ impl Refusal {
 
     pub(crate) fn precondition(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::PRECONDITION_FAILED, reason)
+    }
+
+    /// A condition of the client's does not hold.
+    pub(crate) fn condition(path: &StoragePath) -> Self {
+        Self::precondition(format!("{path}: what is there is not what the condition names"))
     }
 
     pub(crate) fn method_not_allowed(reason: impl Into<String>, allow: &'static str) -> Self {
@@ -133,6 +141,12 @@ impl From<AuthError> for Refusal {
             refusal = refusal.with(header::RETRY_AFTER, HeaderValue::from(after.as_secs()));
         }
         refusal
+    }
+}
+
+impl From<Unreadable> for Refusal {
+    fn from(error: Unreadable) -> Self {
+        Self::bad_request(error.to_string())
     }
 }
 

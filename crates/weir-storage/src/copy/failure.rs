@@ -138,6 +138,10 @@ impl CopyFailure {
                 let text = format!("{path}: another file of that name appeared meanwhile, and it may not be replaced");
                 Self::new(ErrorClass::Exists, Party::Destination, Phase::Finalization, text)
             }
+            SinkError::Condition => {
+                let text = format!("{path}: {error}");
+                Self::new(ErrorClass::Exists, Party::Destination, Phase::Finalization, text)
+            }
             SinkError::Backend(error) => Self::backend(Party::Destination, Phase::Transfer, path, error),
             SinkError::NoRoom(refusal) => Self::refused(Party::Destination, Phase::Transfer, refusal),
             SinkError::Size { .. } => source(ErrorClass::Size),

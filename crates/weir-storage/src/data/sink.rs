@@ -15,6 +15,7 @@ use super::{BATCH, blocking};
 use crate::{
     area::{Area, Claim, Hold},
     backend::{BackendError, Draft, Meta, Publication, Published},
+    conditional::Conditions,
     exchange::Exchange,
     refusal::Refusal,
 };
@@ -34,6 +35,8 @@ pub(crate) struct Landing {
     pub(crate) path: StoragePath,
     /// Whether another file may be replaced.
     pub(crate) overwrite: bool,
+    /// What must be true of the file that is replaced, at the very moment.
+    pub(crate) conditions: Conditions,
     /// Nobody else writes the path. Ends when the file is visible or given up, not when the asker leaves.
     pub(crate) claim: Claim,
 }
@@ -54,6 +57,8 @@ pub(crate) enum SinkError {
     Backend(#[from] BackendError),
     #[error("{}", .0.reason)]
     NoRoom(Refusal),
+    #[error("what is there is no longer what the condition names")]
+    Condition,
     #[error("{received} bytes came where {expected} were announced")]
     Size { expected: u64, received: u64 },
     #[error("checksum mismatch: {received} was received where {expected} was announced")]
@@ -65,6 +70,7 @@ impl From<SinkError> for Refusal {
         match error {
             SinkError::Backend(error) => error.into(),
             SinkError::NoRoom(refusal) => refusal,
+            error @ SinkError::Condition => Self::precondition(error.to_string()),
             error => Self::new(StatusCode::BAD_REQUEST, error.to_string()),
         }
     }
@@ -305,14 +311,20 @@ fn publish(
     mut draft: Box<dyn Draft>,
     landing: &Landing,
     checksums: &Checksums,
-) -> Result<Published, BackendError> {
+) -> Result<Published, SinkError> {
     draft.seal(checksums, area.durable)?;
     let how = Publication {
         overwrite: landing.overwrite,
         durable: area.durable,
     };
     let _still = area.still(&landing.path);
-    draft.publish(&landing.path, &how)
+    if !landing.conditions.is_empty() {
+        let current = area.current(&landing.path)?;
+        if !landing.conditions.hold(current.as_ref()) {
+            return Err(SinkError::Condition);
+        }
+    }
+    Ok(draft.publish(&landing.path, &how)?)
 }
 
 #[cfg(test)]

@@ -15,8 +15,9 @@ use super::{overwrite, path_here, put, put::Target};
 use crate::{
     area::Area,
     backend::{BackendError, Reader},
+    conditional::Conditions,
     copy::{self, Asked, CopyRequest, Job, Pull, Push, Remote},
-    data::{BLOCK, Expectation, Landing, Sink, blocking, read_block},
+    data::{BLOCK, Expectation, Sink, blocking, read_block},
     metrics::Kind,
     refusal::Refusal,
     service::{Call, check_kind},
@@ -35,27 +36,18 @@ async fn pull(call: &mut Call, source: Uri, request: CopyRequest) -> Result<Resp
     let token = call.need_token().await?;
     let (area, inside) = call.area()?;
     let source = remote(call, source, &request, Party::Source)?;
+    let conditions = Conditions::of(&call.headers)?;
     let target = {
         let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
-        blocking(move || {
-            Target::prepare(&area, &inside, &path, &token, 0, |current| match current {
-                Some(_) if !may_replace => Err(Refusal::precondition(format!("{path} exists, and Overwrite is F"))),
-                _ => Ok(()),
-            })
-        })
-        .await?
+        blocking(move || Target::prepare(&area, &inside, &path, &token, 0, conditions, may_replace)).await?
     };
-    let claim = area.claim(&inside)?;
+    let (hold, landing) = target.landing(inside);
     let shown = source.shown();
     let pull = Pull {
         source,
         area: area.clone(),
-        landing: Landing {
-            path: inside,
-            overwrite: target.overwrite && may_replace,
-            claim,
-        },
-        hold: target.hold,
+        landing,
+        hold,
         expected: request.expected,
         require_checksum: request.require_checksum,
     };
@@ -112,6 +104,7 @@ fn remote(call: &Call, uri: Uri, request: &CopyRequest, party: Party) -> Result<
 async fn open(call: &mut Call, path: &StoragePath) -> Result<(Arc<Area>, Arc<dyn Reader>), Refusal> {
     let (area, inside) = call.area()?;
     call.permit(Operation::Read, path, Some(&area)).await?;
+    let conditions = Conditions::of(&call.headers)?;
     let path = path.clone();
     let reader = {
         let area = area.clone();
@@ -124,7 +117,11 @@ async fn open(call: &mut Call, path: &StoragePath) -> Result<(Arc<Area>, Arc<dyn
                     format!("{path} is a directory: only files are copied"),
                 ));
             }
-            Ok(area.backend.open(&inside)?)
+            let reader = area.backend.open(&inside)?;
+            if !conditions.hold(Some(&reader.meta())) {
+                return Err(Refusal::condition(&path));
+            }
+            Ok(reader)
         })
         .await?
     };
@@ -147,10 +144,9 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
     let target = {
         let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
         blocking(move || {
-            Target::prepare(&area, &inside, &path, &token, size, |current| match current {
-                Some(_) if !may_replace => Err(Refusal::precondition(format!("{path} exists, and Overwrite is F"))),
-                _ => Ok(()),
-            })
+            // The request's conditions are on the source: it is the source that the request names.
+            let none = Conditions::default();
+            Target::prepare(&area, &inside, &path, &token, size, none, may_replace)
         })
         .await?
     };
@@ -160,7 +156,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
             "source and destination are the same",
         ));
     }
-    let claim = area.claim(&inside)?;
+    let (hold, landing) = target.landing(inside);
     let _slot = call.transfer_slot()?;
     let moved = call.begin_transfer(Kind::Copy, &area);
     // What once came in must still be what is read now.
@@ -174,7 +170,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
     };
     let mut sink = Sink::new(
         area.clone(),
-        target.hold,
+        hold,
         expected,
         &area.algorithms,
         moved,
@@ -186,13 +182,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         at += piece.len() as u64;
         sink.push(piece).await?;
     }
-    let arrived = sink
-        .finish(Landing {
-            path: inside,
-            overwrite: target.overwrite && may_replace,
-            claim,
-        })
-        .await?;
+    let arrived = sink.finish(landing).await?;
     Ok(put::created(call, &arrived))
 }
 

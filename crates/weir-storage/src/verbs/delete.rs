@@ -3,7 +3,7 @@
 //! RFC 4918 section 9.6.1 makes DELETE of a collection recursive, and rclone's `purge` and WebDAV's own clients rely on it;
 //! gfal2 and davix remove trees entry by entry and do not mind. The directory's name is gone at one instant, whatever is in it.
 
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use weir_auth::{Operation, StoragePath};
 use weir_http::Body;
 
@@ -11,7 +11,7 @@ use super::status;
 use crate::{
     area::Area,
     backend::{BackendError, Obstacle},
-    conditional::{self, Verdict},
+    conditional::Conditions,
     data::blocking,
     refusal::Refusal,
     service::{Call, check_kind},
@@ -34,9 +34,9 @@ pub(super) async fn delete(call: &mut Call) -> Result<Response<Body>, Refusal> {
             format!("{path} is the root of a storage area and stays"),
         ));
     }
-    let headers = call.headers.clone();
+    let conditions = Conditions::of(&call.headers)?;
     let flat = call.header("depth") == Some("0");
-    blocking(move || remove(&area, &inside, &path, &headers, flat)).await
+    blocking(move || remove(&area, &inside, &path, &conditions, flat)).await
 }
 
 /// The name goes under the lock; what a tree held goes without it.
@@ -44,15 +44,15 @@ fn remove(
     area: &Area,
     inside: &StoragePath,
     path: &StoragePath,
-    headers: &HeaderMap,
+    conditions: &Conditions,
     flat: bool,
 ) -> Result<Response<Body>, Refusal> {
     let grave = {
         let _still = area.still(inside);
         let meta = area.backend.stat(inside).map_err(BackendError::looking)?;
         check_kind(path, &meta)?;
-        if conditional::weigh(headers, Some(&meta), false) == Verdict::Failed {
-            return Err(Refusal::precondition("what is there is not what the condition names"));
+        if !conditions.hold(Some(&meta)) {
+            return Err(Refusal::condition(path));
         }
         if !meta.directory {
             area.freed_file(Some(area.backend.remove_file(inside, area.durable)?));

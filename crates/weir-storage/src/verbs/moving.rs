@@ -9,7 +9,8 @@ use weir_http::Body;
 use super::{overwrite, path_here, status};
 use crate::{
     area::{Area, DEPTH_MAX, Place},
-    backend::{BackendError, Meta, Obstacle},
+    backend::{BackendError, Meta},
+    conditional::Conditions,
     data::blocking,
     refusal::Refusal,
     service::{Call, check_kind},
@@ -61,6 +62,7 @@ pub(super) async fn moving(call: &mut Call) -> Result<Response<Body>, Refusal> {
         from,
         to,
         overwrite,
+        conditions: Conditions::of(&call.headers)?,
     };
     let replaced = blocking(move || work.carry_out()).await?;
     Ok(status(if replaced {
@@ -89,6 +91,8 @@ struct Move {
     from: StoragePath,
     to: StoragePath,
     overwrite: bool,
+    /// On the source: it is what the request names.
+    conditions: Conditions,
 }
 
 impl Move {
@@ -99,7 +103,7 @@ impl Move {
         let (there, grave) = {
             let _still = area.still_both(from, to);
             let meta = area.backend.stat(from).map_err(BackendError::looking)?;
-            let there = self.what_is_there()?;
+            let there = area.current(to)?;
             self.check(&meta, there.as_ref())?;
             let grave = match there {
                 Some(there) if there.directory || meta.directory => area.backend.supplant(from, to, area.durable)?,
@@ -133,6 +137,9 @@ impl Move {
             destination,
             !meta.directory && there.is_none(),
         )?;
+        if !self.conditions.hold(Some(meta)) {
+            return Err(Refusal::condition(&self.source));
+        }
         if there.is_some() && !self.overwrite {
             let text = format!("{destination} exists, and Overwrite is F");
             return Err(Refusal::precondition(text));
@@ -175,16 +182,5 @@ impl Move {
             return Err(Refusal::bad_request(text));
         }
         Ok(())
-    }
-
-    fn what_is_there(&self) -> Result<Option<Meta>, Refusal> {
-        match self.area.backend.stat(&self.to) {
-            Ok(meta) => Ok(Some(meta)),
-            Err(BackendError {
-                obstacle: Obstacle::Missing,
-                ..
-            }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 }

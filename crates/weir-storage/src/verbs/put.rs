@@ -13,9 +13,9 @@ use weir_http::Body;
 
 use super::{only_chunked, status};
 use crate::{
-    area::{Area, Hold},
-    backend::{BackendError, Meta, Obstacle},
-    conditional::{self, Verdict},
+    area::{Area, Claim, Hold},
+    backend::{BackendError, Obstacle},
+    conditional::Conditions,
     data::{Arrived, Expectation, Landing, Sink, SinkError, blocking},
     digest,
     metrics::Kind,
@@ -28,34 +28,22 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let announced = digest::announced(&call.headers).map_err(|error| Refusal::bad_request(error.to_string()))?;
     let token = call.need_token().await?;
     let (area, inside) = call.area()?;
-    let conditions = call.headers.clone();
+    let conditions = Conditions::of(&call.headers)?;
     let target = {
         let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
-        blocking(move || {
-            Target::prepare(
-                &area,
-                &inside,
-                &path,
-                &token,
-                size.unwrap_or(0),
-                |current| match conditional::weigh(&conditions, current, false) {
-                    Verdict::Proceed => Ok(()),
-                    _ => Err(Refusal::precondition("what is there is not what the condition names")),
-                },
-            )
-        })
-        .await?
+        let size = size.unwrap_or(0);
+        blocking(move || Target::prepare(&area, &inside, &path, &token, size, conditions, true)).await?
     };
-    let claim = area.claim(&inside)?;
     let _slot = call.transfer_slot()?;
     let expected = Expectation {
         size,
         checksums: announced,
     };
     let moved = call.begin_transfer(Kind::Put, &area);
+    let (hold, landing) = target.landing(inside);
     let sink = Sink::new(
         area.clone(),
-        target.hold,
+        hold,
         expected,
         &area.algorithms,
         moved,
@@ -63,20 +51,8 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
     );
     let mut incoming = call.body.take().expect("no verb before this one has taken the body");
     call.body_begun = true;
-    // A condition on what is there must still hold when the file appears; one that asks for nothing there can be kept by
-    // the rename itself.
-    let overwrite = target.overwrite && call.header("if-none-match").map(str::trim) != Some("*");
-    let outcome = receive(
-        &mut incoming,
-        sink,
-        Landing {
-            path: inside,
-            overwrite,
-            claim,
-        },
-        call.endpoint.config.limits.idle_timeout,
-    )
-    .await;
+    let idle = call.endpoint.config.limits.idle_timeout;
+    let outcome = receive(&mut incoming, sink, landing, idle).await;
     let arrived = match outcome {
         Ok(arrived) => arrived,
         Err(broken) => {
@@ -89,8 +65,10 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
 
 /// Where a file is to go, after every question that can be asked before its body has been answered.
 pub(super) struct Target {
-    pub(super) overwrite: bool,
-    pub(super) hold: Hold,
+    overwrite: bool,
+    conditions: Conditions,
+    hold: Hold,
+    claim: Claim,
 }
 
 impl Target {
@@ -101,7 +79,8 @@ impl Target {
         path: &StoragePath,
         token: &Token,
         size: u64,
-        condition: impl FnOnce(Option<&Meta>) -> Result<(), Refusal>,
+        conditions: Conditions,
+        may_replace: bool,
     ) -> Result<Self, Refusal> {
         // With the right to replace, it does not matter what is there; with the right to create alone, it must be nothing,
         // and must still be nothing when the file appears.
@@ -113,33 +92,41 @@ impl Target {
         if path.is_directory() {
             return Err(Refusal::conflict(format!("{path} names a directory, not a file")));
         }
-        let current = match area.backend.stat(inside) {
-            Ok(meta) => Some(meta),
-            Err(BackendError {
-                obstacle: Obstacle::Missing,
-                ..
-            }) => None,
-            Err(BackendError {
-                obstacle: Obstacle::File,
-                ..
-            }) => {
-                return Err(Refusal::conflict(format!(
-                    "a part of {path} is a file, not a directory"
-                )));
-            }
-            Err(error) => return Err(error.into()),
-        };
+        // Before the look at what is there: another writer could change it after that.
+        let claim = area.claim(inside)?;
+        let current = area.current(inside).map_err(|error| match error.obstacle {
+            Obstacle::File => Refusal::conflict(format!("a part of {path} is a file, not a directory")),
+            _ => error.into(),
+        })?;
         if current.is_some_and(|meta| meta.directory) {
             return Err(Refusal::conflict(format!("{path} is a directory")));
         }
         if current.is_some() {
             may_overwrite.clone()?;
         }
-        condition(current.as_ref())?;
+        if current.is_some() && !may_replace {
+            return Err(Refusal::precondition(format!("{path} exists, and Overwrite is F")));
+        }
+        if !conditions.hold(current.as_ref()) {
+            return Err(Refusal::condition(path));
+        }
         Ok(Self {
-            overwrite: may_overwrite.is_ok(),
+            overwrite: may_overwrite.is_ok() && may_replace && !conditions.want_nothing_there(),
+            conditions,
             hold: area.hold(size)?,
+            claim,
         })
+    }
+
+    /// The room for the file, and how it becomes visible. That nothing is there is kept by the rename itself.
+    pub(super) fn landing(self, path: StoragePath) -> (Hold, Landing) {
+        let landing = Landing {
+            path,
+            overwrite: self.overwrite,
+            conditions: self.conditions,
+            claim: self.claim,
+        };
+        (self.hold, landing)
     }
 }
 
