@@ -58,7 +58,7 @@ enum Grain {
     Finest,
 }
 
-/// Flows over capacities; see the [module](self).
+/// Flows over capacities: resources, classes across them, flows in the classes.
 ///
 /// Moments are never earlier than one given before. Identifiers are those that this network gave.
 #[derive(Debug)]
