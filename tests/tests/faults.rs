@@ -3,13 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
-    io::{Read, Write},
-    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    net::{Ipv4Addr, SocketAddr},
     time::Duration,
 };
 
 use serde_json::{Value, json};
-use weir_tests::{Draw, Services, StorageSettings, adler32};
+use weir_tests::{Draw, Peer, Services, StorageSettings, adler32};
 
 const LIMIT: Duration = Duration::from_secs(240);
 
@@ -21,70 +20,6 @@ const TPC: &str =
 
 const SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/";
 const PROXY: Ipv4Addr = Ipv4Addr::new(127, 0, 7, 40);
-
-/// What a peer does to those who connect.
-#[derive(Clone, Copy)]
-enum Peer {
-    /// Takes the connection and never says a word.
-    Silent,
-    /// Takes the connection and closes it.
-    Closing,
-    /// Passes so many bytes of each answer on, then nothing.
-    StallsAfter(SocketAddr, usize),
-    /// Passes so many bytes of each answer on, then closes.
-    BreaksAfter(SocketAddr, usize),
-}
-
-/// Starts a peer on a thread of its own, which ends with the test's process; gives its address.
-fn peer(kind: Peer) -> SocketAddr {
-    let listener = TcpListener::bind((PROXY, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let mut kept = Vec::new();
-        for stream in listener.incoming().filter_map(Result::ok) {
-            match kind {
-                Peer::Silent => kept.push(stream),
-                Peer::Closing => drop(stream),
-                Peer::StallsAfter(behind, limit) => kept.extend(relay(stream, behind, limit, false)),
-                Peer::BreaksAfter(behind, limit) => kept.extend(relay(stream, behind, limit, true)),
-            }
-        }
-    });
-    address
-}
-
-/// Passes bytes on in both directions; answers only up to a limit. Returns a handle that keeps the connection open.
-fn relay(client: TcpStream, behind: SocketAddr, limit: usize, breaks: bool) -> Option<TcpStream> {
-    let server = TcpStream::connect(behind).ok()?;
-    let kept = client.try_clone().ok()?;
-    let (mut asking, mut asked) = (client.try_clone().ok()?, server.try_clone().ok()?);
-    std::thread::spawn(move || {
-        let _ended = std::io::copy(&mut asking, &mut asked);
-        let _closed = asked.shutdown(Shutdown::Write);
-    });
-    std::thread::spawn(move || {
-        let (mut from, mut to, mut left) = (server, client, limit);
-        let mut buffer = [0; 16_384];
-        while left > 0 {
-            let room = left.min(buffer.len());
-            match from.read(&mut buffer[..room]) {
-                Ok(0) | Err(_) => return to.shutdown(Shutdown::Write),
-                Ok(count) => {
-                    to.write_all(&buffer[..count])?;
-                    left -= count;
-                }
-            }
-        }
-        if breaks {
-            to.shutdown(Shutdown::Both)
-        } else {
-            // Neither an end nor a byte until the client gives up.
-            while from.read(&mut buffer)? > 0 {}
-            Ok(())
-        }
-    });
-    Some(kept)
-}
 
 /// One transfer of a job and what must come of it.
 struct Case {
@@ -132,6 +67,7 @@ impl Lab {
         services
             .put(&content, &format!("{}/file", services.storage("ALPHA").url))
             .unwrap();
+        let peer = |kind: Peer| kind.start(PROXY.into()).unwrap();
         let behind: SocketAddr = services.storage("ALPHA").url["https://".len()..].parse().unwrap();
         Self {
             good: services.token(SCOPES).unwrap(),
