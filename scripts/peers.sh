@@ -1,11 +1,11 @@
 #!/bin/bash
 # Gets other people's programs, which the black-box tests and the benchmarks speak to: Debian packages and, in .peers/,
 # the fts3 client. As root on Debian or Ubuntu it installs what is missing and says so; as an ordinary user it prints
-# the one command that does and stops. PEERS=no: does nothing.
+# the one command that does and stops. PEERS=no: asks for nothing but curl, with which all black-box tests speak.
 # usage: peers.sh tests|bench
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ "${PEERS:-yes}" != no ] || exit 0
+purpose=${1:-tests}
 
 fts3_version=3.14.2
 packages=(curl davix rclone
@@ -13,28 +13,43 @@ packages=(curl davix rclone
     xrootd-server xrootd-server-plugins xrootd-plugins xrootd-client xrootd-client-plugins
     xrootd-client-http-plugins xrootd-scitokens-plugins
     openssl python3 python3-venv python3-dev swig libssl-dev gcc chromium)
-[ "${1:-tests}" != bench ] || packages+=(nginx-light)
+[ "$purpose" != bench ] || packages+=(nginx-light)
 
-installed() { dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q '^install ok installed$'; }
+# What does without the peers, if anything.
+[ "$purpose" != tests ] || without="(or run \`make test PEERS=no\` to leave them out)"
+
+if [ "${PEERS:-yes}" = no ] && [ "$purpose" = tests ]; then
+    command -v curl >/dev/null && exit 0
+    echo "error: the black-box tests speak to Weir with curl, and it is missing" >&2
+    echo "remedy: install curl (on Debian and Ubuntu: sudo apt-get install -y curl), or run \`make check\`" >&2
+    exit 2
+fi
+
+installed() {
+    case $1 in
+    # any flavour of nginx will do; an ordinary user's PATH may lack sbin
+    nginx-light) command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] ;;
+    *) dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q '^install ok installed$' ;;
+    esac
+}
 
 if ! command -v dpkg-query >/dev/null; then
     echo "error: the peers come as Debian packages, and this is neither Debian nor Ubuntu" >&2
-    echo "remedy: run \`make test PEERS=no\`, or get these yourself: ${packages[*]}" >&2
+    echo "remedy: get these yourself: ${packages[*]}" >&2
+    [ -z "${without:-}" ] || echo "        $without" >&2
     exit 2
 fi
 missing=()
 for package in "${packages[@]}"; do
-    # any flavour of nginx will do
-    [ "$package" != nginx-light ] || { command -v nginx >/dev/null && continue; }
     installed "$package" || missing+=("$package")
 done
+if [ ${#missing[@]} -gt 0 ] && [ "$(id -u)" -ne 0 ]; then
+    echo "error: these programs of other people are needed, and missing: ${missing[*]}" >&2
+    echo "remedy: sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends ${missing[*]}'" >&2
+    [ -z "${without:-}" ] || echo "        $without" >&2
+    exit 2
+fi
 if [ ${#missing[@]} -gt 0 ]; then
-    if [ "$(id -u)" -ne 0 ]; then
-        echo "error: the tests speak to other people's programs, and these are missing: ${missing[*]}" >&2
-        echo "remedy: sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
-        echo "        (or run \`make test PEERS=no\` to leave them out)" >&2
-        exit 2
-    fi
     echo "installing the peers: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -q </dev/null
@@ -48,11 +63,16 @@ if [ ${#missing[@]} -gt 0 ]; then
     apt-get install -y -q --no-install-recommends "${missing[@]}" </dev/null
 fi
 
+# A virtual environment holds its own path: one that was moved does not run.
 stamp=.peers/fts3-$fts3_version.installed
-if [ ! -e "$stamp" ]; then
+if [ "$(cat "$stamp" 2>/dev/null)" != "$PWD" ]; then
     echo "installing the fts3 client $fts3_version into .peers/"
     rm -rf .peers
     /usr/bin/python3 -m venv .peers
-    .peers/bin/pip install --quiet --disable-pip-version-check "fts3==$fts3_version" </dev/null
-    touch "$stamp"
+    if ! .peers/bin/pip install --quiet --disable-pip-version-check "fts3==$fts3_version" </dev/null; then
+        echo "error: pip could not install fts3 $fts3_version; what it said is above" >&2
+        [ -z "${without:-}" ] || echo "remedy: give it a way to a Python package index $without" >&2
+        exit 2
+    fi
+    echo "$PWD" >"$stamp"
 fi
