@@ -12,11 +12,11 @@ TOOLS   := $(TARGET)/tools
 DENY    := 0.20.2
 WEB_SOURCES := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
 # One binary for every black-box test: the dev profile (our code opt-level 1, dependencies opt-level 2) builds in half
-# the time of release and moves bytes fast enough for tests. Only `demo`, `bench` and `soak` build release.
+# the time of release and moves bytes fast enough for tests. Only `demo` and `bench` build release.
 export PATH := $(abspath $(TOOLS))/bin:$(PATH)
 export PEERS ?= yes
 
-.PHONY: help demo build web test check lint tidy deny unit doc blackbox peers soak bench clean
+.PHONY: help demo build web test check lint tidy deny doc unit suites browser blackbox peers soak bench clean
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,10 +39,10 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	@scripts/prerequisites.sh
 	cd web && npm ci --no-audit --no-fund && touch node_modules/.package-lock.json
 
-test: peers check deny blackbox ## Run everything CI runs (PEERS=no: without other people's programs)
+test: peers web lint tidy deny doc suites browser ## Run everything CI runs (PEERS=no: without other people's programs)
 	@echo "make test: all passed"
 
-check: web lint tidy unit doc ## Run what needs no peer: format, lints, tidy, unit and in-process tests, docs
+check: web lint tidy doc unit ## Run what needs no peer: format, lints, tidy, unit and in-process tests, docs
 
 lint: web
 	@cargo fmt --all --check
@@ -54,6 +54,15 @@ tidy:
 unit: web
 	@cargo test --workspace --exclude weir-tests --locked
 	cd web && npm test
+
+# Here and below one selection of packages, the whole workspace, so that every dependency is built once with one set of
+# features.
+suites: web
+	@cargo test --workspace --locked
+	cd web && npm test
+
+browser: web
+	@if [ "$(PEERS)" != no ]; then cd web && npm run test:browser; fi
 
 doc: web
 	@RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
@@ -67,15 +76,16 @@ peers: ## Install other people's programs, which the black-box tests speak to
 
 blackbox: web ## Run the black-box tests (PEERS=no: those without other people's programs)
 	@cargo test --workspace --locked --no-run
-	cargo test -p weir-tests --locked
-	if [ "$(PEERS)" != no ]; then cd web && npm run test:browser; fi
+	cargo test --workspace --locked $(patsubst tests/tests/%.rs,--test %,$(wildcard tests/tests/*.rs))
 
 soak: web ## Run the long tests: a hundred rounds of kill -9
 	@scripts/peers.sh tests
-	WEIR_SOAK=yes cargo test --workspace --locked --release -- --include-ignored
+	cargo test --workspace --locked --no-run
+	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer
 
-bench: build ## Measure Weir beside nginx and XRootD on this machine
+bench: ## Measure Weir beside nginx and XRootD on this machine
 	@scripts/peers.sh bench
+	$(MAKE) build
 	cargo build --release --locked -p weir-bench
 	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench
 
