@@ -14,6 +14,9 @@ use crate::{
     time::Millis,
 };
 
+/// Longest time for one copy that is asked for, in seconds: a year, more than any copy takes, and a clock holds the sum.
+const TIMEOUT_MAX: u64 = 366 * 86_400;
+
 /// The id FTS3 gives to a `sid` of a VO: `uuid5(uuid5(BASE_ID, vo), sid)`.
 pub(crate) fn job_id_of(vo: &str, sid: &str) -> Uuid {
     Uuid::new_v5(&Uuid::new_v5(&BASE_ID, vo.as_bytes()), sid.as_bytes())
@@ -66,7 +69,7 @@ fn kept(submitted: &Object, now: Millis) -> Result<JobParams, Refusal> {
             .clamp(0, 7 * 86_400) as u32,
         overwrite: overwrite(submitted)?,
         verify_checksum: ChecksumMode::None,
-        timeout: positive(submitted, "timeout")?,
+        timeout: positive(submitted, "timeout")?.map(|seconds| seconds.min(TIMEOUT_MAX)),
         nostreams: positive(submitted, "nostreams")?.map(|n| n.min(100) as u32),
         copy_mode: copy_mode(submitted)?,
         max_time_in_queue,
