@@ -16,7 +16,7 @@ WEB_SOURCES := $(shell find web -type f -not -path '*/node_modules/*' -not -path
 export PATH := $(abspath $(TOOLS))/bin:$(PATH)
 export PEERS ?= yes
 
-.PHONY: help demo build web test check lint tidy deny doc unit suites browser blackbox peers soak bench clean
+.PHONY: help demo build web test check lint tidy deny doc unit suites browser blackbox peers soak fuzz bench clean
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ soak: web ## Run the long tests: a hundred rounds of kill -9
 	@scripts/peers.sh tests
 	cargo test --workspace --locked --no-run
 	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer
+
+fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each (nightly Rust, cargo-fuzz)
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
 
 bench: ## Measure Weir beside nginx and XRootD on this machine
 	@scripts/peers.sh bench

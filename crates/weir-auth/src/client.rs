@@ -182,7 +182,7 @@ struct Slot {
 }
 
 #[derive(Debug, Clone)]
-struct Held {
+pub(crate) struct Held {
     token: Secret,
     /// From then on a new one is asked for.
     renew: Instant,
@@ -339,7 +339,7 @@ fn basic(client_id: &str, secret: &Secret) -> Secret {
 }
 
 /// What an issuer says about its refusal (RFC 6749 section 5.2), made printable.
-fn refusal(answer: &[u8]) -> String {
+pub(crate) fn refusal(answer: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Refusal {
         error: String,
@@ -354,7 +354,7 @@ fn refusal(answer: &[u8]) -> String {
     }
 }
 
-fn read_answer(answer: &[u8], asked: Instant) -> Option<Held> {
+pub(crate) fn read_answer(answer: &[u8], asked: Instant) -> Option<Held> {
     #[derive(Deserialize)]
     struct Answer {
         access_token: Secret,

@@ -27,6 +27,8 @@ mod cache;
 pub mod client;
 mod error;
 pub mod files;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod jws;
 pub mod path;
 mod redact;

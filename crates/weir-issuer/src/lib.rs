@@ -27,6 +27,8 @@
 //! ```
 
 mod config;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod grant;
 mod keys;
 pub mod request;

@@ -28,6 +28,8 @@
 pub mod config;
 mod driver;
 mod executor;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod model;
 mod rest;
 mod service;

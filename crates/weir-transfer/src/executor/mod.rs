@@ -26,6 +26,8 @@
 
 mod attempt;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod leftover;
 mod markers;
 mod modes;

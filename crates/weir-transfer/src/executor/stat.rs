@@ -125,7 +125,7 @@ fn reason_header(headers: &HeaderMap) -> String {
         .to_owned()
 }
 
-fn read(headers: &HeaderMap, algorithm: Option<Algorithm>) -> Stat {
+pub(super) fn read(headers: &HeaderMap, algorithm: Option<Algorithm>) -> Stat {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let size = text(header::CONTENT_LENGTH).and_then(|value| value.trim().parse().ok());
     let checksum = algorithm.and_then(|algorithm| {

@@ -209,7 +209,7 @@ pub(crate) fn redirect(
 }
 
 /// `Location` may be absolute, or begin with a slash.
-fn resolve(from: &Uri, location: &str) -> Option<Uri> {
+pub(super) fn resolve(from: &Uri, location: &str) -> Option<Uri> {
     let location = location.trim();
     if let Some(path) = location.strip_prefix('/') {
         let authority = from.authority()?;
@@ -243,7 +243,7 @@ pub(crate) async fn text_of(response: Response<Incoming>) -> String {
 }
 
 /// Error pages are for browsers; their words are for people.
-fn strip_tags(html: &str) -> String {
+pub(super) fn strip_tags(html: &str) -> String {
     let mut text = String::new();
     let mut inside = false;
     for c in html.chars() {

@@ -39,7 +39,7 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Json,
     EncodedJson,
     Form,
@@ -72,7 +72,7 @@ fn too_large(rejection: &BytesRejection) -> ApiError {
     }
 }
 
-fn parse(kind: Kind, bytes: &[u8]) -> Result<Value, ApiError> {
+pub(super) fn parse(kind: Kind, bytes: &[u8]) -> Result<Value, ApiError> {
     let malformed = |why: &dyn std::fmt::Display| ApiError::bad_request(format!("Malformed input: {why}"));
     match kind {
         Kind::Json => serde_json::from_slice(bytes).map_err(|error| malformed(&error)),

@@ -52,7 +52,7 @@ pub(super) async fn set_link(service: State, caller: Caller, JsonBody(body): Jso
 }
 
 /// A link as it is kept and shown.
-fn normal_link(body: &Value) -> Result<Map<String, Value>, ApiError> {
+pub(super) fn normal_link(body: &Value) -> Result<Map<String, Value>, ApiError> {
     let text = |key: &str| {
         body.get(key)
             .and_then(Value::as_str)

@@ -28,7 +28,7 @@ fn given<'a>(query: &'a HashMap<String, String>, key: &str) -> Option<&'a str> {
     query.get(key).map(String::as_str).filter(|value| !value.is_empty())
 }
 
-fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result<JobFilter, ApiError> {
+pub(super) fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result<JobFilter, ApiError> {
     if given(query, "dlg_id").is_some_and(|id| id != caller.cred_id) && !caller.admin {
         return Err(ApiError::forbidden(
             "The provided delegation id does not match your delegation id",

@@ -10,6 +10,8 @@ mod body;
 mod caller;
 mod cancel;
 mod config;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod list;
 mod metrics;
 mod objects;

@@ -1,0 +1,165 @@
+//! What every parser here must survive, and hold to, for any input. Built for tests and for the targets of `fuzz/` only.
+#![allow(clippy::unwrap_used, reason = "a panic is how a target fails")]
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::{
+    StoragePath,
+    client::{read_answer, refusal},
+    jws::{KEYS_MAX, KeySet, Unverified},
+    redact,
+    scope::parse_scopes,
+    token::{Access, Claims, Expected},
+};
+
+/// A key of an issuer that signed nothing here.
+const STRANGER: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"k",
+    "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}"#;
+
+/// A token with an ending that is nowhere else.
+const TOKEN: &str = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJ4In0.c2lnbmF0dXJlIG9mIHRoZSB0b2tlbg";
+
+fn text(data: &[u8]) -> Option<&str> {
+    std::str::from_utf8(data).ok()
+}
+
+/// A bearer token as it came: nobody's signature must hold, and its claims are looked at all the same.
+pub fn token(data: &[u8]) {
+    let Some(text) = text(data) else { return };
+    let Ok(token) = Unverified::parse(text) else { return };
+    let keys = KeySet::parse(STRANGER.as_bytes()).unwrap();
+    assert_eq!(keys.len(), 1);
+    assert!(!keys.candidates(&token).any(|key| token.is_signed_by(key)));
+    claims(&token.payload);
+}
+
+/// The payload of a token: what is taken must lie within the issuer's prefixes, and in time.
+pub fn claims(data: &[u8]) {
+    let Ok(claims) = Claims::parse(data) else { return };
+    let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let prefixes = ["/a", "/b c/"].map(|path| StoragePath::from_plain(path).unwrap());
+    let leeway = Duration::from_secs(60);
+    let expected = Expected {
+        audiences: &["https://se.example.org".to_owned()],
+        any_audience: false,
+        leeway,
+        prefixes: &prefixes,
+    };
+    let Ok(token) = claims.validate(&expected, now) else {
+        return;
+    };
+    assert!(token.expires > now);
+    assert!(token.not_before.is_none_or(|start| start <= now + leeway));
+    assert!(!token.issuer.is_empty() && !token.subject.is_empty() && !token.id.is_empty());
+    match token.access() {
+        Access::Capabilities(capabilities) => {
+            for capability in capabilities {
+                let home = prefixes.iter().find(|prefix| capability.path.is_within(prefix));
+                check_path(&capability.path, home.expect("a scope leads out of its prefix"));
+            }
+        }
+        Access::Groups(groups) => {
+            for group in groups {
+                assert!(group.as_str().starts_with('/') && !group.as_str().contains(".."));
+            }
+        }
+    }
+}
+
+/// A key set: keys that are left must be usable.
+pub fn keys(data: &[u8]) {
+    let Ok(keys) = KeySet::parse(data) else { return };
+    assert!(keys.len() <= KEYS_MAX);
+    let token = Unverified::parse(TOKEN).unwrap();
+    assert!(!keys.candidates(&token).any(|key| token.is_signed_by(key)));
+}
+
+/// Scopes, with blanks between: written out they must read back as the same, and cover themselves.
+pub fn scopes(data: &[u8]) {
+    let Some(text) = text(data) else { return };
+    let Ok(scopes) = parse_scopes(text) else { return };
+    for scope in &scopes {
+        assert_eq!(parse_scopes(&scope.to_string()).as_deref(), Ok(&[scope.clone()][..]));
+        assert!(scope.covers(scope));
+    }
+}
+
+/// Two paths of URLs, a line each: rules about them must agree with their texts.
+pub fn paths(data: &[u8]) {
+    let Some(text) = text(data) else { return };
+    let (one, two) = text.split_once('\n').unwrap_or((text, "/"));
+    if let (Ok(one), Ok(two)) = (StoragePath::from_url_path(one), StoragePath::from_url_path(two)) {
+        check_path(&one, &two);
+        check_path(&two, &one);
+        check_path(&one.join(&two), &one);
+    }
+}
+
+/// `path` is one that may be used, and its place relative to `other` is what their texts say.
+fn check_path(path: &StoragePath, other: &StoragePath) {
+    for name in path.components() {
+        assert!(!["", ".", ".."].contains(&name.as_str()), "{path:?}");
+        assert!(!name.contains(['/', '\0']), "{path:?}");
+    }
+    let text = path.to_url_path();
+    assert_eq!(StoragePath::from_url_path(&text).as_ref(), Ok(path));
+    assert_eq!(StoragePath::from_scope_path(&text).as_ref(), Ok(path));
+    // The same question put to texts: equal, or longer by a slash and more.
+    let (bare, above) = (text.trim_end_matches('/'), other.to_url_path());
+    let above = above.trim_end_matches('/');
+    let within = bare == above || bare.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'));
+    assert_eq!(path.is_within(other), within, "{path:?} {other:?}");
+    assert!(within || !other.covers(path));
+    if let Some(rest) = path.relative_to(other) {
+        // The place itself is a directory as seen from there.
+        assert_eq!(other.join(&rest).components(), path.components());
+    }
+}
+
+/// Any text with a token in it, at the first NUL: the token must go, wherever it stands.
+pub fn redaction(data: &[u8]) {
+    let Some(text) = text(data) else { return };
+    redact(text);
+    if let Some((before, after)) = text.split_once('\0') {
+        let clean = redact(&format!("{before}{TOKEN}{after}"));
+        for part in TOKEN.split('.') {
+            assert!(text.contains(part) || !clean.contains(part), "{clean}");
+        }
+    }
+}
+
+/// An issuer's answer to a request for a token: what it refuses must be fit for a log, and what it gives for a header.
+pub fn answers(data: &[u8]) {
+    let said = refusal(data);
+    assert!(said.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '));
+    let _ = read_answer(data, std::time::Instant::now());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    fn run(name: &str, target: fn(&[u8])) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../fuzz/corpus")
+            .join(name);
+        let mut count = 0;
+        for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            target(&std::fs::read(entry.unwrap().path()).unwrap());
+            count += 1;
+        }
+        assert!(count > 0, "{name} has no corpus");
+    }
+
+    /// A crash that was fixed must stay fixed, and a corpus must not get lost.
+    #[test]
+    fn corpora_hold() {
+        run("auth_token", super::token);
+        run("auth_claims", super::claims);
+        run("auth_keys", super::keys);
+        run("auth_scopes", super::scopes);
+        run("auth_paths", super::paths);
+        run("auth_redaction", super::redaction);
+        run("auth_answers", super::answers);
+    }
+}

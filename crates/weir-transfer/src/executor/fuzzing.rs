@@ -1,0 +1,78 @@
+//! Targets for what storages answer.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use weir_auth::Secret;
+use weir_units::Algorithm;
+use weir_world::{Party, Phase};
+
+use super::{
+    expiry,
+    failure::{Scene, told_by_weir},
+    markers::{Markers, Told},
+    stat, wire,
+};
+
+/// The body of a third-party copy's answer: pieces of any size must say the same.
+pub fn markers(data: &[u8]) {
+    let read = |piece: usize| {
+        let (mut markers, mut told) = (Markers::default(), Vec::new());
+        data.chunks(piece).for_each(|piece| markers.feed(piece, &mut told));
+        markers.finish(&mut told);
+        told
+    };
+    let whole = read(data.len().max(1));
+    assert_eq!(whole, read(1));
+    for told in whole {
+        if let Told::Failure(text) = told {
+            failures(text.as_bytes());
+        }
+    }
+}
+
+/// A failure line or the text of an error page: what becomes of it must fit into a row and a log.
+pub fn failures(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = told_by_weir(&text);
+    let scene = Scene::new(Party::Destination, Phase::Transfer);
+    for status in [StatusCode::BAD_REQUEST, StatusCode::FORBIDDEN, StatusCode::BAD_GATEWAY] {
+        let failure = scene.status("COPY https://se.example.org/f", status, &wire::strip_tags(&text));
+        assert!(failure.message.len() <= 1024);
+        assert!(!failure.message.chars().any(char::is_control));
+        assert!(!failure.remedy.is_empty());
+    }
+}
+
+/// Header lines of an answer to HEAD, and the claims of a token that goes along.
+pub fn answers(data: &[u8]) {
+    let mut headers = HeaderMap::new();
+    for line in data.split(|byte| *byte == b'\n') {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            continue;
+        };
+        let name = HeaderName::from_bytes(&line[..colon]);
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    for algorithm in Algorithm::ALL {
+        let stat = stat::read(&headers, Some(algorithm));
+        assert!(stat.checksum.is_none_or(|checksum| checksum.algorithm == algorithm));
+    }
+    let _ = expiry(&Secret::new(String::from_utf8_lossy(data)));
+}
+
+/// `Location` of a redirect: one that begins with a slash must stay with whom it came from.
+pub fn redirects(data: &[u8]) {
+    let Ok(location) = std::str::from_utf8(data) else {
+        return;
+    };
+    let from = Uri::from_static("https://a.example.org:1094/x?y");
+    if let Some(to) = wire::resolve(&from, location) {
+        assert!(["http", "https"].contains(&to.scheme_str().unwrap_or_default()), "{to}");
+        assert!(to.host().is_some(), "{to}");
+        if location.trim().starts_with('/') {
+            assert_eq!(to.authority(), from.authority());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Targets for what comes in at the door.
+
+use axum::extract::{Query, Request};
+use http::{Method, Uri};
+use weir_auth::Secret;
+
+use super::{body, caller::Caller, collapse_slashes, config, list};
+use crate::settings::{link_limit, se_limits};
+
+/// A body, after a byte that says which kind it claims to be.
+pub fn bodies(data: &[u8]) {
+    let Some((kind, data)) = data.split_first() else { return };
+    let kinds = [body::Kind::Json, body::Kind::EncodedJson, body::Kind::Form];
+    if let Err(refusal) = body::parse(kinds[usize::from(*kind) % kinds.len()], data) {
+        assert!(refusal.status.is_client_error());
+    }
+}
+
+/// The path and query of a request for a list of jobs: users must stay among their own, whatever they ask for.
+pub fn queries(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(uri) = text.parse::<Uri>() else { return };
+    let mut request = Request::new(axum::body::Body::empty());
+    (*request.method_mut(), *request.uri_mut()) = (Method::GET, uri.clone());
+    collapse_slashes(&mut request);
+    assert!(!request.uri().path().contains("//"), "{uri}");
+    assert_eq!(request.uri().query(), uri.query());
+    let Ok(Query(query)) = Query::try_from_uri(request.uri()) else {
+        return;
+    };
+    let caller = |admin| Caller {
+        user_dn: "alice".into(),
+        cred_id: "01".into(),
+        vo: "test".into(),
+        admin,
+        token: Secret::new("t"),
+    };
+    if let Ok(filter) = list::filter(&query, &caller(false)) {
+        assert_eq!(filter.cred_id.as_deref(), Some("01"));
+        assert!(filter.limit.is_none_or(|limit| (1..=500).contains(&limit)));
+    }
+    let _ = list::filter(&query, &caller(true));
+}
+
+/// The body of a call that sets limits: a link that is taken must give one.
+pub fn limits(data: &[u8]) {
+    let Ok(body) = serde_json::from_slice(data) else { return };
+    if let Ok(link) = config::normal_link(&body) {
+        assert!(link_limit(&link).is_some());
+    }
+    if let Some(info) = body.as_object() {
+        assert!(se_limits("https://se.example.org", info).len() <= 2);
+    }
+}
