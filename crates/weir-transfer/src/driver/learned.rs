@@ -95,6 +95,7 @@ pub(super) fn restore(store: &dyn Store, names: &mut Names) -> Result<Vec<Learne
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use super::*;
     use crate::store::MemoryStore;
 
