@@ -60,7 +60,7 @@ use crate::stats::Counts;
 use crate::{Decision, Link, Order, Priority, Resource, Verdict, VoId};
 use gate::{Gate, Rank};
 use lane::{Lane, LinkState};
-use queue::QueueKey;
+use queue::{QueueKey, rounded};
 
 /// Levels of urgency, the most urgent first: lanes that starve, transfers resumed after a restart, priorities 5 to 1.
 pub(crate) const LEVELS: usize = 7;
@@ -147,7 +147,7 @@ impl Policy {
         let key = QueueKey {
             level,
             activity: shared.activity,
-            deadline: shared.terms.deadline,
+            deadline: rounded(shared.terms.deadline, now),
         };
         let lane = &mut self.lanes[number as usize];
         let first = lane.queues.is_empty();

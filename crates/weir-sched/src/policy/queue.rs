@@ -12,6 +12,26 @@ use super::list::List;
 use super::{HIGHEST, LEVELS};
 use crate::ActivityId;
 
+/// Queues of one lane, beyond which activities share one: each turn looks at all of them, and names come from clients.
+const MOST: usize = 256;
+
+/// Deadlines within the same stretch of time share a queue: the farther off, the longer the stretch, in seconds.
+const STRETCHES: [(u64, u64); 3] = [(3_600, 60), (86_400, 900), (u64::MAX, 21_600)];
+
+/// A deadline as queues know it: a little earlier, so that few are enough. Zero stays zero.
+pub(crate) fn rounded(deadline: Timestamp, now: Timestamp) -> Timestamp {
+    if deadline == Timestamp(0) {
+        return deadline;
+    }
+    let left = deadline.since(now).as_secs();
+    let (_, stretch) = STRETCHES
+        .into_iter()
+        .find(|(below, _)| left < *below)
+        .unwrap_or(STRETCHES[2]);
+    let seconds = deadline.0 / 1_000_000_000;
+    Timestamp::from_secs((seconds - seconds % stretch).max(1))
+}
+
 /// Which queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueKey {
@@ -79,7 +99,11 @@ impl Queues {
             self.all[found] = queue;
             return found as u16;
         }
-        assert!(self.all.len() < usize::from(u16::MAX), "a lane has too many queues");
+        if self.all.len() >= MOST
+            && let Some(found) = self.all.iter().position(|queue| queue.key.level == key.level)
+        {
+            return found as u16;
+        }
         self.all.push(queue);
         (self.all.len() - 1) as u16
     }
@@ -190,5 +214,43 @@ impl Queues {
         let level = self.level()?;
         let pressing = self.filled().filter(|queue| queue.pressing && queue.level() == level);
         pressing.map(|queue| queue.key.deadline).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(level: usize, activity: u32, deadline: Timestamp) -> QueueKey {
+        QueueKey {
+            level,
+            activity: ActivityId(activity),
+            deadline,
+        }
+    }
+
+    #[test]
+    fn clients_cannot_make_queues_without_end() {
+        // A hundred thousand names or deadlines would make every turn slow, and in the end overflow their numbers.
+        let (mut queues, now) = (Queues::default(), Timestamp::from_secs(1));
+        for n in 0..100_000 {
+            let deadline = rounded(Timestamp::from_secs(u64::from(n) * 10), now);
+            let number = queues.number(key(2 + n as usize % 5, n, deadline), now);
+            queues.wakes(number, now);
+            queues.served(number, 1_000_000, now);
+        }
+        assert!(queues.all.len() <= MOST + LEVELS, "{}", queues.all.len());
+    }
+
+    #[test]
+    fn deadlines_are_rounded_to_earlier_ones() {
+        let (now, second) = (Timestamp::from_secs(1_000_000), 1_000_000_000);
+        for left in [0, 1, 59, 3_000, 50_000, 10_000_000] {
+            let deadline = now + Duration::from_secs(left);
+            let rounded = rounded(deadline, now);
+            assert!(rounded <= deadline && rounded.0 + 21_600 * second > deadline.0);
+        }
+        assert_eq!(rounded(Timestamp(0), now), Timestamp(0));
+        assert!(rounded(Timestamp(1), now) > Timestamp(0));
     }
 }

@@ -176,8 +176,8 @@ fn a_deadline_presses_when_it_is_near() {
         submit A→B 1..5
             answer
             start 1.1@1 A→B
-        submit A→B 11..12 deadline=200
-            wake in 120 s
+        submit A→B 11..12 deadline=180
+            wake in 100 s
             answer
         done 1
             1.1@1 done

@@ -99,9 +99,16 @@ fn queues(text: &mut String, names: &Names, links: &[LinkStats]) {
     family("weir_transfer_active", "Transfers that hold a slot", |link| {
         link.counts.active
     });
-    family("weir_transfer_link_limit", "Slots of the link", |link| {
-        u64::from(link.limit)
-    });
+    family(
+        "weir_transfer_link_limit",
+        "Slots of the link, by the operator",
+        |link| u64::from(link.limit),
+    );
+    family(
+        "weir_transfer_link_allowed",
+        "Slots of the link now: the least of what operator, optimiser and pauses allow",
+        |link| u64::from(link.allowed),
+    );
 }
 
 fn slots(text: &mut String, names: &Names, ses: &[SeStats]) {
