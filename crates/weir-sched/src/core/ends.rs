@@ -65,6 +65,7 @@ impl Scheduler {
             former: operation.rate,
             begins: !operation.reported,
             ends: last,
+            weight: 1.0,
         }
     }
 

@@ -144,7 +144,7 @@ impl Gate {
         if let Some(pace) = &mut self.pace {
             pace.correct(surprise);
         }
-        let changed = sample.is_steady() && self.governor.sample(now, sample.bytes, sample.seconds);
+        let changed = sample.is_steady() && self.governor.sample(now, sample);
         if changed || self.pace.is_some() {
             self.update(now);
         }

@@ -26,6 +26,8 @@ use std::time::Duration;
 
 use weir_units::Timestamp;
 
+use super::learn::Sample;
+
 /// Transfers to begin with on a link: with 50 MB/s each, 6 Gb/s; and no storage falls over at 16.
 pub(crate) const LINK_START: u32 = 16;
 /// Transfers to begin with at a storage element or shared resource: two links that begin.
@@ -54,8 +56,9 @@ const SAME: f64 = 0.98;
 const WINDOW_MIN: Duration = Duration::from_secs(3);
 /// Transfers that take longer, in seconds, are not waited for.
 const LONGEST: f64 = 900.0;
-/// Samples that a window needs at least, and at most.
-const SAMPLES: (u32, u32) = (4, 32);
+/// Transfers that must have been heard of in a window, themselves or through others: an eighth of those that run, within
+/// these bounds.
+const VOICES: (f64, f64) = (2.0, 32.0);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -79,7 +82,7 @@ struct Window {
     to: Timestamp,
     /// When what is to be known of it is known.
     known: Timestamp,
-    samples: u32,
+    voices: f64,
     losses: u32,
     bytes: f64,
     slot_seconds: f64,
@@ -186,8 +189,9 @@ impl Governor {
         self.seen = self.seen.max(now);
     }
 
-    /// A transfer moved `bytes` in the last `seconds` of its slot time. True if the cap changed.
-    pub(crate) fn sample(&mut self, now: Timestamp, bytes: f64, seconds: f64) -> bool {
+    /// A transfer told what it moved. True if the cap changed.
+    pub(crate) fn sample(&mut self, now: Timestamp, sample: &Sample) -> bool {
+        let seconds = sample.seconds;
         if self.span <= 0.0 {
             // What was active before the first sample could not be seen.
             self.span = seconds;
@@ -199,12 +203,12 @@ impl Governor {
         let begin = Timestamp(now.0.saturating_sub((seconds * 1e9) as u64)).max(window.from);
         let part = now.min(window.to).since(begin).as_secs_f64();
         if part > 0.0 {
-            window.bytes += bytes * part / seconds;
-            window.slot_seconds += part;
-            window.samples += 1;
+            window.bytes += sample.weight * sample.bytes * part / seconds;
+            window.slot_seconds += sample.weight * part;
+            window.voices += sample.weight;
         }
-        let enough = (self.active / 8).clamp(SAMPLES.0, SAMPLES.1);
-        if now < window.known || window.samples < enough {
+        let enough = f64::from(self.active / 8).clamp(VOICES.0, VOICES.1);
+        if now < window.known || window.voices < enough {
             return false;
         }
         self.elapse(now);
@@ -215,7 +219,7 @@ impl Governor {
     pub(crate) fn congested(&mut self, now: Timestamp) -> bool {
         self.window.losses += 1;
         let window = &self.window;
-        let many = window.losses >= 3 && window.losses * 10 > window.losses + window.samples;
+        let many = window.losses >= 3 && f64::from(window.losses) * 10.0 > f64::from(window.losses) + window.voices;
         if !many || now < window.from {
             return false;
         }

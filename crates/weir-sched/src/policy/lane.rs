@@ -62,6 +62,8 @@ pub(crate) struct LinkState {
     recent: (f64, f64),
     /// The same without start-ups, as far as reports tell them apart.
     moving: (f64, f64),
+    /// When a transfer told what it moved while it went on.
+    pub(crate) reported: Option<Timestamp>,
     /// Part of recent attempts that failed for reasons of the path or the storage.
     pub(crate) failing: f64,
     pub(crate) lanes: Vec<u32>,
@@ -80,6 +82,7 @@ impl LinkState {
             decisions: VecDeque::new(),
             recent: (0.0, 0.0),
             moving: (0.0, 0.0),
+            reported: None,
             failing: 0.0,
             lanes: Vec::new(),
             gate,
@@ -115,10 +118,12 @@ impl LinkState {
     }
 
     pub(crate) fn sample(&mut self, sample: &Sample) {
-        let keep = 1.0 - 1.0 / (self.counts.active as f64 / 2.0).clamp(RECENT.0, RECENT.1);
+        // A report that stands for many others replaces what they are taken for all the sooner.
+        let voices = self.counts.active as f64 / sample.weight.max(1.0);
+        let keep = 1.0 - 1.0 / (voices / 2.0).clamp(RECENT.0, RECENT.1);
         let add = |to: (f64, f64)| (to.0 * keep + sample.bytes, to.1 * keep + sample.seconds);
         self.recent = add(self.recent);
-        if sample.is_steady() {
+        if sample.is_steady() && sample.weight > 0.0 {
             self.moving = add(self.moving);
         }
     }

@@ -1,5 +1,7 @@
 //! What happened to transfers, and what that teaches.
 
+use std::time::Duration;
+
 use weir_units::{Bytes, Timestamp};
 use weir_world::{ErrorClass, Party};
 
@@ -7,6 +9,8 @@ use super::breaker::{Sign, sign};
 use super::{HALL, LEVELS, Policy};
 use crate::{Learned, Resource};
 
+/// As long as a link's last report is not older, those who do not report are taken to be like those who do.
+const REPORTS_COUNT: Duration = Duration::from_secs(120);
 /// A cap that differs by so much from the recorded one is worth a record.
 const WORTH_RECORDING: f64 = 0.2;
 
@@ -21,26 +25,36 @@ pub(crate) struct Sample {
     pub(crate) begins: bool,
     /// The stretch ends with the transfer.
     pub(crate) ends: bool,
+    /// For how many transfers it speaks: those of its lane that do not report are taken to be like those that do.
+    pub(crate) weight: f64,
 }
 
 impl Sample {
     /// It speaks of a transfer at work, or of one that does not report: not of a start-up alone. Many transfers begin
     /// together, and what they move would seem to rise and fall with that.
     pub(crate) fn is_steady(&self) -> bool {
-        self.seconds > 0.0 && (!self.begins || self.ends)
+        self.seconds > 0.0 && self.weight > 0.0 && (!self.begins || self.ends)
     }
 }
 
 impl Policy {
     /// A transfer of this lane tells how far it came. Gives the rate that it is taken to move at from now on, if that
     /// follows.
-    pub(crate) fn moved(&mut self, number: u32, sample: Sample, now: Timestamp) -> Option<f64> {
+    pub(crate) fn moved(&mut self, number: u32, mut sample: Sample, now: Timestamp) -> Option<f64> {
         let rate = (!sample.begins && !sample.ends).then_some(sample.bytes / sample.seconds.max(1e-9));
-        if rate.is_some() {
-            self.lanes[number as usize].report(sample.former, rate);
-        }
-        let link = self.lanes[number as usize].link;
+        let lane = &mut self.lanes[number as usize];
+        let link = lane.link;
         let state = &mut self.links[link as usize];
+        if rate.is_some() {
+            lane.report(sample.former, rate);
+            state.reported = Some(now);
+        }
+        let speaks = rate.is_some() || sample.former.is_some();
+        sample.weight = match state.reported.filter(|at| now.since(*at) < REPORTS_COUNT) {
+            Some(_) if speaks => f64::from(lane.active) / f64::from(lane.reporting.0.max(1)),
+            Some(_) => 0.0,
+            None => 1.0,
+        };
         let thought = sample.former.unwrap_or(state.moving()) * sample.seconds;
         state.sample(&sample);
         for lane in 0..self.links[link as usize].lanes.len() {
