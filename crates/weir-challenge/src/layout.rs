@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_measure::accounting::{LinkSpec, WorkloadSpec};
 use weir_measure::report::WorkloadKind;
 use weir_model::{Grid, Link, RseName};
-use weir_plan::{Plan, Workload};
+use weir_plan::{Phases, Plan, Workload};
 
 use crate::engine::LinkEnds;
 use crate::live::SiteAsk;
@@ -42,7 +42,11 @@ pub(crate) fn lay_out(plan: &Plan, doors: &[StorageDoor]) -> Layout {
         sources: Sources::default(),
         rated: BTreeMap::new(),
         cells: BTreeMap::new(),
-        workloads: plan.workloads.iter().map(specification).collect(),
+        workloads: plan
+            .workloads
+            .iter()
+            .map(|workload| specification(workload, &plan.phases))
+            .collect(),
     };
     let mut numbers: BTreeMap<Link, usize> = BTreeMap::new();
     let mut number_of = |layout: &mut Layout, link: &Link| {
@@ -63,7 +67,7 @@ pub(crate) fn lay_out(plan: &Plan, doors: &[StorageDoor]) -> Layout {
                 for rated in &rates.links {
                     let link = number_of(&mut layout, &rated.link);
                     let spec = &mut layout.links[link];
-                    spec.asked = Some(spec.asked.unwrap_or(0) + rated.rate.0);
+                    spec.asked = Some(spec.asked.unwrap_or(0) + rates.mean_rate(rated.rate, &plan.phases).0);
                     note_size(spec, rated.file_size.0);
                     let door = layout.ends[link].source;
                     let need = |file| layout.sources.need(&doors[door], door, rated.file_size.0, file);
@@ -150,7 +154,7 @@ fn note_size(link: &mut LinkSpec, size: u64) {
     };
 }
 
-fn specification(workload: &Workload) -> WorkloadSpec {
+fn specification(workload: &Workload, phases: &Phases) -> WorkloadSpec {
     let (kind, planned_bytes) = match workload {
         Workload::Rates(rates) => {
             let asked_bps = rates.links.iter().map(|rated| rated.rate.0).sum();
@@ -170,6 +174,10 @@ fn specification(workload: &Workload) -> WorkloadSpec {
         name: workload.name().to_owned(),
         kind,
         planned_bytes,
+        hold: match workload {
+            Workload::Rates(rates) => rates.own_hold(phases),
+            Workload::Matrix(_) | Workload::Ramp(_) => None,
+        },
     }
 }
 

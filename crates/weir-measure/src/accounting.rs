@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
+use crate::lateness::Lateness;
 use crate::report::{
     Egress, ErrorCount, ErrorReport, LinkReport, RateSeries, Series, SiteReport, TotalSeries, Totals, WorkloadKind,
     WorkloadReport, ratio,
@@ -106,6 +107,20 @@ pub struct WorkloadSpec {
     pub kind: WorkloadKind,
     /// Bytes it plans to move, for kinds without a rate.
     pub planned_bytes: u64,
+    /// When its own hold begins and ends, if that is not the run's; within the run's.
+    pub hold: Option<(Duration, Duration)>,
+}
+
+impl WorkloadSpec {
+    /// The windows that count for this workload.
+    fn windows(&self, run: &WindowSpec) -> WindowSpec {
+        let (ramp_end, hold_end) = self.hold.unwrap_or((run.ramp_end, run.hold_end));
+        WindowSpec {
+            ramp_end,
+            hold_end: hold_end.min(run.hold_end), // a run may be interrupted
+            ..*run
+        }
+    }
 }
 
 /// Ends of the windows, from the start of the run; the ramp starts at zero and each follows the one before.
@@ -156,7 +171,7 @@ struct Counts {
     retries: u64,
     modes: BTreeMap<String, u64>,
     errors: Errors,
-    late: Vec<Duration>,
+    late: Lateness,
 }
 
 /// Failures by class; the value is count, end of the first, and the first.
@@ -201,7 +216,7 @@ impl Counts {
         self.injected += row.size;
         self.retries += u64::from(row.retries);
         if with_lateness {
-            self.late.push(row.late);
+            self.late.add(row.late);
         }
         match row.state {
             State::Finished => {
@@ -231,12 +246,8 @@ impl Counts {
     }
 
     fn lateness(&self) -> (Option<f64>, Option<f64>) {
-        let mut late = self.late.clone();
-        late.sort_unstable();
-        (
-            quantile(&late, 95).map(|value| value.as_secs_f64()),
-            late.last().map(Duration::as_secs_f64),
-        )
+        let seconds = |time: Duration| time.as_secs_f64();
+        (self.late.quantile(95).map(seconds), self.late.max().map(seconds))
     }
 }
 
@@ -245,12 +256,6 @@ impl Transfer {
     fn span(&self) -> (Duration, Duration) {
         (self.started.unwrap_or(self.ended).min(self.ended), self.ended)
     }
-}
-
-/// Returns the nearest-rank percentile of a sorted list; `None` for an empty one.
-pub fn quantile(sorted: &[Duration], percent: usize) -> Option<Duration> {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).copied()
 }
 
 /// Accounts for a run, row by row.
@@ -312,7 +317,8 @@ impl Accounting {
         let rated = self.counts_as_rate(row.workload);
         self.links[row.link].add(row, &windows, rated, false);
         self.ingress[link.destination_site].add(row, &windows, rated, false);
-        self.workloads[row.workload].add(row, &windows, rated, true);
+        let own = self.spec.workloads[row.workload].windows(&windows);
+        self.workloads[row.workload].add(row, &own, rated, true);
         self.total.add(row, &windows, rated, true);
         let (start, end) = row.span();
         match row.state {
@@ -468,7 +474,8 @@ impl Accounting {
                 lateness_max_s,
             } = &mut kind
             {
-                *achieved_bps = self.achieved(counts.hold);
+                let hold = spec.windows(&self.spec.windows).hold();
+                *achieved_bps = spread::rate(counts.hold, hold);
                 *achieved_ratio = share(*achieved_bps, Some(*asked_bps));
                 (*lateness_p95_s, *lateness_max_s) = counts.lateness();
             }

@@ -28,6 +28,7 @@ pub mod spread;
 pub mod accounting;
 pub mod advice;
 pub mod crosscheck;
+pub mod lateness;
 pub mod stability;
 pub mod threshold;
 pub mod verdict;

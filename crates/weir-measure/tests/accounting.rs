@@ -43,6 +43,7 @@ fn spec(windows: WindowSpec) -> Spec {
         name: "load".to_owned(),
         kind: rates(4_800),
         planned_bytes: 0,
+        hold: None,
     }];
     Spec {
         sites,
@@ -201,6 +202,7 @@ fn a_burst_beside_a_rate_does_not_make_up_for_it() {
         name: "burst".to_owned(),
         kind: WorkloadKind::Ramp { steps: Vec::new() },
         planned_bytes: 1_000_000,
+        hold: None,
     });
     let mut accounting = Accounting::new(spec);
     accounting.add(&finished(0, 500, 0, 10_000));

@@ -7,6 +7,7 @@ use serde::Serialize;
 use weir_model::{Grid, Link, RseName};
 use weir_units::{BitRate, Bytes};
 
+use crate::inject::Curve;
 use crate::sim::SimSpec;
 use crate::steps::Step;
 use crate::summary::{self, PlanSummary};
@@ -134,6 +135,27 @@ pub struct RatesPlan {
     pub start: Duration,
     /// Its own ramp and hold, from there.
     pub phases: Phases,
+}
+
+impl RatesPlan {
+    /// When its own hold begins and ends, from the start of the run; `None` if that is the hold of the whole run.
+    pub fn own_hold(&self, run: &Phases) -> Option<(Duration, Duration)> {
+        Some(self.hold()).filter(|hold| *hold != (run.ramp, run.end()))
+    }
+
+    fn hold(&self) -> (Duration, Duration) {
+        (self.start + self.phases.ramp, self.start + self.phases.end())
+    }
+
+    /// The mean over the hold of the whole run of what is asked of a link, the workload's own ramp included.
+    pub fn mean_rate(&self, rate: BitRate, run: &Phases) -> BitRate {
+        if self.own_hold(run).is_none() || rate == BitRate::ZERO {
+            return rate;
+        }
+        let curve = Curve::new(rate, &self.phases);
+        let by = |moment: Duration| curve.bytes_at(moment.saturating_sub(self.start).min(self.phases.end()));
+        BitRate::of(Bytes(by(run.end()) - by(run.ramp)), run.hold)
+    }
 }
 
 /// One link with what is asked of it.

@@ -44,7 +44,7 @@ fn main() {
         println!(
             "{policy}: asked {:.1} Gb/s, achieved {:.1} Gb/s, ratio {:.3}; {} transfers, {} failed, {} cancelled, {} retries, {} given up; {:.2} s, {:.2} us each; ended {:.0} s",
             totals.asked_bps.unwrap_or(0) as f64 / 1e9,
-            totals.achieved_bps.unwrap_or_default() as f64 / 1e9,
+            totals.achieved_bps.unwrap_or(0) as f64 / 1e9,
             totals.ratio.unwrap_or(0.0),
             totals.transfers,
             totals.failed,
@@ -67,7 +67,7 @@ fn main() {
                     "   {:24} {:8.1} {:8.1} {:.3}",
                     workload.name,
                     *asked_bps as f64 / 1e9,
-                    achieved_bps.unwrap_or_default() as f64 / 1e9,
+                    achieved_bps.unwrap_or(0) as f64 / 1e9,
                     ratio.unwrap_or(0.0)
                 );
             }
@@ -79,7 +79,7 @@ fn main() {
                     link.source,
                     link.destination,
                     link.asked_bps.unwrap_or(0) as f64 / 1e9,
-                    link.achieved_bps.unwrap_or_default() as f64 / 1e9,
+                    link.achieved_bps.unwrap_or(0) as f64 / 1e9,
                     link.ratio.unwrap_or(0.0)
                 );
             }

@@ -31,24 +31,21 @@ pub(crate) fn spec(plan: &Plan, scene: &Scene) -> Spec {
     let seconds = windows.drain_end.as_secs() + 1;
     Spec {
         sites: scene.sites.iter().map(|site| site.name.clone()).collect(),
-        links: (0..scene.links.len())
-            .map(|link| link_spec(scene, link, &windows))
+        links: (0..scene.links.len()).map(|link| link_spec(scene, link)).collect(),
+        workloads: plan
+            .workloads
+            .iter()
+            .map(|workload| workload_spec(workload, &plan.phases))
             .collect(),
-        workloads: plan.workloads.iter().map(workload_spec).collect(),
         bin: Duration::from_secs(seconds.div_ceil(BINS_MAX).max(1)),
         windows,
     }
 }
 
 /// What is asked of a link in the hold: the mean of what its workloads ask, each for its own time.
-fn link_spec(scene: &Scene, link: usize, windows: &WindowSpec) -> LinkSpec {
+fn link_spec(scene: &Scene, link: usize) -> LinkSpec {
     let asks = || scene.asks.iter().filter(|ask| ask.link == link);
-    let hold = windows.hold().as_nanos().max(1);
-    let share = |ask: &crate::scene::Ask| {
-        let (from, until) = (ask.from.max(windows.ramp_end), ask.until.min(windows.hold_end));
-        u128::from(ask.rate.0) * until.saturating_sub(from).as_nanos() / hold
-    };
-    let asked = asks().map(share).sum::<u128>() as u64;
+    let asked: BitRate = asks().map(|ask| ask.mean_rate).sum();
     let mut sizes = asks().map(|ask| ask.file_size.0);
     let size = sizes
         .next()
@@ -59,12 +56,12 @@ fn link_spec(scene: &Scene, link: usize, windows: &WindowSpec) -> LinkSpec {
         destination: ends.link.destination.to_string(),
         source_site: scene.storages[ends.source].site,
         destination_site: scene.storages[ends.destination].site,
-        asked: (asked > 0).then_some(asked),
+        asked: (asked > BitRate::ZERO).then_some(asked.0),
         file_bytes: size,
     }
 }
 
-fn workload_spec(workload: &Workload) -> WorkloadSpec {
+fn workload_spec(workload: &Workload, phases: &Phases) -> WorkloadSpec {
     let kind = match workload {
         Workload::Rates(rates) => WorkloadKind::Rates {
             asked_bps: rates.links.iter().map(|rated| rated.rate).sum::<BitRate>().0,
@@ -87,6 +84,10 @@ fn workload_spec(workload: &Workload) -> WorkloadSpec {
         name: workload.name().to_owned(),
         kind,
         planned_bytes,
+        hold: match workload {
+            Workload::Rates(rates) => rates.own_hold(phases),
+            Workload::Matrix(_) | Workload::Ramp(_) => None,
+        },
     }
 }
 

@@ -94,6 +94,10 @@ pub struct Ask {
     pub link: usize,
     /// The asked rate; zero for steps.
     pub rate: BitRate,
+    /// Its mean over the hold of the whole run.
+    pub mean_rate: BitRate,
+    /// Whether a policy with targets is told of it.
+    pub is_target: bool,
     /// Size of its files; zero where it varies.
     pub file_size: Bytes,
     /// When it is asked, from the start of the run.
@@ -294,11 +298,18 @@ fn asks_of(workload: &Workload, index: usize, links: &IndexMap<Link, LinkScene>,
     let place = |link: &Link| links.get_index_of(link).expect("every link of a workload is known");
     match workload {
         Workload::Rates(rates) => {
+            let told = plan
+                .sim
+                .targets
+                .as_ref()
+                .is_none_or(|targets| targets.contains(&rates.name));
             let (from, until) = (rates.start, rates.start + rates.phases.end());
             let ask = |rated: &weir_plan::RatedLink| Ask {
                 workload: index,
                 link: place(&rated.link),
                 rate: rated.rate,
+                mean_rate: rates.mean_rate(rated.rate, &plan.phases),
+                is_target: told,
                 file_size: rated.file_size,
                 from,
                 until,
@@ -310,6 +321,8 @@ fn asks_of(workload: &Workload, index: usize, links: &IndexMap<Link, LinkScene>,
                 workload: index,
                 link: place(link),
                 rate: BitRate::ZERO,
+                mean_rate: BitRate::ZERO,
+                is_target: false,
                 file_size: Bytes::ZERO,
                 from: plan.phases.ramp,
                 until: plan.phases.end(),

@@ -83,7 +83,7 @@ capacity = "10 Gb/s"
     let (outcome, _) = simulate(&plan(text, 1), Policy::Fixed);
     let totals = &outcome.figures.totals;
     assert!(
-        (9.9e9..=10.001e9).contains(&(totals.achieved_bps.unwrap_or_default() as f64)),
+        (9.9e9..=10.001e9).contains(&(totals.achieved_bps.unwrap() as f64)),
         "{totals:?}"
     );
     assert!(

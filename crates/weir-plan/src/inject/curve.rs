@@ -39,13 +39,13 @@ impl Phases {
 
 /// The curve of one link: rises with the square of time in the ramp, then in a line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Curve {
+pub(crate) struct Curve {
     rate: u128,
     full_micros: u128,
 }
 
 impl Curve {
-    pub(super) fn new(rate: BitRate, phases: &Phases) -> Curve {
+    pub(crate) fn new(rate: BitRate, phases: &Phases) -> Curve {
         assert!(rate > BitRate::ZERO, "a plan asks nothing of zero rate");
         Curve {
             rate: u128::from(rate.0),
@@ -54,7 +54,7 @@ impl Curve {
     }
 
     /// The bytes asked for by `elapsed`, as if the hold never ended.
-    pub(super) fn bytes_at(&self, elapsed: Duration) -> u64 {
+    pub(crate) fn bytes_at(&self, elapsed: Duration) -> u64 {
         let micros = elapsed.as_micros();
         let bytes = if micros < self.full_micros {
             self.rate * micros * micros / (2 * self.full_micros * BIT_MICROS)
@@ -65,7 +65,7 @@ impl Curve {
     }
 
     /// The first moment at which that many bytes are asked for.
-    pub(super) fn reached(&self, bytes: u64) -> Duration {
+    pub(crate) fn reached(&self, bytes: u64) -> Duration {
         let nanos = self.nanos_to(u128::from(bytes));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }

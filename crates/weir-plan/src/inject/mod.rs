@@ -25,6 +25,7 @@ use weir_model::Link;
 use weir_units::{Bytes, Timestamp};
 
 pub use core::RatesCore;
+pub(crate) use curve::Curve;
 pub use ledger::{Held, LedgerRow};
 pub(crate) use link::backlog_files;
 

@@ -12,10 +12,16 @@ pub(crate) const SIM: Table = Table {
             "Changes within this time are taken together; `0 s` takes each at its own moment. Large grids need it: 1 s at 1,000 links.",
         ),
         Key::new(
+            "targets",
+            "list of workloads",
+            "all",
+            "Workloads whose asked rates the policy `weir-targets` is told.",
+        ),
+        Key::new(
             "injection_interval",
             "duration",
             "a quarter of the cycle",
-            "How often due files are injected, all at once: a coarse one makes the comb of 15 minutes that data challenges know.",
+            "How often due files are injected, those of a link all at once, each link at its own phase: a coarse one makes the comb of 15 minutes that data challenges know.",
         ),
         Key::new(
             "startup",
@@ -420,6 +426,12 @@ pub(crate) const FTS: Table = Table {
             "duration",
             "`2 s`",
             "Pause between two cycles of the scheduler.",
+        ),
+        Key::new(
+            "scheduler_per_link",
+            "duration",
+            "`0 s`",
+            "Time that a cycle of the scheduler takes for each link in its database.",
         ),
         Key::new(
             "optimizer_interval",

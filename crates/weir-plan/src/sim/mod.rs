@@ -21,6 +21,8 @@ pub(crate) use pattern::{LinkPattern, Pattern};
 pub struct SimSpec {
     /// Changes within this time are taken together; zero for each at its own moment.
     pub tick: Duration,
+    /// Workloads whose asked rates the policy `weir-targets` is told; `None` for all.
+    pub targets: Option<Vec<String>>,
     /// How often due files are injected; `None` for a quarter of the workload's cycle.
     pub injection_interval: Option<Duration>,
     /// The simulated store, tokens, network and so on that are one for all.
@@ -293,6 +295,8 @@ pub struct FtsModel {
     pub mode: u8,
     /// Pause between two cycles of the scheduler.
     pub scheduler_interval: Duration,
+    /// Time that a cycle of the scheduler takes for each link in its database.
+    pub scheduler_per_link: Duration,
     /// Pause between two cycles of the optimizer.
     pub optimizer_interval: Duration,
     /// Time that a cycle of the optimizer takes with nothing queued.
@@ -317,6 +321,7 @@ impl Default for FtsModel {
             se_max: 200,
             mode: 2,
             scheduler_interval: Duration::from_secs(2),
+            scheduler_per_link: Duration::ZERO,
             optimizer_interval: Duration::from_secs(60),
             optimizer_cycle: Duration::ZERO,
             optimizer_cycle_per_queued: Duration::ZERO,

@@ -62,6 +62,7 @@ fn world(table: &Section<'_>, grid: &Grid) -> SimSpec {
     let names: Vec<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
     SimSpec {
         tick: time(table, "tick").unwrap_or_default(),
+        targets: table.list("targets"),
         injection_interval: positive_time(table, "injection_interval"),
         common: common(table),
         store: store(table),
@@ -246,6 +247,7 @@ fn imitation(fts: &Section<'_>) -> FtsModel {
             })
             .map_or(default.mode, |mode| mode as u8),
         scheduler_interval: positive_time(fts, "scheduler_interval").unwrap_or(default.scheduler_interval),
+        scheduler_per_link: time(fts, "scheduler_per_link").unwrap_or_default(),
         optimizer_interval: positive_time(fts, "optimizer_interval").unwrap_or(default.optimizer_interval),
         optimizer_cycle: time(fts, "optimizer_cycle").unwrap_or_default(),
         optimizer_cycle_per_queued: time(fts, "optimizer_cycle_per_queued").unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! A scheduler that hands out slots in cycles: FTS's, and one with a fixed number per link.
 //!
-//! Every cycle (2 s in FTS) it goes through the links that have files waiting, in random order. Each gets what is free of
+//! In every cycle (2 s in FTS, and what the database takes for each link) it goes through the links that have files waiting, in random order. Each gets what is free of
 //! its own limit and of the limits of its two storage elements: first come, first served. Of the files of a link only those
 //! of the highest priority count; each slot goes to an activity drawn by its share, and in it to the file that came first.
 //! So a link that comes first fills its destination, whatever its transfers bring. (`fts3` 3.14, the MySQL scheduler.)
@@ -29,6 +29,8 @@ pub struct SlotsConfig {
     seed: u64,
     rule: Rule,
     interval: Duration,
+    /// Time that a cycle takes for each link with files that wait.
+    per_link: Duration,
     /// Pause before a new attempt, where a job asks for none.
     retry_delay: Duration,
     /// Transfers at once in all.
@@ -70,6 +72,7 @@ fn config(plan: &Plan, scene: &Scene, rule: Rule) -> SlotsConfig {
         seed: plan.seed,
         rule,
         interval: fts.scheduler_interval,
+        per_link: fts.scheduler_per_link,
         retry_delay: fts.retry_delay,
         most: fts.url_copy_max,
         se_most: fts.se_max,
@@ -95,6 +98,7 @@ pub(crate) fn fixed_config(plan: &Plan, scene: &Scene) -> SlotsConfig {
     let grid = &plan.grid.transfer;
     SlotsConfig {
         most: u32::MAX,
+        per_link: Duration::ZERO,
         se_most: grid.max_active_per_rse_in.min(grid.max_active_per_rse_out),
         retry_delay: grid.retry_delay,
         ..config(
@@ -168,7 +172,13 @@ pub struct Slots {
     due: BTreeSet<(Timestamp, TransferId)>,
     last: Seq,
     outbox: VecDeque<(Seq, Then)>,
+    /// Links whose turn in the cycle has not come yet.
+    line: Vec<usize>,
+    /// Links whose turn has come.
+    served: usize,
+    begun_at: Timestamp,
     next_cycle: Timestamp,
+    next_look: Timestamp,
     armed: Option<Timestamp>,
     random: ChaCha8Rng,
 }
@@ -191,7 +201,11 @@ impl Slots {
             due: BTreeSet::new(),
             last: Seq(0),
             outbox: VecDeque::new(),
+            line: Vec::new(),
+            served: 0,
+            begun_at: Timestamp(0),
             next_cycle: Timestamp(0),
+            next_look: Timestamp(0),
             armed: None,
         }
     }
@@ -397,7 +411,7 @@ impl Slots {
         self.persist(Record::Ended { op, end, next }, then, effects);
     }
 
-    /// One cycle of the scheduler.
+    /// Goes on with the cycle of the optimizer and with that of the scheduler.
     fn cycle(&mut self, effects: &mut Vec<Effect>) {
         if let Rule::Optimizer(optimizer) = &mut self.config.rule {
             let load = |pair: usize| LinkLoad {
@@ -407,16 +421,35 @@ impl Slots {
             };
             optimizer.run(self.now, self.queued, self.pairs.len(), &load);
         }
-        let mut waiting: Vec<usize> = (0..self.pairs.len()).filter(|at| self.pairs[*at].queued > 0).collect();
-        for last in (1..waiting.len()).rev() {
-            waiting.swap(last, draw::index(&mut self.random, last + 1));
+        if self.line.is_empty() && self.now >= self.next_cycle {
+            // Rows stay in the database for a week, so every link costs its time; without a price there is no need to
+            // look at links where nothing waits.
+            let is_free = self.config.per_link.is_zero();
+            let known = |pair: &Pair| pair.queued > 0 || !is_free;
+            self.line = (0..self.pairs.len()).filter(|at| known(&self.pairs[*at])).collect();
+            for last in (1..self.line.len()).rev() {
+                self.line.swap(last, draw::index(&mut self.random, last + 1));
+            }
+            self.begun_at = self.now;
+            self.served = 0;
+            self.next_cycle = self.now + self.config.interval + self.config.per_link * self.line.len() as u32;
         }
-        for pair in waiting {
+        for pair in self.links_due() {
             for _ in 0..self.free_slots(pair) {
                 let Some(id) = self.next_file(pair) else { break };
                 self.give_slot(id, effects);
             }
         }
+    }
+
+    /// The links whose turn in the cycle has come by now.
+    fn links_due(&mut self) -> Vec<usize> {
+        let each = self.config.per_link.as_nanos();
+        let passed = self.now.since(self.begun_at).as_nanos();
+        let due = passed.checked_div(each).map_or(usize::MAX, |links| links as usize);
+        let n_now = due.saturating_sub(self.served).min(self.line.len());
+        self.served += n_now;
+        self.line.drain(..n_now).collect()
     }
 
     /// What is free for a link: of its own limit, of its ends', of all.
@@ -489,19 +522,19 @@ impl Slots {
         }
     }
 
-    /// Runs a cycle if it is time, and asks to be woken for the next one as long as there is anything to do.
+    /// Goes on with the cycles if it is time, and asks to be woken for the next one as long as there is anything to do.
     fn tick(&mut self, effects: &mut Vec<Effect>) {
         if self.armed.is_some_and(|at| at <= self.now) {
             self.armed = None;
         }
         self.wake_due();
-        if self.now >= self.next_cycle {
+        if self.now >= self.next_look {
             self.cycle(effects);
-            self.next_cycle = self.now + self.config.interval;
+            self.next_look = self.now + self.config.interval;
         }
         if self.armed.is_none() && !self.files.is_empty() {
-            self.armed = Some(self.next_cycle);
-            effects.push(Effect::WakeAt(self.next_cycle));
+            self.armed = Some(self.next_look);
+            effects.push(Effect::WakeAt(self.next_look));
         }
     }
 }

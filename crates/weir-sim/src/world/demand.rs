@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use rand_chacha::rand_core::RngCore;
 use weir_measure::Accounting;
-use weir_plan::{Injection, LedgerRow, LinkObservation, Plan, RatesCore, RatesPlan};
+use weir_plan::{LedgerRow, LinkObservation, Plan, RatesCore, RatesPlan, stream};
 use weir_sched::{Command, Setting, Settled, Terms, Ticket};
 use weir_units::{BitRate, Bytes, Timestamp};
 
 use super::events::Event;
 use super::{Demand, Row, Want, World};
 use crate::books;
+use crate::draw;
 use crate::policies::ends;
 
 /// Files in one job: what a data challenge submits together.
@@ -29,10 +31,14 @@ struct Injector {
 }
 
 /// What is known of one link of a workload.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Tally {
     delivered: u64,
     queued: u64,
+    /// Injected, and submitted when the link's turn comes.
+    wants: Vec<Want>,
+    /// How long after an injection the link's turn comes.
+    phase: Duration,
 }
 
 /// Everything that comes from the plan; see the module.
@@ -81,7 +87,7 @@ impl<'s> Traffic<'s> {
         Self {
             injectors,
             by_workload,
-            tallies: vec![Tally::default(); world.scene().asks.len()],
+            tallies: tallies(plan, world),
             bin: spec.bin,
             samples_until: Timestamp(0) + windows.drain_end,
             accounting: Accounting::new(spec),
@@ -101,6 +107,19 @@ impl<'s> Traffic<'s> {
             }
         }
     }
+}
+
+/// Who injects for many links in one go reaches each of them at a time of its own: the comb of a link has its own phase.
+fn tallies(plan: &Plan, world: &World) -> Vec<Tally> {
+    let tally = |ask: &crate::scene::Ask| {
+        let link = &world.scene().links[ask.link].link;
+        let drawn = draw::unit(stream(plan.seed, &format!("injection {link}")).next_u64());
+        Tally {
+            phase: plan.sim.injection_interval.unwrap_or_default().mul_f64(drawn),
+            ..Tally::default()
+        }
+    };
+    world.scene().asks.iter().map(tally).collect()
 }
 
 fn injector(plan: &Plan, workload: usize, rates: &RatesPlan, core: RatesCore, world: &World) -> Injector {
@@ -139,30 +158,36 @@ impl Demand for Traffic<'_> {
             self.given_up += row.given_up;
             (self.ledger)(&row);
         }
-        self.injected += injections.len() as u64;
-        let mut wants: BTreeMap<usize, Vec<Want>> = BTreeMap::new();
-        for Injection {
-            place, size, wanted_at, ..
-        } in injections
-        {
-            let ask = injector.first_ask + place;
-            self.tallies[ask].queued += size.0;
-            let want = Want {
-                size: size.0,
-                wanted: wanted_at,
-            };
-            wants.entry(ask).or_default().push(want);
-        }
-        for (ask, wants) in wants {
-            for job in wants.chunks(JOB_FILES) {
-                world.submit(0, ask, injector.terms, injector.activity, job);
+        for injection in &injections {
+            let ask = injector.first_ask + injection.place;
+            let tally = &mut self.tallies[ask];
+            tally.queued += injection.size.0;
+            if tally.wants.is_empty() {
+                let phase = tally.phase;
+                world.events.add(world.now + phase, Event::Submit(ask as u32));
             }
+            self.tallies[ask].wants.push(Want {
+                size: injection.size.0,
+                wanted: injection.wanted_at,
+            });
         }
         let soonest = world.now + injector.interval;
         if let Some(due) = injector.core.next_due(world.now) {
             world
                 .events
                 .add(due.max(soonest), Event::Inject(injector.workload as u32));
+        }
+    }
+
+    fn submit(&mut self, world: &mut World, ask: usize) {
+        let workload = world.scene().asks[ask].workload;
+        let Some(injector) = self.by_workload.get(&workload).map(|at| &self.injectors[*at]) else {
+            return;
+        };
+        let wants = std::mem::take(&mut self.tallies[ask].wants);
+        self.injected += wants.len() as u64;
+        for job in wants.chunks(JOB_FILES) {
+            world.submit(0, ask, injector.terms, injector.activity, job);
         }
     }
 
@@ -178,7 +203,8 @@ impl Demand for Traffic<'_> {
     fn targets(&mut self, world: &mut World) {
         let (now, scene) = (world.now.since(Timestamp(0)), world.scene());
         let mut rates = vec![BitRate::ZERO; scene.links.len()];
-        for ask in scene.asks.iter().filter(|ask| ask.from <= now && now < ask.until) {
+        let told = |ask: &&crate::scene::Ask| ask.is_target && ask.from <= now && now < ask.until;
+        for ask in scene.asks.iter().filter(told) {
             rates[ask.link] += ask.rate;
         }
         let target = |(link, rate): (&crate::scene::LinkScene, BitRate)| {

@@ -24,6 +24,8 @@ pub(crate) enum Event {
     Wake(u32),
     /// A workload may inject.
     Inject(u32),
+    /// What was injected on a link of a workload is submitted.
+    Submit(u32),
     /// Traffic that is not ours changes.
     Background(u32),
     /// A segment's capacity changes, for the `n`th time.

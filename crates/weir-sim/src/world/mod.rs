@@ -270,6 +270,7 @@ impl World {
             Event::Committed(seat) => self.committed(seat),
             Event::Wake(_) => {} // The seat knows its own wish; the event only brings the moment about.
             Event::Inject(workload) => demand.inject(self, workload as usize),
+            Event::Submit(ask) => demand.submit(self, ask as usize),
             Event::Background(wire) => {
                 self.wires.stir(wire, &mut self.network, self.now);
                 self.events.add(at + BACKGROUND_PERIOD, Event::Background(wire));
@@ -494,6 +495,8 @@ impl World {
 pub trait Demand {
     /// A workload may inject what is due.
     fn inject(&mut self, world: &mut World, workload: usize);
+    /// What was injected on a link of a workload is submitted.
+    fn submit(&mut self, world: &mut World, ask: usize);
     /// A transfer has ended.
     fn settled(&mut self, row: &Row);
     /// What is asked of links changes.
@@ -510,6 +513,7 @@ pub struct NoDemand;
 
 impl Demand for NoDemand {
     fn inject(&mut self, _world: &mut World, _workload: usize) {}
+    fn submit(&mut self, _world: &mut World, _ask: usize) {}
     fn settled(&mut self, _row: &Row) {}
     fn targets(&mut self, _world: &mut World) {}
     fn sample(&mut self, _world: &mut World) {}
