@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use weir_units::{Algorithm, Checksums, Hasher};
 
 use crate::{
+    area::Area,
     backend::{BackendError, Meta, Reader},
     data::{BATCH, blocking},
     metrics::Metrics,
@@ -24,8 +25,28 @@ pub(crate) struct ChecksumDesk {
     metrics: Arc<Metrics>,
 }
 
-/// A content and the algorithm asked of it.
-type Key = (u64, u64, i64, Algorithm);
+/// A content, by its area and what tells it from others there, and the algorithm asked of it.
+type Key = (String, u64, u64, i64, Algorithm);
+
+/// Somebody who waits for a checksum. When the last of them leaves before the reading has begun, nothing stays behind.
+struct Asker {
+    under_way: Arc<Mutex<HashMap<Key, Reading>>>,
+    key: Key,
+    reading: Option<Reading>,
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        let mut under_way = lock(&self.under_way);
+        self.reading = None;
+        if under_way
+            .get(&self.key)
+            .is_some_and(|reading| Arc::strong_count(reading) == 1)
+        {
+            under_way.remove(&self.key);
+        }
+    }
+}
 
 impl ChecksumDesk {
     pub(crate) fn new(readers: usize, metrics: Arc<Metrics>) -> Self {
@@ -41,9 +62,9 @@ impl ChecksumDesk {
     /// Once begun, the reading goes on even if the asker leaves: it will ask again.
     pub(crate) async fn compute(
         &self,
+        area: &Area,
         reader: Arc<dyn Reader>,
         wanted: Algorithm,
-        own: &[Algorithm],
     ) -> Result<Checksums, BackendError> {
         let Meta {
             identity,
@@ -51,9 +72,14 @@ impl ChecksumDesk {
             modified_ns,
             ..
         } = reader.meta();
-        let key = (identity, size, modified_ns, wanted);
-        let reading = lock(&self.under_way).entry(key).or_default().clone();
-        let mut done = reading.clone().lock_owned().await;
+        let key = (area.name.clone(), identity, size, modified_ns, wanted);
+        let reading = lock(&self.under_way).entry(key.clone()).or_default().clone();
+        let asker = Asker {
+            under_way: self.under_way.clone(),
+            key,
+            reading: Some(reading.clone()),
+        };
+        let mut done = reading.lock_owned().await;
         if let Some(checksums) = &*done {
             return Ok(checksums.clone());
         }
@@ -66,17 +92,15 @@ impl ChecksumDesk {
         self.metrics
             .checksums_read
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let mut algorithms = own.to_vec();
+        let mut algorithms = area.algorithms.clone();
         algorithms.push(wanted);
-        let under_way = self.under_way.clone();
         blocking(move || {
             let outcome = read_through(&*reader, &algorithms);
             if let Ok(checksums) = &outcome {
                 reader.keep_checksums(checksums);
                 *done = Some(checksums.clone());
             }
-            lock(&under_way).remove(&key);
-            drop(place);
+            drop((done, asker, place));
             outcome
         })
         .await

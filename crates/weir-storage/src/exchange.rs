@@ -200,7 +200,7 @@ impl Transfer {
             kind: self.kind.as_str(),
             area: self.area.name.clone(),
             peer: self.peer.map(|peer| peer.to_canonical().to_string()),
-            remote: self.remote.clone(),
+            remote: self.remote.as_deref().map(weir_auth::redact),
             bytes: self.moved.load(Ordering::Relaxed),
             completed: self.completed,
             checksums: self.checksums.iter().map(ToString::to_string).collect(),

@@ -189,7 +189,7 @@ async fn checksums(
     let computed = call
         .endpoint
         .checksums
-        .compute(found.reader.clone(), wanted.algorithms[0], &area.algorithms)
+        .compute(area, found.reader.clone(), wanted.algorithms[0])
         .await?;
     Ok(wanted.known(&computed).unwrap_or_default())
 }
