@@ -159,6 +159,13 @@ pub struct Limits {
     /// The longest silence of a client in the middle of a body.
     #[serde(with = "weir_units::duration")]
     pub idle_timeout: Duration,
+    /// A PUT whose client sends less than `pace_bytes` in this time is given up.
+    #[serde(with = "weir_units::duration")]
+    pub pace_timeout: Duration,
+    /// 600 kB in 60 s is 10 kB/s, as for third-party copies.
+    pub pace_bytes: Bytes,
+    /// Directories listed at one time; more are answered 503. 200 × 256 kB of text = 50 MB.
+    pub listings: usize,
     /// How long transfers in hand may go on when the endpoint is told to stop.
     #[serde(with = "weir_units::duration")]
     pub grace: Duration,
@@ -174,6 +181,9 @@ impl Default for Limits {
             checksum_readers: 4,
             head_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
+            pace_timeout: Duration::from_secs(60),
+            pace_bytes: Bytes(600_000),
+            listings: 200,
             grace: Duration::from_secs(10),
         }
     }
@@ -198,6 +208,10 @@ pub struct TpcConfig {
     pub stall_timeout: Duration,
     /// 600 kB in 60 s is 10 kB/s, as other endpoints have it.
     pub stall_bytes: Bytes,
+    /// How long the destination of a push may take to answer after the last byte: it may have to sync a large file to its
+    /// disks. Meanwhile the copy gives its place to another.
+    #[serde(with = "weir_units::duration")]
+    pub answer_timeout: Duration,
     /// The longest chain of redirects that is followed.
     pub redirects: u32,
     /// What is asked of the other side's checksum when the client does not say.
@@ -230,6 +244,7 @@ impl Default for TpcConfig {
             response_timeout: Duration::from_secs(120),
             stall_timeout: Duration::from_secs(60),
             stall_bytes: Bytes(600_000),
+            answer_timeout: Duration::from_secs(300),
             redirects: 5,
             verify: Verify::WhenOffered,
             continue_timeout: Duration::from_secs(2),
@@ -400,6 +415,7 @@ impl StorageConfig {
             ("limits.connections", self.limits.connections),
             ("limits.transfers", self.limits.transfers),
             ("limits.copies", self.limits.copies),
+            ("limits.listings", self.limits.listings),
             ("limits.checksum_readers", self.limits.checksum_readers),
         ] {
             if count == 0 {

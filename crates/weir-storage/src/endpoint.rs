@@ -128,6 +128,7 @@ impl Storage {
             blocks: Arc::new(BlockPool::default()),
             transfers: Arc::new(Semaphore::new(config.limits.transfers)),
             copies: Arc::new(Semaphore::new(config.limits.copies)),
+            listings: Arc::new(Semaphore::new(config.limits.listings)),
             metrics,
             config,
         });

@@ -39,6 +39,7 @@ mod exchange;
 pub mod marker;
 mod metrics;
 pub mod network;
+mod pace;
 pub mod range;
 mod reaper;
 mod refusal;

@@ -1,4 +1,4 @@
-//! Tells a slow copy from a stalled one.
+//! Tells a slow transfer from a stalled one.
 
 use std::{
     collections::VecDeque,
@@ -7,14 +7,14 @@ use std::{
 
 /// Watches that at least so many bytes move in any window of time.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     window: Duration,
     least: u64,
     seen: VecDeque<(Instant, u64)>,
 }
 
 impl Pace {
-    pub(super) fn new(window: Duration, least: u64) -> Self {
+    pub(crate) fn new(window: Duration, least: u64) -> Self {
         Self {
             window,
             least,
@@ -23,7 +23,7 @@ impl Pace {
     }
 
     /// Takes the bytes moved so far; gives those of the last window if they are too few.
-    pub(super) fn stalled(&mut self, now: Instant, bytes: u64) -> Option<u64> {
+    pub(crate) fn stalled(&mut self, now: Instant, bytes: u64) -> Option<u64> {
         self.seen.push_back((now, bytes));
         // The first entry is the youngest that is at least a window old.
         while self
@@ -39,8 +39,40 @@ impl Pace {
     }
 
     /// Begins anew: another phase, with rights to a silence of its own.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.seen.clear();
+    }
+}
+
+/// The pace of a body, looked at as its pieces come, of which there may be thousands in a second.
+#[derive(Debug)]
+pub(crate) struct BodyPace {
+    pace: Pace,
+    every: Duration,
+    next: Instant,
+}
+
+impl BodyPace {
+    pub(crate) fn new(window: Duration, least: u64) -> Self {
+        let every = window / 16;
+        Self {
+            pace: Pace::new(window, least),
+            every,
+            next: Instant::now(),
+        }
+    }
+
+    /// Takes the bytes so far; gives those of the last window if they are too few. `ours` is how long the piece before
+    /// this one kept us: a slow disk is not the client's fault.
+    pub(crate) fn stalled(&mut self, now: Instant, bytes: u64, ours: Duration) -> Option<u64> {
+        if ours > self.every {
+            self.pace.reset();
+        }
+        if now < self.next {
+            return None;
+        }
+        self.next = now + self.every;
+        self.pace.stalled(now, bytes)
     }
 }
 

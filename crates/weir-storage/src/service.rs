@@ -51,6 +51,7 @@ pub(crate) struct Endpoint {
     pub(crate) blocks: Arc<BlockPool>,
     pub(crate) transfers: Arc<Semaphore>,
     pub(crate) copies: Arc<Semaphore>,
+    pub(crate) listings: Arc<Semaphore>,
 }
 
 /// One request on its way through.

@@ -19,10 +19,11 @@ use weir_http::{Body, body};
 use weir_units::{Bytes as Volume, Checksums};
 use weir_world::{ErrorClass, Party, Phase};
 
-use super::{CopyFailure, Pull, Push, pace::Pace};
+use super::{CopyFailure, Pull, Push};
 use crate::{
     exchange::Exchange,
     marker::{LastWord, Marker},
+    pace::Pace,
     refusal::Refusal,
     service::Endpoint,
 };
@@ -258,7 +259,7 @@ impl Job {
 }
 
 async fn carry_out(driver: &Driver, job: Job, place: Queued) -> Result<Done, CopyFailure> {
-    let _turn = driver
+    let turn = driver
         .endpoint
         .copies
         .acquire()
@@ -266,7 +267,10 @@ async fn carry_out(driver: &Driver, job: Job, place: Queued) -> Result<Done, Cop
         .expect("the copies' semaphore is never closed");
     drop(place);
     match job {
-        Job::Pull(pull) => pull.run(&driver.progress, driver.exchange.clone()).await,
-        Job::Push(push) => push.run(&driver.endpoint, &driver.progress).await,
+        Job::Pull(pull) => {
+            let _turn = turn;
+            pull.run(&driver.progress, driver.exchange.clone()).await
+        }
+        Job::Push(push) => push.run(&driver.endpoint, &driver.progress, turn).await,
     }
 }

@@ -2,7 +2,6 @@
 
 mod failure;
 mod job;
-mod pace;
 mod pull;
 mod push;
 mod remote;

@@ -7,6 +7,7 @@ use std::{
 
 use http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
+use tokio::sync::SemaphorePermit;
 use weir_auth::StoragePath;
 use weir_http::{Body, body};
 use weir_units::{Algorithm, Checksum, Checksums};
@@ -24,9 +25,6 @@ use crate::{
     digest,
     service::Endpoint,
 };
-
-/// How long the destination may take to answer after the last byte: it may have to sync a large file to its disks.
-const ANSWER_TIME: Duration = Duration::from_secs(600);
 
 /// A permitted push.
 pub(crate) struct Push {
@@ -47,6 +45,7 @@ impl Push {
         self: Box<Self>,
         endpoint: &Endpoint,
         progress: &Arc<Progress>,
+        turn: SemaphorePermit<'_>,
     ) -> Result<Done, CopyFailure> {
         for expected in &self.expected {
             if self
@@ -76,7 +75,7 @@ impl Push {
             ));
         }
         let sent = Arc::new(Sent::default());
-        let answer = self.send(endpoint, progress, &sent).await;
+        let answer = self.send(endpoint, progress, &sent, turn).await;
         progress.set_moving(false);
         // Trouble of our own explains the other side's complaint about it.
         let outcome = sent.outcome()?;
@@ -111,9 +110,11 @@ impl Push {
         endpoint: &Endpoint,
         progress: &Arc<Progress>,
         sent: &Arc<Sent>,
+        turn: SemaphorePermit<'_>,
     ) -> Result<super::remote::Answer, CopyFailure> {
         let size = self.reader.meta().size;
         let algorithms = self.algorithms();
+        let answer_timeout = self.destination.tpc.answer_timeout;
         let upload = self.destination.put(|request| {
             self.describe(request, size);
             // A redirect may come after bytes, even after all of them: each place begins anew.
@@ -141,8 +142,8 @@ impl Push {
         });
         tokio::select! {
             outcome = upload => outcome,
-            () = sent.silent_for(ANSWER_TIME) => {
-                let text = format!("PUT {}: no answer for {ANSWER_TIME:?} after the last byte", self.destination.shown());
+            () = sent.silent_for(answer_timeout, turn) => {
+                let text = format!("PUT {}: no answer for {answer_timeout:?} after the last byte", self.destination.shown());
                 Err(CopyFailure::new(ErrorClass::Timeout, Party::Destination, Phase::Finalization, text))
             }
         }
@@ -295,10 +296,21 @@ impl Sent {
             .transpose()
     }
 
-    /// Ends that much later than the last byte.
-    async fn silent_for(&self, time: Duration) {
+    /// Ends that much later than the last byte, of the last place if there are several. A copy that only waits for its
+    /// answer takes no place from others.
+    async fn silent_for(&self, time: Duration, turn: SemaphorePermit<'_>) {
         self.ended.notified().await;
-        tokio::time::sleep(time).await;
+        drop(turn);
+        loop {
+            let again = tokio::time::timeout(time, self.ended.notified()).await;
+            if again.is_err() && self.has_ended() {
+                return;
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 }
 

@@ -20,6 +20,9 @@ pub(super) const OWNCLOUD: &str = "http://owncloud.org/ns";
 /// More than any client asks for at once (davix: 9); beyond it the request is refused.
 const PROPERTIES_LIMIT: usize = 128;
 
+/// The most bytes that the names of properties nobody knows may have together: each is told back for every entry.
+const UNKNOWN_LIMIT: usize = 4096;
+
 /// A property that a client names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Property {
@@ -180,6 +183,8 @@ struct Reading {
     /// Inside `prop` or `include`, whose children are properties.
     collecting: bool,
     properties: Vec<Property>,
+    /// Length of the names of unknown ones.
+    unknown: usize,
 }
 
 #[derive(Default, PartialEq)]
@@ -238,9 +243,18 @@ impl Reading {
             return Err(Malformed::because("a property has no valid name"));
         }
         let property = Property::named(namespace, name);
-        if !self.properties.contains(&property) {
-            self.properties.push(property);
+        if self.properties.contains(&property) {
+            return Ok(());
         }
+        if let Property::Unknown { namespace, name } = &property {
+            self.unknown += namespace.len() + name.len();
+            if self.unknown > UNKNOWN_LIMIT {
+                return Err(Malformed::because(format_args!(
+                    "the names of unknown properties have more than {UNKNOWN_LIMIT} bytes"
+                )));
+            }
+        }
+        self.properties.push(property);
         Ok(())
     }
 

@@ -1,9 +1,10 @@
 //! PROPFIND: what is known of a path, or of a directory's entries (RFC 4918 section 9.1). Depth 0 and 1.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
+use tokio::sync::OwnedSemaphorePermit;
 use weir_auth::{Operation, StoragePath};
 use weir_http::{Body, body};
 
@@ -20,8 +21,10 @@ use crate::{
 /// The longest body that is read: davix sends 500 bytes.
 const BODY_LIMIT: usize = 64 << 10;
 
-/// Entries looked at in one visit to the disk: some 150 kB of text. The memory that a listing takes, however long it is.
+/// Entries looked at in one visit to the disk, some 150 kB of text, and where the text ends if names or wishes are long. The
+/// memory that a listing takes, however long it is.
 const ENTRIES_AT_ONCE: usize = 256;
+const TEXT_AT_ONCE: usize = 256 << 10;
 
 pub(super) async fn propfind(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let deep = depth(call)?;
@@ -75,11 +78,21 @@ async fn in_area(
     }
     let path = call.path.clone();
     call.permit(Operation::List, &path, Some(&area)).await?;
+    let place = place(call)?;
     // Areas whose prefixes lie right below show up like directories of this one.
     let mut text = text;
     show.inner_areas(&call.endpoint.names.children(&path), &mut text);
     let listing = blocking(move || area.backend.list(&inside)).await?;
-    Ok(multistatus(listed(text, listing, show)))
+    Ok(multistatus(listed(text, listing, show, place)))
+}
+
+fn place(call: &Call) -> Result<OwnedSemaphorePermit, Refusal> {
+    call.endpoint.listings.clone().try_acquire_owned().map_err(|_| {
+        Refusal::busy(format!(
+            "{} directories are being listed, as many as this endpoint takes",
+            call.endpoint.config.limits.listings
+        ))
+    })
 }
 
 /// Depth 0 or 1. RFC 4918 lets a server refuse `infinity`, which is also what absence means.
@@ -199,24 +212,25 @@ impl Show {
 /// A listing under way: one batch of entries at a time, so that memory stays the same for any number.
 struct Walk {
     listing: Box<dyn Listing>,
+    /// Read, and not yet shown.
+    read: VecDeque<Entry>,
     show: Show,
+    _place: OwnedSemaphorePermit,
 }
 
-fn listed(opening: String, listing: Box<dyn Listing>, show: Show) -> Body {
-    let walk = Some(Walk { listing, show });
+fn listed(opening: String, listing: Box<dyn Listing>, show: Show, place: OwnedSemaphorePermit) -> Body {
+    let walk = Some(Walk {
+        listing,
+        read: VecDeque::new(),
+        show,
+        _place: place,
+    });
     let batches = futures_util::stream::unfold((Some(opening), walk), |(opening, walk)| async move {
         if let Some(opening) = opening {
             return Some((Ok(Bytes::from(opening)), (None, walk)));
         }
         let mut walk = walk?;
-        let (outcome, walk) = blocking(move || {
-            let outcome = walk
-                .listing
-                .next(ENTRIES_AT_ONCE)
-                .map(|entries| walk.show.entries(&entries));
-            (outcome, walk)
-        })
-        .await;
+        let (outcome, walk) = blocking(move || (walk.next(), walk)).await;
         match outcome {
             Ok(Some(text)) => Some((Ok(Bytes::from(text)), (None, Some(walk)))),
             Ok(None) => Some((Ok(Bytes::from_static(dav::CLOSE.as_bytes())), (None, None))),
@@ -227,16 +241,21 @@ fn listed(opening: String, listing: Box<dyn Listing>, show: Show) -> Body {
     body::stream(batches)
 }
 
-impl Show {
-    /// None when there are no more.
-    fn entries(&self, entries: &[Entry]) -> Option<String> {
-        if entries.is_empty() {
-            return None;
+impl Walk {
+    /// The next piece of the document; none when there are no more entries.
+    fn next(&mut self) -> Result<Option<String>, BackendError> {
+        if self.read.is_empty() {
+            self.read = self.listing.next(ENTRIES_AT_ONCE)?.into();
         }
-        let mut text = String::with_capacity(entries.len() * 600);
-        for entry in entries {
-            self.child(&entry.name, &entry.meta, &mut text);
+        if self.read.is_empty() {
+            return Ok(None);
         }
-        Some(text)
+        let mut text = String::with_capacity(self.read.len() * 600);
+        while text.len() < TEXT_AT_ONCE
+            && let Some(entry) = self.read.pop_front()
+        {
+            self.show.child(&entry.name, &entry.meta, &mut text);
+        }
+        Ok(Some(text))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use http::{HeaderValue, Response, StatusCode, header};
@@ -10,15 +10,18 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use weir_auth::{Operation, StoragePath, Token, authorize};
 use weir_http::Body;
+use weir_units::Bytes;
 
 use super::{only_chunked, status};
 use crate::{
     area::{Area, Claim, Hold},
     backend::{BackendError, Obstacle},
     conditional::Conditions,
+    config::Limits,
     data::{Arrived, Expectation, Landing, Sink, SinkError, blocking},
     digest,
     metrics::Kind,
+    pace::BodyPace,
     refusal::{Refusal, chain},
     service::Call,
 };
@@ -51,8 +54,7 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
     );
     let mut incoming = call.body.take().expect("no verb before this one has taken the body");
     call.body_begun = true;
-    let idle = call.endpoint.config.limits.idle_timeout;
-    let outcome = receive(&mut incoming, sink, landing, idle).await;
+    let outcome = receive(&mut incoming, sink, landing, &call.endpoint.config.limits).await;
     let arrived = match outcome {
         Ok(arrived) => arrived,
         Err(broken) => {
@@ -187,20 +189,36 @@ impl Broken {
     }
 }
 
-async fn receive(incoming: &mut Incoming, mut sink: Sink, landing: Landing, idle: Duration) -> Result<Arrived, Broken> {
+async fn receive(
+    incoming: &mut Incoming,
+    mut sink: Sink,
+    landing: Landing,
+    limits: &Limits,
+) -> Result<Arrived, Broken> {
+    let idle = limits.idle_timeout;
+    let mut pace = BodyPace::new(limits.pace_timeout, limits.pace_bytes.0);
+    let (mut received, mut ours) = (0, Duration::ZERO);
     loop {
-        let next = tokio::time::timeout(idle, incoming.frame()).await.map_err(|_| {
-            Broken::Client(Refusal::new(
-                StatusCode::REQUEST_TIMEOUT,
-                format!("the client sent nothing for {idle:?}"),
-            ))
-        })?;
+        let next = tokio::time::timeout(idle, incoming.frame())
+            .await
+            .map_err(|_| too_slow(format!("the client sent nothing for {idle:?}")))?;
+        let now = Instant::now();
         match next {
             None => return Ok(sink.finish(landing).await?),
             Some(Ok(frame)) => {
-                if let Ok(piece) = frame.into_data() {
-                    sink.push(piece).await?;
+                let Ok(piece) = frame.into_data() else { continue };
+                received += piece.len() as u64;
+                if let Some(few) = pace.stalled(now, received, ours) {
+                    let window = limits.pace_timeout;
+                    let text = format!(
+                        "the client sent {} in {window:?}, at least {} are asked",
+                        Bytes(few),
+                        limits.pace_bytes
+                    );
+                    return Err(too_slow(text));
                 }
+                sink.push(piece).await?;
+                ours = now.elapsed();
             }
             Some(Err(error)) => {
                 return Err(Broken::Client(Refusal::bad_request(format!(
@@ -210,6 +228,11 @@ async fn receive(incoming: &mut Incoming, mut sink: Sink, landing: Landing, idle
             }
         }
     }
+}
+
+/// Who sends so slowly holds a place that others could use.
+fn too_slow(text: String) -> Broken {
+    Broken::Client(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))
 }
 
 /// 201 or 204, with the new file's validator and, if wanted, its checksums (which spares the client a HEAD).

@@ -69,6 +69,12 @@ async fn odd_questions_get_plain_answers() {
     at.ask("PROPFIND", "/", &[("depth", "0")], vec![b' '; 100_000])
         .await
         .expect(413);
+    // Names that nobody knows come back with every entry.
+    let long = format!(
+        "<propfind xmlns=\"DAV:\"><prop><{}/></prop></propfind>",
+        "x".repeat(5000)
+    );
+    at.ask("PROPFIND", "/", &[("depth", "0")], long).await.expect(400);
     let checksums = r#"<propfind xmlns="DAV:"><prop><checksums xmlns="urn:weir:dav"/><Checksum xmlns="http://storm.italiangrid.org/2014/webdav"/></prop></propfind>"#;
     let text = at
         .ask("PROPFIND", "/f", &[("depth", "0")], checksums)

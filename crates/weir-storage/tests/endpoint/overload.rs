@@ -85,6 +85,88 @@ async fn silent_clients_are_cut() {
     assert!(at.names().is_empty());
 }
 
+/// A client that sends a byte now and then is never silent, and holds its place all the same.
+#[tokio::test]
+async fn crawling_clients_are_cut() {
+    let lab = Lab::new();
+    let at = lab
+        .endpoint("a", |config| {
+            config.limits.pace_timeout = Duration::from_secs(1);
+            config.limits.pace_bytes = "10 kB".parse().unwrap();
+        })
+        .await;
+    let crawl = stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        Some((Ok(noise(10)), ()))
+    });
+    let answer = at.begin("PUT", "/f", &[], pieces(crawl)).await;
+    assert_eq!(answer.status(), 408);
+    let text = answer.into_body().frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(text.starts_with(b"the client sent "), "{text:?}");
+    at.until_clean().await;
+    let steady = stream::unfold(0, |sent| async move {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        (sent < 100).then(|| (Ok(noise(5000)), sent + 1))
+    });
+    at.send("PUT", "/f", &[], pieces(steady)).await.expect(201);
+}
+
+/// A destination that takes the bytes and says nothing must not keep others from their turn.
+#[tokio::test]
+async fn a_push_that_waits_for_its_answer_gives_up_its_place() {
+    let lab = Lab::new();
+    let at = lab
+        .endpoint("a", |config| {
+            config.limits.copies = 1;
+            config.tpc.answer_timeout = Duration::from_secs(5);
+        })
+        .await;
+    at.put("/f", noise(100_000)).await.expect(201);
+    let (_peer, peer) = lab.peer(|request| async move {
+        let mute = request.uri().path() == "/mute";
+        let _ = request.into_body().collect().await;
+        if mute {
+            std::future::pending::<()>().await;
+        }
+        Response::builder().status(201).body(body::empty()).unwrap()
+    });
+    let destination = format!("{peer}/mute");
+    let headers = [("Destination", destination.as_str()), ("TransferHeaderX", "x")];
+    let mute = at.begin("COPY", "/f", &headers, body::empty()).await;
+    let began = std::time::Instant::now();
+    at.push("/f", &format!("{peer}/f"), &[]).await.copied();
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "the second waited for the first"
+    );
+    let text = mute.into_body().collect().await.unwrap().to_bytes();
+    let text = String::from_utf8_lossy(&text);
+    assert!(
+        text.contains("timeout (destination during finalization)") && text.contains("no answer for 5s"),
+        "{text}"
+    );
+}
+
+/// A listing takes memory for as long as its client takes to read it.
+#[tokio::test]
+async fn listings_beyond_the_limit_are_told_when_to_come_again() {
+    let lab = Lab::new();
+    let at = lab.endpoint("a", |config| config.limits.listings = 1).await;
+    let long = "x".repeat(200);
+    for number in 0..8000 {
+        std::fs::create_dir_all(at.root.join("d")).unwrap();
+        std::fs::write(at.root.join(format!("d/{long}{number}")), "").unwrap();
+    }
+    let first = at.begin("PROPFIND", "/d", &[("depth", "1")], body::empty()).await;
+    assert_eq!(first.status(), 207);
+    at.ask("PROPFIND", "/", &[("depth", "1")], "").await.expect(503);
+    at.ask("PROPFIND", "/d", &[("depth", "0")], "").await.expect(207);
+    let text = first.into_body().collect().await.unwrap().to_bytes();
+    let text = String::from_utf8_lossy(&text);
+    assert_eq!(text.matches("<D:response>").count(), 8001);
+    at.ask("PROPFIND", "/", &[("depth", "1")], "").await.expect(207);
+}
+
 /// Many at once must all arrive, and the books must balance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_transfers_at_once() {
