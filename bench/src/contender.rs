@@ -8,14 +8,12 @@ use anyhow::{Context, Result};
 #[derive(Debug, Clone)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    /// Base URL without TLS; none where it is not offered.
-    pub(crate) plain: Option<String>,
+    /// Base URL without TLS.
+    pub(crate) plain: String,
     /// Base URL with TLS.
     pub(crate) tls: String,
     /// Base URL of a second one, with TLS, for copies between two.
     pub(crate) second: Option<String>,
-    /// Whether it takes uploads.
-    pub(crate) writes: bool,
     /// Root processes; their children count too.
     pub(crate) pids: Vec<u32>,
 }
@@ -28,6 +26,11 @@ pub(crate) struct Usage {
 }
 
 impl Contender {
+    /// Base URL with TLS or without.
+    pub(crate) fn door(&self, tls: bool) -> &str {
+        if tls { &self.tls } else { &self.plain }
+    }
+
     /// Sums over its processes: CPU time since their start, and the high-water mark of memory since the last reset.
     pub(crate) fn usage(&self) -> Result<Usage> {
         let mut sum = Usage::default();

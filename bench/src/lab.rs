@@ -30,7 +30,7 @@ pub(crate) struct Lab {
     pub(crate) files: PathBuf,
     pub(crate) token: String,
     _daemons: Vec<Daemon>,
-    _xrootd: [Xrootd; 2],
+    _xrootd: [Xrootd; 3],
     _grid: RunningGrid,
     _folder: tempfile::TempDir,
 }
@@ -67,10 +67,9 @@ impl Lab {
         let mut daemons = Vec::new();
         let mut weir = Contender {
             name: "weir",
-            plain: None,
+            plain: String::new(),
             tls: String::new(),
             second: None,
-            writes: true,
             pids: Vec::new(),
         };
         let first = Endpoint {
@@ -99,13 +98,7 @@ impl Lab {
             ..first
         };
         link_files(&weir_data, &folder.path().join("weir-c/data"))?;
-        weir.plain = Some(start_weir(
-            &plain,
-            &authority,
-            (&issuer, &audiences),
-            &mut daemons,
-            &mut weir.pids,
-        )?);
+        weir.plain = start_weir(&plain, &authority, (&issuer, &audiences), &mut daemons, &mut weir.pids)?;
 
         let nginx = start_nginx(folder.path(), &authority, &weir_data, &mut daemons)?;
         let (xrootd, servers) = start_xrootd(folder.path(), &grid, &authority, &issuer, &weir_data)?;
@@ -198,7 +191,7 @@ fn start_weir(
         issuer.0,
         issuer.1,
         home.join("data").display(),
-        // A token never travels in the clear, so the plain rows read without one.
+        // Plain downloads go without a token. Nobody writes here without one, so plain uploads bring it: over loopback only.
         scheme == "http",
     );
     let file = home.join(format!("{scheme}.toml"));
@@ -234,7 +227,9 @@ fn start_nginx(
     let (plain, tls) = (free_port()?, free_port()?);
     let identity = authority.issue(&[San::Ip(address.into())], "nginx")?;
     let (certificate, key) = write_identity(&identity, &home, "host")?;
-    let root = data.parent().context("data has a parent")?.display();
+    link_files(data, &home.join("www/data"))?;
+    let root = home.join("www");
+    let root = root.display();
     let temporary = home.join("tmp");
     fs::create_dir_all(&temporary)?;
     let at = temporary.display();
@@ -243,7 +238,7 @@ fn start_nginx(
         format!(
             "user root;\nworker_processes 2;\npid {}/nginx.pid;\nerror_log {}/error.log;\nevents {{ worker_connections 1024; }}\n\
              http {{\n access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000; client_max_body_size 0;\n\
-             client_body_temp_path {at}; proxy_temp_path {at}; fastcgi_temp_path {at}; uwsgi_temp_path {at}; scgi_temp_path {at};\n\
+             dav_methods PUT DELETE; client_body_temp_path {at}; proxy_temp_path {at}; fastcgi_temp_path {at}; uwsgi_temp_path {at}; scgi_temp_path {at};\n\
              server {{ listen {address}:{plain}; root {root}; }}\n\
              server {{ listen {address}:{tls} ssl; root {root}; ssl_certificate {}; ssl_certificate_key {};\n\
              ssl_protocols TLSv1.2 TLSv1.3; ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; }}\n}}\n",
@@ -261,10 +256,9 @@ fn start_nginx(
     daemons.push(daemon);
     Ok(Contender {
         name: "nginx",
-        plain: Some(format!("http://{address}:{plain}/data")),
+        plain: format!("http://{address}:{plain}/data"),
         tls: format!("https://{address}:{tls}/data"),
         second: None,
-        writes: false,
         pids,
     })
 }
@@ -275,7 +269,7 @@ fn start_xrootd(
     authority: &CertificateAuthority,
     issuer: &str,
     data: &Path,
-) -> Result<(Contender, [Xrootd; 2])> {
+) -> Result<(Contender, [Xrootd; 3])> {
     let base = issuer.trim_end_matches('/');
     let discovery = grid
         .curl(&[&format!("{base}/.well-known/openid-configuration")])?
@@ -301,7 +295,10 @@ fn start_xrootd(
         };
         Xrootd::start(folder, &settings)
     };
-    let servers = [start("xrootd-a", 5)?, start("xrootd-b", 6)?];
+    // Without TLS it can have no tokens, so its third door is open to everybody, on loopback as all of them.
+    let ports = (free_port()?, free_port()?);
+    let plain = Xrootd::start_anonymous(folder, "xrootd-c", Ipv4Addr::new(127, 0, 3, 7), ports)?;
+    let servers = [start("xrootd-a", 5)?, start("xrootd-b", 6)?, plain];
     for entry in fs::read_dir(data)? {
         let entry = entry?;
         if !entry.file_type()?.is_file() {
@@ -310,13 +307,13 @@ fn start_xrootd(
         let target = servers[0].data.join(entry.file_name());
         fs::copy(entry.path(), &target)?;
         fs::set_permissions(&target, fs::Permissions::from_mode(0o644))?;
+        fs::hard_link(&target, servers[2].data.join(entry.file_name()))?;
     }
     let contender = Contender {
         name: "xrootd",
-        plain: None,
+        plain: format!("{}/data", servers[2].url),
         tls: format!("{}/data", servers[0].url),
         second: Some(format!("{}/data", servers[1].url)),
-        writes: true,
         pids: servers.iter().map(Xrootd::pid).collect(),
     };
     Ok((contender, servers))

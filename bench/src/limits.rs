@@ -1,6 +1,7 @@
 //! What the machine itself can do, measured in the same run: the ceilings under which all contenders stand.
 
 use std::{
+    fmt,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     process::Command,
@@ -8,18 +9,50 @@ use std::{
 };
 
 use anyhow::Result;
+use serde_json::{Value, json};
 
 const WINDOW: Duration = Duration::from_millis(700);
 
-/// One line with memory copy, loopback TCP and AES-128-GCM, each on one core.
-pub(crate) fn describe() -> Result<String> {
-    let cores = std::thread::available_parallelism()?;
-    Ok(format!(
-        "machine: {cores} cores; memory copy {:.0} MB/s; loopback TCP {:.0} MB/s; AES-128-GCM (16 KiB, one core) {:.0} MB/s",
-        memory_copy(),
-        loopback()?,
-        aes()
-    ))
+/// Ceilings of one core, in bytes per second.
+pub(crate) struct Limits {
+    cores: usize,
+    memory_copy: f64,
+    loopback_tcp: f64,
+    /// 16 KiB blocks, as TLS has them; 0 where openssl is not installed.
+    aes_128_gcm: f64,
+}
+
+impl Limits {
+    pub(crate) fn measure() -> Result<Self> {
+        Ok(Self {
+            cores: std::thread::available_parallelism()?.get(),
+            memory_copy: memory_copy(),
+            loopback_tcp: loopback()?,
+            aes_128_gcm: aes(),
+        })
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "cores": self.cores,
+            "memory_copy_bytes_per_s": self.memory_copy,
+            "loopback_tcp_bytes_per_s": self.loopback_tcp,
+            "aes_128_gcm_bytes_per_s": self.aes_128_gcm,
+        })
+    }
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "machine: {} cores; memory copy {:.0} MB/s; loopback TCP {:.0} MB/s; AES-128-GCM (16 KiB, one core) {:.0} MB/s",
+            self.cores,
+            self.memory_copy / 1e6,
+            self.loopback_tcp / 1e6,
+            self.aes_128_gcm / 1e6
+        )
+    }
 }
 
 fn memory_copy() -> f64 {
@@ -31,7 +64,7 @@ fn memory_copy() -> f64 {
         to.copy_from_slice(std::hint::black_box(&from));
         bytes += std::hint::black_box(&to).len();
     }
-    bytes as f64 / start.elapsed().as_secs_f64() / 1e6
+    bytes as f64 / start.elapsed().as_secs_f64()
 }
 
 fn loopback() -> Result<f64> {
@@ -56,7 +89,7 @@ fn loopback() -> Result<f64> {
             n => bytes += n,
         }
     }
-    let rate = bytes as f64 / start.elapsed().as_secs_f64() / 1e6;
+    let rate = bytes as f64 / start.elapsed().as_secs_f64();
     sender.join().map_err(|_| anyhow::anyhow!("the sender panicked"))??;
     Ok(rate)
 }
@@ -81,5 +114,5 @@ fn aes() -> f64 {
         .lines()
         .find(|line| line.starts_with("+F:"))
         .and_then(|line| line.rsplit(':').next());
-    figure.and_then(|figure| figure.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
+    figure.and_then(|figure| figure.parse::<f64>().ok()).unwrap_or(0.0)
 }

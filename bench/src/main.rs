@@ -4,37 +4,71 @@
 //! round by round. Data live in memory (`/dev/shm`), so that the endpoints are measured and not the disk; nobody calls fsync.
 //! CPU is that of the serving processes alone, user and system, the client's left out; of a copy, both ends together.
 //!
-//! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT]`
+//! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE]`
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 mod contender;
 mod lab;
 mod limits;
+mod outcome;
 mod rows;
 mod stats;
 
+use std::{path::PathBuf, process::Command};
+
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 
 fn main() -> Result<()> {
     let mut rounds = 5;
     let mut only = String::new();
+    let mut file = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
         match argument.as_str() {
             "--rounds" => rounds = value()?.parse().context("--rounds takes a number")?,
             "--only" => only = value()?,
-            other => anyhow::bail!("unknown argument {other}; there are --rounds N and --only TEXT"),
+            "--json" => file = Some(PathBuf::from(value()?)),
+            other => anyhow::bail!("unknown argument {other}; there are --rounds N, --only TEXT and --json FILE"),
         }
     }
-    println!("{}", limits::describe()?);
+    let limits = limits::Limits::measure()?;
+    println!("{limits}");
     let lab = lab::Lab::up()?;
-    println!(
-        "{:<22} {:<7} {:>9} {:>9} {:>9} {:>8}   ratio to Weir's: Weir / peer, median of {rounds} rounds",
-        "row", "who", "MB/s", "CPU s/GB", "peak MB", "Weir ÷"
-    );
+    println!("{}", outcome::head(rounds));
+    let mut results = Vec::new();
     for row in rows::all().into_iter().filter(|row| row.name.contains(&only)) {
-        row.run(&lab, rounds)?;
+        let outcome = row.run(&lab, rounds)?;
+        println!("{outcome}");
+        results.push(outcome.to_json());
+    }
+    if let Some(file) = file {
+        let document = json!({
+            "schema": "weir-bench/1",
+            "versions": {
+                "weir": version(weir_tests::weir_binary().as_os_str(), "--version"),
+                "nginx": version("nginx", "-v"),
+                "xrootd": version("xrootd", "-v"),
+            },
+            "machine": limits.to_json(),
+            "rounds": rounds,
+            "rows": results,
+        });
+        let text = serde_json::to_string_pretty(&document)? + "\n";
+        std::fs::write(&file, text).with_context(|| format!("could not write {}", file.display()))?;
     }
     Ok(())
+}
+
+/// What a program says of itself, on whichever output; null if it says nothing.
+fn version(program: impl AsRef<std::ffi::OsStr>, flag: &str) -> Value {
+    let Ok(said) = Command::new(program).arg(flag).output() else {
+        return Value::Null;
+    };
+    let texts = [said.stdout, said.stderr].map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+    texts
+        .into_iter()
+        .find(|text| !text.is_empty())
+        .map_or(Value::Null, Value::from)
 }

@@ -11,13 +11,13 @@ use weir_tests::run;
 use crate::{
     contender::Contender,
     lab::{LARGE, Lab, N_SMALL, SMALL},
-    stats::median,
+    outcome::{Outcome, Round},
 };
 
 #[derive(Clone, Copy)]
 enum Work {
     Get { tls: bool },
-    Put,
+    Put { tls: bool },
     Pull,
     Push,
 }
@@ -36,8 +36,10 @@ pub(crate) fn all() -> Vec<Row> {
         row("GET plain 8 x 256 MB", Work::Get { tls: false }, true),
         row("GET TLS 1 x 2 GB", Work::Get { tls: true }, false),
         row("GET TLS 8 x 256 MB", Work::Get { tls: true }, true),
-        row("PUT TLS 1 x 2 GB", Work::Put, false),
-        row("PUT TLS 8 x 256 MB", Work::Put, true),
+        row("PUT plain 1 x 2 GB", Work::Put { tls: false }, false),
+        row("PUT plain 8 x 256 MB", Work::Put { tls: false }, true),
+        row("PUT TLS 1 x 2 GB", Work::Put { tls: true }, false),
+        row("PUT TLS 8 x 256 MB", Work::Put { tls: true }, true),
         row("TPC pull TLS 1 x 2 GB", Work::Pull, false),
         row("TPC pull TLS 8x256 MB", Work::Pull, true),
         row("TPC push TLS 1 x 2 GB", Work::Push, false),
@@ -45,14 +47,8 @@ pub(crate) fn all() -> Vec<Row> {
     ]
 }
 
-struct Round {
-    rate: f64,
-    cpu_per_gb: f64,
-    peak: f64,
-}
-
 impl Row {
-    pub(crate) fn run(&self, lab: &Lab, rounds: usize) -> Result<()> {
+    pub(crate) fn run(&self, lab: &Lab, rounds: usize) -> Result<Outcome> {
         let contenders: Vec<&Contender> = lab.contenders.iter().filter(|who| self.can(who)).collect();
         let mut results: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
         // Round 0 warms caches and connections and is not counted.
@@ -66,40 +62,21 @@ impl Row {
                 }
             }
         }
-        for (who, theirs) in contenders.iter().zip(&results) {
-            let ratio = median(
-                results[0]
-                    .iter()
-                    .zip(theirs)
-                    .map(|(ours, theirs)| ours.rate / theirs.rate)
-                    .collect(),
-            );
-            let cpu = median(
-                results[0]
-                    .iter()
-                    .zip(theirs)
-                    .map(|(ours, theirs)| ours.cpu_per_gb / theirs.cpu_per_gb)
-                    .collect(),
-            );
-            let of = |figure: fn(&Round) -> f64| median(theirs.iter().map(figure).collect());
-            println!(
-                "{:<22} {:<7} {:>9.0} {:>9.2} {:>9.0} {:>8.2}   CPU {cpu:.2}",
-                self.name,
-                who.name,
-                of(|round| round.rate) / 1e6,
-                of(|round| round.cpu_per_gb),
-                of(|round| round.peak) / 1e6,
-                ratio
-            );
-        }
-        Ok(())
+        Ok(Outcome {
+            name: self.name,
+            bytes: self.bytes(),
+            files: self.files().len(),
+            contenders: contenders.iter().map(|who| who.name).zip(results).collect(),
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        if self.many { SMALL * N_SMALL as u64 } else { LARGE }
     }
 
     fn can(&self, who: &Contender) -> bool {
         match self.work {
-            Work::Get { tls: false } => who.plain.is_some(),
-            Work::Get { tls: true } => true,
-            Work::Put => who.writes,
+            Work::Get { .. } | Work::Put { .. } => true,
             Work::Pull | Work::Push => who.second.is_some(),
         }
     }
@@ -129,7 +106,7 @@ impl Row {
         let seconds = start.elapsed().as_secs_f64();
         let after = who.usage()?;
         self.clean(lab, who, &files)?;
-        let bytes = if self.many { SMALL * N_SMALL as u64 } else { LARGE } as f64;
+        let bytes = self.bytes() as f64;
         Ok(Round {
             rate: bytes / seconds,
             cpu_per_gb: (after.cpu_seconds - before.cpu_seconds) / (bytes / 1e9),
@@ -141,11 +118,7 @@ impl Row {
     fn one(&self, lab: &Lab, who: &Contender, file: &str) -> Result<()> {
         match self.work {
             Work::Get { tls } => {
-                let base = if tls {
-                    &who.tls
-                } else {
-                    who.plain.as_ref().context("no plain door")?
-                };
+                let base = who.door(tls);
                 let mut command = curl(lab, tls);
                 command.args([
                     "-o",
@@ -158,13 +131,13 @@ impl Row {
                 let size = if self.many { SMALL } else { LARGE };
                 ensure!(said == format!("200 {size}"), "got {said}");
             }
-            Work::Put => {
+            Work::Put { tls } => {
                 let mut command = curl(lab, true);
                 command
                     .arg("-T")
                     .arg(lab.files.join(file))
                     .args(["-o", "/dev/null", "-w", "%{http_code}"]);
-                command.arg(format!("{}/up-{file}", who.tls));
+                command.arg(format!("{}/up-{file}", who.door(tls)));
                 let said = run(&mut command)?.expect_ok()?.stdout;
                 ensure!(said.starts_with("20"), "got {said}");
             }
@@ -211,7 +184,7 @@ impl Row {
     fn clean(&self, lab: &Lab, who: &Contender, files: &[String]) -> Result<()> {
         let base = match self.work {
             Work::Get { .. } => return Ok(()),
-            Work::Put => &who.tls,
+            Work::Put { tls } => who.door(tls),
             Work::Pull | Work::Push => who.second.as_ref().context("no second")?,
         };
         for file in files {

@@ -42,7 +42,7 @@ pub struct XrootdSettings<'a> {
 /// A running server.
 #[derive(Debug)]
 pub struct Xrootd {
-    /// Base URL of its HTTP door: `https://address:port`.
+    /// Base URL of its HTTP door: `https://address:port`, or `http://` for an anonymous one.
     pub url: String,
     /// The folder behind `/data`.
     pub data: PathBuf,
@@ -56,7 +56,6 @@ impl Xrootd {
     /// `xrootd` when the test runs as root: XRootD refuses to be root.
     pub fn start(folder: &Path, settings: &XrootdSettings<'_>) -> Result<Self> {
         let home = folder.join(settings.name);
-        let data = home.join("root/data");
         for part in ["admin", "conf", "certs", "cache/scitokens", "log", "root/data"] {
             fs::create_dir_all(home.join(part))?;
         }
@@ -76,15 +75,49 @@ impl Xrootd {
         fs::write(home.join("conf/xrootd.cfg"), configuration(&home, settings))?;
         fs::write(home.join("conf/authdb"), "")?;
         fill_key_cache(&home.join("cache/scitokens/scitokens_cpp.sqllite"), settings)?;
+        let url = format!("https://{}:{}", settings.address, settings.port);
+        Self::launch(folder, settings.name, url, (settings.address, settings.port))
+    }
+
+    /// Configures and starts a server without TLS, where everybody may read and write; waits until its port answers.
+    ///
+    /// `ports` are those of HTTP and of the root protocol.
+    pub fn start_anonymous(
+        folder: &Path,
+        name: &str,
+        address: Ipv4Addr,
+        (port, root_port): (u16, u16),
+    ) -> Result<Self> {
+        let home = folder.join(name);
+        for part in ["admin", "conf", "certs", "cache", "root/data"] {
+            fs::create_dir_all(home.join(part))?;
+        }
+        let shown = home.display();
+        let text = format!(
+            "all.export /data\n\
+             all.role server\n\
+             all.adminpath {shown}/admin\n\
+             all.pidpath {shown}/admin\n\
+             all.sitename {name}\n\
+             oss.localroot {shown}/root\n\
+             xrd.port {root_port}\n\
+             xrd.network nodnr\n\
+             xrd.protocol XrdHttp:{port} libXrdHttp.so\n\
+             http.httpsmode disable\n"
+        );
+        fs::write(home.join("conf/xrootd.cfg"), text)?;
+        Self::launch(folder, name, format!("http://{address}:{port}"), (address, port))
+    }
+
+    /// Starts what is configured in `folder/name`.
+    fn launch(folder: &Path, name: &str, url: String, at: (Ipv4Addr, u16)) -> Result<Self> {
+        let home = folder.join(name);
         let root = rustix::process::geteuid().is_root();
         if root {
             run(Command::new("chown").args(["-R", "xrootd"]).arg(&home))?.expect_ok()?;
         }
         let mut command = Command::new("xrootd");
-        command
-            .arg("-c")
-            .arg(home.join("conf/xrootd.cfg"))
-            .args(["-n", settings.name]);
+        command.arg("-c").arg(home.join("conf/xrootd.cfg")).args(["-n", name]);
         if root {
             command.args(["-R", "xrootd"]);
         }
@@ -92,15 +125,15 @@ impl Xrootd {
             .env("XDG_CACHE_HOME", home.join("cache"))
             .env("X509_CERT_DIR", home.join("certs"))
             .current_dir(&home);
-        let mut daemon = Daemon::start(command, &folder.join(format!("{}.log", settings.name)))?;
+        let mut daemon = Daemon::start(command, &folder.join(format!("{name}.log")))?;
         wait_for(Duration::from_secs(30), || {
             anyhow::ensure!(daemon.ended()?.is_none(), "it ended");
-            Ok(std::net::TcpStream::connect((settings.address, settings.port)).ok())
+            Ok(std::net::TcpStream::connect(at).ok())
         })
         .with_context(|| format!("XRootD did not come up:\n{}", daemon.said()))?;
         Ok(Self {
-            url: format!("https://{}:{}", settings.address, settings.port),
-            data,
+            url,
+            data: home.join("root/data"),
             daemon,
         })
     }
