@@ -27,7 +27,9 @@ pub(crate) struct Key {
 /// Within a level, who goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// Behind its target rate, or a deadline presses: by the time since when.
+    /// A deadline presses: the earliest first.
+    Deadline,
+    /// Behind its target rate: by shares, so that targets that cannot all be met do not drag each other down.
     Owed,
     /// By shares.
     Share,

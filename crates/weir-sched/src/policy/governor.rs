@@ -56,6 +56,8 @@ const SAME: f64 = 0.98;
 const WINDOW_MIN: Duration = Duration::from_secs(3);
 /// Transfers that take longer, in seconds, are not waited for.
 const LONGEST: f64 = 900.0;
+/// A window is stretched no further than to so many doublings.
+const STRETCH_MAX: u32 = 4;
 /// Transfers that must have been heard of in a window, themselves or through others: an eighth of those that run, within
 /// these bounds.
 const VOICES: (f64, f64) = (2.0, 32.0);
@@ -105,6 +107,8 @@ pub(crate) struct Governor {
     seen: Timestamp,
     /// Mean slot time of a sample, in seconds.
     span: f64,
+    /// Windows in a row in which too few were heard of: each is twice as long as the last.
+    stretch: u32,
     rest: u32,
     /// Trials of more in a row that did harm; trials of fewer in a row that cost something.
     harmful: u32,
@@ -137,6 +141,7 @@ impl Governor {
             active: 0,
             seen: Timestamp(0),
             span: 0.0,
+            stretch: 0,
             rest: REST,
             harmful: 0,
             costly: 0,
@@ -208,10 +213,17 @@ impl Governor {
             window.voices += sample.weight;
         }
         let enough = f64::from(self.active / 8).clamp(VOICES.0, VOICES.1);
-        if now < window.known || window.voices < enough {
+        if now < window.known {
             return false;
         }
         self.elapse(now);
+        if self.window.voices < enough {
+            // Too few were heard of, perhaps because there was little to do: once more, and longer.
+            self.stretch = (self.stretch + 1).min(STRETCH_MAX);
+            self.open(now, now);
+            return false;
+        }
+        self.stretch = 0;
         self.close(now)
     }
 
@@ -435,7 +447,7 @@ impl Governor {
 
     fn open(&mut self, now: Timestamp, from: Timestamp) {
         let span = Duration::from_secs_f64(self.span.clamp(0.0, LONGEST));
-        let to = from + WINDOW_MIN.max(span);
+        let to = from + WINDOW_MIN.max(span) * (1 << self.stretch);
         self.window = Window {
             from,
             to,

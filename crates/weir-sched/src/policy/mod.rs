@@ -18,8 +18,8 @@
 //! # Who is first at a gate
 //! 1. The more urgent level: priorities are strict. A queue that was not served for long ([`crate::Setting::Ageing`]) rises
 //!    by one level until it is: a trickle, which keeps every queue moving and costs the urgent ones next to nothing.
-//! 2. Within a level, links behind their target rate, and lanes with a pressing deadline: the earliest due first.
-//! 3. Then by shares: start-time fair queueing, where a transfer costs the time for which it will hold its slot, divided by
+//! 2. Within a level, lanes with a pressing deadline, the earliest first; then links behind their target rate.
+//! 3. Among these, and among all others, by shares: start-time fair queueing, where a transfer costs the time for which it will hold its slot, divided by
 //!    the lane's weight (of its link × its VO's part of that link), and by how fast it is beside the fastest lane at this
 //!    gate. So slots go to lanes in proportion to what a slot brings there. Lanes within a fifth of the fastest are equal,
 //!    and none gets less than a fiftieth: slow lanes do not hold what fast ones could use, and all of them move.
@@ -227,7 +227,7 @@ impl Policy {
         let queue = self.lanes[number as usize].queues.first();
         let queue = queue.expect("a lane waits only while it has transfers");
         let entry = self.lanes[number as usize].queues.at(queue);
-        let (level, pressing, risen) = (entry.level(), entry.pressing, entry.level() < entry.key.level);
+        let (level, risen) = (entry.level(), entry.level() < entry.key.level);
         let row = entry.list.head().expect("the first queue holds a transfer");
         if let Some(blocker) = self.blocker(number) {
             let gate = &self.gates[blocker as usize];
@@ -248,7 +248,7 @@ impl Policy {
             _ if self.lanes[number as usize].reserved => Order::Starved,
             _ if table[row].level() == RESUMED => Order::Resumed,
             _ if risen => Order::Aged,
-            Rank::Owed if pressing => Order::Deadline,
+            Rank::Deadline => Order::Deadline,
             Rank::Owed => Order::Target,
             Rank::Share => Order::Share,
         };
@@ -316,7 +316,7 @@ impl Policy {
                 gate.hold(now, gate.held + 1);
             }
             let start = pass.tags[level].max(gate.times[level]);
-            if rank == Rank::Share && (pass.gate == turn || gate.waiting.is_empty()) {
+            if rank != Rank::Deadline && (pass.gate == turn || gate.waiting.is_empty()) {
                 gate.times[level] = start;
             }
             pass.tags[level] = start.saturating_add(gate.cost(size, each, weight));

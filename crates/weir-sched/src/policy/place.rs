@@ -41,8 +41,8 @@ impl Policy {
         let pass = lane.passes.iter().find(|pass| pass.gate == gate);
         let tags = pass.expect("a lane waits only where it passes").tags;
         let tag = match rank {
-            Rank::Owed => due,
-            Rank::Share => tags[level].max(self.gates[gate as usize].times[level]),
+            Rank::Deadline => due,
+            Rank::Owed | Rank::Share => tags[level].max(self.gates[gate as usize].times[level]),
         };
         let key = Key {
             level: level as u8,
@@ -54,14 +54,15 @@ impl Policy {
         self.look_again(number, now);
     }
 
-    /// Whether a lane is owed something, and since when.
+    /// Whether a lane is owed something, and by when.
     fn rank(&self, number: u32, now: Timestamp) -> (Rank, u64) {
         let lane = &self.lanes[number as usize];
         let target = self.links[lane.link as usize].target.map(|target| target.due);
-        let behind = target.filter(|due| *due <= now);
-        let pressing = lane.queues.pressing();
-        match behind.into_iter().chain(pressing).min() {
-            Some(due) => (Rank::Owed, due.0),
+        if let Some(deadline) = lane.queues.pressing() {
+            return (Rank::Deadline, deadline.0);
+        }
+        match target.filter(|due| *due <= now) {
+            Some(_) => (Rank::Owed, 0),
             None => (Rank::Share, 0),
         }
     }

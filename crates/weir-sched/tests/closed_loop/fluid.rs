@@ -69,8 +69,18 @@ pub(crate) struct Path {
     pub(crate) startup: f64,
     /// Every attempt ends so, after so many seconds.
     pub(crate) fault: Option<(f64, ErrorClass, Party)>,
-    pub(crate) markers: bool,
+    pub(crate) markers: Markers,
+    watched: Option<OpId>,
     pub(crate) delivered: f64,
+}
+
+/// Which transfers of a path report their progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Markers {
+    All,
+    /// One at a time, as long as it runs.
+    One,
+    None,
 }
 
 struct Flow {
@@ -99,6 +109,16 @@ pub(crate) struct Fluid {
     next: u64,
     wake: Option<Timestamp>,
     pub(crate) records: Vec<Record>,
+}
+
+impl Path {
+    fn reports(&mut self, op: OpId) -> bool {
+        match self.markers {
+            Markers::All => true,
+            Markers::One => *self.watched.get_or_insert(op) == op,
+            Markers::None => false,
+        }
+    }
 }
 
 impl Fluid {
@@ -141,7 +161,8 @@ impl Fluid {
             each,
             startup: 1.0,
             fault: None,
-            markers: true,
+            markers: Markers::All,
+            watched: None,
             delivered: 0.0,
         });
         self.paths.len() - 1
@@ -153,6 +174,12 @@ impl Fluid {
         self.queued.push(0);
         self.of_demand.push(0.0);
         self.demands.len() - 1
+    }
+
+    /// So many files come at once.
+    pub(crate) fn burst(&mut self, demand: usize, files: u64) {
+        let job = self.job(demand, files);
+        self.step(vec![job]);
     }
 
     pub(crate) fn set(&mut self, changes: &[Setting]) {
@@ -205,10 +232,11 @@ impl Fluid {
             self.of_demand[flow.demand] += news;
             if flow.moved >= flow.size {
                 ended.push(index);
+                path.watched = path.watched.filter(|op| *op != flow.op);
                 let bytes = Bytes(flow.size as u64);
                 let mode = CopyMode::Pull;
                 inputs.push(Input::World(flow.op, WorldEvent::Ended(Outcome::Done { bytes, mode })));
-            } else if path.markers && now - flow.marked >= MARKER_SECONDS {
+            } else if path.reports(flow.op) && now - flow.marked >= MARKER_SECONDS {
                 flow.marked = now;
                 inputs.push(Input::World(flow.op, WorldEvent::Progress(Bytes(flow.moved as u64))));
             }
