@@ -26,6 +26,7 @@ mod case;
 mod client;
 mod connect;
 mod error;
+mod head;
 mod server;
 mod tcp;
 mod tls;

@@ -17,7 +17,11 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{body::Cause, tcp::Tcp};
+use crate::{
+    body::Cause,
+    head::{Allowance, Answer, Limited},
+    tcp::Tcp,
+};
 
 /// What a server puts up with.
 #[derive(Debug, Clone)]
@@ -32,7 +36,10 @@ pub struct ServerLimits {
     pub write_timeout: Duration,
     /// Header lines of a request. Default 100, as hyper has it.
     pub headers: usize,
-    /// Read buffer of a connection, and so the largest head. Default 512 KiB; grown only as needed.
+    /// The longest head of a request; beyond it the connection is closed. Default 64 KiB: several
+    /// tokens of 8 KiB. Anybody can make a connection take so much.
+    pub head: usize,
+    /// Read buffer of a connection. Default 512 KiB; grown only as bodies need it.
     pub buffer: usize,
     /// How long work in hand may go on after [`RunningServer::shutdown`]. Default 10 s.
     pub grace: Duration,
@@ -46,6 +53,7 @@ impl Default for ServerLimits {
             head_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
             headers: 100,
+            head: 64 * 1024,
             buffer: 512 * 1024,
             grace: Duration::from_secs(10),
         }
@@ -125,7 +133,7 @@ pub fn serve<S, B>(
 where
     S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Cause>,
 {
     let running = RunningServer {
@@ -161,7 +169,7 @@ impl<S, B> Door<S>
 where
     S: tower::Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Cause>,
 {
     async fn accept_all(self, listener: TcpListener) {
@@ -214,14 +222,19 @@ where
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let allowance = Allowance::new(self.limits.head);
+        let io = Limited::new(io, allowance.clone());
         let service = self.service.clone();
         let service = tower::service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(info);
             // A clone is ready when its original is; the rooms' services are always ready.
             let mut service = service.clone();
+            let allowance = allowance.clone();
+            allowance.lift();
             async move {
                 std::future::poll_fn(|cx| service.poll_ready(cx)).await?;
-                service.call(request).await
+                let response = service.call(request).await?;
+                Ok::<_, Infallible>(response.map(|body| Answer::new(body, allowance)))
             }
         });
         let connection = hyper::server::conn::http1::Builder::new()

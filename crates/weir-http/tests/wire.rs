@@ -308,3 +308,37 @@ async fn a_client_speaks_from_the_address_it_is_given() {
         .unwrap();
     assert_eq!(read(client.send(request).await.unwrap()).await, "127.0.7.9");
 }
+
+/// A stranger's connection would take the memory that bodies want: half a megabyte for a head that never ends.
+#[tokio::test]
+async fn heads_are_limited_and_bodies_are_not() {
+    use http_body_util::BodyExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let service = tower::service_fn(|request: Request<Incoming>| async {
+        let length = request.into_body().collect().await.unwrap().to_bytes().len();
+        Ok::<_, Infallible>(Response::new(body::full(length.to_string())))
+    });
+    let server = serve(listener, None, ServerLimits::default(), service).unwrap();
+    let connect = || tokio::net::TcpStream::connect(server.address());
+    let answer = async |stream: &mut tokio::net::TcpStream| {
+        let mut buffer = [0; 4096];
+        let read = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut buffer));
+        let length = read.await.expect("the server says something").unwrap_or(0);
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
+    let head = |length: usize| format!("PUT / HTTP/1.1\r\nhost: x\r\nx: {}", "a".repeat(length));
+    let mut stream = connect().await.unwrap();
+    // As much as several tokens, and a body behind it that is larger than any head; twice on one connection.
+    for _ in 0..2 {
+        let request = format!("{}\r\ncontent-length: 1000000\r\n\r\n", head(60_000));
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.write_all(&vec![1; 1_000_000]).await.unwrap();
+        assert!(answer(&mut stream).await.ends_with("1000000"));
+    }
+    for mut stream in [stream, connect().await.unwrap()] {
+        // The connection may break while the rest is on its way.
+        let _ = stream.write_all(head(2_000_000).as_bytes()).await;
+        assert_eq!(answer(&mut stream).await, "");
+    }
+}
