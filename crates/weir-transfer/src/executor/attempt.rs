@@ -57,7 +57,9 @@ impl Attempt<'_> {
             outcome = self.sequence() => outcome,
             () = self.stop.cancelled() => {
                 // The copy's connection is closed by now: the storage stops when its client goes away.
-                self.tidy().await;
+                if !self.tidy().await && let Some(size) = self.whole_after_all().await {
+                    return WorldEvent::Adopted(Bytes(size));
+                }
                 return WorldEvent::Ended(Outcome::Stopped { bytes_moved: self.bytes_moved() });
             }
         };
@@ -74,16 +76,22 @@ impl Attempt<'_> {
 
     /// After a cancelled operation was lost from sight: adopt what is whole, remove what is ours.
     pub(crate) async fn clean_up(&self) -> WorldEvent {
-        if let Ok(Some(there)) = self.look(self.destination, Phase::Preparation, true).await
-            && let Ok(Some(source)) = self.look(self.source, Phase::Preparation, true).await
-        {
-            self.trace().source_size = source.size.or(self.expected.size);
-            if self.expected.is_whole(&source, &there) {
-                return WorldEvent::Adopted(Bytes(there.size.unwrap_or_default()));
-            }
+        if let Some(size) = self.whole_after_all().await {
+            return WorldEvent::Adopted(Bytes(size));
         }
         self.tidy().await;
         WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) })
+    }
+
+    /// The copy was faster than its cancellation: gives its size if the destination holds the whole file.
+    async fn whole_after_all(&self) -> Option<u64> {
+        let looks = async {
+            let source = self.look(self.source, Phase::Preparation, true).await.ok()??;
+            self.trace().source_size = source.size.or(self.expected.size);
+            let there = self.look(self.destination, Phase::Preparation, true).await.ok()??;
+            self.expected.is_whole(&source, &there).then_some(there.size)?
+        };
+        tokio::time::timeout(self.settings.checksum_timeout, looks).await.ok()?
     }
 
     async fn sequence(&self) -> Result<WorldEvent, Failure> {

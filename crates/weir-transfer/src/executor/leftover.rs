@@ -80,8 +80,9 @@ impl Attempt<'_> {
         Err(scene.fail(ErrorClass::Internal, "the service is stopping"))
     }
 
-    /// After the end: removes what this attempt left, and notes what it may have left.
-    pub(super) async fn tidy(&self) {
+    /// After the end: removes what this attempt left, and notes what it may have left. False: an order of ours was out, and
+    /// something is there, or may be.
+    pub(super) async fn tidy(&self) -> bool {
         let trace = self.trace().clone();
         let claim = trace.claim_in_use();
         let left = if claim.is_none() && !trace.has_begun() {
@@ -100,6 +101,7 @@ impl Attempt<'_> {
         if let Err(Some(failure)) = &left {
             tracing::info!(op = %self.op, %failure, "could not look after what an attempt may have left");
         }
+        let clear = matches!(left, Ok(Left::Nothing)) || trace.exists;
         let claim = match left {
             Ok(_) => None,
             Err(_) => claim.map(|claim| Claim {
@@ -111,6 +113,7 @@ impl Attempt<'_> {
             let file = self.file.spec.id;
             self.journal.note(Change::Claim { file, claim });
         }
+        clear
     }
 
     /// Removes what is provably ours.
