@@ -156,6 +156,35 @@ impl Surl {
         format!("{}://{}:{port}", self.scheme.wire(), self.host)
     }
 
+    /// The file, however it is spelled: `davs` and `https`, a port that is the scheme's own, doubled slashes, dots and
+    /// percent-encoding make no difference. Without the query, which carries credentials more often than names: whoever
+    /// keeps two writers apart by this errs on the safe side.
+    pub(crate) fn identity(&self) -> String {
+        let tail = self.text[self.path_start..]
+            .split(['?', '#'])
+            .next()
+            .unwrap_or_default();
+        let bytes = percent_encoding::percent_decode_str(tail).collect::<Vec<_>>();
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for part in bytes.split(|byte| *byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        let host = self.host.trim_end_matches('.');
+        let port = self.port.unwrap_or(if self.scheme.is_encrypted() { 443 } else { 80 });
+        let path = percent_encoding::percent_encode(&parts.join(&b'/'), percent_encoding::NON_ALPHANUMERIC).to_string();
+        format!("{}://{host}:{port}/{path}", self.scheme.wire())
+    }
+
+    /// What comes after the `?`, if anything.
+    pub(crate) fn query(&self) -> Option<&str> {
+        let (_, query) = self.text[self.path_start..].split_once('?')?;
+        query.split('#').next()
+    }
+
     /// For people: the query, if any, is replaced.
     pub(crate) fn redacted(&self) -> String {
         redact_query(&self.text)
@@ -240,6 +269,34 @@ mod tests {
         wire("davs://a:1094/x y/ä?q=1#frag", "https://a:1094/x%20y/%C3%A4?q=1");
         wire("https://a/%41//b", "https://a/%41//b");
         wire(" https://a/f ", "https://a/f");
+    }
+
+    #[test]
+    fn a_file_is_the_same_however_it_is_spelled() {
+        // Otherwise two transfers write to one file at once.
+        let identity = |url: &str| Surl::parse(url).unwrap().identity();
+        for other in [
+            "davs://a.ex/d/f",
+            "https://A.EX:443/d/f",
+            "https://a.ex./d/f",
+            "https://a.ex//d///f",
+            "https://a.ex/d/./f",
+            "https://a.ex/x/../d/f",
+            "https://a.ex/%64/%66",
+            "https://a.ex/d/f?authz=1#x",
+        ] {
+            assert_eq!(identity(other), identity("https://a.ex/d/f"), "{other}");
+        }
+        for other in [
+            "https://a.ex:8443/d/f",
+            "http://a.ex/d/f",
+            "https://b.ex/d/f",
+            "https://a.ex/d%2fg/f",
+            "https://a.ex/D/f",
+        ] {
+            assert_ne!(identity(other), identity("https://a.ex/d/f"), "{other}");
+        }
+        assert_eq!(identity("https://a.ex/%C3%A4"), identity("https://a.ex/ä"));
     }
 
     fn refused(url: &str, expected: &str) {

@@ -116,7 +116,7 @@ struct Shared {
     settings: ExecutorSettings,
     modes: Modes,
     places: Semaphore,
-    /// Destinations being written: two writers would remove each other's files.
+    /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files.
     targets: Mutex<HashSet<String>>,
     /// When this life of the service began.
     began: Millis,
@@ -187,12 +187,12 @@ impl Executor {
             Ok(order) => order,
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
-        let _target = match self.claim(&order.file.spec.destination) {
-            Ok(target) => target,
-            Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
-        };
         let (source, destination) = match sides(&order) {
             Ok(sides) => sides,
+            Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
+        };
+        let _target = match self.enter(destination.surl.identity()) {
+            Ok(target) => target,
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
         let (resume, failures, cleanup) = match op {
@@ -249,12 +249,12 @@ impl Executor {
         }
     }
 
-    fn claim(&self, destination: &str) -> Result<Target<'_>, Failure> {
+    fn enter(&self, destination: String) -> Result<Target<'_>, Failure> {
         let mut targets = self.shared.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        if targets.insert(destination.to_owned()) {
+        if targets.insert(destination.clone()) {
             return Ok(Target {
                 shared: &self.shared,
-                destination: destination.to_owned(),
+                destination,
             });
         }
         let scene = Scene::new(Party::TransferService, Phase::Preparation);

@@ -100,7 +100,7 @@ fn entry(
             ));
         }
     };
-    if source.as_str() == destination.as_str() {
+    if source.identity() == destination.identity() && source.query() == destination.query() {
         return Err(Refusal::invalid(format!(
             "source and destination are the same ({source})"
         )));

@@ -272,3 +272,22 @@ async fn many_files_of_one_job_all_arrive() {
         metrics.text
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_file_has_one_writer_however_it_is_spelled() {
+    let pair = pair().await;
+    pair.b.fault("COPY", "/f", Fault::Held);
+    let file = |destination: &str| json!([{ "sources": [pair.a.url("/f")], "destinations": [destination] }]);
+    let first = pair.lab.submit(file(&pair.b.url("/f")), json!({})).await;
+    pair.lab.until(&first, |_| !pair.b.seen("COPY", "/f").is_empty()).await;
+    let other = pair.b.url("/x/..//%66").replace("http://", "dav://");
+    let second = pair
+        .lab
+        .submit(file(&other), json!({ "retry": -1, "overwrite": true }))
+        .await;
+    assert_eq!(pair.lab.wait(&second).await, "FAILED");
+    let reason = pair.lab.get(&format!("/jobs/{second}/files")).await.json[0]["reason"].to_string();
+    assert!(reason.contains("another transfer of this service writes"), "{reason}");
+    pair.b.release();
+    assert_eq!(pair.lab.wait(&first).await, "FINISHED");
+}
