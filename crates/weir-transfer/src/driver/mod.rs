@@ -171,6 +171,11 @@ impl<C: TransferCore> Driver<C> {
 
     /// What keeps the store from writing, if anything does.
     pub(crate) fn trouble(&self) -> Option<String> {
+        if self.requests.is_closed() {
+            return Some(
+                "the scheduler has stopped; restart the service, nothing that was acknowledged is lost".into(),
+            );
+        }
         let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         (*trouble)()
     }

@@ -127,3 +127,38 @@ impl Drop for RealWorld {
 }
 
 weir_world::world_suite!(RealWorld);
+
+/// A core with a defect.
+struct Broken;
+
+impl weir_world::Core for Broken {
+    type Command = Command;
+    type Record = Record;
+    type Op = Op;
+    type Event = Event;
+
+    fn step(
+        &mut self,
+        _: weir_units::Timestamp,
+        _: &[weir_world::Input<Command, Record>],
+        _: &mut Vec<weir_world::Effect<Record, Op, Event>>,
+    ) {
+        panic!("a defect of the core, on purpose");
+    }
+}
+
+#[tokio::test]
+async fn a_driver_without_a_core_says_so() {
+    // Otherwise the service would look well, and nothing would ever start.
+    let store = Arc::new(crate::store::MemoryStore::new());
+    let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
+    let executor = Executor::new(client, store.clone(), ExecutorSettings::default(), None);
+    let driver = Driver::start(Broken, store, executor, &[], None).unwrap();
+    for _ in 0..500 {
+        if driver.trouble().is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(driver.trouble().unwrap().contains("restart the service"));
+}

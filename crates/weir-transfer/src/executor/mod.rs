@@ -40,12 +40,15 @@ mod verify;
 mod wire;
 
 use std::{
+    any::Any,
     collections::HashSet,
+    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use base64::Engine as _;
+use futures_util::FutureExt as _;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use weir_auth::Secret;
@@ -60,6 +63,7 @@ pub(crate) use modes::Modes;
 use crate::{
     model::Claim,
     store::{Order, Store, StoreError, Writer},
+    submission::TIMEOUT_MAX,
     surl::Surl,
     time::{self, Millis},
 };
@@ -170,7 +174,9 @@ impl Executor {
             place = self.shared.places.acquire() => {
                 let _place = place;
                 tell(WorldEvent::Started);
-                self.work((id, op), &stop, journal, &tell).await
+                // One operation's defect must not take the others along.
+                let work = AssertUnwindSafe(self.work((id, op), &stop, journal, &tell));
+                work.catch_unwind().await.unwrap_or_else(|panic| defect(id, panic.as_ref()))
             }
         };
         tell(last);
@@ -281,6 +287,16 @@ impl Drop for Target<'_> {
     }
 }
 
+fn defect(id: OpId, panic: &(dyn Any + Send)) -> WorldEvent {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no reason given");
+    tracing::error!(op = %id, panic = text, "an operation panicked; it fails, the others go on");
+    WorldEvent::Ended(Outcome::Failed(internal(&format!("a defect of this service: {text}"))))
+}
+
 fn internal(text: &str) -> Failure {
     Scene::new(Party::TransferService, Phase::Preparation).fail(ErrorClass::Internal, text)
 }
@@ -339,9 +355,11 @@ fn expiry(token: &Secret) -> Option<u64> {
     claims.get("exp")?.as_f64().map(|seconds| seconds as u64)
 }
 
+/// The copy's wall time: the job's, or by size. Rows may hold any number; a clock cannot be asked for all of them.
 fn wall(settings: &ExecutorSettings, order: &Order) -> Duration {
+    let longest = Duration::from_secs(TIMEOUT_MAX);
     if let Some(seconds) = order.job.params.timeout {
-        return Duration::from_secs(seconds);
+        return Duration::from_secs(seconds).min(longest);
     }
     let size = order
         .file
@@ -353,4 +371,5 @@ fn wall(settings: &ExecutorSettings, order: &Order) -> Duration {
     settings
         .wall_base
         .saturating_add(settings.wall_per_mib.saturating_mul(mib))
+        .min(longest)
 }

@@ -1,6 +1,7 @@
 //! Group commit: one thread that makes whatever has gathered durable in one transaction.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -194,7 +195,7 @@ fn persist(store: &dyn Store, changes: &[Change], state: &State) -> Result<(), S
     let mut pause = Duration::from_millis(50);
     let mut failed = false;
     loop {
-        match store.apply(changes) {
+        match apply(store, changes) {
             Ok(()) => {
                 if failed {
                     tracing::info!("the store works again");
@@ -217,6 +218,13 @@ fn persist(store: &dyn Store, changes: &[Change], state: &State) -> Result<(), S
             }
         }
     }
+}
+
+/// A defect on the way into the store is a trouble like any other: shown, and tried again. Were the thread to end, nobody would
+/// ever be answered.
+fn apply(store: &dyn Store, changes: &[Change]) -> Result<(), StoreError> {
+    let applied = catch_unwind(AssertUnwindSafe(|| store.apply(changes)));
+    applied.unwrap_or_else(|_| Err(StoreError::Broken("the store panicked, see the log".into())))
 }
 
 #[cfg(test)]

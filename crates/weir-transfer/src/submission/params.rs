@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Longest time for one copy that is asked for, in seconds: a year, more than any copy takes, and a clock holds the sum.
-const TIMEOUT_MAX: u64 = 366 * 86_400;
+pub(crate) const TIMEOUT_MAX: u64 = 366 * 86_400;
 
 /// The id FTS3 gives to a `sid` of a VO: `uuid5(uuid5(BASE_ID, vo), sid)`.
 pub(crate) fn job_id_of(vo: &str, sid: &str) -> Uuid {

@@ -203,6 +203,19 @@ fn each_token_is_kept_once_and_never_printed() {
 }
 
 #[test]
+fn a_wall_time_has_an_end() {
+    // A time that cannot be added to a clock once stopped the service, and again at each start.
+    for (given, seconds) in [
+        (json!(90), 90),
+        (json!(i64::MAX), TIMEOUT_MAX),
+        (json!("99999999"), TIMEOUT_MAX),
+    ] {
+        let draft = read_it(&with_params(json!({ "timeout": given }))).unwrap();
+        assert_eq!(draft.job.params.timeout, Some(seconds));
+    }
+}
+
+#[test]
 fn times_in_the_queue_are_hours_or_have_a_unit() {
     for (given, seconds) in [
         (json!(2), 7200),

@@ -376,3 +376,24 @@ async fn secrets_stay_secret() {
     }
     assert!(lab.store().exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_fails_one_operation_and_the_others_go_on() {
+    // No clock can be asked for this time: the operation panics where it begins to watch the copy.
+    let lab = Lab::start_with(|config| config.copy.stall_timeout = Duration::MAX).await;
+    let (a, b) = (Stub::start(), Stub::start());
+    a.put("/f", BYTES);
+    let params = json!({ "retry": -1, "copy_mode": "pull" });
+    let file = lab.transfer(&a.url("/f"), &b.url("/f"), params).await;
+    assert_eq!(
+        (
+            &file["file_state"],
+            &file["weir"]["error_class"],
+            &file["weir"]["party"]
+        ),
+        (&json!("FAILED"), &json!("internal"), &json!("transfer service")),
+        "{file}"
+    );
+    let file = lab.transfer(&a.url("/g"), &b.url("/g"), json!({ "retry": -1 })).await;
+    assert_eq!(file["weir"]["error_class"], "not-found", "{file}");
+}

@@ -7,6 +7,7 @@ mod write;
 use std::{
     fs::{File, OpenOptions, TryLockError},
     os::unix::fs::OpenOptionsExt as _,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -183,10 +184,11 @@ impl Readers {
             }
         };
         drop(free);
-        let outcome = work(&connection);
+        // The connection comes back whatever happens to who borrowed it.
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&connection)));
         self.lock().push(connection);
         self.returned.notify_one();
-        outcome
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
@@ -260,6 +262,22 @@ mod tests {
                 "{name} holds a token"
             );
         }
+    }
+
+    #[test]
+    fn a_reader_that_panics_gives_its_connection_back() {
+        // Otherwise four defects later every request would wait for ever.
+        let keeper = OnDisk::new();
+        let store = keeper.open();
+        for _ in 0..=READERS {
+            let panics = || {
+                store
+                    .readers
+                    .with(|_| -> Result<(), StoreError> { panic!("on purpose") })
+            };
+            assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        }
+        assert_eq!(store.next_file_id().unwrap(), 1);
     }
 
     #[test]
