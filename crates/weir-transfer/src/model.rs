@@ -138,9 +138,10 @@ impl Counts {
 }
 
 /// Which side's checksum is compared (`verify_checksum`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) enum ChecksumMode {
     /// Sizes only.
+    #[default]
     #[serde(rename = "n")]
     None,
     /// The source's with the user's.
@@ -202,8 +203,10 @@ impl Overwrite {
     }
 }
 
-/// The parameters of a job that the service keeps as they are: for the executor, and to be echoed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The parameters of a job that the service keeps as they are: for the executor, and to be echoed. What a row of another version
+/// does not have is as if the client had not said it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct JobParams {
     /// `retry` as submitted: 0 the service's default, below 0 none, above 0 that many.
     pub retry: i32,
@@ -214,28 +217,27 @@ pub(crate) struct JobParams {
     /// Whose checksums are compared.
     pub verify_checksum: ChecksumMode,
     /// Wall time allowed for one attempt, in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
     /// Streams asked of the active party.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub nostreams: Option<u32>,
     /// The only way to copy, if the client forces one (`pull`, `push`, `streamed`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub copy_mode: Option<String>,
     /// End of the file's time in the queue, in seconds since the epoch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time_in_queue: Option<i64>,
     /// Echoed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_spacetoken: Option<String>,
     /// Echoed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub destination_spacetoken: Option<String>,
     /// FTS3's packed form of the protocol parameters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub internal: Option<String>,
     /// Keep what a failed attempt left at the destination.
-    #[serde(default)]
     pub disable_cleanup: bool,
 }
 

@@ -8,11 +8,12 @@ mod desk;
 mod learned;
 mod meter;
 mod records;
+mod restore;
 mod run;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -26,9 +27,11 @@ pub(crate) use run::last_life_ended;
 
 pub(crate) use desk::Answer;
 
+use restore::Restoration;
+
 use crate::{
     executor::Executor,
-    store::{Change, Store, StoreError, Submission},
+    store::{Change, Store, StoreError, Submission, Writer},
 };
 
 /// Requests that wait for the driver. A step takes some 4,000 of them in a few milliseconds; more would only hide overload.
@@ -109,8 +112,8 @@ pub(crate) struct Driver<C = Scheduler> {
 struct Shared {
     /// Counts rounds in which transfers came to their end.
     settled: watch::Receiver<u64>,
-    /// What keeps the store from writing.
-    trouble: Mutex<Box<dyn Fn() -> Option<String> + Send>>,
+    writer: Arc<Writer>,
+    restoration: Arc<Restoration>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -169,15 +172,20 @@ impl<C: TransferCore> Driver<C> {
         self.shared.settled.clone()
     }
 
-    /// What keeps the store from writing, if anything does.
+    /// What keeps the service from its work, if anything does.
     pub(crate) fn trouble(&self) -> Option<String> {
         if self.requests.is_closed() {
             return Some(
                 "the scheduler has stopped; restart the service, nothing that was acknowledged is lost".into(),
             );
         }
-        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        (*trouble)()
+        let writing = self.shared.writer.trouble();
+        writing.or_else(|| self.shared.restoration.trouble())
+    }
+
+    /// Rows of the store that were passed over when the service started, for people.
+    pub(crate) fn unreadable(&self) -> Vec<String> {
+        self.shared.restoration.unreadable()
     }
 
     /// Ends the driver: nothing starts any more, what runs is let go (the storages stop when their client leaves), and is

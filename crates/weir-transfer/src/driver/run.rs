@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -19,6 +19,7 @@ use super::{
     learned,
     meter::bytes_of,
     records,
+    restore::Restoration,
 };
 use crate::{
     executor::Executor,
@@ -40,7 +41,7 @@ enum Feed {
     Durable(Durable),
     World(OpId, WorldEvent),
     Restored(Box<crate::store::LiveJob>),
-    RestoreEnded(Result<(), StoreError>),
+    RestoreEnded,
 }
 
 struct Running {
@@ -111,18 +112,20 @@ pub(super) fn start<C: TransferCore>(
     };
     let (restores, restored) = mpsc::channel(RESTORES_MAX);
     tasks.spawn(this.run(incoming, fed, restored, [limits, learned]));
+    let restoration = Arc::new(Restoration::default());
+    let (shared, leave) = (restoration.clone(), stop.clone());
     tasks.spawn_blocking(move || {
-        let outcome = store.restore(below, &mut |job| {
-            let _ = restores.blocking_send(Feed::Restored(Box::new(job)));
-        });
-        let _ = restores.blocking_send(Feed::RestoreEnded(outcome));
+        let hand_over = |job| drop(restores.blocking_send(Feed::Restored(job)));
+        if shared.run(store.as_ref(), below, &leave, hand_over) {
+            let _ = restores.blocking_send(Feed::RestoreEnded);
+        }
     });
-    let trouble = Mutex::new(Box::new(move || writer.trouble()) as Box<dyn Fn() -> Option<String> + Send>);
     Ok(Driver {
         requests,
         shared: Arc::new(Shared {
             settled: watch_settled,
-            trouble,
+            writer,
+            restoration,
             stop,
             tasks,
         }),
@@ -263,13 +266,7 @@ impl<C: TransferCore> Loop<C> {
             Feed::Restored(job) => {
                 inputs.extend(records::live(&job, &mut self.names).into_iter().map(Input::Restored));
             }
-            Feed::RestoreEnded(Ok(())) => inputs.extend(self.ready.take().map(Input::Command)),
-            Feed::RestoreEnded(Err(error)) => {
-                tracing::error!(
-                    error = crate::executor::chain(&error),
-                    "could not restore; nothing will start"
-                );
-            }
+            Feed::RestoreEnded => inputs.extend(self.ready.take().map(Input::Command)),
         }
     }
 

@@ -17,7 +17,7 @@ use weir_world::{
 use super::Driver;
 use crate::{
     executor::{Executor, ExecutorSettings},
-    store::{Change, Sealer, SqliteStore, Store, submission},
+    store::{Change, Sealer, SqliteStore, Store, StoreError, TroubledStore, submission},
 };
 
 type Core = Probe<Command, Record, Op, Event>;
@@ -161,4 +161,93 @@ async fn a_driver_without_a_core_says_so() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(driver.trouble().unwrap().contains("restart the service"));
+}
+
+/// A driver with the real core around this store, which holds one job of one file.
+fn around(store: Arc<TroubledStore>) -> Driver {
+    store.apply(&[Change::Submit(Box::new(submission(1, 1, 1)))]).unwrap();
+    let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
+    let executor = Executor::new(client, store.clone(), ExecutorSettings::default(), None);
+    let config = weir_sched::Config {
+        epoch: 1,
+        ..weir_sched::Config::default()
+    };
+    Driver::start(
+        weir_sched::Scheduler::new(config),
+        store,
+        executor,
+        &[],
+        Some(Command::Begin),
+    )
+    .unwrap()
+}
+
+async fn soon(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("waited in vain: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_fails_is_said_and_tried_again() {
+    // Otherwise nothing ever starts, and health says that all is well.
+    let mut failures = 3;
+    let store = Arc::new(TroubledStore::new(move || {
+        failures -= 1;
+        if failures >= 0 {
+            return Err(StoreError::Unavailable("the disk is away".into()));
+        }
+        Ok(())
+    }));
+    let driver = around(store.clone());
+    soon("trouble", || {
+        driver.trouble().is_some_and(|text| text.contains("the disk is away"))
+    })
+    .await;
+    let refused = driver
+        .ask(|reply| super::Request::Priority {
+            job: uuid::Uuid::from_u128(1),
+            files: vec![1],
+            priority: 5,
+            reply,
+        })
+        .await;
+    assert!(matches!(refused, Err(super::NotTaken::Busy(_))), "{refused:?}");
+    soon("a start", || store.file(1).unwrap().unwrap().attempts > 0).await;
+    assert_eq!(driver.trouble(), None);
+    driver.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancellation_during_the_restore_has_its_effect() {
+    // Were it answered before the core knows the transfer, the client would be told of a cancellation that never happens.
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let store = Arc::new(TroubledStore::new(move || {
+        let _ = wait.recv();
+        Ok(())
+    }));
+    let driver = around(store.clone());
+    let asked = driver.clone();
+    let mut answer = tokio::spawn(async move {
+        let cancel = |reply| super::Request::Cancel {
+            job: uuid::Uuid::from_u128(1),
+            whole: true,
+            files: vec![1],
+            reason: "enough".into(),
+            reply,
+        };
+        asked.ask(cancel).await
+    });
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut answer).await;
+    assert!(early.is_err(), "answered before the restore: {early:?}");
+    drop(go);
+    answer.await.unwrap().unwrap();
+    let file = store.file(1).unwrap().unwrap();
+    assert_eq!(file.state, crate::model::FileState::Canceled);
+    assert_eq!(file.attempts, 0);
+    driver.shutdown().await;
 }

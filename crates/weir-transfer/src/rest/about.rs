@@ -68,13 +68,16 @@ pub(super) async fn submit_schema() -> Response {
     ok(&submission::submit_schema())
 }
 
-/// `GET /.well-known/weir/health`: 200 if the store can write, else 503 with the reason.
+/// `GET /.well-known/weir/health`: 200 if the service does its work, else 503 with the reason.
 pub(super) async fn health(service: State) -> Response {
     match service.driver.trouble() {
-        None => ok(&json!({ "status": "ok" })),
+        None => match service.driver.unreadable() {
+            rows if rows.is_empty() => ok(&json!({ "status": "ok" })),
+            rows => ok(&json!({ "status": "ok", "unreadable": rows })),
+        },
         Some(reason) => json_answer(
             StatusCode::SERVICE_UNAVAILABLE,
-            &json!({ "status": "trouble", "reason": reason, "remedy": "make room on the store's disk, or check it" }),
+            &json!({ "status": "trouble", "reason": reason, "remedy": "make room on the store's disk, or check it; the log says more" }),
         ),
     }
 }

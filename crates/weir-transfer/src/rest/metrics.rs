@@ -36,8 +36,17 @@ pub(super) async fn metrics(
     match page {
         Some(mut text) => {
             let up = u8::from(service.driver.trouble().is_none());
-            describe(&mut text, "weir_transfer_store_ok", "gauge", "1 if the store can write");
+            let help = "1 if the store can be read and written, and the scheduler runs";
+            describe(&mut text, "weir_transfer_store_ok", "gauge", help);
             let _ = writeln!(text, "weir_transfer_store_ok {up}");
+            let name = "weir_transfer_unreadable_rows";
+            describe(
+                &mut text,
+                name,
+                "gauge",
+                "Rows of the store that were passed over at the start",
+            );
+            let _ = writeln!(text, "{name} {}", service.driver.unreadable().len());
             ([(header::CONTENT_TYPE, TEXT)], text).into_response()
         }
         None => ApiError::unavailable("The service is stopping").into_response(),

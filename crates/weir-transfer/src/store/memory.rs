@@ -8,7 +8,7 @@ use std::{
 use uuid::Uuid;
 use weir_auth::Secret;
 
-use super::{Change, FollowUp, JobFilter, Live, LiveJob, Order, Sealer, Store, StoreError, Submission};
+use super::{Change, FollowUp, JobFilter, Live, LiveJob, Order, Restored, Sealer, Store, StoreError, Submission};
 use crate::{
     model::{Counts, File, FileResult, FileState, Job, JobState, Retry, TokenHash},
     time::Millis,
@@ -94,7 +94,7 @@ impl Store for MemoryStore {
         Ok(self.lock().next_file)
     }
 
-    fn restore(&self, below: u64, each: &mut dyn FnMut(LiveJob)) -> Result<(), StoreError> {
+    fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
         let tables = self.lock();
         for (number, job) in tables.jobs.iter().filter(|(_, job)| job.finished.is_none()) {
             let files = tables.files.range(..below).map(|(_, row)| row);
@@ -103,10 +103,10 @@ impl Store for MemoryStore {
                 .map(Row::live);
             let files = live.collect::<Vec<_>>();
             if !files.is_empty() {
-                each(LiveJob {
+                each(Restored::Job(Box::new(LiveJob {
                     job: job.spec.clone(),
                     files,
-                });
+                })));
             }
         }
         Ok(())

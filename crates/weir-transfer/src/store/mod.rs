@@ -12,6 +12,8 @@ mod seal;
 mod sqlite;
 #[cfg(test)]
 mod suite;
+#[cfg(test)]
+mod troubled;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -26,6 +28,8 @@ pub(crate) use writer::{Durable, Writer};
 
 #[cfg(test)]
 pub(crate) use suite::submission;
+#[cfg(test)]
+pub(crate) use troubled::TroubledStore;
 
 use crate::{
     model::{Claim, File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, TokenHash},
@@ -166,6 +170,24 @@ pub(crate) struct LiveJob {
     pub files: Vec<Live>,
 }
 
+/// A row that is damaged, or of a version that this one does not understand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    /// Which, for people: `job 5f0b6a52-…`, `file 7`.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a restore comes upon.
+#[derive(Debug, Clone)]
+pub(crate) enum Restored {
+    /// A job.
+    Job(Box<LiveJob>),
+    /// Something that is passed over.
+    Unreadable(Unreadable),
+}
+
 /// Everything the executor needs to know of one transfer.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
@@ -218,8 +240,9 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// The first file id that was never given.
     fn next_file_id(&self) -> Result<u64, StoreError>;
 
-    /// Hands over every job with live files whose ids are below this one, oldest first.
-    fn restore(&self, below: u64, each: &mut dyn FnMut(LiveJob)) -> Result<(), StoreError>;
+    /// Hands over every job with live files whose ids are below this one, oldest first. A row that cannot be read is told, and
+    /// keeps none of the others back.
+    fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError>;
 
     /// A job.
     fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError>;
@@ -230,7 +253,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// One file.
     fn file(&self, id: u64) -> Result<Option<File>, StoreError>;
 
-    /// The jobs a filter admits: the newest first if it has a limit, else the oldest first.
+    /// The jobs a filter admits: the newest first if it has a limit, else the oldest first. Rows that cannot be read are left
+    /// out, and logged.
     fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError>;
 
     /// Jobs whose time in the queue is over (`now` in seconds since the epoch), each with its files that wait; at most some
@@ -282,6 +306,9 @@ pub enum StoreError {
     /// A job id that exists already.
     #[error("job {0} exists already")]
     Duplicate(Uuid),
+    /// A row whose values make no sense.
+    #[error("a row of the store cannot be read: {0}")]
+    Unreadable(String),
     /// Anything else: a defect, or a damaged database.
     #[error("the store failed")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),

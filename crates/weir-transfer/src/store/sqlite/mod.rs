@@ -16,7 +16,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
-use super::{Change, JobFilter, LiveJob, Order, Sealer, Store, StoreError};
+use super::{Change, JobFilter, Order, Restored, Sealer, Store, StoreError};
 use crate::model;
 
 /// Connections for reading. A status poll holds one for milliseconds; four keep two cores busy with room to wait on disk.
@@ -98,7 +98,7 @@ impl Store for SqliteStore {
             .with(|connection| Ok(connection.query_row(text, [], |row| row.get::<_, i64>(0))? as u64))
     }
 
-    fn restore(&self, below: u64, each: &mut dyn FnMut(LiveJob)) -> Result<(), StoreError> {
+    fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
         self.readers.with(|connection| read::restore(connection, below, each))
     }
 
@@ -192,6 +192,15 @@ impl Readers {
     }
 }
 
+/// Whether a row was found, and one of its values is not what it should be.
+fn is_about_a_value(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    matches!(
+        error,
+        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..)
+    )
+}
+
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, SystemIoFailure};
@@ -199,6 +208,7 @@ impl From<rusqlite::Error> for StoreError {
             Some(DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure | CannotOpen | OutOfMemory) => {
                 Self::Unavailable(error.into())
             }
+            _ if is_about_a_value(&error) => Self::Unreadable(error.to_string()),
             _ => Self::Broken(error.into()),
         }
     }
@@ -278,6 +288,58 @@ mod tests {
             assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         }
         assert_eq!(store.next_file_id().unwrap(), 1);
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_keeps_no_other_back() {
+        // One damaged job once kept every other from starting, and from being listed.
+        let keeper = OnDisk::new();
+        let store = keeper.open();
+        for (job, first) in [(1, 1), (2, 3), (3, 5)] {
+            store
+                .apply(&[Change::Submit(Box::new(submission(job, first, 2)))])
+                .unwrap();
+        }
+        let damage = |text: &str| {
+            store
+                .write(|connection| Ok(connection.execute(text, []).map(|_| ())?))
+                .unwrap();
+        };
+        damage("UPDATE jobs SET params = '{}garbage' WHERE job_no = 1");
+        damage("UPDATE files SET attempts = 'many' WHERE file_id = 4");
+        let (mut jobs, mut passed_over) = (Vec::new(), Vec::new());
+        let mut take = |restored| match restored {
+            Restored::Job(job) => jobs.push((job.job.id.as_u128(), job.files.len())),
+            Restored::Unreadable(row) => passed_over.push(row.what),
+        };
+        store.restore(100, &mut take).unwrap();
+        assert_eq!(jobs, [(2, 1), (3, 2)]);
+        assert_eq!(
+            passed_over,
+            [format!("job {}", Uuid::from_u128(1)), "file 4".to_owned()]
+        );
+        let listed = store.jobs(&JobFilter::default()).unwrap();
+        assert_eq!(
+            listed.iter().map(|job| job.spec.id.as_u128()).collect::<Vec<_>>(),
+            [2, 3]
+        );
+        assert!(matches!(store.job(Uuid::from_u128(1)), Err(StoreError::Unreadable(_))));
+    }
+
+    #[test]
+    fn parameters_that_an_older_version_did_not_write_have_their_defaults() {
+        let keeper = OnDisk::new();
+        let store = keeper.open();
+        store.apply(&[Change::Submit(Box::new(submission(1, 1, 1)))]).unwrap();
+        store
+            .write(|connection| {
+                Ok(connection
+                    .execute("UPDATE jobs SET params = '{\"retry\":7}'", [])
+                    .map(|_| ())?)
+            })
+            .unwrap();
+        let params = store.job(Uuid::from_u128(1)).unwrap().unwrap().spec.params;
+        assert_eq!((params.retry, params.verify_checksum), (7, model::ChecksumMode::None));
     }
 
     #[test]

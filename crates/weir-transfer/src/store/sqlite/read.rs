@@ -11,7 +11,7 @@ use crate::{
         Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, job_state_code,
         job_state_from_code,
     },
-    store::{FollowUp, JobFilter, Live, LiveJob, Order, Sealer, StoreError},
+    store::{FollowUp, JobFilter, Live, LiveJob, Order, Restored, Sealer, StoreError, Unreadable},
 };
 
 const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, submitted, finished, reason, cancelled,
@@ -73,8 +73,17 @@ pub(super) fn jobs(connection: &Connection, filter: &JobFilter) -> Result<Vec<Jo
         None => text.push_str(" ORDER BY job_no"),
     }
     let mut statement = connection.prepare(&text)?;
-    let rows = statement.query_map(rusqlite::params_from_iter(values), job_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+    let mut jobs = Vec::new();
+    while let Some(row) = rows.next()? {
+        match job_row(row) {
+            Ok(job) => jobs.push(job),
+            Err(error) => {
+                tracing::error!(row = name_of_job(row), %error, "a row of the store cannot be read; it is not listed");
+            }
+        }
+    }
+    Ok(jobs)
 }
 
 pub(super) fn files(connection: &Connection, job: Uuid) -> Result<Vec<File>, StoreError> {
@@ -169,8 +178,8 @@ pub(super) fn settings(connection: &Connection, prefix: &str) -> Result<Vec<(Str
 }
 
 /// Live files come in the order of their ids, which is that of their jobs: one pass, one job in memory at a time.
-pub(super) fn restore(connection: &Connection, below: u64, each: &mut dyn FnMut(LiveJob)) -> Result<(), StoreError> {
-    let mut statement = connection.prepare(
+pub(super) fn restore(connection: &Connection, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
+    let mut files = connection.prepare(
         "SELECT file_id, source, dest, activity, size, attempts, epoch IS NOT NULL, stopping, not_before, failures,
          free_retries, resume FROM files WHERE finished IS NULL AND file_id BETWEEN ?1 AND ?2 ORDER BY file_id",
     )?;
@@ -179,33 +188,65 @@ pub(super) fn restore(connection: &Connection, below: u64, each: &mut dyn FnMut(
         ", first_file FROM jobs WHERE finished IS NULL AND first_file < ?1 ORDER BY job_no",
     );
     let mut jobs = connection.prepare(&text)?;
-    let jobs = jobs.query_map([below as i64], |row| Ok((job_row(row)?, row.get::<_, i64>(20)?)))?;
-    for found in jobs {
-        let (job, first) = found?;
-        let rows = statement.query_map(params![first, first + job.counts.files - 1], |row| {
-            Ok(Live {
-                file: row.get::<_, i64>(0)? as u64,
-                source: row.get(1)?,
-                destination: row.get(2)?,
-                activity: row.get(3)?,
-                size: row.get::<_, Option<i64>>(4)?.map(|size| size as u64),
-                attempts: row.get(5)?,
-                running: row.get(6)?,
-                stopping: row.get(7)?,
-                follow_up: FollowUp {
-                    not_before: row.get(8)?,
-                    failures: row.get(9)?,
-                    free_retries: row.get(10)?,
-                    resume: row.get(11)?,
-                },
-            })
-        })?;
-        each(LiveJob {
+    let mut rows = jobs.query([below as i64])?;
+    while let Some(row) = rows.next()? {
+        let found = job_row(row).and_then(|job| Ok((job, row.get::<_, i64>(20)?)));
+        let (job, first) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                each(unreadable(name_of_job(row), &error));
+                continue;
+            }
+        };
+        let mut live = Vec::new();
+        let mut rows = files.query(params![first, first.saturating_add(job.counts.files - 1)])?;
+        while let Some(row) = rows.next()? {
+            match live_row(row) {
+                Ok(file) => live.push(file),
+                Err(error) => {
+                    let id = row.get::<_, i64>(0).unwrap_or_default();
+                    each(unreadable(format!("file {id}"), &error));
+                }
+            }
+        }
+        each(Restored::Job(Box::new(LiveJob {
             job: job.spec,
-            files: rows.collect::<Result<_, _>>()?,
-        });
+            files: live,
+        })));
     }
     Ok(())
+}
+
+fn unreadable(what: String, error: &rusqlite::Error) -> Restored {
+    Restored::Unreadable(Unreadable {
+        what,
+        reason: error.to_string(),
+    })
+}
+
+/// For people.
+fn name_of_job(row: &Row<'_>) -> String {
+    let id = row.get(0).map(Uuid::from_bytes);
+    format!("job {}", id.unwrap_or_default())
+}
+
+fn live_row(row: &Row<'_>) -> rusqlite::Result<Live> {
+    Ok(Live {
+        file: row.get::<_, i64>(0)? as u64,
+        source: row.get(1)?,
+        destination: row.get(2)?,
+        activity: row.get(3)?,
+        size: row.get::<_, Option<i64>>(4)?.map(|size| size as u64),
+        attempts: row.get(5)?,
+        running: row.get(6)?,
+        stopping: row.get(7)?,
+        follow_up: FollowUp {
+            not_before: row.get(8)?,
+            failures: row.get(9)?,
+            free_retries: row.get(10)?,
+            resume: row.get(11)?,
+        },
+    })
 }
 
 fn job_row(row: &Row<'_>) -> rusqlite::Result<Job> {

@@ -1,0 +1,102 @@
+//! Bringing back what the store holds: again and again until it works, and never in silence.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    executor::chain,
+    store::{LiveJob, Restored, Store, StoreError, Unreadable},
+};
+
+/// Between two tries, at most.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Rows that are named one by one; of more, operators know what they need to know.
+const NAMED_MAX: usize = 100;
+
+/// How it stands.
+#[derive(Debug, Default)]
+pub(super) struct Restoration {
+    trouble: Mutex<Option<String>>,
+    unreadable: Mutex<Vec<String>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Restoration {
+    /// What keeps the service from starting anything, if anything does.
+    pub(super) fn trouble(&self) -> Option<String> {
+        lock(&self.trouble).clone()
+    }
+
+    /// Rows that were passed over, for people.
+    pub(super) fn unreadable(&self) -> Vec<String> {
+        lock(&self.unreadable).clone()
+    }
+
+    fn pass_over(&self, row: &Unreadable) {
+        tracing::error!(
+            row = row.what,
+            reason = row.reason,
+            "a row of the store cannot be read; it is passed over"
+        );
+        let mut named = lock(&self.unreadable);
+        if named.len() < NAMED_MAX {
+            named.push(format!("{}: {}", row.what, row.reason));
+        }
+    }
+
+    /// Hands over what the store holds, and returns when all of it was, or the service stops. Blocks. What was handed over by a try
+    /// that failed is handed over again; the core ignores repetitions.
+    pub(super) fn run(
+        &self,
+        store: &dyn Store,
+        below: u64,
+        stop: &CancellationToken,
+        mut each: impl FnMut(Box<LiveJob>),
+    ) -> bool {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            lock(&self.unreadable).clear();
+            let mut take = |restored| match restored {
+                Restored::Job(job) => each(job),
+                Restored::Unreadable(row) => self.pass_over(&row),
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(|| store.restore(below, &mut take)));
+            let error = match outcome {
+                Ok(Ok(())) => {
+                    *lock(&self.trouble) = None;
+                    return true;
+                }
+                Ok(Err(error)) => error,
+                Err(_) => StoreError::Broken("the store panicked, see the log".into()),
+            };
+            let text = format!("could not restore the queue, trying again: {}", chain(&error));
+            tracing::error!("{text}");
+            *lock(&self.trouble) = Some(text);
+            if !wait(pause, stop) {
+                return false;
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// False: the service stops.
+fn wait(pause: Duration, stop: &CancellationToken) -> bool {
+    let end = std::time::Instant::now() + pause;
+    while std::time::Instant::now() < end {
+        if stop.is_cancelled() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    !stop.is_cancelled()
+}

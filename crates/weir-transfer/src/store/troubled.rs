@@ -1,0 +1,76 @@
+//! A store in memory that restores as it is told: for tests.
+
+use std::sync::Mutex;
+
+use uuid::Uuid;
+
+use super::{Change, JobFilter, MemoryStore, Order, Restored, Store, StoreError};
+use crate::model::{File, Job, Retry};
+
+/// Called before each restore.
+type Before = Box<dyn FnMut() -> Result<(), StoreError> + Send>;
+
+pub(crate) struct TroubledStore {
+    inner: MemoryStore,
+    before: Mutex<Before>,
+}
+
+impl TroubledStore {
+    pub(crate) fn new(before: impl FnMut() -> Result<(), StoreError> + Send + 'static) -> Self {
+        Self {
+            inner: MemoryStore::new(),
+            before: Mutex::new(Box::new(before)),
+        }
+    }
+}
+
+impl Store for TroubledStore {
+    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
+        self.inner.apply(changes)
+    }
+
+    fn next_epoch(&self) -> Result<u64, StoreError> {
+        self.inner.next_epoch()
+    }
+
+    fn next_file_id(&self) -> Result<u64, StoreError> {
+        self.inner.next_file_id()
+    }
+
+    fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
+        (self.before.lock().expect("no test panics in here"))()?;
+        self.inner.restore(below, each)
+    }
+
+    fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
+        self.inner.job(id)
+    }
+
+    fn files(&self, job: Uuid) -> Result<Vec<File>, StoreError> {
+        self.inner.files(job)
+    }
+
+    fn file(&self, id: u64) -> Result<Option<File>, StoreError> {
+        self.inner.file(id)
+    }
+
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
+        self.inner.jobs(filter)
+    }
+
+    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+        self.inner.overdue(now)
+    }
+
+    fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError> {
+        self.inner.retries(file)
+    }
+
+    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
+        self.inner.order(file)
+    }
+
+    fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        self.inner.settings(prefix)
+    }
+}
