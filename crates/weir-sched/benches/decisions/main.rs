@@ -43,17 +43,16 @@ fn main() {
         "one round: 200 ends, what follows, 200 starts", "p50", "p99"
     );
     let (mut dc24, _) = measured(DC24);
+    row(DC24, (0..rounds).map(|_| dc24.round(COMPLETIONS)));
     if asked("--short") || asked("--test") {
-        row(DC24, (0..rounds).map(|_| dc24.round(COMPLETIONS)));
         plain(&mut dc24, rounds);
         return optimiser(&mut dc24, rounds);
     }
     let (mut deep, bytes) = measured(DEEP);
+    row(DEEP, (0..rounds).map(|_| deep.round(COMPLETIONS)));
     let pairs: Vec<[Duration; 2]> = (0..rounds)
         .map(|_| [dc24.round(COMPLETIONS), deep.round(COMPLETIONS)])
         .collect();
-    row(DC24, pairs.iter().map(|pair| pair[0]));
-    row(DEEP, pairs.iter().map(|pair| pair[1]));
     let ratios = pairs.iter().map(|[few, many]| many.as_secs_f64() / few.as_secs_f64());
     println!(
         "{:<62} {:>9.2}x",
