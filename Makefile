@@ -86,8 +86,9 @@ soak: web ## Run the long tests: a hundred rounds of kill -9
 fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each (nightly Rust, cargo-fuzz)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
 
-bench: ## Measure Weir beside nginx and XRootD on this machine
-	@scripts/peers.sh bench
+bench: ## Measure decisions, then Weir beside nginx and XRootD on this machine
+	@cargo bench --locked -p weir-sched --bench decisions
+	scripts/peers.sh bench
 	$(MAKE) build
 	cargo build --release --locked -p weir-bench
 	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench

@@ -7,7 +7,9 @@
 //! - **Persist before act.** No start and no answer leaves before its record is durable ([`weir_world`], "What a core promises").
 //! - **One operation at a time.** A transfer has at most one operation of this core, and each has its own number.
 //! - **Terminal is terminal.** A transfer ends once, in one of three ways ([`Settled`]).
-//! - **Limits hold.** Links, sources and destinations never have more active transfers than their limits at the time of start.
+//! - **Limits hold.** No link, storage element, VO at a storage element or shared resource has more active transfers than its
+//!   limit at the time of start; limits on bandwidth ([`Setting::Rate`]) are met within seconds.
+//! - **Settings are data.** Order, limits and the optimiser follow [`Settings`], which change at any time.
 //! - **Cost follows change.** A step costs what its inputs changed, not what is queued; a queued transfer takes about 55 bytes.
 //!
 //! # The life of a transfer
