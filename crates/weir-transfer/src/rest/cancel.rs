@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::Path;
 use http::StatusCode;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
@@ -27,27 +28,43 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// `DELETE /jobs/{id}[,id...]`.
 pub(super) async fn jobs(service: State, caller: Caller, Path(ids): Path<String>) -> Answer {
-    let mut entries = Vec::new();
+    let mut asked = Vec::new();
     for name in ids.split(',').filter(|id| !id.is_empty()) {
-        entries.push(cancel_one(&service, &caller, name).await?);
+        asked.push(cancel_one(&service, &caller, name).await?);
+    }
+    // All are cancelled before the first is waited for, and one patience is for all.
+    let patience = Instant::now() + STOP_PATIENCE;
+    let mut entries = Vec::new();
+    for one in asked {
+        entries.push(match one {
+            Asked::Answered(entry) => entry,
+            Asked::Stopping(job) => changed(&service, &wait_for_end(&service, *job, patience).await?),
+        });
     }
     multi_status(entries, ids.split(',').count() > 1)
+}
+
+/// A job that was asked to be cancelled.
+enum Asked {
+    /// There is nothing to wait for.
+    Answered(Entry),
+    /// It is cancelled; its copies may still run.
+    Stopping(Box<Job>),
 }
 
 /// An entry and its status; 304 is no failure of a single request.
 type Entry = (StatusCode, Value);
 
-async fn cancel_one(service: &Service, caller: &Caller, name: &str) -> Answer<Entry> {
+async fn cancel_one(service: &Service, caller: &Caller, name: &str) -> Answer<Asked> {
     let job = match find(service, caller, name).await? {
         Ok(job) => job,
-        Err(error) => return Ok((error.status, failed(name, &error))),
+        Err(error) => return Ok(Asked::Answered((error.status, failed(name, &error)))),
     };
     if job.state.is_terminal() {
-        return Ok(unchanged(service, &job));
+        return Ok(Asked::Answered(unchanged(service, &job)));
     }
     cancel_whole(service, job.spec.id).await?;
-    let job = wait_for_end(service, job).await?;
-    Ok(changed(service, &job))
+    Ok(Asked::Stopping(Box::new(job)))
 }
 
 fn unchanged(service: &Service, job: &Job) -> Entry {
@@ -127,11 +144,9 @@ async fn cancel_whole(service: &Service, job: Uuid) -> Answer<usize> {
 }
 
 /// Waits until a cancelled job's running copies have stopped, or patience is over; gives the job as it then is.
-async fn wait_for_end(service: &Service, mut job: Job) -> Answer<Job> {
+async fn wait_for_end(service: &Service, mut job: Job, patience: Instant) -> Answer<Job> {
     let id = job.spec.id;
     let mut settled = service.driver.settled();
-    let patience = tokio::time::sleep(STOP_PATIENCE);
-    tokio::pin!(patience);
     loop {
         settled.mark_unchanged();
         if let Some(current) = service.read(move |store| store.job(id)).await? {
@@ -142,7 +157,7 @@ async fn wait_for_end(service: &Service, mut job: Job) -> Answer<Job> {
         }
         tokio::select! {
             changed = settled.changed() => if changed.is_err() { return Ok(job) },
-            () = &mut patience => return Ok(job),
+            () = tokio::time::sleep_until(patience) => return Ok(job),
         }
     }
 }

@@ -61,6 +61,30 @@ async fn an_older_version_survives_a_cancelled_overwrite() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_jobs_that_do_not_stop_are_waited_for_together() {
+    // One after the other, ten seconds each, a client that cancels a hundred would wait for a quarter of an hour.
+    let (lab, a, b) = (Lab::start().await, Stub::start(), Stub::start());
+    let mut ids = Vec::new();
+    for name in ["/1", "/2", "/3"] {
+        a.put(name, b"bytes");
+        b.fault("COPY", name, Fault::Held);
+        let files = json!([{ "sources": [a.url(name)], "destinations": [b.url(name)] }]);
+        let id = lab.submit(files, json!({})).await;
+        lab.until(&id, |_| !b.seen("COPY", name).is_empty()).await;
+        // Looking after what is left takes longer than anybody waits.
+        b.fault("HEAD", name, Fault::Silent);
+        ids.push(id);
+    }
+    let began = std::time::Instant::now();
+    let answer = lab
+        .ask("alice", Method::DELETE, &format!("/jobs/{}", ids.join(",")), None)
+        .await;
+    assert!(began.elapsed().as_secs() < 18, "{:?}", began.elapsed());
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    assert_eq!(answer.json.as_array().unwrap().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn single_files_are_taken_back_and_the_rest_goes_on() {
     let lab = Lab::start_with(|config| config.limits.link = 1).await;
     let (a, b) = (Stub::start(), Stub::start());
