@@ -39,7 +39,8 @@ impl Meter {
     }
 
     pub(crate) fn moved(&mut self, link: Link, more: u64) {
-        self.links.entry(link).or_default().moved_bytes += more;
+        let moved = &mut self.links.entry(link).or_default().moved_bytes;
+        *moved = moved.saturating_add(more);
     }
 
     pub(crate) fn ended(&mut self, link: Link, end: &End, next: Next) {
@@ -57,7 +58,7 @@ impl Meter {
         match (next, end) {
             (Next::Finished, End::Done { bytes, .. } | End::Adopted { bytes }) => {
                 meter.finished += 1;
-                meter.finished_bytes += bytes.0;
+                meter.finished_bytes = meter.finished_bytes.saturating_add(bytes.0);
             }
             (Next::Failed, _) => *meter.failed.entry(class).or_default() += 1,
             (Next::Cancelled, _) => meter.cancelled += 1,

@@ -9,6 +9,9 @@ use weir_world::{Failure, Phase};
 
 use super::wire::{Forward, Side, send, text_of};
 
+/// Largest size that is believed: 8 PiB, as much as a whole storage system holds. Beyond it somebody errs or lies.
+pub(crate) const SIZE_MAX: u64 = 1 << 53;
+
 /// What HEAD told.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Stat {
@@ -127,7 +130,9 @@ fn reason_header(headers: &HeaderMap) -> String {
 
 pub(super) fn read(headers: &HeaderMap, algorithm: Option<Algorithm>) -> Stat {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let size = text(header::CONTENT_LENGTH).and_then(|value| value.trim().parse().ok());
+    let size = text(header::CONTENT_LENGTH)
+        .and_then(|value| value.trim().parse().ok())
+        .filter(|size| *size <= SIZE_MAX);
     let checksum = algorithm.and_then(|algorithm| {
         headers
             .get_all("digest")
@@ -199,5 +204,9 @@ mod tests {
             Some(Algorithm::Adler32),
         );
         assert_eq!(stat, Stat::default());
+        assert_eq!(
+            read(&headers(&[("content-length", "18446744073709551615")]), None).size,
+            None
+        );
     }
 }

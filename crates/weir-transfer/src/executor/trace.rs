@@ -11,7 +11,10 @@ use weir_http::Body;
 use weir_units::Bytes;
 use weir_world::{ErrorClass, Failure};
 
-use super::{attempt::Attempt, stat::Stat};
+use super::{
+    attempt::Attempt,
+    stat::{SIZE_MAX, Stat},
+};
 use crate::model::Claim;
 
 /// Survives the attempt's own future, which is dropped when it is stopped.
@@ -109,8 +112,9 @@ impl Attempt<'_> {
         self.trace().exists |= failure.class == ErrorClass::Exists;
     }
 
-    /// Bytes that have moved so far, in all.
+    /// Bytes that have moved so far, in all. No storage is believed to have moved more than there is.
     pub(crate) fn moved(&self, bytes: u64) {
+        let bytes = bytes.min(self.trace().source_size.unwrap_or(SIZE_MAX));
         if self.state.moved.fetch_max(bytes, Ordering::Relaxed) < bytes {
             (self.progress)(bytes);
         }

@@ -397,3 +397,16 @@ async fn a_panic_fails_one_operation_and_the_others_go_on() {
     let file = lab.transfer(&a.url("/g"), &b.url("/g"), json!({ "retry": -1 })).await;
     assert_eq!(file["weir"]["error_class"], "not-found", "{file}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storage_that_lies_about_bytes_is_not_believed() {
+    // A counter that wraps, or a transfer larger than its file, spoils every sum that is made of it.
+    let lie =
+        "Perf Marker\n Stripe Index: 0\n Stripe Bytes Transferred: 18446744073709551615\nEnd\nfailure: no space left\n";
+    let set = |_: &Stub, b: &Stub| b.fault("COPY", "/f", Fault::Says(lie));
+    let file = fails(set, json!({}), ["no-space", "destination", "transfer"], &[]).await;
+    assert_eq!(
+        (&file["weir"]["bytes_moved"], &file["transferred"]),
+        (&json!(BYTES.len()), &json!(BYTES.len()))
+    );
+}
