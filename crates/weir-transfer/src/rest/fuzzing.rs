@@ -35,7 +35,7 @@ pub fn queries(data: &[u8]) {
         admin,
         token: Secret::new("t"),
     };
-    if let Ok(filter) = list::filter(&query, &caller(false)) {
+    if let Ok(Some(filter)) = list::filter(&query, &caller(false)) {
         assert_eq!(filter.cred_id.as_deref(), Some("01"));
         assert!(filter.limit.is_none_or(|limit| (1..=500).contains(&limit)));
     }
