@@ -376,6 +376,30 @@ mod tests {
         assert_eq!((config.retry.delay, config.retry.retries), (Duration::from_secs(5), 3));
     }
 
+    #[test]
+    fn the_deployed_file_shows_the_defaults() {
+        // An operator reads there what holds if nothing is said.
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/transfer.toml");
+        let text = std::fs::read_to_string(path).unwrap();
+        let shown = text.lines().map(|line| match line.strip_prefix('#') {
+            Some(shown) if shown.starts_with(|c: char| c.is_ascii_lowercase()) && shown.contains(" = ") => shown,
+            _ => line,
+        });
+        let config = TransferConfig::parse(&shown.collect::<Vec<_>>().join("\n")).unwrap();
+        assert!(text.contains("\n#delay"), "the pause before a retry is shown");
+        let default = TransferConfig::new(config.listen);
+        let settings = |config: &TransferConfig| {
+            let TransferConfig {
+                limits, retry, copy, ..
+            } = config;
+            let flags = (config.any_audience, config.plain_http, &config.audiences);
+            format!("{limits:?} {retry:?} {copy:?} {flags:?}")
+        };
+        assert_eq!(settings(&config), settings(&default));
+        let beside = config.store.unwrap().with_extension("key");
+        assert_eq!(config.key_file.unwrap(), beside);
+    }
+
     fn refused(text: &str, word: &str) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("transfer.toml");
