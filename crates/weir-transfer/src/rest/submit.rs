@@ -16,9 +16,12 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
     let mut draft = submission::read(&body, &caller.submitter(), &service.submission, time::now())?;
     drop(body);
     let id = draft.job.id;
-    // Two submissions of one sid at the same time: one takes the reservation; later ones find the job in the store.
+    // Two submissions of one sid at the same time: one takes the reservation, later ones find the job in the store. Meanwhile 409
+    // would promise a job that may yet be refused.
     let reservation = if draft.deterministic {
-        let reservation = service.reserve(id).ok_or_else(ApiError::duplicate_sid)?;
+        let reservation = service
+            .reserve(id)
+            .ok_or_else(|| ApiError::unavailable("A submission with this sid is under way; ask again"))?;
         if service.read(move |store| store.job(id)).await?.is_some() {
             return Err(ApiError::duplicate_sid());
         }

@@ -105,11 +105,19 @@ fn refuse_what_is_missing(params: &Object) -> Result<(), Refusal> {
 fn job_id(params: &Object, user: &Submitter) -> Result<(Uuid, bool), Refusal> {
     match values::text(params, "id_generator")?.as_deref() {
         None | Some("standard") => Ok((Uuid::new_v4(), false)),
-        Some("deterministic") => match values::text(params, "sid")? {
+        Some("deterministic") => match sid(params)? {
             Some(sid) => Ok((job_id_of(&user.vo, &sid), true)),
             None => Err(Refusal::bad("Deterministic id generator requires 'sid' to be given")),
         },
         Some(other) => Err(Refusal::invalid(format!("unknown id_generator '{other}'"))),
+    }
+}
+
+/// A number is taken by its digits, as FTS3 does.
+fn sid(params: &Object) -> Result<Option<String>, Refusal> {
+    match values::get(params, "sid") {
+        Some(Value::Number(number)) => Ok(Some(number.to_string())),
+        _ => values::text(params, "sid"),
     }
 }
 

@@ -174,6 +174,8 @@ fn ids_made_from_a_sid_are_those_of_every_other_fts() {
     let draft = read_it(&with_params(json!({ "id_generator": "deterministic", "sid": "sid-1" }))).unwrap();
     assert!(draft.deterministic);
     assert_eq!(draft.job.id, job_id_of("testvo", "sid-1"));
+    let draft = read_it(&with_params(json!({ "id_generator": "deterministic", "sid": 7 }))).unwrap();
+    assert_eq!(draft.job.id, job_id_of("testvo", "7"));
     refuses(
         &with_params(json!({ "id_generator": "deterministic" })),
         "Deterministic id generator requires 'sid' to be given",

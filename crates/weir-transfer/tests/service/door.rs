@@ -227,6 +227,27 @@ async fn a_sid_is_taken_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_sid_is_refused_for_good_only_when_its_job_is_durable() {
+    // 409 tells a client that its job is taken: it will not submit again.
+    let lab = Lab::start_with(|config| config.limits.link = 0).await;
+    let (a, b) = (Stub::start(), Stub::start());
+    let params = json!({ "id_generator": "deterministic", "sid": "sid-2" });
+    let body = json!({ "files": [file(&a, &b, "/f")], "params": params });
+    let ask = || lab.ask("alice", Method::POST, "/jobs", Some(&body));
+    let answers = futures_util::future::join_all((0..12).map(|_| ask())).await;
+    let count = |status: StatusCode| answers.iter().filter(|answer| answer.status == status).count();
+    assert_eq!(count(StatusCode::OK), 1);
+    for answer in answers
+        .iter()
+        .filter(|answer| answer.status == StatusCode::SERVICE_UNAVAILABLE)
+    {
+        assert!(answer.headers.contains_key("retry-after"), "{}", answer.text);
+    }
+    assert_eq!(count(StatusCode::CONFLICT) + count(StatusCode::SERVICE_UNAVAILABLE), 11);
+    assert_eq!(ask().await.status, StatusCode::CONFLICT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn priority_changes_while_a_job_waits() {
     let lab = Lab::start_with(|config| config.limits.link = 0).await;
     let (a, b) = (Stub::start(), Stub::start());
