@@ -361,6 +361,8 @@ pub(crate) struct File {
     pub stopping: bool,
     /// What its attempts may have left at the destination.
     pub claim: Option<Claim>,
+    /// Bytes that travelled in all attempts that have ended.
+    pub moved_total: u64,
     /// How the newest attempt that ended went.
     pub result: FileResult,
 }

@@ -279,6 +279,7 @@ impl FileObject<'_> {
         json!({
             "mode": result.mode,
             "bytes_moved": result.bytes_moved,
+            "bytes_moved_total": file.moved_total,
             "submitted_ms": self.job.spec.submitted,
             "started_ms": file.started,
             "finished_ms": file.finished,

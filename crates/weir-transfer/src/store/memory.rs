@@ -228,6 +228,7 @@ impl Row {
 
     fn take(&mut self, result: &FileResult) {
         let filesize = result.filesize.or(self.file.result.filesize);
+        self.file.moved_total = self.file.moved_total.saturating_add(result.bytes_moved);
         self.file.result = FileResult {
             filesize,
             ..result.clone()
@@ -335,6 +336,7 @@ impl Tables {
                 finished: None,
                 stopping: false,
                 claim: None,
+                moved_total: 0,
                 result: FileResult::default(),
             };
             let row = Row {

@@ -289,6 +289,26 @@ pub(crate) fn a_failed_attempt_is_remembered<K: Keeper>() {
     assert_eq!(store.file(1).unwrap().unwrap().result.reason, None);
 }
 
+pub(crate) fn bytes_of_all_attempts_add_up<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    submit(&store, 1, 1, 1);
+    let failed = |bytes_moved| FileResult {
+        bytes_moved,
+        ..FileResult::default()
+    };
+    store.apply(&[begin(1, 1), again(1, failed(30))]).unwrap();
+    store.apply(&[begin(1, 2), again(1, failed(0))]).unwrap();
+    let moved = |store: &K::Store| {
+        let file = store.file(1).unwrap().unwrap();
+        (file.result.bytes_moved, file.moved_total)
+    };
+    assert_eq!(moved(&store), (0, 30));
+    store.apply(&[begin(1, 3), end(1, FileState::Finished)]).unwrap();
+    store.apply(&[end(1, FileState::Failed)]).unwrap();
+    assert_eq!(moved(&store), (5, 35));
+}
+
 pub(crate) fn what_a_file_claims_is_read_back<K: Keeper>() {
     let keeper = K::new();
     let claim = |since, until| Change::Claim {
@@ -554,7 +574,7 @@ macro_rules! store_suite {
     ($keeper:ty) => {
         crate::store::suite::store_suite!(@tests $keeper:
             what_was_submitted_is_read_back, epochs_only_grow, a_job_follows_its_files, a_terminal_file_never_changes,
-            a_failed_attempt_is_remembered, what_a_file_claims_is_read_back, cancel_takes_only_what_is_live,
+            a_failed_attempt_is_remembered, what_a_file_claims_is_read_back, bytes_of_all_attempts_add_up, cancel_takes_only_what_is_live,
             a_stopping_file_stays_active_until_its_end, only_live_files_are_restored,
             a_batch_is_all_or_nothing, listings_are_filtered,
             what_waits_too_long_is_found, settings_are_kept);

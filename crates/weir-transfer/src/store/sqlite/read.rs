@@ -20,7 +20,7 @@ const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, s
 const FILE: &str = "SELECT f.file_id, j.job_id, j.first_file, f.state, f.attempts, f.started, f.finished, f.filesize,
     f.moved, f.mode, f.reason, f.class, f.party, f.phase, f.remedy, f.again, f.source, f.dest, f.checksum, f.size,
     f.activity, f.strategy, f.scitag, f.metadata, f.staging, f.archive, s.hash, d.hash, f.first_start, f.stopping,
-    f.claim_since, f.claim_until
+    f.claim_since, f.claim_until, f.moved_total
     FROM files f JOIN jobs j USING (job_no)
     LEFT JOIN tokens s ON s.token_no = f.src_token LEFT JOIN tokens d ON d.token_no = f.dst_token";
 
@@ -321,6 +321,7 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<File> {
             }),
             None => None,
         },
+        moved_total: row.get::<_, i64>(32)? as u64,
         result: FileResult {
             filesize: size(7)?,
             bytes_moved: row.get::<_, i64>(8)? as u64,

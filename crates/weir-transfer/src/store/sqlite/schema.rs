@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, CLAIMS];
+const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
 /// `first_file` and `n_files` find them, and the only index on `files` holds the live ones.
@@ -106,6 +106,12 @@ CREATE TABLE attempts (
 const CLAIMS: &str = "
 ALTER TABLE files ADD COLUMN claim_since INTEGER;
 ALTER TABLE files ADD COLUMN claim_until INTEGER;
+";
+
+/// Bytes of all attempts; of what was there before, those of the newest one are all that is known.
+const MOVED: &str = "
+ALTER TABLE files ADD COLUMN moved_total INTEGER NOT NULL DEFAULT 0;
+UPDATE files SET moved_total = moved;
 ";
 
 /// Brings a database up to date, each migration in a transaction of its own.

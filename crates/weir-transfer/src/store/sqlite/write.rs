@@ -222,7 +222,7 @@ fn again(
     let changed = transaction
         .prepare_cached(
             "UPDATE files SET state = iif(stopping, state, 0), epoch = NULL, not_before = ?2, failures = ?3, free_retries = ?4, resume = ?5,
-             filesize = coalesce(?6, filesize), moved = ?7, mode = ?8, reason = ?9, class = ?10, party = ?11, phase = ?12,
+             filesize = coalesce(?6, filesize), moved = ?7, moved_total = moved_total + ?7, mode = ?8, reason = ?9, class = ?10, party = ?11, phase = ?12,
              remedy = ?13, again = ?14
              WHERE file_id = ?1 AND finished IS NULL",
         )?
@@ -267,7 +267,7 @@ fn end(
     let job_no = transaction
         .prepare_cached(
             "UPDATE files SET state = ?2, finished = ?3, epoch = NULL, stopping = 0,
-             filesize = coalesce(?4, filesize), moved = ?5, mode = ?6, reason = ?7, class = ?8, party = ?9, phase = ?10,
+             filesize = coalesce(?4, filesize), moved = ?5, moved_total = moved_total + ?5, mode = ?6, reason = ?7, class = ?8, party = ?9, phase = ?10,
              remedy = ?11, again = ?12
              WHERE file_id = ?1 AND finished IS NULL RETURNING job_no",
         )?
