@@ -83,7 +83,7 @@ fn a_killed_destination_shows_nothing_partial_and_the_transfers_arrive() {
         all_whole(&root, "pulled", &content);
         services.storage_mut("BETA").start().unwrap();
         let said = services.storage("BETA").said();
-        assert!(said.contains("removed what an earlier life left behind"), "{said}");
+        assert!(said.contains("swept what an earlier life left behind"), "{said}");
         all_whole(&root, "pulled", &content);
     }
     let files = services.settled(&id, LIMIT).unwrap();
