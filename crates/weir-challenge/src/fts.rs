@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use http::{Method, Request, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use uuid::Uuid;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, body};
 use weir_units::Algorithm;
@@ -36,7 +37,15 @@ pub(crate) struct FtsDoor {
     client: Client,
     tokens: TokenSource,
     doors: Arc<Vec<StorageDoor>>,
+    /// Name of the run, which no other has.
     run: String,
+}
+
+/// What the service says of us.
+#[derive(Debug, Deserialize)]
+struct Whoami {
+    /// Namespaces of deterministic job ids, one per VO.
+    vos_id: Vec<Uuid>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -89,6 +98,7 @@ struct Metadata {
 struct Extension {
     mode: Option<String>,
     bytes_moved: Option<u64>,
+    bytes_moved_total: Option<u64>,
     started_ms: Option<u64>,
     finished_ms: Option<u64>,
     error_class: Option<String>,
@@ -163,6 +173,23 @@ impl FtsDoor {
         }
     }
 
+    /// Names a batch for the service, the same at each try.
+    fn sid_of(&self, batch: &Batch) -> String {
+        let first = batch.orders.first().map_or(0, |order| order.id);
+        format!("{}-{first}", self.run)
+    }
+
+    /// The job that the service made of a batch: FTS3 derives ids from VO and `sid`.
+    async fn known_job(&self, batch: &Batch) -> Result<JobId, InjectionError> {
+        let answer = self.ask(Method::GET, "/whoami", None).await?;
+        let whoami: Whoami = serde_json::from_slice(&answer).map_err(|error| self.unreachable(error))?;
+        let space = whoami
+            .vos_id
+            .first()
+            .ok_or_else(|| self.unreachable("whoami names no VO"))?;
+        Ok(JobId(Uuid::new_v5(space, self.sid_of(batch).as_bytes()).to_string()))
+    }
+
     /// Writes the job that FTS is sent. Tokens are one pair for the whole batch: it is one link.
     async fn job(&self, batch: &Batch) -> Result<serde_json::Value, InjectionError> {
         let (source, destination) = (&self.doors[batch.source], &self.doors[batch.destination]);
@@ -197,6 +224,8 @@ impl FtsDoor {
             "verify_checksum": "both",
             "overwrite": false,
             "unmanaged_tokens": true,
+            "id_generator": "deterministic",
+            "sid": self.sid_of(batch),
             "job_metadata": { "issuer": "weir-challenge", "run": self.run },
         });
         if let Some(mode) = batch.mode {
@@ -212,7 +241,13 @@ impl FtsDoor {
 impl InjectionDoor for FtsDoor {
     async fn submit(&self, batch: &Batch) -> Result<JobId, InjectionError> {
         let job = self.job(batch).await?;
-        let answer = self.ask(Method::POST, "/jobs", Some(job)).await?;
+        let answer = match self.ask(Method::POST, "/jobs", Some(job)).await {
+            // Taken at an earlier try whose answer was lost: a second job would run into the first one's files.
+            Err(InjectionError::Refused { status, .. }) if status == StatusCode::CONFLICT => {
+                return self.known_job(batch).await;
+            }
+            answer => answer?,
+        };
         let submitted: Submitted = serde_json::from_slice(&answer).map_err(|error| self.unreachable(error))?;
         Ok(JobId(submitted.job_id))
     }
@@ -267,7 +302,10 @@ impl FileState {
             phase,
             started: moment(weir.started_ms, self.start_time.as_deref()),
             ended: moment(weir.finished_ms, self.finish_time.as_deref()),
-            bytes_moved: weir.bytes_moved,
+            bytes_moved: match phase {
+                Phase::Finished => weir.bytes_moved,
+                _ => weir.bytes_moved_total.or(weir.bytes_moved),
+            },
             mode: weir.mode,
             retries: weir.attempts.unwrap_or(1).saturating_sub(1),
             class: weir.error_class,
@@ -347,12 +385,44 @@ mod tests {
         let failed = observed(
             r#"{"file_state":"FAILED","file_metadata":{"weir_transfer":7},"reason":"DESTINATION [28] no space left",
                 "start_time":null,"finish_time":null,
-                "weir":{"mode":"pull","bytes_moved":12,"started_ms":1,"finished_ms":2,"error_class":"no-space",
+                "weir":{"mode":"pull","bytes_moved":4,"bytes_moved_total":12,"started_ms":1,"finished_ms":2,"error_class":"no-space",
                         "party":"destination","phase":"transfer","remedy":"free space","attempts":3}}"#,
         )
         .unwrap();
         assert_eq!(failed.class.as_deref(), Some("no-space"));
         assert_eq!((failed.bytes_moved, failed.retries), (Some(12), 2));
+    }
+
+    /// A submission whose answer was lost is made again, and must not become a second job: its files would fail because
+    /// those of the first are there.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_batch_that_is_submitted_again_is_the_same_job() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "name = \"g\"\n[[rse]]\nname = \"A\"\n[[rse]]\nname = \"B\"\n";
+        let grid = weir_model::Grid::parse(text, "g.toml".as_ref()).unwrap();
+        let running = weir_grid::EmbeddedGrid::start(&grid, dir.path(), weir_grid::GridOptions::default());
+        let running = running.await.unwrap();
+        let opened = crate::doors::open(&grid, &running, "run-1").unwrap();
+        let doors = Arc::new(opened.storage);
+        let door = FtsDoor::new(&opened.transfer, opened.client, opened.tokens, doors.clone(), "run-1");
+        let batch = |id: u64| Batch {
+            source: 0,
+            destination: 1,
+            activity: "test".to_owned(),
+            mode: None,
+            single_attempt: true,
+            orders: vec![crate::injection::Order {
+                id,
+                source: doors[0].url_of("/missing"),
+                destination: doors[1].url_of(&format!("/{id}")),
+                size: weir_units::Bytes(1),
+                checksum: None,
+            }],
+        };
+        let job = door.submit(&batch(1)).await.unwrap();
+        assert_eq!(door.submit(&batch(1)).await.unwrap(), job);
+        assert_ne!(door.submit(&batch(2)).await.unwrap(), job);
+        running.shutdown().await.unwrap();
     }
 
     #[test]

@@ -77,7 +77,8 @@ pub struct Observed {
     pub started: Option<SystemTime>,
     /// End of the last attempt.
     pub ended: Option<SystemTime>,
-    /// Bytes moved by the last attempt; `None` when the service does not tell.
+    /// Bytes moved: of what finished by the attempt that did, of what did not by all attempts as far as the service counts
+    /// them; `None` when it does not tell.
     pub bytes_moved: Option<u64>,
     /// Copy mode of the last attempt (`pull`, `push`, `streamed`), where known.
     pub mode: Option<String>,
