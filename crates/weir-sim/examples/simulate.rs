@@ -28,6 +28,16 @@ fn main() {
         seed: option("--seed").map(|seed| seed.parse().unwrap()),
     };
     let plan = challenge.resolve(&overrides).unwrap();
+    let scene = weir_sim::scene::Scene::new(&plan);
+    let begun = Instant::now();
+    if let Some(best) = weir_sim::optimum::optimum(&plan, &scene) {
+        println!(
+            "optimum {:.1} Gb/s ({:.2} s); full: {:?}",
+            best.total.as_f64() / 1e9,
+            begun.elapsed().as_secs_f64(),
+            best.full
+        );
+    }
     let word = args.get(2).map_or("all", String::as_str);
     for policy in Policy::ALL
         .into_iter()

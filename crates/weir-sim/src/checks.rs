@@ -69,6 +69,21 @@ impl Checks {
         &self.sent
     }
 
+    /// Share of the slots into a storage element that are taken; zero where there is no limit.
+    pub(crate) fn slots_in_use(&self, storage: usize) -> f64 {
+        let (taken, most) = self.inbound[storage];
+        if most == u32::MAX {
+            0.0
+        } else {
+            f64::from(taken) / f64::from(most.max(1))
+        }
+    }
+
+    /// Bytes that attempts say they have moved.
+    pub fn by_attempts(&self) -> u64 {
+        self.by_attempts
+    }
+
     /// Jobs that cores took, and refused.
     pub fn jobs(&self) -> (u64, u64) {
         (self.n_jobs, self.n_refused)

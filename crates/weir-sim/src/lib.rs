@@ -9,6 +9,7 @@
 //! | [`scene`] | a plan and its simulated world, resolved into numbers |
 //! | [`world`] | the event loop: attempts, storage, tokens, the store; [`world::run`] runs a whole plan |
 //! | [`policies`] | who decides: Weir's scheduler, the imitation of FTS, a fixed number per link |
+//! | [`optimum`](mod@optimum) | what any scheduler could have moved at most |
 //! | [`checks`] | what watches from outside in every run |
 //! | [`flows`] | the network alone: flows from a JSON file, their ends as JSON |
 //!
@@ -21,10 +22,12 @@
 
 mod books;
 pub mod checks;
+pub mod compare;
 mod draw;
 pub mod flows;
 mod hash;
 pub mod network;
+pub mod optimum;
 pub mod policies;
 pub mod scene;
 mod slab;

@@ -24,6 +24,12 @@ pub(crate) const SIM: Table = Table {
             "How often due files are injected, those of a link all at once, each link at its own phase: a coarse one makes the comb of 15 minutes that data challenges know.",
         ),
         Key::new(
+            "marker_interval",
+            "duration",
+            "`0 s`",
+            "How often one transfer of each link reports how far it is; `0 s` for never: then a scheduler learns from ends alone.",
+        ),
+        Key::new(
             "startup",
             "duration",
             "`500 ms`",

@@ -25,6 +25,8 @@ pub struct SimSpec {
     pub targets: Option<Vec<String>>,
     /// How often due files are injected; `None` for a quarter of the workload's cycle.
     pub injection_interval: Option<Duration>,
+    /// How often one transfer of each link reports how far it is; zero for never.
+    pub marker_interval: Duration,
     /// The simulated store, tokens, network and so on that are one for all.
     pub common: Common,
     /// Store of the transfer service.

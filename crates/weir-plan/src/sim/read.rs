@@ -64,6 +64,7 @@ fn world(table: &Section<'_>, grid: &Grid) -> SimSpec {
         tick: time(table, "tick").unwrap_or_default(),
         targets: table.list("targets"),
         injection_interval: positive_time(table, "injection_interval"),
+        marker_interval: time(table, "marker_interval").unwrap_or_default(),
         common: common(table),
         store: store(table),
         tokens: table.table("tokens", &TOKENS).and_then(|tokens| token_service(&tokens)),

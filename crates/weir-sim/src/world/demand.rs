@@ -51,6 +51,10 @@ pub(crate) struct Traffic<'s> {
     pub(crate) injected: u64,
     pub(crate) given_up: u64,
     ledger: &'s mut dyn FnMut(&LedgerRow),
+    hold: std::ops::Range<Timestamp>,
+    /// Sums over the samples of the hold: [`World::usage`].
+    usage: Vec<[f64; 2]>,
+    n_samples: u32,
     bin: Duration,
     samples_until: Timestamp,
 }
@@ -88,6 +92,9 @@ impl<'s> Traffic<'s> {
             injectors,
             by_workload,
             tallies: tallies(plan, world),
+            hold: Timestamp(0) + windows.ramp_end..Timestamp(0) + windows.hold_end,
+            usage: Vec::new(),
+            n_samples: 0,
             bin: spec.bin,
             samples_until: Timestamp(0) + windows.drain_end,
             accounting: Accounting::new(spec),
@@ -95,6 +102,12 @@ impl<'s> Traffic<'s> {
             given_up: 0,
             ledger,
         }
+    }
+
+    /// The mean use in the hold of what leads into each storage element: its site's wide-area link, its slots.
+    pub(crate) fn mean_usage(&self) -> Vec<[f64; 2]> {
+        let n = f64::from(self.n_samples.max(1));
+        self.usage.iter().map(|sum| sum.map(|part| part / n)).collect()
     }
 
     /// Closes the injectors' books.
@@ -224,6 +237,14 @@ impl Demand for Traffic<'_> {
         let at = world.now.since(Timestamp(0)).saturating_sub(self.bin / 2);
         self.accounting.gauge(at, world.active() as u64, world.queued() as u64);
         world.check_capacities();
+        if self.hold.contains(&world.now) {
+            let usage = world.usage();
+            self.usage.resize(usage.len(), [0.0; 2]);
+            for (sum, now) in self.usage.iter_mut().zip(usage) {
+                *sum = [sum[0] + now[0], sum[1] + now[1]];
+            }
+            self.n_samples += 1;
+        }
         if world.now < self.samples_until {
             world.events.add(world.now + self.bin, Event::Sample);
         }

@@ -457,11 +457,15 @@ impl World {
 
     /// Has a link's transfer report how far it is.
     fn watch(&mut self, link: u32, key: Key) {
-        let watched = &mut self.watched[link as usize];
-        if watched.is_none() && !self.marker_interval.is_zero() {
-            *watched = Some(key);
-            self.events.add(self.now + self.marker_interval, Event::Marker(link));
+        if self.marker_interval.is_zero() {
+            return;
         }
+        match self.watched[link as usize] {
+            Some(old) if self.attempts.get(old).is_some() => return,
+            Some(_) => {} // it has ended: the next report is this one's
+            None => self.events.add(self.now + self.marker_interval, Event::Marker(link)),
+        }
+        self.watched[link as usize] = Some(key);
     }
 
     fn marker(&mut self, link: u32) {
@@ -475,6 +479,19 @@ impl World {
         let moved = self.moved(key);
         self.tell(seat, op, WorldEvent::Progress(moved));
         self.watch(link, key);
+    }
+
+    /// How much of each site's wide-area link, and of each storage element's slots, is in use now: into it.
+    fn usage(&mut self) -> Vec<[f64; 2]> {
+        let mut usage = Vec::with_capacity(self.doors.len());
+        for at in 0..self.scene.storages.len() {
+            let wide = self.wires.inward(self.scene.storages[at].site);
+            let wide = wide.map_or(0.0, |(resource, most)| {
+                self.network.used(resource).as_f64() / most.as_f64()
+            });
+            usage.push([wide, self.checks.slots_in_use(at)]);
+        }
+        usage
     }
 
     /// Compares what each wire carries with what it can.

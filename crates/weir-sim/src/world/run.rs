@@ -15,11 +15,6 @@ use crate::scene::Scene;
 
 /// Longest time after the drain in which what was withdrawn may end.
 const LAST_ENDS: Duration = Duration::from_secs(86_400);
-/// Markers of one run, about: enough to see a change within a minute, few enough to cost little.
-const MARKERS: u64 = 1_000_000;
-/// Shortest pause between two markers of a link.
-const MARKER_MIN: Duration = Duration::from_secs(10);
-
 /// Who listens to a run.
 pub struct Listeners<'s> {
     /// Hears of every transfer that ends, in the order of ends.
@@ -43,6 +38,8 @@ pub struct Outcome {
     pub given_up: u64,
     /// When the last transfer ended.
     pub ended: Timestamp,
+    /// Mean use in the hold of what leads into each storage element: its site's wide-area link, its slots.
+    pub usage: Vec<[f64; 2]>,
 }
 
 /// Runs a plan under a policy.
@@ -50,7 +47,7 @@ pub fn run(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>) -> Outcom
     let scene = Scene::new(plan);
     let core = policy.core(plan, &scene);
     let mut world = World::new(scene, plan.seed, vec![core]);
-    world.marker_interval = marker_interval(plan, world.scene().links.len());
+    world.marker_interval = plan.sim.marker_interval;
     world.command(0, weir_sched::Command::Begin);
     let scene = world.scene().clone();
     let mut traffic = Traffic::new(plan, &mut world, policy.has_targets(), &mut *listeners.ledger);
@@ -69,6 +66,7 @@ pub fn run(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>) -> Outcom
     traffic.finish(world.now());
     let (left, now) = (world.files.len(), world.now());
     world.checks.close(now, left, traffic.injected);
+    let usage = traffic.mean_usage();
     Outcome {
         figures: traffic.accounting.finish(),
         injected: traffic.injected,
@@ -76,11 +74,6 @@ pub fn run(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>) -> Outcom
         scene,
         checks: world.checks,
         ended: now,
+        usage,
     }
-}
-
-fn marker_interval(plan: &Plan, n_links: usize) -> Duration {
-    let time = plan.phases.end() + plan.phases.drain;
-    let spread = time * u32::try_from(n_links).unwrap_or(u32::MAX) / MARKERS as u32;
-    spread.max(MARKER_MIN).max(plan.sim.tick)
 }

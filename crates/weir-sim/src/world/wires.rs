@@ -136,6 +136,13 @@ impl Wires {
         }
     }
 
+    /// What brings bytes into a site, and what it can carry.
+    pub(crate) fn inward(&self, site: usize) -> Option<(ResourceId, BitRate)> {
+        let resource = self.sites[site][0]?;
+        let wire = self.all.iter().find(|wire| wire.resource == resource)?;
+        Some((resource, wire.capacity))
+    }
+
     /// Name, resource and whole capacity of each.
     pub(crate) fn meters(&self) -> impl Iterator<Item = (&str, ResourceId, BitRate)> {
         self.all
