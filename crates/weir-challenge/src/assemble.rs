@@ -73,7 +73,7 @@ pub(crate) fn write(found: &Found<'_>, folder: &RunFolder) -> Result<RunOutcome,
     })
 }
 
-fn write_report(report: &Report, folder: &RunFolder) -> Result<PathBuf, RunError> {
+pub(crate) fn write_report(report: &Report, folder: &RunFolder) -> Result<PathBuf, RunError> {
     folder.write("report.json", |to| to.write_all(report.to_json().as_bytes()))?;
     let page = html::render(report).map_err(|error| RunError::Folder {
         path: folder.path().join("report.html"),
@@ -186,7 +186,7 @@ fn fill_steps(figures: &mut Figures, found: &Found<'_>) {
 }
 
 /// Says a plan's threshold in the words of the measuring room.
-fn threshold_of(asked: &weir_plan::Threshold) -> Threshold {
+pub(crate) fn threshold_of(asked: &weir_plan::Threshold) -> Threshold {
     let mut subject = Subject::default();
     match &asked.subject {
         weir_plan::Subject::Total => subject.total = true,
@@ -244,7 +244,7 @@ fn events(found: &Found<'_>) -> Vec<Event> {
 }
 
 /// Writes down every value that was derived or drawn.
-fn parameters(plan: &Plan) -> BTreeMap<String, String> {
+pub(crate) fn parameters(plan: &Plan) -> BTreeMap<String, String> {
     let mut parameters = BTreeMap::new();
     let mut put = |key: String, value: String| drop(parameters.insert(key, value));
     let time = weir_units::duration::format;

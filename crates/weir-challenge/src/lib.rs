@@ -55,6 +55,7 @@ mod rates;
 mod record;
 mod run;
 mod seed;
+mod simulated;
 mod steps;
 mod storage;
 
@@ -64,3 +65,4 @@ pub use html::{NoPlace, render};
 pub use injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Order, Phase};
 pub use progress::{Live, LiveSite, Preflight, Progress, Seeding, Silent, Update};
 pub use run::{Options, RunOutcome, Stop, run};
+pub use simulated::{Rows, SimulationOptions, simulate};

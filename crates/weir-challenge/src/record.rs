@@ -161,38 +161,38 @@ pub(crate) struct Names<'a> {
     pub(crate) links: &'a [[String; 4]],
 }
 
+/// The columns of `transfers.csv`.
+pub(crate) const COLUMNS: [&str; 24] = [
+    "id",
+    "workload",
+    "source",
+    "destination",
+    "source_site",
+    "destination_site",
+    "size_bytes",
+    "state",
+    "mode",
+    "wanted_s",
+    "injected_s",
+    "accepted_s",
+    "late_s",
+    "started_s",
+    "ended_s",
+    "bytes_moved",
+    "retries",
+    "job_id",
+    "path",
+    "error_class",
+    "party",
+    "phase",
+    "message",
+    "remedy",
+];
+
 /// Writes `transfers.csv`: one row per transfer, in the order of their numbers. Times are seconds since the start of the
 /// run, empty where there is none.
 pub(crate) fn write_transfers(to: &mut dyn Write, records: &[Record], names: &Names<'_>) -> io::Result<()> {
-    csv_line(
-        to,
-        &[
-            "id",
-            "workload",
-            "source",
-            "destination",
-            "source_site",
-            "destination_site",
-            "size_bytes",
-            "state",
-            "mode",
-            "wanted_s",
-            "injected_s",
-            "accepted_s",
-            "late_s",
-            "started_s",
-            "ended_s",
-            "bytes_moved",
-            "retries",
-            "job_id",
-            "path",
-            "error_class",
-            "party",
-            "phase",
-            "message",
-            "remedy",
-        ],
-    )?;
+    csv_line(to, &COLUMNS)?;
     let mut order: Vec<&Record> = records.iter().collect();
     order.sort_by_key(|record| record.id);
     for record in order {

@@ -13,6 +13,9 @@ use std::path::Path;
 
 use weir_plan::{Challenge, Overrides, Plan};
 
+pub(crate) use run::{exit, failure, ran};
+pub(crate) use summary::print;
+
 use crate::cli::{ChallengeCommand, OverrideArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -28,7 +31,7 @@ pub(crate) fn run(command: ChallengeCommand, output: &Output) -> Result<Exit, Fa
 }
 
 /// Reads a challenge file and resolves it with what the command line sets.
-fn resolve(file: &Path, overrides: &OverrideArguments) -> Result<Plan, Failure> {
+pub(crate) fn resolve(file: &Path, overrides: &OverrideArguments) -> Result<Plan, Failure> {
     let overrides = Overrides {
         scale: overrides.scale,
         duration: overrides.duration,

@@ -213,8 +213,65 @@ pub(crate) struct ServeArguments {
 /// `weir sim …`
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimCommand {
+    /// Run a challenge in virtual time and give a verdict
+    Run(SimRunArguments),
+    /// Set every policy beside the optimum on one challenge
+    Compare(SimCompareArguments),
     /// Run flows through the network model alone, and print when each ends
     Flows(SimFlowsArguments),
+}
+
+/// `weir sim run`
+#[derive(Debug, Args)]
+pub(crate) struct SimRunArguments {
+    /// The challenge file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideArguments,
+    /// Who decides what starts when
+    #[arg(long, value_name = "POLICY", default_value = "weir")]
+    pub(crate) policy: SimPolicy,
+    /// Which transfers to write down one by one
+    #[arg(long, value_name = "ROWS", default_value = "sample")]
+    pub(crate) rows: SimRows,
+    /// Put the run folder here
+    #[arg(long, value_name = "DIR", default_value = "weir-runs")]
+    pub(crate) out: PathBuf,
+}
+
+/// `weir sim compare`
+#[derive(Debug, Args)]
+pub(crate) struct SimCompareArguments {
+    /// The challenge file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideArguments,
+}
+
+/// The policies of `weir sim run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SimPolicy {
+    /// Weir's scheduler, told what FTS is told
+    Weir,
+    /// The same, told also what is asked of each link
+    WeirTargets,
+    /// An imitation of FTS 3.14
+    Fts,
+    /// A fixed number of transfers per link
+    Fixed,
+}
+
+/// The rows of `weir sim run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SimRows {
+    /// Every transfer, and the injectors' ledger
+    All,
+    /// One in a hundred
+    Sample,
+    /// None
+    None,
 }
 
 /// `weir sim flows`

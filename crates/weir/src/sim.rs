@@ -1,6 +1,8 @@
-//! `weir sim …`: flows.
+//! `weir sim …`: run, compare, flows.
 
+mod compare;
 mod flows;
+mod run;
 
 use crate::cli::SimCommand;
 use crate::failure::{Exit, Failure};
@@ -9,6 +11,8 @@ use crate::output::Output;
 /// Does what the command asks.
 pub(crate) fn run(command: SimCommand, output: &Output) -> Result<Exit, Failure> {
     match command {
+        SimCommand::Run(arguments) => run::run(&arguments, output),
+        SimCommand::Compare(arguments) => compare::run(&arguments, output),
         SimCommand::Flows(arguments) => flows::run(&arguments, output),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_measure::Spec;
 use weir_measure::accounting::Figures;
 use weir_plan::{LedgerRow, Plan};
 use weir_units::Timestamp;
@@ -28,6 +29,8 @@ pub struct Listeners<'s> {
 pub struct Outcome {
     /// The figures.
     pub figures: Figures,
+    /// What was known of it beforehand: names, asks, windows.
+    pub spec: Spec,
     /// The scene it played in.
     pub scene: Scene,
     /// What watched from outside.
@@ -71,6 +74,7 @@ pub fn run(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>) -> Outcom
         figures: traffic.accounting.finish(),
         injected: traffic.injected,
         given_up: traffic.given_up,
+        spec: books::spec(plan, &scene),
         scene,
         checks: world.checks,
         ended: now,

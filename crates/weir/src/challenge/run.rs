@@ -15,7 +15,7 @@ use crate::output::Output;
 use crate::shell::quoted;
 
 #[derive(Serialize)]
-struct Ran<'a> {
+pub(crate) struct Ran<'a> {
     verdict: Verdict,
     verdict_reasons: &'a [String],
     interrupted: bool,
@@ -80,7 +80,7 @@ async fn listen(stop: Stop, watch: std::sync::Arc<Watch>) {
     }
 }
 
-fn ran(outcome: &RunOutcome) -> Ran<'_> {
+pub(crate) fn ran(outcome: &RunOutcome) -> Ran<'_> {
     Ran {
         verdict: outcome.report.verdict,
         verdict_reasons: &outcome.report.verdict_reasons,
@@ -91,7 +91,7 @@ fn ran(outcome: &RunOutcome) -> Ran<'_> {
     }
 }
 
-fn exit(outcome: &RunOutcome) -> Exit {
+pub(crate) fn exit(outcome: &RunOutcome) -> Exit {
     match outcome.exit_code() {
         0 => Exit::Done,
         130 => Exit::Interrupted,
@@ -99,7 +99,7 @@ fn exit(outcome: &RunOutcome) -> Exit {
     }
 }
 
-fn failure(error: weir_challenge::RunError) -> Failure {
+pub(crate) fn failure(error: weir_challenge::RunError) -> Failure {
     if matches!(error, weir_challenge::RunError::Interrupted) {
         return Failure::interrupted(error);
     }

@@ -10,7 +10,7 @@ use crate::output::Output;
 const SHOWN: usize = 12;
 
 /// Prints the end of a run.
-pub(super) fn print(outcome: &RunOutcome, output: &Output) {
+pub(crate) fn print(outcome: &RunOutcome, output: &Output) {
     let report = &outcome.report;
     let print = |lines: Vec<String>| lines.iter().for_each(|line| output.line(line));
     output.line("");
