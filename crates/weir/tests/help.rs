@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 20] = [
     "challenge",
     "challenge run",
     "challenge new",
@@ -19,6 +19,8 @@ const COMMANDS: [&str; 18] = [
     "serve issuer",
     "serve transfer",
     "sim",
+    "sim run",
+    "sim compare",
     "sim flows",
     "report",
     "completions",

@@ -3,7 +3,6 @@
 use weir_measure::advice::rate;
 use weir_sim::compare::{Comparison, SiteResult, compare, workload_ratio};
 
-use crate::challenge::resolve;
 use crate::cli::SimCompareArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -13,7 +12,7 @@ const SITES: usize = 14;
 
 /// Runs every policy on the challenge of a file and prints them side by side.
 pub(super) fn run(arguments: &SimCompareArguments, output: &Output) -> Result<Exit, Failure> {
-    let plan = resolve(&arguments.file, &arguments.overrides)?;
+    let plan = super::plan(&arguments.file, &arguments.overrides)?;
     let comparison = compare(&plan, |_| {});
     page(&comparison).iter().for_each(|line| output.line(line));
     output.done(&comparison);

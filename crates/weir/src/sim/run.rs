@@ -3,7 +3,7 @@
 use weir_challenge::{Rows, SimulationOptions, simulate};
 use weir_sim::policies::Policy;
 
-use crate::challenge::{exit, failure, print, ran, resolve};
+use crate::challenge::{exit, failure, print, ran};
 use crate::cli::{SimPolicy, SimRows, SimRunArguments};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -11,7 +11,7 @@ use crate::shell::quoted;
 
 /// Simulates the challenge of a file.
 pub(super) fn run(arguments: &SimRunArguments, output: &Output) -> Result<Exit, Failure> {
-    let plan = resolve(&arguments.file, &arguments.overrides)?;
+    let plan = super::plan(&arguments.file, &arguments.overrides)?;
     let policy = policy(arguments.policy);
     let options = SimulationOptions {
         policy,
