@@ -39,7 +39,7 @@ impl Rows {
     fn takes(self, row: &Row) -> bool {
         match self {
             Rows::All => true,
-            Rows::Sample => row.id % SAMPLE == 0,
+            Rows::Sample => row.id.is_multiple_of(SAMPLE),
             Rows::None => false,
         }
     }
