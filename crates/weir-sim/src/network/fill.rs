@@ -27,6 +27,10 @@ const BOUND_PASSES: usize = 8;
 /// Share of a capacity by which fixed rates may exceed it through rounding.
 const SLACK: f64 = 1e-12;
 
+/// Multiple of its capacity by which what is free on a resource may change in one step: what is far larger takes the last
+/// digits with it, and the sum is made again.
+const BLUR: f64 = 1000.0;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
     #[default]
@@ -42,6 +46,8 @@ struct Basin {
     stage: Stage,
     /// In `lowered`.
     lowered: bool,
+    /// Caps far above the capacity have come or gone, and digits of `free` with them.
+    blurred: bool,
     /// Capacity left by those that have stopped or have fixed rates.
     free: f64,
     /// Weight of those that rise in steps, crossings counted: exact, so that it is zero when the last has stopped.
@@ -161,13 +167,9 @@ impl Filling {
                     self.activate(shares, route, resource);
                 }
                 let on = &shares.routes[route as usize];
-                match on.standing {
-                    Standing::Empty => {}
-                    Standing::Active => {
-                        basin.free -= f64::from(crossings) * on.fixed;
-                        basin.weight += u128::from(crossings) * on.weight;
-                    }
-                    Standing::Before | Standing::Settled => basin.free -= f64::from(crossings) * on.rate(),
+                basin.free -= f64::from(crossings) * on.firm_rate();
+                if on.standing == Standing::Active {
+                    basin.weight += u128::from(crossings) * on.weight;
                 }
             }
             self.work += routes.len() as u64;
@@ -245,7 +247,9 @@ impl Filling {
             let on = &shares.routes[route as usize];
             for &(resource, crossings) in &shares.hops[shares.hops(route)] {
                 let basin = &mut self.basins[resource as usize];
-                basin.free -= f64::from(crossings) * (on.fixed - fixed);
+                let more = f64::from(crossings) * (on.fixed - fixed);
+                basin.free -= more;
+                basin.blurred |= more.abs() > BLUR * shares.resources[resource as usize].capacity;
                 basin.weight += u128::from(crossings) * on.weight;
                 basin.weight -= u128::from(crossings) * weight;
                 if !basin.lowered {
@@ -336,11 +340,22 @@ impl Filling {
         for resource in self.lowered.drain(..) {
             let basin = &mut self.basins[resource as usize];
             basin.lowered = false;
+            if std::mem::take(&mut basin.blurred) {
+                basin.free = free(shares, resource);
+            }
             if let Some(bound) = basin.bound(shares.resources[resource as usize].capacity) {
                 self.queue.push(Reverse((Level(bound), resource)));
             }
         }
     }
+}
+
+/// What is free on a resource while a solution is under way, from the beginning.
+fn free(shares: &Shares, resource: u32) -> f64 {
+    let on = &shares.resources[resource as usize];
+    on.routes.iter().fold(on.capacity, |free, (route, crossings)| {
+        free - f64::from(*crossings) * shares.routes[*route as usize].firm_rate()
+    })
 }
 
 /// True if two levels differ by rounding at most; infinite ones are the same.

@@ -70,6 +70,15 @@ impl Route {
         self.fixed + self.elastic()
     }
 
+    /// What of that is certain while a solution is under way: all where it has stopped, what is at caps where it rises.
+    pub(super) fn firm_rate(&self) -> f64 {
+        match self.standing {
+            Standing::Empty => 0.0,
+            Standing::Active => self.fixed,
+            Standing::Before | Standing::Settled => self.rate(),
+        }
+    }
+
     /// The part of that which follows the level; nothing as long as no resource holds it back.
     pub(super) fn elastic(&self) -> f64 {
         if self.level.is_finite() {

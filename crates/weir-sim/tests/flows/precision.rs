@@ -38,6 +38,20 @@ fn the_largest_file_on_the_slowest_link_ends() {
     assert_eq!(problem.key, "flows[0]");
 }
 
+/// If this fails, what a flow may have has washed out the digits of what there is.
+#[test]
+fn a_limit_far_above_the_link_changes_nothing() {
+    let text = r#"{"links": [{"name": "a", "bandwidth_bps": 1234.5}, {"name": "b", "bandwidth_bps": 54321.5}],
+                   "flows": [{"id": 1, "size_bytes": 1000000, "path": ["a"], "rate_limit_bps": 1e18},
+                             {"id": 2, "size_bytes": 1000000, "path": ["b", "a"], "rate_limit_bps": 3e17},
+                             {"id": 3, "size_bytes": 1000000, "path": ["b"], "rate_limit_bps": 1e18}]}"#;
+    let shared = 16e6 / 1234.5;
+    check(text, Model::MaxMin, &[shared, shared, 8e6 / (54_321.5 - 1234.5 / 2.0)]);
+    let close = r#"{"links": [{"name": "a", "bandwidth_bps": 1234.5, "latency_s": 1e-9}],
+                    "flows": [{"id": 1, "size_bytes": 1000000, "path": ["a"], "streams": 64}]}"#;
+    check(close, RTT, &[8e6 / 1234.5]);
+}
+
 #[test]
 fn large_and_small_flows_stay_exact_beside_each_other() {
     let mut text = String::from(

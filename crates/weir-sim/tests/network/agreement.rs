@@ -46,6 +46,8 @@ fn flow(links: usize, weighted: bool) -> impl Strategy<Value = Flow> {
         2 => Just(f64::INFINITY),
         1 => prop::sample::select(vec![1e5, 3e5, 1e6]),
         1 => 1e4..1e7_f64,
+        // So far above any capacity that their sum has no digit left for it.
+        1 => 1e14..1e17_f64,
     ];
     let bytes = prop_oneof![3 => 1..100_000_000_u64, 1 => Just(1_000_000), 1 => 0..3_u64];
     let stop = prop_oneof![9 => Just(f64::INFINITY), 1 => micros(20_000_000)];
