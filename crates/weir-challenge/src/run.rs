@@ -193,10 +193,6 @@ impl RunTask<'_> {
         sources
             .upload(&doors, self.plan.seed, self.progress, &self.stop.soft)
             .await;
-        if self.stop.soft.is_cancelled() {
-            cleanup::rest(&doors, &sources, &[], &ends, self.folder).await;
-            return Err(RunError::Interrupted);
-        }
         let mut events = Vec::new();
         for (door, reason) in sources.all_refused() {
             let text = format!(

@@ -149,6 +149,30 @@ fn an_interrupted_run_still_reports() {
     );
 }
 
+/// Stops the run while its source files are written.
+struct StopAtUpload(Stop);
+
+impl Progress for StopAtUpload {
+    fn show(&self, update: &Update) {
+        if let Update::Step { text } = update
+            && text.contains("source files go to their places")
+        {
+            self.0.soft.cancel();
+        }
+    }
+}
+
+#[test]
+fn a_run_interrupted_before_its_start_reports_too() {
+    // Wrong: no report says that it was interrupted, or zero is reported where nothing was measured.
+    let stop = Stop::default();
+    let run = run_watched(&rates("1h"), None, false, Arc::new(StopAtUpload(stop.clone())), stop);
+    let report = &run.outcome.report;
+    assert_eq!((report.interrupted, run.outcome.exit_code()), (true, 130));
+    assert_eq!((report.totals.transfers, report.totals.achieved_bps), (0, None));
+    assert_eq!(report.verdict, Verdict::Unstable, "{:?}", report.verdict_reasons);
+}
+
 #[test]
 fn one_rse_that_refuses_does_not_stop_the_others() {
     // Wrong: a read-only or full destination ends the run, or its failures have no name.
