@@ -290,13 +290,20 @@ fn active_max(plan: &Plan) -> u64 {
         + steps
 }
 
+/// RSEs that notes name one by one.
+const NAMED_MAX: usize = 5;
+
 fn notes(plan: &Plan, summary: &PlanSummary) -> Vec<String> {
     let mut notes = Vec::new();
-    for need in summary.rses.iter().filter(|need| !need.fits) {
+    let too_small: Vec<_> = summary.rses.iter().filter(|need| !need.fits).collect();
+    for need in too_small.iter().take(NAMED_MAX) {
         let (rse, space, quota) = (&need.rse, need.space(), need.quota.unwrap_or_default());
         notes.push(format!(
             "{rse} needs {space:.1} and may hold {quota:.1}: injection will wait for space"
         ));
+    }
+    if let Some(others) = too_small.len().checked_sub(NAMED_MAX).filter(|others| *others > 0) {
+        notes.push(format!("so it is with {others} more RSEs, which the plan lists"));
     }
     let destinations: BTreeSet<_> = plan
         .workloads

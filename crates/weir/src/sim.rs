@@ -14,6 +14,9 @@ use crate::cli::{OverrideArguments, SimCommand};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
+/// Ten times the largest challenge held so far; beyond it, a slip in a file's size is likelier than a plan.
+const TRANSFERS_MAX: u64 = 300_000_000;
+
 /// Does what the command asks.
 pub(crate) fn run(command: SimCommand, output: &Output) -> Result<Exit, Failure> {
     match command {
@@ -26,6 +29,14 @@ pub(crate) fn run(command: SimCommand, output: &Output) -> Result<Exit, Failure>
 /// Reads a challenge that the simulated world can run: one that holds rates.
 fn plan(file: &Path, overrides: &OverrideArguments) -> Result<Plan, Failure> {
     let plan = resolve(file, overrides)?;
+    let transfers = plan.summary().transfers;
+    if transfers > TRANSFERS_MAX {
+        let error = anyhow!(
+            "the challenge {} has {transfers} transfers; at most {TRANSFERS_MAX} are simulated",
+            file.display()
+        );
+        return Err(Failure::bad_input(error).with_remedy("raise file_size_min, or lower --scale or --duration"));
+    }
     if plan.rates().next().is_some() {
         return Ok(plan);
     }
