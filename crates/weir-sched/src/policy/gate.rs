@@ -6,6 +6,7 @@ use weir_units::{BitRate, Bytes, Timestamp};
 
 use super::breaker::Breaker;
 use super::governor::{Governor, LINK_START, SHARED_START};
+use super::lane::Usual;
 use super::learn::Sample;
 use super::pace::Pace;
 use super::{AS_FAST, GUESS, LEVELS, Levels, SLOWEST};
@@ -144,11 +145,17 @@ impl Gate {
     }
 
     /// A transfer told what it moved; by so many bytes more than it was taken for.
-    pub(crate) fn sample(&mut self, now: Timestamp, sample: &Sample, surprise: f64) {
+    pub(crate) fn sample(&mut self, now: Timestamp, sample: &Sample, surprise: f64, active: u32, usual: &mut Usual) {
         if let Some(pace) = &mut self.pace {
             pace.correct(surprise);
         }
-        let changed = sample.is_steady() && self.governor.sample(now, sample);
+        let changed = sample.is_steady() && {
+            let usual = match self.resource {
+                Resource::Link(_) => 1.0,
+                _ => usual.expect(sample, active, self.governor.tries()),
+            };
+            self.governor.sample(now, sample, usual)
+        };
         if changed || self.pace.is_some() {
             self.update(now);
         }

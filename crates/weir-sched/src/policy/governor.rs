@@ -13,6 +13,10 @@
 //! it; not every transfer has to report; and it does not matter how many happened to end. Start-up counts where there are
 //! no reports, so many small files lead to more transfers than few large ones.
 //!
+//! Where several links pass, fast and slow ones come and go, and bytes would tell who was there, not how well it went. So
+//! there a sample is measured by what is usual for its lane: the rate is in transfers, each as good as usual
+//! ([`super::lane::Usual`]). What is usual follows what is seen while nothing is tried, and stays during a trial.
+//!
 //! # What is decided
 //! The cap stays as it is during a window.
 //! ```text
@@ -70,7 +74,7 @@ enum Phase {
     Down,
 }
 
-/// A concurrency and what it delivered, in bytes per second.
+/// A concurrency and what it delivered: bytes per second, or transfers that are as good as usual.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
     active: f64,
@@ -87,7 +91,8 @@ struct Window {
     voices: f64,
     losses: u32,
     bytes: f64,
-    slot_seconds: f64,
+    /// Bytes that were to be expected; slot time in seconds, if bytes are what counts.
+    expected: f64,
     /// Integrals over time: active transfers, and time spent at the cap, in seconds.
     active_seconds: f64,
     full_seconds: f64,
@@ -168,6 +173,11 @@ impl Governor {
         self.cap
     }
 
+    /// Another cap than the one that was learned is being tried.
+    pub(crate) fn tries(&self) -> bool {
+        self.phase != Phase::Cruise
+    }
+
     /// What the resource is known to bear: the cap outside trials. None as long as nothing is known.
     pub(crate) fn learned(&self) -> Option<u32> {
         (self.phase != Phase::Startup && self.base.rate > 0.0).then_some(self.base_cap)
@@ -194,8 +204,9 @@ impl Governor {
         self.seen = self.seen.max(now);
     }
 
-    /// A transfer told what it moved. True if the cap changed.
-    pub(crate) fn sample(&mut self, now: Timestamp, sample: &Sample) -> bool {
+    /// A transfer told what it moved, where `usual` is usual: in bytes per second, or 1 if bytes are what counts. True if
+    /// the cap changed.
+    pub(crate) fn sample(&mut self, now: Timestamp, sample: &Sample, usual: f64) -> bool {
         let seconds = sample.seconds;
         if self.span <= 0.0 {
             // What was active before the first sample could not be seen.
@@ -209,7 +220,7 @@ impl Governor {
         let part = now.min(window.to).since(begin).as_secs_f64();
         if part > 0.0 {
             window.bytes += sample.weight * sample.bytes * part / seconds;
-            window.slot_seconds += sample.weight * part;
+            window.expected += sample.weight * usual * part;
             window.voices += sample.weight;
         }
         let enough = f64::from(self.active / 8).clamp(VOICES.0, VOICES.1);
@@ -268,7 +279,7 @@ impl Governor {
         let active = window.active_seconds / measured;
         let seen = Point {
             active,
-            rate: active * window.bytes / window.slot_seconds.max(1e-9),
+            rate: active * window.bytes / window.expected.max(1e-9),
         };
         let full = window.full_seconds > 0.5 * measured;
         let before = self.cap;
@@ -347,7 +358,7 @@ impl Governor {
             return;
         }
         let same = (seen.active - self.base.active).abs() < 0.1 * self.base.active;
-        let change = seen.rate / self.base.rate.max(1.0);
+        let change = seen.rate / self.base.rate.max(1e-9);
         if !same {
             let more = seen.active > self.base.active && self.base.rate > 0.0;
             self.eager = more && gain(self.base, seen) >= WORTHWHILE;

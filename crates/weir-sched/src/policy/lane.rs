@@ -17,6 +17,9 @@ use crate::{Decision, Link, VoId};
 const DECISIONS_KEPT: usize = 8;
 /// Samples over which the figures of a link are averaged, at least and at most: half of those that run.
 const RECENT: (f64, f64) = (2.0, 16.0);
+/// Transfers of a lane after which it is known what is usual; rounds of all its transfers for which that is remembered.
+const FAMILIAR: f64 = 8.0;
+const MEMORY: f64 = 16.0;
 /// A link that had nothing to do catches up with so much of its target.
 const TARGET_BURST: Duration = Duration::from_secs(60);
 
@@ -154,6 +157,30 @@ impl LinkState {
 pub(crate) struct Pass {
     pub(crate) gate: u32,
     pub(crate) tags: [u64; LEVELS],
+    /// What a transfer of the lane usually brings, as far as this gate is concerned.
+    pub(crate) usual: Usual,
+}
+
+/// What one transfer of a lane usually brings, in bytes per second of slot time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usual {
+    rate: f64,
+    /// Transfers that were heard of.
+    voices: f64,
+}
+
+impl Usual {
+    /// What a sample was to bring, as all before it: the first is as usual itself. While the gate makes a trial, what is
+    /// usual stays what it was: the trial is judged by it.
+    pub(crate) fn expect(&mut self, sample: &Sample, active: u32, trial: bool) -> f64 {
+        let rate = sample.bytes / sample.seconds;
+        let usual = if self.voices > 0.0 { self.rate } else { rate };
+        if !trial || self.voices < FAMILIAR {
+            self.voices = (self.voices + sample.weight).min(MEMORY * f64::from(active.max(1)));
+            self.rate += (rate - self.rate) * (sample.weight / self.voices.max(1e-9)).min(1.0);
+        }
+        usual
+    }
 }
 
 /// What one VO wants of one link: the unit that waits, and takes turns.

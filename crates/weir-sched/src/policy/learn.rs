@@ -61,8 +61,10 @@ impl Policy {
             self.flows(self.links[link as usize].lanes[lane], now);
         }
         for pass in 1..self.lanes[number as usize].passes.len() {
-            let gate = self.lanes[number as usize].passes[pass].gate;
-            self.gates[gate as usize].sample(now, &sample, sample.bytes - thought);
+            let lane = &mut self.lanes[number as usize];
+            let (active, pass) = (lane.active, &mut lane.passes[pass]);
+            let gate = pass.gate;
+            self.gates[gate as usize].sample(now, &sample, sample.bytes - thought, active, &mut pass.usual);
             self.learned(gate);
             self.turn(gate, now);
         }

@@ -47,6 +47,7 @@ impl Policy {
         let pass = Pass {
             gate: HALL,
             tags: [0; LEVELS],
+            usual: lane::Usual::default(),
         };
         self.lanes.push(Lane {
             link,
@@ -135,6 +136,7 @@ impl Policy {
             lane.passes.push(known.unwrap_or(Pass {
                 gate: *gate,
                 tags: [0; LEVELS],
+                usual: lane::Usual::default(),
             }));
         }
         for pass in former.iter().filter(|pass| !way.contains(&pass.gate)) {

@@ -136,6 +136,38 @@ fn a_slow_link_does_not_hold_what_a_fast_one_could_use() {
 }
 
 #[test]
+fn slow_links_use_the_slots_that_a_fast_one_leaves() {
+    // The burst of DUNE, 3.5 GB/s in pulses of 5 minutes: a hundred slow transfers bring a fraction of what the fast ones
+    // do, which come and go. They are worth having all the same.
+    for markers in [Markers::All, Markers::One, Markers::None] {
+        let mut world = Fluid::new(Settings { inbound: 200, ..wide() });
+        let fast = world.path(1, 9, &[], 170.0 * MB);
+        let burst = world.demand(Demand::rate(fast, 7.0 * GB, 1.0));
+        let slow: Vec<usize> = (2..6).map(|n| world.path(n, 9, &[], 5.0 * MB)).collect();
+        for path in &slow {
+            world.demand(Demand::backlog(*path, GB));
+        }
+        for path in &mut world.paths {
+            path.markers = markers;
+        }
+        let mut rates = vec![0.0; slow.len() + 1];
+        for pulse in 0..24 {
+            world.burst(burst, 150);
+            let moved = world.run(300.0);
+            if pulse >= 12 {
+                rates
+                    .iter_mut()
+                    .zip(moved)
+                    .for_each(|(rate, more)| *rate += more / 12.0);
+            }
+        }
+        let of_slow: f64 = slow.iter().map(|path| rates[*path]).sum();
+        assert!(rates[fast] > 0.95 * 3.5 * GB, "{markers:?}: {rates:?}");
+        assert!(of_slow > 0.9 * 179.0 * 5.0 * MB, "{markers:?}: {rates:?}");
+    }
+}
+
+#[test]
 fn a_broken_link_holds_nobody_back_and_keeps_its_files() {
     let mut world = Fluid::new(Settings { inbound: 40, ..wide() });
     let good = world.path(1, 9, &[], 50.0 * MB);
