@@ -59,7 +59,10 @@ impl std::fmt::Display for ReadOnly {
 /// How full an area is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ledger {
-    usage: Usage,
+    /// Sizes of all files together, and their number. Below zero for a moment where a tree is removed with a file whose
+    /// arrival is not entered yet: cut off at zero, the two would not cancel out.
+    bytes: i64,
+    files: i64,
     /// Set aside for files on their way in.
     held: u64,
 }
@@ -86,7 +89,11 @@ impl Area {
             durable: setup.durable,
             algorithms: setup.algorithms,
             quota: setup.quota.map(|quota| quota.0),
-            ledger: Mutex::new(Ledger { usage, held: 0 }),
+            ledger: Mutex::new(Ledger {
+                bytes: signed(usage.bytes),
+                files: signed(usage.files),
+                held: 0,
+            }),
             writers: Mutex::new(HashSet::new()),
             graves: Graves::default(),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
@@ -103,12 +110,15 @@ impl Area {
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        self.ledger().usage
+        self.ledger().usage()
     }
 
     /// Available and used bytes. Asks the file system: on the blocking pool only.
     pub(crate) fn room(&self) -> (u64, u64) {
-        let Ledger { usage, held } = *self.ledger();
+        let (usage, held) = {
+            let ledger = self.ledger();
+            (ledger.usage(), ledger.held)
+        };
         let on_disk = self.backend.space().map_or(0, |space| space.available);
         let in_quota = self
             .quota
@@ -175,8 +185,8 @@ impl Area {
     /// Enters that files went away.
     pub(crate) fn freed(&self, usage: Usage) {
         let mut ledger = self.ledger();
-        ledger.usage.bytes = ledger.usage.bytes.saturating_sub(usage.bytes);
-        ledger.usage.files = ledger.usage.files.saturating_sub(usage.files);
+        ledger.bytes -= signed(usage.bytes);
+        ledger.files -= signed(usage.files);
     }
 
     /// Enters that one file went away.
@@ -192,6 +202,20 @@ impl Area {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         lock(&self.ledger)
     }
+}
+
+impl Ledger {
+    fn usage(&self) -> Usage {
+        Usage {
+            bytes: u64::try_from(self.bytes).unwrap_or(0),
+            files: u64::try_from(self.files).unwrap_or(0),
+        }
+    }
+}
+
+/// No file system holds 2⁶³ bytes.
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
 fn stripe(path: &StoragePath) -> usize {
@@ -234,11 +258,11 @@ impl Hold {
             return Ok(());
         }
         let mut ledger = self.area.ledger();
-        let after = ledger.usage.bytes.saturating_add(ledger.held).saturating_add(more);
+        let after = ledger.usage().bytes.saturating_add(ledger.held).saturating_add(more);
         if let Some(quota) = self.area.quota
             && after > quota
         {
-            let left = quota.saturating_sub(ledger.usage.bytes).saturating_sub(ledger.held);
+            let left = quota.saturating_sub(ledger.usage().bytes).saturating_sub(ledger.held);
             return Err(Refusal::no_space(format!(
                 "quota of area {} would be exceeded: {} wanted, {} of {} left",
                 self.area.name,
@@ -255,11 +279,11 @@ impl Hold {
     /// The file is there: what was held is now used.
     pub(crate) fn settle(self, size: u64, replaced: Option<Meta>) {
         let mut ledger = self.area.ledger();
-        ledger.usage.bytes = ledger.usage.bytes.saturating_add(size);
-        ledger.usage.files += 1;
+        ledger.bytes += signed(size);
+        ledger.files += 1;
         if let Some(old) = replaced {
-            ledger.usage.bytes = ledger.usage.bytes.saturating_sub(old.size);
-            ledger.usage.files = ledger.usage.files.saturating_sub(1);
+            ledger.bytes -= signed(old.size);
+            ledger.files -= 1;
         }
     }
 }

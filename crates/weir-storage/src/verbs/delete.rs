@@ -39,7 +39,8 @@ pub(super) async fn delete(call: &mut Call) -> Result<Response<Body>, Refusal> {
     blocking(move || remove(&area, &inside, &path, &conditions, flat)).await
 }
 
-/// The name goes under the lock; what a tree held goes without it.
+/// The name goes under the lock; what a tree held goes without it. A parent that goes meanwhile takes the name with it:
+/// then there is nothing to delete any more.
 fn remove(
     area: &Area,
     inside: &StoragePath,
@@ -55,13 +56,15 @@ fn remove(
             return Err(Refusal::condition(path));
         }
         if !meta.directory {
-            area.freed_file(Some(area.backend.remove_file(inside, area.durable)?));
+            let size = area.backend.remove_file(inside, area.durable);
+            area.freed_file(Some(size.map_err(gone)?));
             None
         } else if flat {
             remove_empty(area, inside, path)?;
             None
         } else {
-            Some(area.backend.bury(inside, area.durable)?)
+            let grave = area.backend.bury(inside, area.durable);
+            Some(grave.map_err(gone)?)
         }
     };
     if let Some(grave) = grave {
@@ -79,6 +82,14 @@ fn remove_empty(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result
         }) => Err(Refusal::bad_request(format!(
             "{path} is not empty: DELETE removes it with all that is in it only without Depth: 0"
         ))),
-        outcome => Ok(outcome?),
+        outcome => Ok(outcome.map_err(gone)?),
     }
+}
+
+/// Without its parent it is no more.
+fn gone(mut error: BackendError) -> BackendError {
+    if error.obstacle == Obstacle::Parent {
+        error.obstacle = Obstacle::Missing;
+    }
+    error
 }

@@ -5,14 +5,14 @@ use std::{io::IoSlice, sync::Arc};
 use bytes::Bytes;
 use rustix::{
     fd::OwnedFd,
-    fs::{self, AtFlags, Mode, OFlags},
+    fs::{self, AtFlags, Mode, OFlags, RenameFlags},
     io::Errno,
 };
 use weir_auth::StoragePath;
 use weir_units::Checksums;
 
 use super::{
-    Shared, beneath, directory_mode, error, failed, meta_of,
+    Shared, beneath, directory_mode, error, failed, meta_at, meta_of,
     record::{self, Record},
     rename_over, sync_directory, temporary_name,
 };
@@ -122,7 +122,7 @@ impl Draft for PosixDraft {
         let mut tries = 1..=TRIES;
         let (directory, replaced) = loop {
             let published = self.make_parents(path, how.durable).and_then(|directory| {
-                let replaced = rename_over((&self.shared.private, &name), (&directory, leaf), how.overwrite);
+                let replaced = appear((&self.shared.private, &name), (&directory, leaf), how.overwrite);
                 Ok((directory, replaced.map_err(failed("write it"))?))
             });
             match published {
@@ -134,6 +134,32 @@ impl Draft for PosixDraft {
         self.name = None;
         sync_directory(&directory, how.durable)?;
         Ok(Published { meta, replaced })
+    }
+}
+
+/// Gives a draft its name, and tells which file it took the name from. Exactly: a look before the rename could see a file
+/// that somebody else removes, and counts as removed, in between.
+fn appear(draft: (&OwnedFd, &str), to: (&OwnedFd, &str), overwrite: bool) -> Result<Option<Meta>, Errno> {
+    match rename_over(draft, to, false) {
+        Err(Errno::EXIST) if overwrite => {}
+        outcome => return outcome,
+    }
+    match meta_at(to.0, to.1)? {
+        None => return Err(Errno::LOOP),
+        Some(meta) if meta.directory => return Err(Errno::ISDIR),
+        Some(_) => {}
+    }
+    let exchange = || fs::renameat_with(draft.0, draft.1, to.0, to.1, RenameFlags::EXCHANGE);
+    match exchange() {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return rename_over(draft, to, true),
+        outcome => outcome?,
+    }
+    match meta_at(draft.0, draft.1)? {
+        Some(old) if !old.directory => {
+            fs::unlinkat(draft.0, draft.1, AtFlags::empty())?;
+            Ok(Some(old))
+        }
+        _ => exchange().and(Err(Errno::ISDIR)),
     }
 }
 
