@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -62,17 +62,23 @@ fn assert_all_finished(services: &Services, files: &[Value], content: &[u8]) {
     assert!(drafts(&root).is_empty(), "{:?}", drafts(&root));
 }
 
+/// Two storages and a transfer service, which copies a file of ALPHA many times to BETA: the services, BETA's root, the job.
+fn copying(content: &[u8]) -> (Services, PathBuf, String) {
+    let storages = ["ALPHA", "BETA"].map(StorageSettings::new);
+    let services = Services::start(&storages, TRANSFER).unwrap();
+    let root = services.root("BETA");
+    services
+        .put(content, &format!("{}/large", services.storage("ALPHA").url))
+        .unwrap();
+    let id = services.submit("large", &job(&services, content)).unwrap();
+    (services, root, id)
+}
+
 #[test]
 fn a_killed_destination_shows_nothing_partial_and_the_transfers_arrive() {
     // A crash of a storage would leave files that look whole and are not, or fill its disk, or lose transfers.
     let content = Draw::new(64).bytes(LARGE);
-    let storages = ["ALPHA", "BETA"].map(StorageSettings::new);
-    let mut services = Services::start(&storages, TRANSFER).unwrap();
-    let root = services.root("BETA");
-    services
-        .put(&content, &format!("{}/large", services.storage("ALPHA").url))
-        .unwrap();
-    let id = services.submit("large", &job(&services, &content)).unwrap();
+    let (mut services, root, id) = copying(&content);
 
     let mut draw = Draw::new(65);
     for _ in 0..2 {
@@ -94,13 +100,7 @@ fn a_killed_destination_shows_nothing_partial_and_the_transfers_arrive() {
 fn a_killed_source_fails_no_transfer() {
     // A storage that restarts while it is read from would cost the users their transfers.
     let content = Draw::new(66).bytes(LARGE);
-    let storages = ["ALPHA", "BETA"].map(StorageSettings::new);
-    let mut services = Services::start(&storages, TRANSFER).unwrap();
-    let root = services.root("BETA");
-    services
-        .put(&content, &format!("{}/large", services.storage("ALPHA").url))
-        .unwrap();
-    let id = services.submit("large", &job(&services, &content)).unwrap();
+    let (mut services, root, id) = copying(&content);
     wait_for(LIMIT, || Ok((drafted(&root) > LARGE as u64 / 4).then_some(()))).unwrap();
     services.storage_mut("ALPHA").kill().unwrap();
     all_whole(&root, "pulled", &content);

@@ -216,10 +216,10 @@ impl BackendError {
         }
     }
 
-    /// For who looks at what is there: a path below a file leads to nothing, as one below nothing does.
+    /// For who looks at what is there, or removes it: a path below a file leads to nothing, as one below nothing does.
     #[must_use]
     pub fn looking(mut self) -> Self {
-        if self.obstacle == Obstacle::File {
+        if matches!(self.obstacle, Obstacle::File | Obstacle::Parent) {
             self.obstacle = Obstacle::Missing;
         }
         self

@@ -57,14 +57,14 @@ fn remove(
         }
         if !meta.directory {
             let size = area.backend.remove_file(inside, area.durable);
-            area.freed_file(Some(size.map_err(gone)?));
+            area.freed_file(Some(size.map_err(BackendError::looking)?));
             None
         } else if flat {
             remove_empty(area, inside, path)?;
             None
         } else {
             let grave = area.backend.bury(inside, area.durable);
-            Some(grave.map_err(gone)?)
+            Some(grave.map_err(BackendError::looking)?)
         }
     };
     if let Some(grave) = grave {
@@ -82,14 +82,6 @@ fn remove_empty(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result
         }) => Err(Refusal::bad_request(format!(
             "{path} is not empty: DELETE removes it with all that is in it only without Depth: 0"
         ))),
-        outcome => Ok(outcome.map_err(gone)?),
+        outcome => Ok(outcome.map_err(BackendError::looking)?),
     }
-}
-
-/// Without its parent it is no more.
-fn gone(mut error: BackendError) -> BackendError {
-    if error.obstacle == Obstacle::Parent {
-        error.obstacle = Obstacle::Missing;
-    }
-    error
 }

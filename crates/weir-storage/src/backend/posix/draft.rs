@@ -154,21 +154,28 @@ fn appear(draft: (&OwnedFd, &str), to: (&OwnedFd, &str), overwrite: bool) -> Res
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return rename_over(draft, to, true),
         outcome => outcome?,
     }
-    match meta_at(draft.0, draft.1)? {
-        Some(old) if !old.directory => {
-            fs::unlinkat(draft.0, draft.1, AtFlags::empty())?;
+    // From here on the file is visible: what goes wrong with the old one must not fail it, nor leave something else behind.
+    match meta_at(draft.0, draft.1) {
+        Ok(Some(old)) if !old.directory => {
+            discard(draft);
             Ok(Some(old))
         }
-        _ => exchange().and(Err(Errno::ISDIR)),
+        Ok(_) => exchange().and(Err(Errno::ISDIR)),
+        Err(errno) => exchange().and(Err(errno)),
+    }
+}
+
+/// Removes a private name; what resists goes at the next start.
+fn discard((directory, name): (&OwnedFd, &str)) {
+    if let Err(errno) = fs::unlinkat(directory, name, AtFlags::empty()) {
+        tracing::warn!(%errno, name, "could not remove a temporary file; it goes at the next start");
     }
 }
 
 impl Drop for PosixDraft {
     fn drop(&mut self) {
-        if let Some(name) = self.name.take()
-            && let Err(errno) = fs::unlinkat(&self.shared.private, &name, AtFlags::empty())
-        {
-            tracing::warn!(%errno, name, "could not remove a temporary file; it goes at the next start");
+        if let Some(name) = self.name.take() {
+            discard((&self.shared.private, &name));
         }
     }
 }
