@@ -26,7 +26,7 @@ const SYSTEM_AUTHORITIES: [&str; 3] = [
 ];
 
 /// The log of a grid in the background; it may be there before the grid.
-const LOG_NAME: &str = "grid.log";
+pub const LOG_NAME: &str = "grid.log";
 
 /// The ground of one grid; the directory is ours while it lives.
 #[derive(Debug)]

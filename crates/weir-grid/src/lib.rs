@@ -41,5 +41,5 @@ pub use description::{
 pub use doors::{DoorStatus, knock, renew_token_file};
 pub use embedded::{EmbeddedGrid, GridOptions};
 pub use error::GridError;
-pub use ground::prepare_directory;
+pub use ground::{LOG_NAME, prepare_directory};
 pub use lock::GridProcess;

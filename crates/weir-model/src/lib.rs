@@ -30,4 +30,4 @@ mod names;
 pub use file::Problem;
 pub use grid::{Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 pub use grid_file::{GRID, GRID_TABLES};
-pub use names::{GridName, Link, NameError, RseName, SiteName, VoName};
+pub use names::{GridName, Link, NameError, RseName, SiteName, VoName, variable};

@@ -27,6 +27,12 @@ pub enum NameError {
     },
 }
 
+/// A name as a part of a shell variable's name: `DC-1.disk` becomes `DC_1_DISK`. The RSEs of one grid file differ in it.
+pub fn variable(name: &str) -> String {
+    name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
+        .to_ascii_uppercase()
+}
+
 fn check(name: &str) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
@@ -139,5 +145,15 @@ impl FromStr for Link {
             source: RseName::new(source.trim())?,
             destination: RseName::new(destination.trim())?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_words_of_any_shell() {
+        assert_eq!(variable("DC-1.disk"), "DC_1_DISK");
     }
 }

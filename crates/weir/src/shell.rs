@@ -10,19 +10,6 @@ pub(crate) fn quoted(value: &str) -> String {
     }
 }
 
-/// A name as a part of a variable's name.
-pub(crate) fn variable(name: &str) -> String {
-    name.chars()
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() {
-                letter.to_ascii_uppercase()
-            } else {
-                '_'
-            }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +23,5 @@ mod tests {
         assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
         assert_eq!(quoted("$HOME"), "'$HOME'");
         assert_eq!(quoted(""), "''");
-        assert_eq!(variable("DC-1.disk"), "DC_1_DISK");
     }
 }

@@ -10,7 +10,7 @@ use super::keys::{GRID, RSE, SITE, STORAGE, TOKEN_ISSUER, TRANSFER};
 use super::url;
 use crate::file::{Document, FromValue, Problem, Refusal, Section, nearest, one_of};
 use crate::grid::{Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
-use crate::names::{GridName, RseName, SiteName, VoName};
+use crate::names::{GridName, RseName, SiteName, VoName, variable};
 
 /// Most RSEs that can be embedded: each has its own address 127.0.1.N.
 const EMBEDDED_MAX: usize = 250;
@@ -113,15 +113,8 @@ fn taken(name: impl std::fmt::Display, line: Option<usize>) -> Refusal {
     )
 }
 
-/// A name as environment variables spell it.
-fn variable(name: &RseName) -> String {
-    name.as_str()
-        .replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
-        .to_ascii_uppercase()
-}
-
 fn alike(name: &RseName, other: &RseName) -> Refusal {
-    let variable = variable(name);
+    let variable = variable(name.as_str());
     Refusal::new(
         format!("\"{name}\" and \"{other}\" are one name, {variable}, where shells and metrics name them"),
         "choose names that differ in letters or digits",
@@ -161,7 +154,7 @@ fn rses(section: &Section<'_>, storage: &StorageDefaults, sites: &mut Sites) -> 
             table.refuse("name", taken(&name, line));
             continue;
         }
-        if let Some(other) = variables.insert(variable(&name), name.clone()) {
+        if let Some(other) = variables.insert(variable(name.as_str()), name.clone()) {
             table.refuse("name", alike(&name, &other));
             continue;
         }

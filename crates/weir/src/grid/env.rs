@@ -9,7 +9,7 @@ use weir_grid::GridDescription;
 use crate::cli::GridEnvArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::shell::{quoted, variable};
+use crate::shell::quoted;
 
 /// gfal2's configuration as distributions ship it.
 const GFAL_CONFIGURATION: &str = "/etc/gfal2.d";
@@ -56,7 +56,7 @@ fn exports(grid: &GridDescription) -> BTreeMap<String, String> {
         ("X509_CERT_DIR".to_string(), text(&grid.ca.directory)),
     ]);
     for rse in &grid.rses {
-        exports.insert(format!("WEIR_RSE_{}", variable(&rse.name)), rse.url.clone());
+        exports.insert(format!("WEIR_RSE_{}", weir_model::variable(&rse.name)), rse.url.clone());
     }
     exports
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, anyhow};
-use weir_grid::{EmbeddedGrid, GridDescription, GridOptions};
+use weir_grid::{EmbeddedGrid, GridDescription, GridOptions, LOG_NAME};
 use weir_model::Grid;
 
 use crate::cli::GridUpArguments;
@@ -75,7 +75,7 @@ pub(super) fn detached(arguments: &GridUpArguments, output: &Output) -> Result<E
             "info",
             "--log-file",
         ])
-        .arg(arguments.dir.join("grid.log"))
+        .arg(arguments.dir.join(LOG_NAME))
         .arg("--dir")
         .arg(&arguments.dir)
         .arg(&arguments.grid)
@@ -105,7 +105,7 @@ pub(super) fn detached(arguments: &GridUpArguments, output: &Output) -> Result<E
 
 /// The grid's log, for what goes past the logging: the last words of a process that breaks off.
 fn log_file(dir: &Path) -> Result<std::fs::File, Failure> {
-    let path = dir.join("grid.log");
+    let path = dir.join(LOG_NAME);
     let file = std::fs::OpenOptions::new()
         .create(true)
         .append(true)
@@ -118,7 +118,7 @@ fn log_file(dir: &Path) -> Result<std::fs::File, Failure> {
 fn child_failure(answer: &serde_json::Value, dir: &Path) -> Failure {
     let error = &answer["error"];
     let Some(message) = error["message"].as_str() else {
-        let log = dir.join("grid.log").display().to_string();
+        let log = dir.join(LOG_NAME).display().to_string();
         return Failure::could_not_run(anyhow!("the grid's process ended early")).with_remedy(format!("look at {log}"));
     };
     let causes = error["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
