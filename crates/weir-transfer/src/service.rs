@@ -18,10 +18,10 @@ use weir_sched::{Config, RetryPolicy, Scheduler};
 
 use crate::{
     config::{AdminConfig, ConfigError, TransferConfig},
-    driver::{Driver, NamedLimit},
+    driver::Driver,
     executor::{Executor, ExecutorSettings},
     rest,
-    settings::Settings,
+    settings::{Key, Place, Plan, Settings, Worth, difference},
     store::{MemoryStore, Sealer, SqliteStore, Store, StoreError},
     submission::SubmissionLimits,
     time,
@@ -90,8 +90,6 @@ pub(crate) struct Service {
     /// This host's name, for `submit_host` and `transfer_host`.
     pub(crate) host: String,
     pub(crate) body_max: usize,
-    /// What links have without a limit of their own, before administrators change it.
-    pub(crate) default_link_limit: u32,
     next_file: AtomicU64,
     /// Deterministic job ids between the look whether they exist and their record.
     reserved: Mutex<HashSet<Uuid>>,
@@ -106,7 +104,7 @@ impl TransferService {
         config.check()?;
         let client = client(&config)?;
         let store = open(&config).await?;
-        let settings = Settings::load(store.as_ref())?;
+        let settings = Settings::load(store.as_ref(), configured(&config))?;
         let listener = weir_http::bind(config.listen).map_err(|source| StartError::Listen {
             address: config.listen,
             source,
@@ -126,10 +124,9 @@ impl TransferService {
             executor_settings(&config),
             crate::driver::last_life_ended(store.as_ref())?,
         );
-        let mut limits = configured_limits(&config);
-        limits.extend(settings.limits());
+        let told = difference(&Plan::new(), &settings.plan());
         let next_file = store.next_file_id()?;
-        let driver = Driver::start(core, store.clone(), executor, &limits, Some(weir_sched::Command::Begin))?;
+        let driver = Driver::start(core, store.clone(), executor, &told, Some(weir_sched::Command::Begin))?;
 
         let service = Arc::new(Service {
             store,
@@ -150,7 +147,6 @@ impl TransferService {
             admins: config.admins.clone(),
             host: host_of(&url),
             body_max: usize::try_from(config.limits.body.0).unwrap_or(usize::MAX),
-            default_link_limit: config.limits.link,
             next_file: AtomicU64::new(next_file),
             reserved: Mutex::default(),
         });
@@ -344,26 +340,25 @@ fn descriptor_budget(clients: usize) -> usize {
     (left / 3).clamp(16, 20_000)
 }
 
-fn configured_limits(config: &TransferConfig) -> Vec<NamedLimit> {
+/// What holds before administrators change it.
+fn configured(config: &TransferConfig) -> Plan {
     let limits = &config.limits;
-    let se = |name: &String| name.trim().trim_end_matches('/').to_owned();
-    let links = limits.links.iter().filter_map(|(link, limit)| {
+    let se = |name: &str| name.trim().trim_end_matches('/').to_owned();
+    let slots = |place: Place, limit: u32| (Key::Slots(place), Worth::Number(limit));
+    let mut plan = Plan::from([
+        (Key::EveryLink, Worth::Number(limits.link)),
+        (Key::EveryInbound, Worth::Number(limits.inbound)),
+        (Key::EveryOutbound, Worth::Number(limits.outbound)),
+    ]);
+    plan.extend(limits.links.iter().filter_map(|(link, limit)| {
         let (source, destination) = link.split_once('>')?;
-        Some(NamedLimit::Link(
-            se(&source.to_owned()),
-            se(&destination.to_owned()),
-            Some(*limit),
-        ))
-    });
-    let inbounds = limits
-        .inbounds
-        .iter()
-        .map(|(name, limit)| NamedLimit::Inbound(se(name), Some(*limit)));
-    let outbounds = limits
-        .outbounds
-        .iter()
-        .map(|(name, limit)| NamedLimit::Outbound(se(name), Some(*limit)));
-    links.chain(inbounds).chain(outbounds).collect()
+        Some(slots(Place::Link((se(source), se(destination))), *limit))
+    }));
+    let inbounds = limits.inbounds.iter();
+    plan.extend(inbounds.map(|(name, limit)| slots(Place::Inbound(se(name)), *limit)));
+    let outbounds = limits.outbounds.iter();
+    plan.extend(outbounds.map(|(name, limit)| slots(Place::Outbound(se(name)), *limit)));
+    plan
 }
 
 fn host_of(url: &str) -> String {

@@ -32,7 +32,7 @@ pub(crate) enum NotTaken {
 pub(crate) enum Pending {
     Cancel { job: Uuid, whole: bool, reason: String },
     Priority { job: Uuid },
-    Limits { settings: Vec<Change> },
+    Settings { changes: Vec<Change> },
 }
 
 #[derive(Default)]
@@ -96,7 +96,7 @@ impl Desk {
                 _ => Vec::new(),
             },
             Record::SettingsChanged { ticket, .. } => match self.redeem(seq, *ticket) {
-                Some(Pending::Limits { settings }) => settings,
+                Some(Pending::Settings { changes }) => changes,
                 _ => Vec::new(),
             },
             // The driver writes what was learned: it knows the names.

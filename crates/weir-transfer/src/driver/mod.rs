@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
-use weir_sched::{Command, Event, Names, Op, Record, Resource, Scheduler, Setting};
+use weir_sched::{Command, Event, Names, Op, Record, Scheduler};
 use weir_world::Core;
 
 pub(crate) use desk::NotTaken;
@@ -31,6 +31,7 @@ use restore::Restoration;
 
 use crate::{
     executor::Executor,
+    settings::NamedSetting,
     store::{Change, Store, StoreError, Submission, Writer},
 };
 
@@ -67,40 +68,14 @@ pub(crate) enum Request<C> {
         priority: u8,
         reply: oneshot::Sender<Answer>,
     },
-    Limits {
-        changes: Vec<NamedLimit>,
-        settings: Vec<Change>,
+    Settings {
+        settings: Vec<NamedSetting>,
+        changes: Vec<Change>,
         reply: oneshot::Sender<Answer>,
     },
     Look(Look<C>),
     #[cfg(test)]
     Raw(Command),
-}
-
-/// A limit of storage elements that are known by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NamedLimit {
-    EveryLink(u32),
-    Link(String, String, Option<u32>),
-    Inbound(String, Option<u32>),
-    Outbound(String, Option<u32>),
-}
-
-impl NamedLimit {
-    fn resolve(&self, names: &mut Names) -> Setting {
-        match self {
-            Self::EveryLink(limit) => Setting::EveryLink(*limit),
-            Self::Link(source, destination, limit) => {
-                let link = weir_sched::Link {
-                    source: names.se(source),
-                    destination: names.se(destination),
-                };
-                Setting::Slots(Resource::Link(link), *limit)
-            }
-            Self::Inbound(se, limit) => Setting::Slots(Resource::Inbound(names.se(se)), *limit),
-            Self::Outbound(se, limit) => Setting::Slots(Resource::Outbound(names.se(se)), *limit),
-        }
-    }
 }
 
 /// The door's handle on the driver. Clones share it.
@@ -134,10 +109,10 @@ impl<C: TransferCore> Driver<C> {
         core: C,
         store: Arc<dyn Store>,
         executor: Executor,
-        limits: &[NamedLimit],
+        settings: &[NamedSetting],
         ready: Option<Command>,
     ) -> Result<Self, StoreError> {
-        run::start(core, store, executor, limits, ready)
+        run::start(core, store, executor, settings, ready)
     }
 
     /// Hands a request over and waits for its answer.

@@ -60,7 +60,8 @@ fn transfer_spec(
         source: se(source),
         destination: se(destination),
         size: Bytes(size.unwrap_or_default()),
-        activity: names.activity(activity),
+        // As FTS3 compares them with shares.
+        activity: names.activity(&activity.to_lowercase()),
     }
 }
 

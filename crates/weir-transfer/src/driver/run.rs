@@ -13,7 +13,7 @@ use weir_units::Timestamp;
 use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
 
 use super::{
-    Driver, Meter, NamedLimit, REQUESTS_MAX, Request, Shared, TransferCore,
+    Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore,
     clock::Clock,
     desk::{Desk, Pending},
     learned,
@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     executor::Executor,
+    settings::NamedSetting,
     store::{Change, Durable, Store, StoreError, Writer},
     time::{self, Millis},
 };
@@ -73,7 +74,7 @@ pub(super) fn start<C: TransferCore>(
     core: C,
     store: Arc<dyn Store>,
     executor: Executor,
-    limits: &[NamedLimit],
+    settings: &[NamedSetting],
     ready: Option<Command>,
 ) -> Result<Driver<C>, StoreError> {
     let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
@@ -85,7 +86,7 @@ pub(super) fn start<C: TransferCore>(
     let writer = Arc::new(writer.map_err(|error| StoreError::Unavailable(error.into()))?);
     let below = store.next_file_id()?;
     let mut names = Names::default();
-    let limits = limits.iter().map(|limit| limit.resolve(&mut names)).collect::<Vec<_>>();
+    let settings = settings.iter().map(|one| one.resolve(&mut names)).collect::<Vec<_>>();
     let learned = Record::Learned(learned::restore(&*store, &mut names)?.into());
     let clock = Clock::start();
     let this = Loop {
@@ -106,12 +107,12 @@ pub(super) fn start<C: TransferCore>(
         stop: stop.clone(),
         tasks: tasks.clone(),
     };
-    let limits = Record::SettingsChanged {
+    let settings = Record::SettingsChanged {
         ticket: Ticket(0),
-        changes: limits.into(),
+        changes: settings.into(),
     };
     let (restores, restored) = mpsc::channel(RESTORES_MAX);
-    tasks.spawn(this.run(incoming, fed, restored, [limits, learned]));
+    tasks.spawn(this.run(incoming, fed, restored, [settings, learned]));
     let restoration = Arc::new(Restoration::default());
     let (shared, leave) = (restoration.clone(), stop.clone());
     tasks.spawn_blocking(move || {
@@ -324,14 +325,17 @@ impl<C: TransferCore> Loop<C> {
                     priority,
                 }
             }
-            Request::Limits {
-                changes,
+            Request::Settings {
                 settings,
+                changes,
                 reply,
             } => {
-                let changes = changes.iter().map(|change| change.resolve(&mut self.names)).collect();
-                let ticket = self.desk.ticket(Pending::Limits { settings }, reply);
-                Command::Set { ticket, changes }
+                let settings = settings.iter().map(|one| one.resolve(&mut self.names)).collect();
+                let ticket = self.desk.ticket(Pending::Settings { changes }, reply);
+                Command::Set {
+                    ticket,
+                    changes: settings,
+                }
             }
             Request::Look(look) => return look(&self.core, &self.names, &self.meter),
             #[cfg(test)]

@@ -4,8 +4,8 @@ use axum::extract::{Query, Request};
 use http::{Method, Uri};
 use weir_auth::Secret;
 
-use super::{body, caller::Caller, collapse_slashes, config, list};
-use crate::settings::{link_limit, se_limits};
+use super::{body, caller::Caller, collapse_slashes, list};
+use crate::settings::{Kind, Settings, normal_activities, normal_group, normal_link, normal_share};
 
 /// A body, after a byte that says which kind it claims to be.
 pub fn bodies(data: &[u8]) {
@@ -42,13 +42,27 @@ pub fn queries(data: &[u8]) {
     let _ = list::filter(&query, &caller(true));
 }
 
-/// The body of a call that sets limits: a link that is taken must give one.
+/// The body of a call that changes settings: what is taken must make sense to the core, and again as a row of the store.
 pub fn limits(data: &[u8]) {
-    let Ok(body) = serde_json::from_slice(data) else { return };
-    if let Ok(link) = config::normal_link(&body) {
-        assert!(link_limit(&link).is_some());
+    let Ok(serde_json::Value::Object(body)) = serde_json::from_slice(data) else {
+        return;
+    };
+    let settings = Settings::default();
+    let rows = [
+        (Kind::Link, normal_link(&body, None)),
+        (Kind::Share, normal_share(&body)),
+        (Kind::Activities, normal_activities(&body)),
+        (Kind::Group, normal_group(&body)),
+    ];
+    for (kind, row) in rows {
+        if let Ok(row) = row {
+            assert!(settings.draft(vec![((kind, "x".into()), Some(row.clone()))]).is_ok());
+            if kind == Kind::Link {
+                assert_eq!(normal_link(&row, None), Ok(row));
+            }
+        }
     }
-    if let Some(info) = body.as_object() {
-        assert!(se_limits("https://se.example.org", info).len() <= 2);
+    for kind in [Kind::Storage, Kind::Global] {
+        let _ = settings.draft(vec![((kind, "https://se.example.org".into()), Some(body.clone()))]);
     }
 }

@@ -17,6 +17,7 @@ mod metrics;
 mod objects;
 mod query;
 mod submit;
+mod why;
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -75,12 +76,8 @@ fn router(service: Arc<Service>) -> Router {
         .route("/jobs/{id}/files/{file}/retries", get(query::retries))
         .route("/jobs/{id}/dm", get(query::dm))
         .route("/jobs/{id}/{field}", get(query::field))
-        .route("/config/links", get(config::links).post(config::set_link))
-        .route("/config/links/{name}", get(config::link).delete(config::forget_link))
-        .route(
-            "/config/se",
-            get(config::ses).post(config::set_ses).delete(config::forget_se),
-        )
+        .merge(config::routes())
+        .merge(why::routes())
         .route("/delegation", post(about::no_delegation).get(about::no_delegation))
         .route(
             "/delegation/{id}",

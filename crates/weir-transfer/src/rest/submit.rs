@@ -13,7 +13,9 @@ use crate::{driver::Request, store::Submission, submission, time};
 
 /// Takes a job: answers when it is durable.
 pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer<Response> {
-    let mut draft = submission::read(&body, &caller.submitter(), &service.submission, time::now())?;
+    let now = time::now();
+    let mut draft = submission::read(&body, &caller.submitter(), &service.submission, now)?;
+    service.settings.complete(&mut draft, now);
     drop(body);
     let id = draft.job.id;
     // Two submissions of one sid at the same time: one takes the reservation, later ones find the job in the store. Meanwhile 409

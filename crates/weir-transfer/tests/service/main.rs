@@ -8,5 +8,6 @@ mod failures;
 mod lab;
 mod ownership;
 mod restart;
+mod settings;
 mod storages;
 mod stub;

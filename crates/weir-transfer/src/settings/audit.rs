@@ -1,0 +1,111 @@
+//! Who changed what, and when.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    store::{Change, Store, StoreError},
+    time::{self, Millis},
+};
+
+const PREFIX: &str = "audit/";
+
+/// Entries that are kept; older ones leave as new ones come.
+const KEPT: usize = 10_000;
+
+/// One change, as FTS3 shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// UTC.
+    pub(crate) datetime: String,
+    /// The administrator.
+    pub(crate) dn: String,
+    /// What was asked, as text.
+    pub(crate) config: String,
+    /// What was done.
+    pub(crate) action: String,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    /// By number, oldest first.
+    entries: VecDeque<(u64, Entry)>,
+    next: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Audit {
+    book: Mutex<Book>,
+}
+
+fn key(number: u64) -> String {
+    format!("{PREFIX}{number:020}")
+}
+
+impl Audit {
+    /// Reads what the store holds.
+    pub(super) fn load(store: &dyn Store) -> Result<Self, StoreError> {
+        let read = |(key, value): (String, String)| {
+            let number = key.strip_prefix(PREFIX)?.parse::<u64>().ok()?;
+            Some((number, serde_json::from_str(&value).ok()?))
+        };
+        let entries: VecDeque<(u64, Entry)> = store.settings(PREFIX)?.into_iter().filter_map(read).collect();
+        let next = entries.back().map_or(0, |(number, _)| number + 1);
+        Ok(Self {
+            book: Mutex::new(Book { entries, next }),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest entries, newest first.
+    pub(crate) fn newest(&self, n: usize) -> Vec<Entry> {
+        let book = self.lock();
+        book.entries
+            .iter()
+            .rev()
+            .take(n)
+            .map(|(_, entry)| entry.clone())
+            .collect()
+    }
+
+    /// An entry, and what the store must be told of it: goes into one transaction with the change itself.
+    pub(crate) fn draft(&self, at: Millis, who: &str, action: &str, config: String) -> (Entry, Vec<Change>) {
+        let entry = Entry {
+            datetime: time::format(at),
+            dn: who.to_owned(),
+            config,
+            action: action.to_owned(),
+        };
+        let book = self.lock();
+        let surplus = (book.entries.len() + 1).saturating_sub(KEPT);
+        let forgotten = book.entries.iter().take(surplus).map(|(oldest, _)| Change::Setting {
+            key: key(*oldest),
+            value: None,
+        });
+        let written = Change::Setting {
+            key: key(book.next),
+            value: serde_json::to_string(&entry).ok(),
+        };
+        let changes = forgotten.chain([written]).collect();
+        (entry, changes)
+    }
+
+    /// Notes an entry, after the store has it. Nobody else may have drafted one meanwhile.
+    pub(crate) fn note(&self, entry: Entry) {
+        let mut book = self.lock();
+        let number = book.next;
+        book.next += 1;
+        book.entries.push_back((number, entry));
+        while book.entries.len() > KEPT {
+            book.entries.pop_front();
+        }
+    }
+}

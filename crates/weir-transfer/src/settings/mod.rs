@@ -1,0 +1,216 @@
+//! What administrators set while the service runs: kept in the store in the shape in which clients write it, one row for each
+//! link, storage element, share, group and ban.
+//!
+//! What the core is told follows from all rows together, laid over what the configuration file says. A change is worked out as
+//! the difference between two such plans: so what a row said is taken back with it, and what the file says holds again.
+
+mod audit;
+mod defaults;
+mod named;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::Value;
+
+use crate::store::{Change, Store, StoreError};
+
+pub(crate) use audit::Audit;
+pub(crate) use named::{Key, NamedSetting, Place, Plan, Worth, difference};
+pub(crate) use rows::{GLOBAL_KEYS, ends, normal_activities, normal_group, normal_link, normal_share};
+pub(crate) use values::{Invalid, Object, se_name};
+
+use values::Checked;
+
+/// What a row is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// By symbolic name.
+    Link,
+    /// By `scheme://host`, or `*`.
+    Storage,
+    /// By VO, or `*`.
+    Global,
+    /// By source, destination and VO, with spaces between.
+    Share,
+    /// By VO.
+    Activities,
+    /// By name.
+    Group,
+    /// A storage element that is banned; later kinds overrule earlier ones.
+    BannedStorage,
+    /// A user who is banned, by name.
+    BannedUser,
+    /// A host that starts nothing.
+    Drain,
+}
+
+impl Kind {
+    const ALL: [Self; 9] = [
+        Self::Link,
+        Self::Storage,
+        Self::Global,
+        Self::Share,
+        Self::Activities,
+        Self::Group,
+        Self::BannedStorage,
+        Self::BannedUser,
+        Self::Drain,
+    ];
+
+    /// Begin of its keys in the store.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Link => "link/",
+            Self::Storage => "se/",
+            Self::Global => "global/",
+            Self::Share => "share/",
+            Self::Activities => "activity/",
+            Self::Group => "group/",
+            Self::BannedStorage => "ban-se/",
+            Self::BannedUser => "ban-dn/",
+            Self::Drain => "drain/",
+        }
+    }
+}
+
+/// A row's kind and name.
+pub(crate) type RowKey = (Kind, String);
+
+/// Rows by kind and name.
+type Rows = BTreeMap<RowKey, Object>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    /// What the configuration file says.
+    base: Plan,
+    rows: Mutex<Rows>,
+    pub(crate) audit: Audit,
+    /// Held from reading rows until what follows is durable: changes come one after the other.
+    pub(crate) changing: tokio::sync::Mutex<()>,
+}
+
+/// A change that was checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    rows: Vec<(RowKey, Option<Object>)>,
+    /// For the core.
+    pub(crate) settings: Vec<NamedSetting>,
+    /// For the store.
+    pub(crate) changes: Vec<Change>,
+}
+
+impl Settings {
+    /// Reads what the store holds. A row that cannot be read is told in the log, and has no effect.
+    pub(crate) fn load(store: &dyn Store, base: Plan) -> Result<Self, StoreError> {
+        let mut rows = Rows::new();
+        for kind in Kind::ALL {
+            for (key, value) in store.settings(kind.prefix())? {
+                let name = key[kind.prefix().len()..].to_owned();
+                let row = serde_json::from_str::<Value>(&value).ok();
+                if let Some(Value::Object(row)) = row {
+                    rows.insert((kind, name), row);
+                } else {
+                    tracing::error!(key, "a setting in the store cannot be read; it is passed over");
+                }
+            }
+        }
+        Ok(Self {
+            base,
+            rows: Mutex::new(rows),
+            audit: Audit::load(store)?,
+            changing: tokio::sync::Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All rows of a kind, by name.
+    pub(crate) fn all(&self, kind: Kind) -> Vec<(String, Object)> {
+        let rows = self.lock();
+        let matching = rows.iter().filter(|((of, _), _)| *of == kind);
+        matching.map(|((_, name), row)| (name.clone(), row.clone())).collect()
+    }
+
+    /// One row.
+    pub(crate) fn get(&self, kind: Kind, name: &str) -> Option<Object> {
+        self.lock().get(&(kind, name.to_owned())).cloned()
+    }
+
+    /// What the core is to be told at a start.
+    pub(crate) fn plan(&self) -> Plan {
+        plan_of(&self.base, &self.lock())
+    }
+
+    /// Checks what rows would become (`None`: gone). Nothing is changed yet.
+    pub(crate) fn draft(&self, rows: Vec<(RowKey, Option<Object>)>) -> Checked<Draft> {
+        let mut after = self.lock().clone();
+        let before = plan_of(&self.base, &after);
+        for (key, row) in &rows {
+            match row {
+                Some(row) => {
+                    effects(key, row)?;
+                    after.insert(key.clone(), row.clone());
+                }
+                None => drop(after.remove(key)),
+            }
+        }
+        let settings = named::difference(&before, &plan_of(&self.base, &after));
+        let change = |((kind, name), row): &(RowKey, Option<Object>)| Change::Setting {
+            key: format!("{}{name}", kind.prefix()),
+            value: row.as_ref().map(|row| Value::Object(row.clone()).to_string()),
+        };
+        let changes = rows.iter().map(change).collect();
+        Ok(Draft {
+            rows,
+            settings,
+            changes,
+        })
+    }
+
+    /// Notes a change, after the store has it.
+    pub(crate) fn note(&self, draft: Draft) {
+        let mut rows = self.lock();
+        for (key, row) in draft.rows {
+            match row {
+                Some(row) => rows.insert(key, row),
+                None => rows.remove(&key),
+            };
+        }
+    }
+}
+
+/// What a row asks of the core.
+fn effects((kind, name): &RowKey, row: &Object) -> Checked<rows::Effects> {
+    match kind {
+        Kind::Link => rows::link(row),
+        Kind::Storage => rows::storage(name, row),
+        Kind::Global => rows::global(name, row),
+        Kind::Share => rows::vo_share(row),
+        Kind::Activities => rows::activities(name, row),
+        Kind::Group => rows::group(name, row),
+        Kind::BannedStorage => Ok(rows::banned(name)),
+        Kind::BannedUser | Kind::Drain => Ok(Vec::new()),
+    }
+}
+
+/// All rows, laid over the configuration file in the order of their kinds.
+fn plan_of(base: &Plan, rows: &Rows) -> Plan {
+    let mut plan = base.clone();
+    for (key, row) in rows {
+        match effects(key, row) {
+            Ok(effects) => plan.extend(effects),
+            Err(error) => tracing::error!(?key, %error, "a setting in the store makes no sense; it has no effect"),
+        }
+    }
+    plan
+}
