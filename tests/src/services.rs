@@ -169,8 +169,18 @@ pub struct Services {
 impl Services {
     /// Configures and starts them; `transfer` has further tables of the transfer service's configuration.
     pub fn start(storages: &[StorageSettings], transfer: &str) -> Result<Self> {
+        Self::start_with(storages, transfer, |_| Ok(()))
+    }
+
+    /// As [`Self::start`], with further files in the folder of all.
+    pub fn start_with(
+        storages: &[StorageSettings],
+        transfer: &str,
+        files: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Self> {
         let scratch = tempfile::tempdir()?;
         let folder = scratch.path();
+        files(folder)?;
         let authority = CertificateAuthority::create(&folder.join("authority"))?;
         let mut random = [0; 32];
         fs::File::open("/dev/urandom")?.read_exact(&mut random)?;

@@ -1,5 +1,9 @@
 //! What an operator says about the service: one TOML file.
 
+mod events;
+
+pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
+
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -61,6 +65,9 @@ pub struct TransferConfig {
     /// How copies are made.
     #[serde(default)]
     pub copy: CopyConfig,
+    /// Who is told of transfers. Default: nobody.
+    #[serde(default)]
+    pub events: Option<EventsConfig>,
 }
 
 /// PEM files of the service's identity.
@@ -250,6 +257,7 @@ impl TransferConfig {
             limits: LimitsConfig::default(),
             retry: RetryConfig::default(),
             copy: CopyConfig::default(),
+            events: None,
         }
     }
 
@@ -287,7 +295,8 @@ impl TransferConfig {
             .chain(&mut self.trust.files)
             .chain(&mut self.trust.directories)
             .chain(&mut self.store)
-            .chain(&mut self.key_file);
+            .chain(&mut self.key_file)
+            .chain(self.events.iter_mut().flat_map(EventsConfig::paths));
         for path in paths {
             *path = base.join(&*path);
         }
@@ -320,7 +329,7 @@ impl TransferConfig {
                 );
             }
         }
-        Ok(())
+        self.events.as_ref().map_or(Ok(()), EventsConfig::check)
     }
 }
 

@@ -27,6 +27,7 @@
 
 pub mod config;
 mod driver;
+mod events;
 mod executor;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -40,4 +41,5 @@ mod surl;
 mod time;
 
 pub use config::TransferConfig;
+pub use events::SinkError;
 pub use service::{Running, StartError, TransferService};

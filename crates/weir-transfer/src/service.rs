@@ -19,6 +19,7 @@ use weir_sched::{Config, RetryPolicy, Scheduler};
 use crate::{
     config::{AdminConfig, ConfigError, TransferConfig},
     driver::Driver,
+    events::{Events, SinkError},
     executor::{Executor, ExecutorSettings},
     rest,
     settings::{Key, Place, Plan, Settings, Worth, difference},
@@ -65,6 +66,9 @@ pub enum StartError {
     /// The store cannot be used.
     #[error("the store cannot be used")]
     Store(#[from] StoreError),
+    /// The events cannot be sent.
+    #[error("the events cannot be sent")]
+    Events(#[from] SinkError),
     /// The address cannot be listened on.
     #[error("could not listen on {address}")]
     Listen {
@@ -80,6 +84,7 @@ pub enum StartError {
 pub(crate) struct Service {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) driver: Driver,
+    pub(crate) events: Events,
     pub(crate) verifier: Verifier,
     pub(crate) settings: Settings,
     pub(crate) submission: SubmissionLimits,
@@ -118,10 +123,12 @@ impl TransferService {
 
         let epoch = store.next_epoch()?;
         let core = Scheduler::new(core_config(&config, epoch));
+        let events = events(&config, &host_of(&url), &store, &client)?;
         let executor = Executor::new(
             client.clone(),
             store.clone(),
             executor_settings(&config),
+            events.clone(),
             crate::driver::last_life_ended(store.as_ref())?,
         );
         let told = difference(&Plan::new(), &settings.plan());
@@ -131,6 +138,7 @@ impl TransferService {
         let service = Arc::new(Service {
             store,
             driver,
+            events,
             verifier: verifier(&config, &url, client),
             settings,
             submission: SubmissionLimits {
@@ -196,6 +204,7 @@ impl Running {
         self.stop.cancel();
         self.server.shutdown().await;
         self.service.driver.shutdown().await;
+        self.service.events.close().await;
         let store = self.service.store.clone();
         drop(self.service);
         // A read that is under way still holds the store, and with it the lock of its file: whoever starts the service
@@ -266,6 +275,14 @@ async fn open(config: &TransferConfig) -> Result<Arc<dyn Store>, StoreError> {
         .await
         .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))?;
     Ok(Arc::new(store))
+}
+
+fn events(config: &TransferConfig, host: &str, store: &Arc<dyn Store>, client: &Client) -> Result<Events, SinkError> {
+    let Some(events) = &config.events else {
+        return Ok(Events::default());
+    };
+    let ours = (host.to_owned(), config.retry.retries);
+    Events::start(events, ours, store.clone(), client, &config.trust.roots())
 }
 
 fn client(config: &TransferConfig) -> Result<Client, TlsError> {

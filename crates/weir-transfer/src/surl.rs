@@ -138,6 +138,11 @@ impl Surl {
         format!("{}://{}", self.scheme.as_str(), self.host)
     }
 
+    /// The host alone.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// `https://host:port/path?query`, percent-encoded where HTTP needs it and otherwise untouched.
     pub(crate) fn http_url(&self) -> String {
         let tail = self.text[self.path_start..].split('#').next().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The loop: gather inputs, step the core, carry out the effects.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -22,6 +22,7 @@ use super::{
     restore::Restoration,
 };
 use crate::{
+    events::Notice,
     executor::Executor,
     settings::NamedSetting,
     store::{Change, Durable, Store, StoreError, Writer},
@@ -64,6 +65,8 @@ struct Loop<C> {
     running: HashMap<OpId, Running>,
     links: HashMap<OpId, Link>,
     wakes: BTreeSet<Timestamp>,
+    /// What is told once the record is durable, in their order.
+    notices: VecDeque<(Seq, Notice)>,
     feeds: mpsc::UnboundedSender<Feed>,
     settled: watch::Sender<u64>,
     stop: CancellationToken,
@@ -102,6 +105,7 @@ pub(super) fn start<C: TransferCore>(
         running: HashMap::new(),
         links: HashMap::new(),
         wakes: BTreeSet::new(),
+        notices: VecDeque::new(),
         feeds: feeds.clone(),
         settled,
         stop: stop.clone(),
@@ -148,7 +152,7 @@ impl<C: TransferCore> Loop<C> {
         loop {
             self.step(&mut inputs, &mut effects);
             let wake = self.wakes.first().map(|at| self.clock.instant(*at));
-            let takes = self.desk.len() < WAITING_MAX;
+            let takes = self.desk.len() < WAITING_MAX && !self.executor.events().is_behind();
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
@@ -220,7 +224,24 @@ impl<C: TransferCore> Loop<C> {
             Record::Learned(learned) => learned::changes(learned, &self.names),
             _ => self.desk.changes(seq, record, self.now),
         };
+        if self.executor.events().is_on() {
+            let op = match record {
+                Record::Ended { op, .. } => Some(*op),
+                _ => None,
+            };
+            let notices = changes.iter().filter_map(|change| Notice::of(op, change));
+            self.notices.extend(notices.map(|notice| (seq, notice)));
+        }
         self.writer.push(seq, changes);
+    }
+
+    /// Everything up to this record is durable: now it may be told.
+    fn announce(&mut self, up_to: Seq) {
+        while self.notices.front().is_some_and(|(seq, _)| *seq <= up_to)
+            && let Some((_, notice)) = self.notices.pop_front()
+        {
+            self.executor.events().tell(notice);
+        }
     }
 
     fn start(&mut self, id: OpId, op: Op) {
@@ -255,8 +276,12 @@ impl<C: TransferCore> Loop<C> {
 
     fn feed(&mut self, feed: Feed, inputs: &mut Vec<Input<Command, Record>>) {
         match feed {
-            Feed::Durable(Durable::UpTo(seq)) => inputs.push(Input::Persisted(seq)),
+            Feed::Durable(Durable::UpTo(seq)) => {
+                self.announce(seq);
+                inputs.push(Input::Persisted(seq));
+            }
             Feed::Durable(Durable::Refused(seq, error)) => {
+                self.notices.retain(|(waiting, _)| *waiting != seq);
                 self.desk.refuse(seq, &error);
                 inputs.push(Input::Refused(seq));
             }

@@ -16,6 +16,7 @@ use weir_world::{
 
 use super::Driver;
 use crate::{
+    events::Events,
     executor::{Executor, ExecutorSettings},
     store::{Change, Sealer, SqliteStore, Store, StoreError, TroubledStore, submission},
 };
@@ -75,7 +76,13 @@ impl Harness for RealWorld {
         }
         let entered = runtime.enter();
         let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
-        let executor = Executor::new(client, store.clone(), ExecutorSettings::default(), None);
+        let executor = Executor::new(
+            client,
+            store.clone(),
+            ExecutorSettings::default(),
+            Events::default(),
+            None,
+        );
         let driver = Driver::start(core, store, executor, &[], None).unwrap();
         drop(entered);
         Self {
@@ -152,7 +159,13 @@ async fn a_driver_without_a_core_says_so() {
     // Otherwise the service would look well, and nothing would ever start.
     let store = Arc::new(crate::store::MemoryStore::new());
     let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
-    let executor = Executor::new(client, store.clone(), ExecutorSettings::default(), None);
+    let executor = Executor::new(
+        client,
+        store.clone(),
+        ExecutorSettings::default(),
+        Events::default(),
+        None,
+    );
     let driver = Driver::start(Broken, store, executor, &[], None).unwrap();
     for _ in 0..500 {
         if driver.trouble().is_some() {
@@ -167,7 +180,13 @@ async fn a_driver_without_a_core_says_so() {
 fn around(store: Arc<TroubledStore>) -> Driver {
     store.apply(&[Change::Submit(Box::new(submission(1, 1, 1)))]).unwrap();
     let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
-    let executor = Executor::new(client, store.clone(), ExecutorSettings::default(), None);
+    let executor = Executor::new(
+        client,
+        store.clone(),
+        ExecutorSettings::default(),
+        Events::default(),
+        None,
+    );
     let config = weir_sched::Config {
         epoch: 1,
         ..weir_sched::Config::default()

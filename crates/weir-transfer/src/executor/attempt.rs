@@ -96,7 +96,13 @@ impl Attempt<'_> {
 
     async fn sequence(&self) -> Result<WorldEvent, Failure> {
         let digest = self.expected.needs_source_checksum() || self.resume;
-        let Some(source) = self.look(self.source, Phase::Preparation, digest).await? else {
+        let look = self.look(self.source, Phase::Preparation, digest);
+        let source = if digest {
+            self.timed(|times| &mut times.source_checksum, look).await?
+        } else {
+            look.await?
+        };
+        let Some(source) = source else {
             let scene = self.source.scene(Phase::Preparation);
             return Err(scene.fail(
                 ErrorClass::NotFound,
@@ -116,7 +122,8 @@ impl Attempt<'_> {
             },
         };
         self.claim(free).await?;
-        let (mode, relayed) = self.copy(&source, size).await?;
+        let copy = self.copy(&source, size);
+        let (mode, relayed) = self.timed(|times| &mut times.copy, copy).await?;
         let bytes = self.confirm(&source, relayed.as_ref()).await?;
         self.moved(bytes);
         Ok(WorldEvent::Ended(Outcome::Done {
@@ -212,7 +219,14 @@ impl Attempt<'_> {
     /// Looks at the destination after the copy.
     async fn confirm(&self, source: &Stat, relayed: Option<&Checksum>) -> Result<u64, Failure> {
         let phase = Phase::Finalization;
-        let Some(there) = self.look(self.destination, phase, self.expected.mode.target()).await? else {
+        let digest = self.expected.mode.target();
+        let look = self.look(self.destination, phase, digest);
+        let there = if digest {
+            self.timed(|times| &mut times.destination_checksum, look).await?
+        } else {
+            look.await?
+        };
+        let Some(there) = there else {
             let scene = self.destination.scene(phase);
             let mut failure = scene.fail(
                 ErrorClass::NotFound,

@@ -61,6 +61,7 @@ pub(crate) use failure::{Scene, chain};
 pub(crate) use modes::Modes;
 
 use crate::{
+    events::{Events, Timeline},
     model::Claim,
     store::{Order, Store, StoreError, Writer},
     submission::TIMEOUT_MAX,
@@ -118,6 +119,7 @@ struct Shared {
     client: Client,
     store: Arc<dyn Store>,
     settings: ExecutorSettings,
+    events: Events,
     modes: Modes,
     places: Semaphore,
     /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files.
@@ -142,6 +144,7 @@ impl Executor {
         client: Client,
         store: Arc<dyn Store>,
         settings: ExecutorSettings,
+        events: Events,
         last_life_ended: Option<Millis>,
     ) -> Self {
         let places = Semaphore::new(settings.concurrency);
@@ -151,6 +154,7 @@ impl Executor {
                 client,
                 store,
                 settings,
+                events,
                 modes,
                 places,
                 targets,
@@ -158,6 +162,11 @@ impl Executor {
                 last_life_ended,
             }),
         }
+    }
+
+    /// Who is told of attempts.
+    pub(crate) fn events(&self) -> &Events {
+        &self.shared.events
     }
 
     /// Carries out one operation, tells what happens, and returns when its final event was told.
@@ -209,6 +218,15 @@ impl Executor {
         let progress = |bytes| tell(WorldEvent::Progress(Bytes(bytes)));
         let settings = &self.shared.settings;
         let earlier = order.file.claim.map(|claim| self.ended(claim));
+        let wall = wall(settings, &order);
+        let times = Timeline {
+            began: time::now(),
+            timeout: wall.as_secs(),
+            ..Timeline::default()
+        };
+        if !cleanup {
+            self.shared.events.began(id, &order, times);
+        }
         let attempt = Attempt {
             client: &self.shared.client,
             settings,
@@ -221,17 +239,18 @@ impl Executor {
             op: id,
             resume,
             failures,
-            wall: wall(settings, &order),
+            wall,
             stop,
             journal,
             progress: &progress,
-            state: State::new(earlier, order.file.spec.user_filesize),
+            state: State::new(earlier, order.file.spec.user_filesize, times),
         };
         if cleanup {
-            attempt.clean_up().await
-        } else {
-            attempt.run().await
+            return attempt.clean_up().await;
         }
+        let last = attempt.run().await;
+        self.shared.events.over(id, attempt.timeline());
+        last
     }
 
     /// A claim of an earlier life ended with that life at the latest.

@@ -15,7 +15,11 @@ use super::{
     attempt::Attempt,
     stat::{SIZE_MAX, Stat},
 };
-use crate::model::Claim;
+use crate::{
+    events::{Span, Timeline},
+    model::Claim,
+    time,
+};
 
 /// Survives the attempt's own future, which is dropped when it is stopped.
 #[derive(Debug, Default)]
@@ -26,11 +30,12 @@ pub(crate) struct State {
 
 impl State {
     /// Begins with what an earlier attempt claimed, and the size that the user told, if they did.
-    pub(crate) fn new(earlier: Option<Claim>, size: Option<u64>) -> Self {
+    pub(crate) fn new(earlier: Option<Claim>, size: Option<u64>, times: Timeline) -> Self {
         let trace = Trace {
             claim: earlier,
             stored: earlier,
             source_size: size,
+            times,
             ..Trace::default()
         };
         Self {
@@ -63,6 +68,8 @@ pub(super) struct Trace {
     pub(super) verdict: Option<bool>,
     /// A storage has said that the destination was taken.
     pub(super) exists: bool,
+    /// When its steps began and ended.
+    pub(super) times: Timeline,
 }
 
 impl Trace {
@@ -110,6 +117,37 @@ impl Attempt<'_> {
     /// A mode failed.
     pub(super) fn note_failure(&self, failure: &Failure) {
         self.trace().exists |= failure.class == ErrorClass::Exists;
+    }
+
+    /// How the attempt's time went; what is still under way ends now.
+    pub(super) fn timeline(&self) -> Timeline {
+        let (times, now) = (self.trace().times, time::now());
+        let close = |span: Option<Span>| {
+            span.map(|span| Span {
+                to: if span.to == 0 { now } else { span.to },
+                ..span
+            })
+        };
+        Timeline {
+            source_checksum: close(times.source_checksum),
+            copy: close(times.copy),
+            destination_checksum: close(times.destination_checksum),
+            ended: now,
+            ..times
+        }
+    }
+
+    /// Times a step.
+    pub(super) async fn timed<T>(
+        &self,
+        step: fn(&mut Timeline) -> &mut Option<Span>,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let from = time::now();
+        *step(&mut self.trace().times) = Some(Span { from, to: 0 });
+        let done = work.await;
+        *step(&mut self.trace().times) = Some(Span { from, to: time::now() });
+        done
     }
 
     /// Bytes that have moved so far, in all. No storage is believed to have moved more than there is.

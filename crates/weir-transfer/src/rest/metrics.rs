@@ -12,7 +12,10 @@ use weir_http::ConnectionInfo;
 use weir_sched::{Counts, Link, LinkStats, Names, Scheduler, SeStats};
 
 use super::{State, answer::ApiError, caller::Caller};
-use crate::driver::{LinkMeter, Meter};
+use crate::{
+    driver::{LinkMeter, Meter},
+    events::Meters,
+};
 
 /// The type that Prometheus asks for (text format 0.0.4).
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -47,6 +50,7 @@ pub(super) async fn metrics(
                 "Rows of the store that were passed over at the start",
             );
             let _ = writeln!(text, "{name} {}", service.driver.unreadable().len());
+            text.extend(service.events.meters().map(Meters::text));
             ([(header::CONTENT_TYPE, TEXT)], text).into_response()
         }
         None => ApiError::unavailable("The service is stopping").into_response(),

@@ -4,9 +4,11 @@
 mod cancel;
 mod copies;
 mod door;
+mod events;
 mod failures;
 mod lab;
 mod ownership;
+mod receivers;
 mod restart;
 mod settings;
 mod storages;

@@ -1,0 +1,451 @@
+//! Writes messages: a thread that hears what has become durable, finds the rows behind it, and appends lines to the spool.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::watch;
+use uuid::Uuid;
+use weir_http::Client;
+use weir_world::OpId;
+
+use super::{
+    Kind, Timeline,
+    message::{self, StateChange, Subject, Verdict},
+    metrics::Meters,
+    sinks::{self, Shared as Sinks},
+    spool::{Position, Spool},
+};
+use crate::{
+    config::EventsConfig,
+    model::{CANCELED_REASON, FileResult, FileState, NewFile, NewJob},
+    store::{Change, Order, Store, StoreError},
+    time::Millis,
+};
+
+/// Notices that may wait for the scribe; with more, the driver takes no further requests.
+const WAITING_MAX: usize = 100_000;
+
+/// How often appended lines are made to survive a loss of power.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// How often segments that nobody needs are looked for.
+const PRUNE_EVERY: Duration = Duration::from_secs(5);
+
+/// How long the scribe waits before it tries a spool again that refused.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the scribe is told.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// A job is durable.
+    Submitted(Uuid),
+    /// An attempt has begun; its message is written already.
+    Lines(Kind, String, Vec<u8>),
+    /// That an attempt ended is durable.
+    Ended(OpId, Box<Change>),
+    /// Files that ended without an attempt under way: that is durable.
+    Cancelled {
+        /// Their job.
+        job: Uuid,
+        /// They.
+        files: Vec<u64>,
+        /// When.
+        at: Millis,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Notice {
+    /// What a change, once durable, is to be told. `op`: the attempt behind it, if there is one.
+    pub(crate) fn of(op: Option<OpId>, change: &Change) -> Option<Self> {
+        Some(match (op, change) {
+            (_, Change::Submit(submission)) => Self::Submitted(submission.job.id),
+            (Some(op), Change::End { .. } | Change::Again { .. }) => Self::Ended(op, Box::new(change.clone())),
+            (
+                _,
+                Change::Cancel {
+                    job,
+                    settled,
+                    at,
+                    reason,
+                    ..
+                },
+            ) if !settled.is_empty() => Self::Cancelled {
+                job: *job,
+                files: settled.clone(),
+                at: *at,
+                reason: reason.clone(),
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// An attempt under way: what its messages will show.
+struct Ride {
+    job: NewJob,
+    file: NewFile,
+    times: Timeline,
+}
+
+/// The service's handle on the scribe. Clones share it; without a configuration it does nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Events {
+    shared: Option<Arc<Shared>>,
+}
+
+struct Shared {
+    endpoint: String,
+    retries: u8,
+    notices: Mutex<Option<Sender<Notice>>>,
+    waiting: AtomicUsize,
+    rides: Mutex<HashMap<OpId, Ride>>,
+    meters: Arc<Meters>,
+    sinks: Arc<Sinks>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Events {
+    /// Opens the spool, and starts the scribe and the sinks. `endpoint`: this service's name in messages. `retries`: those of a job
+    /// that leaves it to the service.
+    pub(crate) fn start(
+        config: &EventsConfig,
+        (endpoint, retries): (String, u8),
+        store: Arc<dyn Store>,
+        client: &Client,
+        roots: &weir_http::TrustRoots,
+    ) -> Result<Self, super::sinks::SinkError> {
+        let spool = Spool::open(&config.spool, config.keep.0)?;
+        let meters = Arc::new(Meters::default());
+        let (head, watched) = watch::channel(spool.end());
+        let sinks = Arc::new(sinks::start(config, &watched, client, roots, &meters)?);
+        let (notices, heard) = channel();
+        let shared = Arc::new(Shared {
+            endpoint,
+            retries,
+            notices: Mutex::new(Some(notices)),
+            waiting: AtomicUsize::new(0),
+            rides: Mutex::default(),
+            meters,
+            sinks: sinks.clone(),
+            thread: Mutex::default(),
+        });
+        let scribe = Scribe {
+            shared: shared.clone(),
+            store,
+            spool,
+            head,
+            synced: Instant::now(),
+            pruned: Instant::now(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("weir-events".into())
+            .spawn(move || scribe.run(&heard))
+            .map_err(|source| super::sinks::SinkError::Thread { source })?;
+        *lock(&shared.thread) = Some(thread);
+        Ok(Self { shared: Some(shared) })
+    }
+
+    /// Whether anybody listens.
+    pub(crate) fn is_on(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Whether the scribe has so much to write that nothing new should be taken.
+    pub(crate) fn is_behind(&self) -> bool {
+        let waiting = |shared: &Arc<Shared>| shared.waiting.load(Ordering::Relaxed);
+        self.shared.as_ref().map_or(0, waiting) > WAITING_MAX
+    }
+
+    /// Something has become durable.
+    pub(crate) fn tell(&self, notice: Notice) {
+        if let Some(shared) = &self.shared {
+            shared.tell(notice);
+        }
+    }
+
+    /// An attempt begins.
+    pub(crate) fn began(&self, op: OpId, order: &Order, timeline: Timeline) {
+        let Some(shared) = &self.shared else { return };
+        let ride = Ride {
+            job: order.job.clone(),
+            file: order.file.spec.clone(),
+            times: timeline,
+        };
+        let subject = shared.subject(&ride.job, &ride.file, op.attempt);
+        let active = StateChange {
+            job: "ACTIVE",
+            file: FileState::Active.as_str(),
+            at: timeline.began,
+            reason: None,
+        };
+        let lines = [
+            (Kind::State, message::state(&subject, &active)),
+            (Kind::Start, message::start(&subject, timeline.began)),
+        ];
+        for (kind, line) in lines {
+            shared.tell(Notice::Lines(kind, ride.job.vo.clone(), line));
+        }
+        lock(&shared.rides).insert(op, ride);
+    }
+
+    /// An attempt is over, and this is how its time went. What it came to is told by [`Notice::Ended`].
+    pub(crate) fn over(&self, op: OpId, timeline: Timeline) {
+        if let Some(shared) = &self.shared
+            && let Some(ride) = lock(&shared.rides).get_mut(&op)
+        {
+            ride.times = timeline;
+        }
+    }
+
+    /// The figures, if there are any.
+    pub(crate) fn meters(&self) -> Option<&Meters> {
+        self.shared.as_ref().map(|shared| shared.meters.as_ref())
+    }
+
+    /// Writes what was told, and ends. Sinks go on at the next start where they were.
+    pub(crate) async fn close(&self) {
+        let Some(shared) = self.shared.clone() else { return };
+        lock(&shared.notices).take();
+        let thread = lock(&shared.thread).take();
+        let join = move || thread.map(JoinHandle::join);
+        let _ = tokio::task::spawn_blocking(join).await;
+        shared.sinks.stop().await;
+    }
+}
+
+impl Shared {
+    fn tell(&self, notice: Notice) {
+        if let Some(notices) = lock(&self.notices).as_ref() {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            let _ = notices.send(notice);
+        }
+    }
+
+    fn subject<'a>(&'a self, job: &'a NewJob, file: &'a NewFile, attempt: u32) -> Subject<'a> {
+        Subject {
+            job,
+            file,
+            endpoint: &self.endpoint,
+            attempt,
+            retries: self.retries,
+        }
+    }
+}
+
+/// The thread.
+struct Scribe {
+    shared: Arc<Shared>,
+    store: Arc<dyn Store>,
+    spool: Spool,
+    head: watch::Sender<Position>,
+    synced: Instant,
+    pruned: Instant,
+}
+
+/// Lines of one append.
+#[derive(Default)]
+struct Page {
+    bytes: Vec<u8>,
+    counts: [u64; 3],
+}
+
+impl Page {
+    fn write(&mut self, kind: Kind, vo: &str, line: &[u8]) {
+        self.bytes.extend_from_slice(kind.letters().as_bytes());
+        self.bytes.push(b' ');
+        // A VO has no spaces; were there one, the line could not be read.
+        self.bytes.extend(vo.bytes().filter(|byte| !byte.is_ascii_whitespace()));
+        self.bytes.push(b' ');
+        self.bytes.extend_from_slice(line);
+        self.bytes.push(b'\n');
+        self.counts[kind as usize] += 1;
+    }
+}
+
+/// A page is appended when it is so long, or when nothing more waits.
+const PAGE: usize = 256 << 10;
+
+impl Scribe {
+    fn run(mut self, heard: &Receiver<Notice>) {
+        let mut page = Page::default();
+        loop {
+            let mut ended = false;
+            let mut next = match heard.recv_timeout(SYNC_EVERY) {
+                Ok(notice) => Some(notice),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    ended = true;
+                    None
+                }
+            };
+            while let Some(notice) = next {
+                self.write(notice, &mut page);
+                self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+                if page.bytes.len() >= PAGE {
+                    self.append(&mut page);
+                }
+                next = heard.try_recv().ok();
+            }
+            self.append(&mut page);
+            self.keep_house(ended);
+            if ended {
+                return;
+            }
+        }
+    }
+
+    fn write(&self, notice: Notice, page: &mut Page) {
+        let written = match notice {
+            Notice::Lines(kind, vo, line) => {
+                page.write(kind, &vo, &line);
+                Ok(())
+            }
+            Notice::Submitted(job) => self.submitted(job, page),
+            Notice::Ended(op, change) => self.ended(op, &change, page),
+            Notice::Cancelled { job, files, at, reason } => self.cancelled((job, &files), (at, &reason), page),
+        };
+        if let Err(error) = written {
+            self.shared.meters.unwritten.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(
+                error = crate::executor::chain(&error),
+                "a message could not be written: its rows cannot be read"
+            );
+        }
+    }
+
+    fn submitted(&self, job: Uuid, page: &mut Page) -> Result<(), StoreError> {
+        let Some(row) = self.store.job(job)? else { return Ok(()) };
+        for file in self.store.files(job)? {
+            let change = StateChange {
+                job: "SUBMITTED",
+                file: FileState::Submitted.as_str(),
+                at: row.spec.submitted,
+                reason: None,
+            };
+            let subject = self.shared.subject(&row.spec, &file.spec, 1);
+            page.write(Kind::State, &row.spec.vo, &message::state(&subject, &change));
+        }
+        Ok(())
+    }
+
+    fn ended(&self, op: OpId, change: &Change, page: &mut Page) -> Result<(), StoreError> {
+        let ride = lock(&self.shared.rides).remove(&op);
+        let (state, result, at) = match change {
+            Change::End { state, result, at, .. } => (Some(*state), result, *at),
+            Change::Again { result, at, .. } => (None, result, *at),
+            _ => return Ok(()),
+        };
+        let verdict = verdict(state, result);
+        if let Some(ride) = &ride {
+            let subject = self.shared.subject(&ride.job, &ride.file, op.attempt);
+            let times = Timeline {
+                ended: if ride.times.ended == 0 { at } else { ride.times.ended },
+                ..ride.times
+            };
+            let line = message::complete(&subject, &times, verdict, result);
+            page.write(Kind::Complete, &ride.job.vo, &line);
+        }
+        let (job, file) = match ride {
+            Some(ride) => (ride.job, ride.file),
+            None => match self.rows(op.transfer.0)? {
+                Some(rows) => rows,
+                None => return Ok(()),
+            },
+        };
+        let job_state = self.store.job(job.id)?.map_or("ACTIVE", |job| job.state.as_str());
+        let change = StateChange {
+            job: job_state,
+            file: state.unwrap_or(FileState::Submitted).as_str(),
+            at,
+            reason: result.reason.as_deref(),
+        };
+        let subject = self.shared.subject(&job, &file, op.attempt);
+        page.write(Kind::State, &job.vo, &message::state(&subject, &change));
+        Ok(())
+    }
+
+    fn rows(&self, file: u64) -> Result<Option<(NewJob, NewFile)>, StoreError> {
+        let Some(file) = self.store.file(file)? else {
+            return Ok(None);
+        };
+        let job = self.store.job(file.job)?;
+        Ok(job.map(|job| (job.spec, file.spec)))
+    }
+
+    fn cancelled(
+        &self,
+        (job, files): (Uuid, &[u64]),
+        (at, reason): (Millis, &str),
+        page: &mut Page,
+    ) -> Result<(), StoreError> {
+        let Some(row) = self.store.job(job)? else { return Ok(()) };
+        for file in files {
+            let Some(file) = self.store.file(*file)? else { continue };
+            let change = StateChange {
+                job: row.state.as_str(),
+                file: FileState::Canceled.as_str(),
+                at,
+                reason: Some(reason),
+            };
+            let subject = self.shared.subject(&row.spec, &file.spec, file.attempts.max(1));
+            page.write(Kind::State, &row.spec.vo, &message::state(&subject, &change));
+        }
+        Ok(())
+    }
+
+    /// Tries until the spool takes the page: nothing that was told is to be lost while the disk is full.
+    fn append(&mut self, page: &mut Page) {
+        if page.bytes.is_empty() {
+            return;
+        }
+        while let Err(error) = self.spool.append(&page.bytes) {
+            tracing::error!(%error, "could not write to the spool of events; trying again");
+            self.shared.meters.troubles.fetch_add(1, Ordering::Relaxed);
+            if lock(&self.shared.notices).is_none() {
+                return;
+            }
+            std::thread::sleep(TROUBLE_PAUSE);
+        }
+        for (kind, count) in Kind::ALL.into_iter().zip(page.counts) {
+            self.shared.meters.written[kind as usize].fetch_add(count, Ordering::Relaxed);
+        }
+        *page = Page::default();
+        self.head.send_replace(self.spool.end());
+    }
+
+    fn keep_house(&mut self, now: bool) {
+        let trouble = |error| tracing::error!(%error, "could not keep the spool of events in order");
+        if now || self.synced.elapsed() >= SYNC_EVERY {
+            self.synced = Instant::now();
+            self.spool.sync().unwrap_or_else(trouble);
+        }
+        if now || self.pruned.elapsed() >= PRUNE_EVERY {
+            self.pruned = Instant::now();
+            self.spool.prune(self.shared.sinks.needed()).unwrap_or_else(trouble);
+        }
+    }
+}
+
+fn verdict(state: Option<FileState>, result: &FileResult) -> Verdict {
+    let stopped = result.reason.as_deref() == Some(CANCELED_REASON) || (result.class.is_none() && state.is_none());
+    match state {
+        Some(FileState::Finished) => Verdict::Ok,
+        Some(FileState::Canceled) => Verdict::Abort,
+        _ if stopped => Verdict::Abort,
+        _ => Verdict::Error,
+    }
+}

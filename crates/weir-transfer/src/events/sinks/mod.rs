@@ -1,0 +1,309 @@
+//! Where messages go. Each sink reads the spool at its own pace, and remembers how far it is once the other side has taken it.
+
+mod file;
+mod stomp;
+mod webhook;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use weir_http::{Client, TrustRoots};
+
+use super::spool::SpoolError;
+use super::{
+    Kind,
+    metrics::{Meters, SinkMeter},
+    spool::{self, Cursor, Position},
+};
+use crate::config::EventsConfig;
+
+/// Pauses between two tries of a sink that is down: this, doubled up to the other.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// A sink that cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// The folder of the spool.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    /// A sink's password or token.
+    #[error("could not read {path}")]
+    Secret {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The certificates that brokers are checked with.
+    #[error("the certificates for the broker cannot be used")]
+    Tls(#[from] weir_http::TlsError),
+    /// The thread that writes messages.
+    #[error("could not start the thread of events")]
+    Thread {
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Why a sink did not take a batch.
+#[derive(Debug)]
+pub(super) enum Undelivered {
+    /// It may take it later.
+    Later(String),
+    /// It never will.
+    Never(String),
+}
+
+/// One message of the spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Message<'a> {
+    pub kind: Kind,
+    pub vo: &'a str,
+    pub json: &'a [u8],
+}
+
+/// The messages of a chunk. A line that cannot be understood is passed over: it is of another version, or damaged.
+pub(super) fn messages(lines: &[u8]) -> Vec<Message<'_>> {
+    lines.split(|byte| *byte == b'\n').filter_map(message).collect()
+}
+
+fn message(line: &[u8]) -> Option<Message<'_>> {
+    let kind = Kind::from_letters(std::str::from_utf8(line.get(..2)?).ok()?)?;
+    let rest = line.get(3..)?;
+    let space = rest.iter().position(|byte| *byte == b' ')?;
+    Some(Message {
+        kind,
+        vo: std::str::from_utf8(&rest[..space]).ok()?,
+        json: &rest[space + 1..],
+    })
+}
+
+/// A password or a token: the first line of a file.
+fn secret(path: &std::path::Path) -> Result<String, SinkError> {
+    let text = std::fs::read_to_string(path).map_err(|source| SinkError::Secret {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// What runs.
+pub(super) struct Shared {
+    /// The segment that each sink needs next.
+    needs: Vec<Arc<AtomicU64>>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Shared {
+    /// The oldest segment that a sink has yet to read.
+    pub(super) fn needed(&self) -> u64 {
+        let needs = self.needs.iter().map(|need| need.load(Ordering::Relaxed));
+        needs.min().unwrap_or(u64::MAX)
+    }
+
+    pub(super) async fn stop(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+enum Sink {
+    File(Box<file::File>),
+    Webhook(Box<webhook::Webhook>),
+    Stomp(Box<stomp::Stomp>),
+}
+
+impl Sink {
+    async fn deliver(&mut self, batch: &[Message<'_>]) -> Result<(), Undelivered> {
+        match self {
+            Self::File(sink) => sink.deliver(batch).await,
+            Self::Webhook(sink) => sink.deliver(batch).await,
+            Self::Stomp(sink) => sink.deliver(batch).await,
+        }
+    }
+}
+
+/// Starts every sink of the configuration.
+pub(super) fn start(
+    config: &EventsConfig,
+    head: &watch::Receiver<Position>,
+    client: &Client,
+    roots: &TrustRoots,
+    meters: &Arc<Meters>,
+) -> Result<Shared, SinkError> {
+    let mut sinks = Vec::new();
+    for file in &config.files {
+        sinks.push((
+            file.name.clone(),
+            &file.send,
+            Sink::File(Box::new(file::File::new(file))),
+        ));
+    }
+    for webhook in &config.webhooks {
+        let sink = webhook::Webhook::new(webhook, client.clone())?;
+        sinks.push((webhook.name.clone(), &webhook.send, Sink::Webhook(Box::new(sink))));
+    }
+    for broker in &config.stomps {
+        let sink = stomp::Stomp::new(broker, roots)?;
+        sinks.push((broker.name.clone(), &broker.send, Sink::Stomp(Box::new(sink))));
+    }
+    let mut shared = Shared {
+        needs: Vec::new(),
+        stop: CancellationToken::new(),
+        tasks: TaskTracker::new(),
+    };
+    for (name, send, sink) in sinks {
+        let need = Arc::new(AtomicU64::new(0));
+        shared.needs.push(need.clone());
+        let reader = Reader {
+            kinds: send.kinds(),
+            cursor: Cursor::new(&config.spool, &name),
+            folder: config.spool.clone(),
+            head: head.clone(),
+            meter: meters.sink(&name),
+            name,
+            need,
+            stop: shared.stop.clone(),
+        };
+        shared.tasks.spawn(reader.run(sink));
+    }
+    Ok(shared)
+}
+
+/// Brings a sink what the spool holds.
+struct Reader {
+    name: String,
+    kinds: Vec<Kind>,
+    folder: PathBuf,
+    cursor: Cursor,
+    head: watch::Receiver<Position>,
+    meter: Arc<SinkMeter>,
+    need: Arc<AtomicU64>,
+    stop: CancellationToken,
+}
+
+impl Reader {
+    async fn run(mut self, mut sink: Sink) {
+        let stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.serve(&mut sink) => {}
+        }
+    }
+
+    async fn serve(&mut self, sink: &mut Sink) {
+        let mut at = self.begin();
+        loop {
+            self.need.store(at.segment, Ordering::Relaxed);
+            self.head.borrow_and_update();
+            let folder = self.folder.clone();
+            let read = tokio::task::spawn_blocking(move || spool::read(&folder, at)).await;
+            let chunk = match read.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+                Ok(chunk) => chunk,
+                Err(error) => {
+                    self.trouble(&format!("the spool cannot be read: {error}"));
+                    tokio::time::sleep(PAUSES.1).await;
+                    continue;
+                }
+            };
+            if chunk.missed > 0 {
+                self.meter.lost.fetch_add(chunk.missed, Ordering::Relaxed);
+                let (sink, segments) = (&self.name, chunk.missed);
+                tracing::error!(
+                    sink,
+                    segments,
+                    "messages are lost: the sink was down for longer than the spool can keep; raise events.keep"
+                );
+            }
+            at = chunk.next;
+            if chunk.lines.is_empty() {
+                if self.head.changed().await.is_err() {
+                    // The scribe is gone, and everything was read.
+                    return;
+                }
+                continue;
+            }
+            self.deliver(sink, &chunk.lines).await;
+            if let Err(error) = self.cursor.save(at) {
+                self.trouble(&format!("its place in the spool cannot be kept: {error}"));
+            }
+        }
+    }
+
+    /// Where the sink was; a new one begins with the oldest message there is.
+    fn begin(&self) -> Position {
+        self.cursor
+            .load()
+            .unwrap_or_else(|error| {
+                self.trouble(&format!(
+                    "its place in the spool cannot be read, it begins anew: {error}"
+                ));
+                None
+            })
+            .unwrap_or_default()
+    }
+
+    /// Tries until the sink takes the messages, or will never.
+    async fn deliver(&self, sink: &mut Sink, lines: &[u8]) {
+        let mut wanted = messages(lines);
+        wanted.retain(|message| self.kinds.contains(&message.kind));
+        for batch in wanted.chunks(BATCH) {
+            let mut pause = PAUSES.0;
+            loop {
+                match sink.deliver(batch).await {
+                    Ok(()) => {
+                        self.meter.delivered.fetch_add(batch.len() as u64, Ordering::Relaxed);
+                        break;
+                    }
+                    Err(Undelivered::Never(why)) => {
+                        self.meter.lost.fetch_add(batch.len() as u64, Ordering::Relaxed);
+                        self.trouble(&format!("{} messages were refused for good: {why}", batch.len()));
+                        break;
+                    }
+                    Err(Undelivered::Later(why)) => {
+                        self.trouble(&why);
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(PAUSES.1);
+                    }
+                }
+            }
+        }
+    }
+
+    fn trouble(&self, why: &str) {
+        self.meter.failures.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(sink = self.name, why, "a sink of events has trouble");
+    }
+}
+
+/// Messages handed over at once: what is told twice after a crash is at most this, and what a segment of them weighs is far below a
+/// megabyte.
+const BATCH: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_makes_no_sense_is_passed_over() {
+        let lines = b"CO atlas {\"a\":1}\nXX atlas {}\nCO\n\nST  {\"b\":\"\xc3\xa9 x\"}\n";
+        let seen: Vec<_> = messages(lines)
+            .iter()
+            .map(|message| (message.kind, message.vo, message.json.len()))
+            .collect();
+        assert_eq!(seen, [(Kind::Complete, "atlas", 7), (Kind::Start, "", 12)]);
+    }
+}

@@ -1,0 +1,63 @@
+//! A webhook: `POST` of a JSON array of `{"type", "vo", "data"}`. Any 2xx takes the batch; 400, 413 and 422 refuse it for good; all
+//! else is tried again.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Request, header};
+use weir_http::{Client, body};
+
+use super::{Message, SinkError, Undelivered, file::envelopes, secret};
+use crate::config::WebhookSinkConfig;
+
+/// Limit for the head of an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) struct Webhook {
+    url: String,
+    authorization: Option<HeaderValue>,
+    client: Client,
+}
+
+impl Webhook {
+    pub(super) fn new(config: &WebhookSinkConfig, client: Client) -> Result<Self, SinkError> {
+        let bearer = |token: String| {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok();
+            if let Some(value) = &mut value {
+                value.set_sensitive(true);
+            }
+            value
+        };
+        let token = config.token_file.as_deref().map(secret).transpose()?;
+        Ok(Self {
+            url: config.url.clone(),
+            authorization: token.and_then(bearer),
+            client,
+        })
+    }
+
+    pub(super) async fn deliver(&mut self, batch: &[Message<'_>]) -> Result<(), Undelivered> {
+        let mut content = vec![b'['];
+        content.extend(envelopes(batch, b","));
+        content.pop();
+        content.push(b']');
+        let mut request = Request::post(&self.url)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body::full(content))
+            .map_err(|error| Undelivered::Later(format!("the URL cannot be used: {error}")))?;
+        if let Some(authorization) = &self.authorization {
+            request
+                .headers_mut()
+                .insert(header::AUTHORIZATION, authorization.clone());
+        }
+        let answer = self.client.send_within(request, PATIENCE).await;
+        let status = match answer {
+            Ok(answer) => answer.status(),
+            Err(error) => return Err(Undelivered::Later(crate::executor::chain(&error))),
+        };
+        match status.as_u16() {
+            200..300 => Ok(()),
+            400 | 413 | 422 => Err(Undelivered::Never(format!("the webhook answered {status}"))),
+            _ => Err(Undelivered::Later(format!("the webhook answered {status}"))),
+        }
+    }
+}
