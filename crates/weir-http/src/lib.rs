@@ -5,7 +5,8 @@
 //! failed ([`Client`]), and bodies of bounded memory ([`body`]).
 //!
 //! Invariants:
-//! - Certificates are always verified, names and IP addresses included; there is no switch to turn that off.
+//! - Servers' certificates are always verified, names and IP addresses included; there is no switch to turn that off.
+//!   Clients' certificates are asked for on demand ([`server_config_asking`]) and judged by a [`ChainCheck`].
 //! - Every wait has a limit: resolve, connect, handshake, request head, response head, a write that makes no progress.
 //! - An [`AddressFilter`] sees the address that is really connected to, so that a name cannot be rebound behind it.
 //!
@@ -24,6 +25,7 @@
 pub mod body;
 mod case;
 mod client;
+mod client_certificates;
 mod connect;
 mod error;
 mod head;
@@ -33,7 +35,9 @@ mod tls;
 
 pub use body::Body;
 pub use client::{Client, ClientConfig, ConnectedTo};
+pub use client_certificates::{ChainCheck, PeerCertificates};
 pub use connect::AddressFilter;
 pub use error::{BodyError, ClientError, TlsError};
+pub use rustls::CertificateError;
 pub use server::{ConnectionInfo, RunningServer, ServerLimits, bind, serve};
-pub use tls::{Identity, TrustRoots, client_config, server_config};
+pub use tls::{Identity, TrustRoots, client_config, server_config, server_config_asking};

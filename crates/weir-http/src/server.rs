@@ -19,6 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     body::Cause,
+    client_certificates::PeerCertificates,
     head::{Allowance, Answer, Limited},
     tcp::Tcp,
 };
@@ -122,7 +123,7 @@ impl Drop for RunningServer {
 
 /// Serves HTTP/1.1 on a bound listener, over TLS if a configuration is given, on the current runtime.
 ///
-/// Each request carries a [`ConnectionInfo`] in its extensions. A `100 Continue` goes out when the service first polls the
+/// Each request carries a [`ConnectionInfo`] in its extensions, and [`PeerCertificates`] if the client showed some. A `100 Continue` goes out when the service first polls the
 /// request's body: a service that refuses before that never takes the body.
 pub fn serve<S, B>(
     listener: TcpListener,
@@ -209,16 +210,23 @@ where
         };
         let tcp = Tcp::new(tcp, Some(self.limits.write_timeout));
         let Some(acceptor) = &self.tls else {
-            return self.speak(tcp, info).await;
+            return self.speak(tcp, info, None).await;
         };
         match timeout(self.limits.handshake_timeout, acceptor.accept(tcp)).await {
-            Ok(Ok(stream)) => self.speak(stream, info).await,
+            Ok(Ok(stream)) => {
+                let certificates = stream.get_ref().1.peer_certificates();
+                let certificates = certificates.map(|chain| {
+                    let owned = chain.iter().map(|certificate| certificate.clone().into_owned());
+                    PeerCertificates(owned.collect())
+                });
+                self.speak(stream, info, certificates).await;
+            }
             Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
             Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
         }
     }
 
-    async fn speak<I>(&self, io: I, info: ConnectionInfo)
+    async fn speak<I>(&self, io: I, info: ConnectionInfo, certificates: Option<PeerCertificates>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -227,6 +235,9 @@ where
         let service = self.service.clone();
         let service = tower::service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(info);
+            if let Some(certificates) = &certificates {
+                request.extensions_mut().insert(certificates.clone());
+            }
             // A clone is ready when its original is; the rooms' services are always ready.
             let mut service = service.clone();
             let allowance = allowance.clone();

@@ -12,7 +12,10 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
-use crate::TlsError;
+use crate::{
+    TlsError,
+    client_certificates::{ChainCheck, Verifier},
+};
 
 /// A certificate chain (leaf first) and its private key, both PEM.
 #[derive(Clone)]
@@ -132,6 +135,17 @@ fn provider() -> Arc<CryptoProvider> {
 
 /// A server configuration for one identity, without client certificates.
 pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
+    make_server_config(identity, None)
+}
+
+/// A server configuration that also asks clients for a certificate and takes those who have none. What is shown is judged
+/// by `check`, and found as [`crate::PeerCertificates`] on every request.
+pub fn server_config_asking(identity: &Identity, check: Arc<dyn ChainCheck>) -> Result<Arc<ServerConfig>, TlsError> {
+    let algorithms = provider().signature_verification_algorithms;
+    make_server_config(identity, Some(Arc::new(Verifier { check, algorithms })))
+}
+
+fn make_server_config(identity: &Identity, clients: Option<Arc<Verifier>>) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = CertificateDer::pem_slice_iter(identity.chain_pem.as_bytes())
         .filter_map(Result::ok)
         .collect::<Vec<_>>();
@@ -145,10 +159,12 @@ pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError>
         what: "server identity".into(),
         missing: "private key",
     })?;
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let builder = match clients {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_single_cert(chain, key)?;
     config.ignore_client_order = true;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
