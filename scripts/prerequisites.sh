@@ -21,6 +21,10 @@ elif ! at_least "$(node --version | tr -d v)" 20.19; then
 fi
 command -v npm >/dev/null || missing+=("npm: it comes with Node; on Debian and Ubuntu: apt-get install npm")
 command -v "${CC:-cc}" >/dev/null || missing+=("a C compiler; on Debian and Ubuntu: apt-get install gcc libc6-dev")
+command -v pkg-config >/dev/null || missing+=("pkg-config, which finds OpenSSL; on Debian and Ubuntu: apt-get install pkg-config")
+if command -v pkg-config >/dev/null && ! pkg-config --atleast-version=3 openssl; then
+    missing+=("OpenSSL 3 with its headers; on Debian and Ubuntu: apt-get install libssl-dev")
+fi
 
 if [ ${#missing[@]} -gt 0 ]; then
     echo "error: Weir cannot be built here; missing:" >&2

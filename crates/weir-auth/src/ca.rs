@@ -23,6 +23,7 @@ use thiserror::Error;
 
 pub use weir_http::Identity;
 
+pub(crate) use hash::to_pem;
 pub use hash::{hashed_directory, subject_hash};
 
 use crate::files::write_private;

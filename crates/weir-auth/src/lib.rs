@@ -5,7 +5,8 @@
 //! [`Operation`] on a [`StoragePath`] (403 otherwise, with the missing scope named). Nothing of a token is ever stored, and
 //! [`redact`] takes tokens out of every text that leaves a service.
 //!
-//! Beside that: [`ca`] makes the certificates of an embedded grid, [`client`] gets tokens for our own requests.
+//! Beside that: [`x509`] knows clients by their certificates, proxies and VOMS attributes; [`ca`] makes the certificates of an
+//! embedded grid; [`client`] gets tokens for our own requests.
 //!
 //! Invariants: only configured issuers are ever contacted; a [`Secret`] cannot be printed; every parser here takes hostile
 //! input and never panics. Deliberately absent: sessions, storage, any policy about what groups may do ([`GroupRules`] is
@@ -37,6 +38,7 @@ mod secret;
 pub mod signing;
 pub mod token;
 pub mod verifier;
+pub mod x509;
 
 pub use authorize::{Denied, DeniedReason, GroupRules, Operation, authorize, authorize_move, authorize_with};
 pub use error::{AuthError, RETRY_AFTER, error_chain};

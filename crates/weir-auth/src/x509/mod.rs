@@ -1,0 +1,48 @@
+//! Client certificates: X.509 as grids use it, with RFC 3820 proxies, VOMS attributes and grid-mapfiles.
+//!
+//! A door opens one [`ClientCertificates`] on its directories of authorities and VOMS servers, gives it to
+//! [`weir_http::server_config_asking`], and asks it for the [`Identity`] of each request. A client without a certificate
+//! is none of its business: that one may have a token.
+//!
+//! ```no_run
+//! # use std::{sync::Arc, time::SystemTime};
+//! # fn example(server: &weir_http::Identity, request: http::Request<()>) -> Result<(), Box<dyn std::error::Error>> {
+//! use weir_auth::x509::{ClientCertificates, ClientCertificatesConfig};
+//!
+//! let config = ClientCertificatesConfig::new("/etc/grid-security/certificates");
+//! let certificates = ClientCertificates::open(config, SystemTime::now())?;
+//! let tls = weir_http::server_config_asking(server, Arc::new(certificates.clone()))?;
+//! // … and for each request:
+//! match certificates.identity(request.extensions(), SystemTime::now()) {
+//!     Ok(Some(identity)) => println!("{} of {:?}", identity.subject, identity.vo()),
+//!     Ok(None) => println!("no certificate: look for a token"),
+//!     Err(error) => println!("{}: {error}; {}", error.status(), error.remedy()),
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! Who checks what: OpenSSL builds the chain and checks signatures, names, path lengths and key usage, because no
+//! certificate library of Rust knows proxies; times, revocation, signing policies and what a proxy is for are checked
+//! here; the TLS handshake proves that the client holds the key. A chain is judged again at least every minute, so that
+//! neither a connection that is kept open nor a resumed TLS session outlives a revocation or an expiry.
+
+mod authorities;
+mod clients;
+pub mod delegation;
+mod der;
+mod error;
+mod folder;
+mod gridmap;
+mod identity;
+mod name;
+mod proxy;
+mod revocation;
+mod signing_policy;
+mod voms;
+
+pub use clients::{ClientCertificates, ClientCertificatesConfig};
+pub use error::X509Error;
+pub use gridmap::{Gridmap, GridmapError};
+pub use identity::Identity;
+pub use revocation::RevocationCheck;
+pub use voms::VomsAttributes;

@@ -1,0 +1,83 @@
+//! Distinguished names as grids write them: `/DC=ch/DC=cern/CN=Somebody`.
+
+use std::fmt::Write as _;
+
+use x509_parser::prelude::{FromDer as _, X509Name};
+
+/// A name in slash form, as OpenSSL's `X509_NAME_oneline` prints it and as grid-mapfiles, LSC files and FTS write it:
+/// bytes that are no printable ASCII become `\xHH`.
+///
+/// The form does not tell a slash in a value from one between values. Authorities of grids keep that apart; who trusts an
+/// authority trusts it in this too.
+pub(crate) fn slash_form(name: &X509Name<'_>) -> String {
+    let mut text = String::new();
+    for attribute in name.iter_attributes() {
+        let oid = attribute.attr_type().to_id_string();
+        text.push('/');
+        text.push_str(short_name(&oid).unwrap_or(&oid));
+        text.push('=');
+        for byte in attribute.attr_value().data {
+            match byte {
+                b' '..=b'~' => text.push(char::from(*byte)),
+                _ => write!(text, "\\x{byte:02X}").expect("writing to a string cannot fail"),
+            }
+        }
+    }
+    text
+}
+
+/// The slash form of a name in DER; none if it is no name.
+pub(crate) fn slash_form_of_der(der: &[u8]) -> Option<String> {
+    let (rest, name) = X509Name::from_der(der).ok()?;
+    rest.is_empty().then(|| slash_form(&name))
+}
+
+/// OpenSSL's short names of the attributes that certificates of grids hold; others are written as dotted numbers.
+fn short_name(oid: &str) -> Option<&'static str> {
+    Some(match oid {
+        "2.5.4.3" => "CN",
+        "2.5.4.4" => "SN",
+        "2.5.4.5" => "serialNumber",
+        "2.5.4.6" => "C",
+        "2.5.4.7" => "L",
+        "2.5.4.8" => "ST",
+        "2.5.4.9" => "street",
+        "2.5.4.10" => "O",
+        "2.5.4.11" => "OU",
+        "2.5.4.12" => "title",
+        "2.5.4.13" => "description",
+        "2.5.4.17" => "postalCode",
+        "2.5.4.41" => "name",
+        "2.5.4.42" => "GN",
+        "2.5.4.43" => "initials",
+        "2.5.4.46" => "dnQualifier",
+        "2.5.4.65" => "pseudonym",
+        "2.5.4.97" => "organizationIdentifier",
+        "0.9.2342.19200300.100.1.1" => "UID",
+        "0.9.2342.19200300.100.1.25" => "DC",
+        "1.2.840.113549.1.9.1" => "emailAddress",
+        "1.2.840.113549.1.9.2" => "unstructuredName",
+        _ => return None,
+    })
+}
+
+/// The common name at the very end of a name, if that is what stands there.
+pub(crate) fn last_common_name<'a>(name: &X509Name<'a>) -> Option<&'a [u8]> {
+    let last = name.iter_rdn().last()?;
+    let mut attributes = last.iter();
+    let attribute = attributes.next().filter(|_| attributes.next().is_none())?;
+    (attribute.attr_type().to_id_string() == "2.5.4.3").then(|| attribute.attr_value().data)
+}
+
+/// A name as a file writes it, with the spellings of older OpenSSL turned into those of [`slash_form`].
+pub(crate) fn usual_form(name: &str) -> String {
+    let mut name = name.trim().to_owned();
+    for (old, usual) in [
+        ("/Email=", "/emailAddress="),
+        ("/E=", "/emailAddress="),
+        ("/USERID=", "/UID="),
+    ] {
+        name = name.replace(old, usual);
+    }
+    name
+}

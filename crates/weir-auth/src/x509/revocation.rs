@@ -1,0 +1,123 @@
+//! Revocation lists (`*.r0`), as `fetch-crl` leaves them beside the authorities.
+
+use std::collections::{HashMap, HashSet};
+
+use openssl::x509::X509Crl;
+use rustls_pki_types::CertificateRevocationListDer;
+use rustls_pki_types::pem::PemObject as _;
+use serde::Deserialize;
+use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
+
+use super::error::X509Error;
+use super::name::slash_form;
+
+/// How much revocation lists matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RevocationCheck {
+    /// A list that is there counts, even when it is out of date; an authority without one is trusted. The default.
+    #[default]
+    IfPresent,
+    /// Every authority needs a list that is up to date.
+    Required,
+    /// No list is looked at.
+    Off,
+}
+
+/// The lists of all authorities, each under its authority's public key.
+#[derive(Debug, Default)]
+pub(crate) struct Revocations {
+    lists: HashMap<Vec<u8>, List>,
+}
+
+#[derive(Debug)]
+struct List {
+    /// Unix seconds.
+    made: i64,
+    next_update: Option<i64>,
+    serials: HashSet<Vec<u8>>,
+}
+
+impl Revocations {
+    /// Takes the lists of a file whose signature is by one of the authorities; the error says why one was left out.
+    pub(crate) fn add(&mut self, file: &[u8], authorities: &[Vec<u8>]) -> Result<(), &'static str> {
+        if !file.starts_with(b"-----") && !file.windows(11).any(|part| part == b"-----BEGIN ") {
+            return self.add_list(file, authorities);
+        }
+        let mut lists = CertificateRevocationListDer::pem_slice_iter(file).peekable();
+        if lists.peek().is_none() {
+            return Err("it holds no revocation list");
+        }
+        lists.try_for_each(|list| self.add_list(&list.map_err(|_| "it is no PEM")?, authorities))
+    }
+
+    fn add_list(&mut self, der: &[u8], authorities: &[Vec<u8>]) -> Result<(), &'static str> {
+        let (_, list) = CertificateRevocationList::from_der(der).map_err(|_| "it is no revocation list")?;
+        // Such a list speaks of a part of the certificates only, or of somebody else's (RFC 5280 section 5.2).
+        if list.extensions().iter().any(|extension| extension.critical) {
+            return Err("it is a partial or indirect list");
+        }
+        let key = signer(der, &list, authorities).ok_or("no authority here has signed it")?;
+        let made = list.last_update().timestamp();
+        if self.lists.get(&key).is_some_and(|known| known.made >= made) {
+            return Ok(());
+        }
+        let serials = list.iter_revoked_certificates().map(|one| one.raw_serial().to_vec());
+        let list = List {
+            made,
+            next_update: list.next_update().map(|time| time.timestamp()),
+            serials: serials.collect(),
+        };
+        self.lists.insert(key, list);
+        Ok(())
+    }
+
+    /// Whether the issuer has revoked the certificate, as far as is known at `now` (Unix seconds).
+    pub(crate) fn check(
+        &self,
+        certificate: &X509Certificate<'_>,
+        issuer: &X509Certificate<'_>,
+        check: RevocationCheck,
+        now: i64,
+    ) -> Result<(), X509Error> {
+        let required = check == RevocationCheck::Required;
+        let unknown = |state| {
+            let issuer = slash_form(issuer.subject());
+            if required {
+                return Err(X509Error::RevocationUnknown { issuer, state });
+            }
+            if state != "missing" {
+                tracing::warn!(%issuer, "the revocation list is {state}");
+            }
+            Ok(())
+        };
+        if check == RevocationCheck::Off {
+            return Ok(());
+        }
+        let Some(list) = self.lists.get(issuer.public_key().raw) else {
+            return unknown("missing");
+        };
+        if list.serials.contains(certificate.raw_serial()) {
+            return Err(X509Error::Revoked {
+                subject: slash_form(certificate.subject()),
+                issuer: slash_form(issuer.subject()),
+            });
+        }
+        if list.next_update.is_some_and(|next| next < now) {
+            return unknown("out of date");
+        }
+        Ok(())
+    }
+}
+
+/// The public key of the authority that signed a list.
+fn signer(der: &[u8], list: &CertificateRevocationList<'_>, authorities: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let issuer = slash_form(list.issuer());
+    let signed = X509Crl::from_der(der).ok()?;
+    authorities.iter().find_map(|authority| {
+        let (_, certificate) = X509Certificate::from_der(authority).ok()?;
+        let key = certificate.public_key().raw;
+        let public = openssl::pkey::PKey::public_key_from_der(key).ok()?;
+        (slash_form(certificate.subject()) == issuer && signed.verify(&public).ok()?).then(|| key.to_vec())
+    })
+}
