@@ -4,7 +4,7 @@ use weir_units::Bytes;
 
 use super::file::Id;
 use super::{Flow, Problem, Scenario};
-use crate::network::{ClassId, Moment, Network, Rate, ResourceId, Weight};
+use crate::network::{ClassId, Moment, Network, Rate, ResourceId, Sharing, Weight};
 
 /// How flows share a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,20 @@ impl Model {
 /// 100 ns is 20 m of fibre. Such a flow takes nearly all from one of 10 ms: it weighs 100,000 times as much.
 const LATENCY_MIN: f64 = 1e-7;
 
-/// The latency in seconds at which one stream has the weight one.
-const LATENCY_UNIT: f64 = 0.1;
+/// Weights of a file lie about one: the lightest not below this, where they do not differ too much...
+const LIGHTEST: f64 = 1.0 / 4096.0;
+
+/// ... the heaviest here where nothing else asks for more, so that a byte is many steps of its clock...
+const HEAVY: f64 = 65_536.0;
+
+/// ... and never beyond half of what a [`Weight`] holds.
+const HEAVIEST: f64 = 2_147_483_648.0;
+
+/// The least weight that is not rounded by more than 2.4·10⁻⁴.
+const WEIGHT_LEAST: f64 = 1.0 / 2_097_152.0;
+
+/// What all flows move, bytes ÷ weight, at most: 2⁷⁷. In steps of a clock it is 2¹²⁵, and no sum of two leaves 128 bits.
+const ALL_MOVED: f64 = 151_115_727_451_828_646_838_272.0;
 
 /// How a flow went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +87,7 @@ impl Scenario {
     /// A flow sends its first byte one latency of its path after its start; from then on it has a share of each link.
     ///
     /// # Errors
-    /// A flow that would not end within 10²⁰ s.
+    /// A flow that would not end within 10²⁰ s, or more bytes for their weights than can be counted.
     pub fn run(&self, model: Model) -> Result<Outcome, Problem> {
         let mut network = Network::with_finest_grain();
         let links: Vec<ResourceId> = self
@@ -83,36 +95,117 @@ impl Scenario {
             .iter()
             .map(|link| network.add_resource(link.bandwidth, link.sharing))
             .collect();
-        let mut starts: Vec<Start> = self
-            .flows
-            .iter()
-            .enumerate()
-            .map(|(at, flow)| self.begin(at, flow, model))
-            .collect();
-        self.classify(&mut starts, &links, &mut network);
+        let shared = self.shared_links();
+        let unit = self.weight_unit(&shared);
+        let begin = |(at, flow): (usize, &Flow)| self.begin(at, flow, model, unit, &shared);
+        let mut starts: Vec<Start> = self.flows.iter().enumerate().map(begin).collect();
+        self.check_weights(&starts)?;
+        self.classify(&mut starts, &links, &shared, &mut network);
         starts.sort_unstable_by_key(|start| (start.at, start.flow));
         let mut run = Run::new(network, self.flows.len());
         run.all(&starts, &self.flows);
         run.outcome(self, &starts)
     }
 
+    /// Which links flows can share; any other only caps the one flow on it, or each of them.
+    fn shared_links(&self) -> Vec<bool> {
+        let mut users: Vec<Option<usize>> = vec![None; self.links.len()];
+        let mut shared = vec![false; self.links.len()];
+        for (at, flow) in self.flows.iter().enumerate() {
+            for link in flow.path.iter().map(|link| *link as usize) {
+                let others = users[link].replace(at).is_some_and(|user| user != at);
+                shared[link] |= others && self.links[link].sharing == Sharing::Shared;
+            }
+        }
+        shared
+    }
+
+    /// What the links that are not shared let a flow have: a link crossed twice carries each byte twice, a fat pipe does not.
+    fn cap_alone(&self, flow: &Flow, shared: &[bool]) -> Option<Rate> {
+        let mut path: Vec<u32> = flow
+            .path
+            .iter()
+            .copied()
+            .filter(|link| !shared[*link as usize])
+            .collect();
+        path.sort_unstable();
+        let cap = |same: &[u32]| {
+            let on = &self.links[same[0] as usize];
+            let crossings = if on.sharing == Sharing::FatPipe { 1 } else { same.len() };
+            Rate::bits_per_second(on.bandwidth.as_f64() / crossings as f64)
+        };
+        path.chunk_by(|one, other| one == other).filter_map(cap).reduce(lower)
+    }
+
+    /// The latency of a flow's path.
+    fn latency(&self, flow: &Flow) -> Moment {
+        Moment(flow.path.iter().map(|link| self.links[*link as usize].latency.0).sum())
+    }
+
+    /// Streams ÷ seconds of a path's latency.
+    fn pull(&self, flow: &Flow) -> f64 {
+        f64::from(flow.streams) / self.latency(flow).as_seconds().max(LATENCY_MIN)
+    }
+
+    /// The weight of a flow of one stream and one second of latency in `rtt`: only ratios count, so it keeps all in range.
+    fn weight_unit(&self, shared: &[bool]) -> f64 {
+        let shares = |flow: &&Flow| flow.path.iter().any(|link| shared[*link as usize]);
+        let pulls = || self.flows.iter().filter(shares).map(|flow| self.pull(flow));
+        let (lightest, heaviest) = (
+            pulls().fold(f64::MAX, f64::min),
+            pulls().fold(f64::MIN_POSITIVE, f64::max),
+        );
+        (LIGHTEST / lightest).clamp(HEAVY / heaviest, HEAVIEST / heaviest)
+    }
+
+    /// Refuses weights that would not keep their ratio, and what would not fit into the clocks.
+    fn check_weights(&self, starts: &[Start]) -> Result<(), Problem> {
+        let way = |start: &Start| self.flows[start.flow].size.as_f64() / start.weight.as_f64();
+        let lightest = starts.iter().min_by_key(|start| start.weight);
+        let lightest = lightest.filter(|start| start.weight.as_f64() < WEIGHT_LEAST);
+        let longest = starts.iter().max_by(|one, other| way(one).total_cmp(&way(other)));
+        let longest = longest.filter(|_| starts.iter().map(way).sum::<f64>() > ALL_MOVED);
+        let refuse = |start: &Start, message: &str, remedy: &str| Problem {
+            line: None,
+            key: format!("flows[{}]", start.flow),
+            message: message.to_owned(),
+            remedy: remedy.to_owned(),
+        };
+        if let Some(start) = lightest {
+            let message = "has too few streams for its latency to be weighed beside the others";
+            let remedy = "leave it out, or those that have 10¹⁵ times as many streams for their latency";
+            return Err(refuse(start, message, remedy));
+        }
+        if let Some(start) = longest {
+            let message = "moves more than can be counted beside the others";
+            let remedy = "give all together less to move, or latencies that are closer to each other";
+            return Err(refuse(start, message, remedy));
+        }
+        Ok(())
+    }
+
     /// When and how a flow begins to send.
-    fn begin(&self, at: usize, flow: &Flow, model: Model) -> Start {
-        let attos: u128 = flow.path.iter().map(|link| self.links[*link as usize].latency.0).sum();
-        let latency = Moment(attos);
+    fn begin(&self, at: usize, flow: &Flow, model: Model, unit: f64, shared: &[bool]) -> Start {
+        let latency = self.latency(flow);
+        let attos = latency.0;
         let (weight, window) = match model {
             Model::MaxMin => (1.0, None),
             Model::Rtt { window } => {
-                let (streams, latency) = (f64::from(flow.streams), latency.as_seconds());
+                let bits = f64::from(flow.streams) * window.as_f64() * 8.0;
                 // Infinite, and so none, on a path without latency.
-                let window = Rate::bits_per_second(streams * window.as_f64() * 8.0 / (2.0 * latency));
-                (streams * LATENCY_UNIT / latency.max(LATENCY_MIN), window)
+                let window = Rate::bits_per_second(bits / (2.0 * latency.as_seconds()));
+                (self.pull(flow) * unit, window)
             }
         };
-        let cap = match (flow.limit, window) {
-            (Some(limit), Some(window)) => Some(if limit < window { limit } else { window }),
-            (limit, window) => limit.or(window),
-        };
+        let path = || flow.path.iter().filter(|link| shared[**link as usize]);
+        // A cap that no link on the path could reach holds nothing back.
+        let narrowest = path().map(|link| self.links[*link as usize].bandwidth).reduce(lower);
+        let caps = self.cap_alone(flow, shared).into_iter().chain(flow.limit).chain(window);
+        let cap = caps
+            .reduce(lower)
+            .filter(|cap| narrowest.is_none_or(|most| *cap < most));
+        // Who shares nothing needs no weight, and without one moves by whole bytes.
+        let weight = if narrowest.is_some() { weight } else { 1.0 };
         Start {
             at: Moment(flow.start.0 + attos),
             flow: at,
@@ -123,7 +216,7 @@ impl Scenario {
     }
 
     /// Finds each flow's class, in the order of caps: the network keeps them in that order.
-    fn classify(&self, starts: &mut [Start], links: &[ResourceId], network: &mut Network) {
+    fn classify(&self, starts: &mut [Start], links: &[ResourceId], shared: &[bool], network: &mut Network) {
         let cap = |start: &Start| {
             start
                 .cap
@@ -134,11 +227,16 @@ impl Scenario {
             let path: Vec<ResourceId> = self.flows[start.flow]
                 .path
                 .iter()
+                .filter(|link| shared[**link as usize])
                 .map(|link| links[*link as usize])
                 .collect();
             start.class = Some(network.class(&path, start.weight, start.cap));
         }
     }
+}
+
+fn lower(one: Rate, other: Rate) -> Rate {
+    if other < one { other } else { one }
 }
 
 /// A flow about to send its first byte.
@@ -177,28 +275,27 @@ impl Run {
         let mut ended = Vec::new();
         loop {
             let next = self.network.next_moment();
-            let start = starts.next_if(|start| next.is_none_or(|next| start.at <= next));
-            let Some(now) = start.map(|start| start.at).or(next) else {
+            let start = starts.peek().map(|start| start.at);
+            let start = start.filter(|start| next.is_none_or(|next| *start <= next));
+            // Ends that double precision could not tell from this one are ends of the same instant.
+            let blur = |now: Moment| Moment(now.0.saturating_add(now.0 >> 48));
+            let Some(to) = start.or_else(|| next.map(blur)) else {
                 break;
             };
-            // Ends that double precision could not tell from this one are ends of the same instant.
-            let to = if start.is_some() {
-                now
-            } else {
-                Moment(now.0.saturating_add(now.0 >> 48))
-            };
-            let to = starts.peek().map_or(to, |start| to.min(start.at.max(now)));
+            let to = starts.peek().map_or(to, |start| to.min(start.at));
             self.network.advance(to, &mut ended);
             for end in ended.drain(..) {
                 self.finish[self.started[end.flow.number() as usize]] = Some(end.at);
                 self.live -= 1;
             }
-            if let Some((start, class)) = start.and_then(|start| Some((start, start.class?))) {
-                self.network.start(now, class, flows[start.flow].size);
+            // All of one instant before rates are asked for again: they are worked out once.
+            while let Some(start) = starts.next_if(|next| start == Some(next.at)) {
+                let Some(class) = start.class else { continue };
+                self.network.start(to, class, flows[start.flow].size);
                 self.started.push(start.flow);
                 self.live += 1;
-                self.live_max = self.live_max.max(self.live);
             }
+            self.live_max = self.live_max.max(self.live);
         }
     }
 

@@ -1,8 +1,10 @@
 //! Flows files: what they mean, what is refused and how, and flows that try the precision of the clock.
 #![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 
+mod agreement;
 mod meaning;
 mod precision;
+mod reference;
 mod refusals;
 
 use weir_sim::flows::{Model, Scenario};

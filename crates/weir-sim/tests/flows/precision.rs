@@ -146,3 +146,81 @@ fn bytes_moved_are_whole_and_add_up() {
     }
     assert_eq!(ended.len(), 5);
 }
+
+/// If this fails, weights far from one are cut off, or marks on a clock run over and the end is a wrong number.
+#[test]
+fn weights_far_apart_keep_their_ratio_or_are_refused() {
+    // Bytes in the ratio of streams: all end together.
+    let text = r#"{"links": [{"name": "a", "bandwidth_bps": 8e6}],
+                   "flows": [{"id": 1, "size_bytes": 1000000, "streams": 1000000, "path": ["a"]},
+                             {"id": 2, "size_bytes": 500000, "streams": 500000, "path": ["a"]},
+                             {"id": 3, "size_bytes": 1, "streams": 1, "path": ["a"]}]}"#;
+    let found = durations(text, RTT);
+    assert!(found.iter().all(|took| (took - 1.500_001).abs() < 1e-5), "{found:?}");
+    // The window of 4 MiB in two hours; the path of the first is no part of what is too far apart.
+    let long = r#"{"links": [{"name": "a", "bandwidth_bps": 1e9, "latency_s": 3600}, {"name": "b", "bandwidth_bps": 1e9}],
+                   "flows": [{"id": 1, "size_bytes": 18446744073709551615, "path": ["a"]}, {"id": 2, "size_bytes": 1, "path": ["b"]}]}"#;
+    let rate = f64::from(4 << 20) / 7200.0;
+    let found = durations(long, RTT);
+    assert!(
+        (found[0] / (3600.0 + 18_446_744_073_709_551_615.0 / rate) - 1.0).abs() < 1e-9,
+        "{found:?}"
+    );
+    for (size, streams, expected) in [
+        (
+            1,
+            1_000_000,
+            "flows[0]: has too few streams for its latency to be weighed beside the others",
+        ),
+        (
+            u64::MAX,
+            1000,
+            "flows[0]: moves more than can be counted beside the others",
+        ),
+    ] {
+        let far = format!(
+            r#"{{"links": [{{"name": "a", "bandwidth_bps": 1e9, "latency_s": 3600}}, {{"name": "b", "bandwidth_bps": 1e9}}],
+                 "flows": [{{"id": 1, "size_bytes": {size}, "path": ["a", "b"]}},
+                           {{"id": 2, "size_bytes": 1, "path": ["a", "a"]}},
+                           {{"id": 3, "size_bytes": 1, "path": ["b"], "streams": {streams}}}]}}"#
+        );
+        let refused = Scenario::parse(&far).unwrap().run(RTT).map(|outcome| outcome.stats);
+        let text = refused.unwrap_err().to_string().replace("flows[1]", "flows[0]");
+        assert!(text.starts_with(expected), "{text}");
+        assert_eq!(durations(&far, Model::MaxMin).len(), 3);
+    }
+}
+
+/// If this fails, a window that no link could fill overflows a sum.
+#[test]
+fn the_largest_window_in_the_shortest_round_trip_caps_nothing() {
+    let flows: Vec<String> = (0..50)
+        .map(|id| format!(r#"{{"id": {id}, "size_bytes": 1000000, "path": ["a"], "streams": 1000000}}"#))
+        .collect();
+    let text = format!(
+        r#"{{"links": [{{"name": "a", "bandwidth_bps": 1e18, "latency_s": 1e-18}}], "flows": [{}]}}"#,
+        flows.join(",")
+    );
+    let found = durations(&text, super::window(u64::MAX));
+    assert!(
+        found.iter().all(|took| (took / 4e-10 - 1.0).abs() < 1e-6),
+        "{}",
+        found[0]
+    );
+}
+
+/// If this fails, each start of one instant costs a solution: a thousand flows with paths of their own take a million steps.
+#[test]
+fn starts_at_one_instant_are_worked_out_once() {
+    let (mut links, mut flows) = (vec![r#"{"name": "all", "bandwidth_bps": 1e9}"#.to_owned()], Vec::new());
+    for at in 0..1000 {
+        links.push(format!(r#"{{"name": "{at}", "bandwidth_bps": {}}}"#, 1_000_000 + at));
+        flows.push(format!(
+            r#"{{"id": {at}, "size_bytes": 100000, "path": ["all", "{at}"]}}"#
+        ));
+    }
+    let text = format!(r#"{{"links": [{}], "flows": [{}]}}"#, links.join(","), flows.join(","));
+    let stats = Scenario::parse(&text).unwrap().run(Model::MaxMin).unwrap().stats;
+    assert_eq!(stats.live_max, 1000);
+    assert!(stats.solutions <= 1002, "{}", stats.solutions);
+}
