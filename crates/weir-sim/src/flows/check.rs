@@ -7,6 +7,7 @@ use std::rc::Rc;
 use weir_units::Bytes;
 
 use super::file::{File, FlowEntry, Id, LinkEntry, Policy};
+use super::place::{find_lines, path_at};
 use super::{Flow, Link, Scenario};
 use crate::network::{Moment, Rate, Sharing};
 
@@ -28,7 +29,7 @@ const PROBLEMS_MAX: usize = 20;
 /// Something wrong in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The line from 1, where the text itself is not what it should be.
+    /// The line from 1, if it is known.
     pub line: Option<usize>,
     /// Which entry and key, such as `links[3].bandwidth_bps`; may be empty.
     pub key: String,
@@ -36,6 +37,15 @@ pub struct Problem {
     pub message: String,
     /// What to do about it.
     pub remedy: String,
+}
+
+impl Problem {
+    /// Finds the line of its key in the text of the file.
+    #[must_use]
+    pub fn locate(mut self, text: &str) -> Problem {
+        find_lines(text, std::slice::from_mut(&mut self));
+        self
+    }
 }
 
 impl fmt::Display for Problem {
@@ -91,7 +101,7 @@ impl Scenario {
     /// # Errors
     /// Every problem found, at most twenty by name; an error of syntax alone.
     pub fn parse(text: &str) -> Result<Scenario, Vec<Problem>> {
-        let file: File = serde_json::from_str(text).map_err(|error| vec![syntax(&error)])?;
+        let file: File = serde_json::from_str(text).map_err(|error| vec![syntax(text, &error)])?;
         let mut problems = Problems::default();
         let names = Names::new(&file, &mut problems);
         let links = file
@@ -109,7 +119,8 @@ impl Scenario {
             }
             flows.push(flow(at, entry, &names, &mut problems));
         }
-        let problems = problems.all();
+        let mut problems = problems.all();
+        find_lines(text, &mut problems);
         if problems.is_empty() {
             Ok(Scenario { links, flows })
         } else {
@@ -125,20 +136,25 @@ fn shown(id: &Id) -> String {
     }
 }
 
-fn syntax(error: &serde_json::Error) -> Problem {
-    let text = error.to_string();
-    let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+fn syntax(text: &str, error: &serde_json::Error) -> Problem {
+    let (line, column) = (error.line(), error.column());
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or(&message);
+    // Both are found at the end of a container: that something is not in it, and that its last value is not what it should be.
+    let last = !message.starts_with("missing") && !message.starts_with("invalid length");
+    let key = path_at(text, line, column, last);
+    // In the words of the file's writer.
+    let message = message
+        .replace("expected f64", "expected a number")
+        .replace("a sequence", "a list");
     let remedy = if error.is_data() {
         "see docs/simulator.md for the keys and what they hold".to_owned()
     } else {
-        format!(
-            "write valid JSON, which has no NaN or Infinity (column {})",
-            error.column()
-        )
+        format!("write valid JSON, which has no NaN or Infinity (column {column})")
     };
     Problem {
-        line: Some(error.line()),
-        key: String::new(),
+        line: Some(line),
+        key,
         message,
         remedy,
     }

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object with the lists `nodes`, `links`, `routes` and `flows`"
+)]
 pub(super) struct File {
     /// Names of places; absent: any name is a place.
     pub(super) nodes: Option<Vec<String>>,
@@ -16,7 +19,7 @@ pub(super) struct File {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a link as an object")]
 pub(super) struct LinkEntry {
     pub(super) name: String,
     pub(super) bandwidth_bps: f64,
@@ -35,7 +38,7 @@ pub(super) enum Policy {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a flow as an object")]
 pub(super) struct FlowEntry {
     pub(super) id: Id,
     #[serde(default)]
@@ -51,7 +54,7 @@ pub(super) struct FlowEntry {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a route as an object")]
 pub(super) struct RouteEntry {
     pub(super) src: String,
     pub(super) dst: String,

@@ -21,6 +21,7 @@
 
 mod check;
 mod file;
+mod place;
 mod run;
 mod write;
 

@@ -10,13 +10,14 @@ fn refused(text: &str, expected: &str) {
 
 #[track_caller]
 fn link(entry: &str, expected: &str) {
-    refused(&format!(r#"{{"links": [{entry}]}}"#), expected);
+    refused(&format!(r#"{{"links": [{entry}]}}"#), &format!("1: {expected}"));
 }
 
 #[track_caller]
 fn flow(entry: &str, expected: &str) {
-    let text = r#"{"nodes": ["A", "B"], "links": [{"name": "a", "bandwidth_bps": 1e9}], "flows": [ENTRY]}"#;
-    refused(&text.replace("ENTRY", entry), expected);
+    let text =
+        "{\"nodes\": [\"A\", \"B\"],\n \"links\": [{\"name\": \"a\", \"bandwidth_bps\": 1e9}],\n \"flows\": [ENTRY]}";
+    refused(&text.replace("ENTRY", entry), &format!("3: {expected}"));
 }
 
 #[test]
@@ -49,7 +50,7 @@ fn links_have_bounds() {
 fn what_is_not_json_names_its_line() {
     refused(
         "{\"links\": [\n{\"name\": \"a\", \"bandwidth_bps\": NaN}]}",
-        "2: expected value; write valid JSON, which has no NaN or Infinity (column 32)",
+        "2: links[0].bandwidth_bps: expected value; write valid JSON, which has no NaN or Infinity (column 32)",
     );
     refused(
         "",
@@ -57,8 +58,69 @@ fn what_is_not_json_names_its_line() {
     );
     refused(
         "{\"links\": [{\"name\": \"a\", \"bandwidth_gbps\": 1}]}",
-        "1: unknown field `bandwidth_gbps`, expected one of `name`, `bandwidth_bps`, `latency_s`, `policy`; \
+        "1: links[0].bandwidth_gbps: unknown field `bandwidth_gbps`, expected one of `name`, `bandwidth_bps`, `latency_s`, `policy`; \
          see docs/simulator.md for the keys and what they hold",
+    );
+}
+
+/// If this fails, a wrong value among ten thousand in one line cannot be found.
+#[test]
+fn what_is_of_another_type_names_its_key() {
+    let remedy = "see docs/simulator.md for the keys and what they hold";
+    for (text, expected) in [
+        (
+            "[]",
+            "invalid length 0, expected an object with the lists `nodes`, `links`, `routes` and `flows`",
+        ),
+        (r#"{"links": 7}"#, "links: invalid type: integer `7`, expected a list"),
+        (
+            r#"{"links": [{"name": "a"}]}"#,
+            "links[0]: missing field `bandwidth_bps`",
+        ),
+        (
+            r#"{"links": [{"name": "a", "bandwidth_bps": "10 Gb/s"}]}"#,
+            r#"links[0].bandwidth_bps: invalid type: string "10 Gb/s", expected a number"#,
+        ),
+        (
+            r#"{"links": [{"name": "a", "bandwidth_bps": 1, "policy": "wide"}]}"#,
+            "links[0].policy: unknown variant `wide`, expected `shared` or `fatpipe`",
+        ),
+        (r#"{"links": [], "links": []}"#, "links: duplicate field `links`"),
+        (
+            r#"{"flows": [{"id": 1, "size_bytes": 1, "path": []}, {"id": 1.5, "size_bytes": 1}]}"#,
+            "flows[1].id: an id is a whole number or a text",
+        ),
+        (
+            r#"{"flows": [{"id": 1, "size_bytes": true}]}"#,
+            "flows[0].size_bytes: a size or a count is a number",
+        ),
+        (
+            r#"{"flows": [{"id": 1, "size_bytes": 1, "path": ["a", 7]}]}"#,
+            "flows[0].path[1]: invalid type: integer `7`, expected a string",
+        ),
+    ] {
+        refused(text, &format!("1: {expected}; {remedy}"));
+    }
+}
+
+/// If this fails, the line is that of another entry.
+#[test]
+fn the_line_is_that_of_the_key() {
+    let text = "{\"links\": [\n {\"name\": \"a\",\n  \"bandwidth_bps\": 1},\n {\"name\": \"b\",\n  \"bandwidth_bps\":\n 0}],\n\
+                \"flows\": [\n {\"id\": \"\\\"}\", \"size_bytes\": 0, \"path\": []},\n {\"id\": 2,\n  \"size_bytes\": 0},\n\
+                {\"id\": 3, \"size_bytes\": 0, \"path\": [\n\"a\",\n\"c\"]}]}";
+    let problems = Scenario::parse(text).unwrap_err();
+    let found: Vec<_> = problems
+        .iter()
+        .map(|problem| (problem.line, problem.key.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (Some(5), "links[1].bandwidth_bps"),
+            (Some(9), "flows[1].path"),
+            (Some(13), "flows[2].path[1]")
+        ]
     );
 }
 

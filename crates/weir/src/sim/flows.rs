@@ -22,7 +22,9 @@ pub(super) fn run(arguments: &SimFlowsArguments, output: &Output) -> Result<Exit
             window: arguments.window,
         },
     };
-    let outcome = scenario.run(model).map_err(|problem| faulty(file, &[problem]))?;
+    let outcome = scenario
+        .run(model)
+        .map_err(|problem| faulty(file, &[problem.locate(&text)]))?;
     if !output.json() {
         output.line(serde_json::to_string(&outcome).map_err(anyhow::Error::new)?);
     }
