@@ -77,9 +77,19 @@ impl Authorities {
             let text = read(&entry.path).unwrap_or_default();
             policies.add(&String::from_utf8_lossy(&text));
         }
+        Self::new(&authorities, revocations, policies, check)
+    }
+
+    /// Trusts these certificates, in DER.
+    pub(crate) fn new(
+        authorities: &[Vec<u8>],
+        revocations: Revocations,
+        policies: SigningPolicies,
+        check: RevocationCheck,
+    ) -> Result<Self, X509Error> {
         Ok(Self {
-            clients: store(&authorities, true)?,
-            servers: store(&authorities, false)?,
+            clients: store(authorities, true)?,
+            servers: store(authorities, false)?,
             revocations,
             policies,
             check,

@@ -122,13 +122,32 @@ impl ClientCertificates {
     pub fn open(config: ClientCertificatesConfig, now: SystemTime) -> Result<Self, X509Error> {
         let files = Files::list(&config)?;
         let reading = Reading::load(&config, files, now)?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self::new(config, reading))
+    }
+
+    fn new(config: ClientCertificatesConfig, reading: Reading) -> Self {
+        Self(Arc::new(Inner {
             config,
             reading: RwLock::new(Arc::new(reading)),
             looked: Mutex::new(Instant::now()),
             is_looking: AtomicBool::new(false),
             known: Mutex::default(),
-        })))
+        }))
+    }
+
+    /// Without directories.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn of(authorities: Authorities, servers: Servers) -> Self {
+        let files = Files {
+            authorities: Vec::new(),
+            vomsdir: Vec::new(),
+        };
+        let reading = Reading {
+            files,
+            authorities,
+            servers,
+        };
+        Self::new(ClientCertificatesConfig::new("/nonexistent"), reading)
     }
 
     /// Whom a request's client certificate speaks for; none if the client showed no certificate.

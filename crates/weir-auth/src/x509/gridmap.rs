@@ -59,6 +59,11 @@ impl Gridmap {
         self.accounts.get(&usual_form(subject)).map_or(&[], Vec::as_slice)
     }
 
+    /// All names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.accounts.keys().map(String::as_str)
+    }
+
     /// The VO of a certificate's name: that of its default account in `vos`, or the pool's name if the account is a pool
     /// (`.atlas`), which is how sites write a VO where there are no VOMS attributes.
     pub fn vo<'a>(&'a self, subject: &str, vos: &'a BTreeMap<String, String>) -> Option<&'a str> {

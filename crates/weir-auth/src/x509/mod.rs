@@ -32,6 +32,8 @@ pub mod delegation;
 mod der;
 mod error;
 mod folder;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod gridmap;
 mod identity;
 mod name;

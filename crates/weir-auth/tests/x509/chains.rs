@@ -127,13 +127,13 @@ fn bad_proxies_are_refused_with_name_and_cause() {
 
     let twice = Wish::proxy(&user, "1", INHERIT_ALL, None);
     let again = Wish::proxy(&user, "1", LIMITED, None).extensions.remove(1);
-    check(&twice.with(again).signed_by(&user), "");
+    check(&twice.with(again).signed_by(&user), "is not trusted");
     let garbage = Wish::proxy(&user, "1", INHERIT_ALL, None);
     let garbage = Wish {
         extensions: vec![extension("1.3.6.1.5.5.7.1.14", true, b"\x30\x03\x02\x01")],
         ..garbage
     };
-    check(&garbage.signed_by(&user), "");
+    check(&garbage.signed_by(&user), "is not trusted");
     let unknown = Wish::proxy(&user, "1", INHERIT_ALL, None).with(extension("1.2.3.4.5", true, b"\x05\x00"));
     check(&unknown.signed_by(&user), "unhandled critical extension");
     let mut weak = Wish::proxy(&user, "1", INHERIT_ALL, None);

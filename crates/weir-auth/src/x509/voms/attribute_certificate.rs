@@ -17,6 +17,8 @@ const TAGS: &str = "1.3.6.1.4.1.8005.100.100.11";
 const TARGETS: &str = "2.5.29.55";
 const NO_REVOCATION: &str = "2.5.29.56";
 const AUTHORITY_KEY: &str = "2.5.29.35";
+/// Attribute certificates of one proxy: a user asks one VO, or a few.
+const CERTIFICATES_MAX: usize = 16;
 /// FQANs of one certificate: a user is in some dozens of groups.
 const FQANS_MAX: usize = 512;
 
@@ -60,6 +62,9 @@ pub(crate) fn in_extension(value: &[u8]) -> Result<Vec<Result<AttributeCertifica
         .inside();
     let list = outer.expect(SEQUENCE, "a list of attribute certificates")?;
     let certificates = list.inside().all("an attribute certificate")?;
+    if certificates.len() > CERTIFICATES_MAX {
+        return Err("at most 16 attribute certificates");
+    }
     Ok(certificates.iter().map(read).collect())
 }
 

@@ -36,6 +36,15 @@ impl Servers {
         servers
     }
 
+    /// One server, by the text of its file.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn of(vo: &str, host: &str, text: &str) -> Self {
+        let key = (vo.to_owned(), host.to_owned());
+        Self {
+            chains: BTreeMap::from([(key, chains(text))]),
+        }
+    }
+
     /// Whether there is a file for this server of this VO.
     pub(crate) fn know(&self, vo: &str, host: &str) -> bool {
         self.chains.contains_key(&(vo.to_owned(), host.to_ascii_lowercase()))
