@@ -23,6 +23,9 @@ use super::signing_policy::SigningPolicies;
 pub(crate) const CHAIN_MAX: usize = 20;
 /// OpenSSL's security level: 112 bits, so RSA from 2048 bits, and no SHA-1 below the authorities' own certificates.
 const SECURITY_LEVEL: i32 = 2;
+/// Seconds by which a certificate may be used before its time: FTS's client signs proxies that begin this very second, by
+/// its own clock. As much as a token's `nbf` is given.
+const EARLY: i64 = 60;
 
 /// One reading of a directory. It does not change; a newer reading replaces it.
 pub(crate) struct Authorities {
@@ -71,6 +74,9 @@ impl Authorities {
             if let Err(reason) = revocations.add(&list, &authorities) {
                 tracing::warn!(file = %entry.path.display(), "revocation list left out: {reason}");
             }
+        }
+        for issuer in revocations.out_of_date(unix(now)) {
+            tracing::warn!(%issuer, "its revocation list is out of date: does fetch-crl run?");
         }
         let mut policies = SigningPolicies::default();
         for entry in entries.iter().filter(|entry| entry.extension() == "signing_policy") {
@@ -237,7 +243,7 @@ fn check_time(certificate: &X509Certificate<'_>, now: i64) -> Result<(), X509Err
             ago: Duration::from_secs(now.abs_diff(end)),
         });
     }
-    if now < start {
+    if now < start - EARLY {
         return Err(X509Error::NotYetValid {
             subject: subject(),
             starts_in: Duration::from_secs(now.abs_diff(start)),

@@ -32,6 +32,7 @@ pub(crate) struct Revocations {
 
 #[derive(Debug)]
 struct List {
+    issuer: String,
     /// Unix seconds.
     made: i64,
     next_update: Option<i64>,
@@ -64,12 +65,19 @@ impl Revocations {
         }
         let serials = list.iter_revoked_certificates().map(|one| one.raw_serial().to_vec());
         let list = List {
+            issuer: slash_form(list.issuer()),
             made,
             next_update: list.next_update().map(|time| time.timestamp()),
             serials: serials.collect(),
         };
         self.lists.insert(key, list);
         Ok(())
+    }
+
+    /// The authorities whose list should have been replaced before `now` (Unix seconds).
+    pub(crate) fn out_of_date(&self, now: i64) -> impl Iterator<Item = &str> {
+        let old = self.lists.values().filter(move |list| list.is_old(now));
+        old.map(|list| list.issuer.as_str())
     }
 
     /// Whether the issuer has revoked the certificate, as far as is known at `now` (Unix seconds).
@@ -80,16 +88,12 @@ impl Revocations {
         check: RevocationCheck,
         now: i64,
     ) -> Result<(), X509Error> {
-        let required = check == RevocationCheck::Required;
-        let unknown = |state| {
-            let issuer = slash_form(issuer.subject());
-            if required {
-                return Err(X509Error::RevocationUnknown { issuer, state });
-            }
-            if state != "missing" {
-                tracing::warn!(%issuer, "the revocation list is {state}");
-            }
-            Ok(())
+        let unknown = |state| match check {
+            RevocationCheck::Required => Err(X509Error::RevocationUnknown {
+                issuer: slash_form(issuer.subject()),
+                state,
+            }),
+            _ => Ok(()),
         };
         if check == RevocationCheck::Off {
             return Ok(());
@@ -103,10 +107,16 @@ impl Revocations {
                 issuer: slash_form(issuer.subject()),
             });
         }
-        if list.next_update.is_some_and(|next| next < now) {
+        if list.is_old(now) {
             return unknown("out of date");
         }
         Ok(())
+    }
+}
+
+impl List {
+    fn is_old(&self, now: i64) -> bool {
+        self.next_update.is_some_and(|next| next < now)
     }
 }
 

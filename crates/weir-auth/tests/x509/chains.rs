@@ -110,6 +110,9 @@ fn bad_proxies_are_refused_with_name_and_cause() {
         "/CN=Ada Lovelace/CN=9 is not valid for another 3",
     );
 
+    let soon = Wish::proxy(&user, "9", INHERIT_ALL, None).valid(30, HOUR);
+    verify(&certificates, &soon.signed_by(&user)).expect("clocks differ");
+
     let mut wrong_signer = proxy(&user, INHERIT_ALL, None);
     wrong_signer.chain[0] = proxy(&site.user(), INHERIT_ALL, None).chain[0].clone();
     check(&wrong_signer, "signature failure");

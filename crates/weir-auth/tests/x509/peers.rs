@@ -1,5 +1,5 @@
-//! Other people's programs: certificates by `openssl`, proxies with attributes by VOMS's own `voms-proxy-fake`, requests by
-//! curl. What is not installed is passed over; `scripts/peers.sh` installs them for `make test`.
+//! Other people's programs: certificates by `openssl`, proxies with attributes by VOMS's own `voms-proxy-fake`, delegation by
+//! FTS's client, requests by curl. What is not installed is passed over; `scripts/peers.sh` installs them for `make test`.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use weir_auth::ca::CertificateAuthority;
+use weir_auth::x509::delegation::{Request, accept};
 use weir_auth::x509::{ClientCertificates, Identity};
 
 use crate::pki::Site;
@@ -184,6 +185,47 @@ fn names_and_proxies_are_those_of_openssl() {
         .verify(&[odd], SystemTime::now())
         .map(|identity| identity.subject.clone());
     assert_eq!(error.unwrap_or_else(|error| error.to_string()), printed);
+}
+
+/// What FTS's own client does between the two steps of delegation, without the network.
+const SIGN: &str = "
+import sys, types, datetime
+from M2Crypto import X509, EVP
+from fts3.rest.client.delegator import Delegator
+user = X509.load_cert('user.pem')
+request = X509.load_request_string(open('request.pem').read())
+assert request.verify(request.get_pubkey()) == 1, 'the request is not signed with its key'
+context = types.SimpleNamespace(x509=user, x509_list=[user], evp_key=EVP.load_key('user.key'))
+delegator = Delegator(context)
+proxy = delegator._sign_request(request, datetime.timedelta(minutes=30), False)
+sys.stdout.write(delegator._full_proxy_chain(proxy).decode())
+";
+
+/// FTS's client could not delegate: its proxies differ from everybody else's.
+#[test]
+fn what_the_fts3_client_signs_is_taken() {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.peers/bin/python");
+    let Some(site) = by_openssl().filter(|_| python.exists()) else {
+        return;
+    };
+    let dir = site.dir.path();
+    let request = Request::new().unwrap();
+    std::fs::write(dir.join("request.pem"), &request.csr_pem).unwrap();
+    let signed = Command::new(&python)
+        .args(["-c", SIGN])
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    assert!(signed.status.success(), "{}", String::from_utf8_lossy(&signed.stderr));
+    let chain = String::from_utf8(signed.stdout).unwrap();
+
+    let client = identity(&site, "user.pem");
+    let now = SystemTime::now();
+    let credential = accept(&request.key_pem, &chain, &client, &site.open(), now).unwrap();
+    assert_eq!(credential.identity.subject, client.subject);
+    assert_eq!(credential.identity.n_proxies, 1);
+    let left = credential.identity.not_after.duration_since(now).unwrap().as_secs();
+    assert!((1700..=1801).contains(&left), "{left} s");
 }
 
 /// The clients that the grid really uses could not connect with a proxy, or not without one.
