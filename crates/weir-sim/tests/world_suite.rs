@@ -1,4 +1,5 @@
-//! The simulated world passes the suite that every world passes.
+//! The simulated world passes the suite that every world passes: with a store that commits at once, and with one that takes
+//! its time in a world that goes in ticks.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use weir_plan::{Challenge, Overrides};
@@ -22,11 +23,22 @@ kind = "rates"
 rates = [{ source = "A", destination = "B", rate = "1 Gb/s" }]
 "#;
 
-struct Simulated {
+/// Commits take longer than a tick, and freeze for ten seconds.
+const SLOW: &str = r#"
+[sim]
+tick = "1 s"
+[sim.store]
+latency = "1500 ms"
+freezes = [{ at = "2 s", length = "10 s" }]
+"#;
+
+type SuiteProbe = Probe<Command, Record, Op, Event>;
+
+struct Simulated<const IS_SLOW: bool> {
     world: World,
 }
 
-impl Simulated {
+impl<const IS_SLOW: bool> Simulated<IS_SLOW> {
     fn op(&mut self, size: u64) -> (OpId, Op) {
         let want = Want {
             size,
@@ -50,14 +62,19 @@ impl Simulated {
     }
 }
 
-impl Harness for Simulated {
+impl<const IS_SLOW: bool> Harness for Simulated<IS_SLOW> {
     type Command = Command;
     type Record = Record;
     type Op = Op;
     type Event = Event;
 
-    fn start(core: Probe<Command, Record, Op, Event>) -> Self {
-        let challenge = Challenge::parse(GRID, "suite.toml".as_ref()).unwrap();
+    fn start(core: SuiteProbe) -> Self {
+        let text = if IS_SLOW {
+            format!("{GRID}{SLOW}")
+        } else {
+            GRID.to_owned()
+        };
+        let challenge = Challenge::parse(&text, "suite.toml".as_ref()).unwrap();
         let plan = challenge.resolve(&Overrides::default()).unwrap();
         let world = World::new(Scene::new(&plan), 1, vec![Box::new(core)]);
         Self { world }
@@ -96,4 +113,12 @@ impl Harness for Simulated {
     }
 }
 
-weir_world::world_suite!(Simulated);
+mod at_once {
+    use super::*;
+    weir_world::world_suite!(Simulated<false>);
+}
+
+mod slow_store {
+    use super::*;
+    weir_world::world_suite!(Simulated<true>);
+}

@@ -5,9 +5,9 @@ use weir_sched::Input;
 use weir_units::{Bytes, Timestamp};
 use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, WorldEvent};
 
-use super::World;
 use super::events::Event;
 use super::storage::Way;
+use super::{Part, World};
 use crate::draw;
 use crate::network::{FlowId, Rate, ResourceId, Weight};
 use crate::scene::LinkScene;
@@ -187,7 +187,9 @@ impl World {
         };
         let (link, servers) = (attempt.link, attempt.servers);
         let class = self.class_of(link, servers);
-        let flow = self.network.start(self.now, class, Bytes(size));
+        let flow = self
+            .probe
+            .within(Part::Network, || self.network.start(self.now, class, Bytes(size)));
         self.flows.insert(flow, key);
         if let Some(attempt) = self.attempts.get_mut(key) {
             attempt.flow = Some(flow);
@@ -314,7 +316,10 @@ impl World {
             return Bytes::ZERO;
         };
         match attempt.flow {
-            Some(flow) if !attempt.reads_back => self.network.moved(self.now, flow).unwrap_or_default(),
+            Some(flow) if !attempt.reads_back => self
+                .probe
+                .within(Part::Network, || self.network.moved(self.now, flow))
+                .unwrap_or_default(),
             _ => Bytes(attempt.moved),
         }
     }

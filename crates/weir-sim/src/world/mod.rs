@@ -9,6 +9,7 @@ mod attempt;
 mod demand;
 mod events;
 mod file;
+mod probe;
 mod run;
 mod seat;
 mod storage;
@@ -39,7 +40,8 @@ use wires::{BACKGROUND_PERIOD, Wires};
 
 pub(crate) use file::File as KnownFile;
 pub use file::Row;
-pub use run::{Listeners, Outcome, run};
+pub use probe::{Part, Probe};
+pub use run::{Listeners, Outcome, run, run_observed};
 pub use seat::AnyCore;
 
 /// Steps of cores at one moment after which something must be wrong.
@@ -71,6 +73,7 @@ pub struct World {
     jobs: u128,
     ended: Vec<Ended>,
     effects: Vec<Effect>,
+    probe: Probe,
 }
 
 /// A file that is to be moved.
@@ -119,6 +122,7 @@ impl World {
             jobs: 0,
             ended: Vec::new(),
             effects: Vec::new(),
+            probe: Probe::default(),
             wires,
             scene,
         };
@@ -169,6 +173,11 @@ impl World {
     /// Transfers that wait.
     pub fn queued(&self) -> usize {
         self.files.len() - self.attempts.len()
+    }
+
+    /// Has one transfer of each link report how far it is, so often; zero, as in the beginning, for never.
+    pub fn set_marker_interval(&mut self, interval: Duration) {
+        self.marker_interval = interval;
     }
 
     /// Gives a command to a core.
@@ -230,10 +239,8 @@ impl World {
         if self.seats.iter().any(|seat| seat.is_due(self.now)) {
             return Some(self.now);
         }
-        let next = [self.events.next(), self.network.next_end()]
-            .into_iter()
-            .flatten()
-            .min()?;
+        let flow = self.probe.within(Part::Network, || self.network.next_end());
+        let next = [self.events.next(), flow].into_iter().flatten().min()?;
         let tick = u64::try_from(self.scene.tick.as_nanos()).unwrap_or(u64::MAX);
         let aligned = if tick == 0 {
             next.0
@@ -247,7 +254,8 @@ impl World {
     pub fn go_to(&mut self, moment: Timestamp, demand: &mut dyn Demand) {
         self.now = self.now.max(moment);
         let mut ended = std::mem::take(&mut self.ended);
-        self.network.advance(self.now, &mut ended);
+        self.probe
+            .within(Part::Network, || self.network.advance(self.now, &mut ended));
         for end in ended.drain(..) {
             self.flow_ended(end.flow, end.at.timestamp());
         }
@@ -256,9 +264,11 @@ impl World {
             self.happen(at, event, demand);
         }
         self.step_cores(demand);
-        for (doors, storage) in self.doors.iter_mut().zip(&self.scene.storages) {
-            doors.show(storage, &mut self.network, self.now);
-        }
+        self.probe.within(Part::Network, || {
+            for (doors, storage) in self.doors.iter_mut().zip(&self.scene.storages) {
+                doors.show(storage, &mut self.network, self.now);
+            }
+        });
     }
 
     fn happen(&mut self, at: Timestamp, event: Event, demand: &mut dyn Demand) {
@@ -362,7 +372,9 @@ impl World {
         }
         let mut inputs = std::mem::take(&mut place.inputs);
         let mut effects = std::mem::take(&mut self.effects);
-        place.core.step(self.now, &inputs, &mut effects);
+        self.probe.within(Part::Scheduling, || {
+            place.core.step(self.now, &inputs, &mut effects);
+        });
         inputs.clear();
         place.inputs = inputs;
         for effect in effects.drain(..) {
@@ -492,6 +504,13 @@ impl World {
             usage.push([wide, self.checks.slots_in_use(at)]);
         }
         usage
+    }
+
+    /// What a wire carries now: a site's connection (`"SITE in"`, `"SITE out"`), a segment by its name, or a link with a
+    /// capacity of its own (`"A→B"`). `None` if there is no such wire.
+    pub fn carried(&mut self, wire: &str) -> Option<BitRate> {
+        let (_, resource, _) = self.wires.meters().find(|(name, ..)| *name == wire)?;
+        Some(BitRate::from(self.network.used(resource)))
     }
 
     /// Compares what each wire carries with what it can.

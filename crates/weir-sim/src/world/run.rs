@@ -8,7 +8,7 @@ use weir_plan::{LedgerRow, Plan};
 use weir_units::Timestamp;
 
 use super::demand::Traffic;
-use super::{Row, World};
+use super::{Part, Probe, Row, World};
 use crate::books;
 use crate::checks::Checks;
 use crate::policies::Policy;
@@ -47,10 +47,16 @@ pub struct Outcome {
 
 /// Runs a plan under a policy.
 pub fn run(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>) -> Outcome {
+    run_observed(plan, policy, listeners, &Probe::default())
+}
+
+/// The same, and shows what it works at.
+pub fn run_observed(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>, probe: &Probe) -> Outcome {
     let scene = Scene::new(plan);
     let core = policy.core(plan, &scene);
     let mut world = World::new(scene, plan.seed, vec![core]);
-    world.marker_interval = plan.sim.marker_interval;
+    world.set_marker_interval(plan.sim.marker_interval);
+    world.probe = probe.clone();
     world.command(0, weir_sched::Command::Begin);
     let scene = world.scene().clone();
     let mut traffic = Traffic::new(plan, &mut world, policy.has_targets(), &mut *listeners.ledger);
@@ -59,8 +65,10 @@ pub fn run(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>) -> Outcom
     while let Some(next) = world.next_moment().filter(|next| *next <= last) {
         world.go_to(next, &mut traffic);
         for row in world.take_rows() {
-            traffic.accounting.add(&books::transfer(&scene, &row));
-            (listeners.rows)(&scene, &row);
+            probe.within(Part::Rows, || {
+                traffic.accounting.add(&books::transfer(&scene, &row));
+                (listeners.rows)(&scene, &row);
+            });
         }
         if world.now() >= hold_end && world.files.len() == 0 {
             break;
