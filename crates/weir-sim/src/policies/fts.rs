@@ -229,7 +229,8 @@ fn due_by(cycle: &Cycle, now: Timestamp) -> usize {
     (cycle.n_links as u128 * passed.as_nanos() / cycle.takes.as_nanos()) as usize
 }
 
-/// What ended within the window that the mean duration asks for: 5 minutes below 30 s, 15 below 900 s, else 30.
+/// What ended within the window that the mean duration asks for: 5 minutes below 30 s, 15 below 900 s, else 30; and 30 too
+/// at exactly 0 and 30 s, which neither of FTS's two comparisons takes.
 fn window(parts: &VecDeque<Part>, now: Timestamp) -> Part {
     let sum = |minutes: u64| {
         let oldest = part_of(now).saturating_sub(minutes);
@@ -243,8 +244,8 @@ fn window(parts: &VecDeque<Part>, now: Timestamp) -> Part {
     };
     let all = sum(HISTORY.as_secs() / 60);
     match all.millis.checked_div(all.finished) {
-        Some(mean) if mean < 30_000 => sum(5),
-        Some(mean) if mean < 900_000 => sum(15),
+        Some(1..=29_999) => sum(5),
+        Some(30_001..=899_999) => sum(15),
         _ => all,
     }
 }
