@@ -21,6 +21,8 @@ pub struct Checks {
     /// Bytes that left and reached each storage element.
     sent: Vec<u64>,
     received: Vec<u64>,
+    /// Bytes that crossed each link.
+    crossed: Vec<u64>,
     /// Bytes that attempts say they have moved.
     by_attempts: u64,
     /// Attempts at each link, into and out of each storage element, and the most that is allowed.
@@ -39,6 +41,7 @@ impl Checks {
         Self {
             sent: vec![0; scene.storages.len()],
             received: vec![0; scene.storages.len()],
+            crossed: vec![0; scene.links.len()],
             links: scene.links.iter().map(|link| most(link.max_active)).collect(),
             inbound: scene
                 .storages
@@ -77,6 +80,11 @@ impl Checks {
         } else {
             f64::from(taken) / f64::from(most.max(1))
         }
+    }
+
+    /// Bytes that crossed each link, in the order of the scene.
+    pub(crate) fn crossed(&self) -> &[u64] {
+        &self.crossed
     }
 
     /// Bytes that attempts say they have moved.
@@ -154,9 +162,10 @@ impl Checks {
         self.inbound[ends.destination].0 -= 1;
     }
 
-    pub(crate) fn moved(&mut self, source: usize, destination: usize, bytes: u64) {
-        self.sent[source] += bytes;
-        self.received[destination] += bytes;
+    pub(crate) fn moved(&mut self, scene: &Scene, link: usize, bytes: u64) {
+        self.crossed[link] += bytes;
+        self.sent[scene.links[link].source] += bytes;
+        self.received[scene.links[link].destination] += bytes;
     }
 
     pub(crate) fn settled(&mut self, row: &Row) {

@@ -9,14 +9,16 @@
 //! Failures, stalls and outages cost nothing here, so it is an upper bound where they are drawn.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::time::Duration;
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
-use weir_plan::inject::{BACKLOG_CYCLES, DEBT_CYCLES};
+use weir_plan::inject::{BACKLOG_CYCLES, BACKLOG_FILES, DEBT_CYCLES};
 use weir_plan::{Plan, Workload};
 use weir_units::{BitRate, Bytes};
 
 use crate::scene::{Ask, LinkScene, Scene};
+use crate::world::Background;
 
 /// The part of an optimum that a later programme may give away: the solver's own tolerance.
 const SLACK: f64 = 1e-6;
@@ -39,6 +41,8 @@ struct Bound {
     name: String,
     uses: Vec<(usize, f64)>,
     most: f64,
+    /// Gb/s; else slots, of which a transfer takes one however much it moves.
+    is_rate: bool,
 }
 
 /// Works out the optimum of a plan; `None` if the solver finds none, which only an ill-posed plan can bring about.
@@ -48,6 +52,7 @@ pub fn optimum(plan: &Plan, scene: &Scene) -> Option<Optimum> {
     let mut left = vec![0.0; scene.links.len()];
     let mut moved = vec![0.0; scene.links.len()];
     let mut full: BTreeMap<String, f64> = BTreeMap::new();
+    let (left_most, wide) = (left_most(plan, scene), Wide::new(plan, scene, phases.end()));
     let moments: Vec<Duration> = moments(plan, scene).into_iter().collect();
     for span in moments.windows(2) {
         let (from, until) = (span[0], span[1]);
@@ -58,11 +63,10 @@ pub fn optimum(plan: &Plan, scene: &Scene) -> Option<Optimum> {
             .zip(&left)
             .map(|(asked, left)| asked + left / seconds)
             .collect();
-        let bounds = bounds(plan, scene, from);
+        let bounds = bounds(plan, scene, &wide, from..until);
         let rates = solve(plan, scene, &wanted, &bounds)?;
         for (link, rate) in rates.iter().enumerate() {
-            let debt = DEBT_CYCLES.max(BACKLOG_CYCLES);
-            left[link] = ((wanted[link] - rate) * seconds).clamp(0.0, asked[link] * cycle(plan) * f64::from(debt));
+            left[link] = ((wanted[link] - rate) * seconds).clamp(0.0, left_most[link]);
         }
         if from < phases.ramp {
             continue;
@@ -85,6 +89,26 @@ pub fn optimum(plan: &Plan, scene: &Scene) -> Option<Optimum> {
         links,
         full,
     })
+}
+
+/// Says what carried more than it can until `end`, where each link has moved so many bytes.
+pub(crate) fn exceeded(plan: &Plan, scene: &Scene, moved: &[u64], end: Duration) -> Vec<String> {
+    if end.is_zero() {
+        return Vec::new();
+    }
+    let bounds = bounds(plan, scene, &Wide::new(plan, scene, end), Duration::ZERO..end);
+    let mean = |link: usize| moved[link] as f64 * 8.0 / GIGA / end.as_secs_f64();
+    let used = |bound: &Bound| bound.uses.iter().map(|(link, by)| mean(*link) * by).sum::<f64>();
+    let over = |bound: &&Bound| bound.is_rate && used(bound) > bound.most * (1.0 + SLACK) + SLACK;
+    let text = |bound: &Bound| {
+        format!(
+            "{}: {:.6} Gb/s on average, of {:.6}",
+            bound.name,
+            used(bound),
+            bound.most
+        )
+    };
+    bounds.iter().filter(over).map(text).collect()
 }
 
 /// Where asks or capacities change, from the start of the run to the end of the hold.
@@ -133,25 +157,90 @@ fn mean_asked(ask: &Ask, phases: &weir_plan::Phases, from: Duration, until: Dura
     ask.rate.as_f64() / GIGA * (by(until) - by(from))
 }
 
-/// The injector's cycle in seconds: the longest of the plan.
-fn cycle(plan: &Plan) -> f64 {
-    plan.rates()
-        .map(|(_, rates)| rates.cycle)
-        .max()
-        .unwrap_or_default()
-        .as_secs_f64()
+/// Gigabits that can be left of each link's ask, at most: what its injectors let wait, and what they remember to owe.
+fn left_most(plan: &Plan, scene: &Scene) -> Vec<f64> {
+    let mut most = vec![0.0; scene.links.len()];
+    for ask in &scene.asks {
+        let Workload::Rates(rates) = &plan.workloads[ask.workload] else {
+            continue;
+        };
+        let cycle = ask.rate.as_f64() / GIGA * rates.cycle.as_secs_f64();
+        let file = ask.file_size.as_f64() * 8.0 / GIGA;
+        most[ask.link] +=
+            cycle * f64::from(DEBT_CYCLES) + (cycle * f64::from(BACKLOG_CYCLES)).max(file * BACKLOG_FILES as f64);
+    }
+    most
 }
 
-/// What one transfer of a link brings, its start-up included, in Gb/s.
-pub fn per_transfer(scene: &Scene, link: &LinkScene, size: Bytes) -> f64 {
+/// What is left for us from each moment on.
+type Left = Vec<(Duration, BitRate)>;
+
+/// What is left of each site's connection, in and out, and of each segment.
+struct Wide {
+    sites: Vec<[Option<Left>; 2]>,
+    segments: Vec<Left>,
+}
+
+impl Wide {
+    fn new(plan: &Plan, scene: &Scene, end: Duration) -> Wide {
+        let seed = plan.seed;
+        // Rates follow what takes capacity away within the tick after the one in which it happens.
+        let late = |left| drops_later(left, 2 * scene.tick);
+        let site = |site: &crate::scene::Site| {
+            let model = &site.model;
+            let variation = model.background_variation.unwrap_or(0.0);
+            let ends = [
+                ("in", model.inward, model.background_in),
+                ("out", model.outward, model.background_out),
+            ];
+            ends.map(|(way, capacity, taken)| {
+                let name = format!("{} {way}", site.name);
+                let background = Background::new(&name, taken.unwrap_or_default(), variation, seed);
+                capacity.map(|capacity| late(background.left_over_time(capacity, &[], end)))
+            })
+        };
+        let segment = |segment: &weir_plan::sim::Segment| {
+            let (mean, variation) = (segment.background, segment.background_variation);
+            let background = Background::new(&segment.name, mean, variation, seed);
+            late(background.left_over_time(segment.capacity, &segment.changes, end))
+        };
+        Wide {
+            sites: scene.sites.iter().map(site).collect(),
+            segments: scene.segments.iter().map(segment).collect(),
+        }
+    }
+}
+
+/// Lets what takes something away happen so much later.
+fn drops_later(left: Left, late: Duration) -> Left {
+    let mut list: Left = Vec::with_capacity(left.len());
+    for (at, rate) in left {
+        let before = list.last().copied().unwrap_or_default();
+        let at = if rate < before.1 { at + late } else { at };
+        list.push((at.max(before.0), rate));
+    }
+    list
+}
+
+/// The mean within a span of what is left from each moment on.
+fn mean_left(left: &[(Duration, BitRate)], span: &Range<Duration>) -> BitRate {
+    let ends = left.iter().skip(1).map(|next| next.0).chain([Duration::MAX]);
+    let part = |(from, rate): &(Duration, BitRate), until: Duration| {
+        let time = until.min(span.end).saturating_sub((*from).max(span.start));
+        rate.as_f64() * time.as_secs_f64()
+    };
+    let all: f64 = left.iter().zip(ends).map(|(left, until)| part(left, until)).sum();
+    BitRate((all / span.end.saturating_sub(span.start).as_secs_f64()) as u64)
+}
+
+/// What one transfer of a link brings while it holds a slot, in Gb/s, where that takes `overhead` beside its bytes.
+fn per_transfer(link: &LinkScene, size: Bytes, overhead: Duration) -> f64 {
     let bits = size.as_f64() * 8.0 / GIGA;
     let stream = link.stream.map_or(f64::INFINITY, |rate| rate.as_f64() / GIGA);
-    let common = &scene.common;
-    let overhead = common.startup + link.rtt * common.handshakes + common.finalization;
     bits / (overhead.as_secs_f64() + bits / stream).max(1e-9)
 }
 
-fn bounds(plan: &Plan, scene: &Scene, at: Duration) -> Vec<Bound> {
+fn bounds(plan: &Plan, scene: &Scene, wide: &Wide, span: Range<Duration>) -> Vec<Bound> {
     let mut bounds = Bounds {
         scene,
         list: Vec::new(),
@@ -162,41 +251,32 @@ fn bounds(plan: &Plan, scene: &Scene, at: Duration) -> Vec<Bound> {
             |link: &LinkScene| scene.storages[link.destination].site == number && wan(link.source, link.destination);
         let outward =
             |link: &LinkScene| scene.storages[link.source].site == number && wan(link.source, link.destination);
-        let (name, model) = (&site.name, &site.model);
-        bounds.rate(
-            format!("{name}: wide-area link in"),
-            model.inward,
-            model.background_in,
-            &inward,
-        );
-        bounds.rate(
-            format!("{name}: wide-area link out"),
-            model.outward,
-            model.background_out,
-            &outward,
-        );
+        let name = &site.name;
+        let [most_in, most_out] = [0, 1].map(|way: usize| {
+            let left = wide.sites[number][way].as_ref();
+            left.map(|left| mean_left(left, &span))
+        });
+        bounds.rate(format!("{name}: wide-area link in"), most_in, &inward);
+        bounds.rate(format!("{name}: wide-area link out"), most_out, &outward);
     }
     for (segment, number) in scene.segments.iter().zip(0..) {
-        let changed = segment.changes.iter().rev().find(|change| change.0 <= at);
-        let capacity = changed.map_or(segment.capacity, |change| change.1);
         let uses = |link: &LinkScene| link.via.contains(&number);
-        bounds.rate(
-            format!("segment {}", segment.name),
-            Some(capacity),
-            Some(segment.background),
-            &uses,
-        );
+        let most = mean_left(&wide.segments[number], &span);
+        bounds.rate(format!("segment {}", segment.name), Some(most), &uses);
     }
     for number in 0..scene.storages.len() {
         storage(plan, &mut bounds, number);
     }
     for (link, number) in scene.links.iter().zip(0..) {
         let only = |other: &LinkScene| std::ptr::eq(other, link);
-        bounds.rate(format!("link {}", link.link), link.capacity, None, &only);
+        bounds.rate(format!("link {}", link.link), link.capacity, &only);
         let most = link.max_active.unwrap_or(plan.grid.transfer.max_active_per_link);
-        bounds.slots(format!("{}: slots of the link", link.link), most, &|other| {
-            other == number
-        });
+        bounds.slots(
+            format!("{}: slots of the link", link.link),
+            most,
+            Held::Attempt,
+            &|other| other == number,
+        );
     }
     bounds.list
 }
@@ -214,39 +294,45 @@ fn storage(plan: &Plan, bounds: &mut Bounds<'_>, number: usize) {
     bounds.rate(
         format!("{name}: reading"),
         best(model.read, model.read_curve.as_ref()),
-        None,
         &reads,
     );
     bounds.rate(
         format!("{name}: writing"),
         best(model.write, model.write_curve.as_ref()),
-        None,
         &writes,
     );
     let both = |link: &LinkScene| reads(link) || writes(link);
-    bounds.rate(format!("{name}: disk"), model.disk, None, &both);
+    bounds.rate(format!("{name}: disk"), model.disk, &both);
     let servers: BitRate = storage.servers.iter().map(|server| server.0).sum();
     bounds.rate(
         format!("{name}: servers"),
         Some(servers).filter(|_| !storage.servers.is_empty()),
-        None,
         &both,
     );
     let grid = &plan.grid.transfer;
-    let least =
-        |own: Option<u32>, all: u32, connections: Option<u32>| own.unwrap_or(all).min(connections.unwrap_or(u32::MAX));
-    let inbound = least(model.max_active_in, grid.max_active_per_rse_in, model.write_connections);
-    let outbound = least(
-        model.max_active_out,
-        grid.max_active_per_rse_out,
-        model.read_connections,
+    let into = |link: usize| scene.links[link].destination == number;
+    let out_of = |link: usize| scene.links[link].source == number;
+    let (inbound, outbound) = (
+        model.max_active_in.unwrap_or(grid.max_active_per_rse_in),
+        model.max_active_out.unwrap_or(grid.max_active_per_rse_out),
     );
-    bounds.slots(format!("{name}: slots in"), inbound, &|link| {
-        scene.links[link].destination == number
-    });
-    bounds.slots(format!("{name}: slots out"), outbound, &|link| {
-        scene.links[link].source == number
-    });
+    bounds.slots(format!("{name}: slots in"), inbound, Held::Attempt, &into);
+    bounds.slots(format!("{name}: slots out"), outbound, Held::Attempt, &out_of);
+    if let Some(most) = model.write_connections {
+        bounds.slots(format!("{name}: connections in"), most, Held::Connection, &into);
+    }
+    if let Some(most) = model.read_connections {
+        bounds.slots(format!("{name}: connections out"), most, Held::Connection, &out_of);
+    }
+}
+
+/// What a transfer holds beside the time of its bytes.
+#[derive(Clone, Copy)]
+enum Held {
+    /// A slot of the scheduler's: from the start of the attempt to its end.
+    Attempt,
+    /// A connection: from its first byte to its end.
+    Connection,
 }
 
 struct Bounds<'s> {
@@ -255,28 +341,39 @@ struct Bounds<'s> {
 }
 
 impl Bounds<'_> {
-    fn rate(&mut self, name: String, most: Option<BitRate>, taken: Option<BitRate>, uses: &dyn Fn(&LinkScene) -> bool) {
+    fn rate(&mut self, name: String, most: Option<BitRate>, uses: &dyn Fn(&LinkScene) -> bool) {
         let Some(most) = most else { return };
-        let left = most.0.saturating_sub(taken.unwrap_or_default().0);
         let users = self.scene.links.iter().enumerate().filter(|(_, link)| uses(link));
         let uses: Vec<(usize, f64)> = users.map(|(at, _)| (at, 1.0)).collect();
-        self.add(name, uses, left as f64 / GIGA);
+        self.add(name, uses, most.as_f64() / GIGA, true);
     }
 
-    fn slots(&mut self, name: String, most: u32, uses: &dyn Fn(usize) -> bool) {
+    fn slots(&mut self, name: String, most: u32, held: Held, uses: &dyn Fn(usize) -> bool) {
+        let common = &self.scene.common;
         let per_slot = |at: usize| {
-            let ask = self.scene.asks.iter().find(|ask| ask.link == at);
-            let size = ask.map_or(Bytes(0), |ask| ask.file_size).max(Bytes(1));
-            per_transfer(self.scene, &self.scene.links[at], size)
+            let link = &self.scene.links[at];
+            // The largest of its files: they hold a slot the longest for their start.
+            let asks = self.scene.asks.iter().filter(|ask| ask.link == at);
+            let size = asks.map(|ask| ask.file_size).max().unwrap_or_default().max(Bytes(1));
+            let overhead = match held {
+                Held::Attempt => common.startup + link.rtt * common.handshakes + common.finalization,
+                Held::Connection => common.finalization,
+            };
+            per_transfer(link, size, overhead)
         };
         let users = (0..self.scene.links.len()).filter(|at| uses(*at));
         let uses: Vec<(usize, f64)> = users.map(|at| (at, 1.0 / per_slot(at))).collect();
-        self.add(name, uses, f64::from(most));
+        self.add(name, uses, f64::from(most), false);
     }
 
-    fn add(&mut self, name: String, uses: Vec<(usize, f64)>, most: f64) {
+    fn add(&mut self, name: String, uses: Vec<(usize, f64)>, most: f64, is_rate: bool) {
         if !uses.is_empty() {
-            self.list.push(Bound { name, uses, most });
+            self.list.push(Bound {
+                name,
+                uses,
+                most,
+                is_rate,
+            });
         }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Attempt {
     waits: bool,
     servers: [Option<u8>; 2],
     pub(super) flow: Option<FlowId>,
+    /// When that began.
+    pub(super) flows_since: Timestamp,
     reads_back: bool,
     /// Bytes that arrived by flows that have ended.
     moved: u64,
@@ -76,6 +78,7 @@ impl World {
             waits: false,
             servers: [None; 2],
             flow: None,
+            flows_since: now,
             reads_back: false,
             moved: 0,
         });
@@ -192,12 +195,15 @@ impl World {
             .within(Part::Network, || self.network.start(self.now, class, Bytes(size)));
         self.flows.insert(flow, key);
         if let Some(attempt) = self.attempts.get_mut(key) {
-            attempt.flow = Some(flow);
+            (attempt.flow, attempt.flows_since) = (Some(flow), self.now);
         }
         let scene = &self.scene.links[link as usize];
         let ends = [scene.source, scene.destination];
         self.doors[ends[0]].begin(Way::Read);
         self.doors[ends[1]].begin(Way::Write);
+        for end in ends {
+            self.foresee_stall(end);
+        }
         self.watch(link, key);
     }
 
@@ -210,6 +216,7 @@ impl World {
         self.doors[scene.source].path(Way::Read, servers[0], &mut path);
         self.wires.path(&self.scene, scene, &mut path);
         self.wires.own(link as usize, &mut path);
+
         self.doors[scene.destination].path(Way::Write, servers[1], &mut path);
         let weight = Weight::new(scene.weight).unwrap_or(Weight::ONE);
         // A path without any limit would move a file at once: 1 Eb/s stands for that.
@@ -240,10 +247,10 @@ impl World {
             Fate::Breaks(_, _, bytes) | Fate::Stalls(bytes) => bytes,
             _ => size,
         };
-        let (fate, moved) = (attempt.fate, attempt.moved);
+        let (fate, moved, link) = (attempt.fate, attempt.moved, attempt.link as usize);
         self.doors[source].end(Way::Read);
         self.doors[destination].end(Way::Write);
-        self.checks.moved(source, destination, moved);
+        self.checks.moved(&self.scene, link, moved);
         match fate {
             Fate::Breaks(class, party, _) => self.fail(key, class, party, Phase::Transfer, at),
             Fate::Stalls(_) => self.events.add(at + stall_timeout, Event::Fail(key)),
@@ -267,9 +274,10 @@ impl World {
         let cap = Rate::from(cap.unwrap_or(super::storage::UNLIMITED));
         let class = self.network.class(&path, Weight::ONE, Some(cap));
         let flow = self.network.start(self.now, class, Bytes(size));
-        attempt.flow = Some(flow);
+        (attempt.flow, attempt.flows_since) = (Some(flow), self.now);
         self.flows.insert(flow, key);
         self.doors[destination].begin(Way::Read);
+        self.foresee_stall(destination);
     }
 
     /// A stalled attempt is given up.
@@ -365,9 +373,10 @@ impl World {
             return;
         }
         attempt.moved = moved.0;
+        let link = attempt.link as usize;
         self.doors[source].end(Way::Read);
         self.doors[destination].end(Way::Write);
-        self.checks.moved(source, destination, moved.0);
+        self.checks.moved(&self.scene, link, moved.0);
     }
 
     /// Gives back every place it holds; those who waited for them go on.

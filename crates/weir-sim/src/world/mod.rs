@@ -43,6 +43,7 @@ pub use file::Row;
 pub use probe::{Part, Probe};
 pub use run::{Listeners, Outcome, run, run_observed};
 pub use seat::AnyCore;
+pub(crate) use wires::Background;
 
 /// Steps of cores at one moment after which something must be wrong.
 const RESTLESS: u32 = 1_000_000;
@@ -304,14 +305,24 @@ impl World {
         }
     }
 
-    /// Fails what stands still at a storage element that does not move bytes.
+    /// Bytes are to move at a storage element: in an outage somebody will lose patience.
+    fn foresee_stall(&mut self, storage: usize) {
+        if let Some(number) = self.doors[storage].lasting() {
+            let patience = self.now + self.scene.common.stall_timeout;
+            self.events.add(patience, Event::OutageLasts(storage as u32, number));
+        }
+    }
+
+    /// Fails what has stood still for too long at a storage element that does not move bytes.
     fn outage_lasts(&mut self, storage: usize, number: u32) {
-        if !self.doors[storage].is_out_since(number) {
+        if self.doors[storage].lasting() != Some(number) {
             return;
         }
+        let (now, patience) = (self.now, self.scene.common.stall_timeout);
         let touches = |attempt: &Attempt| {
             let link = &self.scene.links[attempt.link as usize];
-            attempt.flow.is_some() && (link.source == storage || link.destination == storage)
+            let touches = link.source == storage || link.destination == storage;
+            touches && attempt.flow.is_some() && attempt.flows_since + patience <= now
         };
         let stuck: Vec<Key> = self
             .attempts
@@ -322,10 +333,6 @@ impl World {
         for key in stuck {
             self.give_up(key);
         }
-        self.events.add(
-            self.now + self.scene.common.stall_timeout,
-            Event::OutageLasts(storage as u32, number),
-        );
     }
 
     fn committed(&mut self, seat: u32) {

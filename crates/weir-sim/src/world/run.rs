@@ -11,6 +11,7 @@ use super::demand::Traffic;
 use super::{Part, Probe, Row, World};
 use crate::books;
 use crate::checks::Checks;
+use crate::optimum::exceeded;
 use crate::policies::Policy;
 use crate::scene::Scene;
 
@@ -77,6 +78,9 @@ pub fn run_observed(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>, 
     traffic.finish(world.now());
     let (left, now) = (world.files.len(), world.now());
     world.checks.close(now, left, traffic.injected);
+    for text in exceeded(plan, &scene, world.checks.crossed(), now.since(Timestamp(0))) {
+        world.checks.violate(now, &text);
+    }
     let usage = traffic.mean_usage();
     Outcome {
         figures: traffic.accounting.finish(),

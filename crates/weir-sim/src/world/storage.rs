@@ -201,9 +201,9 @@ impl Doors {
         None
     }
 
-    /// Whether the outage of this number is still the last one, and lasts.
-    pub(crate) fn is_out_since(&self, number: u32) -> bool {
-        self.outages.0 > 0 && self.outages.1 == number
+    /// The number of the last outage, if one lasts.
+    pub(crate) fn lasting(&self) -> Option<u32> {
+        (self.outages.0 > 0).then_some(self.outages.1)
     }
 
     /// Tells the network what the storage can do now, if that has changed.

@@ -13,15 +13,68 @@ use crate::scene::{LinkScene, Scene};
 /// How often traffic that is not ours is drawn anew.
 pub(crate) const BACKGROUND_PERIOD: Duration = Duration::from_secs(600);
 
+/// Traffic that is not ours: it moves evenly about its mean.
+#[derive(Debug)]
+pub(crate) struct Background {
+    mean: BitRate,
+    variation: f64,
+    random: ChaCha8Rng,
+}
+
+impl Background {
+    pub(crate) fn new(wire: &str, mean: BitRate, variation: f64, seed: u64) -> Self {
+        Self {
+            mean,
+            variation,
+            random: stream(seed, &format!("background {wire}")),
+        }
+    }
+
+    fn moves(&self) -> bool {
+        self.variation > 0.0 && self.mean > BitRate::ZERO
+    }
+
+    /// What it leaves of a capacity; drawn anew each time.
+    fn left(&mut self, capacity: BitRate) -> BitRate {
+        let mut taken = self.mean;
+        if self.variation > 0.0 {
+            taken = taken.scale(1.0 + self.variation * (2.0 * draw::draw(&mut self.random) - 1.0));
+        }
+        BitRate(capacity.0.saturating_sub(taken.0))
+    }
+
+    /// What it leaves from each of these moments on, of a capacity that changes; the draws of a run of this seed.
+    pub(crate) fn left_over_time(
+        mut self,
+        capacity: BitRate,
+        changes: &[(Duration, BitRate)],
+        until: Duration,
+    ) -> Vec<(Duration, BitRate)> {
+        let mut left = vec![(Duration::ZERO, self.left(capacity))];
+        let (mut capacity, mut changes) = (capacity, changes.iter().peekable());
+        let mut next = if self.moves() { BACKGROUND_PERIOD } else { Duration::MAX };
+        loop {
+            let change = changes.next_if(|change| change.0 <= next);
+            let at = change.map_or(next, |change| change.0);
+            if at > until {
+                return left;
+            }
+            capacity = change.map_or(capacity, |change| change.1);
+            if change.is_none() {
+                next += BACKGROUND_PERIOD;
+            }
+            left.push((at, self.left(capacity)));
+        }
+    }
+}
+
 /// One wire: a capacity, and traffic on it that is not ours.
 #[derive(Debug)]
 struct Wire {
     name: String,
     resource: ResourceId,
     capacity: BitRate,
-    background: BitRate,
-    variation: f64,
-    random: ChaCha8Rng,
+    background: Background,
 }
 
 /// All wires; see the module.
@@ -82,11 +135,9 @@ impl Wires {
     ) -> ResourceId {
         let mut wire = Wire {
             resource: network.add_resource(capacity.into(), Sharing::Shared),
-            random: stream(seed, &format!("background {name}")),
+            background: Background::new(&name, background, variation, seed),
             name,
             capacity,
-            background,
-            variation,
         };
         network.set_capacity(Timestamp(0), wire.resource, Rate::from(wire.left()));
         let resource = wire.resource;
@@ -94,14 +145,13 @@ impl Wires {
         resource
     }
 
-    /// The wires between two sites; within a site there are none.
+    /// The wires that a link uses: the segments that it names, and between two sites their connections.
     pub(crate) fn path(&self, scene: &Scene, link: &LinkScene, path: &mut Vec<ResourceId>) {
         let [from, to] = [link.source, link.destination].map(|end| scene.storages[end].site);
-        if from != to {
-            path.extend(self.sites[from][1]);
-            path.extend(link.via.iter().map(|segment| self.segments[*segment]));
-            path.extend(self.sites[to][0]);
-        }
+        let is_wide = from != to;
+        path.extend(self.sites[from][1].filter(|_| is_wide));
+        path.extend(link.via.iter().map(|segment| self.segments[*segment]));
+        path.extend(self.sites[to][0].filter(|_| is_wide));
     }
 
     /// The wire that a link has to itself.
@@ -111,12 +161,8 @@ impl Wires {
 
     /// Those with traffic that is not ours and that moves.
     pub(crate) fn restless(&self) -> impl Iterator<Item = u32> {
-        let moves = |wire: &Wire| wire.variation > 0.0 && wire.background > BitRate::ZERO;
-        self.all
-            .iter()
-            .zip(0..)
-            .filter(move |(wire, _)| moves(wire))
-            .map(|(_, at)| at)
+        let moving = self.all.iter().zip(0..).filter(|(wire, _)| wire.background.moves());
+        moving.map(|(_, at)| at)
     }
 
     /// Draws the traffic of a wire that is not ours anew.
@@ -152,12 +198,8 @@ impl Wires {
 }
 
 impl Wire {
-    /// What is left for us: traffic that is not ours moves evenly about its mean.
+    /// What is left for us.
     fn left(&mut self) -> BitRate {
-        let mut taken = self.background;
-        if self.variation > 0.0 {
-            taken = taken.scale(1.0 + self.variation * (2.0 * draw::draw(&mut self.random) - 1.0));
-        }
-        BitRate(self.capacity.0.saturating_sub(taken.0))
+        self.background.left(self.capacity)
     }
 }
