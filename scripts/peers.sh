@@ -14,7 +14,7 @@ packages=(curl davix rclone
     gfal2-plugin-http gfal2-plugin-file gfal2-util-scripts python3-gfal2-util
     xrootd-server xrootd-server-plugins xrootd-plugins xrootd-client xrootd-client-plugins
     xrootd-client-http-plugins xrootd-scitokens-plugins
-    activemq default-jre-headless voms-clients
+    activemq default-jre-headless voms-clients postgresql
     openssl python3 python3-venv python3-dev swig libssl-dev pkg-config gcc chromium)
 [ "$purpose" != bench ] || packages+=(nginx-light)
 
@@ -31,6 +31,8 @@ fi
 installed() {
     case $1 in
     # any flavour of nginx will do; an ordinary user's PATH may lack sbin
+    # nor need its server be the one that a distribution's own package stands for
+    postgresql) compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ;;
     nginx-light) command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] ;;
     *) dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q '^install ok installed$' ;;
     esac

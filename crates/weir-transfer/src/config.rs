@@ -35,6 +35,9 @@ pub struct TransferConfig {
     /// The database. Made if it is missing, with `.lock` and `-wal` files beside it. Default: memory, which forgets.
     #[serde(default)]
     pub store: Option<PathBuf>,
+    /// A PostgreSQL server instead of `store`.
+    #[serde(default)]
+    pub postgres: Option<PostgresConfig>,
     /// The key that seals tokens in the database. Made if it is missing. Default: the database's name with `.key`.
     #[serde(default)]
     pub key_file: Option<PathBuf>,
@@ -68,6 +71,51 @@ pub struct TransferConfig {
     /// Who is told of transfers. Default: nobody.
     #[serde(default)]
     pub events: Option<EventsConfig>,
+    /// What becomes of jobs that have ended.
+    #[serde(default)]
+    pub history: HistoryConfig,
+}
+
+/// A database on a PostgreSQL server (13 or newer), made beforehand, with encoding UTF8 and owned by `user`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PostgresConfig {
+    /// A host name, as in the server's certificate; or the directory of a local socket, such as `/run/postgresql`.
+    pub host: String,
+    /// Its port.
+    #[serde(default = "postgres_port")]
+    pub port: u16,
+    /// The database.
+    pub database: String,
+    /// Who we are there.
+    pub user: String,
+    /// A file of mode 0600 with the password. Default: none is sent.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// PEM files of the authorities that the server's certificate is checked against. Default: those of `[trust]`.
+    #[serde(default)]
+    pub authorities: Vec<PathBuf>,
+}
+
+fn postgres_port() -> u16 {
+    5432
+}
+
+impl PostgresConfig {
+    /// Whether bytes travel encrypted: always, but on a local socket and to loopback.
+    pub(crate) fn encrypted(&self) -> bool {
+        let loopback = self
+            .host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+        !(self.host.starts_with('/') || self.host == "localhost" || loopback) || !self.authorities.is_empty()
+    }
+}
+
+impl std::fmt::Display for PostgresConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {} port {}", self.database, self.host, self.port)
+    }
 }
 
 /// PEM files of the service's identity.
@@ -238,6 +286,27 @@ impl Default for CopyConfig {
     }
 }
 
+/// What becomes of jobs that have ended. They are answered about all the time, from the one place or the other.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HistoryConfig {
+    /// How long they stay in the tables of the present, where a look at one is cheapest.
+    #[serde(with = "weir_units::duration")]
+    pub archive_after: Duration,
+    /// How long after their end they are known at all; zero: for ever.
+    #[serde(with = "weir_units::duration")]
+    pub keep: Duration,
+}
+
+impl Default for HistoryConfig {
+    fn default() -> Self {
+        Self {
+            archive_after: Duration::from_secs(3600),
+            keep: Duration::from_secs(90 * 86_400),
+        }
+    }
+}
+
 impl TransferConfig {
     /// A service on this address, with the defaults: no TLS, no issuer, memory for a store.
     pub fn new(listen: SocketAddr) -> Self {
@@ -247,6 +316,7 @@ impl TransferConfig {
             tls: None,
             trust: Trust::default(),
             store: None,
+            postgres: None,
             key_file: None,
             audiences: Vec::new(),
             any_audience: true,
@@ -258,6 +328,7 @@ impl TransferConfig {
             retry: RetryConfig::default(),
             copy: CopyConfig::default(),
             events: None,
+            history: HistoryConfig::default(),
         }
     }
 
@@ -296,7 +367,12 @@ impl TransferConfig {
             .chain(&mut self.trust.directories)
             .chain(&mut self.store)
             .chain(&mut self.key_file)
-            .chain(self.events.iter_mut().flat_map(EventsConfig::paths));
+            .chain(self.events.iter_mut().flat_map(EventsConfig::paths))
+            .chain(
+                self.postgres
+                    .iter_mut()
+                    .flat_map(|postgres| postgres.authorities.iter_mut().chain(&mut postgres.password_file)),
+            );
         for path in paths {
             *path = base.join(&*path);
         }
@@ -312,6 +388,18 @@ impl TransferConfig {
         };
         if self.tls.is_none() && !self.listen.ip().is_loopback() {
             return wrong("listen", "without [tls] only a loopback address may be listened on");
+        }
+        if self.postgres.is_some() && self.store.is_some() {
+            return wrong("postgres", "store and [postgres] exclude each other");
+        }
+        if self.postgres.is_some() && self.key_file.is_none() {
+            return wrong("key_file", "is needed with [postgres]: every node needs the same one");
+        }
+        if self.history.keep != Duration::ZERO && self.history.keep < self.history.archive_after {
+            return wrong(
+                "history.keep",
+                "must not be shorter than archive_after; 0s keeps for ever",
+            );
         }
         if self.issuers.is_empty() {
             return wrong("issuer", "at least one [[issuer]] is needed: nobody else is let in");
@@ -399,10 +487,14 @@ mod tests {
         let default = TransferConfig::new(config.listen);
         let settings = |config: &TransferConfig| {
             let TransferConfig {
-                limits, retry, copy, ..
+                limits,
+                retry,
+                copy,
+                history,
+                ..
             } = config;
             let flags = (config.any_audience, config.plain_http, &config.audiences);
-            format!("{limits:?} {retry:?} {copy:?} {flags:?}")
+            format!("{limits:?} {retry:?} {copy:?} {history:?} {flags:?}")
         };
         assert_eq!(settings(&config), settings(&default));
         let beside = config.store.unwrap().with_extension("key");
@@ -422,6 +514,10 @@ mod tests {
     fn what_makes_no_sense_is_refused_with_its_key() {
         refused("listen = '127.0.0.1:0'\nlisten_port = 3", "listen_port");
         refused("listen = '127.0.0.1:0'", "issuer");
+        let postgres = "[postgres]\nhost = 'h'\ndatabase = 'd'\nuser = 'u'\n";
+        refused(&format!("listen = '127.0.0.1:0'\nstore = 'x'\n{postgres}"), "exclude");
+        refused(&format!("listen = '127.0.0.1:0'\n{postgres}"), "key_file");
+        refused(&format!("listen = '127.0.0.1:0'\n{postgres}password = 'p'"), "password");
         refused("listen = '0.0.0.0:0'\n[[issuer]]\nurl = 'u'\nvo = 'x'", "loopback");
         refused(
             "listen = '127.0.0.1:0'\n[[issuer]]\nurl = 'u'\nvo = 'x'\n[[admin]]\nissuer = 'u'",

@@ -39,6 +39,7 @@ mod store;
 mod submission;
 mod surl;
 mod time;
+mod upkeep;
 
 pub use config::TransferConfig;
 pub use events::SinkError;

@@ -7,7 +7,8 @@ pub(crate) use weir_sched::JobState;
 use crate::time::Millis;
 
 /// State of a file, with FTS3's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) enum FileState {
     /// Waits for its turn, or for a retry.
     Submitted,
@@ -269,7 +270,8 @@ pub(crate) struct NewJob {
 }
 
 /// A file as submitted.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct NewFile {
     /// Its id: the transfer.
     pub id: u64,
@@ -282,28 +284,59 @@ pub(crate) struct NewFile {
     /// `ADLER32:0a1b2c3d`, or a bare algorithm name.
     pub checksum: String,
     /// The size the user expects; `None` if not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user_filesize: Option<u64>,
     /// Activity; `default` if not said.
     pub activity: String,
     /// Echoed.
     pub selection_strategy: String,
     /// SciTag, 65 to 65535.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scitag: Option<u32>,
     /// Echoed; a JSON object.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Box<RawValue>>,
     /// Echoed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub staging_metadata: Option<Box<RawValue>>,
     /// Echoed, and sent with the copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub archive_metadata: Option<Box<RawValue>>,
     /// The token for the source, as its hash.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_token: Option<TokenHash>,
     /// The token for the destination, as its hash.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub destination_token: Option<TokenHash>,
 }
 
-/// SHA-256 of a token: its name in the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// SHA-256 of a token: its name in the store. Written as hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub(crate) struct TokenHash(pub [u8; 32]);
+
+impl From<TokenHash> for String {
+    fn from(hash: TokenHash) -> Self {
+        hex(&hash.0)
+    }
+}
+
+impl TryFrom<String> for TokenHash {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        const WRONG: &str = "a hash has 64 hexadecimal digits";
+        let mut hash = [0; 32];
+        if text.len() != 2 * hash.len() || !text.is_ascii() {
+            return Err(WRONG);
+        }
+        for (byte, digits) in hash.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| WRONG)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| WRONG)?;
+        }
+        Ok(Self(hash))
+    }
+}
 
 impl TokenHash {
     /// What clients see as `src_token_id`: 16 hex digits.
@@ -340,8 +373,8 @@ pub(crate) struct Job {
     pub counts: Counts,
 }
 
-/// A file as stored.
-#[derive(Debug, Clone)]
+/// A file as stored. History keeps it in this very form (JSON): a field that comes later needs a default.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct File {
     /// As submitted.
     pub spec: NewFile,
@@ -352,23 +385,28 @@ pub(crate) struct File {
     /// Attempts begun.
     pub attempts: u32,
     /// Begin of the first attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_started: Option<Millis>,
     /// Begin of the newest attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Millis>,
     /// When it came to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<Millis>,
     /// Whether it is cancelled, and its attempt being stopped.
     pub stopping: bool,
     /// What its attempts may have left at the destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
     /// Bytes that travelled in all attempts that have ended.
+    #[serde(default)]
     pub moved_total: u64,
     /// How the newest attempt that ended went.
     pub result: FileResult,
 }
 
 /// The destination was free when an order of this transfer went out, and what the order left has not been looked at since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
     /// When it was seen to be free, just before the order.
     pub since: Millis,
@@ -377,30 +415,39 @@ pub(crate) struct Claim {
 }
 
 /// How an attempt went.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct FileResult {
     /// Size of the file, once known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub filesize: Option<u64>,
     /// Bytes that travelled in the newest attempt.
     pub bytes_moved: u64,
     /// `pull`, `push`, `streamed`, or `adopted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// For people: what happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The error's class.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// Who is to blame.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub party: Option<String>,
     /// When it happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Whether another attempt could help.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub recoverable: Option<bool>,
 }
 
 /// An attempt that failed and was tried again: what `/retries` shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Retry {
     /// The file.
     pub file: u64,

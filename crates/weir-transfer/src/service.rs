@@ -23,7 +23,7 @@ use crate::{
     executor::{Executor, ExecutorSettings},
     rest,
     settings::{Key, Place, Plan, Settings, Worth, difference},
-    store::{MemoryStore, Sealer, SqliteStore, Store, StoreError},
+    store::{MemoryStore, PostgresStore, Sealer, SqliteStore, Standing, Store, StoreError},
     submission::SubmissionLimits,
     time,
 };
@@ -121,7 +121,7 @@ impl TransferService {
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let url = config.url.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
 
-        let epoch = store.next_epoch()?;
+        let epoch = take_office(&store).await?;
         let core = Scheduler::new(core_config(&config, epoch));
         let events = events(&config, &host_of(&url), &store, &client)?;
         let executor = Executor::new(
@@ -177,6 +177,12 @@ impl TransferService {
         })?;
         let stop = CancellationToken::new();
         tokio::spawn(expire(service.clone(), stop.clone()));
+        tokio::spawn(crate::upkeep::hold_office(service.clone(), stop.clone()));
+        tokio::spawn(crate::upkeep::keep_house(
+            service.store.clone(),
+            config.history.clone(),
+            stop.clone(),
+        ));
         tracing::info!(url, epoch, "transfer service started");
         Ok(Running {
             url,
@@ -207,6 +213,10 @@ impl Running {
         self.service.events.close().await;
         let store = self.service.store.clone();
         drop(self.service);
+        let leaving = store.clone();
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || leaving.resign()).await {
+            tracing::warn!(%error, "could not leave office; the next scheduler waits some seconds");
+        }
         // A read that is under way still holds the store, and with it the lock of its file: whoever starts the service
         // again would find it taken.
         let patience = tokio::time::Instant::now() + STORE_PATIENCE;
@@ -263,18 +273,33 @@ impl Drop for Reservation {
 }
 
 async fn open(config: &TransferConfig) -> Result<Arc<dyn Store>, StoreError> {
-    let Some(path) = config.store.clone() else {
-        return Ok(Arc::new(MemoryStore::new()));
-    };
-    let key: PathBuf = config.key_file.clone().unwrap_or_else(|| path.with_extension("key"));
-    let opened = tokio::task::spawn_blocking(move || {
-        let sealer = Sealer::from_file(&key)?;
-        SqliteStore::open(&path, sealer)
+    let config = config.clone();
+    let opened = tokio::task::spawn_blocking(move || -> Result<Arc<dyn Store>, StoreError> {
+        let sealer = |default: Option<PathBuf>| match config.key_file.clone().or(default) {
+            Some(path) => Sealer::from_file(&path),
+            None => Ok(Sealer::ephemeral()),
+        };
+        if let Some(postgres) = &config.postgres {
+            let trust = match postgres.authorities.as_slice() {
+                [] => config.trust.roots(),
+                files => weir_http::TrustRoots {
+                    files: files.to_vec(),
+                    directories: Vec::new(),
+                },
+            };
+            return Ok(Arc::new(PostgresStore::open(postgres, &trust, sealer(None)?)?));
+        }
+        match &config.store {
+            Some(path) => Ok(Arc::new(SqliteStore::open(
+                path,
+                sealer(Some(path.with_extension("key")))?,
+            )?)),
+            None => Ok(Arc::new(MemoryStore::new())),
+        }
     });
-    let store = opened
+    opened
         .await
-        .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))?;
-    Ok(Arc::new(store))
+        .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
 }
 
 fn events(config: &TransferConfig, host: &str, store: &Arc<dyn Store>, client: &Client) -> Result<Events, SinkError> {
@@ -284,6 +309,28 @@ fn events(config: &TransferConfig, host: &str, store: &Arc<dyn Store>, client: &
     let ours = (host.to_owned(), config.retry.retries);
     Events::start(events, ours, store.clone(), client, &config.trust.roots())
 }
+
+/// Becomes the scheduler of this store. One that died elsewhere is waited for, one that lives is not.
+async fn take_office(store: &Arc<dyn Store>) -> Result<u64, StoreError> {
+    let patience = tokio::time::Instant::now() + OFFICE_PATIENCE;
+    loop {
+        let store = store.clone();
+        let stood = tokio::task::spawn_blocking(move || store.stand()).await;
+        match stood.unwrap_or_else(|error| Err(StoreError::Broken(error.into())))? {
+            Standing::Elected(epoch) => return Ok(epoch),
+            Standing::HeldBy(holder) if tokio::time::Instant::now() > patience => {
+                return Err(StoreError::InOffice { holder });
+            }
+            Standing::HeldBy(holder) => {
+                tracing::info!(holder, "waiting for another scheduler to leave office");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// Longer than a scheduler that died is taken for alive.
+const OFFICE_PATIENCE: Duration = Duration::from_secs(15);
 
 fn client(config: &TransferConfig) -> Result<Client, TlsError> {
     let mut client = ClientConfig::new(config.trust.roots());

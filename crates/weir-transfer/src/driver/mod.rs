@@ -149,18 +149,22 @@ impl<C: TransferCore> Driver<C> {
 
     /// What keeps the service from its work, if anything does.
     pub(crate) fn trouble(&self) -> Option<String> {
-        if self.requests.is_closed() {
-            return Some(
-                "the scheduler has stopped; restart the service, nothing that was acknowledged is lost".into(),
-            );
-        }
         let writing = self.shared.writer.trouble();
+        if self.requests.is_closed() {
+            let stopped = "the scheduler has stopped; restart the service, nothing that was acknowledged is lost";
+            return writing.or_else(|| Some(stopped.into()));
+        }
         writing.or_else(|| self.shared.restoration.trouble())
     }
 
     /// Rows of the store that were passed over when the service started, for people.
     pub(crate) fn unreadable(&self) -> Vec<String> {
         self.shared.restoration.unreadable()
+    }
+
+    /// Another scheduler has taken over: nothing starts any more, and what runs is let go.
+    pub(crate) fn depose(&self) {
+        self.shared.stop.cancel();
     }
 
     /// Ends the driver: nothing starts any more, what runs is let go (the storages stop when their client leaves), and is

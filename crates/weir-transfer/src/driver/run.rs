@@ -285,6 +285,8 @@ impl<C: TransferCore> Loop<C> {
                 self.desk.refuse(seq, &error);
                 inputs.push(Input::Refused(seq));
             }
+            // Whatever runs here is let go: the other scheduler has it.
+            Feed::Durable(Durable::Deposed) => self.stop.cancel(),
             Feed::World(id, event) => {
                 self.observe(id, &event);
                 inputs.push(Input::World(id, event));

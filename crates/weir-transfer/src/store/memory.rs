@@ -25,13 +25,22 @@ pub(crate) struct MemoryStore {
 struct Tables {
     epoch: u64,
     next_file: u64,
-    /// In the order in which jobs came.
+    /// By number, which is the id of the first file: in the order in which jobs came.
     jobs: BTreeMap<u64, Job>,
     numbers: BTreeMap<Uuid, u64>,
     files: BTreeMap<u64, Row>,
     retries: BTreeMap<(u64, u32), Retry>,
-    tokens: BTreeMap<TokenHash, Vec<u8>>,
+    /// Sealed, and how many files of the present name it.
+    tokens: BTreeMap<TokenHash, (Vec<u8>, usize)>,
     settings: BTreeMap<String, String>,
+    history: History,
+}
+
+/// What left the present.
+#[derive(Debug, Default, Clone)]
+struct History {
+    jobs: BTreeMap<u64, Job>,
+    files: BTreeMap<u64, File>,
 }
 
 #[derive(Debug, Clone)]
@@ -97,9 +106,10 @@ impl Store for MemoryStore {
     fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
         let tables = self.lock();
         for (number, job) in tables.jobs.iter().filter(|(_, job)| job.finished.is_none()) {
-            let files = tables.files.range(..below).map(|(_, row)| row);
+            let files = tables.files.range(*number..below.min(number + job.counts.files as u64));
             let live = files
-                .filter(|row| row.job == *number && row.file.finished.is_none())
+                .map(|(_, row)| row)
+                .filter(|row| row.file.finished.is_none())
                 .map(Row::live);
             let files = live.collect::<Vec<_>>();
             if !files.is_empty() {
@@ -114,33 +124,44 @@ impl Store for MemoryStore {
 
     fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
         let tables = self.lock();
-        Ok(tables
-            .numbers
-            .get(&id)
-            .and_then(|number| tables.jobs.get(number))
-            .cloned())
+        let job = |number| tables.jobs.get(number).or_else(|| tables.history.jobs.get(number));
+        Ok(tables.numbers.get(&id).and_then(job).cloned())
     }
 
     fn files(&self, job: Uuid) -> Result<Vec<File>, StoreError> {
-        Ok(self
-            .lock()
+        let tables = self.lock();
+        let Some(number) = tables.numbers.get(&job) else {
+            return Ok(Vec::new());
+        };
+        let job = tables.jobs.get(number).or_else(|| tables.history.jobs.get(number));
+        let range = *number..number + job.map_or(0, |job| job.counts.files as u64);
+        let old = tables
+            .history
             .files
-            .values()
-            .filter(|row| row.file.job == job)
-            .map(|row| row.file.clone())
-            .collect())
+            .range(range.clone())
+            .map(|(id, file)| (*id, file.clone()));
+        let mut files = old.collect::<BTreeMap<_, _>>();
+        files.extend(tables.files.range(range).map(|(id, row)| (*id, row.file.clone())));
+        Ok(files.into_values().collect())
     }
 
     fn file(&self, id: u64) -> Result<Option<File>, StoreError> {
-        Ok(self.lock().files.get(&id).map(|row| row.file.clone()))
+        let tables = self.lock();
+        let present = tables.files.get(&id).map(|row| &row.file);
+        Ok(present.or_else(|| tables.history.files.get(&id)).cloned())
     }
 
     fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
         let tables = self.lock();
-        let admitted = tables.jobs.values().filter(|job| admits(filter, job)).cloned();
+        let admitted = |(_, job): &(&u64, &Job)| admits(filter, job);
+        let all = tables.jobs.iter().chain(&tables.history.jobs).filter(admitted);
+        let admitted = all
+            .map(|(number, job)| (*number, job.clone()))
+            .collect::<BTreeMap<_, _>>();
+        let jobs = admitted.into_values();
         Ok(match filter.limit {
-            None => admitted.collect(),
-            Some(limit) => admitted.rev().take(limit).collect(),
+            None => jobs.collect(),
+            Some(limit) => jobs.rev().take(limit).collect(),
         })
     }
 
@@ -150,12 +171,9 @@ impl Store for MemoryStore {
             job.finished.is_none() && job.spec.params.max_time_in_queue.is_some_and(|expires| expires <= now)
         };
         let waits = |row: &&Row| row.file.state == FileState::Submitted && !row.file.stopping;
-        let overdue = tables.jobs.values().filter(late).map(|job| {
-            let files = tables
-                .files
-                .values()
-                .filter(|row| row.file.job == job.spec.id)
-                .filter(waits);
+        let overdue = tables.jobs.iter().filter(|(_, job)| late(job)).map(|(number, job)| {
+            let files = tables.files.range(*number..number + job.counts.files as u64);
+            let files = files.map(|(_, row)| row).filter(waits);
             (job.spec.id, files.map(|row| row.file.spec.id).collect::<Vec<_>>())
         });
         Ok(overdue.filter(|(_, files)| !files.is_empty()).collect())
@@ -179,7 +197,7 @@ impl Store for MemoryStore {
             return Ok(None);
         };
         let open = |hash: Option<TokenHash>| -> Option<Secret> {
-            hash.and_then(|hash| self.sealer.open(hash, tables.tokens.get(&hash)?))
+            hash.and_then(|hash| self.sealer.open(hash, &tables.tokens.get(&hash)?.0))
         };
         Ok(Some(Order {
             source_token: open(row.file.spec.source_token),
@@ -194,6 +212,22 @@ impl Store for MemoryStore {
         let matching = tables.settings.iter().filter(|(key, _)| key.starts_with(prefix));
         Ok(matching.map(|(key, value)| (key.clone(), value.clone())).collect())
     }
+
+    fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        Ok(self.lock().archive(before, files_max))
+    }
+
+    fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
+        Ok(self.lock().forget(before, jobs_max))
+    }
+}
+
+/// Numbers of jobs that ended at this time or earlier, those that ended first coming first.
+fn ended(jobs: &BTreeMap<u64, Job>, before: Millis) -> Vec<u64> {
+    let ended = jobs.iter().filter_map(|(number, job)| Some((job.finished?, *number)));
+    let mut ended = ended.filter(|(at, _)| *at <= before).collect::<Vec<_>>();
+    ended.sort_unstable();
+    ended.into_iter().map(|(_, number)| number).collect()
 }
 
 fn admits(filter: &JobFilter, job: &Job) -> bool {
@@ -320,11 +354,14 @@ impl Tables {
     }
 
     fn submit(&mut self, submission: &Submission, sealer: &Sealer) {
-        let number = self.jobs.last_key_value().map_or(1, |(number, _)| number + 1);
-        for (hash, token) in &submission.tokens {
-            self.tokens.entry(*hash).or_insert_with(|| sealer.seal(*hash, token));
-        }
+        let number = submission.files.first().map_or(0, |file| file.id);
         for spec in &submission.files {
+            for hash in [spec.source_token, spec.destination_token].into_iter().flatten() {
+                if let Some(token) = submission.tokens.get(&hash) {
+                    let known = self.tokens.entry(hash);
+                    known.or_insert_with(|| (sealer.seal(hash, token), 0)).1 += 1;
+                }
+            }
             self.next_file = self.next_file.max(spec.id + 1);
             let file = File {
                 spec: spec.clone(),
@@ -403,6 +440,63 @@ impl Tables {
         self.count(number, at, |counts| counts.canceled += canceled);
     }
 
+    fn archive(&mut self, before: Millis, files_max: usize) -> usize {
+        let mut moved = 0;
+        for number in ended(&self.jobs, before) {
+            let n = self.jobs.get(&number).map_or(0, |job| job.counts.files as u64);
+            let ids = self.files.range(number..number + n).map(|(id, _)| *id);
+            let ids = ids.take(files_max - moved).collect::<Vec<_>>();
+            moved += ids.len();
+            for id in ids {
+                let Some(row) = self.files.remove(&id) else { continue };
+                for hash in [row.file.spec.source_token, row.file.spec.destination_token]
+                    .into_iter()
+                    .flatten()
+                {
+                    self.release(hash);
+                }
+                self.history.files.insert(id, row.file);
+            }
+            if moved >= files_max {
+                break;
+            }
+            if let Some(job) = self.jobs.remove(&number) {
+                self.history.jobs.insert(number, job);
+                moved += 1;
+            }
+        }
+        moved
+    }
+
+    /// A file that names this token left the present.
+    fn release(&mut self, hash: TokenHash) {
+        if let Some((_, named)) = self.tokens.get_mut(&hash) {
+            *named -= 1;
+            if *named == 0 {
+                self.tokens.remove(&hash);
+            }
+        }
+    }
+
+    fn forget(&mut self, before: Millis, jobs_max: usize) -> usize {
+        let mut old = ended(&self.history.jobs, before);
+        old.truncate(jobs_max);
+        for number in &old {
+            let Some(job) = self.history.jobs.remove(number) else {
+                continue;
+            };
+            self.numbers.remove(&job.spec.id);
+            for id in *number..number + job.counts.files as u64 {
+                self.history.files.remove(&id);
+                while let Some((key, _)) = self.retries.range((id, 0)..=(id, u32::MAX)).next() {
+                    let key = *key;
+                    self.retries.remove(&key);
+                }
+            }
+        }
+        old.len()
+    }
+
     fn count(&mut self, number: u64, at: Millis, change: impl FnOnce(&mut Counts)) {
         let Some(job) = self.jobs.get_mut(&number) else { return };
         change(&mut job.counts);
@@ -425,6 +519,10 @@ mod tests {
 
     impl Keeper for InMemory {
         type Store = Arc<MemoryStore>;
+
+        fn tokens(store: &Arc<MemoryStore>) -> usize {
+            store.lock().tokens.len()
+        }
 
         fn new() -> Self {
             Self(Arc::new(MemoryStore::new()))

@@ -1,17 +1,23 @@
-//! What must outlive the process: one trait, two backends, one suite.
+//! What must outlive the process: one trait, three backends, one suite.
 //!
 //! The store holds rows of the present, not a log: jobs, files, past attempts, tokens, settings. Its rules:
 //!
 //! - [`Store::apply`] returns when a whole batch is durable, or changes nothing.
 //! - A file that has come to its end ([`FileState::is_terminal`]) never changes again; a change that comes late is ignored.
 //! - A token is kept once, sealed ([`Sealer`]), under its hash.
-//! - A job's files have consecutive ids, so that they are found without an index.
+//! - A job's files have consecutive ids, so that they are found without an index. The first one's is the job's number.
+//! - What ended some time ago leaves the tables of the present for history ([`Store::archive`]), by itself and in small pieces;
+//!   every question is answered from both. A token goes with the last file that names it.
 
 mod memory;
+mod packed;
+mod postgres;
 mod seal;
 mod sqlite;
 #[cfg(test)]
 mod suite;
+#[cfg(test)]
+mod suite_history;
 #[cfg(test)]
 mod troubled;
 mod writer;
@@ -22,6 +28,7 @@ use uuid::Uuid;
 use weir_auth::Secret;
 
 pub(crate) use memory::MemoryStore;
+pub(crate) use postgres::PostgresStore;
 pub(crate) use seal::{Sealer, hash_of};
 pub(crate) use sqlite::SqliteStore;
 pub(crate) use writer::{Durable, Writer};
@@ -229,13 +236,45 @@ impl JobFilter {
     }
 }
 
+/// What came of standing for office.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// This is the scheduler now, of this epoch.
+    Elected(u64),
+    /// Another one is alive, or was until a few seconds ago: host, process, and where it lives.
+    HeldBy(String),
+}
+
 /// Where jobs live. Calls block; the service makes them on threads that may.
 pub(crate) trait Store: Send + Sync + 'static {
-    /// Makes a batch durable: all of it, or nothing.
+    /// Makes a batch durable: all of it, or nothing. After an error that passes it is not known which; whoever goes on gives the very
+    /// same batch again, until it is known.
+    ///
+    /// # Errors
+    /// [`StoreError::Deposed`] for ever, once another scheduler has begun a newer epoch than this handle's.
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError>;
 
-    /// Begins a new life: gives an epoch greater than every one before, durably.
+    /// Begins a new life, whoever lives: gives an epoch greater than every one before, durably. From now on this handle's changes are
+    /// those of this epoch.
     fn next_epoch(&self) -> Result<u64, StoreError>;
+
+    /// As [`Self::next_epoch`], if no other scheduler is alive. A backend that only one process can open always elects.
+    fn stand(&self) -> Result<Standing, StoreError> {
+        self.next_epoch().map(Standing::Elected)
+    }
+
+    /// Says that this scheduler is alive: to be called each second or two. Batches say so too.
+    ///
+    /// # Errors
+    /// [`StoreError::Deposed`]: it is not the scheduler any more.
+    fn renew(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Leaves office, so that the next scheduler need not wait.
+    fn resign(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// The first file id that was never given.
     fn next_file_id(&self) -> Result<u64, StoreError>;
@@ -269,6 +308,14 @@ pub(crate) trait Store: Send + Sync + 'static {
 
     /// Settings whose key begins like this, by key.
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError>;
+
+    /// Moves jobs that ended at `before` or earlier into history, those that ended first coming first: one step of about
+    /// `files_max` files, which holds writers up for some milliseconds. A large job goes in several steps, and is whole for
+    /// readers in between. Returns what was moved, files and jobs; less than `files_max`: nothing more is due.
+    fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError>;
+
+    /// Forgets at most `jobs_max` jobs of history that ended at `before` or earlier. Returns how many.
+    fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError>;
 }
 
 /// What can go wrong with a store.
@@ -283,6 +330,24 @@ pub enum StoreError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The database cannot be reached, or its tables cannot be brought up to date.
+    #[error("could not use the database {database}")]
+    Database {
+        /// Where it is; without a password.
+        database: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Another scheduler serves the same database.
+    #[error("the database has another scheduler, {holder}; stop it, or give this service a database of its own")]
+    InOffice {
+        /// Host, process, and where it lives.
+        holder: String,
+    },
+    /// Another scheduler has taken over.
+    #[error("another scheduler has taken over; this one changes nothing any more")]
+    Deposed,
     /// Another process has it.
     #[error("the store {path} is in use by another process; stop it, or give this one a store of its own")]
     Locked {

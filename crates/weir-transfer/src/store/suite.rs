@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 use weir_auth::Secret;
 
+pub(crate) use super::suite_history::*;
 use super::{Change, FollowUp, JobFilter, LiveJob, Restored, Store, StoreError, Submission, hash_of};
 use crate::model::{ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite};
 
@@ -15,6 +16,8 @@ pub(crate) trait Keeper {
     type Store: Store;
     fn new() -> Self;
     fn open(&self) -> Self::Store;
+    /// Tokens that are kept.
+    fn tokens(store: &Self::Store) -> usize;
 }
 
 impl Store for Arc<super::MemoryStore> {
@@ -53,6 +56,12 @@ impl Store for Arc<super::MemoryStore> {
     }
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.as_ref().settings(prefix)
+    }
+    fn archive(&self, before: i64, files_max: usize) -> Result<usize, StoreError> {
+        self.as_ref().archive(before, files_max)
+    }
+    fn forget(&self, before: i64, jobs_max: usize) -> Result<usize, StoreError> {
+        self.as_ref().forget(before, jobs_max)
     }
 }
 
@@ -109,13 +118,13 @@ pub(crate) fn submission(job: u128, first: u64, n: u64) -> Submission {
     }
 }
 
-fn submit(store: &impl Store, job: u128, first: u64, n: u64) {
+pub(super) fn submit(store: &impl Store, job: u128, first: u64, n: u64) {
     store
         .apply(&[Change::Submit(Box::new(submission(job, first, n)))])
         .unwrap();
 }
 
-fn begin(file: u64, attempt: u32) -> Change {
+pub(super) fn begin(file: u64, attempt: u32) -> Change {
     Change::Begin {
         file,
         attempt,
@@ -124,7 +133,7 @@ fn begin(file: u64, attempt: u32) -> Change {
     }
 }
 
-fn end(file: u64, state: FileState) -> Change {
+pub(super) fn end(file: u64, state: FileState) -> Change {
     let result = FileResult {
         filesize: Some(5),
         bytes_moved: 5,
@@ -139,7 +148,7 @@ fn end(file: u64, state: FileState) -> Change {
     }
 }
 
-fn again(file: u64, result: FileResult) -> Change {
+pub(super) fn again(file: u64, result: FileResult) -> Change {
     Change::Again {
         file,
         attempt: 1,
@@ -156,7 +165,7 @@ const FOLLOW_UP: FollowUp = FollowUp {
     resume: true,
 };
 
-fn cancel(job: u128, whole: bool, settled: &[u64], stopping: &[u64]) -> Change {
+pub(super) fn cancel(job: u128, whole: bool, settled: &[u64], stopping: &[u64]) -> Change {
     Change::Cancel {
         job: Uuid::from_u128(job),
         whole,
@@ -171,7 +180,7 @@ fn job_state(store: &impl Store, job: u128) -> JobState {
     store.job(Uuid::from_u128(job)).unwrap().unwrap().state
 }
 
-fn live(restored: Restored) -> LiveJob {
+pub(super) fn live(restored: Restored) -> LiveJob {
     match restored {
         Restored::Job(job) => *job,
         Restored::Unreadable(row) => panic!("{row:?}"),
@@ -572,15 +581,20 @@ pub(crate) fn settings_are_kept<K: Keeper>() {
 
 macro_rules! store_suite {
     ($keeper:ty) => {
-        crate::store::suite::store_suite!(@tests $keeper:
+        crate::store::suite::store_suite!($keeper, true);
+    };
+    ($keeper:ty, $wanted:expr) => {
+        crate::store::suite::store_suite!(@tests $keeper, $wanted;
             what_was_submitted_is_read_back, epochs_only_grow, a_job_follows_its_files, a_terminal_file_never_changes,
             a_failed_attempt_is_remembered, what_a_file_claims_is_read_back, bytes_of_all_attempts_add_up, cancel_takes_only_what_is_live,
             a_stopping_file_stays_active_until_its_end, only_live_files_are_restored,
             a_batch_is_all_or_nothing, listings_are_filtered,
-            what_waits_too_long_is_found, settings_are_kept);
+            what_waits_too_long_is_found, settings_are_kept, an_old_job_is_answered_from_history,
+            a_large_job_leaves_in_pieces, only_what_ended_leaves, a_token_goes_with_its_last_file,
+            history_is_forgotten);
     };
-    (@tests $keeper:ty: $($test:ident),+) => {
-        $(#[test] fn $test() { crate::store::suite::$test::<$keeper>(); })+
+    (@tests $keeper:ty, $wanted:expr; $($test:ident),+) => {
+        $(#[test] fn $test() { if $wanted { crate::store::suite::$test::<$keeper>(); } })+
     };
 }
 pub(crate) use store_suite;

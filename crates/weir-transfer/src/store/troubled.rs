@@ -5,7 +5,10 @@ use std::sync::Mutex;
 use uuid::Uuid;
 
 use super::{Change, JobFilter, MemoryStore, Order, Restored, Store, StoreError};
-use crate::model::{File, Job, Retry};
+use crate::{
+    model::{File, Job, Retry},
+    time::Millis,
+};
 
 /// Called before each restore.
 type Before = Box<dyn FnMut() -> Result<(), StoreError> + Send>;
@@ -72,5 +75,13 @@ impl Store for TroubledStore {
 
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.inner.settings(prefix)
+    }
+
+    fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        self.inner.archive(before, files_max)
+    }
+
+    fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
+        self.inner.forget(before, jobs_max)
     }
 }

@@ -37,6 +37,8 @@ pub(crate) enum Durable {
     UpTo(Seq),
     /// This one will never be: its job exists already.
     Refused(Seq, StoreError),
+    /// Another scheduler has taken over: nothing will ever be durable again from here.
+    Deposed,
 }
 
 /// The writing side of a store.
@@ -139,7 +141,10 @@ fn run(store: &dyn Store, work: &Receiver<Item>, state: &State, tell: &(impl Fn(
             rows += weight(&next.changes);
             batch.push(next);
         }
-        write(store, batch, state, tell);
+        if let Err(StoreError::Deposed) = write(store, batch, state, tell) {
+            tell(Durable::Deposed);
+            return;
+        }
     }
 }
 
@@ -151,7 +156,13 @@ fn weight(changes: &[Change]) -> usize {
     changes.iter().map(rows).sum()
 }
 
-fn write(store: &dyn Store, batch: Vec<Item>, state: &State, tell: &(impl Fn(Durable) + Send)) {
+/// An error: the writer closes, or has no right to write any more, and nothing is said.
+fn write(
+    store: &dyn Store,
+    batch: Vec<Item>,
+    state: &State,
+    tell: &(impl Fn(Durable) + Send),
+) -> Result<(), StoreError> {
     let last = batch.iter().rev().find_map(|item| item.seq);
     let (mut changes, mut waiting) = (Vec::new(), Vec::new());
     for item in batch {
@@ -159,26 +170,23 @@ fn write(store: &dyn Store, batch: Vec<Item>, state: &State, tell: &(impl Fn(Dur
         changes.extend(item.changes);
     }
     let whole = persist(store, &changes, state);
-    if let Err(error) = &whole {
-        if !matches!(error, StoreError::Duplicate(_)) {
-            return;
-        }
+    let whole = match whole {
+        Ok(()) => true,
         // One of them cannot be written: each for itself, so that only that one is refused.
-        tracing::debug!(%error, "a batch was refused");
-    }
+        Err(error @ StoreError::Duplicate(_)) => {
+            tracing::debug!(%error, "a batch was refused");
+            false
+        }
+        Err(error) => return Err(error),
+    };
     let mut rest = changes.as_slice();
     for (seq, n, done) in waiting {
         let (own, others) = rest.split_at(n);
         rest = others;
-        let outcome = if whole.is_ok() {
-            Ok(())
-        } else {
-            persist(store, own, state)
-        };
+        let outcome = if whole { Ok(()) } else { persist(store, own, state) };
         match (outcome, seq) {
             (Ok(()), _) => drop(done.map(|done| done.send(()))),
-            // The writer closes: nothing more is said.
-            (Err(error), _) if !matches!(error, StoreError::Duplicate(_)) => return,
+            (Err(error), _) if !matches!(error, StoreError::Duplicate(_)) => return Err(error),
             (Err(error), Some(seq)) => tell(Durable::Refused(seq, error)),
             (Err(error), None) => tracing::error!(%error, "a note was refused"),
         }
@@ -186,6 +194,7 @@ fn write(store: &dyn Store, batch: Vec<Item>, state: &State, tell: &(impl Fn(Dur
     if let Some(last) = last {
         tell(Durable::UpTo(last));
     }
+    Ok(())
 }
 
 /// Tries until it works, or the writer closes. A duplicate is given back at once: everything else may pass, and nothing may
@@ -204,6 +213,11 @@ fn persist(store: &dyn Store, changes: &[Change], state: &State) -> Result<(), S
                 return Ok(());
             }
             Err(error @ StoreError::Duplicate(_)) => return Err(error),
+            Err(error @ StoreError::Deposed) => {
+                tracing::error!("{error}");
+                show(Some(error.to_string()));
+                return Err(error);
+            }
             Err(error) if state.closing.load(Ordering::Relaxed) => {
                 tracing::error!(error = chain(&error), "could not write to the store before the end");
                 return Err(error);
@@ -251,6 +265,7 @@ mod tests {
             match told.recv().unwrap() {
                 Durable::UpTo(seq) => up_to = seq,
                 Durable::Refused(seq, _) => refused.push(seq),
+                Durable::Deposed => unreachable!("nobody else is there"),
             }
         }
         assert_eq!(refused, [Seq(2)]);

@@ -1,10 +1,12 @@
 //! The store on SQLite: one file, write-ahead log, one writer, several readers.
 
+mod history;
 mod read;
 mod schema;
 mod write;
 
 use std::{
+    collections::BTreeSet,
     fs::{File, OpenOptions, TryLockError},
     os::unix::fs::OpenOptionsExt as _,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -17,7 +19,7 @@ use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
 use super::{Change, JobFilter, Order, Restored, Sealer, Store, StoreError};
-use crate::model;
+use crate::{model, time::Millis};
 
 /// Connections for reading. A status poll holds one for milliseconds; four keep two cores busy with room to wait on disk.
 const READERS: usize = 4;
@@ -27,6 +29,8 @@ pub(crate) struct SqliteStore {
     writer: Mutex<Connection>,
     readers: Readers,
     sealer: Sealer,
+    /// Jobs that ended and whose rows cannot be read: they stay where they are.
+    damaged: Mutex<BTreeSet<i64>>,
     /// Held for the life of the store: no second process may schedule from the same rows.
     _lock: File,
 }
@@ -55,8 +59,8 @@ impl SqliteStore {
                 .mode(0o600)
                 .open(path)
         };
-        let lock = private(&path.with_extension("lock")).map_err(|error| fail(error.into()))?;
-        match lock.try_lock() {
+        let file_lock = private(&path.with_extension("lock")).map_err(|error| fail(error.into()))?;
+        match file_lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
             Err(TryLockError::Error(error)) => return Err(fail(error.into())),
@@ -71,12 +75,13 @@ impl SqliteStore {
             writer: Mutex::new(writer),
             readers,
             sealer,
-            _lock: lock,
+            damaged: Mutex::default(),
+            _lock: file_lock,
         })
     }
 
     fn write<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        work(&mut self.writer.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut lock(&self.writer))
     }
 }
 
@@ -134,6 +139,18 @@ impl Store for SqliteStore {
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.readers.with(|connection| read::settings(connection, prefix))
     }
+
+    fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        self.write(|connection| history::archive(connection, &mut lock(&self.damaged), before, files_max))
+    }
+
+    fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
+        self.write(|connection| history::forget(connection, before, jobs_max))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A committed transaction is on disk (`synchronous = FULL` in WAL mode syncs at every commit).
@@ -235,6 +252,13 @@ mod tests {
     impl Keeper for OnDisk {
         type Store = SqliteStore;
 
+        fn tokens(store: &SqliteStore) -> usize {
+            let count = |connection: &Connection| {
+                Ok(connection.query_row("SELECT count(*) FROM tokens", [], |row| row.get::<_, i64>(0))?)
+            };
+            store.readers.with(count).unwrap() as usize
+        }
+
         fn new() -> Self {
             Self {
                 directory: tempfile::tempdir().unwrap(),
@@ -324,6 +348,27 @@ mod tests {
             [2, 3]
         );
         assert!(matches!(store.job(Uuid::from_u128(1)), Err(StoreError::Unreadable(_))));
+    }
+
+    #[test]
+    fn a_job_that_cannot_be_read_holds_no_other_back_from_history() {
+        let keeper = OnDisk::new();
+        let store = keeper.open();
+        for (job, first) in [(1, 1), (2, 3)] {
+            store
+                .apply(&[Change::Submit(Box::new(submission(job, first, 2)))])
+                .unwrap();
+        }
+        let damage = "UPDATE files SET finished = 3000, state = 2; UPDATE jobs SET finished = 3000, state = 4;
+            UPDATE files SET attempts = 'many' WHERE file_id = 1;";
+        store.write(|connection| Ok(connection.execute_batch(damage)?)).unwrap();
+        assert_eq!(store.archive(3000, 100).unwrap(), 3);
+        assert_eq!(store.archive(3000, 100).unwrap(), 0);
+        assert!(store.order(3).unwrap().is_none() && store.file(3).unwrap().is_some());
+        assert!(matches!(
+            store.files(Uuid::from_u128(1)),
+            Err(StoreError::Unreadable(_))
+        ));
     }
 
     #[test]

@@ -11,11 +11,16 @@ use crate::{
         Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, job_state_code,
         job_state_from_code,
     },
-    store::{FollowUp, JobFilter, Live, LiveJob, Order, Restored, Sealer, StoreError, Unreadable},
+    store::{
+        FollowUp, JobFilter, Live, LiveJob, Order, Restored, Sealer, StoreError, Unreadable,
+        packed::{self, Packed},
+    },
 };
 
+use super::history;
+
 const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, submitted, finished, reason, cancelled,
-    source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled FROM jobs";
+    source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled, job_no FROM jobs";
 
 const FILE: &str = "SELECT f.file_id, j.job_id, j.first_file, f.state, f.attempts, f.started, f.finished, f.filesize,
     f.moved, f.mode, f.reason, f.class, f.party, f.phase, f.remedy, f.again, f.source, f.dest, f.checksum, f.size,
@@ -25,19 +30,25 @@ const FILE: &str = "SELECT f.file_id, j.job_id, j.first_file, f.state, f.attempt
     LEFT JOIN tokens s ON s.token_no = f.src_token LEFT JOIN tokens d ON d.token_no = f.dst_token";
 
 pub(super) fn job(connection: &Connection, id: Uuid) -> Result<Option<Job>, StoreError> {
-    let text = format!("{JOB} WHERE job_id = ?1");
+    let text = format!("{JOB} WHERE job_id = ?1 UNION ALL {} WHERE job_id = ?1", in_history());
     Ok(connection
         .prepare_cached(&text)?
         .query_row([id.as_bytes()], job_row)
         .optional()?)
 }
 
+/// The same of a job that left the present.
+fn in_history() -> String {
+    JOB.replace("FROM jobs", "FROM history")
+}
+
 pub(super) fn jobs(connection: &Connection, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
-    let mut text = format!("{JOB} WHERE 1");
+    let mut text = if filter.live_only() {
+        format!("{JOB} WHERE finished IS NULL")
+    } else {
+        format!("SELECT * FROM ({JOB} UNION ALL {}) WHERE 1", in_history())
+    };
     let mut values: Vec<Box<dyn ToSql>> = Vec::new();
-    if filter.live_only() {
-        text.push_str(" AND finished IS NULL");
-    }
     if !filter.states.is_empty() {
         let codes = filter
             .states
@@ -88,7 +99,10 @@ pub(super) fn jobs(connection: &Connection, filter: &JobFilter) -> Result<Vec<Jo
 
 pub(super) fn files(connection: &Connection, job: Uuid) -> Result<Vec<File>, StoreError> {
     let range = connection
-        .prepare_cached("SELECT first_file, n_files FROM jobs WHERE job_id = ?1")?
+        .prepare_cached(
+            "SELECT first_file, n_files FROM jobs WHERE job_id = ?1
+             UNION ALL SELECT first_file, n_files FROM history WHERE job_id = ?1",
+        )?
         .query_row([job.as_bytes()], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
         })
@@ -96,13 +110,35 @@ pub(super) fn files(connection: &Connection, job: Uuid) -> Result<Vec<File>, Sto
     let Some((first, n_files)) = range else {
         return Ok(Vec::new());
     };
-    let text = format!("{FILE} WHERE f.file_id BETWEEN ?1 AND ?2 ORDER BY f.file_id");
+    let last = first + n_files - 1;
+    let present = files_between(connection, first, last, usize::MAX >> 1)?;
+    if present.len() as i64 == n_files {
+        return Ok(present);
+    }
+    packed::merge(present, &history::packs(connection, first, last)?)
+}
+
+/// Files of the present with these ids, in order.
+pub(super) fn files_between(
+    connection: &Connection,
+    first: i64,
+    last: i64,
+    limit: usize,
+) -> Result<Vec<File>, StoreError> {
+    let text = format!("{FILE} WHERE f.file_id BETWEEN ?1 AND ?2 ORDER BY f.file_id LIMIT ?3");
     let mut statement = connection.prepare_cached(&text)?;
-    let rows = statement.query_map([first, first + n_files - 1], file_row)?;
+    let rows = statement.query_map([first, last, limit as i64], file_row)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 pub(super) fn file(connection: &Connection, id: u64) -> Result<Option<File>, StoreError> {
+    if let Some(file) = present_file(connection, id)? {
+        return Ok(Some(file));
+    }
+    Ok(old_file(connection, id)?.map(|packed| packed.file))
+}
+
+fn present_file(connection: &Connection, id: u64) -> Result<Option<File>, StoreError> {
     let text = format!("{FILE} WHERE f.file_id = ?1");
     Ok(connection
         .prepare_cached(&text)?
@@ -110,15 +146,34 @@ pub(super) fn file(connection: &Connection, id: u64) -> Result<Option<File>, Sto
         .optional()?)
 }
 
+fn old_file(connection: &Connection, id: u64) -> Result<Option<Packed>, StoreError> {
+    match history::pack_of(connection, id)? {
+        Some(pack) => packed::one(&pack, id),
+        None => Ok(None),
+    }
+}
+
 pub(super) fn retries(connection: &Connection, file: u64) -> Result<Vec<Retry>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT attempt, ended, reason FROM attempts WHERE file_id = ?1 ORDER BY attempt")?;
-    let rows = statement.query_map([file as i64], |row| {
+    let present = retries_between(connection, [file as i64; 2])?;
+    if present.is_empty() && present_file(connection, file)?.is_none() {
+        return Ok(old_file(connection, file)?
+            .map(|packed| packed.retries)
+            .unwrap_or_default());
+    }
+    Ok(present)
+}
+
+/// Attempts of these files of the present, in the order of files.
+pub(super) fn retries_between(connection: &Connection, range: [i64; 2]) -> Result<Vec<Retry>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT file_id, attempt, ended, reason FROM attempts WHERE file_id BETWEEN ?1 AND ?2 ORDER BY file_id, attempt",
+    )?;
+    let rows = statement.query_map(range, |row| {
         Ok(Retry {
-            file,
-            attempt: row.get(0)?,
-            at: row.get(1)?,
-            reason: row.get(2)?,
+            file: row.get::<_, i64>(0)? as u64,
+            attempt: row.get(1)?,
+            at: row.get(2)?,
+            reason: row.get(3)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -145,7 +200,7 @@ pub(super) fn overdue(connection: &Connection, now: i64) -> Result<Vec<(Uuid, Ve
 }
 
 pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result<Option<Order>, StoreError> {
-    let Some(file) = file(connection, id)? else {
+    let Some(file) = present_file(connection, id)? else {
         return Ok(None);
     };
     let Some(job) = job(connection, file.job)? else {
@@ -184,8 +239,8 @@ pub(super) fn restore(connection: &Connection, below: u64, each: &mut dyn FnMut(
          free_retries, resume FROM files WHERE finished IS NULL AND file_id BETWEEN ?1 AND ?2 ORDER BY file_id",
     )?;
     let text = JOB.replace(
-        " FROM jobs",
-        ", first_file FROM jobs WHERE finished IS NULL AND first_file < ?1 ORDER BY job_no",
+        "job_no FROM jobs",
+        "first_file FROM jobs WHERE finished IS NULL AND first_file < ?1 ORDER BY job_no",
     );
     let mut jobs = connection.prepare(&text)?;
     let mut rows = jobs.query([below as i64])?;

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED];
+const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
 /// `first_file` and `n_files` find them, and the only index on `files` holds the live ones.
@@ -112,6 +112,50 @@ ALTER TABLE files ADD COLUMN claim_until INTEGER;
 const MOVED: &str = "
 ALTER TABLE files ADD COLUMN moved_total INTEGER NOT NULL DEFAULT 0;
 UPDATE files SET moved_total = moved;
+";
+
+/// What ended leaves `jobs` and `files` for `history` (its columns are those of `jobs`, in the same order) and `history_files`
+/// (packs of files). Live files are found by the ids of their jobs: an index of them would be written twice for each. `n_refs` counts
+/// the files of the present that name a token.
+const HISTORY: &str = "
+CREATE TABLE history (
+    job_no     INTEGER PRIMARY KEY,
+    job_id     BLOB NOT NULL UNIQUE,
+    kind       TEXT NOT NULL,
+    state      INTEGER NOT NULL,
+    user_dn    TEXT NOT NULL,
+    cred_id    TEXT NOT NULL,
+    vo         TEXT NOT NULL,
+    priority   INTEGER NOT NULL,
+    submitted  INTEGER NOT NULL,
+    expires    INTEGER,
+    finished   INTEGER NOT NULL,
+    reason     TEXT,
+    cancelled  INTEGER NOT NULL,
+    source_se  TEXT,
+    dest_se    TEXT,
+    params     TEXT NOT NULL,
+    metadata   TEXT,
+    first_file INTEGER NOT NULL,
+    n_files    INTEGER NOT NULL,
+    n_started  INTEGER NOT NULL,
+    n_finished INTEGER NOT NULL,
+    n_failed   INTEGER NOT NULL,
+    n_canceled INTEGER NOT NULL
+);
+CREATE INDEX history_finished ON history (finished);
+CREATE INDEX history_cred ON history (cred_id, job_no);
+
+CREATE TABLE history_files (
+    first_file INTEGER PRIMARY KEY,
+    files      TEXT NOT NULL
+);
+
+DROP INDEX files_live;
+ALTER TABLE tokens ADD COLUMN n_refs INTEGER NOT NULL DEFAULT 0;
+UPDATE tokens SET n_refs = n FROM (
+    SELECT token, count(*) AS n FROM (SELECT src_token AS token FROM files UNION ALL SELECT dst_token FROM files)
+    GROUP BY token) AS used WHERE used.token = token_no;
 ";
 
 /// Brings a database up to date, each migration in a transaction of its own.

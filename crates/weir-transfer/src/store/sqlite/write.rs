@@ -26,8 +26,8 @@ pub(super) fn apply(connection: &mut Connection, sealer: &Sealer, changes: &[Cha
 #[derive(Default)]
 struct Touched {
     jobs: BTreeMap<i64, Delta>,
-    /// Tokens met in this batch, by hash.
-    tokens: HashMap<TokenHash, i64>,
+    /// Tokens met in this batch, by hash, and how many files of it name them.
+    tokens: HashMap<TokenHash, (i64, i64)>,
 }
 
 #[derive(Default)]
@@ -127,10 +127,11 @@ fn submit(
     let params_text = serde_json::to_string(&job.params).map_err(|error| StoreError::Broken(error.into()))?;
     let inserted = transaction
         .prepare_cached(
-            "INSERT INTO jobs (job_id, kind, state, user_dn, cred_id, vo, priority, submitted, source_se, dest_se, params,
-             metadata, first_file, n_files, expires)
-             VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-             ON CONFLICT DO NOTHING",
+            "INSERT INTO jobs (job_no, job_id, kind, state, user_dn, cred_id, vo, priority, submitted, source_se, dest_se,
+             params, metadata, first_file, n_files, expires)
+             SELECT ?12, ?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14
+             WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE job_id = ?1)
+               AND NOT EXISTS (SELECT 1 FROM history WHERE job_id = ?1)",
         )?
         .execute(params![
             job.id.as_bytes(),
@@ -151,7 +152,7 @@ fn submit(
     if inserted == 0 {
         return Err(StoreError::Duplicate(job.id));
     }
-    let job_no = transaction.last_insert_rowid();
+    let job_no = first as i64;
     let mut insert = transaction.prepare_cached(
         "INSERT INTO files (file_id, job_no, source, dest, checksum, size, activity, strategy, scitag, metadata, staging,
          archive, src_token, dst_token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
@@ -352,7 +353,8 @@ impl Touched {
         hash: TokenHash,
         submission: &Submission,
     ) -> Result<i64, StoreError> {
-        if let Some(number) = self.tokens.get(&hash) {
+        if let Some((number, named)) = self.tokens.get_mut(&hash) {
+            *named += 1;
             return Ok(*number);
         }
         let known = transaction
@@ -370,11 +372,15 @@ impl Touched {
                 .execute(params![hash.0, sealer.seal(hash, token), submission.job.submitted])?;
             transaction.last_insert_rowid()
         };
-        self.tokens.insert(hash, number);
+        self.tokens.insert(hash, (number, 1));
         Ok(number)
     }
 
     fn settle(self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let mut named = transaction.prepare_cached("UPDATE tokens SET n_refs = n_refs + ?2 WHERE token_no = ?1")?;
+        for (number, files) in self.tokens.into_values() {
+            named.execute([number, files])?;
+        }
         let mut count = transaction.prepare_cached(
             "UPDATE jobs SET n_started = n_started + ?2, n_finished = n_finished + ?3, n_failed = n_failed + ?4,
              n_canceled = n_canceled + ?5, cancelled = max(cancelled, ?6) WHERE job_no = ?1

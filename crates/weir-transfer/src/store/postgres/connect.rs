@@ -1,0 +1,199 @@
+//! Ways to the database: address, password, TLS.
+
+use std::{
+    io,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    runtime::Runtime,
+};
+use tokio_postgres::{
+    Client, Config,
+    config::SslMode,
+    tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream},
+};
+use weir_http::TrustRoots;
+
+use crate::{config::PostgresConfig, store::StoreError};
+
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How to get a session, again and again.
+pub(super) struct Connector {
+    config: Config,
+    tls: Tls,
+    /// Sockets live here; callers wait outside of it, so that they may be anywhere.
+    runtime: Option<Runtime>,
+}
+
+impl Connector {
+    /// Reads password and authorities.
+    pub(super) fn new(postgres: &PostgresConfig, trust: &TrustRoots) -> Result<Self, StoreError> {
+        let problem = |reason: String| StoreError::Database {
+            database: postgres.to_string(),
+            source: reason.into(),
+        };
+        let mut config = Config::new();
+        config
+            .user(&postgres.user)
+            .dbname(&postgres.database)
+            .port(postgres.port);
+        config
+            .application_name("weir-transfer")
+            .connect_timeout(CONNECT_TIMEOUT);
+        config
+            .keepalives_idle(Duration::from_secs(10))
+            .tcp_user_timeout(Duration::from_secs(30));
+        config.host(&postgres.host);
+        config.ssl_mode(if postgres.encrypted() {
+            SslMode::Require
+        } else {
+            SslMode::Disable
+        });
+        if let Some(path) = &postgres.password_file {
+            config.password(password(path).map_err(problem)?);
+        }
+        let tls = weir_http::client_config(trust).map_err(|error| problem(error.to_string()))?;
+        let mut tls = rustls::ClientConfig::clone(&tls);
+        tls.alpn_protocols = vec![b"postgresql".to_vec()];
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("weir-postgres")
+            .enable_all()
+            .build()
+            .map_err(|error| problem(error.to_string()))?;
+        Ok(Self {
+            config,
+            tls: Tls(tokio_rustls::TlsConnector::from(Arc::new(tls))),
+            runtime: Some(runtime),
+        })
+    }
+
+    /// A new session. What carries its bytes ends with the handle.
+    pub(super) fn connect(&self) -> Result<(Client, Carrier), StoreError> {
+        let Some(runtime) = &self.runtime else {
+            return Err(StoreError::Unavailable("the store is closing".into()));
+        };
+        let (config, tls) = (self.config.clone(), self.tls.clone());
+        let connecting = runtime.spawn(async move {
+            let (client, connection) = config.connect(tls).await?;
+            let carrier = tokio::spawn(async move { drop(connection.await) });
+            Ok::<_, tokio_postgres::Error>((client, Carrier(carrier.abort_handle())))
+        });
+        let connected = super::session::wait(connecting, CONNECT_TIMEOUT * 2)?;
+        Ok(connected.map_err(|error| StoreError::Unavailable(error.into()))??)
+    }
+}
+
+impl Drop for Connector {
+    fn drop(&mut self) {
+        // A runtime that is dropped where tasks run would panic.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The task behind a session: without it the socket is closed at once, even if the database says nothing any more.
+pub(super) struct Carrier(tokio::task::AbortHandle);
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The password in a file that is its owner's alone.
+fn password(path: &Path) -> Result<String, String> {
+    let problem = |reason: String| format!("could not use the password file {}: {reason}", path.display());
+    let mode = std::fs::metadata(path)
+        .map_err(|error| problem(error.to_string()))?
+        .permissions()
+        .mode()
+        & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(problem(format!(
+            "its mode is {mode:04o}; make it 0600, or replace the password if others read it"
+        )));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// TLS of our own house for the database client.
+#[derive(Clone)]
+struct Tls(tokio_rustls::TlsConnector);
+
+/// One handshake: with whom.
+struct Handshake {
+    connector: tokio_rustls::TlsConnector,
+    name: rustls::pki_types::ServerName<'static>,
+}
+
+struct Encrypted<S>(tokio_rustls::client::TlsStream<S>);
+
+type Made<S> = Pin<Box<dyn Future<Output = io::Result<Encrypted<S>>> + Send>>;
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {
+    type Stream = Encrypted<S>;
+    type TlsConnect = Handshake;
+    type Error = rustls::pki_types::InvalidDnsNameError;
+
+    fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, Self::Error> {
+        // A directory is a local socket, where nothing is encrypted; the name is never asked for.
+        let host = if host.is_empty() || host.starts_with('/') {
+            "localhost"
+        } else {
+            host
+        };
+        Ok(Handshake {
+            connector: self.0.clone(),
+            name: rustls::pki_types::ServerName::try_from(host)?.to_owned(),
+        })
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Handshake {
+    type Stream = Encrypted<S>;
+    type Error = io::Error;
+    type Future = Made<S>;
+
+    fn connect(self, stream: S) -> Made<S> {
+        Box::pin(async move { Ok(Encrypted(self.connector.connect(self.name, stream).await?)) })
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
+    /// The certificate was verified against its name: there is nobody in between to bind against.
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Encrypted<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, to)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}

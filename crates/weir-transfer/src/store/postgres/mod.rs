@@ -1,0 +1,192 @@
+//! The store on PostgreSQL: for more than one node, and for those who run a database anyway.
+//!
+//! One session writes (batches are transactions, see `office`), some read, one moves what ended. Callers block; the sockets live on a
+//! thread of their own. A session that failed is thrown away, and the next call opens another: the database may come and go.
+
+mod connect;
+mod decode;
+mod history;
+mod office;
+mod read;
+mod rows;
+mod schema;
+#[cfg(test)]
+mod server;
+mod session;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use uuid::Uuid;
+use weir_http::TrustRoots;
+
+use super::{Change, JobFilter, Order, Restored, Sealer, Standing, Store, StoreError};
+use crate::{config::PostgresConfig, model, time::Millis};
+use connect::Connector;
+use office::{Holder, Office};
+use session::{Pool, Session};
+
+/// Sessions for reading. A status poll holds one for milliseconds; the database does the work.
+const READERS: usize = 8;
+
+/// See the module.
+pub(crate) struct PostgresStore {
+    /// Held by whoever writes. `None`: this handle does not schedule.
+    writer: Mutex<Option<Office>>,
+    /// The same, for those who must not wait for a batch.
+    office: Mutex<Option<Office>>,
+    writing: Pool,
+    readers: Pool,
+    keeper: Pool,
+    damaged: Mutex<BTreeSet<i64>>,
+    sealer: Sealer,
+    /// Who writes, for people who look into the table `scheduler`.
+    holder: Holder,
+}
+
+impl std::fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PostgresStore")
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PostgresStore {
+    /// Connects, and brings the tables up to date.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`] says which database, and why.
+    pub(crate) fn open(config: &PostgresConfig, trust: &TrustRoots, sealer: Sealer) -> Result<Self, StoreError> {
+        let connector = Arc::new(Connector::new(config, trust)?);
+        let fail = |source: StoreError| StoreError::Database {
+            database: config.to_string(),
+            source: source.into(),
+        };
+        let mut session = Session::open(&connector).map_err(fail)?;
+        schema::migrate(&mut session).map_err(fail)?;
+        Ok(Self {
+            writer: Mutex::default(),
+            office: Mutex::default(),
+            writing: Pool::new(connector.clone(), 1),
+            readers: Pool::new(connector.clone(), READERS),
+            keeper: Pool::new(connector, 1),
+            damaged: Mutex::default(),
+            sealer,
+            holder: Holder::of_this_process(),
+        })
+    }
+}
+
+impl PostgresStore {
+    fn enter(&self, writer: &mut Option<Office>, office: Office) -> u64 {
+        *writer = Some(office);
+        *lock(&self.office) = Some(office);
+        office.epoch
+    }
+}
+
+impl Store for PostgresStore {
+    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
+        let mut office = lock(&self.writer);
+        self.writing
+            .with(|session| write::apply(session, office.as_mut(), &self.sealer, changes))
+    }
+
+    fn next_epoch(&self) -> Result<u64, StoreError> {
+        let mut writer = lock(&self.writer);
+        let office = self.writing.with(|session| Office::seize(session, &self.holder))?;
+        Ok(self.enter(&mut writer, office))
+    }
+
+    fn stand(&self) -> Result<Standing, StoreError> {
+        let mut writer = lock(&self.writer);
+        let stood = self
+            .writing
+            .with(|session| match Office::stand(session, &self.holder)? {
+                Some(office) => Ok(Ok(office)),
+                None => Ok(Err(Office::held_by(session)?)),
+            })?;
+        Ok(match stood {
+            Ok(office) => Standing::Elected(self.enter(&mut writer, office)),
+            Err(holder) => Standing::HeldBy(holder),
+        })
+    }
+
+    fn renew(&self) -> Result<(), StoreError> {
+        // Not on the writer's session: a long batch must not cost the office.
+        match *lock(&self.office) {
+            Some(office) => self.readers.with(|session| office.renew(session)),
+            None => Ok(()),
+        }
+    }
+
+    fn resign(&self) -> Result<(), StoreError> {
+        lock(&self.office).take();
+        match lock(&self.writer).take() {
+            Some(office) => self.writing.with(|session| office.resign(session)),
+            None => Ok(()),
+        }
+    }
+
+    fn next_file_id(&self) -> Result<u64, StoreError> {
+        self.readers.with(|session| {
+            let row = session.row("SELECT next_file FROM ids", &[])?;
+            let next = row.ok_or_else(|| StoreError::Broken("the table ids has lost its row".into()))?;
+            Ok(next.get::<_, i64>(0) as u64)
+        })
+    }
+
+    fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
+        self.readers.with(|session| read::restore(session, below, each))
+    }
+
+    fn job(&self, id: Uuid) -> Result<Option<model::Job>, StoreError> {
+        self.readers.with(|session| read::job(session, id))
+    }
+
+    fn files(&self, job: Uuid) -> Result<Vec<model::File>, StoreError> {
+        self.readers.with(|session| read::files(session, job))
+    }
+
+    fn file(&self, id: u64) -> Result<Option<model::File>, StoreError> {
+        self.readers.with(|session| read::file(session, id))
+    }
+
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<model::Job>, StoreError> {
+        self.readers.with(|session| read::jobs(session, filter))
+    }
+
+    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+        self.readers.with(|session| read::overdue(session, now))
+    }
+
+    fn retries(&self, file: u64) -> Result<Vec<model::Retry>, StoreError> {
+        self.readers.with(|session| read::retries(session, file))
+    }
+
+    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
+        self.readers.with(|session| read::order(session, &self.sealer, file))
+    }
+
+    fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        self.readers.with(|session| read::settings(session, prefix))
+    }
+
+    fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        let mut damaged = lock(&self.damaged);
+        self.keeper
+            .with(|session| history::archive(session, &mut damaged, before, files_max))
+    }
+
+    fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
+        self.keeper.with(|session| history::forget(session, before, jobs_max))
+    }
+}

@@ -1,0 +1,278 @@
+//! Reading.
+
+use std::{collections::BTreeMap, pin::pin};
+
+use futures_util::StreamExt as _;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::{
+    decode::{self, FILE, JOB, LIVE, get},
+    session::{PATIENCE, Session, wait},
+};
+use crate::{
+    model::{File, Job, Retry, TokenHash, job_state_code},
+    store::{
+        JobFilter, LiveJob, Order, Restored, Sealer, StoreError, Unreadable,
+        packed::{self, Packed},
+    },
+};
+
+pub(super) fn job(session: &mut Session, id: Uuid) -> Result<Option<Job>, StoreError> {
+    let text =
+        format!("SELECT {JOB} FROM jobs WHERE job_id = $1 UNION ALL SELECT {JOB} FROM history WHERE job_id = $1");
+    session.row(&text, &[&id])?.as_ref().map(decode::job).transpose()
+}
+
+pub(super) fn jobs(session: &mut Session, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
+    let mut conditions = vec!["true".to_owned()];
+    let mut values: Vec<Box<dyn ToSql + Sync>> = Vec::new();
+    if filter.live_only() {
+        conditions.push("finished IS NULL".to_owned());
+    }
+    if !filter.states.is_empty() {
+        let codes = filter.states.iter().map(|state| job_state_code(*state).to_string());
+        conditions.push(format!("state IN ({})", codes.collect::<Vec<_>>().join(",")));
+    }
+    let columns = [
+        ("user_dn", &filter.user_dn),
+        ("cred_id", &filter.cred_id),
+        ("vo", &filter.vo),
+        ("source_se", &filter.source_se),
+        ("dest_se", &filter.dest_se),
+    ];
+    for (column, value) in columns {
+        if let Some(value) = value {
+            values.push(Box::new(super::write::text(value)));
+            conditions.push(format!("{column} = ${}", values.len()));
+        }
+    }
+    if let Some(since) = filter.finished_since
+        && !filter.live_only()
+    {
+        values.push(Box::new(since));
+        conditions.push(format!("finished >= ${}", values.len()));
+    }
+    let order = filter.limit.map_or("ORDER BY job_no".to_owned(), |limit| {
+        format!("ORDER BY job_no DESC LIMIT {limit}")
+    });
+    let conditions = conditions.join(" AND ");
+    // Each side brings what it has of the newest: neither is read as a whole.
+    let side = |table: &str| format!("(SELECT {JOB} FROM {table} WHERE {conditions} {order})");
+    let text = if filter.live_only() {
+        side("jobs")
+    } else {
+        format!("{} UNION ALL {} {order}", side("jobs"), side("history"))
+    };
+    let values = values.iter().map(AsRef::as_ref).collect::<Vec<_>>();
+    let rows = wait(session.client().query(&text, &values), PATIENCE)??;
+    let mut jobs = Vec::with_capacity(rows.len());
+    for row in &rows {
+        match decode::job(row) {
+            Ok(job) => jobs.push(job),
+            Err(error) => {
+                let row = decode::name_of_job(row);
+                tracing::error!(row, %error, "a row of the store cannot be read; it is not listed");
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+pub(super) fn files(session: &mut Session, job: Uuid) -> Result<Vec<File>, StoreError> {
+    let range = session.row(
+        "SELECT job_no, n_files FROM jobs WHERE job_id = $1 UNION ALL SELECT job_no, n_files FROM history WHERE job_id = $1",
+        &[&job],
+    )?;
+    let Some(range) = range else { return Ok(Vec::new()) };
+    let (first, n_files): (i64, i64) = (get(&range, 0)?, get(&range, 1)?);
+    let last = first + n_files - 1;
+    let present = files_between(session, first, last, i64::MAX)?;
+    if present.len() as i64 == n_files {
+        return Ok(present);
+    }
+    let packs = session.query(
+        "SELECT files FROM history_files WHERE first_file BETWEEN $1 AND $2",
+        &[&first, &last],
+    )?;
+    let packs = packs.iter().map(|row| get(row, 0)).collect::<Result<Vec<_>, _>>()?;
+    packed::merge(present, &packs)
+}
+
+/// Files of the present with these ids, in order.
+pub(super) fn files_between(session: &mut Session, first: i64, last: i64, limit: i64) -> Result<Vec<File>, StoreError> {
+    let text = format!("{FILE} WHERE f.file_id BETWEEN $1 AND $2 ORDER BY f.file_id LIMIT $3");
+    session
+        .query(&text, &[&first, &last, &limit])?
+        .iter()
+        .map(decode::file)
+        .collect()
+}
+
+pub(super) fn file(session: &mut Session, id: u64) -> Result<Option<File>, StoreError> {
+    if let Some(file) = present_file(session, id)? {
+        return Ok(Some(file));
+    }
+    Ok(old_file(session, id)?.map(|packed| packed.file))
+}
+
+fn present_file(session: &mut Session, id: u64) -> Result<Option<File>, StoreError> {
+    let text = format!("{FILE} WHERE f.file_id = $1");
+    session
+        .row(&text, &[&(id as i64)])?
+        .as_ref()
+        .map(decode::file)
+        .transpose()
+}
+
+fn old_file(session: &mut Session, id: u64) -> Result<Option<Packed>, StoreError> {
+    let text = "SELECT files FROM history_files WHERE first_file <= $1 ORDER BY first_file DESC LIMIT 1";
+    match session.row(text, &[&(id as i64)])? {
+        Some(row) => packed::one(get(&row, 0)?, id),
+        None => Ok(None),
+    }
+}
+
+pub(super) fn retries(session: &mut Session, file: u64) -> Result<Vec<Retry>, StoreError> {
+    let present = retries_between(session, file as i64, file as i64)?;
+    if present.is_empty() && present_file(session, file)?.is_none() {
+        return Ok(old_file(session, file)?
+            .map(|packed| packed.retries)
+            .unwrap_or_default());
+    }
+    Ok(present)
+}
+
+/// Attempts of these files of the present, in the order of files.
+pub(super) fn retries_between(session: &mut Session, first: i64, last: i64) -> Result<Vec<Retry>, StoreError> {
+    let text = "SELECT file_id, attempt, ended, reason FROM attempts WHERE file_id BETWEEN $1 AND $2 ORDER BY file_id, attempt";
+    session
+        .query(text, &[&first, &last])?
+        .iter()
+        .map(decode::retry)
+        .collect()
+}
+
+pub(super) fn overdue(session: &mut Session, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+    let rows = session.query(
+        "SELECT j.job_id, f.file_id FROM jobs j JOIN files f ON f.file_id BETWEEN j.job_no AND j.job_no + j.n_files - 1
+         WHERE j.finished IS NULL AND j.expires <= $1 AND f.finished IS NULL AND f.state = 0 AND NOT f.stopping
+         ORDER BY f.file_id LIMIT 10000",
+        &[&now],
+    )?;
+    let mut jobs: Vec<(Uuid, Vec<u64>)> = Vec::new();
+    for row in &rows {
+        let (job, file) = (get(row, 0)?, get::<i64>(row, 1)? as u64);
+        match jobs.last_mut() {
+            Some((last, files)) if *last == job => files.push(file),
+            _ => jobs.push((job, vec![file])),
+        }
+    }
+    Ok(jobs)
+}
+
+pub(super) fn order(session: &mut Session, sealer: &Sealer, id: u64) -> Result<Option<Order>, StoreError> {
+    let Some(file) = present_file(session, id)? else {
+        return Ok(None);
+    };
+    let Some(job) = job(session, file.job)? else {
+        return Ok(None);
+    };
+    let mut open = |hash: Option<TokenHash>| -> Result<_, StoreError> {
+        let Some(hash) = hash else { return Ok(None) };
+        let row = session.row("SELECT sealed FROM tokens WHERE hash = $1", &[&hash.0.as_slice()])?;
+        let sealed = row.as_ref().map(|row| get::<&[u8]>(row, 0)).transpose()?;
+        let token = sealed.and_then(|sealed| sealer.open(hash, sealed));
+        token.map(Some).ok_or_else(|| StoreError::Sealed(hash.short()))
+    };
+    let (source_token, destination_token) = (open(file.spec.source_token)?, open(file.spec.destination_token)?);
+    Ok(Some(Order {
+        file,
+        job: job.spec,
+        source_token,
+        destination_token,
+    }))
+}
+
+pub(super) fn settings(session: &mut Session, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+    let rows = session.query(
+        "SELECT key, value FROM settings WHERE starts_with(key, $1) ORDER BY key",
+        &[&prefix],
+    )?;
+    rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
+}
+
+/// Jobs of one page of a restore. Their files are streamed, so that no size of a job matters here.
+const PAGE: i64 = 5000;
+
+/// Page by page in the order of ids: one pass over both tables, one page of jobs and one job's files in memory at a time.
+pub(super) fn restore(session: &mut Session, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
+    let text = format!(
+        "SELECT {JOB} FROM jobs WHERE finished IS NULL AND job_no > $1 AND job_no < $2 ORDER BY job_no LIMIT $3"
+    );
+    let mut after = -1_i64;
+    loop {
+        let rows = session.query(&text, &[&after, &(below as i64), &PAGE])?;
+        let mut page = BTreeMap::new();
+        let mut last = after;
+        for row in &rows {
+            after = get(row, 20)?;
+            match decode::job(row) {
+                Ok(job) => {
+                    last = last.max(after + job.counts.files - 1);
+                    page.insert(after, job.spec);
+                }
+                Err(error) => each(unreadable(decode::name_of_job(row), &error)),
+            }
+        }
+        if let Some((first, _)) = page.first_key_value() {
+            let range = (*first, last);
+            stream(session, range, &mut page, each)?;
+        }
+        if (rows.len() as i64) < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+fn stream(
+    session: &mut Session,
+    (first, last): (i64, i64),
+    page: &mut BTreeMap<i64, crate::model::NewJob>,
+    each: &mut dyn FnMut(Restored),
+) -> Result<(), StoreError> {
+    let text =
+        format!("SELECT {LIVE} FROM files WHERE file_id BETWEEN $1 AND $2 AND finished IS NULL ORDER BY file_id");
+    let statement = session.prepare(&text)?;
+    let rows = wait(session.client().query_raw(&statement, [first, last]), PATIENCE)??;
+    let mut rows = pin!(rows);
+    let mut current: Option<(i64, LiveJob)> = None;
+    while let Some(row) = wait(rows.next(), PATIENCE)? {
+        let row = row?;
+        let number: i64 = get(&row, 12)?;
+        if current.as_ref().is_none_or(|(open, _)| *open != number) {
+            if let Some((_, job)) = current.take() {
+                each(Restored::Job(Box::new(job)));
+            }
+            // Of a job that could not be read, or that came later, nothing is told.
+            let Some(job) = page.remove(&number) else { continue };
+            current = Some((number, LiveJob { job, files: Vec::new() }));
+        }
+        match (decode::live(&row), &mut current) {
+            (Ok(file), Some((_, job))) => job.files.push(file),
+            (Ok(_), None) => {}
+            (Err(error), _) => each(unreadable(format!("file {}", get::<i64>(&row, 0)?), &error)),
+        }
+    }
+    if let Some((_, job)) = current {
+        each(Restored::Job(Box::new(job)));
+    }
+    Ok(())
+}
+
+fn unreadable(what: String, error: &StoreError) -> Restored {
+    Restored::Unreadable(Unreadable {
+        what,
+        reason: error.to_string(),
+    })
+}

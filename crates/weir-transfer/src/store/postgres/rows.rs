@@ -1,0 +1,368 @@
+//! One round of changes as columns: one statement for each kind.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::{
+    session::{Session, Values},
+    write::{Tally, optional, text},
+};
+use crate::{
+    model::{FileResult, FileState},
+    store::{Change, StoreError},
+    time::Millis,
+};
+
+/// Changes of different files and jobs.
+#[derive(Default)]
+pub(super) struct Rows<'a> {
+    begins: Vec<&'a Change>,
+    agains: Vec<&'a Change>,
+    ends: Vec<&'a Change>,
+    cancels: Vec<&'a Change>,
+    claims: Vec<&'a Change>,
+    others: Vec<&'a Change>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn of(round: &[&'a Change]) -> Self {
+        let mut rows = Self::default();
+        for change in round {
+            match change {
+                Change::Begin { .. } => rows.begins.push(change),
+                Change::Again { .. } => rows.agains.push(change),
+                Change::End { .. } => rows.ends.push(change),
+                Change::Cancel { .. } => rows.cancels.push(change),
+                Change::Claim { .. } => rows.claims.push(change),
+                _ => rows.others.push(change),
+            }
+        }
+        rows
+    }
+
+    pub(super) fn write(&self, session: &mut Session, tally: &mut Tally) -> Result<(), StoreError> {
+        self.begin(session, tally)?;
+        self.again(session)?;
+        self.end(session, tally)?;
+        self.cancel(session, tally)?;
+        self.claim(session)?;
+        self.others.iter().try_for_each(|change| other(session, change))
+    }
+
+    fn begin(&self, session: &mut Session, tally: &mut Tally) -> Result<(), StoreError> {
+        let (mut files, mut attempts, mut epochs, mut ats) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for change in &self.begins {
+            if let Change::Begin {
+                file,
+                attempt,
+                epoch,
+                at,
+            } = change
+            {
+                files.push(*file as i64);
+                attempts.push(*attempt as i32);
+                epochs.push(*epoch as i64);
+                ats.push(*at);
+            }
+        }
+        if files.is_empty() {
+            return Ok(());
+        }
+        let begun = session.query(
+            "UPDATE files SET state = 1, attempts = d.attempt, epoch = d.epoch, started = d.at,
+                 first_start = coalesce(first_start, d.at), not_before = 0
+             FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[]) AS d (file_id, attempt, epoch, at)
+             WHERE files.file_id = d.file_id AND finished IS NULL RETURNING job_no, d.attempt, d.at",
+            &[&files, &attempts, &epochs, &ats],
+        )?;
+        for row in begun {
+            if row.get::<_, i32>(1) == 1 {
+                tally.delta(row.get(0), row.get(2)).started += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn again(&self, session: &mut Session) -> Result<(), StoreError> {
+        let (mut results, mut numbers, mut ats) = (Results::default(), Vec::new(), Vec::new());
+        let (mut not_before, mut failures, mut free, mut resume) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for change in &self.agains {
+            if let Change::Again {
+                file,
+                attempt,
+                at,
+                result,
+                follow_up,
+            } = change
+            {
+                results.push(*file, result);
+                numbers.push(*attempt as i32);
+                ats.push(*at);
+                not_before.push(follow_up.not_before);
+                failures.push(i16::from(follow_up.failures));
+                free.push(i16::from(follow_up.free_retries));
+                resume.push(follow_up.resume);
+            }
+        }
+        if ats.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "WITH d AS (SELECT * FROM unnest({RESULT_ARRAYS}, $11::integer[], $12::bigint[], $13::bigint[], $14::smallint[],
+                 $15::smallint[], $16::boolean[])
+                 AS d ({RESULT_COLUMNS}, attempt, at, not_before, failures, free_retries, resume)),
+             changed AS (UPDATE files SET state = CASE WHEN stopping THEN state ELSE 0 END, epoch = NULL,
+                 not_before = d.not_before, failures = d.failures, free_retries = d.free_retries, resume = d.resume, {RESULT_SET}
+                 FROM d WHERE files.file_id = d.file_id AND finished IS NULL
+                 RETURNING files.file_id, d.attempt, d.at, coalesce(d.reason, ''))
+             INSERT INTO attempts SELECT * FROM changed
+             ON CONFLICT (file_id, attempt) DO UPDATE SET ended = excluded.ended, reason = excluded.reason"
+        );
+        results.with(|columns| {
+            let mut values = columns.to_vec();
+            values.extend([
+                &numbers as &(dyn tokio_postgres::types::ToSql + Sync),
+                &ats,
+                &not_before,
+                &failures,
+                &free,
+                &resume,
+            ]);
+            session.execute(&text, &values).map(|_| ())
+        })
+    }
+
+    fn end(&self, session: &mut Session, tally: &mut Tally) -> Result<(), StoreError> {
+        let (mut results, mut states, mut ats) = (Results::default(), Vec::new(), Vec::new());
+        for change in &self.ends {
+            if let Change::End {
+                file,
+                at,
+                state,
+                result,
+            } = change
+            {
+                assert!(state.is_terminal(), "a file cannot end in {}", state.as_str());
+                results.push(*file, result);
+                states.push(state.code() as i16);
+                ats.push(*at);
+            }
+        }
+        if ats.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "UPDATE files SET state = d.state, finished = d.at, epoch = NULL, stopping = false, {RESULT_SET}
+             FROM unnest({RESULT_ARRAYS}, $11::smallint[], $12::bigint[]) AS d ({RESULT_COLUMNS}, state, at)
+             WHERE files.file_id = d.file_id AND finished IS NULL RETURNING job_no, d.state, d.at"
+        );
+        let ended = results.with(|columns| {
+            let mut values = columns.to_vec();
+            values.extend([&states as &(dyn tokio_postgres::types::ToSql + Sync), &ats]);
+            session.query(&text, &values)
+        })?;
+        for row in ended {
+            let delta = tally.delta(row.get(0), row.get(2));
+            match FileState::from_code(i64::from(row.get::<_, i16>(1))) {
+                FileState::Finished => delta.finished += 1,
+                FileState::Failed => delta.failed += 1,
+                _ => delta.canceled += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn cancel(&self, session: &mut Session, tally: &mut Tally) -> Result<(), StoreError> {
+        let id = |change: &&Change| match change {
+            Change::Cancel { job, .. } => Some(*job),
+            _ => None,
+        };
+        let jobs = self.cancels.iter().filter_map(id).collect::<Vec<_>>();
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let live = session.query(
+            "SELECT job_id, job_no FROM jobs WHERE job_id = ANY ($1) AND finished IS NULL",
+            &[&jobs],
+        )?;
+        let live = live
+            .iter()
+            .map(|row| (row.get::<_, Uuid>(0), row.get::<_, i64>(1)))
+            .collect::<HashMap<_, _>>();
+        let (mut files, mut numbers, mut ats, mut reasons) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut stopped, mut stopped_numbers) = (Vec::new(), Vec::new());
+        for change in &self.cancels {
+            let Change::Cancel {
+                job,
+                whole,
+                settled,
+                stopping,
+                at,
+                reason,
+            } = change
+            else {
+                continue;
+            };
+            let Some(number) = live.get(job) else { continue };
+            tally.delta(*number, *at).cancelled_whole |= whole;
+            for file in settled {
+                files.push(*file as i64);
+                numbers.push(*number);
+                ats.push(*at);
+                reasons.push(text(reason));
+            }
+            for file in stopping {
+                stopped.push(*file as i64);
+                stopped_numbers.push(*number);
+            }
+        }
+        if !files.is_empty() {
+            let canceled = session.query(
+                "UPDATE files SET state = 4, finished = d.at, reason = d.reason, class = 'cancelled', epoch = NULL
+                 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) AS d (file_id, job_no, at, reason)
+                 WHERE files.file_id = d.file_id AND files.job_no = d.job_no AND finished IS NULL
+                 RETURNING files.job_no, d.at",
+                &[&files, &numbers, &ats, &reasons],
+            )?;
+            for row in canceled {
+                tally.delta(row.get(0), row.get(1)).canceled += 1;
+            }
+        }
+        if !stopped.is_empty() {
+            session.execute(
+                "UPDATE files SET stopping = true FROM unnest($1::bigint[], $2::bigint[]) AS d (file_id, job_no)
+                 WHERE files.file_id = d.file_id AND files.job_no = d.job_no AND finished IS NULL",
+                &[&stopped, &stopped_numbers],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn claim(&self, session: &mut Session) -> Result<(), StoreError> {
+        let (mut files, mut since, mut until) = (Vec::new(), Vec::new(), Vec::new());
+        for change in &self.claims {
+            if let Change::Claim { file, claim } = change {
+                files.push(*file as i64);
+                since.push(claim.map(|claim| claim.since));
+                until.push(claim.and_then(|claim| claim.until));
+            }
+        }
+        if files.is_empty() {
+            return Ok(());
+        }
+        session.execute(
+            "UPDATE files SET claim_since = d.since, claim_until = d.until
+             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS d (file_id, since, until)
+             WHERE files.file_id = d.file_id AND finished IS NULL",
+            &[&files, &since, &until],
+        )?;
+        Ok(())
+    }
+}
+
+const RESULT_ARRAYS: &str =
+    "$1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+    $9::text[], $10::boolean[]";
+const RESULT_COLUMNS: &str = "file_id, filesize, moved, mode, reason, class, party, phase, remedy, again";
+const RESULT_SET: &str = "filesize = coalesce(d.filesize, files.filesize), moved = d.moved, moved_total = moved_total + d.moved,
+    mode = d.mode, reason = d.reason, class = d.class, party = d.party, phase = d.phase, remedy = d.remedy, again = d.again";
+
+/// How attempts went, as columns.
+#[derive(Default)]
+struct Results {
+    files: Vec<i64>,
+    filesizes: Vec<Option<i64>>,
+    moved: Vec<i64>,
+    /// Mode, reason, class, party, phase, remedy.
+    texts: [Vec<Option<String>>; 6],
+    again: Vec<Option<bool>>,
+}
+
+impl Results {
+    fn push(&mut self, file: u64, result: &FileResult) {
+        self.files.push(file as i64);
+        self.filesizes.push(result.filesize.map(|size| size as i64));
+        self.moved.push(result.bytes_moved as i64);
+        let texts = [
+            &result.mode,
+            &result.reason,
+            &result.class,
+            &result.party,
+            &result.phase,
+            &result.remedy,
+        ];
+        for (column, value) in self.texts.iter_mut().zip(texts) {
+            column.push(optional(value.as_deref()));
+        }
+        self.again.push(result.recoverable);
+    }
+
+    fn with<T>(&self, work: impl FnOnce(Values<'_>) -> T) -> T {
+        let [mode, reason, class, party, phase, remedy] = &self.texts;
+        work(&[
+            &self.files,
+            &self.filesizes,
+            &self.moved,
+            mode,
+            reason,
+            class,
+            party,
+            phase,
+            remedy,
+            &self.again,
+        ])
+    }
+}
+
+fn other(session: &mut Session, change: &Change) -> Result<(), StoreError> {
+    match change {
+        Change::Priority { job, priority } => session.execute(
+            "UPDATE jobs SET priority = $2 WHERE job_id = $1 AND finished IS NULL",
+            &[job, &i16::from(*priority)],
+        )?,
+        Change::Setting {
+            key,
+            value: Some(value),
+        } => session.execute(
+            "INSERT INTO settings VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = $2",
+            &[&text(key), &text(value)],
+        )?,
+        Change::Setting { key, value: None } => {
+            session.execute("DELETE FROM settings WHERE key = $1", &[&text(key)])?
+        }
+        _ => 0,
+    };
+    Ok(())
+}
+
+/// Jobs whose state changed.
+#[derive(Default)]
+pub(super) struct Ended {
+    jobs: Vec<i64>,
+    states: Vec<i16>,
+    finished: Vec<Option<Millis>>,
+    reasons: Vec<Option<&'static str>>,
+}
+
+impl Ended {
+    pub(super) fn push(&mut self, job: i64, state: i16, finished: Option<Millis>, reason: Option<&'static str>) {
+        self.jobs.push(job);
+        self.states.push(state);
+        self.finished.push(finished);
+        self.reasons.push(reason);
+    }
+
+    pub(super) fn write(&self, session: &mut Session) -> Result<(), StoreError> {
+        if self.jobs.is_empty() {
+            return Ok(());
+        }
+        session.execute(
+            "UPDATE jobs SET state = d.state, finished = d.finished, reason = d.reason
+             FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::text[]) AS d (job_no, state, finished, reason)
+             WHERE jobs.job_no = d.job_no",
+            &[&self.jobs, &self.states, &self.finished, &self.reasons],
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Tables, and how an older database becomes a newer one.
+
+use super::session::Session;
+use crate::store::StoreError;
+
+/// Migrations, in order; the table `schema_version` counts those that were done. Never change one that was released.
+const MIGRATIONS: &[&str] = &[FIRST];
+
+/// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
+/// ids is on `files`, so that a change of state writes into the page of its row and nowhere else (`fillfactor`).
+///
+/// `scheduler` has one row: who may change what, and the last batch that was written (see `office`).
+const FIRST: &str = "
+CREATE TABLE scheduler (
+    one    boolean PRIMARY KEY DEFAULT true CHECK (one),
+    epoch  bigint NOT NULL,
+    holder text NOT NULL,
+    until  timestamptz NOT NULL,
+    batch  bigint NOT NULL,
+    mark   bigint NOT NULL
+) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000);
+INSERT INTO scheduler VALUES (true, 0, '', '-infinity', 0, 0);
+
+CREATE TABLE ids (
+    one       boolean PRIMARY KEY DEFAULT true CHECK (one),
+    next_file bigint NOT NULL
+) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000);
+INSERT INTO ids VALUES (true, 1);
+
+CREATE TABLE settings (
+    key   text COLLATE \"C\" PRIMARY KEY,
+    value text NOT NULL
+);
+
+CREATE TABLE tokens (
+    token_no   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    hash       bytea NOT NULL UNIQUE,
+    sealed     bytea NOT NULL,
+    first_seen bigint NOT NULL,
+    n_refs     bigint NOT NULL
+) WITH (fillfactor = 70);
+
+CREATE TABLE jobs (
+    job_no     bigint PRIMARY KEY,
+    job_id     uuid NOT NULL UNIQUE,
+    kind       text NOT NULL,
+    state      smallint NOT NULL DEFAULT 0,
+    user_dn    text NOT NULL,
+    cred_id    text NOT NULL,
+    vo         text NOT NULL,
+    priority   smallint NOT NULL,
+    submitted  bigint NOT NULL,
+    expires    bigint,
+    finished   bigint,
+    reason     text,
+    cancelled  boolean NOT NULL DEFAULT false,
+    source_se  text,
+    dest_se    text,
+    params     text NOT NULL,
+    metadata   text,
+    n_files    bigint NOT NULL,
+    n_started  bigint NOT NULL DEFAULT 0,
+    n_finished bigint NOT NULL DEFAULT 0,
+    n_failed   bigint NOT NULL DEFAULT 0,
+    n_canceled bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX jobs_live ON jobs (job_no) WHERE finished IS NULL;
+CREATE INDEX jobs_expiring ON jobs (expires) WHERE finished IS NULL AND expires IS NOT NULL;
+CREATE INDEX jobs_finished ON jobs (finished) WHERE finished IS NOT NULL;
+
+CREATE TABLE files (
+    file_id      bigint PRIMARY KEY,
+    job_no       bigint NOT NULL,
+    not_before   bigint NOT NULL DEFAULT 0,
+    moved        bigint NOT NULL DEFAULT 0,
+    moved_total  bigint NOT NULL DEFAULT 0,
+    epoch        bigint,
+    first_start  bigint,
+    started      bigint,
+    finished     bigint,
+    size         bigint,
+    filesize     bigint,
+    src_token    bigint,
+    dst_token    bigint,
+    claim_since  bigint,
+    claim_until  bigint,
+    attempts     integer NOT NULL DEFAULT 0,
+    scitag       integer,
+    state        smallint NOT NULL DEFAULT 0,
+    failures     smallint NOT NULL DEFAULT 0,
+    free_retries smallint NOT NULL DEFAULT 0,
+    stopping     boolean NOT NULL DEFAULT false,
+    resume       boolean NOT NULL DEFAULT false,
+    again        boolean,
+    source       text NOT NULL,
+    dest         text NOT NULL,
+    checksum     text NOT NULL,
+    activity     text NOT NULL,
+    strategy     text NOT NULL,
+    metadata     text,
+    staging      text,
+    archive      text,
+    mode         text,
+    reason       text,
+    class        text,
+    party        text,
+    phase        text,
+    remedy       text
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.5);
+
+CREATE TABLE attempts (
+    file_id bigint NOT NULL,
+    attempt integer NOT NULL,
+    ended   bigint NOT NULL,
+    reason  text NOT NULL,
+    PRIMARY KEY (file_id, attempt)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+
+CREATE TABLE history (LIKE jobs INCLUDING DEFAULTS, PRIMARY KEY (job_no), UNIQUE (job_id));
+CREATE INDEX history_finished ON history (finished);
+CREATE INDEX history_cred ON history (cred_id, job_no);
+
+CREATE TABLE history_files (
+    first_file bigint PRIMARY KEY,
+    files      text NOT NULL
+);
+";
+
+/// What keeps two services that start at the same time from making the same tables.
+const LOCK: i64 = 0x5745_4952;
+
+/// Brings a database up to date, in one transaction.
+pub(super) fn migrate(session: &mut Session) -> Result<(), StoreError> {
+    let encoding: String = session
+        .row("SHOW server_encoding", &[])?
+        .map_or_else(String::new, |row| row.get(0));
+    if encoding != "UTF8" {
+        let text = format!("the database's encoding is {encoding}; make it with ENCODING 'UTF8'");
+        return Err(StoreError::Broken(text.into()));
+    }
+    session.transaction("BEGIN", |session| {
+        session.query("SELECT pg_advisory_xact_lock($1)", &[&LOCK])?;
+        session.run("CREATE TABLE IF NOT EXISTS schema_version (version integer PRIMARY KEY)")?;
+        let newest = "SELECT coalesce(max(version), 0) FROM schema_version";
+        let done: i32 = session.row(newest, &[])?.map_or(0, |row| row.get(0));
+        let known = MIGRATIONS.len() as i32;
+        if done > known {
+            let text =
+                format!("the database has version {done} of its tables, this service knows {known}; use a newer one");
+            return Err(StoreError::Broken(text.into()));
+        }
+        for (number, migration) in MIGRATIONS.iter().enumerate().skip(done as usize) {
+            session.run(migration)?;
+            let version = number as i32 + 1;
+            session.execute("INSERT INTO schema_version VALUES ($1)", &[&version])?;
+        }
+        Ok(())
+    })
+}

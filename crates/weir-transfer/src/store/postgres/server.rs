@@ -1,0 +1,191 @@
+//! A real PostgreSQL server for tests, in a directory of its own, reached through a socket in it; and it ends with the test.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use weir_http::TrustRoots;
+
+use super::{PostgresStore, connect::Connector, session::Session};
+use crate::{config::PostgresConfig, store::Sealer};
+
+/// Makes a database in directory `$1`, serves it, and cleans up when nobody holds the other end of standard input any more. Lines
+/// `stop` and `start` do that. The rest of the arguments go to the server.
+const SCRIPT: &str = r#"
+set -e
+bin=$1 dir=$2; shift 2
+"$bin/initdb" -D "$dir/data" -U weir -A trust -E UTF8 --locale=C --no-sync >"$dir/initdb.log" 2>&1
+start() {
+    "$bin/postgres" -D "$dir/data" -k "$dir" "$@" >>"$dir/server.log" 2>&1 &
+    pid=$!
+    until "$bin/pg_isready" -q -h "$dir"; do kill -0 $pid; sleep 0.05; done
+    echo "up $pid"
+}
+start "$@"
+while read -r order; do
+    case $order in
+    stop) kill -INT $pid; wait $pid || true; echo down ;;
+    kill) kill -KILL $pid; wait $pid || true; sleep 0.3; echo down ;;
+    start) start "$@" ;;
+    esac
+done
+kill -CONT $pid 2>/dev/null || true
+kill -QUIT $pid 2>/dev/null || true
+wait $pid || true
+rm -rf "$dir"
+"#;
+
+/// False if `PEERS=no` asks to leave out what needs other people's programs.
+pub(super) fn wanted() -> bool {
+    std::env::var("PEERS").map_or(true, |peers| peers != "no")
+}
+
+pub(super) struct Server {
+    child: Child,
+    answers: BufReader<std::process::ChildStdout>,
+    directory: PathBuf,
+    pub(super) pid: String,
+}
+
+/// The newest that Debian's packages left.
+fn binaries() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let installed = versions
+        .map(|version| version.path().join("bin"))
+        .filter(|bin| bin.join("initdb").exists());
+    installed
+        .max()
+        .expect("PostgreSQL is needed: apt-get install postgresql, or set PEERS=no to leave its tests out")
+}
+
+impl Server {
+    /// Starts one. `settings` are options of `postgres`.
+    pub(super) fn start(settings: &[&str]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        // Short: the path of a socket has 107 characters at most.
+        let directory = std::env::temp_dir().join(format!("weir-pg-{}-{n}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let mut command = if rustix::process::geteuid().is_root() {
+            // The server refuses to run as root.
+            let owner = Command::new("chown").arg("postgres").arg(&directory).status().unwrap();
+            assert!(owner.success(), "the user postgres comes with Debian's package");
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "sh"]);
+            command
+        } else {
+            Command::new("sh")
+        };
+        command.args(["-c", SCRIPT, "sh"]).arg(binaries()).arg(&directory);
+        command
+            .args(["-c", "listen_addresses="])
+            .args(settings)
+            .current_dir("/");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        let mut server = Self {
+            child,
+            answers,
+            directory,
+            pid: String::new(),
+        };
+        server.await_up();
+        server
+    }
+
+    /// For tests that do it no harm: quick, and durable only as long as it runs.
+    pub(super) fn shared() -> &'static Self {
+        static SERVER: OnceLock<Server> = OnceLock::new();
+        SERVER.get_or_init(|| Self::start(&["-c", "fsync=off", "-c", "max_connections=400"]))
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        let log = std::fs::read_to_string(self.directory.join("server.log")).unwrap_or_default();
+        assert!(!line.is_empty(), "PostgreSQL did not start: {log}");
+        line.trim().to_owned()
+    }
+
+    fn await_up(&mut self) {
+        let answer = self.answer();
+        self.pid = answer.strip_prefix("up ").unwrap().to_owned();
+    }
+
+    fn order(&mut self, order: &str) {
+        use std::io::Write as _;
+        writeln!(self.child.stdin.as_mut().unwrap(), "{order}").unwrap();
+    }
+
+    /// Stops it (`stop`), or its first process dies by SIGKILL (`kill`).
+    pub(super) fn end(&mut self, how: &str) {
+        self.order(how);
+        assert_eq!(self.answer(), "down");
+    }
+
+    pub(super) fn start_again(&mut self) {
+        self.order("start");
+        self.await_up();
+    }
+
+    /// Sends a signal to all of its processes.
+    pub(super) fn signal(&self, signal: rustix::process::Signal) {
+        let children = format!("/proc/{0}/task/{0}/children", self.pid);
+        let children = std::fs::read_to_string(children).unwrap();
+        for pid in children.split_whitespace().chain([self.pid.as_str()]) {
+            let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn config(&self, database: &str) -> PostgresConfig {
+        PostgresConfig {
+            host: self.directory.to_str().unwrap().to_owned(),
+            port: 5432,
+            database: database.to_owned(),
+            user: "weir".into(),
+            password_file: None,
+            authorities: Vec::new(),
+        }
+    }
+
+    /// A new, empty database.
+    pub(super) fn database(&self) -> PostgresConfig {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("weir_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        self.session("postgres")
+            .run(&format!("CREATE DATABASE {name}"))
+            .unwrap();
+        self.config(&name)
+    }
+
+    pub(super) fn session(&self, database: &str) -> Session {
+        let connector = Connector::new(&self.config(database), &TrustRoots::default()).unwrap();
+        let session = Session::open(&connector).unwrap();
+        // The sockets live as long as the test.
+        std::mem::forget(connector);
+        session
+    }
+}
+
+pub(super) fn open(config: &PostgresConfig, key: &Path) -> PostgresStore {
+    PostgresStore::open(config, &TrustRoots::default(), Sealer::from_file(key).unwrap()).unwrap()
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}

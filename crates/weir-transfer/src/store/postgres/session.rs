@@ -1,0 +1,227 @@
+//! Sessions with the database, and waiting for them without a runtime: each wait has an end.
+
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    task::{Context, Poll, Wake, Waker},
+    thread::Thread,
+    time::{Duration, Instant},
+};
+
+use tokio_postgres::{Client, Row, Statement, types::ToSql};
+
+use super::connect::{Carrier, Connector};
+use crate::store::StoreError;
+
+/// How long the database may take for one answer before it counts as gone. The largest batch takes a second.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on this thread. The future must not need a runtime around it: those of a session do not.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] if it takes longer than this.
+pub(super) fn wait<F: Future>(future: F, patience: Duration) -> Result<F::Output, StoreError> {
+    let end = Instant::now() + patience;
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let (mut context, mut future) = (Context::from_waker(&waker), pin!(future));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Ok(output);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let text = format!("the database gave no answer in {} s", patience.as_secs());
+            return Err(StoreError::Unavailable(text.into()));
+        }
+        std::thread::park_timeout(left);
+    }
+}
+
+/// Values of a statement.
+pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// A connection with its prepared statements.
+pub(super) struct Session {
+    client: Client,
+    statements: HashMap<String, Statement>,
+    _carrier: Carrier,
+}
+
+impl Session {
+    pub(super) fn open(connector: &Connector) -> Result<Self, StoreError> {
+        let (client, carrier) = connector.connect()?;
+        let session = Self {
+            client,
+            statements: HashMap::new(),
+            _carrier: carrier,
+        };
+        // What is acknowledged is durable, whatever this user's default is. Who says nothing in the middle of a transaction is frozen, and
+        // may hold what others need.
+        session.run(
+            "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '20s'",
+        )?;
+        Ok(session)
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Runs statements without values.
+    pub(super) fn run(&self, text: &str) -> Result<(), StoreError> {
+        Ok(wait(self.client.batch_execute(text), PATIENCE)??)
+    }
+
+    pub(super) fn prepare(&mut self, text: &str) -> Result<Statement, StoreError> {
+        if let Some(statement) = self.statements.get(text) {
+            return Ok(statement.clone());
+        }
+        let statement = wait(self.client.prepare(text), PATIENCE)??;
+        self.statements.insert(text.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    pub(super) fn query(&mut self, text: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepare(text)?;
+        Ok(wait(self.client.query(&statement, values), PATIENCE)??)
+    }
+
+    /// The only row, if there is one.
+    pub(super) fn row(&mut self, text: &str, values: Values<'_>) -> Result<Option<Row>, StoreError> {
+        Ok(self.query(text, values)?.into_iter().next())
+    }
+
+    pub(super) fn execute(&mut self, text: &str, values: Values<'_>) -> Result<u64, StoreError> {
+        let statement = self.prepare(text)?;
+        Ok(wait(self.client.execute(&statement, values), PATIENCE)??)
+    }
+
+    /// Does work in a transaction. The session is of no use any more if this fails with anything but what the work itself refused.
+    pub(super) fn transaction<T>(
+        &mut self,
+        begin: &str,
+        work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.run(begin)?;
+        match work(self) {
+            Ok(done) => {
+                self.run("COMMIT")?;
+                Ok(done)
+            }
+            Err(error) => {
+                if !error.is_passing() {
+                    self.run("ROLLBACK")?;
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Some sessions, handed out one at a time. One that failed is not handed out again.
+pub(super) struct Pool {
+    connector: Arc<Connector>,
+    /// Free sessions, and how many more may be opened.
+    free: Mutex<(Vec<Session>, usize)>,
+    returned: Condvar,
+}
+
+impl Pool {
+    pub(super) fn new(connector: Arc<Connector>, size: usize) -> Self {
+        Self {
+            connector,
+            free: Mutex::new((Vec::new(), size)),
+            returned: Condvar::new(),
+        }
+    }
+
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut place = Place {
+            pool: self,
+            session: self.take(),
+        };
+        let mut session = match place.session.take() {
+            Some(session) if !session.client.is_closed() => session,
+            _ => Session::open(&self.connector)?,
+        };
+        let outcome = work(&mut session);
+        if !matches!(&outcome, Err(error) if error.is_passing()) {
+            place.session = Some(session);
+        }
+        outcome
+    }
+
+    /// A free session; `None`: the right to open one.
+    fn take(&self) -> Option<Session> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(session) = free.0.pop() {
+                return Some(session);
+            }
+            if free.1 > 0 {
+                free.1 -= 1;
+                return None;
+            }
+            free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Comes back whatever happens to who borrowed it.
+struct Place<'a> {
+    pool: &'a Pool,
+    session: Option<Session>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.session.take() {
+            Some(session) => free.0.push(session),
+            None => free.1 += 1,
+        }
+        drop(free);
+        self.pool.returned.notify_one();
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    /// By class of SQLSTATE (PostgreSQL's documentation, appendix A). What the database did not say itself is about the way to it.
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(said) = error.as_db_error() else {
+            return Self::Unavailable(error.into());
+        };
+        // Connection, authorisation (after a change of passwords), rollback by the database, resources, state of objects (locks),
+        // intervention, system. A transaction that may only read: this is a standby.
+        const PASSING: [&str; 7] = ["08", "28", "40", "53", "55", "57", "58"];
+        let code = said.code().code();
+        if PASSING.iter().any(|class| code.starts_with(class)) || code == "25006" {
+            Self::Unavailable(error.into())
+        } else {
+            Self::Broken(error.into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+
+    #[test]
+    fn a_wait_has_an_end() {
+        // A frozen database would hold the writer for ever, and nobody would be told.
+        let never = wait(std::future::pending::<()>(), Duration::from_millis(20));
+        assert!(never.unwrap_err().is_passing());
+        assert_eq!(wait(std::future::ready(7), PATIENCE).unwrap(), 7);
+    }
+}

@@ -1,0 +1,420 @@
+//! The suite against a real server, and what only this backend can go wrong with.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use uuid::Uuid;
+use weir_http::TrustRoots;
+
+use super::{
+    PostgresStore,
+    server::{Server, open, wanted},
+};
+use crate::{
+    config::PostgresConfig,
+    model::FileState,
+    store::{
+        Change, Durable, Sealer, Standing, Store, StoreError, Writer,
+        suite::{Keeper, begin, end, submission},
+    },
+};
+
+struct OnServer {
+    database: PostgresConfig,
+    directory: tempfile::TempDir,
+}
+
+impl OnServer {
+    fn on(server: &Server) -> Self {
+        Self {
+            database: server.database(),
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn key(&self) -> PathBuf {
+        self.directory.path().join("token.key")
+    }
+}
+
+impl Keeper for OnServer {
+    type Store = PostgresStore;
+
+    fn new() -> Self {
+        Self::on(Server::shared())
+    }
+
+    fn open(&self) -> PostgresStore {
+        open(&self.database, &self.key())
+    }
+
+    fn tokens(store: &PostgresStore) -> usize {
+        let count = store
+            .readers
+            .with(|session| session.row("SELECT count(*) FROM tokens", &[]));
+        count.unwrap().unwrap().get::<_, i64>(0) as usize
+    }
+}
+
+crate::store::suite::store_suite!(OnServer, wanted());
+
+fn submit(job: u128, first: u64, n: u64) -> Change {
+    Change::Submit(Box::new(submission(job, first, n)))
+}
+
+#[test]
+fn a_deposed_scheduler_changes_nothing() {
+    // One that was stopped and goes on would start transfers that another one has started already.
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let (old, new) = (keeper.open(), keeper.open());
+    let first = old.next_epoch().unwrap();
+    old.apply(&[submit(1, 1, 2)]).unwrap();
+    assert!(matches!(new.stand().unwrap(), Standing::HeldBy(_)), "the old one lives");
+    let second = new.next_epoch().unwrap();
+    assert!(second > first);
+    for change in [begin(1, 1), submit(2, 3, 1), end(1, FileState::Finished)] {
+        assert!(matches!(old.apply(&[change]), Err(StoreError::Deposed)));
+    }
+    assert!(matches!(old.renew(), Err(StoreError::Deposed)));
+    new.apply(&[begin(1, 1)]).unwrap();
+    let file = new.file(1).unwrap().unwrap();
+    assert_eq!((file.state, file.attempts), (FileState::Active, 1));
+    assert!(new.job(Uuid::from_u128(2)).unwrap().is_none());
+    // Its readers serve on.
+    assert!(old.job(Uuid::from_u128(1)).unwrap().is_some());
+    old.resign().unwrap();
+    new.renew().unwrap();
+    new.resign().unwrap();
+    assert!(matches!(old.stand().unwrap(), Standing::Elected(epoch) if epoch > second));
+}
+
+#[test]
+fn an_office_ends_with_its_term_and_a_batch_prolongs_it() {
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let (old, new) = (keeper.open(), keeper.open());
+    old.next_epoch().unwrap();
+    let expire = |store: &PostgresStore| {
+        let past = "UPDATE scheduler SET until = clock_timestamp() - interval '1 s'";
+        store.readers.with(|session| session.run(past)).unwrap();
+    };
+    expire(&old);
+    old.renew().unwrap();
+    assert!(matches!(new.stand().unwrap(), Standing::HeldBy(_)));
+    expire(&old);
+    old.apply(&[submit(1, 1, 1)]).unwrap();
+    assert!(matches!(new.stand().unwrap(), Standing::HeldBy(_)));
+    expire(&old);
+    assert!(matches!(new.stand().unwrap(), Standing::Elected(_)));
+    assert!(matches!(old.apply(&[begin(1, 1)]), Err(StoreError::Deposed)));
+}
+
+#[test]
+fn a_writer_that_is_deposed_says_so_and_ends() {
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let (old, new) = (Arc::new(keeper.open()), keeper.open());
+    old.next_epoch().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let writer = Writer::start(old, move |durable| tell.send(durable).unwrap()).unwrap();
+    new.next_epoch().unwrap();
+    writer.push(weir_world::Seq(1), vec![submit(1, 1, 1)]);
+    assert!(matches!(told.recv().unwrap(), Durable::Deposed));
+    assert!(writer.trouble().unwrap().contains("another scheduler"));
+    assert!(new.job(Uuid::from_u128(1)).unwrap().is_none());
+}
+
+#[test]
+fn a_batch_whose_commit_was_not_answered_is_written_once() {
+    // Bytes would be counted twice, and a submission refused as a duplicate of itself.
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let store = keeper.open();
+    store.next_epoch().unwrap();
+    store.apply(&[submit(1, 1, 1), begin(1, 1)]).unwrap();
+    let batch = [submit(2, 2, 1), end(1, FileState::Finished)];
+    // The commit that came through, and of which the writer knows nothing: its number is still the old one.
+    let before = *super::lock(&store.writer);
+    store.apply(&batch).unwrap();
+    *super::lock(&store.writer) = before;
+    store.apply(&batch).unwrap();
+    assert_eq!(store.file(1).unwrap().unwrap().moved_total, 5);
+    store.apply(&[begin(2, 1)]).unwrap();
+    // And if something else comes next, it is written too.
+    *super::lock(&store.writer) = before;
+    store.apply(&[end(2, FileState::Finished)]).unwrap();
+    assert_eq!(store.file(2).unwrap().unwrap().state, FileState::Finished);
+}
+
+#[test]
+fn what_postgresql_cannot_hold_does_not_stop_the_writer() {
+    // A refused row would be tried again for ever, and nothing would be written any more.
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let store = keeper.open();
+    let mut odd = submission(1, 1, 1);
+    odd.job.user_dn = "nul\0dn".into();
+    odd.files[0].source = "https://a/\0".into();
+    odd.files[0].metadata = Some(serde_json::value::RawValue::from_string(r#""\u0000 \ud83d""#.into()).unwrap());
+    store.apply(&[Change::Submit(Box::new(odd))]).unwrap();
+    assert_eq!(store.file(1).unwrap().unwrap().spec.source, "https://a/\u{fffd}");
+    let key = Change::Setting {
+        key: "link/\0".into(),
+        value: Some("\0".into()),
+    };
+    store.apply(&[key]).unwrap();
+}
+
+#[test]
+fn changes_of_one_file_in_one_batch_keep_their_order() {
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let store = keeper.open();
+    let cancel = super::super::suite::cancel(1, true, &[2], &[]);
+    let again = super::super::suite::again(1, crate::model::FileResult::default());
+    store
+        .apply(&[
+            submit(1, 1, 2),
+            begin(1, 1),
+            again,
+            begin(1, 2),
+            end(1, FileState::Failed),
+            cancel,
+            begin(2, 1),
+        ])
+        .unwrap();
+    let (one, two) = (store.file(1).unwrap().unwrap(), store.file(2).unwrap().unwrap());
+    assert_eq!(
+        (one.state, one.attempts, store.retries(1).unwrap().len()),
+        (FileState::Failed, 2, 1)
+    );
+    assert_eq!((two.state, two.attempts), (FileState::Canceled, 0));
+    let job = store.job(Uuid::from_u128(1)).unwrap().unwrap();
+    assert_eq!((job.counts.failed, job.counts.canceled, job.counts.started), (1, 1, 1));
+}
+
+#[test]
+fn a_restore_goes_page_by_page_without_gaps() {
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let store = keeper.open();
+    let jobs = (1..=5001_u64)
+        .map(|job| submit(job.into(), 2 * job, 2))
+        .collect::<Vec<_>>();
+    store.apply(&jobs).unwrap();
+    let mut files = Vec::new();
+    let mut take = |row| files.extend(super::super::suite::live(row).files.into_iter().map(|file| file.file));
+    store.restore(u64::MAX >> 1, &mut take).unwrap();
+    assert_eq!(files, (2..=10_003).collect::<Vec<u64>>());
+}
+
+#[test]
+fn no_token_is_in_a_dump() {
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let store = keeper.open();
+    store.apply(&[submit(1, 1, 2), submit(2, 3, 1)]).unwrap();
+    store
+        .apply(&[super::super::suite::cancel(1, true, &[1, 2], &[])])
+        .unwrap();
+    store.archive(i64::MAX, 100).unwrap();
+    let server = Server::shared();
+    let dump = std::process::Command::new("pg_dump")
+        .args([
+            "-h",
+            server.directory().to_str().unwrap(),
+            "-U",
+            "weir",
+            &keeper.database.database,
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&dump.stdout).into_owned();
+    assert!(
+        text.contains("https://a/f0") && !text.contains("token-of"),
+        "{}",
+        dump.status
+    );
+}
+
+/// A writer, and how much it has made durable.
+struct Load {
+    store: Arc<PostgresStore>,
+    writer: Writer,
+    told: std::sync::mpsc::Receiver<Durable>,
+}
+
+impl Load {
+    fn on(keeper: &OnServer) -> Self {
+        let store = Arc::new(keeper.open());
+        store.next_epoch().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let writer = Writer::start(store.clone(), move |durable| drop(tell.send(durable))).unwrap();
+        Self { store, writer, told }
+    }
+
+    fn push(&self, seq: u64) {
+        self.writer.push(weir_world::Seq(seq), vec![submit(seq.into(), seq, 1)]);
+    }
+
+    fn await_durable(&self, seq: u64) {
+        loop {
+            match self.told.recv_timeout(Duration::from_secs(60)).unwrap() {
+                Durable::UpTo(up_to) if up_to >= weir_world::Seq(seq) => return,
+                Durable::UpTo(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn await_trouble(&self) -> String {
+        let patience = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(trouble) = self.writer.trouble() {
+                return trouble;
+            }
+            assert!(Instant::now() < patience, "nobody was told");
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn check(&self, upto: u64) {
+        for seq in 1..=upto {
+            assert!(
+                self.store.job(Uuid::from_u128(seq.into())).unwrap().is_some(),
+                "job {seq} is lost"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_database_that_goes_and_comes_back_costs_nothing() {
+    // SIGINT to all sessions, SIGKILL of a session's process with recovery: each in the middle of writing.
+    if !wanted() {
+        return;
+    }
+    let mut server = Server::start(&[]);
+    let keeper = OnServer::on(&server);
+    let load = Load::on(&keeper);
+    let mut seq = 0;
+    let mut push = |n: u64| {
+        (0..n).for_each(|_| {
+            seq += 1;
+            load.push(seq);
+        });
+        seq
+    };
+    let first = push(20);
+    load.await_durable(first);
+    for how in ["stop", "kill"] {
+        push(20);
+        server.end(how);
+        push(20);
+        let trouble = load.await_trouble();
+        assert!(!trouble.contains("token"), "{trouble}");
+        let error = load.store.file(1).unwrap_err();
+        assert!(error.is_passing(), "{error:?}");
+        server.start_again();
+        let last = push(1);
+        load.await_durable(last);
+        assert_eq!(load.writer.trouble(), None);
+        load.check(last);
+    }
+}
+
+#[test]
+fn a_frozen_database_holds_up_and_loses_nothing() {
+    if !wanted() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let keeper = OnServer::on(&server);
+    let load = Load::on(&keeper);
+    (1..=20).for_each(|seq| load.push(seq));
+    load.await_durable(20);
+    for round in 0..3 {
+        let begin = 21 + round * 40;
+        (begin..begin + 20).for_each(|seq| load.push(seq));
+        sleep(Duration::from_millis(3 * round));
+        server.signal(Signal::STOP);
+        (begin + 20..begin + 40).for_each(|seq| load.push(seq));
+        sleep(Duration::from_millis(300));
+        server.signal(Signal::CONT);
+        load.await_durable(begin + 39);
+    }
+    load.check(140);
+}
+
+#[test]
+fn a_full_disk_is_a_passing_trouble() {
+    // The database says 53100 then; so does this trigger.
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let store = keeper.open();
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
+        CREATE TRIGGER refuse BEFORE INSERT ON files FOR EACH ROW EXECUTE FUNCTION refuse();";
+    store.readers.with(|session| session.run(refuse)).unwrap();
+    let error = store.apply(&[submit(1, 1, 1)]).unwrap_err();
+    assert!(
+        error.is_passing() && crate::executor::chain(&error).contains("No space left"),
+        "{error:?}"
+    );
+    store
+        .readers
+        .with(|session| session.run("DROP TRIGGER refuse ON files"))
+        .unwrap();
+    store.apply(&[submit(1, 1, 1)]).unwrap();
+}
+
+#[test]
+fn a_password_is_read_from_its_file_and_told_to_nobody() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !wanted() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("password");
+    std::fs::write(&path, "open-sesame\n").unwrap();
+    let mut config = Server::shared().config("no_such_database");
+    config.password_file = Some(path.clone());
+    let fail = |config: &PostgresConfig| {
+        let error = PostgresStore::open(config, &TrustRoots::default(), Sealer::ephemeral()).unwrap_err();
+        let text = format!("{} {error:?}", crate::executor::chain(&error));
+        assert!(!text.contains("open-sesame"), "{text}");
+        text
+    };
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(fail(&config).contains("0644"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(fail(&config).contains("does not exist"));
+    config.host = "127.0.0.1".into();
+    config.port = 1;
+    assert!(fail(&config).contains("127.0.0.1"));
+}

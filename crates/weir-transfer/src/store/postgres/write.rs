@@ -1,0 +1,356 @@
+//! Writing: a batch is one transaction, and each kind of change in it one statement for all of its files.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::{
+    office::{Office, Turn, mark},
+    rows::{Ended, Rows},
+    session::{PATIENCE, Session, Values, wait},
+};
+use crate::{
+    model::{Counts, TokenHash, job_state_code, job_state_from_code},
+    store::{Change, Sealer, StoreError, Submission},
+    time::Millis,
+};
+
+/// See [`crate::store::Store::apply`].
+pub(super) fn apply(
+    session: &mut Session,
+    office: Option<&mut Office>,
+    sealer: &Sealer,
+    changes: &[Change],
+) -> Result<(), StoreError> {
+    // What comes of it is known before the transaction takes its locks.
+    let plan = Plan::of(changes);
+    let mark = mark(changes);
+    match office {
+        None => session.transaction("BEGIN", |session| plan.write(session, sealer)),
+        Some(office) => {
+            let turn = session.transaction("BEGIN", |session| {
+                let turn = office.open(session, mark)?;
+                if let Turn::Ours = turn {
+                    plan.write(session, sealer)?;
+                }
+                Ok(turn)
+            })?;
+            office.close(&turn);
+            Ok(())
+        }
+    }
+}
+
+/// A batch, sorted: submissions first, as nothing can be about a file before its submission; then rounds, in each of which no file is
+/// changed twice.
+struct Plan<'a> {
+    submissions: Vec<&'a Submission>,
+    rounds: Vec<Vec<&'a Change>>,
+}
+
+impl<'a> Plan<'a> {
+    fn of(changes: &'a [Change]) -> Self {
+        let (mut submissions, mut rounds) = (Vec::new(), Vec::<Vec<&Change>>::new());
+        // The first round in which this file may be changed again; jobs and settings likewise.
+        let (mut files, mut jobs, mut settings) = (HashMap::new(), HashMap::new(), HashMap::new());
+        for change in changes {
+            let mut own = Vec::new();
+            let mut round = 0;
+            match change {
+                Change::Submit(submission) => {
+                    submissions.push(submission.as_ref());
+                    continue;
+                }
+                Change::Begin { file, .. }
+                | Change::Again { file, .. }
+                | Change::End { file, .. }
+                | Change::Claim { file, .. } => own.push(*file),
+                Change::Cancel {
+                    job, settled, stopping, ..
+                } => {
+                    own.extend(settled.iter().chain(stopping));
+                    round = *jobs.get(job).unwrap_or(&0);
+                    jobs.insert(*job, round + 1);
+                }
+                Change::Priority { job, .. } => {
+                    round = *jobs.get(job).unwrap_or(&0);
+                    jobs.insert(*job, round + 1);
+                }
+                Change::Setting { key, .. } => {
+                    round = *settings.get(key).unwrap_or(&0);
+                    settings.insert(key, round + 1);
+                }
+            }
+            for file in &own {
+                round = round.max(*files.get(file).unwrap_or(&0));
+            }
+            for file in own {
+                files.insert(file, round + 1);
+            }
+            if rounds.len() <= round {
+                rounds.resize_with(round + 1, Vec::new);
+            }
+            rounds[round].push(change);
+        }
+        Self { submissions, rounds }
+    }
+
+    fn write(&self, session: &mut Session, sealer: &Sealer) -> Result<(), StoreError> {
+        if !self.submissions.is_empty() {
+            submit(session, sealer, &self.submissions)?;
+        }
+        let mut tally = Tally::default();
+        for round in &self.rounds {
+            Rows::of(round).write(session, &mut tally)?;
+        }
+        tally.settle(session)
+    }
+}
+
+const JOBS: &str = "INSERT INTO jobs (job_no, job_id, kind, user_dn, cred_id, vo, priority, submitted, expires, source_se, dest_se,
+        params, metadata, n_files)
+    SELECT new.* FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::bigint[],
+        $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[], $14::bigint[])
+        AS new (job_no, job_id, kind, user_dn, cred_id, vo, priority, submitted, expires, source_se, dest_se, params, metadata, n_files)
+    WHERE NOT EXISTS (SELECT 1 FROM history WHERE history.job_id = new.job_id)
+    ON CONFLICT (job_id) DO NOTHING RETURNING job_no";
+
+const FILES: &str =
+    "COPY files (file_id, job_no, size, src_token, dst_token, scitag, source, dest, checksum, activity, strategy,
+    metadata, staging, archive) FROM STDIN (FORMAT binary)";
+
+const FILE_TYPES: [Type; 14] = [
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::INT4,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+];
+
+/// PostgreSQL's texts hold every character but NUL.
+pub(super) fn text(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+pub(super) fn optional(value: Option<&str>) -> Option<String> {
+    value.map(text)
+}
+
+fn number_of(submission: &Submission) -> i64 {
+    submission.files.first().map_or(0, |file| file.id as i64)
+}
+
+fn submit(session: &mut Session, sealer: &Sealer, submissions: &[&Submission]) -> Result<(), StoreError> {
+    insert_jobs(session, submissions)?;
+    let tokens = tokens(session, sealer, submissions)?;
+    copy_files(session, submissions, &tokens)?;
+    let ids = submissions
+        .iter()
+        .flat_map(|submission| &submission.files)
+        .map(|file| file.id);
+    let next = ids.max().map_or(0, |last| last as i64 + 1);
+    session.execute("UPDATE ids SET next_file = greatest(next_file, $1)", &[&next])?;
+    Ok(())
+}
+
+fn insert_jobs(session: &mut Session, submissions: &[&Submission]) -> Result<(), StoreError> {
+    let column = |of: fn(&Submission) -> String| submissions.iter().map(|job| of(job)).collect::<Vec<_>>();
+    let maybe = |of: fn(&Submission) -> Option<String>| submissions.iter().map(|job| of(job)).collect::<Vec<_>>();
+    let numbers = submissions.iter().map(|job| number_of(job)).collect::<Vec<_>>();
+    let ids = submissions.iter().map(|job| job.job.id).collect::<Vec<_>>();
+    let params = submissions.iter().map(|job| serde_json::to_string(&job.job.params));
+    let params = params
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| StoreError::Broken(error.into()))?;
+    let priorities = submissions
+        .iter()
+        .map(|job| i16::from(job.job.priority))
+        .collect::<Vec<_>>();
+    let submitted = submissions.iter().map(|job| job.job.submitted).collect::<Vec<_>>();
+    let expires = submissions
+        .iter()
+        .map(|job| job.job.params.max_time_in_queue)
+        .collect::<Vec<_>>();
+    let n_files = submissions.iter().map(|job| job.files.len() as i64).collect::<Vec<_>>();
+    let values: Values<'_> = &[
+        &numbers,
+        &ids,
+        &column(|job| job.job.kind.to_string()),
+        &column(|job| text(&job.job.user_dn)),
+        &column(|job| text(&job.job.cred_id)),
+        &column(|job| text(&job.job.vo)),
+        &priorities,
+        &submitted,
+        &expires,
+        &maybe(|job| optional(job.job.source_se.as_deref())),
+        &maybe(|job| optional(job.job.dest_se.as_deref())),
+        &params,
+        &maybe(|job| job.job.metadata.as_ref().map(|raw| raw.get().to_owned())),
+        &n_files,
+    ];
+    let taken = session.query(JOBS, values)?;
+    if taken.len() == submissions.len() {
+        return Ok(());
+    }
+    let taken = taken.iter().map(|row| row.get::<_, i64>(0)).collect::<HashSet<_>>();
+    let refused = submissions.iter().find(|job| !taken.contains(&number_of(job)));
+    Err(StoreError::Duplicate(refused.map_or(Uuid::nil(), |job| job.job.id)))
+}
+
+/// The numbers of tokens: those that were not known are written. In the order of hashes, so that no two writers wait for each other.
+fn tokens(
+    session: &mut Session,
+    sealer: &Sealer,
+    submissions: &[&Submission],
+) -> Result<HashMap<TokenHash, i64>, StoreError> {
+    let mut named = BTreeMap::<TokenHash, (i64, &Submission)>::new();
+    for submission in submissions {
+        for file in &submission.files {
+            for hash in [file.source_token, file.destination_token].into_iter().flatten() {
+                named.entry(hash).or_insert((0, submission)).0 += 1;
+            }
+        }
+    }
+    if named.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let (mut hashes, mut sealed, mut seen, mut refs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (hash, (n, submission)) in &named {
+        let token = submission.tokens.get(hash).ok_or_else(|| {
+            StoreError::Broken(format!("job {} names a token it does not bring", submission.job.id).into())
+        })?;
+        hashes.push(hash.0.to_vec());
+        sealed.push(sealer.seal(*hash, token));
+        seen.push(submission.job.submitted);
+        refs.push(*n);
+    }
+    let rows = session.query(
+        "INSERT INTO tokens (hash, sealed, first_seen, n_refs)
+         SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[])
+         ON CONFLICT (hash) DO UPDATE SET n_refs = tokens.n_refs + excluded.n_refs RETURNING hash, token_no",
+        &[&hashes, &sealed, &seen, &refs],
+    )?;
+    let number = |row: &tokio_postgres::Row| {
+        let hash = <[u8; 32]>::try_from(row.get::<_, &[u8]>(0)).map_err(|error| StoreError::Broken(error.into()))?;
+        Ok((TokenHash(hash), row.get(1)))
+    };
+    rows.iter().map(number).collect()
+}
+
+fn copy_files(
+    session: &mut Session,
+    submissions: &[&Submission],
+    tokens: &HashMap<TokenHash, i64>,
+) -> Result<(), StoreError> {
+    let statement = session.prepare(FILES)?;
+    let copy = async {
+        let sink = session.client().copy_in(&statement).await?;
+        let writer = tokio_postgres::binary_copy::BinaryCopyInWriter::new(sink, &FILE_TYPES);
+        let mut writer = std::pin::pin!(writer);
+        for submission in submissions {
+            let number = number_of(submission);
+            for file in &submission.files {
+                let raw = |raw: &Option<Box<serde_json::value::RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
+                let token = |hash: Option<TokenHash>| hash.and_then(|hash| tokens.get(&hash).copied());
+                let values: Values<'_> = &[
+                    &(file.id as i64),
+                    &number,
+                    &file.user_filesize.map(|size| size as i64),
+                    &token(file.source_token),
+                    &token(file.destination_token),
+                    &file.scitag.map(|scitag| scitag as i32),
+                    &text(&file.source),
+                    &text(&file.destination),
+                    &text(&file.checksum),
+                    &text(&file.activity),
+                    &text(&file.selection_strategy),
+                    &raw(&file.metadata),
+                    &raw(&file.staging_metadata),
+                    &raw(&file.archive_metadata),
+                ];
+                writer.as_mut().write(values).await?;
+            }
+        }
+        writer.finish().await
+    };
+    wait(copy, PATIENCE)??;
+    Ok(())
+}
+
+/// What a batch did to the counts of jobs: written once per job, however many of its files changed.
+#[derive(Default)]
+pub(super) struct Tally {
+    jobs: BTreeMap<i64, Delta>,
+}
+
+#[derive(Default)]
+pub(super) struct Delta {
+    pub started: i64,
+    pub finished: i64,
+    pub failed: i64,
+    pub canceled: i64,
+    pub cancelled_whole: bool,
+    pub at: Millis,
+}
+
+const COUNTS: &str = "UPDATE jobs SET n_started = n_started + d.started, n_finished = n_finished + d.finished,
+        n_failed = n_failed + d.failed, n_canceled = n_canceled + d.canceled, cancelled = cancelled OR d.whole
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[])
+        AS d (job_no, started, finished, failed, canceled, whole)
+    WHERE jobs.job_no = d.job_no
+    RETURNING jobs.job_no, n_files, n_started, n_finished, n_failed, n_canceled, cancelled, state";
+
+impl Tally {
+    pub(super) fn delta(&mut self, job: i64, at: Millis) -> &mut Delta {
+        let delta = self.jobs.entry(job).or_default();
+        delta.at = delta.at.max(at);
+        delta
+    }
+
+    fn settle(self, session: &mut Session) -> Result<(), StoreError> {
+        if self.jobs.is_empty() {
+            return Ok(());
+        }
+        let of = |value: fn(&Delta) -> i64| self.jobs.values().map(value).collect::<Vec<_>>();
+        let values: Values<'_> = &[
+            &self.jobs.keys().copied().collect::<Vec<_>>(),
+            &of(|delta| delta.started),
+            &of(|delta| delta.finished),
+            &of(|delta| delta.failed),
+            &of(|delta| delta.canceled),
+            &self
+                .jobs
+                .values()
+                .map(|delta| delta.cancelled_whole)
+                .collect::<Vec<_>>(),
+        ];
+        let mut ended = Ended::default();
+        for row in session.query(COUNTS, values)? {
+            let counts = Counts {
+                files: row.get(1),
+                started: row.get(2),
+                finished: row.get(3),
+                failed: row.get(4),
+                canceled: row.get(5),
+            };
+            let (state, reason) = counts.verdict(row.get(6));
+            if state != job_state_from_code(i64::from(row.get::<_, i16>(7))) {
+                let number: i64 = row.get(0);
+                let at = self.jobs.get(&number).map_or(0, |delta| delta.at);
+                let finished = state.is_terminal().then_some(at);
+                ended.push(number, job_state_code(state) as i16, finished, reason);
+            }
+        }
+        ended.write(session)
+    }
+}

@@ -1,0 +1,177 @@
+//! Out of the tables of the present, into history; and out of history.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+
+use super::read;
+use crate::{
+    store::{
+        StoreError,
+        packed::{PACK_MAX, pack},
+    },
+    time::Millis,
+};
+
+/// A job that ended.
+struct Ended {
+    number: i64,
+    first: i64,
+    last: i64,
+}
+
+/// See [`crate::store::Store::archive`].
+pub(super) fn archive(
+    connection: &mut Connection,
+    damaged: &mut BTreeSet<i64>,
+    before: Millis,
+    files_max: usize,
+) -> Result<usize, StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let (mut moved, mut tokens) = (0, BTreeMap::new());
+    for job in due(&transaction, before, files_max + damaged.len())? {
+        if moved >= files_max {
+            break;
+        }
+        if damaged.contains(&job.number) {
+            continue;
+        }
+        match move_job(&transaction, &job, files_max - moved, &mut tokens) {
+            Ok(n) => moved += n,
+            Err(StoreError::Unreadable(reason)) => {
+                tracing::error!(
+                    job_no = job.number,
+                    reason,
+                    "a job that ended cannot be read; it stays where it is"
+                );
+                damaged.insert(job.number);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let mut release = transaction.prepare_cached("UPDATE tokens SET n_refs = n_refs - ?2 WHERE token_no = ?1")?;
+    let mut remove = transaction.prepare_cached("DELETE FROM tokens WHERE token_no = ?1 AND n_refs <= 0")?;
+    for (token, files) in tokens {
+        release.execute([token, files])?;
+        remove.execute([token])?;
+    }
+    drop((release, remove));
+    transaction.commit()?;
+    Ok(moved)
+}
+
+fn due(transaction: &Transaction<'_>, before: Millis, limit: usize) -> Result<Vec<Ended>, StoreError> {
+    let mut statement = transaction.prepare_cached(
+        "SELECT job_no, first_file, n_files FROM jobs WHERE finished <= ?1 ORDER BY finished, job_no LIMIT ?2",
+    )?;
+    let rows = statement.query_map(params![before, limit as i64], |row| {
+        let (number, first, files): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Ended {
+            number,
+            first,
+            last: first + files - 1,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Moves some files of a job, and the job itself once it has none left. Changes nothing if a row cannot be read.
+fn move_job(
+    transaction: &Transaction<'_>,
+    job: &Ended,
+    files_max: usize,
+    tokens: &mut BTreeMap<i64, i64>,
+) -> Result<usize, StoreError> {
+    let mut moved = 0;
+    loop {
+        let n = move_files(transaction, job, PACK_MAX.min(files_max - moved), tokens)?;
+        moved += n;
+        if n == 0 {
+            break;
+        }
+        if moved >= files_max {
+            return Ok(moved);
+        }
+    }
+    transaction
+        .prepare_cached("INSERT INTO history SELECT * FROM jobs WHERE job_no = ?1")?
+        .execute([job.number])?;
+    transaction
+        .prepare_cached("DELETE FROM jobs WHERE job_no = ?1")?
+        .execute([job.number])?;
+    Ok(moved + 1)
+}
+
+fn move_files(
+    transaction: &Transaction<'_>,
+    job: &Ended,
+    limit: usize,
+    tokens: &mut BTreeMap<i64, i64>,
+) -> Result<usize, StoreError> {
+    let files = read::files_between(transaction, job.first, job.last, limit)?;
+    let (Some(first), Some(last)) = (files.first(), files.last()) else {
+        return Ok(0);
+    };
+    let range = [first.spec.id as i64, last.spec.id as i64];
+    let retries = read::retries_between(transaction, range)?;
+    let n = files.len();
+    let packed = pack(files, retries)?;
+    transaction
+        .prepare_cached("INSERT INTO history_files VALUES (?1, ?2)")?
+        .execute(params![range[0], packed])?;
+    let mut remove = transaction
+        .prepare_cached("DELETE FROM files WHERE file_id BETWEEN ?1 AND ?2 RETURNING src_token, dst_token")?;
+    let mut rows = remove.query(range)?;
+    while let Some(row) = rows.next()? {
+        for column in 0..2 {
+            if let Some(token) = row.get::<_, Option<i64>>(column)? {
+                *tokens.entry(token).or_default() += 1;
+            }
+        }
+    }
+    transaction
+        .prepare_cached("DELETE FROM attempts WHERE file_id BETWEEN ?1 AND ?2")?
+        .execute(range)?;
+    Ok(n)
+}
+
+/// See [`crate::store::Store::forget`].
+pub(super) fn forget(connection: &mut Connection, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let old = {
+        let mut statement = transaction.prepare_cached(
+            "SELECT job_no, first_file, first_file + n_files - 1 FROM history WHERE finished <= ?1 ORDER BY finished LIMIT ?2",
+        )?;
+        let rows = statement.query_map(params![before, jobs_max as i64], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        })?;
+        rows.collect::<Result<Vec<_>, _>>()?
+    };
+    for (number, first, last) in &old {
+        transaction
+            .prepare_cached("DELETE FROM history_files WHERE first_file BETWEEN ?1 AND ?2")?
+            .execute([first, last])?;
+        transaction
+            .prepare_cached("DELETE FROM history WHERE job_no = ?1")?
+            .execute([number])?;
+    }
+    transaction.commit()?;
+    Ok(old.len())
+}
+
+/// The packs that hold files of this range.
+pub(super) fn packs(connection: &Connection, first: i64, last: i64) -> Result<Vec<String>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT files FROM history_files WHERE first_file BETWEEN ?1 AND ?2")?;
+    let rows = statement.query_map([first, last], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The pack that holds this file, if history has it.
+pub(super) fn pack_of(connection: &Connection, file: u64) -> Result<Option<String>, StoreError> {
+    let text = "SELECT files FROM history_files WHERE first_file <= ?1 ORDER BY first_file DESC LIMIT 1";
+    Ok(connection
+        .prepare_cached(text)?
+        .query_row([file as i64], |row| row.get(0))
+        .optional()?)
+}

@@ -1,0 +1,152 @@
+//! Housekeeping: what ended leaves the tables of the present, and much later the database. Step by step from the same rows, so
+//! that nothing can be forgotten, and with pauses, so that submissions never wait for it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::HistoryConfig,
+    executor::chain,
+    service::Service,
+    store::{Store, StoreError},
+    time::{self, Millis},
+};
+
+/// Between two looks when nothing was due.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Files, or jobs to be forgotten, of one step: it holds the writer up for some 20 ms.
+const STEP: usize = 2000;
+
+/// One part of work to four of rest: some 20,000 files a second leave, ten times what is done.
+const REST: u32 = 4;
+
+/// Between two signs of life of the scheduler; the database takes it for dead after some more.
+const BEAT: Duration = Duration::from_secs(2);
+
+/// Says that this scheduler lives, until another one has taken over.
+pub(crate) async fn hold_office(service: Arc<Service>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(BEAT) => {}
+        }
+        match service.read(Store::renew).await {
+            Ok(()) => {}
+            Err(StoreError::Deposed) => return service.driver.depose(),
+            Err(error) => tracing::warn!(error = chain(&error), "could not say that this scheduler lives"),
+        }
+    }
+}
+
+/// Works until it is told to stop.
+pub(crate) async fn keep_house(store: Arc<dyn Store>, config: HistoryConfig, stop: CancellationToken) {
+    let mut pause = INTERVAL.min(config.archive_after);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        let begin = Instant::now();
+        let (store, config) = (store.clone(), config.clone());
+        let step = tokio::task::spawn_blocking(move || step(store.as_ref(), &config, time::now())).await;
+        pause = match step.unwrap_or_else(|error| Err(StoreError::Broken(error.into()))) {
+            Ok(true) => (begin.elapsed() * REST).clamp(Duration::from_millis(20), INTERVAL),
+            Ok(false) => INTERVAL,
+            Err(error) => {
+                tracing::warn!(
+                    error = chain(&error),
+                    "could not put finished jobs into history; trying again"
+                );
+                INTERVAL
+            }
+        };
+    }
+}
+
+/// Whether more is due.
+fn step(store: &dyn Store, config: &HistoryConfig, now: Millis) -> Result<bool, StoreError> {
+    let ago = |age: Duration| now.saturating_sub(Millis::try_from(age.as_millis()).unwrap_or(Millis::MAX));
+    let archived = store.archive(ago(config.archive_after), STEP)?;
+    let forgotten = match config.keep {
+        Duration::ZERO => 0,
+        keep => store.forget(ago(keep), STEP)?,
+    };
+    if archived + forgotten > 0 {
+        tracing::debug!(archived, forgotten, "history");
+    }
+    Ok(archived >= STEP || forgotten >= STEP)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::store::{Change, MemoryStore, submission};
+
+    fn cancelled(jobs: u64) -> MemoryStore {
+        let store = MemoryStore::new();
+        for job in 1..=jobs {
+            let cancel = Change::Cancel {
+                job: Uuid::from_u128(job.into()),
+                whole: true,
+                settled: vec![job],
+                stopping: vec![],
+                at: 4000,
+                reason: String::new(),
+            };
+            let submit = Change::Submit(Box::new(submission(job.into(), job, 1)));
+            store.apply(&[submit, cancel]).unwrap();
+        }
+        store
+    }
+
+    #[test]
+    fn what_ended_leaves_at_its_time_and_is_forgotten_at_its_time() {
+        let store = cancelled(1);
+        let seconds = Duration::from_secs;
+        let config = |keep| HistoryConfig {
+            archive_after: seconds(10),
+            keep,
+        };
+        let held = || {
+            let present = store.order(1).unwrap().is_some();
+            (present, store.file(1).unwrap().is_some())
+        };
+        step(&store, &config(seconds(20)), 13_999).unwrap();
+        assert_eq!(held(), (true, true));
+        step(&store, &config(seconds(20)), 14_000).unwrap();
+        assert_eq!(held(), (false, true));
+        step(&store, &config(Duration::ZERO), i64::MAX).unwrap();
+        assert_eq!(held(), (false, true), "0 keeps for ever");
+        step(&store, &config(seconds(20)), 24_000).unwrap();
+        assert_eq!(held(), (false, false));
+    }
+
+    #[tokio::test]
+    async fn many_cancelled_jobs_go_without_being_asked_for() {
+        let store = Arc::new(cancelled(3000));
+        let stop = CancellationToken::new();
+        let config = HistoryConfig {
+            archive_after: Duration::from_millis(1),
+            keep: Duration::ZERO,
+        };
+        let house = tokio::spawn(keep_house(store.clone(), config, stop.clone()));
+        tokio::time::timeout(Duration::from_secs(20), async {
+            while store.order(3000).unwrap().is_some() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .unwrap();
+        assert!(store.file(3000).unwrap().is_some() && store.order(1).unwrap().is_none());
+        stop.cancel();
+        house.await.unwrap();
+    }
+}
