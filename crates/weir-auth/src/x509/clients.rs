@@ -324,3 +324,36 @@ fn hash(chain: &[CertificateDer<'_>]) -> [u8; 32] {
     hash.copy_from_slice(context.finish().as_ref());
     hash
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+mod tests {
+    use super::*;
+    use crate::ca::{CertificateAuthority, read_certificates};
+
+    /// A new authority would count only when somebody told the door.
+    #[test]
+    fn a_change_is_found_while_clients_come() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = |name: &str| CertificateAuthority::create(&dir.path().join(name)).unwrap();
+        let (first, second) = (authority("first"), authority("second"));
+        let chain = second.issue(&[], "Ada").unwrap().chain_pem;
+        let chain = read_certificates(&chain, dir.path()).unwrap();
+
+        let trusted = dir.path().join("certificates");
+        std::fs::create_dir(&trusted).unwrap();
+        std::fs::copy(first.file(), trusted.join("first.pem")).unwrap();
+        let now = SystemTime::now();
+        let certificates = ClientCertificates::open(ClientCertificatesConfig::new(&trusted), now).unwrap();
+        certificates.verify(&chain, now).unwrap_err();
+
+        std::fs::copy(second.file(), trusted.join("second.pem")).unwrap();
+        certificates.verify(&chain, now).unwrap_err();
+        *certificates.0.looked.lock().unwrap() = Instant::now().checked_sub(LOOK_EVERY).unwrap();
+        let wait = (0..500).find(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            certificates.verify(&chain, now).is_ok()
+        });
+        assert!(wait.is_some(), "not within ten seconds");
+    }
+}

@@ -63,6 +63,19 @@ fn the_order_of_a_chain_does_not_matter_behind_the_first() {
     assert_eq!(identity.issuer, "/C=XY/O=Grid/CN=Sub CA");
 }
 
+/// Grid clients leave intermediates out: every site has them in its directory.
+#[test]
+fn an_intermediate_may_come_from_the_directory() {
+    let site = Site::new();
+    let intermediate = Wish::authority("/C=XY/O=Grid/CN=Sub CA").signed_by(&site.authority);
+    let user = Wish::end_entity("/C=XY/O=Grid/CN=A").signed_by(&intermediate);
+    let mut party = proxy(&user, INHERIT_ALL, None);
+    party.chain.truncate(2);
+    refused(&site.open(), &party, "unable to get local issuer certificate");
+    site.trust(&intermediate, "0a1b2c3d.0");
+    assert_eq!(verify(&site.open(), &party).unwrap().subject, "/C=XY/O=Grid/CN=A");
+}
+
 /// A limited proxy would start jobs, at once or by delegating itself.
 #[test]
 fn limited_once_is_limited_ever_after() {
@@ -103,7 +116,7 @@ fn bad_proxies_are_refused_with_name_and_cause() {
     );
 
     let expired = Wish::proxy(&user, "9", INHERIT_ALL, None).valid(-2 * HOUR, -HOUR);
-    check(&expired.signed_by(&user), "/CN=Ada Lovelace/CN=9 expired 360");
+    check(&expired.signed_by(&user), "/CN=Ada Lovelace/CN=9 expired 36");
     let future = Wish::proxy(&user, "9", INHERIT_ALL, None).valid(HOUR, 2 * HOUR);
     check(
         &future.signed_by(&user),
