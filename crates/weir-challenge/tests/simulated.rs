@@ -90,23 +90,11 @@ fn the_imitation_of_fts_reproduces_2024() {
 /// Weir's scheduler would not reach what a good one reaches.
 #[test]
 fn weir_passes_the_past() {
-    for name in ["juno-knee.toml", "belle2.toml"] {
+    for name in ["juno-knee.toml", "belle2.toml", "net2.toml", "dune-burst.toml"] {
         let (outcome, _out) = simulated(&plan(name), Policy::Weir, Rows::None);
         let report = &outcome.report;
         assert_eq!(report.verdict.as_str(), "pass", "{name}: {:?}", report.verdict_reasons);
     }
-    // FIXME: CERN's share of the full link swings around what the file asks, so that the verdict is "unstable".
-    let (net2, _out) = simulated(&plan("net2.toml"), Policy::Weir, Rows::None);
-    let report = &net2.report;
-    assert_ne!(report.verdict.as_str(), "fail", "{:?}", report.verdict_reasons);
-    assert!(
-        report.thresholds.iter().all(|threshold| threshold.pass),
-        "{:?}",
-        report.thresholds
-    );
-    // FIXME: the backlog gets a little less than FNAL's free slots could bring: 0.94 of the optimum in all.
-    let (dune, _out) = simulated(&plan("dune-burst.toml"), Policy::Weir, Rows::None);
-    assert!(ratio(&dune, "burst") >= 0.97, "{}", ratio(&dune, "burst"));
 }
 
 /// The export of the Tier-0 would suffer from 1,200 other links, as it did in 2024.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use weir_units::{BitRate, Bytes, Timestamp};
 
 use super::breaker::Breaker;
-use super::governor::{Governor, LINK_START, SHARED_START};
+use super::governor::{Governor, LINK_START, Measure, SHARED_START};
 use super::lane::Usual;
 use super::learn::Sample;
 use super::pace::Pace;
@@ -76,10 +76,12 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(resource: Resource, salt: u32) -> Self {
-        let (start, failures) = match resource {
-            Resource::Link(_) => (LINK_START, 10),
-            Resource::Inbound(_) | Resource::Outbound(_) => (SHARED_START, 30),
-            Resource::VoInbound(..) | Resource::VoOutbound(..) | Resource::Group(_) => (SHARED_START, 0),
+        let (start, measure, failures) = match resource {
+            Resource::Link(_) => (LINK_START, Measure::Bytes, 10),
+            Resource::Inbound(_) | Resource::Outbound(_) => (SHARED_START, Measure::Usual, 30),
+            Resource::VoInbound(..) | Resource::VoOutbound(..) | Resource::Group(_) => {
+                (SHARED_START, Measure::Usual, 0)
+            }
         };
         Self {
             resource,
@@ -94,7 +96,7 @@ impl Gate {
             times: [0; LEVELS],
             best: 0.0,
             lanes: Vec::new(),
-            governor: Governor::new(start, salt),
+            governor: Governor::new(start, measure, salt),
             breaker: Breaker::new(failures),
             pace: None,
             flow: 0.0,
@@ -177,6 +179,11 @@ impl Gate {
         }
     }
 
+    /// What its optimiser allows, if it has a say.
+    pub(crate) fn worth_running(&self) -> Option<u32> {
+        (self.mode == Mode::Auto).then(|| self.governor.cap())
+    }
+
     /// Finds out what may be active now: the least of what operators, optimiser, bandwidth and faults allow.
     pub(crate) fn update(&mut self, now: Timestamp) {
         self.elapse(now);
@@ -217,13 +224,35 @@ impl Gate {
     pub(crate) fn cost(&mut self, size: Bytes, each: Option<f64>, weight: f64) -> u64 {
         self.best = each.unwrap_or(0.0).max(self.best * (1.0 - 1.0 / FADING));
         let each = each.unwrap_or(GUESS.max(self.best));
-        let speed = (AS_FAST * each / self.best.max(1.0)).clamp(SLOWEST, 1.0);
+        let speed = if self.slots_are_scarce() {
+            (AS_FAST * each / self.best.max(1.0)).clamp(SLOWEST, 1.0)
+        } else {
+            1.0
+        };
         nanos(slot_seconds(size, each.max(HOPELESS * self.best)) / (weight * speed))
     }
 
-    /// A lane is held back here, perhaps one that is owed something.
-    pub(crate) fn urge(&mut self, now: Timestamp, owed: bool) {
-        if self.cause == Cause::Optimiser && self.governor.urge(now, owed) {
+    /// Slots are what there is too little of, so that it matters who has them. Elsewhere it is bytes: slow lanes are slow
+    /// there because others take what there is, and fewer slots would make them slower still, for nothing.
+    fn slots_are_scarce(&self) -> bool {
+        match self.cause {
+            Cause::Limit | Cause::Faults { .. } => true,
+            Cause::Optimiser => self.governor.suffers(),
+            Cause::Bandwidth { .. } => false,
+        }
+    }
+
+    /// A lane is held back here, perhaps one that is owed something, perhaps one whose link alone passes: then as many
+    /// as that `allows`.
+    pub(crate) fn urge(&mut self, now: Timestamp, owed: bool, allows: Option<u32>) {
+        if self.cause != Cause::Optimiser {
+            return;
+        }
+        let changed = match allows {
+            Some(cap) => self.governor.follow(now, cap),
+            None => self.governor.urge(now, owed),
+        };
+        if changed {
             self.update(now);
         }
     }

@@ -20,7 +20,8 @@
 //! # What is decided
 //! The cap stays as it is during a window.
 //! ```text
-//!  Startup: × 2 while that brings three quarters of what it could ──▶ Cruise, just past the knee
+//!  Startup: × 2 while that brings three quarters of what it could ──▶ Cruise, just past the knee; or, while something
+//!           else keeps it from being used to its cap, at that cap: it doubles again as soon as it is
 //!  Cruise:  every few windows, or at once when the rate has moved:  ──▶ Up (× 1.25, then × 1.6 while it pays well), or
 //!                                                                    ──▶ Down (× 0.85 while it costs less than 2 %)
 //! ```
@@ -65,6 +66,8 @@ const STRETCH_MAX: u32 = 4;
 /// Transfers that must have been heard of in a window, themselves or through others: an eighth of those that run, within
 /// these bounds.
 const VOICES: (f64, f64) = (2.0, 32.0);
+/// Samples in a window: where one transfer reports for all, one says how it went for that one.
+const SAMPLES: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -72,6 +75,24 @@ enum Phase {
     Cruise,
     Up,
     Down,
+}
+
+/// What rates are measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    Bytes,
+    /// Transfers that are as good as usual.
+    Usual,
+}
+
+/// Why more are tried before it is time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    None,
+    /// More were active than before, though nothing was tried, and brought more.
+    Eager,
+    /// The trial is for somebody who is owed something, and may take it from others.
+    Owed,
 }
 
 /// A concurrency and what it delivered: bytes per second, or transfers that are as good as usual.
@@ -89,6 +110,8 @@ struct Window {
     /// When what is to be known of it is known.
     known: Timestamp,
     voices: f64,
+    /// Samples that they came from.
+    samples: u32,
     losses: u32,
     bytes: f64,
     /// Bytes that were to be expected; slot time in seconds, if bytes are what counts.
@@ -101,6 +124,7 @@ struct Window {
 /// The optimiser of one resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Governor {
+    measure: Measure,
     phase: Phase,
     cap: u32,
     limit: u32,
@@ -125,18 +149,18 @@ pub(crate) struct Governor {
     salt: u32,
     /// The last window was unlike those before.
     strayed: bool,
-    /// More were active than before, though nothing was tried, and brought more.
-    eager: bool,
-    /// The trial is for somebody who is owed something, and may take it from others.
-    owed: bool,
+    wish: Wish,
     /// Grown so often in a row.
     streak: u32,
+    /// No knee was met yet: what is tried is twice as many, whenever the resource is used to its cap.
+    young: bool,
 }
 
 impl Governor {
     /// Begins with so many. Resources with different salts make their trials at different times.
-    pub(crate) fn new(start: u32, salt: u32) -> Self {
+    pub(crate) fn new(start: u32, measure: Measure, salt: u32) -> Self {
         Self {
+            measure,
             phase: Phase::Startup,
             cap: start,
             limit: u32::MAX,
@@ -154,15 +178,16 @@ impl Governor {
             costly_at: 0,
             salt,
             strayed: false,
-            eager: false,
-            owed: false,
+            wish: Wish::None,
             streak: 0,
+            young: true,
         }
     }
 
     /// Goes on from what an earlier life had learned.
     pub(crate) fn recall(&mut self, cap: u32) {
         self.phase = Phase::Cruise;
+        self.young = false;
         self.cap = cap.max(1);
         self.base_cap = self.cap;
         self.base = Point::default();
@@ -173,9 +198,14 @@ impl Governor {
         self.cap
     }
 
-    /// Another cap than the one that was learned is being tried.
+    /// Another cap than the one that was learned is being tried, or none was learned yet.
     pub(crate) fn tries(&self) -> bool {
-        self.phase != Phase::Cruise
+        self.young || self.phase != Phase::Cruise
+    }
+
+    /// More transfers did harm when they were tried last.
+    pub(crate) fn suffers(&self) -> bool {
+        self.harmful > 0
     }
 
     /// What the resource is known to bear: the cap outside trials. None as long as nothing is known.
@@ -222,14 +252,16 @@ impl Governor {
             window.bytes += sample.weight * sample.bytes * part / seconds;
             window.expected += sample.weight * usual * part;
             window.voices += sample.weight;
+            window.samples += 1;
         }
         let enough = f64::from(self.active / 8).clamp(VOICES.0, VOICES.1);
         if now < window.known {
             return false;
         }
         self.elapse(now);
-        if self.window.voices < enough {
-            // Too few were heard of, perhaps because there was little to do: once more, and longer.
+        if self.window.voices < enough || self.window.samples < SAMPLES {
+            // Too few were heard of, perhaps because there was little to do, or one only, which may have had luck: once
+            // more, and longer.
             self.stretch = (self.stretch + 1).min(STRETCH_MAX);
             self.open(now, now);
             return false;
@@ -247,6 +279,7 @@ impl Governor {
             return false;
         }
         let before = self.cap;
+        self.young = false;
         self.base = Point::default();
         self.base_cap = (self.active.min(self.cap) * 7 / 10).max(LEAST.min(self.cap));
         self.cruise(now, self.base_cap);
@@ -258,17 +291,34 @@ impl Governor {
     /// changed.
     pub(crate) fn urge(&mut self, now: Timestamp, owed: bool) -> bool {
         let before = self.cap;
-        if self.phase == Phase::Cruise && self.base.rate > 0.0 && self.active >= self.cap && (self.eager || owed) {
-            self.owed = owed;
+        let known = self.base.rate > 0.0 && self.phase == Phase::Cruise;
+        let young = self.young && 2.0 * self.base.active >= f64::from(self.cap);
+        if known && self.active >= self.cap && (self.wish == Wish::Eager || young || owed) {
+            if owed {
+                self.wish = Wish::Owed;
+            }
             self.grow(now);
         }
         self.cap != before
+    }
+
+    /// One link alone passes here, and its own optimiser allows so many: that one measures what this one would, and
+    /// better. At most doubles once in a window, for that may be long ago. True if the cap changed.
+    pub(crate) fn follow(&mut self, now: Timestamp, cap: u32) -> bool {
+        let cap = cap.min(self.limit).min(self.cap.saturating_mul(2));
+        if cap <= self.cap || self.base.rate <= 0.0 {
+            return false;
+        }
+        self.base = Point::default();
+        self.cruise(now, cap);
+        true
     }
 
     /// What was broken works again: whatever was learned before is old.
     pub(crate) fn begin_again(&mut self, now: Timestamp) {
         self.base = Point::default();
         self.phase = Phase::Startup;
+        self.young = true;
         self.change(now, self.cap.clamp(LEAST, LINK_START));
     }
 
@@ -303,8 +353,8 @@ impl Governor {
             self.base = seen;
             return;
         }
-        let enough = match (self.phase, self.owed) {
-            (_, true) => ANY,
+        let enough = match (self.phase, self.wish) {
+            (_, Wish::Owed) => ANY,
             (Phase::Startup, _) => STEEP,
             _ => WORTHWHILE,
         };
@@ -318,7 +368,11 @@ impl Governor {
             if full {
                 self.grow(now);
             } else {
+                // Something else keeps them so few. When it no longer does, there is no reason to wait.
                 self.cruise(now, self.cap);
+                if !first {
+                    self.wish = Wish::Eager;
+                }
             }
             return;
         }
@@ -330,6 +384,7 @@ impl Governor {
         let harm = gain(self.base, seen) < HARM;
         self.harmful = if harm { self.harmful + 1 } else { 0 };
         self.ups = if harm { 0 } else { self.ups };
+        self.mature();
         self.cruise(now, cap);
     }
 
@@ -340,9 +395,18 @@ impl Governor {
             self.ups = 2 << self.costly.min(DOUBLINGS);
             self.costly += 1;
             self.costly_at = self.base_cap;
-            return self.cruise(now, self.base_cap);
+            let in_full = gain(seen, self.base) >= STEEP;
+            self.cruise(now, self.base_cap);
+            if in_full {
+                // Each transfer less cost all that it brought: so one more may bring as much.
+                (self.rest, self.wish) = (1, Wish::Eager);
+            }
+            return;
         }
         if draining {
+            if seen.rate > RISEN * self.base.rate {
+                self.base = seen;
+            }
             return;
         }
         self.base = seen;
@@ -354,17 +418,17 @@ impl Governor {
     /// Nothing is being tried: is everything as it was?
     fn watch(&mut self, now: Timestamp, seen: Point, full: bool) {
         if self.is_draining(seen) {
-            self.base = seen;
             return;
         }
         let same = (seen.active - self.base.active).abs() < 0.1 * self.base.active;
         let change = seen.rate / self.base.rate.max(1e-9);
         if !same {
             let more = seen.active > self.base.active && self.base.rate > 0.0;
-            self.eager = more && gain(self.base, seen) >= WORTHWHILE;
+            let paid = more && gain(self.base, seen) >= WORTHWHILE;
+            self.wish = if paid { Wish::Eager } else { Wish::None };
             self.base = seen;
             self.rest = self.rest.saturating_sub(1);
-            if full && self.eager {
+            if full && (self.wish == Wish::Eager || self.young) {
                 self.grow(now);
             }
             return;
@@ -380,6 +444,9 @@ impl Governor {
             self.base.active += (seen.active - self.base.active) / 4.0;
         }
         self.rest = self.rest.saturating_sub(1);
+        if full && (self.wish == Wish::Eager || self.young) {
+            return self.grow(now);
+        }
         if !full || (self.rest > 0 && !moved) {
             return;
         }
@@ -403,10 +470,9 @@ impl Governor {
     }
 
     fn grow(&mut self, now: Timestamp) {
-        let factor = match (self.phase, self.streak) {
-            (Phase::Startup, _) => 2.0,
-            _ if self.owed => 2.0,
-            (_, 0) => 1.25,
+        let factor = match self.streak {
+            _ if self.wish == Wish::Owed || self.young => 2.0,
+            0 => 1.25,
             _ => 1.6,
         };
         self.streak += 1;
@@ -414,14 +480,18 @@ impl Governor {
         let cap = ((f64::from(self.cap) * factor).ceil() as u32).min(self.limit);
         if cap <= self.cap {
             // The limit is reached: beyond it there is nothing to learn.
+            self.mature();
             return self.cruise(now, self.cap);
         }
-        self.phase = if self.phase == Phase::Startup {
-            Phase::Startup
-        } else {
-            Phase::Up
-        };
+        self.phase = if self.young { Phase::Startup } else { Phase::Up };
         self.change(now, cap);
+    }
+
+    /// A knee was met. From now on what is usual changes again, and with it what rates are measured by, if they are.
+    fn mature(&mut self) {
+        if std::mem::take(&mut self.young) && self.measure == Measure::Usual {
+            self.base = Point::default();
+        }
     }
 
     fn shrink(&mut self, now: Timestamp) {
@@ -438,7 +508,7 @@ impl Governor {
     fn cruise(&mut self, now: Timestamp, cap: u32) {
         self.phase = Phase::Cruise;
         self.streak = 0;
-        (self.strayed, self.eager, self.owed) = (false, false, false);
+        (self.strayed, self.wish) = (false, Wish::None);
         self.salt = self.salt.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
         self.rest = (REST << self.harmful.min(DOUBLINGS)) + (self.salt >> 16) % REST;
         self.base_cap = cap;

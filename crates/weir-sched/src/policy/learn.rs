@@ -128,7 +128,8 @@ impl Policy {
         }
     }
 
-    /// The gate of the party that gave way takes note, and that of the link.
+    /// The gate of the party that gave way takes note, and that of the link. Where a link is alone, its optimiser speaks
+    /// for the party's too, and has to hear of it.
     fn failed(&mut self, number: u32, class: ErrorClass, party: Party, now: Timestamp) {
         let sign = sign(class);
         if sign == Sign::None {
@@ -143,10 +144,11 @@ impl Policy {
             Party::Network | Party::TransferService | Party::Issuer => HALL,
         };
         let own = link.gate;
+        let whole = end == HALL || self.is_alone(number, end);
         for gate in [own, end].into_iter().filter(|gate| *gate != HALL) {
             let state = &mut self.gates[gate as usize];
             state.breaker.failed(now, class);
-            if sign == Sign::Congestion && (gate == end || end == HALL) {
+            if sign == Sign::Congestion && (gate == end || whole) {
                 state.governor.congested(now);
             }
             state.update(now);

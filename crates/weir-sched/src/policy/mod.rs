@@ -19,10 +19,11 @@
 //! 1. The more urgent level: priorities are strict. A queue that was not served for long ([`crate::Setting::Ageing`]) rises
 //!    by one level until it is: a trickle, which keeps every queue moving and costs the urgent ones next to nothing.
 //! 2. Within a level, lanes with a pressing deadline, the earliest first; then links behind their target rate.
-//! 3. Among these, and among all others, by shares: start-time fair queueing, where a transfer costs the time for which it will hold its slot, divided by
-//!    the lane's weight (of its link × its VO's part of that link), and by how fast it is beside the fastest lane at this
-//!    gate. So slots go to lanes in proportion to what a slot brings there. Lanes within a fifth of the fastest are equal,
-//!    and none gets less than a twelfth: slow lanes do not hold what fast ones could use, and all of them move.
+//! 3. Among these, and among all others, by shares: start-time fair queueing, where a transfer costs the time for which it
+//!    will hold its slot, divided by the lane's weight (of its link × its VO's part of that link). Where slots are scarce (a limit on them, a storage that
+//!    suffers from more), also by how fast it is beside the fastest lane at this gate. So slots go to lanes in proportion
+//!    to what a slot brings there. Lanes within a fifth of the fastest are equal, and none gets less than a twelfth: slow
+//!    lanes do not hold what fast ones could use, and all of them move.
 //!
 //! # What follows
 //! - *No head-of-line blocking*: a lane that cannot start waits at the gate that holds it, and in nobody's way.
@@ -236,8 +237,7 @@ impl Policy {
                 cause: gate.cause,
             };
             self.note(number, table[row].id, verdict, now);
-            let owed = rank == Rank::Owed && self.all_have_targets(blocker);
-            self.gates[blocker as usize].urge(now, owed);
+            self.urge(number, blocker, rank, now);
             self.miss(number, turn, blocker, now);
             return None;
         }
@@ -265,6 +265,21 @@ impl Policy {
         self.unqueue(table, row);
         self.settle(number, now);
         Some(row)
+    }
+
+    /// A lane is held back at a gate: perhaps more are worth running there.
+    fn urge(&mut self, number: u32, blocker: u32, rank: Rank, now: Timestamp) {
+        let own = self.links[self.lanes[number as usize].link as usize].gate;
+        let alone = blocker != own && self.is_alone(number, blocker);
+        let allows = self.gates[own as usize].worth_running().filter(|_| alone);
+        let owed = rank == Rank::Owed && self.all_have_targets(blocker);
+        self.gates[blocker as usize].urge(now, owed, allows);
+    }
+
+    /// Whatever is active at a gate is of this lane's link.
+    fn is_alone(&self, number: u32, gate: u32) -> bool {
+        let (lane, gate) = (&self.lanes[number as usize], &self.gates[gate as usize]);
+        self.links[lane.link as usize].counts.active >= u64::from(gate.held - gate.kept)
     }
 
     /// Everybody who passes a gate has a target: nobody there gives way to somebody who is owed something.

@@ -30,7 +30,7 @@ impl Policy {
             Some((_, key)) if usize::from(key.level) == level && key.rank == rank => {}
             Some((gate, _)) if gate != HALL => self.line_up(number, gate, level, rank, due, now),
             _ => {
-                let gate = self.waiting_room(number, level);
+                let gate = self.waiting_room(number, level, now);
                 self.line_up(number, gate, level, rank, due, now);
             }
         }
@@ -80,9 +80,12 @@ impl Policy {
     }
 
     /// The gate at which a lane has to wait: one that is full, else one where others wait already, else the hall.
-    fn waiting_room(&self, number: u32, level: usize) -> u32 {
-        if let Some(full) = self.blocker(number) {
-            return full;
+    fn waiting_room(&mut self, number: u32, level: usize, now: Timestamp) -> u32 {
+        while let Some(full) = self.blocker(number) {
+            self.urge(number, full, Rank::Share, now);
+            if !self.gates[full as usize].has_room() {
+                return full;
+            }
         }
         let lane = &self.lanes[number as usize];
         if lane.reserved {
