@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use weir_measure::accounting::{Figures, WindowSpec};
-use weir_measure::report::{
-    Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Subject, Window, Windows, WorkloadKind, ratio,
-};
-use weir_measure::threshold::{self, Evaluated, Limit, Metric, Threshold};
+use weir_measure::report::{Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Window, Windows, ratio};
+use weir_measure::threshold::{self, Evaluated};
 use weir_measure::verdict::{Evidence, decide};
 use weir_measure::{Accounting, LinkSpec, Spec, WorkloadSpec, advice};
-use weir_plan::{Comparison, Plan, Workload};
+use weir_plan::{Plan, Workload};
+use weir_sim::books;
 
 use crate::clock::Clock;
 use crate::drive::Driven;
@@ -98,7 +97,7 @@ fn report(found: &Found<'_>) -> Report {
     let thresholds: Vec<Evaluated> = plan
         .thresholds
         .iter()
-        .map(|asked| threshold::evaluate(&threshold_of(asked), &figures, &spec, &found.crosschecks))
+        .map(|asked| threshold::evaluate(&books::threshold(asked), &figures, &spec, &found.crosschecks))
         .collect();
     let (verdict, verdict_reasons) = decide(&Evidence {
         thresholds: &thresholds,
@@ -177,43 +176,9 @@ fn account(found: &Found<'_>, spec: &Spec) -> Figures {
 /// Puts cells and steps where the accounting left room for them.
 fn fill_steps(figures: &mut Figures, found: &Found<'_>) {
     for driver in found.steps {
-        match &mut figures.workloads[driver.workload()].kind {
-            WorkloadKind::Matrix { cells } => *cells = driver.cells(found.records),
-            WorkloadKind::Ramp { steps } => *steps = driver.steps(found.records),
-            WorkloadKind::Rates { .. } => {}
-        }
-    }
-}
-
-/// Says a plan's threshold in the words of the measuring room.
-pub(crate) fn threshold_of(asked: &weir_plan::Threshold) -> Threshold {
-    let mut subject = Subject::default();
-    match &asked.subject {
-        weir_plan::Subject::Total => subject.total = true,
-        weir_plan::Subject::Site(site) => subject.site = Some(site.to_string()),
-        weir_plan::Subject::Link(link) => subject.link = Some(link.to_string()),
-        weir_plan::Subject::Workload(name) => subject.workload = Some(name.clone()),
-    }
-    let metric = match asked.metric {
-        weir_plan::Metric::Ratio => Metric::Ratio,
-        weir_plan::Metric::EgressRatio => Metric::EgressRatio,
-        weir_plan::Metric::Achieved => Metric::Achieved,
-        weir_plan::Metric::FailedRatio => Metric::FailedRatio,
-        weir_plan::Metric::Failed => Metric::Failed,
-        weir_plan::Metric::Efficiency => Metric::Efficiency,
-        weir_plan::Metric::LatenessP95 => Metric::LatenessP95,
-        weir_plan::Metric::LatenessMax => Metric::LatenessMax,
-        weir_plan::Metric::CrosscheckDifference => Metric::CrosscheckDifference,
-    };
-    let limit = match asked.comparison {
-        Comparison::AtLeast => Limit::Min(asked.asked),
-        Comparison::AtMost => Limit::Max(asked.asked),
-    };
-    Threshold {
-        name: asked.name.clone(),
-        subject,
-        metric,
-        limit,
+        driver
+            .account(found.records)
+            .fill(&mut figures.workloads[driver.workload()].kind);
     }
 }
 

@@ -243,7 +243,6 @@ impl<D: InjectionDoor> Drive<'_, D> {
 /// Returns the windows as planned, the drain to its limit.
 pub(crate) fn planned(phases: &Phases) -> WindowSpec {
     WindowSpec {
-        ramp_full: phases.full().min(phases.ramp),
         ramp_end: phases.ramp,
         hold_end: phases.end(),
         drain_end: phases.end() + phases.drain,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_measure::accounting::{LinkSpec, WorkloadSpec};
+use weir_measure::accounting::{AskedCurve, LinkSpec, WorkloadSpec};
 use weir_measure::report::WorkloadKind;
 use weir_model::{Grid, Link, RseName};
 use weir_plan::{Phases, Plan, Workload};
@@ -27,8 +27,8 @@ pub(crate) struct Layout {
     pub(crate) sources: Sources,
     /// Of each rates workload, by its number among the workloads: the places of its links.
     pub(crate) rated: BTreeMap<usize, Vec<RatedPlaces>>,
-    /// Of each workload of steps, by its number: the places of the cells of every step.
-    pub(crate) cells: BTreeMap<usize, Vec<Vec<CellPlaces>>>,
+    /// Of each workload of steps, by its number: the places of its cells, step by step.
+    pub(crate) cells: BTreeMap<usize, Vec<CellPlaces>>,
     /// Workloads in the order of the plan, with cells and steps still empty.
     pub(crate) workloads: Vec<WorkloadSpec>,
 }
@@ -68,6 +68,7 @@ pub(crate) fn lay_out(plan: &Plan, doors: &[StorageDoor]) -> Layout {
                     let link = number_of(&mut layout, &rated.link);
                     let spec = &mut layout.links[link];
                     spec.asked = Some(spec.asked.unwrap_or(0) + rates.mean_rate(rated.rate, &plan.phases).0);
+                    spec.curves.push(curve(rates, rated.rate));
                     note_size(spec, rated.file_size.0);
                     let door = layout.ends[link].source;
                     let need = |file| layout.sources.need(&doors[door], door, rated.file_size.0, file);
@@ -79,20 +80,17 @@ pub(crate) fn lay_out(plan: &Plan, doors: &[StorageDoor]) -> Layout {
                 layout.rated.insert(index, places);
             }
             Workload::Matrix(steps) | Workload::Ramp(steps) => {
-                let mut all = Vec::with_capacity(steps.steps.len());
-                for step in &steps.steps {
-                    let mut places = Vec::with_capacity(step.cells.len());
-                    for cell in &step.cells {
-                        let link = number_of(&mut layout, &cell.link);
-                        note_size(&mut layout.links[link], cell.size.0);
-                        let door = layout.ends[link].source;
-                        let need = |file| layout.sources.need(&doors[door], door, cell.size.0, file);
-                        places.push(CellPlaces {
-                            link,
-                            sources: (0..cell.source_files).map(need).collect(),
-                        });
-                    }
-                    all.push(places);
+                let mut all = Vec::new();
+                for cell in steps.steps.iter().flat_map(|step| &step.cells) {
+                    let link = number_of(&mut layout, &cell.link);
+                    note_size(&mut layout.links[link], cell.size.0);
+                    let door = layout.ends[link].source;
+                    let need = |file| layout.sources.need(&doors[door], door, cell.size.0, file);
+                    all.push(CellPlaces {
+                        link,
+                        mode: cell.mode,
+                        sources: (0..cell.source_files).map(need).collect(),
+                    });
                 }
                 layout.cells.insert(index, all);
             }
@@ -108,7 +106,7 @@ pub(crate) fn lay_out(plan: &Plan, doors: &[StorageDoor]) -> Layout {
 pub(crate) fn asks(sites: &[String], links: &[LinkSpec]) -> Vec<SiteAsk> {
     let asked = |site: usize| {
         let into = links.iter().filter(|link| link.destination_site == site);
-        into.filter_map(|link| link.asked).reduce(|sum, rate| sum + rate)
+        into.flat_map(|link| link.curves.iter().copied()).collect()
     };
     sites
         .iter()
@@ -141,7 +139,18 @@ fn link_of(grid: &Grid, link: &Link) -> LinkSpec {
         source_site: site_of(&link.source),
         destination_site: site_of(&link.destination),
         asked: None,
+        curves: Vec::new(),
         file_bytes: None,
+    }
+}
+
+/// When which rate is asked of a link by a workload.
+fn curve(rates: &weir_plan::RatesPlan, rate: weir_units::BitRate) -> AskedCurve {
+    AskedCurve {
+        rate: rate.0,
+        from: rates.start,
+        full: rates.start + rates.phases.full(),
+        until: rates.start + rates.phases.end(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_measure::accounting::WindowSpec;
+use weir_measure::accounting::{AskedCurve, WindowSpec};
 use weir_measure::spread;
 
 use crate::engine::Sums;
@@ -13,11 +13,11 @@ use crate::progress::{Live, LiveSite};
 /// Length of the sliding window. Files end in bursts of a cycle; ten of them show a rate.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// A site and the rate asked of it, if one is.
+/// A site, and when which rates are asked of it, if any are.
 #[derive(Debug, Clone)]
 pub(crate) struct SiteAsk {
     pub(crate) name: String,
-    pub(crate) asked: Option<u64>,
+    pub(crate) asked: Vec<AskedCurve>,
 }
 
 /// What the engine writes and the presenter reads.
@@ -80,14 +80,14 @@ impl SharedBoard {
                 .sum::<u64>()
         };
         let rate = |bytes: u64| spread::rate(bytes, window).unwrap_or(0);
-        let asked = |rate: Option<u64>| match (&board.windows, board.stopped) {
-            (_, Some(_)) => rate.map(|_| 0),
-            (Some(windows), None) => rate.map(|rate| windows.asked_at(rate, now)),
-            (None, None) => rate,
+        let asked = |site: &SiteAsk| {
+            let sum = site.asked.iter().map(|curve| curve.at(now)).sum();
+            let now = if board.stopped.is_some() { 0 } else { sum };
+            (!site.asked.is_empty()).then_some(now)
         };
         let sites = board.sites.iter().enumerate().map(|(site, ask)| LiveSite {
             site: ask.name.clone(),
-            asked_bps: asked(ask.asked),
+            asked_bps: asked(ask),
             achieved_bps: rate(bytes(site)),
         });
         let (phase, phase_left, left) = board.phase(now);
@@ -96,13 +96,7 @@ impl SharedBoard {
             phase,
             phase_left_s: phase_left.map(|left| left.as_secs_f64()),
             left_s: left.map(|left| left.as_secs_f64()),
-            asked_bps: asked(
-                board
-                    .sites
-                    .iter()
-                    .filter_map(|site| site.asked)
-                    .reduce(|sum, rate| sum + rate),
-            ),
+            asked_bps: board.sites.iter().filter_map(asked).reduce(|sum, rate| sum + rate),
             achieved_bps: rate(board.ends.iter().map(|end| end.2).sum()),
             sites: sites.collect(),
             active: board.sums.active,

@@ -9,13 +9,14 @@ use weir_measure::threshold;
 use weir_measure::verdict::{Evidence, decide};
 use weir_plan::Plan;
 use weir_sched::Settled;
+use weir_sim::books;
 use weir_sim::policies::Policy;
 use weir_sim::scene::Scene;
 use weir_sim::world::{Listeners, Outcome, Row, run};
 use weir_units::Timestamp;
 
 use crate::RunError;
-use crate::assemble::{parameters, threshold_of, write_report};
+use crate::assemble::{parameters, write_report};
 use crate::folder::{RunFolder, csv_line};
 use crate::ledger;
 use crate::record::{COLUMNS, seconds};
@@ -137,7 +138,11 @@ fn write_row(to: &mut dyn Write, plan: &Plan, scene: &Scene, row: &Row) -> io::R
             site(link.destination),
             &row.size.to_string(),
             state,
-            if row.state == Settled::Finished { "pull" } else { "" },
+            if row.state == Settled::Finished {
+                row.mode.as_str()
+            } else {
+                ""
+            },
             &time(row.wanted),
             &time(row.injected),
             &time(row.injected),
@@ -163,7 +168,7 @@ fn report(plan: &Plan, options: &SimulationOptions, outcome: Outcome) -> Report 
     let thresholds: Vec<_> = plan
         .thresholds
         .iter()
-        .map(|asked| threshold::evaluate(&threshold_of(asked), figures, spec, &crosschecks))
+        .map(|asked| threshold::evaluate(&books::threshold(asked), figures, spec, &crosschecks))
         .collect();
     let (mut verdict, mut verdict_reasons) = decide(&Evidence {
         thresholds: &thresholds,
@@ -186,10 +191,11 @@ fn report(plan: &Plan, options: &SimulationOptions, outcome: Outcome) -> Report 
     let windows = spec.windows;
     let mut parameters = parameters(plan);
     parameters.insert("sim.policy".to_owned(), options.policy.to_string());
+    if let Some(start) = plan.sim.start {
+        parameters.insert("sim.start".to_owned(), start.rfc3339());
+    }
     parameters.insert("sim.tick".to_owned(), weir_units::duration::format(plan.sim.tick));
     parameters.extend(outcome.scene.drawn.clone());
-    let start = jiff::Timestamp::UNIX_EPOCH;
-    let end = start + jiff::SignedDuration::from_nanos(i64::try_from(outcome.ended.0).unwrap_or(i64::MAX));
     Report {
         schema: SCHEMA.to_owned(),
         verdict,
@@ -201,8 +207,8 @@ fn report(plan: &Plan, options: &SimulationOptions, outcome: Outcome) -> Report 
         scale: plan.scale,
         interrupted: false,
         command: options.command.clone(),
-        started_at: format!("{start:.3}"),
-        ended_at: format!("{end:.3}"),
+        started_at: moment(plan.sim.start, Duration::ZERO),
+        ended_at: moment(plan.sim.start, outcome.ended.since(Timestamp(0))),
         weir: Build {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: Some(env!("WEIR_COMMIT"))
@@ -234,6 +240,15 @@ fn report(plan: &Plan, options: &SimulationOptions, outcome: Outcome) -> Report 
         errors: outcome.figures.errors,
         series: outcome.figures.series,
         parameters,
+    }
+}
+
+/// A moment in the world's own calendar; where it has none, the time since the start: `T+1d 12h`.
+fn moment(start: Option<Timestamp>, at: Duration) -> String {
+    let millis = Duration::from_millis(u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
+    match start {
+        Some(start) => (start + at).rfc3339(),
+        None => format!("T+{}", weir_units::duration::format(millis)),
     }
 }
 

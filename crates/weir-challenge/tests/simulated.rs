@@ -112,3 +112,95 @@ fn weir_exports_what_is_asked() {
     let report = &untold.report;
     assert_eq!(report.verdict.as_str(), "pass", "{:?}", report.verdict_reasons);
 }
+
+fn kind<'r>(outcome: &'r RunOutcome, workload: &str) -> &'r WorkloadKind {
+    let found = outcome.report.workloads.iter().find(|report| report.name == workload);
+    &found.unwrap().kind
+}
+
+/// The shipped challenges of steps, or one without a word about the simulated world, would not run, or not be judged.
+#[test]
+fn what_was_not_made_for_the_simulator_runs() {
+    let (matrix, _matrix) = simulated(&plan("juno-matrix.toml"), Policy::Weir, Rows::All);
+    let WorkloadKind::Matrix { cells } = kind(&matrix, "matrix") else {
+        panic!()
+    };
+    assert_eq!(cells.iter().filter(|cell| cell.ok).count(), 72);
+    assert_eq!(
+        matrix.report.verdict.as_str(),
+        "pass",
+        "{:?}",
+        matrix.report.verdict_reasons
+    );
+    let rows = std::fs::read_to_string(matrix.folder.join("transfers.csv")).unwrap();
+    for mode in ["pull", "push", "streamed"] {
+        let of_mode = rows.lines().filter(|line| line.contains(&format!(",finished,{mode},")));
+        assert_eq!(of_mode.count(), 24, "{mode}");
+    }
+    let (uk, _uk) = simulated(&plan("minidc-uk.toml"), Policy::Weir, Rows::None);
+    let totals = &uk.report.totals;
+    assert!(totals.failed == 0 && totals.ratio.unwrap() > 0.6, "{totals:?}");
+}
+
+/// The parallel transfers of 2023 would bring something else in the simulated world than they did.
+#[test]
+fn the_ramp_of_2023_is_reproduced() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../challenges");
+    let challenge = Challenge::load(&root.join("juno-ramp.toml")).unwrap();
+    let original = Overrides {
+        scale: Some(500.0),
+        ..Overrides::default()
+    };
+    let (ramp, _ramp) = simulated(&challenge.resolve(&original).unwrap(), Policy::Fixed, Rows::None);
+    assert_eq!(
+        ramp.report.verdict.as_str(),
+        "pass",
+        "{:?}",
+        ramp.report.verdict_reasons
+    );
+    let WorkloadKind::Ramp { steps } = kind(&ramp, "ramp") else {
+        panic!()
+    };
+    for (source, destination, measured) in [
+        ("IN2P3", "CNAF", [3.53, 9.04, 7.82]),
+        ("CNAF", "IN2P3", [10.9, 15.8, 7.83]),
+        ("JINR", "CNAF", [1.74, 3.57, 3.9]),
+        ("CNAF", "JINR", [6.1, 12.8, 3.1]),
+        ("IHEP", "CNAF", [1.74, 2.28, 2.86]),
+        ("CNAF", "IHEP", [0.95, 1.82, 1.53]),
+    ] {
+        let of_link = steps
+            .iter()
+            .filter(|step| step.source == source && step.destination == destination);
+        for (step, measured) in of_link.zip(measured) {
+            let achieved = step.achieved_bps.unwrap() as f64 / 1e9;
+            assert!(
+                (achieved / measured - 1.0).abs() < 0.1,
+                "{step:?}: {achieved}, measured {measured}"
+            );
+        }
+    }
+}
+
+/// A report would be dated 1970, or in another year than its file says.
+#[test]
+fn a_report_tells_the_time_of_its_world() {
+    let text =
+        std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../challenges/minidc-uk.toml"))
+            .unwrap()
+            .replace("\"../", &format!("\"{}/../../", env!("CARGO_MANIFEST_DIR")));
+    let report = |text: &str| {
+        let challenge = Challenge::parse(text, "uk.toml".as_ref()).unwrap();
+        let plan = challenge.resolve(&Overrides::default()).unwrap();
+        let (outcome, _out) = simulated(&plan, Policy::Weir, Rows::None);
+        let page = std::fs::read_to_string(outcome.folder.join("report.html")).unwrap();
+        assert!(!page.contains("1970-"), "{page}");
+        [outcome.report.started_at, outcome.report.ended_at]
+    };
+    let [start, end] = report(&text);
+    assert_eq!(start, "T+0s");
+    assert!(end.starts_with("T+1m"), "{end}");
+    let [start, end] = report(&format!("{text}\n[sim]\nstart = \"2024-12-09T12:00:00Z\"\n"));
+    assert_eq!(start, "2024-12-09T12:00:00.000Z");
+    assert!(end.starts_with("2024-12-09T12:01:"), "{end}");
+}

@@ -3,15 +3,14 @@
 //! Rows may come in any order; the result does not depend on it, except that a sample is that of the failure that ended
 //! first (the order of rows decides between equals).
 
+mod series;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use indexmap::IndexMap;
-
 use crate::lateness::Lateness;
 use crate::report::{
-    Egress, ErrorCount, ErrorReport, LinkReport, RateSeries, Series, SiteReport, TotalSeries, Totals, WorkloadKind,
-    WorkloadReport, ratio,
+    Egress, ErrorCount, ErrorReport, LinkReport, Series, SiteReport, Totals, WorkloadKind, WorkloadReport, ratio,
 };
 use crate::spread::{self, Bins};
 
@@ -92,10 +91,39 @@ pub struct LinkSpec {
     pub source_site: usize,
     /// Index of the destination's site in [`Spec::sites`].
     pub destination_site: usize,
-    /// Asked rate in bit/s, where one is asked.
+    /// Asked rate in bit/s, where one is asked: the mean over the hold.
     pub asked: Option<u64>,
+    /// When which rate is asked of it: one curve per workload that asks. Empty where none does.
+    pub curves: Vec<AskedCurve>,
     /// Size of its files, where it is one.
     pub file_bytes: Option<u64>,
+}
+
+/// A rate that is asked for from one moment to another: it rises in a line from zero, then stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskedCurve {
+    /// The rate in bit/s once it is full.
+    pub rate: u64,
+    /// When it begins to rise.
+    pub from: Duration,
+    /// When it is full; not before `from`.
+    pub full: Duration,
+    /// When it ends.
+    pub until: Duration,
+}
+
+impl AskedCurve {
+    /// Returns the rate asked for at a moment.
+    pub fn at(&self, moment: Duration) -> u64 {
+        if moment < self.from || moment >= self.until {
+            return 0;
+        }
+        let (passed, rise) = (moment.saturating_sub(self.from), self.full.saturating_sub(self.from));
+        if passed >= rise {
+            return self.rate;
+        }
+        u64::try_from(u128::from(self.rate) * passed.as_nanos() / rise.as_nanos()).expect("a share of a u64")
+    }
 }
 
 /// A workload and what is asked of it.
@@ -126,8 +154,6 @@ impl WorkloadSpec {
 /// Ends of the windows, from the start of the run; the ramp starts at zero and each follows the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowSpec {
-    /// When the asked rates are full; not after `ramp_end`.
-    pub ramp_full: Duration,
     /// End of the ramp, start of the hold.
     pub ramp_end: Duration,
     /// End of the hold, start of the drain.
@@ -140,17 +166,6 @@ impl WindowSpec {
     /// Returns the length of the hold window.
     pub fn hold(&self) -> Duration {
         self.hold_end.saturating_sub(self.ramp_end)
-    }
-
-    /// Returns the rate asked for at a moment: rising evenly until `ramp_full`, none after the hold.
-    pub fn asked_at(&self, rate: u64, at: Duration) -> u64 {
-        if at >= self.hold_end {
-            0
-        } else if at >= self.ramp_full {
-            rate
-        } else {
-            u64::try_from(u128::from(rate) * at.as_nanos() / self.ramp_full.as_nanos()).expect("a share of a u64")
-        }
     }
 }
 
@@ -346,6 +361,11 @@ impl Accounting {
         self.gauges.insert(bin, (active, queued));
     }
 
+    /// The drain ended at this moment, not as planned: the series reach to there.
+    pub fn drained(&mut self, at: Duration) {
+        self.spec.windows.drain_end = at.max(self.spec.windows.hold_end);
+    }
+
     /// Computes the figures.
     pub fn finish(self) -> Figures {
         Figures {
@@ -503,73 +523,6 @@ impl Accounting {
             remedy: first.remedy.clone(),
         };
         self.total.errors.sorted().into_iter().map(report).collect()
-    }
-
-    fn series(&self) -> Series {
-        let windows = &self.spec.windows;
-        let width = self.spec.bin;
-        let n_bins = usize::try_from(windows.drain_end.as_nanos().div_ceil(width.as_nanos()))
-            .expect("fits a usize")
-            .max(1);
-        let asked = |rate: Option<u64>| -> Vec<Option<u64>> {
-            let middle = |bin: usize| width * u32::try_from(bin).expect("fewer than four billion bins") + width / 2;
-            (0..n_bins)
-                .map(|bin| rate.map(|rate| windows.asked_at(rate, middle(bin))))
-                .collect()
-        };
-        let achieved = |select: &dyn Fn(&LinkSpec) -> bool| -> Vec<Option<u64>> {
-            let chosen: Vec<&Bins> = self
-                .spec
-                .links
-                .iter()
-                .zip(&self.link_bins)
-                .filter(|(link, _)| select(link))
-                .map(|(_, bins)| bins)
-                .collect();
-            let bytes = |bin: usize| chosen.iter().map(|bins| bins.get(bin)).sum::<u64>();
-            (0..n_bins).map(|bin| spread::rate(bytes(bin), width)).collect()
-        };
-        let gauge = |part: fn(&(u64, u64)) -> u64| (0..n_bins).map(|bin| self.gauges.get(&bin).map(part)).collect();
-        let mut sites = IndexMap::new();
-        for (site, name) in self.spec.sites.iter().enumerate() {
-            let rate = sum(self
-                .spec
-                .links
-                .iter()
-                .filter(|link| link.destination_site == site)
-                .map(|link| link.asked));
-            let series = RateSeries {
-                asked_bps: asked(rate),
-                achieved_bps: achieved(&|link| link.destination_site == site),
-            };
-            sites.insert(name.clone(), series);
-        }
-        let mut links = IndexMap::new();
-        for (link, bins) in self.spec.links.iter().zip(&self.link_bins) {
-            let achieved_bps = (0..n_bins).map(|bin| Some(bins.rate(bin))).collect();
-            links.insert(
-                link.name(),
-                RateSeries {
-                    asked_bps: asked(link.asked),
-                    achieved_bps,
-                },
-            );
-        }
-        Series {
-            bin_s: width.as_secs_f64(),
-            n_bins: n_bins as u64,
-            total: TotalSeries {
-                asked_bps: asked(sum(self.spec.links.iter().map(|link| link.asked))),
-                achieved_bps: achieved(&|_| true),
-                active: gauge(|sample| sample.0),
-                queued: gauge(|sample| sample.1),
-                failed: (0..n_bins)
-                    .map(|bin| Some(self.failed_bins.get(&bin).copied().unwrap_or(0)))
-                    .collect(),
-            },
-            sites,
-            links,
-        }
     }
 }
 

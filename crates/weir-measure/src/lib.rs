@@ -30,6 +30,7 @@ pub mod advice;
 pub mod crosscheck;
 pub mod lateness;
 pub mod stability;
+pub mod steps;
 pub mod threshold;
 pub mod verdict;
 

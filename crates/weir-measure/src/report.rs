@@ -38,9 +38,10 @@ pub struct Report {
     pub interrupted: bool,
     /// Command line that runs the same challenge again.
     pub command: String,
-    /// Start of the ramp window, RFC 3339 in UTC. All times in seconds count from here.
+    /// Start of the ramp window, RFC 3339 in UTC; of a simulated run in its world's calendar, or `T+0s` if that has none. All
+    /// times in seconds count from here.
     pub started_at: String,
-    /// End of the run, clean-up included, RFC 3339 in UTC.
+    /// End of the run, clean-up included, written likewise.
     pub ended_at: String,
     /// The build that ran.
     pub weir: Build,

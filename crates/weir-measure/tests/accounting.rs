@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use weir_measure::accounting::{Failure, Figures};
+use weir_measure::accounting::{AskedCurve, Failure, Figures};
 use weir_measure::report::{Build, Host, Report, ReportError, SCHEMA, Subject, Verdict, Window, Windows, WorkloadKind};
 use weir_measure::spread::{self, Bins};
 use weir_measure::threshold::{Limit, Metric, Threshold, evaluate};
@@ -35,6 +35,12 @@ fn spec(windows: WindowSpec) -> Spec {
                 source_site: source,
                 destination_site: destination,
                 asked: Some(800),
+                curves: vec![AskedCurve {
+                    rate: 800,
+                    from: Duration::ZERO,
+                    full: windows.ramp_end,
+                    until: windows.hold_end,
+                }],
                 file_bytes: None,
             });
         }
@@ -56,7 +62,6 @@ fn spec(windows: WindowSpec) -> Spec {
 
 fn windows(ramp: u64, hold: u64, drain: u64) -> WindowSpec {
     WindowSpec {
-        ramp_full: Duration::from_secs(ramp),
         ramp_end: Duration::from_secs(ramp),
         hold_end: Duration::from_secs(ramp + hold),
         drain_end: Duration::from_secs(ramp + hold + drain),
@@ -506,4 +511,24 @@ fn a_reader_ignores_fields_it_does_not_know() {
     json["totals"]["later"] = 1.into();
     json["workloads"][0]["later"] = "x".into();
     assert_eq!(Report::from_json(&json.to_string()).unwrap(), report());
+}
+
+/// The curve of what is asked would not follow workloads that begin later or end earlier than the run.
+#[test]
+fn the_asked_curve_follows_the_workloads() {
+    let mut spec = spec(windows(2, 8, 2));
+    let seconds = Duration::from_secs;
+    let curve = |rate, from, full, until| AskedCurve {
+        rate,
+        from: seconds(from),
+        full: seconds(full),
+        until: seconds(until),
+    };
+    spec.links.iter_mut().for_each(|link| link.curves.clear());
+    spec.links[0].curves = vec![curve(800, 0, 0, 4), curve(400, 3, 5, 8), curve(100, 9, 9, 99)];
+    let series = Accounting::new(spec).finish().series;
+    let asked: Vec<u64> = series.links["R0→R1"].asked_bps.iter().map(|bin| bin.unwrap()).collect();
+    assert_eq!(asked, [800, 800, 800, 900, 300, 400, 400, 400, 0, 100, 0, 0]);
+    assert_eq!(series.total.asked_bps, series.links["R0→R1"].asked_bps);
+    assert_eq!(series.sites["S0"].asked_bps[0], None, "nobody asks anything into it");
 }

@@ -20,6 +20,7 @@ pub const CHALLENGE_TABLES: &[&Table] = &[
     &sim::ACTIVITY,
     &sim::SEGMENT,
     &sim::CHANGE,
+    &crate::sim::group::GROUP,
     &sim::SITE,
     &sim::RSE,
     &sim::POINT,

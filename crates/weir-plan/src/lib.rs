@@ -3,8 +3,8 @@
 //! Third room of the house: after the words, before any world that could run a challenge. A challenge file (TOML) is
 //! read into a [`Challenge`]; with [`Overrides`] from the command line it resolves to a [`Plan`], in which nothing is left
 //! open: rates are scaled, tables read, file sizes chosen, thresholds named. What a plan injects comes from two pure
-//! machines: [`RatesCore`], a closed loop that holds links at their asked rates, and the ordered [`Step`]s of `matrix` and
-//! `ramp` workloads.
+//! machines: [`RatesCore`], a closed loop that holds links at their asked rates, and [`StepsCore`], which goes through the
+//! ordered [`Step`]s of `matrix` and `ramp` workloads.
 //!
 //! Invariants:
 //! - Pure: no clock, no sockets, no runtime. Time comes in as an argument, randomness from the plan's seed ([`stream`]).
@@ -37,7 +37,7 @@ pub mod inject;
 pub mod sim;
 
 pub use challenge::{Challenge, MatrixSpec, Overrides, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
-pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore};
+pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore, StepInjection, StepsCore};
 pub use keys::CHALLENGE_TABLES;
 pub use plan::{Phases, Plan, RatedLink, RatesPlan, SourceFile, StepsPlan, Workload};
 pub use seed::stream;

@@ -25,10 +25,11 @@ pub struct Checks {
     crossed: Vec<u64>,
     /// Bytes that attempts say they have moved.
     by_attempts: u64,
-    /// Attempts at each link, into and out of each storage element, and the most that is allowed.
+    /// Attempts at each link, into and out of each storage element, through each group, and the most that is allowed.
     links: Vec<(u32, u32)>,
     inbound: Vec<(u32, u32)>,
     outbound: Vec<(u32, u32)>,
+    groups: Vec<(u32, u32)>,
     n_jobs: u64,
     n_refused: u64,
     n_settled: [u64; 3],
@@ -37,21 +38,25 @@ pub struct Checks {
 
 impl Checks {
     pub(crate) fn new(scene: &Scene) -> Self {
-        let most = |limit: Option<u32>| (0, limit.unwrap_or(u32::MAX));
         Self {
             sent: vec![0; scene.storages.len()],
             received: vec![0; scene.storages.len()],
             crossed: vec![0; scene.links.len()],
-            links: scene.links.iter().map(|link| most(link.max_active)).collect(),
+            links: scene.links.iter().map(|link| (0, link.max_active)).collect(),
+            groups: scene
+                .groups
+                .iter()
+                .map(|group| (0, group.max_active.unwrap_or(u32::MAX)))
+                .collect(),
             inbound: scene
                 .storages
                 .iter()
-                .map(|storage| most(storage.model.max_active_in))
+                .map(|storage| (0, storage.max_active[0]))
                 .collect(),
             outbound: scene
                 .storages
                 .iter()
-                .map(|storage| most(storage.model.max_active_out))
+                .map(|storage| (0, storage.max_active[1]))
                 .collect(),
             ..Self::default()
         }
@@ -72,14 +77,19 @@ impl Checks {
         &self.sent
     }
 
-    /// Share of the slots into a storage element that are taken; zero where there is no limit.
-    pub(crate) fn slots_in_use(&self, storage: usize) -> f64 {
-        let (taken, most) = self.inbound[storage];
-        if most == u32::MAX {
-            0.0
-        } else {
-            f64::from(taken) / f64::from(most.max(1))
-        }
+    /// Share of the slots into and out of a storage element that are taken.
+    pub(crate) fn slots_in_use(&self, storage: usize) -> [f64; 2] {
+        [self.inbound[storage], self.outbound[storage]].map(in_use)
+    }
+
+    /// Share of the slots of each link that are taken.
+    pub(crate) fn links_in_use(&self) -> impl Iterator<Item = f64> {
+        self.links.iter().copied().map(in_use)
+    }
+
+    /// Share of the slots of a group that are taken; zero where there is no limit.
+    pub(crate) fn group_in_use(&self, group: usize) -> f64 {
+        in_use(self.groups[group])
     }
 
     /// Bytes that crossed each link, in the order of the scene.
@@ -149,6 +159,14 @@ impl Checks {
                 ));
             }
         }
+        for group in &ends.groups {
+            let count = &mut self.groups[*group];
+            count.0 += 1;
+            if count.0 > count.1 {
+                let name = &scene.groups[*group].name;
+                beyond = Some(format!("group {name} runs {} transfers of {}", count.0, count.1));
+            }
+        }
         if let Some(text) = beyond {
             self.violate(now, &text);
         }
@@ -160,6 +178,7 @@ impl Checks {
         self.links[link].0 -= 1;
         self.outbound[ends.source].0 -= 1;
         self.inbound[ends.destination].0 -= 1;
+        ends.groups.iter().for_each(|group| self.groups[*group].0 -= 1);
     }
 
     pub(crate) fn moved(&mut self, scene: &Scene, link: usize, bytes: u64) {
@@ -205,5 +224,13 @@ impl Checks {
                 &format!("{} B are finished, {received} B arrived", self.finished_bytes),
             );
         }
+    }
+}
+
+fn in_use((taken, most): (u32, u32)) -> f64 {
+    if most == u32::MAX {
+        0.0
+    } else {
+        f64::from(taken) / f64::from(most.max(1))
     }
 }

@@ -1,18 +1,27 @@
 //! Policies side by side on the same plan, with the optimum.
 
+mod chart;
+mod held;
+mod html;
+mod text;
+
 use serde::Serialize;
-use weir_measure::report::{LinkReport, Totals, WorkloadKind, WorkloadReport};
-use weir_plan::Plan;
+use weir_measure::report::{LinkReport, ThresholdReport, Totals, WorkloadReport};
+use weir_measure::threshold;
+use weir_plan::{Metric, Plan};
 use weir_units::BitRate;
 
-use crate::optimum::{Optimum, optimum};
+use crate::books;
+use crate::optimum::{Optimum, Span, optimum};
 use crate::policies::Policy;
 use crate::scene::Scene;
 use crate::world::{Listeners, Outcome, run};
 
-/// A share above which something counts as full.
-const FULL: f64 = 0.95;
-/// A share of the optimum above which nothing held a site back.
+pub use held::Cause;
+pub use html::html;
+pub use text::text;
+
+/// A share from which on nothing held a site back.
 const CLOSE: f64 = 0.95;
 
 /// Every policy on one plan.
@@ -20,14 +29,20 @@ const CLOSE: f64 = 0.95;
 pub struct Comparison {
     /// The challenge's name.
     pub challenge: String,
+    /// What it is about; may be empty.
+    pub description: String,
     /// The seed of everything drawn.
     pub seed: u64,
     /// The factor on rates.
     pub scale: f64,
-    /// What is asked in the hold, of all links.
+    /// Links that something is moved over.
+    pub n_links: u64,
+    /// What is asked in the hold, of all links; zero where only steps are asked for.
     pub asked_bps: u64,
     /// What any scheduler could have moved at most; `null` if it could not be worked out.
     pub optimum_bps: Option<u64>,
+    /// The same in the course of time: it changes where asks or capacities do.
+    pub optimum_spans: Vec<Span>,
     /// What is full in the optimum for most of the hold, with the share of the hold.
     pub full: Vec<(String, f64)>,
     /// The policies, in the order of [`Policy::ALL`].
@@ -43,6 +58,10 @@ pub struct PolicyResult {
     pub policy: String,
     /// Achieved ÷ optimum, of all links.
     pub of_optimum: Option<f64>,
+    /// Length of the hold; where only steps are asked for, how long they took.
+    pub hold_s: f64,
+    /// The challenge's thresholds, as of a report.
+    pub thresholds: Vec<ThresholdReport>,
     /// What watched from outside found wrong; empty in a sound run.
     pub violations: Vec<String>,
     /// As in a report.
@@ -51,6 +70,19 @@ pub struct PolicyResult {
     pub workloads: Vec<WorkloadReport>,
     /// As in a report.
     pub links: Vec<LinkReport>,
+    /// Rates of all links together in the course of time.
+    pub series: RatesOverTime,
+}
+
+/// Rates in the course of time.
+#[derive(Debug, Serialize)]
+pub struct RatesOverTime {
+    /// Width of a bin.
+    pub bin_s: f64,
+    /// What is asked in each bin; `null` where nothing is.
+    pub asked_bps: Vec<Option<u64>>,
+    /// What was achieved in each bin.
+    pub achieved_bps: Vec<Option<u64>>,
 }
 
 /// What came into one site.
@@ -75,7 +107,9 @@ pub struct SitePolicy {
     pub ratio: Option<f64>,
     /// Achieved ÷ optimum.
     pub of_optimum: Option<f64>,
-    /// What held it back, if it fell short.
+    /// What held it back, if it fell short of what is asked by more than a twentieth: the kind of thing.
+    pub cause: Option<Cause>,
+    /// The same in words.
     pub held_back: Option<String>,
 }
 
@@ -95,28 +129,46 @@ pub fn compare(plan: &Plan, mut watch: impl FnMut(Policy)) -> Comparison {
     let totals = &outcomes[0].1.figures.totals;
     Comparison {
         challenge: plan.name.clone(),
+        description: plan.description.clone(),
+        n_links: scene.links.len() as u64,
         seed: plan.seed,
         scale: plan.scale,
         asked_bps: totals.asked_bps.unwrap_or(0),
         optimum_bps: best.as_ref().map(|best| best.total.0),
+        optimum_spans: best.iter().flat_map(|best| best.spans.clone()).collect(),
         full: best.iter().flat_map(|best| best.full.clone()).collect(),
         sites: sites(&scene, &outcomes, best.as_ref()),
         policies: outcomes
             .into_iter()
-            .map(|(policy, outcome)| of_policy(policy, outcome, best.as_ref()))
+            .map(|(policy, outcome)| of_policy(plan, policy, outcome, best.as_ref()))
             .collect(),
     }
 }
 
-fn of_policy(policy: Policy, outcome: Outcome, best: Option<&Optimum>) -> PolicyResult {
+fn of_policy(plan: &Plan, policy: Policy, outcome: Outcome, best: Option<&Optimum>) -> PolicyResult {
+    // Within the simulated world every counter sees the same bytes: there is nothing to compare.
+    let asked = plan
+        .thresholds
+        .iter()
+        .filter(|asked| asked.metric != Metric::CrosscheckDifference);
+    let judged = asked.map(|asked| threshold::evaluate(&books::threshold(asked), &outcome.figures, &outcome.spec, &[]));
+    let thresholds = judged.map(|evaluated| evaluated.report).collect();
+    let series = outcome.figures.series.total.clone();
     let achieved = outcome.figures.totals.achieved_bps.unwrap_or(0);
     PolicyResult {
         policy: policy.to_string(),
         of_optimum: best.and_then(|best| share(achieved, best.total.0)),
+        hold_s: outcome.spec.windows.hold().as_secs_f64(),
+        thresholds,
         violations: outcome.checks.violations().to_vec(),
         totals: outcome.figures.totals,
         workloads: outcome.figures.workloads,
         links: outcome.figures.links,
+        series: RatesOverTime {
+            bin_s: outcome.figures.series.bin_s,
+            asked_bps: series.asked_bps,
+            achieved_bps: series.achieved_bps,
+        },
     }
 }
 
@@ -140,11 +192,14 @@ fn sites(scene: &Scene, outcomes: &[(Policy, Outcome)], best: Option<&Optimum>) 
             let site = figures(outcome);
             let achieved = site.achieved_bps.unwrap_or(0);
             let of_optimum = optimum.and_then(|optimum| share(achieved, optimum.0));
+            let held = held::held_back(scene, outcome, at, site.ratio, of_optimum);
+            let (cause, held_back) = held.unzip();
             SitePolicy {
                 achieved_bps: achieved,
                 ratio: site.ratio,
                 of_optimum,
-                held_back: held_back(scene, outcome, at, site.ratio, of_optimum),
+                cause,
+                held_back,
             }
         };
         results.push(SiteResult {
@@ -155,46 +210,4 @@ fn sites(scene: &Scene, outcomes: &[(Policy, Outcome)], best: Option<&Optimum>) 
         });
     }
     results
-}
-
-/// What held a site back: what led into it and was full, or else that there were too few transfers.
-fn held_back(
-    scene: &Scene,
-    outcome: &Outcome,
-    site: usize,
-    ratio: Option<f64>,
-    of_optimum: Option<f64>,
-) -> Option<String> {
-    if ratio? >= CLOSE {
-        return None;
-    }
-    let storages = scene
-        .storages
-        .iter()
-        .zip(&outcome.usage)
-        .filter(|(storage, _)| storage.site == site);
-    for (storage, [wide, slots]) in storages {
-        if *wide > FULL {
-            return Some("its wide-area link is full".to_owned());
-        }
-        if *slots > FULL {
-            let most = storage.model.max_active_in.unwrap_or(0);
-            return Some(format!("its {most} slots are taken"));
-        }
-        if of_optimum.is_none_or(|share| share < CLOSE) {
-            return Some(match storage.model.max_active_in {
-                Some(most) => format!("{:.0} % of its {most} slots used", slots * 100.0),
-                None => "transfers that did not run, or ran badly".to_owned(),
-            });
-        }
-    }
-    Some("what leads into it, also in the optimum".to_owned())
-}
-
-/// Achieved ÷ asked of a workload that holds rates.
-pub fn workload_ratio(workload: &WorkloadReport) -> Option<(u64, f64)> {
-    match &workload.kind {
-        WorkloadKind::Rates { asked_bps, ratio, .. } => Some((*asked_bps, (*ratio)?)),
-        WorkloadKind::Matrix { .. } | WorkloadKind::Ramp { .. } => None,
-    }
 }

@@ -10,6 +10,7 @@
 //! | [`world`] | the event loop: attempts, storage, tokens, the store; [`world::run`] runs a whole plan |
 //! | [`policies`] | who decides: Weir's scheduler, the imitation of FTS, a fixed number per link |
 //! | [`optimum`](mod@optimum) | what any scheduler could have moved at most |
+//! | [`books`] | from a plan and its rows to the words of the measuring room |
 //! | [`checks`] | what watches from outside in every run |
 //! | [`flows`] | the network alone: flows from a JSON file, their ends as JSON |
 //!
@@ -20,7 +21,7 @@
 //! - **One stream of randomness per owner.** What a link draws does not depend on what another one draws.
 //! - **No policy.** The world carries out what a core orders; what a policy knows, it is told through the seam.
 
-mod books;
+pub mod books;
 pub mod checks;
 pub mod compare;
 mod draw;

@@ -9,12 +9,14 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use rand_chacha::rand_core::RngCore;
 use weir_model::Link;
-use weir_plan::sim::{Common, Interval, LinkModel, RseModel, Segment, SiteModel, StoreModel, TokenModel};
+use weir_plan::sim::{Common, Interval, LinkModel, RseModel, SiteModel, StoreModel, TokenModel};
 use weir_plan::{Plan, Workload, stream};
 use weir_units::{BitRate, Bytes};
 use weir_world::ErrorClass;
 
 use crate::draw::unit;
+
+pub use weir_plan::sim::Segment;
 
 /// Round-trip time of links that the file says nothing of.
 const RTT: Duration = Duration::from_millis(20);
@@ -32,6 +34,8 @@ pub struct Storage {
     pub site: usize,
     /// What the file says of it, drawn factors applied.
     pub model: RseModel,
+    /// Transfers into it and out of it that every policy allows at once: its own limit, else the grid's.
+    pub max_active: [u32; 2],
     /// Its servers, one entry each: rate, and slots in each direction.
     pub servers: Vec<(BitRate, u32)>,
     /// Share of attempts that fail here, by class.
@@ -71,7 +75,7 @@ pub struct LinkScene {
     pub capacity: Option<BitRate>,
     /// Its round-trip time.
     pub rtt: Duration,
-    /// Indices of the segments that it uses.
+    /// Indices of the segments that it uses, those of its groups included.
     pub via: Vec<usize>,
     /// What one transfer gets at most; `None` without bound.
     pub stream: Option<BitRate>,
@@ -81,8 +85,32 @@ pub struct LinkScene {
     pub failures: Vec<(ErrorClass, f64)>,
     /// Share of attempts in which bytes stop moving.
     pub stalls: f64,
-    /// Transfers over it that every policy allows at once.
+    /// Transfers over it that every policy allows at once: its own limit, else the grid's.
+    pub max_active: u32,
+    /// Indices of the groups that it passes, each once.
+    pub groups: Vec<usize>,
+}
+
+impl LinkScene {
+    /// Whether it leaves its site, so that it crosses sites' connections.
+    pub fn is_wide(&self, scene: &Scene) -> bool {
+        scene.storages[self.source].site != scene.storages[self.destination].site
+    }
+}
+
+/// What several storage elements share.
+#[derive(Debug, Clone)]
+pub struct GroupScene {
+    /// Its name.
+    pub name: String,
+    /// Of each storage element, whether what comes in and what goes out passes it.
+    pub members: Vec<[bool; 2]>,
+    /// Transfers through it that every policy allows at once.
     pub max_active: Option<u32>,
+    /// Rate through it that every policy that can is told to keep.
+    pub max_rate: Option<BitRate>,
+    /// Index of the segment that carries it, if it has a capacity.
+    pub segment: Option<usize>,
 }
 
 /// One link of one workload, and what is asked of it.
@@ -102,6 +130,8 @@ pub struct Ask {
     pub file_size: Bytes,
     /// When it is asked, from the start of the run.
     pub from: Duration,
+    /// When the rate is full.
+    pub full: Duration,
     /// Until when.
     pub until: Duration,
 }
@@ -117,8 +147,10 @@ pub struct Scene {
     pub links: Vec<LinkScene>,
     /// Links of workloads, in the order of the plan.
     pub asks: Vec<Ask>,
-    /// Segments.
+    /// Segments: those of the file, then one for each group that has a capacity.
     pub segments: Vec<Segment>,
+    /// Groups, in the order of the file.
+    pub groups: Vec<GroupScene>,
     /// What every transfer meets.
     pub common: Common,
     /// The store.
@@ -152,12 +184,14 @@ impl Builder<'_> {
         let (plan, spec) = (self.plan, &self.plan.sim);
         let sites: Vec<Site> = plan.grid.sites.iter().map(|site| self.site(&site.name)).collect();
         let storages: Vec<Storage> = plan.grid.rses.iter().map(|rse| self.storage(rse, &sites)).collect();
+        let groups = groups(plan);
         let mut links: IndexMap<Link, LinkScene> = IndexMap::new();
         let mut asks = Vec::new();
         for (workload, index) in plan.workloads.iter().zip(0..) {
             for link in workload.links() {
                 if !links.contains_key(link) {
-                    let scene = self.link(link, &storages);
+                    let mut scene = self.link(link, &storages);
+                    pass_groups(&mut scene, &groups);
                     links.insert(link.clone(), scene);
                 }
             }
@@ -168,7 +202,8 @@ impl Builder<'_> {
             storages,
             links: links.into_values().collect(),
             asks,
-            segments: spec.segments.clone(),
+            segments: spec.all_segments().cloned().collect(),
+            groups,
             common: spec.common.clone(),
             store: spec.store.clone(),
             tokens: spec.tokens,
@@ -215,6 +250,7 @@ impl Builder<'_> {
         for curve in [&mut model.read_curve, &mut model.write_curve].into_iter().flatten() {
             curve.iter_mut().for_each(|point| point.rate = point.rate.scale(factor));
         }
+        let limits = &self.plan.grid.transfer;
         let kinds = model.servers.iter().flatten();
         let servers = kinds.flat_map(|kind| (0..kind.count).map(|_| (kind.rate.scale(factor), kind.slots)));
         Storage {
@@ -225,6 +261,10 @@ impl Builder<'_> {
                 .unwrap_or(0),
             servers: servers.collect(),
             failures: classes(model.failures.as_ref()),
+            max_active: [
+                model.max_active_in.unwrap_or(limits.max_active_per_rse_in),
+                model.max_active_out.unwrap_or(limits.max_active_per_rse_out),
+            ],
             model,
         }
     }
@@ -257,7 +297,8 @@ impl Builder<'_> {
             weight: f64::from(streams) * self.weight(rtt),
             failures: classes(model.failures.as_ref()),
             stalls: model.stalls.unwrap_or(0.0),
-            max_active: model.max_active,
+            max_active: model.max_active.unwrap_or(self.plan.grid.transfer.max_active_per_link),
+            groups: Vec::new(),
         }
     }
 
@@ -271,6 +312,33 @@ impl Builder<'_> {
         let relative = rtt.as_secs_f64().max(1e-4) / 0.1;
         libm::pow(relative, -self.plan.sim.common.rtt_exponent)
     }
+}
+
+/// The groups of a plan. The segments of those with a capacity follow the file's own.
+fn groups(plan: &Plan) -> Vec<GroupScene> {
+    let mut segments = plan.sim.segments.len()..;
+    let group = |group: &weir_plan::sim::Group| GroupScene {
+        name: group.name.clone(),
+        members: plan
+            .grid
+            .rses
+            .iter()
+            .map(|rse| group.directions.map(|passes| passes && group.has(&rse.name)))
+            .collect(),
+        max_active: group.max_active,
+        max_rate: group.max_rate,
+        segment: group.segment.as_ref().and_then(|_| segments.next()),
+    };
+    plan.sim.groups.iter().map(group).collect()
+}
+
+/// Leads a link through the groups that its ends are in.
+fn pass_groups(link: &mut LinkScene, groups: &[GroupScene]) {
+    let passes = |group: &GroupScene| group.members[link.destination][0] || group.members[link.source][1];
+    let places = groups.iter().enumerate().filter(|(_, group)| passes(group));
+    link.groups = places.map(|(at, _)| at).collect();
+    link.via
+        .extend(link.groups.iter().filter_map(|group| groups[*group].segment));
 }
 
 fn scale(rate: &mut Option<BitRate>, factor: f64) {
@@ -304,6 +372,7 @@ fn asks_of(workload: &Workload, index: usize, links: &IndexMap<Link, LinkScene>,
                 .as_ref()
                 .is_none_or(|targets| targets.contains(&rates.name));
             let (from, until) = (rates.start, rates.start + rates.phases.end());
+            let full = rates.start + rates.phases.full();
             let ask = |rated: &weir_plan::RatedLink| Ask {
                 workload: index,
                 link: place(&rated.link),
@@ -312,6 +381,7 @@ fn asks_of(workload: &Workload, index: usize, links: &IndexMap<Link, LinkScene>,
                 is_target: told,
                 file_size: rated.file_size,
                 from,
+                full,
                 until,
             };
             rates.links.iter().map(ask).collect()
@@ -325,6 +395,7 @@ fn asks_of(workload: &Workload, index: usize, links: &IndexMap<Link, LinkScene>,
                 is_target: false,
                 file_size: Bytes::ZERO,
                 from: plan.phases.ramp,
+                full: plan.phases.ramp,
                 until: plan.phases.end(),
             };
             workload.links().into_iter().map(ask).collect()

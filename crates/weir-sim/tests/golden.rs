@@ -15,10 +15,10 @@ use weir_sim::world::{Listeners, run};
 const TROUBLE: &str = include_str!("trouble.toml");
 
 const GOLDEN: [(Policy, u64); 4] = [
-    (Policy::Weir, 0x0709_439A_06C7_177D),
-    (Policy::WeirTargets, 0x0709_439A_06C7_177D),
-    (Policy::Fts, 0x0CD6_3B60_87B8_7B66),
-    (Policy::Fixed, 0xB6F4_00A2_077C_C8CA),
+    (Policy::Weir, 0x1C18_495B_40AE_FA5F),
+    (Policy::WeirTargets, 0x1C18_495B_40AE_FA5F),
+    (Policy::Fts, 0x6D6B_366D_D423_B39B),
+    (Policy::Fixed, 0xCB24_0050_D927_F288),
 ];
 
 /// FNV-1a, 64 bits (draft-eastlake-fnv).

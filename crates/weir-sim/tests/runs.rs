@@ -93,6 +93,49 @@ capacity = "10 Gb/s"
     );
 }
 
+/// The curve of what is asked would not follow workloads that begin later or end earlier than the run.
+#[test]
+fn the_asked_curve_follows_the_workloads() {
+    let workload = |name: &str, times: &str, rate: &str| {
+        format!(
+            "[[workload]]\nkind = \"rates\"\nname = \"{name}\"\n{times}\ncycle = \"20 s\"\nfile_size_min = \"500 MB\"\n\
+             file_size_max = \"500 MB\"\nrates = [{{ source = \"A\", destination = \"B\", rate = \"{rate}\" }}]\n"
+        )
+    };
+    let text = format!(
+        "name = \"c\"\n[grid]\nname = \"g\"\n[[grid.rse]]\nname = \"A\"\n[[grid.rse]]\nname = \"B\"\n\
+         [phases]\nramp = \"4 m\"\nhold = \"56 m\"\n{}{}",
+        workload("early", "length = \"20 m\"", "1 Gb/s"),
+        workload("late", "start = \"30 m\"\nlength = \"15 m\"", "3 Gb/s"),
+    );
+    let (outcome, _) = simulate(&plan(&text, 1), Policy::Weir);
+    let series = &outcome.figures.series;
+    let gigabits = |minute: f64| {
+        let bin = (minute * 60.0 / series.bin_s) as usize;
+        let rates = [&series.total.asked_bps, &series.total.achieved_bps].map(|bins| bins[bin].unwrap() as f64 / 1e9);
+        assert_eq!(series.sites["B"].asked_bps[bin], series.total.asked_bps[bin]);
+        rates
+    };
+    for (minute, asked) in [
+        (1.5, 0.5),
+        (10.0, 1.0),
+        (19.0, 1.0),
+        (21.0, 0.0),
+        (29.0, 0.0),
+        (40.0, 3.0),
+        (44.0, 3.0),
+        (46.0, 0.0),
+    ] {
+        assert!(
+            (gigabits(minute)[0] - asked).abs() < 0.05,
+            "{minute}: {:?}",
+            gigabits(minute)
+        );
+    }
+    // What is achieved follows by the time that transfers take.
+    assert!(gigabits(25.0)[1] < 0.01 && gigabits(55.0)[1] < 0.01 && gigabits(40.0)[1] > 2.5);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 

@@ -41,6 +41,7 @@ struct Simulated<const IS_SLOW: bool> {
 impl<const IS_SLOW: bool> Simulated<IS_SLOW> {
     fn op(&mut self, size: u64) -> (OpId, Op) {
         let want = Want {
+            mode: weir_world::CopyMode::Pull,
             size,
             wanted: Timestamp(0),
         };

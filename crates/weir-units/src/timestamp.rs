@@ -45,6 +45,22 @@ impl Timestamp {
         self.0 as f64 / 1e9
     }
 
+    /// Reads a moment in UTC as RFC 3339 writes it, in whole seconds: `2024-02-12T00:00:00Z`. `None` for anything else, other
+    /// time zones, leap seconds and moments before 1970 or after 2554 included.
+    pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
+        let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+        let parts: Vec<&str> = date.split('-').chain(time.split(':')).collect();
+        let [year, month, day, hour, minute, second] = parts[..] else {
+            return None;
+        };
+        let days = days(digits(year, 4)?, digits(month, 2)?, digits(day, 2)?)?;
+        let of_day = digits(hour, 2)? * 3_600 + digits(minute, 2)? * 60 + digits(second, 2)?;
+        let seconds = (days * 86_400).checked_add(of_day)?;
+        let moment = Timestamp(seconds.checked_mul(1_000_000_000)?);
+        // What does not come out as it went in is a 30 February, or the 25th hour.
+        (moment.rfc3339().strip_suffix(".000Z") == text.strip_suffix('Z')).then_some(moment)
+    }
+
     /// Writes the moment as RFC 3339 in UTC with milliseconds: `2024-12-09T12:00:00.000Z`.
     pub fn rfc3339(self) -> String {
         let seconds = self.0 / 1_000_000_000;
@@ -53,6 +69,22 @@ impl Timestamp {
         let millis = self.0 / 1_000_000 % 1_000;
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
     }
+}
+
+/// Reads a whole number of so many digits.
+fn digits(text: &str, count: usize) -> Option<u64> {
+    let is_number = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok())?
+}
+
+/// The days from the epoch to a date in the Gregorian calendar; the reverse of [`civil`].
+fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    let year_from_march = year.checked_sub(u64::from(month <= 2))?;
+    let (era, year_of_era) = (year_from_march / 400, year_from_march % 400);
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day.checked_sub(1)?;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    (era * 146_097 + day_of_era).checked_sub(719_468)
 }
 
 /// The date of a day since the epoch in the Gregorian calendar.

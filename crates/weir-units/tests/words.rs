@@ -107,6 +107,38 @@ fn printing() {
     );
 }
 
+/// A moment would be read as another one, or as one that does not exist.
+#[test]
+fn moments_read_back() {
+    for seconds in [0, 951_782_400, 1_707_696_000, 4_107_542_399, 18_000_000_000] {
+        let text = Timestamp::from_secs(seconds).rfc3339().replace(".000", "");
+        assert_eq!(
+            Timestamp::parse_rfc3339(&text),
+            Some(Timestamp::from_secs(seconds)),
+            "{text}"
+        );
+    }
+    for text in [
+        "",
+        "2024-02-12",
+        "2024-02-12T00:00:00",
+        "2024-02-30T00:00:00Z",
+        "2023-02-29T00:00:00Z",
+        "2024-13-01T00:00:00Z",
+        "2024-00-01T00:00:00Z",
+        "2024-01-00T00:00:00Z",
+        "2024-01-01T24:00:00Z",
+        "2024-01-01T00:60:00Z",
+        "2024-01-01T00:00:00+01:00",
+        "1969-12-31T23:59:59Z",
+        "9999-12-31T23:59:59Z",
+        "2024-1-01T00:00:00Z",
+        "+024-01-01T00:00:00Z",
+    ] {
+        assert_eq!(Timestamp::parse_rfc3339(text), None, "{text}");
+    }
+}
+
 /// A zero rate would divide by zero, or rounding would lose a byte.
 #[test]
 fn rate_arithmetic() {

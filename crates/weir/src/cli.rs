@@ -248,6 +248,9 @@ pub(crate) struct SimCompareArguments {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) overrides: OverrideArguments,
+    /// Write the comparison as a page for a browser into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// The policies of `weir sim run`.

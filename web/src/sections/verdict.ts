@@ -64,7 +64,8 @@ export function circumstances(report: Report): HTMLElement {
   // A run without a ramp or a drain has one that lasts next to nothing.
   const lengths = Object.entries({ ramp, hold, drain }).filter(([, window]) => window && window.end_s - window.start_s >= 0.01);
   const parts: Child[] = [
-    report.started_at === null ? null : h("span", {}, h("time", { datetime: report.started_at }, moment(report.started_at))),
+    // A simulated world without a calendar tells its time from T+0, which says nothing here.
+    report.started_at === null || report.started_at.startsWith("T+") ? null : h("span", {}, h("time", { datetime: report.started_at }, moment(report.started_at))),
     lengths.length > 0 && h("span", {}, lengths.map(([name, window]) => `${name} ${length(window)}`).join(", ")),
     report.scale === 1 ? h("span", {}, "full scale") : h("span", {}, `scale ${report.scale}`),
     h("span", {}, `seed ${report.seed}`),

@@ -302,7 +302,7 @@ async fn a_step_that_takes_too_long_has_failed() {
     until(&mut engine, |engine| !engine.jobs.is_empty()).await;
     service.all(Phase::Active);
     until(&mut engine, |engine| engine.sums().active == 2).await;
-    engine.time_out(&[0, 1], "5s");
+    engine.time_out(&[0, 1], Duration::from_secs(5));
     assert!(engine.is_idle());
     assert_eq!((engine.sums().failed, engine.sums().active), (2, 0));
     assert_eq!(engine.done()[0].failure.as_ref().unwrap().class, "timeout");

@@ -1,6 +1,7 @@
 //! Ends transfers that the service has not ended: on request, for time, at the end of a run.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use weir_measure::accounting::{Failure, State};
 
@@ -20,18 +21,13 @@ impl<D: InjectionDoor> Engine<D> {
     }
 
     /// Withdraws transfers that took longer than they may, and counts them as failed.
-    pub(crate) fn time_out(&mut self, ids: &[u64], limit: &str) {
+    pub(crate) fn time_out(&mut self, ids: &[u64], limit: Duration) {
         let now = self.clock.now();
         let mut jobs = BTreeSet::new();
         for id in ids {
             let Some(pending) = self.pending.get(id) else { continue };
             jobs.extend(pending.record.job.clone());
-            let failure = Failure {
-                class: "timeout".to_owned(),
-                message: format!("did not end within the {limit} that a step may take; withdrawn"),
-                party: None,
-                remedy: Some("give the workload a longer timeout, or smaller files".to_owned()),
-            };
+            let failure = Failure::late_step(limit);
             self.end(*id, State::Failed, now, |record| record.failure = Some(failure));
         }
         let door = self.door.clone();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use toml::de::{DeInteger, DeTable, DeValue};
-use weir_units::{Algorithm, BitRate, Bytes, ParseError, duration};
+use weir_units::{Algorithm, BitRate, Bytes, ParseError, Timestamp, duration};
 
 use super::suggest::nearest;
 use crate::names::{GridName, Link, NameError, RseName, SiteName, VoName};
@@ -202,6 +202,18 @@ impl FromValue for Bytes {
 impl FromValue for BitRate {
     fn from_value(value: &DeValue<'_>) -> Result<BitRate, Refusal> {
         quantity(value, "rate", "5 Gb/s", str::parse)
+    }
+}
+
+impl FromValue for Timestamp {
+    fn from_value(value: &DeValue<'_>) -> Result<Timestamp, Refusal> {
+        let text = text(value, "it in quotes, such as \"2024-02-12T00:00:00Z\"")?;
+        Timestamp::parse_rfc3339(text).ok_or_else(|| {
+            Refusal::new(
+                format!("\"{text}\" is no moment"),
+                "write date and time in UTC, such as \"2024-02-12T00:00:00Z\"",
+            )
+        })
     }
 }
 

@@ -8,11 +8,8 @@ use weir_units::{Bytes, Timestamp};
 
 use super::ledger::{Held, LedgerRow, Tally};
 use super::link::LinkState;
-use super::{Injection, LinkObservation};
+use super::{ID_BITS, Injection, LinkObservation};
 use crate::plan::{Phases, Plan, Workload};
-
-/// Bits of an injection's id that count within a workload; the bits above are the workload's index.
-const ID_BITS: u32 = 48;
 
 /// Holds the links of one `rates` workload at their asked rates; see the [module](crate::inject).
 ///

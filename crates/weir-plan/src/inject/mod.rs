@@ -1,6 +1,7 @@
-//! The injector of `rates` workloads: a closed loop that holds links at their asked rates.
+//! The injectors: of `rates` workloads a closed loop that holds links at their asked rates, of `matrix` and `ramp` one step
+//! after the other ([`StepsCore`]).
 //!
-//! For each link the phases give a curve: the bytes that ought to have been asked for by a moment. Files sit on it one
+//! For each link with a rate the phases give a curve: the bytes that ought to have been asked for by a moment. Files sit on it one
 //! file size apart, the first at a place drawn per link, so that links do not burst together. A file is injected when
 //! the curve reaches it, so what arrives follows the curve by the time that a transfer takes. Three bounds keep the loop
 //! from flooding:
@@ -17,6 +18,7 @@ mod core;
 mod curve;
 mod ledger;
 mod link;
+mod steps;
 
 use std::time::Duration;
 
@@ -28,6 +30,10 @@ pub use core::RatesCore;
 pub(crate) use curve::Curve;
 pub use ledger::{Held, LedgerRow};
 pub(crate) use link::backlog_files;
+pub use steps::{StepInjection, StepsCore};
+
+/// Bits of an injection's id that count within a workload; the bits above are the workload's index.
+const ID_BITS: u32 = 48;
 
 /// Cycles' worth of bytes that may be queued on a link.
 /// 5: with the default cycle a transfer may take 5 s from injection to verification before the link runs dry.

@@ -6,6 +6,12 @@ pub(crate) const SIM: Table = Table {
     title: "[sim]",
     keys: &[
         Key::new(
+            "start",
+            "moment",
+            "none",
+            "When the run begins in the world's own calendar, in UTC: `\"2024-02-12T00:00:00Z\"`; without it times are told from T+0.",
+        ),
+        Key::new(
             "tick",
             "duration",
             "`0 s`",
@@ -55,6 +61,12 @@ pub(crate) const SIM: Table = Table {
             "After this time without a byte an attempt fails.",
         ),
         Key::new(
+            "streamed_rate",
+            "rate",
+            "unlimited",
+            "What all streamed copies together get at most: their bytes go through the transfer service's own host.",
+        ),
+        Key::new(
             "fixed_active",
             "number",
             "20",
@@ -79,6 +91,12 @@ pub(crate) const SIM: Table = Table {
             "list of `[[sim.segment]]`",
             "none",
             "Pieces of the network that links share.",
+        ),
+        Key::new(
+            "group",
+            "list of `[[sim.group]]`",
+            "none",
+            "What several storage elements share.",
         ),
         Key::new("site", "list of `[[sim.site]]`", "none", "The sites' connections."),
         Key::new("rse", "list of `[[sim.rse]]`", "none", "The storage elements."),

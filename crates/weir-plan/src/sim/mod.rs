@@ -4,6 +4,7 @@
 //! speak of one, the last that says something counts, key by key ([`SimSpec::rse`] and its sisters put that together).
 //! A real run passes over all of it.
 
+pub(crate) mod group;
 pub(crate) mod keys;
 mod pattern;
 pub(crate) mod read;
@@ -12,13 +13,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_model::{Link, RseName, SiteName};
-use weir_units::BitRate;
+use weir_units::{BitRate, Timestamp};
 
+pub use group::Group;
 pub(crate) use pattern::{LinkPattern, Pattern};
 
 /// The simulated world; see the module.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SimSpec {
+    /// The moment at which the run begins in the simulated world's calendar; `None` if it has none.
+    pub start: Option<Timestamp>,
     /// Changes within this time are taken together; zero for each at its own moment.
     pub tick: Duration,
     /// Workloads whose asked rates the policy `weir-targets` is told; `None` for all.
@@ -41,6 +45,8 @@ pub struct SimSpec {
     pub activities: BTreeMap<String, ActivityModel>,
     /// Shared pieces of the network, in the order of the file.
     pub segments: Vec<Segment>,
+    /// What storage elements share, in the order of the file.
+    pub groups: Vec<Group>,
     sites: Vec<(Pattern, SiteModel)>,
     rses: Vec<(Pattern, RseModel)>,
     links: Vec<(LinkPattern, LinkModel)>,
@@ -61,6 +67,8 @@ pub struct Common {
     pub rtt_exponent: f64,
     /// After this time without a byte an attempt fails.
     pub stall_timeout: Duration,
+    /// What all streamed copies get at most: they go through the transfer service's own host.
+    pub streamed_rate: Option<BitRate>,
 }
 
 impl Default for Common {
@@ -73,6 +81,7 @@ impl Default for Common {
             finalization: Duration::from_millis(500),
             rtt_exponent: 0.5,
             stall_timeout: Duration::from_secs(180),
+            streamed_rate: None,
         }
     }
 }
@@ -366,6 +375,12 @@ impl SimSpec {
             }
         }
         model
+    }
+
+    /// The shared pieces of the network, then those of groups that have a capacity.
+    pub fn all_segments(&self) -> impl Iterator<Item = &Segment> {
+        let of_groups = self.groups.iter().filter_map(|group| group.segment.as_ref());
+        self.segments.iter().chain(of_groups)
     }
 
     /// How an activity is treated.

@@ -8,6 +8,7 @@ use weir_model::file::{Document, Refusal, Section, nearest};
 use weir_model::{Grid, GridName};
 use weir_units::BitRate;
 
+use super::group;
 use super::keys::{
     ACTIVITY, CHANGE, FAILURES, FTS, INTERVAL, LINK, POINT, RSE, SEGMENT, SERVERS, SIM, SITE, STORE, TOKENS,
 };
@@ -61,6 +62,7 @@ fn world(table: &Section<'_>, grid: &Grid) -> SimSpec {
     let segments = segments(table);
     let names: Vec<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
     SimSpec {
+        start: table.optional("start"),
         tick: time(table, "tick").unwrap_or_default(),
         targets: table.list("targets"),
         injection_interval: positive_time(table, "injection_interval"),
@@ -76,6 +78,7 @@ fn world(table: &Section<'_>, grid: &Grid) -> SimSpec {
         sites: sites(table, grid),
         rses: rses(table, grid),
         links: links(table, grid, &names),
+        groups: group::groups(table, grid, &names),
         segments,
         written: table.content(),
     }
@@ -91,12 +94,12 @@ fn refuse_above<T: PartialOrd + std::fmt::Display>(value: &T, most: &T) -> Resul
     Ok(())
 }
 
-fn rate(table: &Section<'_>, key: &str) -> Option<BitRate> {
+pub(super) fn rate(table: &Section<'_>, key: &str) -> Option<BitRate> {
     table.checked(key, |rate| refuse_above(rate, &RATE_MAX))
 }
 
 /// A rate that something needs to be able to carry anything.
-fn capacity(table: &Section<'_>, key: &str) -> Option<BitRate> {
+pub(super) fn capacity(table: &Section<'_>, key: &str) -> Option<BitRate> {
     table.checked(key, |rate: &BitRate| match *rate {
         BitRate::ZERO => Err(Refusal::new(
             "carries nothing",
@@ -106,14 +109,14 @@ fn capacity(table: &Section<'_>, key: &str) -> Option<BitRate> {
     })
 }
 
-fn number(table: &Section<'_>, key: &str) -> Option<u32> {
+pub(super) fn number(table: &Section<'_>, key: &str) -> Option<u32> {
     table.checked(key, |number: &u32| match *number {
         0 => Err(Refusal::new("must be above zero", "write 1 or more")),
         number => refuse_above(&number, &NUMBER_MAX),
     })
 }
 
-fn share(table: &Section<'_>, key: &str) -> Option<f64> {
+pub(super) fn share(table: &Section<'_>, key: &str) -> Option<f64> {
     table.checked(key, |share: &f64| {
         if (0.0..=1.0).contains(share) {
             return Ok(());
@@ -187,6 +190,7 @@ fn common(table: &Section<'_>) -> Common {
         finalization: time(table, "finalization").unwrap_or(default.finalization),
         rtt_exponent: table.checked("rtt_exponent", exponent).unwrap_or(default.rtt_exponent),
         stall_timeout: positive_time(table, "stall_timeout").unwrap_or(default.stall_timeout),
+        streamed_rate: capacity(table, "streamed_rate"),
     }
 }
 
@@ -312,7 +316,7 @@ fn segments(table: &Section<'_>) -> Vec<Segment> {
     list
 }
 
-fn changes(entry: &Section<'_>) -> Vec<(Duration, BitRate)> {
+pub(super) fn changes(entry: &Section<'_>) -> Vec<(Duration, BitRate)> {
     let mut changes = Vec::new();
     for change in entry.tables("changes", &CHANGE) {
         required(&change, "at");

@@ -26,14 +26,16 @@ fn sim(title: &str, key: &Key, line: &str) -> String {
         "[[sim.rse]]" => "rse = \"*\"\n",
         "[[sim.site]]" => "site = \"*\"\n",
         "[[sim.link]]" => "link = \"*->*\"\n",
+        "[[sim.group]]" => "name = \"g\"\nrses = [\"*\"]\ncapacity = \"1 Gb/s\"\n",
         _ => "",
     };
-    let which = if which.starts_with(&format!("{} =", key.name)) {
-        ""
-    } else {
-        which
-    };
-    format!("{title}\n{which}{line}")
+    let own = format!("{} =", key.name);
+    let others: String = which
+        .lines()
+        .filter(|line| !line.starts_with(&own))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    format!("{title}\n{others}{line}")
 }
 
 /// A key would be in the handbook but not be read: each listed key, given a date, must be complained about by name and

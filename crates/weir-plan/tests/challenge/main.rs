@@ -3,6 +3,7 @@
 
 mod faults;
 mod files;
+mod groups;
 mod keys;
 mod mutations;
 mod plans;

@@ -6,7 +6,7 @@ mod slots;
 use std::fmt;
 
 use weir_plan::Plan;
-use weir_sched::{ActivityId, Config, Link, Resource, Scheduler, SeId, Settings, VoId};
+use weir_sched::{ActivityId, Config, Direction, GroupId, Link, Resource, Scheduler, SeId, Settings, VoId};
 
 use crate::books;
 use crate::scene::{LinkScene, Scene};
@@ -77,18 +77,19 @@ fn weir(plan: &Plan, scene: &Scene) -> Scheduler {
     };
     for link in &scene.links {
         let resource = Resource::Link(ends(link));
-        settings.slots.extend(link.max_active.map(|most| (resource, most)));
+        settings.slots.insert(resource, link.max_active);
     }
     for (storage, at) in scene.storages.iter().zip(0..) {
         let (model, [inbound, outbound]) = (
             &storage.model,
             [Resource::Inbound(SeId(at)), Resource::Outbound(SeId(at))],
         );
-        settings.slots.extend(model.max_active_in.map(|most| (inbound, most)));
-        settings.slots.extend(model.max_active_out.map(|most| (outbound, most)));
+        settings.slots.insert(inbound, storage.max_active[0]);
+        settings.slots.insert(outbound, storage.max_active[1]);
         settings.rates.extend(model.max_rate_in.map(|most| (inbound, most)));
         settings.rates.extend(model.max_rate_out.map(|most| (outbound, most)));
     }
+    tell_groups(&mut settings, scene);
     for workload in &plan.workloads {
         let share = (plan.sim.activity(workload.activity()).share * SHARE).round() as u32;
         let activity = ActivityId(books::activity(plan, workload.activity()));
@@ -98,6 +99,23 @@ fn weir(plan: &Plan, scene: &Scene) -> Scheduler {
         settings,
         ..Config::default()
     })
+}
+
+/// What storage elements share: who passes it in which direction, and its limits.
+fn tell_groups(settings: &mut Settings, scene: &Scene) {
+    for (group, at) in scene.groups.iter().zip(0..) {
+        let resource = Resource::Group(GroupId(at));
+        for (passes, se) in group.members.iter().zip(0..) {
+            for (direction, passes) in [Direction::In, Direction::Out].into_iter().zip(*passes) {
+                if passes {
+                    let groups = settings.members.entry((SeId(se), direction)).or_default();
+                    groups.insert(GroupId(at));
+                }
+            }
+        }
+        settings.slots.extend(group.max_active.map(|most| (resource, most)));
+        settings.rates.extend(group.max_rate.map(|most| (resource, most)));
+    }
 }
 
 /// A link in the words of the cores.

@@ -35,11 +35,13 @@ pub struct SlotsConfig {
     retry_delay: Duration,
     /// Transfers at once in all.
     most: u32,
-    /// Transfers into or out of a storage element that has no limit of its own.
-    se_most: u32,
     inbound: BTreeMap<SeId, u32>,
     outbound: BTreeMap<SeId, u32>,
-    links: BTreeMap<Link, u32>,
+    /// Of each link the limit that somebody set for it, and the one that holds in any case.
+    links: BTreeMap<Link, (Option<u32>, u32)>,
+    /// Transfers through each group that has a limit; which of them each link passes.
+    groups: Vec<u32>,
+    groups_of: BTreeMap<Link, Vec<usize>>,
     shares: BTreeMap<ActivityId, f64>,
 }
 
@@ -50,16 +52,13 @@ enum Rule {
     Optimizer(Box<Optimizer>),
 }
 
-fn config(plan: &Plan, scene: &Scene, rule: Rule) -> SlotsConfig {
+fn config(plan: &Plan, scene: &Scene, rule: Rule, se_most: u32) -> SlotsConfig {
     let fts = &plan.sim.fts;
-    let limits = |pick: fn(&crate::scene::Storage) -> Option<u32>| {
-        let own = scene
-            .storages
-            .iter()
-            .zip(0..)
-            .filter_map(move |(storage, at)| Some((SeId(at), pick(storage)?)));
-        own.collect::<BTreeMap<_, _>>()
-    };
+    // FTS has a limit of its own where nobody sets another; the grid's holds in any case.
+    let most = |own: Option<u32>, limit: u32| own.unwrap_or_else(|| limit.min(se_most));
+    let storages = || (0..).map(SeId).zip(&scene.storages);
+    let inbound = storages().map(|(se, storage)| (se, most(storage.model.max_active_in, storage.max_active[0])));
+    let outbound = storages().map(|(se, storage)| (se, most(storage.model.max_active_out, storage.max_active[1])));
     let ends = |link: &crate::scene::LinkScene| Link {
         source: SeId(link.source as u32),
         destination: SeId(link.destination as u32),
@@ -75,13 +74,22 @@ fn config(plan: &Plan, scene: &Scene, rule: Rule) -> SlotsConfig {
         per_link: fts.scheduler_per_link,
         retry_delay: fts.retry_delay,
         most: fts.url_copy_max,
-        se_most: fts.se_max,
-        inbound: limits(|storage| storage.model.max_active_in),
-        outbound: limits(|storage| storage.model.max_active_out),
+        inbound: inbound.collect(),
+        outbound: outbound.collect(),
         links: scene
             .links
             .iter()
-            .filter_map(|link| Some((ends(link), link.max_active?)))
+            .map(|link| (ends(link), (plan.sim.link(&link.link).max_active, link.max_active)))
+            .collect(),
+        groups: scene
+            .groups
+            .iter()
+            .map(|group| group.max_active.unwrap_or(u32::MAX))
+            .collect(),
+        groups_of: scene
+            .links
+            .iter()
+            .map(|link| (ends(link), link.groups.clone()))
             .collect(),
         shares: plan.workloads.iter().map(share).collect(),
     }
@@ -90,7 +98,7 @@ fn config(plan: &Plan, scene: &Scene, rule: Rule) -> SlotsConfig {
 /// FTS, as the plan sets it up.
 pub(crate) fn fts_config(plan: &Plan, scene: &Scene) -> SlotsConfig {
     let optimizer = Optimizer::new(plan.sim.fts.clone(), plan.seed);
-    config(plan, scene, Rule::Optimizer(Box::new(optimizer)))
+    config(plan, scene, Rule::Optimizer(Box::new(optimizer)), plan.sim.fts.se_max)
 }
 
 /// The same scheduler without an optimizer, within the limits of the grid.
@@ -99,13 +107,8 @@ pub(crate) fn fixed_config(plan: &Plan, scene: &Scene) -> SlotsConfig {
     SlotsConfig {
         most: u32::MAX,
         per_link: Duration::ZERO,
-        se_most: grid.max_active_per_rse_in.min(grid.max_active_per_rse_out),
         retry_delay: grid.retry_delay,
-        ..config(
-            plan,
-            scene,
-            Rule::Fixed(plan.sim.fixed_active.min(grid.max_active_per_link)),
-        )
+        ..config(plan, scene, Rule::Fixed(plan.sim.fixed_active), u32::MAX)
     }
 }
 
@@ -141,6 +144,8 @@ struct Pair {
     queued: u64,
     active: u32,
     own_most: Option<u32>,
+    most: u32,
+    groups: Vec<usize>,
 }
 
 /// What follows once a record is durable.
@@ -167,6 +172,8 @@ pub struct Slots {
     /// Active transfers into and out of each storage element.
     inbound: BTreeMap<SeId, u32>,
     outbound: BTreeMap<SeId, u32>,
+    /// Active transfers through each group.
+    in_groups: Vec<u32>,
     active: u32,
     queued: u64,
     due: BTreeSet<(Timestamp, TransferId)>,
@@ -188,6 +195,7 @@ impl Slots {
     pub fn new(config: SlotsConfig) -> Self {
         Self {
             random: stream(config.seed, "slots"),
+            in_groups: vec![0; config.groups.len()],
             config,
             begun: false,
             now: Timestamp(0),
@@ -220,12 +228,15 @@ impl Slots {
         let next = self.pairs.len();
         let at = *self.by_link.entry(link).or_insert(next);
         if at == next {
+            let (own_most, most) = self.config.links.get(&link).copied().unwrap_or((None, u32::MAX));
             self.pairs.push(Pair {
                 link,
                 queues: BTreeMap::new(),
                 queued: 0,
                 active: 0,
-                own_most: self.config.links.get(&link).copied(),
+                own_most,
+                most,
+                groups: self.config.groups_of.get(&link).cloned().unwrap_or_default(),
             });
         }
         at
@@ -379,6 +390,7 @@ impl Slots {
         self.active -= 1;
         *self.inbound.entry(pair.link.destination).or_default() -= 1;
         *self.outbound.entry(pair.link.source).or_default() -= 1;
+        pair.groups.iter().for_each(|group| self.in_groups[*group] -= 1);
         let recoverable = !matches!(&end, End::Failed(failure) if failure.retry == Retry::Never);
         let finished = matches!(end, End::Done { .. } | End::Adopted { .. });
         if let (Rule::Optimizer(optimizer), false) = (&mut self.config.rule, file.stopping) {
@@ -459,12 +471,15 @@ impl Slots {
             Rule::Fixed(limit) => *limit,
             Rule::Optimizer(optimizer) => optimizer.limit(at),
         };
-        let own = pair.own_most.map_or(own, |most| own.min(most));
+        let own = own.min(pair.most);
         let end = |limits: &BTreeMap<SeId, u32>, counts: &BTreeMap<SeId, u32>, se: SeId| {
-            let limit = limits.get(&se).copied().unwrap_or(self.config.se_most);
+            let limit = limits.get(&se).copied().unwrap_or(u32::MAX);
             limit.saturating_sub(counts.get(&se).copied().unwrap_or(0))
         };
+        let group = |group: &usize| self.config.groups[*group].saturating_sub(self.in_groups[*group]);
+        let groups = pair.groups.iter().map(group).min().unwrap_or(u32::MAX);
         own.saturating_sub(pair.active)
+            .min(groups)
             .min(end(&self.config.inbound, &self.inbound, pair.link.destination))
             .min(end(&self.config.outbound, &self.outbound, pair.link.source))
             .min(self.config.most.saturating_sub(self.active))
@@ -512,6 +527,7 @@ impl Slots {
         self.active += 1;
         *self.inbound.entry(pair.link.destination).or_default() += 1;
         *self.outbound.entry(pair.link.source).or_default() += 1;
+        pair.groups.iter().for_each(|group| self.in_groups[*group] += 1);
         self.persist(Record::Started { op }, Some(Then::Start(id)), effects);
     }
 

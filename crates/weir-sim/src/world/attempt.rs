@@ -65,7 +65,7 @@ impl World {
         let link = self.scene.asks[entry.ask as usize].link;
         entry.attempts += 1;
         entry.started = Some(now);
-        let (first, size) = (entry.attempts == 1, entry.size);
+        let (first, size, streamed) = (entry.attempts == 1, entry.size, entry.mode == CopyMode::Streamed);
         let fate = self.draw_fate(link, size);
         let key = self.attempts.insert(Attempt {
             op,
@@ -87,14 +87,16 @@ impl World {
         }
         self.checks.began(now, &self.scene, link);
         self.tell(seat, op, WorldEvent::Started);
-        let at = now + self.preparation(link, first);
+        let at = now + self.preparation(link, first, streamed);
         self.events.add(at, Event::Ready(key));
     }
 
-    fn preparation(&mut self, link: usize, first: bool) -> std::time::Duration {
+    fn preparation(&mut self, link: usize, first: bool, streamed: bool) -> std::time::Duration {
         let common = &self.scene.common;
         let scene = &self.scene.links[link];
-        let mut time = common.startup + scene.rtt * common.handshakes;
+        // A streamed copy opens two connections, one after the other.
+        let round_trips = common.handshakes * (1 + u32::from(streamed));
+        let mut time = common.startup + scene.rtt * round_trips;
         if let Some(model) = &self.scene.tokens {
             time += self.tokens.wait(model, self.now);
         }
@@ -188,8 +190,8 @@ impl World {
             Fate::Breaks(_, _, bytes) | Fate::Stalls(bytes) => bytes,
             _ => file.size,
         };
-        let (link, servers) = (attempt.link, attempt.servers);
-        let class = self.class_of(link, servers);
+        let (link, servers, streamed) = (attempt.link, attempt.servers, file.mode == CopyMode::Streamed);
+        let class = self.class_of(link, servers, streamed);
         let flow = self
             .probe
             .within(Part::Network, || self.network.start(self.now, class, Bytes(size)));
@@ -207,8 +209,8 @@ impl World {
         self.watch(link, key);
     }
 
-    fn class_of(&mut self, link: u32, servers: [Option<u8>; 2]) -> crate::network::ClassId {
-        if let Some(class) = self.classes.get(&(link, servers)) {
+    fn class_of(&mut self, link: u32, servers: [Option<u8>; 2], streamed: bool) -> crate::network::ClassId {
+        if let Some(class) = self.classes.get(&(link, servers, streamed)) {
             return *class;
         }
         let scene = &self.scene.links[link as usize];
@@ -216,13 +218,15 @@ impl World {
         self.doors[scene.source].path(Way::Read, servers[0], &mut path);
         self.wires.path(&self.scene, scene, &mut path);
         self.wires.own(link as usize, &mut path);
-
+        if streamed {
+            self.wires.through_service(&mut path);
+        }
         self.doors[scene.destination].path(Way::Write, servers[1], &mut path);
         let weight = Weight::new(scene.weight).unwrap_or(Weight::ONE);
         // A path without any limit would move a file at once: 1 Eb/s stands for that.
         let cap = scene.stream.unwrap_or(super::storage::UNLIMITED);
         let class = self.network.class(&path, weight, Some(Rate::from(cap)));
-        self.classes.insert((link, servers), class);
+        self.classes.insert((link, servers, streamed), class);
         class
     }
 
@@ -291,15 +295,13 @@ impl World {
         if let Fate::Corrupt(class, party) = attempt.fate {
             return self.fail(key, class, party, Phase::Finalization, at);
         }
-        let (bytes, file) = (Bytes(attempt.moved), attempt.file);
-        if let Some(file) = self.files.get_mut(file) {
-            file.delivered = true;
-            file.failure = None;
-        }
-        let done = Outcome::Done {
-            bytes,
-            mode: CopyMode::Pull,
+        let bytes = Bytes(attempt.moved);
+        let Some(file) = self.files.get_mut(attempt.file) else {
+            return;
         };
+        file.delivered = true;
+        file.failure = None;
+        let done = Outcome::Done { bytes, mode: file.mode };
         self.end(key, done, at);
     }
 

@@ -1,16 +1,21 @@
-//! The plan's demand: injectors that hold rates, and the books of what became of it.
+//! The plan's demand: injectors that hold rates, steps one after the other, and the books of what became of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand_chacha::rand_core::RngCore;
-use weir_measure::Accounting;
+use weir_measure::Spec;
+use weir_measure::accounting::Figures;
 use weir_plan::{LedgerRow, LinkObservation, Plan, RatesCore, RatesPlan, stream};
 use weir_sched::{Command, Setting, Settled, Terms, Ticket};
 use weir_units::{BitRate, Bytes, Timestamp};
+use weir_world::{CopyMode, TransferId};
 
+use super::account::Account;
 use super::events::Event;
-use super::{Demand, Row, Want, World};
+use super::steps::Stepper;
+use super::usage::UsageBook;
+use super::{Demand, Row, Usage, Want, World};
 use crate::books;
 use crate::draw;
 use crate::policies::ends;
@@ -46,17 +51,20 @@ pub(crate) struct Traffic<'s> {
     injectors: Vec<Injector>,
     /// By workload, the injector that serves it.
     by_workload: BTreeMap<usize, usize>,
+    steppers: Vec<Stepper>,
     tallies: Vec<Tally>,
-    pub(crate) accounting: Accounting,
-    pub(crate) injected: u64,
+    account: Account,
+    injected: u64,
     pub(crate) given_up: u64,
     ledger: &'s mut dyn FnMut(&LedgerRow),
     hold: std::ops::Range<Timestamp>,
-    /// Sums over the samples of the hold: [`World::usage`].
-    usage: Vec<[f64; 2]>,
-    n_samples: u32,
+    usage: UsageBook,
+    /// Pause between two samples.
     bin: Duration,
-    samples_until: Timestamp,
+    /// When nothing more is injected; `None` while steps go on.
+    over: Option<Timestamp>,
+    planned_end: Timestamp,
+    drain: Duration,
 }
 
 impl<'s> Traffic<'s> {
@@ -84,30 +92,91 @@ impl<'s> Traffic<'s> {
                 world.events.add(Timestamp(0) + moment, Event::Targets);
             }
         }
-        let spec = books::spec(plan, world.scene());
-        let windows = spec.windows;
-        world.events.add(Timestamp(0) + windows.drain_end, Event::Withdraw);
-        world.events.add(Timestamp(0) + spec.bin, Event::Sample);
-        Self {
+        let steppers: Vec<Stepper> = (0..plan.workloads.len())
+            .filter_map(|workload| Stepper::new(plan, workload, world))
+            .collect();
+        let begin = Timestamp(0) + plan.phases.ramp;
+        for stepper in &steppers {
+            world.events.add(begin, Event::Inject(stepper.workload() as u32));
+        }
+        let account = Account::new(plan, world.scene());
+        world.events.add(Timestamp(0) + account.bin(), Event::Sample);
+        let planned_end = Timestamp(0) + plan.phases.end();
+        let mut traffic = Self {
+            // Without rates the hold lasts until the last step has ended.
+            hold: begin..if injectors.is_empty() {
+                Timestamp(u64::MAX)
+            } else {
+                planned_end
+            },
             injectors,
             by_workload,
+            steppers,
             tallies: tallies(plan, world),
-            hold: Timestamp(0) + windows.ramp_end..Timestamp(0) + windows.hold_end,
-            usage: Vec::new(),
-            n_samples: 0,
-            bin: spec.bin,
-            samples_until: Timestamp(0) + windows.drain_end,
-            accounting: Accounting::new(spec),
+            usage: UsageBook::new(world.scene()),
+            bin: account.bin(),
+            over: None,
+            planned_end,
+            drain: plan.phases.drain,
+            account,
             injected: 0,
             given_up: 0,
             ledger,
+        };
+        traffic.close(world);
+        traffic
+    }
+
+    /// Knows, once every step has ended, when injection is over and what has not ended by then is withdrawn.
+    fn close(&mut self, world: &mut World) {
+        if self.over.is_some() || !self.steppers.iter().all(Stepper::is_done) {
+            return;
+        }
+        let over = world.now.max(self.planned_end);
+        self.over = Some(over);
+        world.events.add(over + self.drain, Event::Withdraw);
+        if let Some(stepper) = self.steppers.first() {
+            // So that the run is looked at when it is over, though nothing else may happen then.
+            world.events.add(over, Event::Inject(stepper.workload() as u32));
         }
     }
 
-    /// The mean use in the hold of what leads into each storage element: its site's wide-area link, its slots.
-    pub(crate) fn mean_usage(&self) -> Vec<[f64; 2]> {
-        let n = f64::from(self.n_samples.max(1));
-        self.usage.iter().map(|sum| sum.map(|part| part / n)).collect()
+    /// When injection is over, as far as that is known, and how long what is under way may take then.
+    pub(crate) fn over(&self) -> Option<(Timestamp, Duration)> {
+        self.over.map(|over| (over, self.drain))
+    }
+
+    /// Files that were submitted.
+    pub(crate) fn injected(&self) -> u64 {
+        self.injected + self.steppers.iter().map(Stepper::injected).sum::<u64>()
+    }
+
+    /// Accounts for a transfer that has ended.
+    pub(crate) fn account(&mut self, scene: &crate::scene::Scene, row: &Row) {
+        let transfer = books::transfer(scene, row);
+        let workload = transfer.workload;
+        if let Some(stepper) = self.steppers.iter_mut().find(|stepper| stepper.workload() == workload) {
+            stepper.account(TransferId(row.id), &transfer);
+        }
+        self.account.add(transfer);
+    }
+
+    /// Mean use of what leads into and out of each storage element, and of the slots of each link, while something was asked
+    /// of it in the hold.
+    pub(crate) fn mean_usage(&self) -> (Vec<Usage>, Vec<f64>) {
+        self.usage.means()
+    }
+
+    /// Computes the figures.
+    pub(crate) fn figures(self, ended: Timestamp) -> (Figures, Spec) {
+        let over = self.over.unwrap_or(ended);
+        let (mut figures, spec) = self.account.finish(over.since(Timestamp(0)), ended.since(Timestamp(0)));
+        for stepper in &self.steppers {
+            stepper
+                .accounting()
+                .fill(&mut figures.workloads[stepper.workload()].kind);
+        }
+        (figures, spec)
     }
 
     /// Closes the injectors' books.
@@ -157,6 +226,10 @@ fn injector(plan: &Plan, workload: usize, rates: &RatesPlan, core: RatesCore, wo
 
 impl Demand for Traffic<'_> {
     fn inject(&mut self, world: &mut World, workload: usize) {
+        if let Some(stepper) = self.steppers.iter_mut().find(|stepper| stepper.workload() == workload) {
+            stepper.turn(world);
+            return self.close(world);
+        }
         let Some(injector) = self.by_workload.get(&workload).map(|at| &mut self.injectors[*at]) else {
             return;
         };
@@ -182,6 +255,7 @@ impl Demand for Traffic<'_> {
             self.tallies[ask].wants.push(Want {
                 size: injection.size.0,
                 wanted: injection.wanted_at,
+                mode: CopyMode::Pull,
             });
         }
         let soonest = world.now + injector.interval;
@@ -204,7 +278,11 @@ impl Demand for Traffic<'_> {
         }
     }
 
-    fn settled(&mut self, row: &Row) {
+    fn settled(&mut self, world: &mut World, row: &Row) {
+        let workload = world.scene().asks[row.ask].workload;
+        if let Some(stepper) = self.steppers.iter_mut().find(|stepper| stepper.workload() == workload) {
+            return stepper.ended(TransferId(row.id), world);
+        }
         let tally = &mut self.tallies[row.ask];
         tally.queued -= row.size;
         if row.state == Settled::Finished {
@@ -235,17 +313,15 @@ impl Demand for Traffic<'_> {
 
     fn sample(&mut self, world: &mut World) {
         let at = world.now.since(Timestamp(0)).saturating_sub(self.bin / 2);
-        self.accounting.gauge(at, world.active() as u64, world.queued() as u64);
+        self.account.gauge(at, world.active() as u64, world.queued() as u64);
         world.check_capacities();
         if self.hold.contains(&world.now) {
             let usage = world.usage();
-            self.usage.resize(usage.len(), [0.0; 2]);
-            for (sum, now) in self.usage.iter_mut().zip(usage) {
-                *sum = [sum[0] + now[0], sum[1] + now[1]];
-            }
-            self.n_samples += 1;
+            let links: Vec<f64> = world.checks.links_in_use().collect();
+            self.usage
+                .add(world.scene(), world.now.since(Timestamp(0)), &usage, &links);
         }
-        if world.now < self.samples_until {
+        if self.over.is_none_or(|over| world.now < over + self.drain) {
             world.events.add(world.now + self.bin, Event::Sample);
         }
     }

@@ -2,7 +2,7 @@
 
 use weir_sched::Settled;
 use weir_units::Timestamp;
-use weir_world::{Failure, TransferId};
+use weir_world::{CopyMode, Failure, TransferId};
 
 use crate::hash::NumberMap;
 use crate::slab::{Key, Slab};
@@ -16,6 +16,7 @@ pub(crate) struct File {
     /// Which core has it.
     pub(crate) seat: u32,
     pub(crate) size: u64,
+    pub(crate) mode: CopyMode,
     pub(crate) wanted: Timestamp,
     pub(crate) injected: Timestamp,
     /// The attempt that runs.
@@ -29,6 +30,8 @@ pub(crate) struct File {
     /// Bytes that the last attempt moved.
     pub(crate) moved: u64,
     pub(crate) failure: Option<Box<Failure>>,
+    /// Why it was withdrawn, if that counts as a failure.
+    pub(crate) late: Option<Box<Failure>>,
 }
 
 /// One transfer that has ended: what the report and the rows are made of.
@@ -40,7 +43,9 @@ pub struct Row {
     pub ask: usize,
     /// Size of the file.
     pub size: u64,
-    /// How it ended.
+    /// How its bytes move.
+    pub mode: CopyMode,
+    /// How it ended; what was withdrawn because its step took too long has failed.
     pub state: Settled,
     /// When the plan wanted it.
     pub wanted: Timestamp,
@@ -110,10 +115,16 @@ impl Files {
 impl File {
     /// What is remembered of it once it has ended.
     pub(crate) fn row(self, state: Settled) -> Row {
+        let (state, failure) = match (state, self.late) {
+            (Settled::Cancelled, Some(late)) => (Settled::Failed, Some(late)),
+            (Settled::Failed, _) => (state, self.failure),
+            _ => (state, None),
+        };
         Row {
             id: self.id.0,
             ask: self.ask as usize,
             size: self.size,
+            mode: self.mode,
             state,
             wanted: self.wanted,
             injected: self.injected,
@@ -121,7 +132,7 @@ impl File {
             ended: self.ended,
             moved: self.moved,
             attempts: self.attempts,
-            failure: if state == Settled::Failed { self.failure } else { None },
+            failure,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! until none has anything more to say at that moment. With a [tick](crate::scene::Scene::tick) moments are whole multiples
 //! of it: everything within a tick is taken together at its end, with its own time for the books.
 
+mod account;
 mod attempt;
 mod demand;
 mod events;
@@ -12,7 +13,9 @@ mod file;
 mod probe;
 mod run;
 mod seat;
+mod steps;
 mod storage;
+mod usage;
 mod wires;
 
 use std::collections::BTreeMap;
@@ -24,7 +27,7 @@ use weir_sched::{
     Command, Effect, Event as CoreEvent, Input, JobId, JobSpec, Op, Record, Settled, Terms, TransferSpec,
 };
 use weir_units::{BitRate, Timestamp};
-use weir_world::{OpId, TransferId, WorldEvent};
+use weir_world::{CopyMode, Failure, OpId, TransferId, WorldEvent};
 
 use crate::checks::Checks;
 use crate::hash::NumberMap;
@@ -43,6 +46,7 @@ pub use file::Row;
 pub use probe::{Part, Probe};
 pub use run::{Listeners, Outcome, run, run_observed};
 pub use seat::AnyCore;
+pub use usage::Usage;
 pub(crate) use wires::Background;
 
 /// Steps of cores at one moment after which something must be wrong.
@@ -55,7 +59,7 @@ pub struct World {
     events: Events,
     network: Network,
     flows: NumberMap<FlowId, Key>,
-    classes: BTreeMap<(u32, [Option<u8>; 2]), ClassId>,
+    classes: BTreeMap<(u32, [Option<u8>; 2], bool), ClassId>,
     wires: Wires,
     doors: Vec<Doors>,
     tokens: Tokens,
@@ -84,6 +88,8 @@ pub struct Want {
     pub size: u64,
     /// When somebody wanted it.
     pub wanted: Timestamp,
+    /// How its bytes are to move.
+    pub mode: CopyMode,
 }
 
 impl World {
@@ -199,6 +205,7 @@ impl World {
             ask: ask as u32,
             seat: seat as u32,
             size: want.size,
+            mode: want.mode,
             wanted: want.wanted,
             injected: self.now,
             attempt: None,
@@ -208,8 +215,27 @@ impl World {
             ended: self.now,
             moved: 0,
             failure: None,
+            late: None,
         });
         id
+    }
+
+    /// Withdraws transfers that took too long, as far as they have not ended: they will have failed for that.
+    fn give_up_late(&mut self, ids: &[TransferId], failure: &Failure) {
+        let mut late: BTreeMap<usize, Vec<TransferId>> = BTreeMap::new();
+        for id in ids {
+            let Some(key) = self.files.find(*id) else { continue };
+            let Some(file) = self.files.get_mut(key) else { continue };
+            file.late = Some(Box::new(failure.clone()));
+            late.entry(file.seat as usize).or_default().push(*id);
+        }
+        for (seat, transfers) in late {
+            let cancel = Command::Cancel {
+                ticket: weir_sched::Ticket(u64::MAX),
+                transfers: transfers.into(),
+            };
+            self.command(seat, cancel);
+        }
     }
 
     /// Submits a job, files of one link of a workload, to the core on a seat; gives the numbers of its transfers.
@@ -470,7 +496,7 @@ impl World {
         }
         let row = file.row(state);
         self.checks.settled(&row);
-        demand.settled(&row);
+        demand.settled(self, &row);
         self.rows.push(row);
     }
 
@@ -498,19 +524,6 @@ impl World {
         let moved = self.moved(key);
         self.tell(seat, op, WorldEvent::Progress(moved));
         self.watch(link, key);
-    }
-
-    /// How much of each site's wide-area link, and of each storage element's slots, is in use now: into it.
-    fn usage(&mut self) -> Vec<[f64; 2]> {
-        let mut usage = Vec::with_capacity(self.doors.len());
-        for at in 0..self.scene.storages.len() {
-            let wide = self.wires.inward(self.scene.storages[at].site);
-            let wide = wide.map_or(0.0, |(resource, most)| {
-                self.network.used(resource).as_f64() / most.as_f64()
-            });
-            usage.push([wide, self.checks.slots_in_use(at)]);
-        }
-        usage
     }
 
     /// What a wire carries now: a site's connection (`"SITE in"`, `"SITE out"`), a segment by its name, or a link with a
@@ -541,7 +554,7 @@ pub trait Demand {
     /// What was injected on a link of a workload is submitted.
     fn submit(&mut self, world: &mut World, ask: usize);
     /// A transfer has ended.
-    fn settled(&mut self, row: &Row);
+    fn settled(&mut self, world: &mut World, row: &Row);
     /// What is asked of links changes.
     fn targets(&mut self, world: &mut World);
     /// Counts are sampled.
@@ -557,7 +570,7 @@ pub struct NoDemand;
 impl Demand for NoDemand {
     fn inject(&mut self, _world: &mut World, _workload: usize) {}
     fn submit(&mut self, _world: &mut World, _ask: usize) {}
-    fn settled(&mut self, _row: &Row) {}
+    fn settled(&mut self, _world: &mut World, _row: &Row) {}
     fn targets(&mut self, _world: &mut World) {}
     fn sample(&mut self, _world: &mut World) {}
     fn withdraw(&mut self, _world: &mut World) {}

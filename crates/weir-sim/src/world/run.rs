@@ -8,8 +8,7 @@ use weir_plan::{LedgerRow, Plan};
 use weir_units::Timestamp;
 
 use super::demand::Traffic;
-use super::{Part, Probe, Row, World};
-use crate::books;
+use super::{Part, Probe, Row, Usage, World};
 use crate::checks::Checks;
 use crate::optimum::exceeded;
 use crate::policies::Policy;
@@ -42,8 +41,10 @@ pub struct Outcome {
     pub given_up: u64,
     /// When the last transfer ended.
     pub ended: Timestamp,
-    /// Mean use in the hold of what leads into each storage element: its site's wide-area link, its slots.
-    pub usage: Vec<[f64; 2]>,
+    /// Mean use of what leads into and out of each storage element, while something was asked of it in the hold.
+    pub usage: Vec<Usage>,
+    /// Mean share of each link's slots that were taken, likewise.
+    pub link_usage: Vec<f64>,
 }
 
 /// Runs a plan under a policy.
@@ -61,35 +62,42 @@ pub fn run_observed(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>, 
     world.command(0, weir_sched::Command::Begin);
     let scene = world.scene().clone();
     let mut traffic = Traffic::new(plan, &mut world, policy.has_targets(), &mut *listeners.ledger);
-    let hold_end = Timestamp(0) + plan.phases.end();
-    let last = hold_end + plan.phases.drain + LAST_ENDS;
-    while let Some(next) = world.next_moment().filter(|next| *next <= last) {
+    while let Some(next) = world.next_moment() {
+        if traffic
+            .over()
+            .is_some_and(|(over, drain)| next > over + drain + LAST_ENDS)
+        {
+            break;
+        }
         world.go_to(next, &mut traffic);
         for row in world.take_rows() {
             probe.within(Part::Rows, || {
-                traffic.accounting.add(&books::transfer(&scene, &row));
+                traffic.account(&scene, &row);
                 (listeners.rows)(&scene, &row);
             });
         }
-        if world.now() >= hold_end && world.files.len() == 0 {
+        if traffic.over().is_some_and(|(over, _)| world.now() >= over) && world.files.len() == 0 {
             break;
         }
     }
     traffic.finish(world.now());
     let (left, now) = (world.files.len(), world.now());
-    world.checks.close(now, left, traffic.injected);
+    let (injected, given_up) = (traffic.injected(), traffic.given_up);
+    world.checks.close(now, left, injected);
     for text in exceeded(plan, &scene, world.checks.crossed(), now.since(Timestamp(0))) {
         world.checks.violate(now, &text);
     }
-    let usage = traffic.mean_usage();
+    let (usage, link_usage) = traffic.mean_usage();
+    let (figures, spec) = traffic.figures(now);
     Outcome {
-        figures: traffic.accounting.finish(),
-        injected: traffic.injected,
-        given_up: traffic.given_up,
-        spec: books::spec(plan, &scene),
+        figures,
+        injected,
+        given_up,
+        spec,
         scene,
         checks: world.checks,
         ended: now,
         usage,
+        link_usage,
     }
 }

@@ -85,6 +85,8 @@ pub(crate) struct Wires {
     sites: Vec<[Option<ResourceId>; 2]>,
     segments: Vec<ResourceId>,
     links: Vec<Option<ResourceId>>,
+    /// The transfer service's own host, through which streamed copies go.
+    service: Option<ResourceId>,
 }
 
 impl Wires {
@@ -121,6 +123,9 @@ impl Wires {
                 .map(|capacity| wires.add(link.link.to_string(), capacity, BitRate::ZERO, 0.0, seed, network));
             wires.links.push(own);
         }
+        let rate = scene.common.streamed_rate;
+        wires.service =
+            rate.map(|rate| wires.add("transfer service".to_owned(), rate, BitRate::ZERO, 0.0, seed, network));
         wires
     }
 
@@ -159,6 +164,11 @@ impl Wires {
         path.extend(self.links[link]);
     }
 
+    /// What a streamed copy crosses beside its link.
+    pub(crate) fn through_service(&self, path: &mut Vec<ResourceId>) {
+        path.extend(self.service);
+    }
+
     /// Those with traffic that is not ours and that moves.
     pub(crate) fn restless(&self) -> impl Iterator<Item = u32> {
         let moving = self.all.iter().zip(0..).filter(|(wire, _)| wire.background.moves());
@@ -182,9 +192,17 @@ impl Wires {
         }
     }
 
-    /// What brings bytes into a site, and what it can carry.
-    pub(crate) fn inward(&self, site: usize) -> Option<(ResourceId, BitRate)> {
-        let resource = self.sites[site][0]?;
+    /// What brings bytes into a site and out of it, and what it can carry.
+    pub(crate) fn of_site(&self, site: usize) -> [Option<(ResourceId, BitRate)>; 2] {
+        self.sites[site].map(|wire| self.carries(wire?))
+    }
+
+    /// A segment, and what it can carry.
+    pub(crate) fn segment(&self, segment: usize) -> Option<(ResourceId, BitRate)> {
+        self.carries(self.segments[segment])
+    }
+
+    fn carries(&self, resource: ResourceId) -> Option<(ResourceId, BitRate)> {
         let wire = self.all.iter().find(|wire| wire.resource == resource)?;
         Some((resource, wire.capacity))
     }

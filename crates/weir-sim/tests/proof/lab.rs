@@ -53,6 +53,7 @@ impl Lab {
         (0..policies.len()).for_each(|seat| world.command(seat, Command::Begin));
         let wants = vec![
             Want {
+                mode: weir_world::CopyMode::Pull,
                 size: 1_000_000_000,
                 wanted: Timestamp(0)
             };

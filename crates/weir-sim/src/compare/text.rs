@@ -1,0 +1,423 @@
+//! A comparison as a page of text, 80 columns wide.
+
+use weir_measure::report::{WorkloadKind, WorkloadReport};
+
+use super::{Cause, Comparison, PolicyResult, SiteResult};
+
+/// Sites shown one by one: those where most is lost.
+const SITES: usize = 12;
+/// Sites of which the reason is told, of each policy.
+const REASONS: usize = 2;
+/// Width of the page.
+const WIDTH: usize = 80;
+/// Width of the first column, and of the others.
+const NAME: usize = 28;
+const CELL: usize = 10;
+
+/// Writes a rate with three digits.
+pub(super) fn rate(bps: u64) -> String {
+    let mut unit = 1;
+    while bps / unit >= 1_000 {
+        unit *= 1_000;
+    }
+    // 9.996 is written 10.0, not 10.00.
+    let decimals = match bps * 1_000 / unit {
+        _ if unit == 1 => 0,
+        0..9_995 => 2,
+        9_995..99_950 => 1,
+        _ => 0,
+    };
+    format!("{:.decimals$}", weir_units::BitRate(bps))
+}
+
+/// Writes the page, line by line.
+pub fn text(comparison: &Comparison) -> Vec<String> {
+    let mut page = Page::default();
+    head(comparison, &mut page);
+    totals(comparison, &mut page);
+    workloads(comparison, &mut page);
+    if comparison.asked_bps > 0 {
+        sites(comparison, &mut page);
+        causes(comparison, &mut page);
+    }
+    for policy in comparison
+        .policies
+        .iter()
+        .filter(|policy| !policy.violations.is_empty())
+    {
+        page.line(&format!(
+            "{} broke a rule of the world: {}",
+            policy.policy, policy.violations[0]
+        ));
+    }
+    page.0
+}
+
+/// Lines, none wider than the page unless a single word is.
+#[derive(Default)]
+struct Page(Vec<String>);
+
+impl Page {
+    /// Adds a paragraph; its lines after the first are indented.
+    fn line(&mut self, text: &str) {
+        self.paragraph("", text);
+    }
+
+    /// Adds a paragraph of which every line is indented.
+    fn indented(&mut self, text: &str) {
+        self.paragraph("  ", text);
+    }
+
+    fn paragraph(&mut self, indent: &str, text: &str) {
+        let (mut line, mut is_empty) = (indent.to_owned(), true);
+        for word in text.split(' ') {
+            if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+                self.0.push(std::mem::replace(&mut line, "  ".to_owned()));
+                is_empty = true;
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_empty = false;
+        }
+        self.0.push(line);
+    }
+
+    fn heading(&mut self, text: &str) {
+        self.0.push(String::new());
+        self.line(text);
+    }
+
+    fn row(&mut self, name: &str, cells: impl IntoIterator<Item = String>) {
+        let name = shortened(name, NAME);
+        let cells: String = cells.into_iter().map(|cell| format!("{cell:>CELL$}")).collect();
+        self.0.push(format!("{name:<NAME$}{cells}").trim_end().to_owned());
+    }
+}
+
+fn shortened(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}
+
+/// A share in per cent, never rounded up to the whole: 99.97 % is not all.
+pub(super) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(
+        || "–".to_owned(),
+        |share| {
+            let rounded = (share * 100.0).round();
+            let whole = if share < 1.0 { rounded.min(99.0) } else { rounded };
+            format!("{whole:.0} %")
+        },
+    )
+}
+
+pub(super) fn duration(seconds: f64) -> String {
+    weir_units::duration::format(std::time::Duration::from_secs(seconds.round() as u64))
+}
+
+/// What is asked, what is possible, and what stands in the way of more.
+pub(super) fn situation(comparison: &Comparison) -> String {
+    let n_sites = comparison.sites.len();
+    let asked = if comparison.asked_bps > 0 {
+        format!(
+            "Asked: {} over {} links into {n_sites} site{}.",
+            rate(comparison.asked_bps),
+            comparison.n_links,
+            if n_sites == 1 { "" } else { "s" }
+        )
+    } else {
+        format!("Steps over {} links, one after the other.", comparison.n_links)
+    };
+    let possible = comparison.optimum_bps.map_or_else(String::new, |possible| {
+        format!(" Possible at most, whoever decides: {}.", rate(possible))
+    });
+    let full: Vec<&str> = comparison.full.iter().take(4).map(|(name, _)| name.as_str()).collect();
+    let more = match comparison.full.len().saturating_sub(full.len()) {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let held = if full.is_empty() {
+        String::new()
+    } else {
+        format!(" What would be full even then: {}{more}.", full.join("; "))
+    };
+    format!("{asked}{possible}{held}")
+}
+
+/// The result in words: the best and the worst, and where they are furthest apart.
+pub(super) fn verdict(comparison: &Comparison) -> Option<String> {
+    let achieved = |policy: &PolicyResult| policy.totals.achieved_bps.unwrap_or(0);
+    let best = comparison.policies.iter().rev().max_by_key(|policy| achieved(policy))?;
+    let worst = comparison.policies.iter().min_by_key(|policy| achieved(policy))?;
+    let of = match (best.totals.ratio, best.of_optimum) {
+        (Some(asked), Some(possible)) => {
+            let (asked, possible) = (percent(Some(asked)), percent(Some(possible)));
+            format!(", {asked} of what is asked and {possible} of what is possible")
+        }
+        (None, Some(possible)) => format!(", {} of what is possible", percent(Some(possible))),
+        _ => String::new(),
+    };
+    let (most, least) = (rate(achieved(best)), rate(achieved(worst)));
+    let apart = furthest_apart(comparison).unwrap_or_default();
+    if achieved(best) as f64 <= achieved(worst) as f64 * 1.02 {
+        return Some(format!("All policies bring about {most}{of}.{apart}"));
+    }
+    let (best, worst) = (&best.policy, &worst.policy);
+    Some(format!(
+        "Most is brought by {best}: {most}{of}. Least by {worst}: {least}.{apart}"
+    ))
+}
+
+/// The workload in which policies differ most, where there are several.
+fn furthest_apart(comparison: &Comparison) -> Option<String> {
+    let tables = of_workloads(comparison);
+    let lines = || {
+        tables
+            .iter()
+            .flat_map(|(_, lines)| lines)
+            .filter(|line| !line.shares.is_empty())
+    };
+    let ends = |line: &Line| {
+        let known = || {
+            line.shares
+                .iter()
+                .enumerate()
+                .filter_map(|(at, share)| Some((at, (*share)?)))
+        };
+        let least = known().min_by(|one, other| one.1.total_cmp(&other.1))?;
+        let most = known().rev().max_by(|one, other| one.1.total_cmp(&other.1))?;
+        Some((least, most))
+    };
+    let gap = |line: &Line| ends(line).map_or(0.0, |(least, most)| most.1 - least.1);
+    let line = lines().max_by(|one, other| gap(one).total_cmp(&gap(other)))?;
+    if lines().count() < 2 || gap(line) < 0.05 {
+        return None;
+    }
+    let ((worst, least), (best, most)) = ends(line)?;
+    let name = |at: usize| &comparison.policies[at].policy;
+    let (least, most) = (percent(Some(least)), percent(Some(most)));
+    let (worst, best) = (name(worst), name(best));
+    Some(format!(
+        " Furthest apart in {}: {most} under {best}, {least} under {worst}.",
+        line.name
+    ))
+}
+
+fn head(comparison: &Comparison, page: &mut Page) {
+    page.line(&format!("{}: which scheduler brings how much", comparison.challenge));
+    if !comparison.description.is_empty() {
+        page.line(&comparison.description);
+    }
+    page.heading(&situation(comparison));
+    verdict(comparison).iter().for_each(|verdict| page.line(verdict));
+    page.0.push(String::new());
+}
+
+fn totals(comparison: &Comparison, page: &mut Page) {
+    let heads: Vec<(&str, &str)> = comparison
+        .policies
+        .iter()
+        .map(|policy| policy.policy.split_once('-').unwrap_or(("", &policy.policy)))
+        .chain([("at most", "possible")])
+        .collect();
+    page.row("", heads.iter().map(|(above, _)| (*above).to_owned()));
+    page.row("", heads.iter().map(|(_, below)| (*below).to_owned()));
+    let of = |pick: &dyn Fn(&PolicyResult) -> String| comparison.policies.iter().map(pick).collect::<Vec<_>>();
+    let possible = comparison.optimum_bps;
+    let brought = of(&|policy| rate(policy.totals.achieved_bps.unwrap_or(0)));
+    page.row("brought", brought.into_iter().chain(possible.map(rate)));
+    if comparison.asked_bps > 0 {
+        let ratio = possible.map(|possible| possible as f64 / comparison.asked_bps as f64);
+        let ratios = of(&|policy| percent(policy.totals.ratio));
+        page.row("of what is asked", ratios.into_iter().chain([percent(ratio)]));
+    } else {
+        page.row("time for all steps", of(&|policy| duration(policy.hold_s)));
+    }
+    page.row("of what is possible", of(&|policy| percent(policy.of_optimum)));
+    if comparison.policies.iter().any(|policy| !policy.thresholds.is_empty()) {
+        page.row("thresholds kept", of(&kept));
+    }
+    if comparison
+        .policies
+        .iter()
+        .any(|policy| policy.totals.failed + policy.totals.retries > 0)
+    {
+        page.row("transfers that failed", of(&|policy| policy.totals.failed.to_string()));
+        page.row("attempts made again", of(&|policy| policy.totals.retries.to_string()));
+    }
+}
+
+pub(super) fn kept(policy: &PolicyResult) -> String {
+    let kept = policy.thresholds.iter().filter(|threshold| threshold.pass).count();
+    format!("{kept} of {}", policy.thresholds.len())
+}
+
+/// One line of a table over the policies: what it is called, and each policy's figure.
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) cells: Vec<String>,
+    /// The figures, where they are shares.
+    pub(super) shares: Vec<Option<f64>>,
+}
+
+/// What came of each workload: shares of what is asked, cells that worked, rates of a ramp's steps. Heading and lines.
+pub(super) fn of_workloads(comparison: &Comparison) -> Vec<(String, Vec<Line>)> {
+    let Some(first) = comparison.policies.first() else {
+        return Vec::new();
+    };
+    let mut tables: Vec<(String, Vec<Line>)> = Vec::new();
+    for (at, workload) in first.workloads.iter().enumerate() {
+        let reports: Vec<&WorkloadReport> = comparison
+            .policies
+            .iter()
+            .filter_map(|policy| policy.workloads.get(at))
+            .collect();
+        match &workload.kind {
+            WorkloadKind::Rates { asked_bps, .. } => {
+                let heading = "Achieved ÷ asked, by workload, each in its own time".to_owned();
+                let line = of_rates(&workload.name, *asked_bps, &reports);
+                match tables.iter_mut().find(|(other, _)| *other == heading) {
+                    Some((_, lines)) => lines.push(line),
+                    None => tables.push((heading, vec![line])),
+                }
+            }
+            WorkloadKind::Matrix { cells } => {
+                let heading = format!("{}: cells that worked, of {}", workload.name, cells.len());
+                tables.push((heading, of_matrix(&reports)));
+            }
+            WorkloadKind::Ramp { steps } => {
+                let heading = format!("{}: rate with so many transfers at once", workload.name);
+                let line = |step: usize| of_step(step, &reports);
+                tables.push((heading, (0..steps.len()).map(line).collect()));
+            }
+        }
+    }
+    tables
+}
+
+fn of_rates(name: &str, asked: u64, reports: &[&WorkloadReport]) -> Line {
+    let ratio = |report: &&WorkloadReport| match &report.kind {
+        WorkloadKind::Rates { ratio, .. } => *ratio,
+        WorkloadKind::Matrix { .. } | WorkloadKind::Ramp { .. } => None,
+    };
+    let shares: Vec<Option<f64>> = reports.iter().map(ratio).collect();
+    Line {
+        name: format!("{name}, {}", rate(asked)),
+        cells: shares.iter().map(|share| percent(*share)).collect(),
+        shares,
+    }
+}
+
+fn of_matrix(reports: &[&WorkloadReport]) -> Vec<Line> {
+    let count = |report: &&WorkloadReport| match &report.kind {
+        WorkloadKind::Matrix { cells } => cells.iter().filter(|cell| cell.ok).count().to_string(),
+        WorkloadKind::Rates { .. } | WorkloadKind::Ramp { .. } => String::new(),
+    };
+    vec![Line {
+        name: "all modes and sizes".to_owned(),
+        cells: reports.iter().map(count).collect(),
+        shares: Vec::new(),
+    }]
+}
+
+fn of_step(step: usize, reports: &[&WorkloadReport]) -> Line {
+    let steps = reports.iter().filter_map(|report| match &report.kind {
+        WorkloadKind::Ramp { steps } => steps.get(step),
+        WorkloadKind::Rates { .. } | WorkloadKind::Matrix { .. } => None,
+    });
+    let steps: Vec<_> = steps.collect();
+    let name = steps.first().map_or_else(String::new, |step| {
+        format!("{}→{} × {}", step.source, step.destination, step.parallel)
+    });
+    Line {
+        name,
+        cells: steps
+            .iter()
+            .map(|step| step.achieved_bps.map_or_else(|| "–".to_owned(), rate))
+            .collect(),
+        shares: Vec::new(),
+    }
+}
+
+fn workloads(comparison: &Comparison, page: &mut Page) {
+    for (heading, lines) in of_workloads(comparison) {
+        page.heading(&heading);
+        for line in lines {
+            page.row(&line.name, line.cells);
+        }
+    }
+}
+
+/// The sites where most is lost under any policy, of what is possible there.
+pub(super) fn most_lost(comparison: &Comparison) -> Vec<&SiteResult> {
+    let lost = |site: &&SiteResult| {
+        let possible = site.optimum_bps.unwrap_or(site.asked_bps).min(site.asked_bps);
+        let least = site
+            .policies
+            .iter()
+            .map(|policy| policy.achieved_bps)
+            .min()
+            .unwrap_or(0);
+        possible.saturating_sub(least)
+    };
+    let mut sites: Vec<&SiteResult> = comparison.sites.iter().collect();
+    sites.sort_by_key(|site| std::cmp::Reverse(lost(site)));
+    sites
+}
+
+fn sites(comparison: &Comparison, page: &mut Page) {
+    page.heading("Achieved ÷ asked into each site; first those where most is lost");
+    page.indented("(possible while the whole grid gets most; one site may get more)");
+    let sites = most_lost(comparison);
+    for site in sites.iter().take(SITES) {
+        let asked = rate(site.asked_bps);
+        let name = shortened(&site.site, NAME - asked.len() - 2);
+        let possible = site.optimum_bps.map(|possible| possible as f64 / site.asked_bps as f64);
+        let cells = site.policies.iter().map(|policy| percent(policy.ratio));
+        page.row(&format!("{name}, {asked}"), cells.chain([percent(possible)]));
+    }
+    if let Some(hidden) = sites.len().checked_sub(SITES).filter(|hidden| *hidden > 0) {
+        page.line(&format!("and {hidden} more sites; --html and --json show them all"));
+    }
+}
+
+/// At how many sites each cause held a policy back.
+pub(super) fn counts(comparison: &Comparison, policy: usize) -> Vec<(Cause, usize)> {
+    let of = |cause: Cause| {
+        let is = |site: &&SiteResult| site.policies[policy].cause == Some(cause);
+        (cause, comparison.sites.iter().filter(is).count())
+    };
+    Cause::ALL.map(of).into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+fn causes(comparison: &Comparison, page: &mut Page) {
+    page.heading("Why sites got less than 95 % of what is asked");
+    let ranked = most_lost(comparison);
+    for (at, policy) in comparison.policies.iter().enumerate() {
+        let counts = counts(comparison, at);
+        let part = |(cause, count): &(Cause, usize)| format!("{count} {}", cause.sentence());
+        let parts: Vec<String> = counts.iter().map(part).collect();
+        let text = if parts.is_empty() {
+            "none did".to_owned()
+        } else {
+            parts.join("; ")
+        };
+        page.line(&format!("{}: {text}", policy.policy));
+        let told = |site: &&SiteResult| {
+            let site_policy = &site.policies[at];
+            let held = site_policy
+                .held_back
+                .as_ref()
+                .filter(|_| site_policy.cause != Some(Cause::Possible))?;
+            Some(format!("{}: {held}", site.site))
+        };
+        let told: Vec<String> = ranked.iter().filter_map(told).take(REASONS).collect();
+        if !told.is_empty() {
+            page.indented(&told.join("; "));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The comparison: what it says, on a page of text and on one for a browser.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use weir_plan::{Challenge, Overrides, Plan};
+use weir_sim::compare::{Cause, Comparison, compare, html, text};
+
+/// A long name of everything, and two sites of which one cannot take what is asked.
+const RATES: &str = r#"
+name = "a-challenge-with-quite-a-long-name-for-a-single-line"
+description = "What <this> is about takes more than one line of eighty columns & \"quotes\", so that it has to be wrapped somewhere."
+[grid]
+name = "g"
+[grid.transfer]
+max_active_per_link = 100
+max_active_per_rse_in = 100
+max_active_per_rse_out = 100
+[[grid.rse]]
+name = "SOURCE"
+[[grid.rse]]
+name = "A-STORAGE-ELEMENT-WITH-A-LONG-NAME"
+[[grid.rse]]
+name = "NARROW"
+[[grid.rse]]
+name = "GROUPED"
+[phases]
+ramp = "5 m"
+hold = "30 m"
+[[workload]]
+kind = "rates"
+name = "wide"
+file_size_min = "500 MB"
+file_size_max = "500 MB"
+cycle = "20 s"
+rates = [{ source = "SOURCE", destination = "A-STORAGE-ELEMENT-WITH-A-LONG-NAME", rate = "4 Gb/s" }]
+[[workload]]
+kind = "rates"
+name = "narrow"
+length = "20 m"
+file_size_min = "500 MB"
+file_size_max = "500 MB"
+cycle = "20 s"
+rates = [
+  { source = "SOURCE", destination = "NARROW", rate = "4 Gb/s" },
+  { source = "SOURCE", destination = "GROUPED", rate = "4 Gb/s" },
+]
+[[threshold]]
+workload = "*"
+metric = "ratio"
+min = 0.9
+[[threshold]]
+total = true
+metric = "crosscheck_difference"
+max = 0.1
+[sim]
+fixed_active = 2
+[[sim.site]]
+site = "NARROW"
+in = "1 Gb/s"
+[[sim.link]]
+link = "*->*"
+stream_rate = "500 Mb/s"
+[[sim.group]]
+name = "gateways"
+rses = ["GROUPED"]
+max_active = 1
+"#;
+
+fn plan(text: &str) -> Plan {
+    let challenge = Challenge::parse(text, "c.toml".as_ref()).unwrap_or_else(|problems| panic!("{problems:?}"));
+    challenge.resolve(&Overrides::default()).unwrap()
+}
+
+fn compared(text: &str) -> Comparison {
+    let comparison = compare(&plan(text), |_| {});
+    let violations = comparison.policies.iter().flat_map(|policy| &policy.violations);
+    assert_eq!(violations.count(), 0);
+    comparison
+}
+
+/// Anything would come out wider than a terminal, or as a page that a browser cannot read or that asks others.
+fn is_readable(comparison: &Comparison) {
+    let lines = text(comparison);
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+    let page = html(comparison, "weir sim compare 'a & b.toml'");
+    for foreign in ["http", "<script", "url(", "@import", "NaN", "inf "] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    assert!(page.contains("&#39;a &amp; b.toml") || page.contains("'a &amp; b.toml'"));
+    for element in [
+        "table", "tr", "td", "th", "svg", "p", "h2", "div", "span", "figure", "body",
+    ] {
+        let opened = page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
+    }
+}
+
+/// The page would not say who brings how much, who falls short, and why.
+#[test]
+fn the_page_says_who_brings_what_and_why() {
+    let comparison = compared(RATES);
+    is_readable(&comparison);
+    let page = text(&comparison).join("\n");
+    for said in [
+        "Asked: ",
+        "Possible at most",
+        "Most is brought by ",
+        "thresholds kept",
+        "NARROW",
+        "wide, 4.00 Gb/s",
+    ] {
+        assert!(page.contains(said), "{said} is missing in\n{page}");
+    }
+    assert!(page.contains("0 of 2") && page.contains("1 of 2"), "{page}");
+    let cause = |policy: &str, site: &str| {
+        let at = comparison
+            .policies
+            .iter()
+            .position(|other| other.policy == policy)
+            .unwrap();
+        let site = comparison.sites.iter().find(|other| other.site == site).unwrap();
+        site.policies[at].cause
+    };
+    assert_eq!(cause("weir", "A-STORAGE-ELEMENT-WITH-A-LONG-NAME"), None);
+    assert_eq!(cause("weir", "NARROW"), Some(Cause::WideAreaLink), "\n{page}");
+    assert_eq!(cause("weir", "GROUPED"), Some(Cause::Possible), "\n{page}");
+    assert_eq!(
+        cause("fixed", "A-STORAGE-ELEMENT-WITH-A-LONG-NAME"),
+        Some(Cause::SlotsFree)
+    );
+    assert!(html(&comparison, "").contains("What &lt;this&gt; is about"));
+}
+
+/// Steps would be shown as shares of nothing.
+#[test]
+fn steps_are_compared_by_their_time() {
+    let head = RATES.split("[phases]").next().unwrap();
+    let steps = "[[workload]]\nkind = \"matrix\"\nsizes = [\"1 MB\"]\n[[workload]]\nkind = \"ramp\"\nlinks = [\"SOURCE->NARROW\"]\nparallel = [1, 4]\nfile_size = \"1 GB\"\n";
+    let comparison = compared(&format!("{head}{steps}"));
+    is_readable(&comparison);
+    let page = text(&comparison).join("\n");
+    for said in ["time for all steps", "cells that worked, of 36", "SOURCE→NARROW × 4"] {
+        assert!(page.contains(said), "{said} is missing in\n{page}");
+    }
+    assert!(!page.contains("asked"), "{page}");
+}
+
+/// Two comparisons of one seed would differ.
+#[test]
+fn same_seed_same_page() {
+    let [one, other] = [RATES, RATES].map(compared);
+    assert_eq!(text(&one), text(&other));
+    assert!(html(&one, "") == html(&other, ""));
+    assert_eq!(
+        serde_json::to_string(&one).unwrap(),
+        serde_json::to_string(&other).unwrap()
+    );
+}
