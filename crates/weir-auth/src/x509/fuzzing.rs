@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
-use super::authorities::{Authorities, unix};
+use super::authorities::Authorities;
 use super::clients::ClientCertificates;
 use super::delegation::{Request, accept};
 use super::der::Der;
@@ -145,6 +145,7 @@ pub fn delegation(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::authorities::unix;
     use super::*;
 
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus.rs"));
