@@ -61,6 +61,15 @@ impl WorkloadSpec {
         }
     }
 
+    /// Gives the activity under which its transfers go.
+    pub fn activity(&self) -> &str {
+        match self {
+            WorkloadSpec::Rates(spec) => &spec.activity,
+            WorkloadSpec::Matrix(spec) => &spec.activity,
+            WorkloadSpec::Ramp(spec) => &spec.activity,
+        }
+    }
+
     /// Gives the workload's kind: `rates`, `matrix`, `ramp`.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! A file's text, and the collection of what is wrong in it.
 
 use std::cell::RefCell;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -65,7 +66,16 @@ impl Document {
         if length > LENGTH_MAX {
             return Err(problem(format!("is {length} B long"), "name a file of at most 16 MiB"));
         }
-        let bytes = std::fs::read(file).map_err(unreadable)?;
+        // A device or a pipe has no length, and may have no end.
+        let mut bytes = Vec::new();
+        let opened = std::fs::File::open(file).map_err(unreadable)?;
+        let read = opened
+            .take(LENGTH_MAX + 1)
+            .read_to_end(&mut bytes)
+            .map_err(unreadable)?;
+        if read as u64 > LENGTH_MAX {
+            return Err(problem("does not end".to_owned(), "name a file of at most 16 MiB"));
+        }
         let text = String::from_utf8(bytes)
             .map_err(|_| problem("is not UTF-8 text".to_owned(), "name a text file, saved as UTF-8"))?;
         let folder = std::path::absolute(file)

@@ -41,7 +41,7 @@ pub(crate) fn challenge(section: &Section<'_>) -> Option<Challenge> {
     } else {
         Vec::new()
     };
-    let sim = sim::read::sim(section, &grid);
+    let sim = sim::read::sim(section, &grid, complete.then_some(&workloads));
     let file = section.document().file().to_owned();
     let name = name?.as_str().to_owned();
     complete.then_some(Challenge {

@@ -16,6 +16,7 @@ use super::{
     ActivityModel, Common, CurvePoint, FailureShares, FtsModel, Interval, LinkModel, LinkPattern, Pattern, RseModel,
     Segment, Servers, SimSpec, SiteModel, StoreModel, TokenModel,
 };
+use crate::challenge::WorkloadSpec;
 
 /// Largest rate anywhere: 1 Pb/s, as for asked rates.
 const RATE_MAX: BitRate = BitRate(1_000_000_000_000_000);
@@ -23,11 +24,18 @@ const RATE_MAX: BitRate = BitRate(1_000_000_000_000_000);
 const NUMBER_MAX: u32 = 1_000_000;
 /// Longest time: a year.
 const TIME_MAX: Duration = Duration::from_secs(366 * 86_400);
+/// The shortest time between steps of which a run has as many as fit: a year has 315 million.
+const STEP_MIN: Duration = Duration::from_millis(100);
+/// The longest tick.
+const TICK_MAX: Duration = Duration::from_secs(60);
+/// The longest commit.
+const COMMIT_MAX: Duration = Duration::from_secs(3600);
 /// Most servers of one storage element.
 const SERVERS_MAX: u32 = 64;
 
-/// Reads the simulated world under `sim`: the tables themselves, or the path of a file that holds them.
-pub(crate) fn sim(section: &Section<'_>, grid: &Grid) -> SimSpec {
+/// Reads the simulated world under `sim`: the tables themselves, or the path of a file that holds them. `asked` are the
+/// workloads that it may name, if all could be read.
+pub(crate) fn sim(section: &Section<'_>, grid: &Grid, asked: Option<&[WorkloadSpec]>) -> SimSpec {
     let default = SimSpec {
         fixed_active: 20,
         ..SimSpec::default()
@@ -36,13 +44,15 @@ pub(crate) fn sim(section: &Section<'_>, grid: &Grid) -> SimSpec {
         return default;
     }
     if !section.is_text("sim") {
-        return section.table("sim", &SIM).map_or(default, |table| world(&table, grid));
+        return section
+            .table("sim", &SIM)
+            .map_or(default, |table| world(&table, grid, asked));
     }
     let Some(path) = section.optional::<PathBuf>("sim") else {
         return default;
     };
     let read = Document::read(&section.document().beside(&path)).map_err(|problem| vec![problem]);
-    match read.and_then(|document| document.parse(&SIM, |table| Some(world(table, grid)))) {
+    match read.and_then(|document| document.parse(&SIM, |table| Some(world(table, grid, asked)))) {
         Ok(spec) => spec,
         Err(problems) if problems.iter().all(|problem| problem.line.is_none()) => {
             for problem in problems {
@@ -58,15 +68,15 @@ pub(crate) fn sim(section: &Section<'_>, grid: &Grid) -> SimSpec {
     }
 }
 
-fn world(table: &Section<'_>, grid: &Grid) -> SimSpec {
+fn world(table: &Section<'_>, grid: &Grid, asked: Option<&[WorkloadSpec]>) -> SimSpec {
     let segments = segments(table);
     let names: Vec<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
     SimSpec {
         start: table.optional("start"),
-        tick: time(table, "tick").unwrap_or_default(),
-        targets: table.list("targets"),
+        tick: table.checked("tick", check_tick).unwrap_or_default(),
+        targets: targets(table, asked),
         injection_interval: positive_time(table, "injection_interval"),
-        marker_interval: time(table, "marker_interval").unwrap_or_default(),
+        marker_interval: zero_or_step(table, "marker_interval").unwrap_or_default(),
         common: common(table),
         store: store(table),
         tokens: table.table("tokens", &TOKENS).and_then(|tokens| token_service(&tokens)),
@@ -74,7 +84,7 @@ fn world(table: &Section<'_>, grid: &Grid) -> SimSpec {
             .table("fts", &FTS)
             .map_or_else(FtsModel::default, |fts| imitation(&fts)),
         fixed_active: number(table, "fixed_active").unwrap_or(20),
-        activities: activities(table),
+        activities: activities(table, asked),
         sites: sites(table, grid),
         rses: rses(table, grid),
         links: links(table, grid, &names),
@@ -172,6 +182,62 @@ fn positive_time(table: &Section<'_>, key: &str) -> Option<Duration> {
     })
 }
 
+/// A time between steps that a whole run is made of: shorter ones would make more steps than can be taken.
+fn step(table: &Section<'_>, key: &str) -> Option<Duration> {
+    table.checked(key, check_step)
+}
+
+fn zero_or_step(table: &Section<'_>, key: &str) -> Option<Duration> {
+    table.checked(
+        key,
+        |time: &Duration| if time.is_zero() { Ok(()) } else { check_step(time) },
+    )
+}
+
+fn check_step(time: &Duration) -> Result<(), Refusal> {
+    if *time < STEP_MIN {
+        let least = weir_units::duration::format(STEP_MIN);
+        return Err(Refusal::new("is too short", format!("write at least \"{least}\"")));
+    }
+    check_time(time)
+}
+
+fn check_tick(time: &Duration) -> Result<(), Refusal> {
+    if *time > TICK_MAX {
+        let most = weir_units::duration::format(TICK_MAX);
+        let message = "is so long that transfers begin and end in one tick";
+        return Err(Refusal::new(message, format!("write at most \"{most}\"")));
+    }
+    Ok(())
+}
+
+/// Refuses a name that no workload of the challenge has.
+fn check_known<'n>(
+    table: &Section<'_>,
+    key: &str,
+    what: &str,
+    name: &str,
+    known: impl Iterator<Item = &'n str> + Clone,
+) {
+    if !known.clone().any(|known| known == name) {
+        let remedy = nearest(name, known.clone()).map_or_else(
+            || format!("use one of {}", known.take(20).collect::<Vec<_>>().join(", ")),
+            |known| format!("did you mean \"{known}\"?"),
+        );
+        table.refuse(key, Refusal::new(format!("there is no {what} \"{name}\""), remedy));
+    }
+}
+
+fn targets(table: &Section<'_>, asked: Option<&[WorkloadSpec]>) -> Option<Vec<String>> {
+    let targets: Vec<String> = table.list("targets")?;
+    if let Some(asked) = asked {
+        for name in &targets {
+            check_known(table, "targets", "workload", name, asked.iter().map(WorkloadSpec::name));
+        }
+    }
+    Some(targets)
+}
+
 fn common(table: &Section<'_>) -> Common {
     let default = Common::default();
     let exponent = |a: &f64| {
@@ -221,9 +287,18 @@ fn store(table: &Section<'_>) -> StoreModel {
         return default;
     };
     StoreModel {
-        latency: time(&store, "latency").unwrap_or(default.latency),
+        latency: store.checked("latency", check_commit).unwrap_or(default.latency),
         freezes: intervals(&store, "freezes").unwrap_or_default(),
     }
+}
+
+fn check_commit(time: &Duration) -> Result<(), Refusal> {
+    if *time > COMMIT_MAX {
+        let most = weir_units::duration::format(COMMIT_MAX);
+        let remedy = format!("write at most \"{most}\"; freezes may last longer");
+        return Err(Refusal::new("is no time for a commit", remedy));
+    }
+    Ok(())
 }
 
 fn token_service(tokens: &Section<'_>) -> Option<TokenModel> {
@@ -251,12 +326,12 @@ fn imitation(fts: &Section<'_>) -> FtsModel {
                 _ => Err(Refusal::new(format!("there is no mode {mode}"), "write 1, 2 or 3")),
             })
             .map_or(default.mode, |mode| mode as u8),
-        scheduler_interval: positive_time(fts, "scheduler_interval").unwrap_or(default.scheduler_interval),
+        scheduler_interval: step(fts, "scheduler_interval").unwrap_or(default.scheduler_interval),
         scheduler_per_link: time(fts, "scheduler_per_link").unwrap_or_default(),
-        optimizer_interval: positive_time(fts, "optimizer_interval").unwrap_or(default.optimizer_interval),
+        optimizer_interval: step(fts, "optimizer_interval").unwrap_or(default.optimizer_interval),
         optimizer_cycle: time(fts, "optimizer_cycle").unwrap_or_default(),
         optimizer_cycle_per_queued: time(fts, "optimizer_cycle_per_queued").unwrap_or_default(),
-        restart_interval: time(fts, "restart_interval").unwrap_or_default(),
+        restart_interval: zero_or_step(fts, "restart_interval").unwrap_or_default(),
         url_copy_max: up_to("url_copy_max", NUMBER_MAX, default.url_copy_max),
         retry_delay: time(fts, "retry_delay").unwrap_or(default.retry_delay),
     };
@@ -268,7 +343,7 @@ fn imitation(fts: &Section<'_>) -> FtsModel {
     model
 }
 
-fn activities(table: &Section<'_>) -> BTreeMap<String, ActivityModel> {
+fn activities(table: &Section<'_>, asked: Option<&[WorkloadSpec]>) -> BTreeMap<String, ActivityModel> {
     let mut activities = BTreeMap::new();
     for entry in table.tables("activity", &ACTIVITY) {
         let name: Option<String> = entry.required("activity");
@@ -281,6 +356,15 @@ fn activities(table: &Section<'_>) -> BTreeMap<String, ActivityModel> {
             share: above_zero(&entry, "share").unwrap_or(1.0),
         };
         let Some(name) = name else { continue };
+        if let Some(asked) = asked {
+            check_known(
+                &entry,
+                "activity",
+                "activity",
+                &name,
+                asked.iter().map(WorkloadSpec::activity),
+            );
+        }
         if activities.insert(name.clone(), model).is_some() {
             let message = format!("\"{name}\" is there twice");
             entry.refuse("activity", Refusal::new(message, "keep one of them"));
@@ -416,11 +500,11 @@ fn curve(entry: &Section<'_>, key: &str) -> Option<Vec<CurvePoint>> {
 }
 
 fn servers(entry: &Section<'_>) -> Option<Vec<Servers>> {
-    let (mut list, mut total) = (Vec::new(), 0);
+    let (mut list, mut total) = (Vec::new(), 0_u32);
     for kind in entry.tables("servers", &SERVERS) {
         required(&kind, "rate");
         let count = number(&kind, "count").unwrap_or(1);
-        total += count.min(NUMBER_MAX);
+        total = total.saturating_add(count);
         let slots = number(&kind, "slots").unwrap_or(u32::MAX);
         if let Some(rate) = capacity(&kind, "rate") {
             list.push(Servers { count, rate, slots });

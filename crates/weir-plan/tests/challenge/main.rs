@@ -7,6 +7,7 @@ mod groups;
 mod keys;
 mod mutations;
 mod plans;
+mod worlds;
 
 use std::path::Path;
 

@@ -55,6 +55,37 @@ link = "A->B"
 metric = "achieved"
 min = "100 kb/s"
 max = "1 Gb/s"
+[sim]
+tick = "1 s"
+targets = ["rates"]
+marker_interval = "5 s"
+rtt_exponent = 0.5
+store = { latency = "5 ms", freezes = [{ at = "1 m", length = "30 s" }] }
+tokens = { rate = 12.5, per_attempt = 2 }
+fts = { link_max = 50, mode = 3, scheduler_interval = "2 s" }
+[[sim.activity]]
+activity = "Data Challenge"
+priority = 5
+[[sim.segment]]
+name = "sea"
+capacity = "1 Gb/s"
+background = "100 Mb/s"
+background_variation = 0.25
+changes = [{ at = "1 h", capacity = "0 b/s" }]
+[[sim.site]]
+site = "*"
+in = "10 Gb/s"
+spread = 0.5
+[[sim.rse]]
+rse = "B*"
+read_curve = [{ active = 10, rate = "1 Gb/s" }, { active = 20, rate = "500 Mb/s" }]
+servers = [{ count = 3, rate = "1 Gb/s", slots = 5 }]
+outages = [{ at = "2 m", length = "1 m" }]
+failures = { timeout = 0.1, checksum = 0.01 }
+[[sim.link]]
+link = "A->*"
+via = ["sea"]
+window = "4 MiB"
 "#;
 
 /// Replaces a piece of a text, at most `length` characters from a place, by another.

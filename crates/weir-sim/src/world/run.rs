@@ -14,7 +14,7 @@ use crate::optimum::exceeded;
 use crate::policies::Policy;
 use crate::scene::Scene;
 
-/// Longest time after the drain in which what was withdrawn may end.
+/// Longest time after the drain, and after the store's last freeze, in which what was withdrawn may end.
 const LAST_ENDS: Duration = Duration::from_secs(86_400);
 /// Who listens to a run.
 pub struct Listeners<'s> {
@@ -62,10 +62,13 @@ pub fn run_observed(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>, 
     world.command(0, weir_sched::Command::Begin);
     let scene = world.scene().clone();
     let mut traffic = Traffic::new(plan, &mut world, policy.has_targets(), &mut *listeners.ledger);
+    let freezes = plan.sim.store.freezes.iter();
+    let thaw = freezes.map(|freeze| Timestamp(0) + freeze.at + freeze.length).max();
+    let thaw = thaw.unwrap_or_default();
     while let Some(next) = world.next_moment() {
         if traffic
             .over()
-            .is_some_and(|(over, drain)| next > over + drain + LAST_ENDS)
+            .is_some_and(|(over, drain)| next > thaw.max(over + drain) + LAST_ENDS)
         {
             break;
         }
