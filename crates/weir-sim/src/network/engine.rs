@@ -132,8 +132,8 @@ impl Network {
     /// Lets rates follow changes only once in every `quantum`; zero, the default, is exact.
     ///
     /// Within a quantum, a flow that starts takes the place of one of its class that ended since rates were worked out, at
-    /// once; without such a place it waits for the next time. No capacity is ever exceeded and bytes stay exact; a start is
-    /// late by at most a quantum, and what an end leaves free is idle for as long.
+    /// once; without such a place it waits for the next time. Bytes stay exact, and no capacity is exceeded but one that has
+    /// just become less; a start is late by at most a quantum, and what an end leaves free is idle for as long.
     pub fn set_quantum(&mut self, quantum: Duration) {
         self.quantum = quantum;
     }

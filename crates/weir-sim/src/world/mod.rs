@@ -529,7 +529,8 @@ impl World {
     /// What a wire carries now: a site's connection (`"SITE in"`, `"SITE out"`), a segment by its name, or a link with a
     /// capacity of its own (`"A→B"`). `None` if there is no such wire.
     pub fn carried(&mut self, wire: &str) -> Option<BitRate> {
-        let (_, resource, _) = self.wires.meters().find(|(name, ..)| *name == wire)?;
+        let mut meters = self.wires.meters(self.now, self.scene.tick);
+        let (_, resource, _) = meters.find(|(name, ..)| *name == wire)?;
         Some(BitRate::from(self.network.used(resource)))
     }
 
@@ -537,7 +538,7 @@ impl World {
     fn check_capacities(&mut self) {
         let meters: Vec<_> = self
             .wires
-            .meters()
+            .meters(self.now, self.scene.tick)
             .map(|(name, id, most)| (name.to_owned(), id, most))
             .collect();
         for (name, resource, most) in meters {

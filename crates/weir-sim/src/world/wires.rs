@@ -75,6 +75,8 @@ struct Wire {
     resource: ResourceId,
     capacity: BitRate,
     background: Background,
+    /// When its capacity last changed, and what it was before.
+    before: (Timestamp, BitRate),
 }
 
 /// All wires; see the module.
@@ -143,6 +145,7 @@ impl Wires {
             background: Background::new(&name, background, variation, seed),
             name,
             capacity,
+            before: (Timestamp(0), capacity),
         };
         network.set_capacity(Timestamp(0), wire.resource, Rate::from(wire.left()));
         let resource = wire.resource;
@@ -186,6 +189,7 @@ impl Wires {
     pub(crate) fn change(&mut self, segment: usize, capacity: BitRate, network: &mut Network, now: Timestamp) {
         let resource = self.segments[segment];
         if let Some(wire) = self.all.iter_mut().find(|wire| wire.resource == resource) {
+            wire.before = (now, wire.capacity);
             wire.capacity = capacity;
             let left = wire.left();
             network.set_capacity(now, resource, Rate::from(left));
@@ -207,11 +211,16 @@ impl Wires {
         Some((resource, wire.capacity))
     }
 
-    /// Name, resource and whole capacity of each.
-    pub(crate) fn meters(&self) -> impl Iterator<Item = (&str, ResourceId, BitRate)> {
+    /// Name, resource and whole capacity of each: the larger one for a while after a change, since rates follow within the
+    /// tick after that of the change.
+    pub(crate) fn meters(&self, now: Timestamp, tick: Duration) -> impl Iterator<Item = (&str, ResourceId, BitRate)> {
+        let most = move |wire: &Wire| match wire.before {
+            (changed, before) if now < changed + 2 * tick => wire.capacity.max(before),
+            _ => wire.capacity,
+        };
         self.all
             .iter()
-            .map(|wire| (wire.name.as_str(), wire.resource, wire.capacity))
+            .map(move |wire| (wire.name.as_str(), wire.resource, most(wire)))
     }
 }
 
