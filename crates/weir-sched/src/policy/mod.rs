@@ -128,6 +128,14 @@ impl Policy {
         &mut self.links[self.lanes[lane as usize].link as usize].counts
     }
 
+    /// Reads a little of everything that the end of a transfer of this lane will change.
+    pub(crate) fn touch(&self, lane: u32) -> u32 {
+        let lane = &self.lanes[lane as usize];
+        let link = &self.links[lane.link as usize];
+        let gates = lane.passes.iter().map(|pass| self.gates[pass.gate as usize].held);
+        gates.fold(link.counts.active as u32, |seen, held| seen ^ held)
+    }
+
     /// The link that a lane belongs to.
     pub(crate) fn key(&self, lane: u32) -> Link {
         self.links[self.lanes[lane as usize].link as usize].link
