@@ -243,7 +243,10 @@ proptest! {
         let (all, total) = (started.iter().sum::<u32>(), shares.iter().sum::<u32>());
         for (started, share) in started.iter().zip(&shares) {
             let due = f64::from(all) * f64::from(*share) / f64::from(total);
-            prop_assert!((f64::from(*started) - due).abs() <= 2.0, "{started} started and {due} were due: {shares:?}");
+            // Start-time fair queueing keeps any two within one transfer of each (Goyal, Vin, Cheng, theorem 1). Added up over
+            // all others, that is one transfer, and the part of each but one of them.
+            let most = 1.0 + (shares.len() - 2) as f64 * f64::from(*share) / f64::from(total);
+            prop_assert!((f64::from(*started) - due).abs() <= most, "{started} started and {due} were due: {shares:?}");
         }
     }
 }
