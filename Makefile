@@ -87,9 +87,10 @@ soak: web ## Run the long tests: a hundred rounds of kill -9
 fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each (nightly Rust, cargo-fuzz)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
 
-bench: ## Measure decisions and the simulated network, then Weir beside nginx and XRootD on this machine
+bench: ## Measure decisions and the simulator, then Weir beside nginx and XRootD on this machine
 	@cargo bench --locked -p weir-sched --bench decisions
 	@cargo run --release --locked -q -p weir-sim --example network_cost
+	@cargo run --release --locked -q -p weir-challenge --example simulation_cost
 	scripts/peers.sh bench
 	$(MAKE) build
 	cargo build --release --locked -p weir-bench

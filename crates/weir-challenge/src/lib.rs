@@ -65,4 +65,4 @@ pub use html::{NoPlace, render};
 pub use injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Order, Phase};
 pub use progress::{Live, LiveSite, Preflight, Progress, Seeding, Silent, Update};
 pub use run::{Options, RunOutcome, Stop, run};
-pub use simulated::{Rows, SimulationOptions, simulate};
+pub use simulated::{Rows, SimulationOptions, simulate, simulate_observed};

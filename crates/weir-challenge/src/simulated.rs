@@ -12,14 +12,14 @@ use weir_sched::Settled;
 use weir_sim::books;
 use weir_sim::policies::Policy;
 use weir_sim::scene::Scene;
-use weir_sim::world::{Listeners, Outcome, Row, run};
+use weir_sim::world::{Listeners, Outcome, Probe, Row, run_observed};
 use weir_units::Timestamp;
 
 use crate::RunError;
 use crate::assemble::{parameters, write_report};
-use crate::folder::{RunFolder, csv_line};
+use crate::folder::{CsvLine, RunFolder, csv_line};
 use crate::ledger;
-use crate::record::{COLUMNS, seconds};
+use crate::record::COLUMNS;
 use crate::run::RunOutcome;
 
 /// One row in so many is written with [`Rows::Sample`].
@@ -66,13 +66,21 @@ pub struct SimulationOptions {
 /// # Errors
 /// The run folder cannot be written.
 pub fn simulate(plan: &Plan, options: &SimulationOptions) -> Result<RunOutcome, RunError> {
+    simulate_observed(plan, options, &Probe::default())
+}
+
+/// The same, and shows what it works at.
+///
+/// # Errors
+/// The run folder cannot be written.
+pub fn simulate_observed(plan: &Plan, options: &SimulationOptions, probe: &Probe) -> Result<RunOutcome, RunError> {
     let folder = RunFolder::create(&options.out, &plan.name, jiff::Timestamp::now())?;
     folder.write("challenge.toml", |to| to.write_all(plan.resolved.as_bytes()))?;
     folder.log(&format!("simulates {} under the policy {}", plan.name, options.policy));
     let mut outcome = None;
     folder.write("transfers.csv", |rows| {
         let written = folder.write("ledger.csv", |ledger| {
-            outcome = Some(simulate_into(plan, options, rows, ledger)?);
+            outcome = Some(simulate_into(plan, options, probe, rows, ledger)?);
             Ok(())
         });
         written.map(|_| ()).map_err(io::Error::other)
@@ -94,6 +102,7 @@ pub fn simulate(plan: &Plan, options: &SimulationOptions) -> Result<RunOutcome, 
 fn simulate_into(
     plan: &Plan,
     options: &SimulationOptions,
+    probe: &Probe,
     rows: &mut dyn Write,
     ledger: &mut dyn Write,
 ) -> io::Result<Outcome> {
@@ -112,7 +121,7 @@ fn simulate_into(
             }
         },
     };
-    let outcome = run(plan, options.policy, &mut listeners);
+    let outcome = run_observed(plan, options.policy, &mut listeners, probe);
     first_error.and(ledger_error).map(|()| outcome)
 }
 
@@ -120,46 +129,40 @@ fn write_row(to: &mut dyn Write, plan: &Plan, scene: &Scene, row: &Row) -> io::R
     let ask = &scene.asks[row.ask];
     let link = &scene.links[ask.link];
     let site = |storage: usize| scene.sites[scene.storages[storage].site].name.as_str();
-    let time = |at: Timestamp| seconds(at.since(Timestamp(0)));
+    let time = |at: Timestamp| Some(at.since(Timestamp(0)));
     let failure = row.failure.as_deref();
-    let state = match row.state {
-        Settled::Finished => "finished",
-        Settled::Failed => "failed",
-        Settled::Cancelled => "cancelled",
+    let (state, mode) = match row.state {
+        Settled::Finished => ("finished", row.mode.as_str()),
+        Settled::Failed => ("failed", ""),
+        Settled::Cancelled => ("cancelled", ""),
     };
-    csv_line(
-        to,
-        &[
-            &row.id.to_string(),
-            plan.workloads[ask.workload].name(),
-            link.link.source.as_str(),
-            link.link.destination.as_str(),
-            site(link.source),
-            site(link.destination),
-            &row.size.to_string(),
-            state,
-            if row.state == Settled::Finished {
-                row.mode.as_str()
-            } else {
-                ""
-            },
-            &time(row.wanted),
-            &time(row.injected),
-            &time(row.injected),
-            &seconds(row.injected.since(row.wanted)),
-            &row.started.map(time).unwrap_or_default(),
-            &time(row.ended),
-            &row.moved.to_string(),
-            &row.attempts.saturating_sub(1).to_string(),
-            "",
-            "",
-            failure.map_or("", |failure| failure.class.as_str()),
-            failure.map_or("", |failure| failure.party.as_str()),
-            failure.map_or("", |failure| failure.phase.as_str()),
-            failure.map_or("", |failure| &failure.message),
-            failure.map_or("", |failure| &failure.remedy),
-        ],
-    )
+    // In the order of COLUMNS.
+    let mut line = CsvLine::new(to);
+    line.number(row.id)?
+        .text(plan.workloads[ask.workload].name())?
+        .text(link.link.source.as_str())?
+        .text(link.link.destination.as_str())?
+        .text(site(link.source))?
+        .text(site(link.destination))?
+        .number(row.size)?
+        .text(state)?
+        .text(mode)?
+        .time(time(row.wanted))?
+        .time(time(row.injected))?
+        .time(time(row.injected))?
+        .time(Some(row.injected.since(row.wanted)))?
+        .time(row.started.and_then(time))?
+        .time(time(row.ended))?
+        .number(row.moved)?
+        .number(u64::from(row.attempts.saturating_sub(1)))?
+        .text("")?
+        .text("")?
+        .text(failure.map_or("", |failure| failure.class.as_str()))?
+        .text(failure.map_or("", |failure| failure.party.as_str()))?
+        .text(failure.map_or("", |failure| failure.phase.as_str()))?
+        .text(failure.map_or("", |failure| &failure.message))?
+        .text(failure.map_or("", |failure| &failure.remedy))?
+        .end()
 }
 
 fn report(plan: &Plan, options: &SimulationOptions, outcome: Outcome) -> Report {
