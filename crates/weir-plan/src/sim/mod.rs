@@ -293,32 +293,33 @@ layers!(
     }
 );
 
-/// How the imitation of FTS is set up. Each default is that of FTS 3.14 where FTS has one.
+/// How the imitation of FTS is set up. Each default is that of FTS 3.14 where FTS has one; names in parentheses are its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FtsModel {
-    /// Least transfers per link that the optimizer decides.
+    /// Least transfers per link that the optimizer decides (`t_link_config`, the row `*→*` that ships: 2).
     pub link_min: u32,
-    /// Most transfers per link that the optimizer decides.
+    /// Most transfers per link that the optimizer decides (the same row: 130; 200 in the data challenge of 2024).
     pub link_max: u32,
-    /// Transfers into or out of a storage element without a limit of its own.
+    /// Transfers into or out of a storage element without a limit of its own (`t_se`, the row `*` that ships: 200 and 200).
     pub se_max: u32,
-    /// Optimizer mode: 1 conservative, 2 normal, 3 aggressive.
+    /// Optimizer mode: 1 conservative, 2 normal, 3 aggressive (the row `*→*` that ships: 2).
     pub mode: u8,
-    /// Pause between two cycles of the scheduler.
+    /// Pause between two cycles of the scheduler (`SchedulingInterval`: 2 s).
     pub scheduler_interval: Duration,
-    /// Time that a cycle of the scheduler takes for each link in its database.
+    /// Time that a cycle of the scheduler takes for each link in its database: it counts what is active there and asks for the
+    /// highest priority, in a table of all files of a week. Nobody published how long that takes; zero unless it is fitted.
     pub scheduler_per_link: Duration,
-    /// Pause between two cycles of the optimizer.
+    /// Pause between two cycles of the optimizer (`OptimizerInterval`: 60 s).
     pub optimizer_interval: Duration,
-    /// Time that a cycle of the optimizer takes with nothing queued.
+    /// Time that a cycle of the optimizer takes with nothing queued: 6 to 12 minutes in a large instance, up to 3 h in 2024.
     pub optimizer_cycle: Duration,
-    /// Time that each queued transfer adds to it.
+    /// Time that each queued transfer adds to it; not published.
     pub optimizer_cycle_per_queued: Duration,
-    /// How often the server is restarted, which ends a cycle of the optimizer wherever it is; zero for never.
+    /// How often the server is restarted, which ends a cycle of the optimizer wherever it is: each hour in 2024; zero for never.
     pub restart_interval: Duration,
-    /// Transfers that run at once in the whole instance.
+    /// Transfers that run at once in the whole instance (`MaxUrlCopyProcesses`: 400 on each node).
     pub url_copy_max: u32,
-    /// Pause before an attempt is made again.
+    /// Pause before an attempt is made again (120 s, where a job says 0).
     pub retry_delay: Duration,
 }
 
