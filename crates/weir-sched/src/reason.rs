@@ -14,6 +14,8 @@ use crate::{Link, Names, Resource};
 pub enum Reason {
     /// The service restores its state and starts nothing yet.
     Restoring,
+    /// An operator holds everything: nothing starts.
+    Held,
     /// Nothing holds it back: it starts in the next step.
     Next,
     /// The link has nothing to do.
@@ -184,6 +186,7 @@ impl fmt::Display for Sentence<'_> {
         let names = self.names;
         match self.reason {
             Reason::Restoring => f.write_str("the service is restoring its state"),
+            Reason::Held => f.write_str("an operator holds everything, nothing starts"),
             Reason::Next => f.write_str("nothing holds it back, it starts in the next step"),
             Reason::Idle => f.write_str("nothing is queued"),
             Reason::Behind {

@@ -74,6 +74,8 @@ pub enum Setting {
     Target(Link, Option<BitRate>),
     /// Share of a VO against others on the same link; 100 if not set, 0 for what others leave.
     VoShare(VoId, Option<u32>),
+    /// The same on one link; there it outweighs the share on all.
+    LinkVoShare(Link, VoId, Option<u32>),
     /// Share of an activity against others of the same VO on the same link; 100 if not set, 0 for what others leave.
     ActivityShare(VoId, ActivityId, Option<u32>),
     /// A queue that was not served for so long rises by one priority, until it is; `None`: never.
@@ -82,6 +84,8 @@ pub enum Setting {
     Optimiser(Mode),
     /// The optimiser of one link.
     LinkOptimiser(Link, Option<Mode>),
+    /// Nothing starts until this is taken back: what runs comes to its end, what comes in is queued.
+    Hold(bool),
 }
 
 /// All settings together.
@@ -105,6 +109,8 @@ pub struct Settings {
     pub targets: BTreeMap<Link, BitRate>,
     /// VOs with a share of their own.
     pub vo_shares: BTreeMap<VoId, u32>,
+    /// VOs with a share of their own on one link.
+    pub link_vo_shares: BTreeMap<(Link, VoId), u32>,
     /// Activities with a share of their own.
     pub activity_shares: BTreeMap<(VoId, ActivityId), u32>,
     /// After how long without service a queue rises by one priority.
@@ -113,6 +119,8 @@ pub struct Settings {
     pub optimiser: Mode,
     /// Links with a mode of their own.
     pub optimisers: BTreeMap<Link, Mode>,
+    /// Whether nothing starts.
+    pub hold: bool,
 }
 
 impl Default for Settings {
@@ -129,10 +137,12 @@ impl Default for Settings {
             weights: BTreeMap::new(),
             targets: BTreeMap::new(),
             vo_shares: BTreeMap::new(),
+            link_vo_shares: BTreeMap::new(),
             activity_shares: BTreeMap::new(),
             ageing: Some(Duration::from_secs(1800)),
             optimiser: Mode::Auto,
             optimisers: BTreeMap::new(),
+            hold: false,
         }
     }
 }
@@ -164,10 +174,12 @@ impl Settings {
             Setting::Weight(link, weight) => set(&mut self.weights, link, weight),
             Setting::Target(link, rate) => set(&mut self.targets, link, rate),
             Setting::VoShare(vo, share) => set(&mut self.vo_shares, vo, share),
+            Setting::LinkVoShare(link, vo, share) => set(&mut self.link_vo_shares, (link, vo), share),
             Setting::ActivityShare(vo, activity, share) => set(&mut self.activity_shares, (vo, activity), share),
             Setting::Ageing(after) => self.ageing = after,
             Setting::Optimiser(mode) => self.optimiser = mode,
             Setting::LinkOptimiser(link, mode) => set(&mut self.optimisers, link, mode),
+            Setting::Hold(hold) => self.hold = hold,
         }
     }
 
@@ -200,8 +212,9 @@ impl Settings {
         self.weights.get(&link).copied().unwrap_or(SHARE)
     }
 
-    pub(crate) fn vo_share(&self, vo: VoId) -> u32 {
-        self.vo_shares.get(&vo).copied().unwrap_or(SHARE)
+    pub(crate) fn vo_share(&self, link: Link, vo: VoId) -> u32 {
+        let own = self.link_vo_shares.get(&(link, vo));
+        own.or_else(|| self.vo_shares.get(&vo)).copied().unwrap_or(SHARE)
     }
 
     pub(crate) fn activity_share(&self, vo: VoId, activity: ActivityId) -> u32 {

@@ -216,13 +216,18 @@ proptest! {
         shares in prop::collection::vec(1..20u32, 2..6),
         slots in 1..12u32,
         which in prop::collection::vec(any::<usize>(), 300),
+        of_link in any::<bool>(),
     ) {
         let mut fair = Fair::new(Settings { link: slots, ..Settings::default() });
         let link = Link { source: SeId(1), destination: SeId(2) };
         let set = |setting| Input::Command(Command::Set { ticket: weir_sched::Ticket(0), changes: Arc::new([setting]) });
         fair.step(vec![set(Setting::EveryLink(0))]);
         for (vo, share) in (0..).zip(&shares) {
-            fair.step(vec![set(Setting::VoShare(VoId(vo), Some(*share)))]);
+            // On the link itself, or on all: then the link has none of its own.
+            let everywhere = if of_link { 7 * (vo + 1) } else { *share };
+            fair.step(vec![set(Setting::VoShare(VoId(vo), Some(everywhere)))]);
+            let own = of_link.then_some(*share);
+            fair.step(vec![set(Setting::LinkVoShare(link, VoId(vo), own))]);
             fair.step(vec![submit_for(1 + 1000 * u64::from(vo), link, 400, 3, VoId(vo))]);
         }
         fair.step(vec![set(Setting::EveryLink(slots))]);

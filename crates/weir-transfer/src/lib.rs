@@ -28,6 +28,7 @@
 pub mod config;
 mod driver;
 mod events;
+mod evolution;
 mod executor;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

@@ -80,7 +80,8 @@ pub(crate) fn job_state_from_name(name: &str) -> Option<JobState> {
     JOB_STATES.into_iter().find(|state| state.as_str() == name)
 }
 
-const JOB_STATES: [JobState; 8] = [
+/// All states of a job.
+pub(crate) const JOB_STATES: [JobState; 8] = [
     JobState::Submitted,
     JobState::Staging,
     JobState::Active,

@@ -20,6 +20,7 @@ use crate::{
     config::{AdminConfig, ConfigError, TransferConfig},
     driver::Driver,
     events::{Events, SinkError},
+    evolution::Evolution,
     executor::{Executor, ExecutorSettings},
     rest,
     settings::{Key, Place, Plan, Settings, Worth, difference},
@@ -87,6 +88,7 @@ pub(crate) struct Service {
     pub(crate) events: Events,
     pub(crate) verifier: Verifier,
     pub(crate) settings: Settings,
+    pub(crate) evolution: Evolution,
     pub(crate) submission: SubmissionLimits,
     pub(crate) required_scope: Option<String>,
     /// VO by issuer.
@@ -141,6 +143,7 @@ impl TransferService {
             events,
             verifier: verifier(&config, &url, client),
             settings,
+            evolution: Evolution::default(),
             submission: SubmissionLimits {
                 files: config.limits.files_per_job,
                 plain_http: config.plain_http,
@@ -437,6 +440,7 @@ async fn expire(service: Arc<Service>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
         }
+        sample(&service).await;
         let now = time::now() / 1000;
         match service.read(move |store| store.overdue(now)).await {
             Ok(overdue) => {
@@ -456,5 +460,23 @@ async fn expire(service: Arc<Service>, stop: CancellationToken) {
             }
             Err(error) => tracing::warn!(%error, "could not look for overdue jobs"),
         }
+        if let Err(error) = rest::ban::expire(&service, time::now()).await {
+            tracing::warn!(
+                error.message,
+                "could not take back what waited for a banned storage element"
+            );
+        }
     }
+}
+
+/// Notes what links may run now.
+async fn sample(service: &Arc<Service>) {
+    let (noted, at) = (service.clone(), time::now());
+    let look = service
+        .driver
+        .look(move |core: &Scheduler, names: &weir_sched::Names, _: &_| {
+            noted.evolution.sample(core, names, at);
+        });
+    // It does not answer when the service stops: then there is nothing to note either.
+    let _ = look.await;
 }

@@ -282,6 +282,9 @@ impl Scheduler {
 
     /// Gives slots to those whose turn it is, as far as the budget of a step goes.
     fn start_what_may(&mut self, effects: &mut Vec<Effect>) {
+        if self.policy.holds() {
+            return;
+        }
         for _ in 0..self.starts_per_step {
             let Some(row) = self.policy.pick(&mut self.table, self.now) else {
                 return;
@@ -310,7 +313,7 @@ impl Scheduler {
         if self.armed.is_some_and(|at| at <= self.now) {
             self.armed = None;
         }
-        let turns = self.policy.has_turns().then_some(self.now);
+        let turns = (self.policy.has_turns() && !self.policy.holds()).then_some(self.now);
         let looks = self
             .due
             .first()

@@ -47,6 +47,10 @@ impl Scheduler {
         if !self.begun {
             reasons.push(Reason::Restoring);
         }
+        if self.policy.holds() {
+            reasons.push(Reason::Held);
+            return reasons;
+        }
         if self.policy.first(entry.lane) != Some(row) {
             let (more_urgent, as_urgent) = self.policy.ahead(entry.lane, entry.level());
             reasons.push(Reason::Behind { more_urgent, as_urgent });
@@ -57,10 +61,11 @@ impl Scheduler {
 
     /// What holds a link back, or that nothing does. Empty if the link is not known.
     pub fn why_link(&self, link: Link) -> Vec<Reason> {
-        self.policy
-            .find(link)
-            .map(|number| self.policy.link_reasons(number))
-            .unwrap_or_default()
+        match self.policy.find(link) {
+            None => Vec::new(),
+            Some(_) if self.policy.holds() => vec![Reason::Held],
+            Some(number) => self.policy.link_reasons(number),
+        }
     }
 
     /// The last decisions about a link, oldest first. Waiting on for the same cause is one decision.

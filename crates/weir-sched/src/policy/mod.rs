@@ -123,6 +123,11 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
+    /// Whether nothing may start.
+    pub(crate) fn holds(&self) -> bool {
+        self.settings.hold
+    }
+
     /// Counts of the link that a lane belongs to.
     pub(crate) fn counts(&mut self, lane: u32) -> &mut Counts {
         &mut self.links[self.lanes[lane as usize].link as usize].counts

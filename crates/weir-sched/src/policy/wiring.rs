@@ -52,7 +52,7 @@ impl Policy {
         self.lanes.push(Lane {
             link,
             vo,
-            share: lane::weight(self.settings.vo_share(vo)),
+            share: lane::weight(self.settings.vo_share(self.links[link as usize].link, vo)),
             passes: vec![pass],
             queues: Queues::default(),
             active: 0,
@@ -159,7 +159,8 @@ impl Policy {
             link.shares = 0.0;
         }
         for lane in &mut self.lanes {
-            lane.share = lane::weight(self.settings.vo_share(lane.vo));
+            let link = self.links[lane.link as usize].link;
+            lane.share = lane::weight(self.settings.vo_share(link, lane.vo));
             if !lane.queues.is_empty() {
                 self.links[lane.link as usize].shares += lane.share;
             }

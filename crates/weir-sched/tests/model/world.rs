@@ -200,7 +200,7 @@ impl World {
                     destination: SeId((se.0 + 1) % SES),
                 };
                 let rate = BitRate(u64::from(limit) * 4_000_000);
-                let change = match which % 12 {
+                let change = match which % 13 {
                     0 => Setting::EveryLink(limit),
                     1 => Setting::Slots(Resource::Inbound(se), Some(limit)),
                     2 => Setting::Slots(Resource::Outbound(se), Some(limit)),
@@ -211,6 +211,7 @@ impl World {
                     7 => Setting::Rate(Resource::Outbound(se), (limit > 0).then_some(rate)),
                     8 => Setting::Target(link, Some(rate)),
                     9 => Setting::LinkOptimiser(link, Some(Mode::Fixed(1 + limit))),
+                    11 => Setting::Hold(limit % 2 == 0),
                     10 => Setting::Optimiser(if limit == 0 { Mode::Off } else { Mode::Auto }),
                     _ => Setting::Ageing((limit > 0).then(|| Duration::from_secs(limit.into()))),
                 };
@@ -480,6 +481,7 @@ impl World {
             Setting::EveryLink(2),
             Setting::Optimiser(Mode::Auto),
             Setting::Ageing(None),
+            Setting::Hold(false),
             Setting::Slots(Resource::Group(GroupId(0)), None),
         ];
         for se in (0..SES).map(SeId) {

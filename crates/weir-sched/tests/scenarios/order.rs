@@ -323,3 +323,28 @@ fn a_token_that_expired_says_nothing_about_the_path() {
         ",
     );
 }
+
+#[test]
+fn nothing_starts_while_an_operator_holds_everything() {
+    check(
+        "
+        submit A→B 1
+            answer
+            start 1.1@1 A→B
+        hold true
+            answer
+        submit A→B 2
+            answer
+        done 1
+            1.1@1 done
+            1 settled Finished
+        why 2
+            an operator holds everything, nothing starts
+        why A→B
+            an operator holds everything, nothing starts
+        hold false
+            answer
+            start 2.1@1 A→B
+        ",
+    );
+}

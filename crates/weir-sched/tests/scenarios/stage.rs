@@ -113,7 +113,7 @@ impl Stage {
                 }
             }
             [
-                "limit" | "rate" | "group" | "target" | "weight" | "share" | "ageing" | "optimiser",
+                "limit" | "rate" | "group" | "target" | "weight" | "share" | "ageing" | "optimiser" | "hold",
                 ..,
             ] => {
                 let change = self.setting(&words);
@@ -228,6 +228,7 @@ impl Stage {
             ["ageing", seconds] => {
                 Setting::Ageing(number(seconds).map(|seconds: u32| Duration::from_secs(seconds.into())))
             }
+            ["hold", yes] => Setting::Hold(yes.parse().unwrap()),
             ["optimiser", link, slots] => Setting::LinkOptimiser(self.link(link), number(slots).map(Mode::Fixed)),
             _ => panic!("which setting is {words:?}?"),
         }

@@ -68,6 +68,9 @@ impl FromRequestParts<Arc<Service>> for Caller {
         let Some(vo) = service.vos.get(&token.issuer) else {
             return Err(ApiError::forbidden("The token's issuer belongs to no VO here"));
         };
+        if let Some(message) = service.settings.door().banned_user(&token.subject) {
+            return Err(ApiError::forbidden(format!("The user is banned. {message}").trim_end()));
+        }
         Ok(Self {
             cred_id: cred_id(&token),
             user_dn: token.subject.clone(),

@@ -37,7 +37,7 @@ pub fn queries(data: &[u8]) {
     };
     if let Ok(Some(filter)) = list::filter(&query, &caller(false)) {
         assert_eq!(filter.cred_id.as_deref(), Some("01"));
-        assert!(filter.limit.is_none_or(|limit| (1..=500).contains(&limit)));
+        assert!(filter.limit.is_none_or(|limit| (1..=list::JOBS_MAX).contains(&limit)));
     }
     let _ = list::filter(&query, &caller(true));
 }

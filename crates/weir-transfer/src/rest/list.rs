@@ -12,6 +12,9 @@ use super::{
 };
 use crate::{model::job_state_from_name, store::JobFilter, time};
 
+/// Jobs of a listing without a limit, the newest first: some 10 MB.
+pub(super) const JOBS_MAX: usize = 10_000;
+
 /// Lists jobs: without filters, the caller's that are not finished. Administrators see everybody's.
 pub(super) async fn jobs(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
     let Some(filter) = filter(&query, &caller)? else {
@@ -57,6 +60,16 @@ pub(super) fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result
             return Ok(None);
         }
     }
+    let finished_since = given(query, "time_window")
+        .and_then(window)
+        .map(|window| time::now() - window);
+    if limit.is_none() && finished_since.is_none() && !states.is_empty() {
+        // FTS3 lists no finished jobs without a limit or a window.
+        states.retain(|state| !state.is_terminal());
+        if states.is_empty() {
+            return Ok(None);
+        }
+    }
     Ok(Some(JobFilter {
         states,
         user_dn: text("user_dn"),
@@ -68,10 +81,11 @@ pub(super) fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result
         vo: text("vo_name"),
         source_se: text("source_se"),
         dest_se: text("dest_se"),
-        finished_since: given(query, "time_window")
-            .and_then(window)
-            .map(|window| time::now() - window),
-        limit: limit.filter(|limit| *limit > 0).map(|limit| limit as usize),
+        finished_since,
+        limit: limit
+            .filter(|limit| *limit > 0)
+            .map(|limit| limit as usize)
+            .or(Some(JOBS_MAX)),
     }))
 }
 
@@ -120,8 +134,9 @@ mod tests {
     fn a_state_that_does_not_exist_fits_no_job() {
         // It once listed every live job.
         assert!(find("state_in=NONSENSE", false).unwrap().is_none());
-        assert_eq!(read("state_in=FAILED,NONSENSE", false).unwrap().states.len(), 1);
+        assert_eq!(read("state_in=ACTIVE,FAILED,NONSENSE", false).unwrap().states.len(), 1);
         assert!(read("state_in=", false).unwrap().states.is_empty());
+        assert!(find("state_in=FAILED", false).unwrap().is_none());
     }
 
     #[test]
@@ -139,7 +154,7 @@ mod tests {
             read("limit=501", false).unwrap_err().message,
             "The limit must be positive and less or equal than 500"
         );
-        assert_eq!(read("limit=x", false).unwrap().limit, None);
+        assert_eq!(read("limit=x", false).unwrap().limit, Some(JOBS_MAX));
         assert_eq!(read("limit=7", false).unwrap().limit, Some(7));
         assert_eq!(
             (window("1"), window("1:30"), window("x")),

@@ -5,7 +5,10 @@
 //! administrators see all of them and change the configuration.
 
 mod about;
+mod absent;
 mod answer;
+mod archive;
+pub(crate) mod ban;
 mod body;
 mod caller;
 mod cancel;
@@ -15,7 +18,9 @@ pub(crate) mod fuzzing;
 mod list;
 mod metrics;
 mod objects;
+mod optimizer;
 mod query;
+mod status;
 mod submit;
 mod why;
 
@@ -78,6 +83,11 @@ fn router(service: Arc<Service>) -> Router {
         .route("/jobs/{id}/{field}", get(query::field))
         .merge(config::routes())
         .merge(why::routes())
+        .merge(ban::routes())
+        .merge(optimizer::routes())
+        .merge(status::routes())
+        .merge(archive::routes())
+        .merge(absent::routes())
         .route("/delegation", post(about::no_delegation).get(about::no_delegation))
         .route(
             "/delegation/{id}",

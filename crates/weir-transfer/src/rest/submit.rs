@@ -1,11 +1,14 @@
 //! `POST /jobs`, `PUT /jobs`.
 
+use std::sync::Arc;
+
 use axum::response::Response;
 use serde_json::json;
 
 use super::{
     State,
     answer::{Answer, ApiError, ok},
+    ban,
     body::JsonBody,
     caller::Caller,
 };
@@ -15,7 +18,11 @@ use crate::{driver::Request, store::Submission, submission, time};
 pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer<Response> {
     let now = time::now();
     let mut draft = submission::read(&body, &caller.submitter(), &service.submission, now)?;
-    service.settings.complete(&mut draft, now);
+    let door = service.settings.door();
+    if let Some(se) = door.banned_storage(&draft) {
+        return Err(ApiError::forbidden(format!("{se} is banned")));
+    }
+    door.complete(&mut draft, now);
     drop(body);
     let id = draft.job.id;
     // Two submissions of one sid at the same time: one takes the reservation, later ones find the job in the store. Meanwhile 409
@@ -49,5 +56,8 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
     taken
         .await
         .map_err(|_| ApiError::unavailable("The service is stopping"))??;
+    if !Arc::ptr_eq(&door, &service.settings.door()) {
+        ban::catch_up(&service, id, &caller).await?;
+    }
     Ok(ok(&json!({ "job_id": id })))
 }

@@ -35,6 +35,7 @@ pub(super) fn routes() -> Router<Arc<Service>> {
 fn reasons(reasons: &[Reason], names: &Names) -> Vec<Value> {
     let kind = |reason: &Reason| match reason {
         Reason::Restoring => "restoring",
+        Reason::Held => "held",
         Reason::Next => "next",
         Reason::Idle => "idle",
         Reason::Behind { .. } => "behind",

@@ -5,7 +5,7 @@
 //! the difference between two such plans: so what a row said is taken back with it, and what the file says holds again.
 
 mod audit;
-mod defaults;
+mod door;
 mod named;
 mod rows;
 #[cfg(test)]
@@ -14,7 +14,7 @@ mod values;
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use serde_json::Value;
@@ -22,6 +22,7 @@ use serde_json::Value;
 use crate::store::{Change, Store, StoreError};
 
 pub(crate) use audit::Audit;
+pub(crate) use door::DoorView;
 pub(crate) use named::{Key, NamedSetting, Place, Plan, Worth, difference};
 pub(crate) use rows::{GLOBAL_KEYS, ends, normal_activities, normal_group, normal_link, normal_share};
 pub(crate) use values::{Invalid, Object, se_name};
@@ -47,7 +48,7 @@ pub(crate) enum Kind {
     BannedStorage,
     /// A user who is banned, by name.
     BannedUser,
-    /// A host that starts nothing.
+    /// Nothing starts; one row.
     Drain,
 }
 
@@ -92,6 +93,7 @@ pub(crate) struct Settings {
     /// What the configuration file says.
     base: Plan,
     rows: Mutex<Rows>,
+    door: Mutex<Arc<DoorView>>,
     pub(crate) audit: Audit,
     /// Held from reading rows until what follows is durable: changes come one after the other.
     pub(crate) changing: tokio::sync::Mutex<()>,
@@ -124,6 +126,7 @@ impl Settings {
         }
         Ok(Self {
             base,
+            door: Mutex::new(Arc::new(DoorView::of(&rows))),
             rows: Mutex::new(rows),
             audit: Audit::load(store)?,
             changing: tokio::sync::Mutex::default(),
@@ -186,6 +189,12 @@ impl Settings {
                 None => rows.remove(&key),
             };
         }
+        *self.door.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(DoorView::of(&rows));
+    }
+
+    /// What the door asks for every submission.
+    pub(crate) fn door(&self) -> Arc<DoorView> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -198,8 +207,9 @@ fn effects((kind, name): &RowKey, row: &Object) -> Checked<rows::Effects> {
         Kind::Share => rows::vo_share(row),
         Kind::Activities => rows::activities(name, row),
         Kind::Group => rows::group(name, row),
-        Kind::BannedStorage => Ok(rows::banned(name)),
-        Kind::BannedUser | Kind::Drain => Ok(Vec::new()),
+        Kind::BannedStorage => rows::banned(name, row),
+        Kind::BannedUser => Ok(Vec::new()),
+        Kind::Drain => Ok(vec![(Key::Hold, Worth::Yes)]),
     }
 }
 

@@ -54,11 +54,13 @@ pub(crate) enum Key {
     Weight(Pair),
     Target(Pair),
     VoShare(String),
+    LinkVoShare(Pair, String),
     /// VO, activity in lower case.
     ActivityShare(String, String),
     Ageing,
     Optimiser,
     LinkOptimiser(Pair),
+    Hold,
 }
 
 /// A value.
@@ -69,7 +71,7 @@ pub(crate) enum Worth {
     Mode(Mode),
     /// A time; `None` is never.
     After(Option<Duration>),
-    /// Of members: they are.
+    /// Of members and of holding: it is so.
     Yes,
 }
 
@@ -125,6 +127,7 @@ impl NamedSetting {
             Key::Weight(pair) => Setting::Weight(link(pair, names), number),
             Key::Target(pair) => Setting::Target(link(pair, names), rate),
             Key::VoShare(vo) => Setting::VoShare(names.vo(vo), number),
+            Key::LinkVoShare(pair, vo) => Setting::LinkVoShare(link(pair, names), names.vo(vo), number),
             Key::ActivityShare(vo, activity) => Setting::ActivityShare(names.vo(vo), names.activity(activity), number),
             Key::Ageing => Setting::Ageing(match worth {
                 Some(Worth::After(time)) => time,
@@ -132,6 +135,7 @@ impl NamedSetting {
             }),
             Key::Optimiser => Setting::Optimiser(mode.unwrap_or_default()),
             Key::LinkOptimiser(pair) => Setting::LinkOptimiser(link(pair, names), mode),
+            Key::Hold => Setting::Hold(worth.is_some()),
         }
     }
 }

@@ -205,7 +205,7 @@ pub(super) fn storage(se: &str, row: &Object) -> Checked<Effects> {
     Ok(effects)
 }
 
-/// `POST /config/shares`: a VO's share of the slots of every link.
+/// `POST /config/shares`: a VO's share of the slots of a link, or of every link.
 pub(crate) fn normal_share(body: &Object) -> Checked<Object> {
     let end = |key| -> Checked<String> { se_or_all(&text(body, key)?.unwrap_or_else(|| "*".to_owned())) };
     let (source, destination) = (end("source")?, end("destination")?);
@@ -222,15 +222,21 @@ pub(crate) fn normal_share(body: &Object) -> Checked<Object> {
 }
 
 pub(super) fn vo_share(row: &Object) -> Checked<Effects> {
-    if ends(row) != ("*".to_owned(), "*".to_owned()) {
-        return invalid("A VO's share holds for every link here: source and destination are *");
+    let pair = ends(row);
+    if (pair.0 == "*") != (pair.1 == "*") {
+        return invalid("A share is for one link, or for all of them (* to *)");
     }
     let vo = text(row, "vo")?.unwrap_or_default();
     if vo == "public" {
         return invalid("VOs without a share of their own have 100 each; there is no share for all of them");
     }
     let share = count(row, "share")?.unwrap_or_default();
-    Ok(vec![(Key::VoShare(vo), Worth::Number(share))])
+    let key = if pair.0 == "*" {
+        Key::VoShare(vo)
+    } else {
+        Key::LinkVoShare(pair, vo)
+    };
+    Ok(vec![(key, Worth::Number(share))])
 }
 
 /// `POST /config/activity_shares`: an object of shares, or a list of such.
@@ -389,11 +395,13 @@ pub(super) fn group(name: &str, row: &Object) -> Checked<Effects> {
     Ok(effects)
 }
 
-/// A banned storage element: nothing starts into it or out of it.
-pub(super) fn banned(se: &str) -> Effects {
-    let place = |place: Place| (Key::Slots(place), Worth::Number(0));
-    vec![
-        place(Place::Inbound(se.to_owned())),
-        place(Place::Outbound(se.to_owned())),
-    ]
+/// A banned storage element: nothing starts into it or out of it, of one VO or of all.
+pub(super) fn banned(name: &str, row: &Object) -> Checked<Effects> {
+    let se = text(row, "se")?.unwrap_or_else(|| name.to_owned());
+    let (into, out) = match text(row, "vo")? {
+        None => (Place::Inbound(se.clone()), Place::Outbound(se)),
+        Some(vo) => (Place::VoInbound(se.clone(), vo.clone()), Place::VoOutbound(se, vo)),
+    };
+    let none = |place| (Key::Slots(place), Worth::Number(0));
+    Ok(vec![none(into), none(out)])
 }

@@ -7,6 +7,7 @@ mod door;
 mod events;
 mod failures;
 mod lab;
+mod operator;
 mod ownership;
 mod receivers;
 mod restart;

@@ -213,8 +213,8 @@ async fn settings_that_make_no_sense_are_refused_in_words_and_change_nothing() {
     .await;
     refused(&lab, "/config/se", json!({ HERE: 7 }), "Malformed configuration").await;
     refused(&lab, "/config/shares", json!({ "vo": "atlas" }), "Missing share").await;
-    let one_link = json!({ "source": HERE, "destination": HERE, "vo": "atlas", "share": 1 });
-    refused(&lab, "/config/shares", one_link, "every link").await;
+    let one_side = json!({ "source": HERE, "destination": "*", "vo": "atlas", "share": 1 });
+    refused(&lab, "/config/shares", one_side, "one link, or for all").await;
     refused(
         &lab,
         "/config/activity_shares",

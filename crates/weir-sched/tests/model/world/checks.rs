@@ -9,6 +9,7 @@ use crate::common::Row;
 
 impl World {
     pub(super) fn hold(&mut self, transfer: TransferId) {
+        assert!(!self.limits.hold, "{transfer} starts while everything is held");
         let link = self.links[&transfer];
         self.held.insert(transfer, link);
         assert!(self.own.insert(transfer), "{transfer} holds two slots");
@@ -68,7 +69,7 @@ impl World {
 
     /// No link waits that could run, unless the core asked to be called again at once.
     pub(super) fn check_work_conserving(&self) {
-        if !self.begun || self.woken.is_some_and(|at| at <= self.now) {
+        if !self.begun || self.limits.hold || self.woken.is_some_and(|at| at <= self.now) {
             return;
         }
         for stats in self.core.links().filter(|stats| stats.counts.queued > 0) {

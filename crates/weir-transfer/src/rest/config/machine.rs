@@ -1,14 +1,22 @@
 //! `/config`, `/config/audit`, `/config/authorize`: the service itself.
 
 use axum::response::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::{
     State,
-    answer::{Answer, ok},
+    answer::{Answer, ApiError, ok},
+    body::JsonBody,
     caller::Caller,
 };
-use crate::time;
+use super::change;
+use crate::{
+    settings::{Kind, Object},
+    time,
+};
+
+/// The name of the one row of this kind: hosts come and go under other names, the scheduler stays.
+const SCHEDULER: &str = "scheduler";
 
 /// Changes that are shown, as in FTS3.
 const SHOWN: usize = 100;
@@ -20,8 +28,27 @@ pub(super) async fn hosts(service: State, caller: Caller) -> Answer {
         "hostname": service.host,
         "service_name": "weir_transfer",
         "beat": time::format(time::now()),
-        "drain": false,
+        "drain": service.settings.get(Kind::Drain, SCHEDULER).is_some(),
     }])))
+}
+
+/// `POST /config/drain`, `{"hostname", "drain"}`: a host that drains starts nothing; what runs comes to its end, and what comes in is
+/// queued.
+pub(super) async fn drain(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer {
+    caller.require_admin()?;
+    let (host, drain) = match (body.get("hostname"), body.get("drain").unwrap_or(&json!(true))) {
+        (Some(Value::String(host)), Value::Bool(drain)) => (host, *drain),
+        _ => return Err(ApiError::bad_request("Invalid drain request")),
+    };
+    if *host != service.host {
+        return Err(ApiError::bad_request("Host not found"));
+    }
+    let row = drain.then(Object::new);
+    change(&service, &caller, "drain", body.to_string(), move |_| {
+        Ok(vec![((Kind::Drain, SCHEDULER.to_owned()), row)])
+    })
+    .await?;
+    Ok(ok(&Value::Null))
 }
 
 /// `GET /config/audit`: who changed what, the newest first.

@@ -10,7 +10,7 @@ mod storages;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::Value;
 
 use super::answer::{Answer, ApiError};
@@ -30,6 +30,7 @@ pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new()
         .route("/config", get(machine::hosts))
         .route("/config/audit", get(machine::audit))
+        .route("/config/drain", post(machine::drain))
         .route("/config/authorize", get(machine::administrators))
         .route("/config/links", get(links::all).post(links::set))
         .route("/config/links/{name}", get(links::one).delete(links::forget))
@@ -71,7 +72,7 @@ fn object(body: Value) -> Answer<Object> {
 }
 
 /// Makes a change: `rows` says what becomes of which rows; nothing else changes meanwhile. Goes on if the client leaves.
-pub(super) async fn change(
+pub(in crate::rest) async fn change(
     service: &Arc<Service>,
     caller: &Caller,
     action: &'static str,

@@ -1,0 +1,93 @@
+//! What the optimiser allowed, as it changed: sampled, kept in memory, lost at a restart.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use weir_sched::{Link, LinkStats, Names, Scheduler};
+
+use crate::time::Millis;
+
+/// Steps that are kept: 50 for each of 400 links.
+const KEPT: usize = 20_000;
+
+/// A link may run more, or less.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) at: Millis,
+    pub(crate) source_se: String,
+    pub(crate) dest_se: String,
+    /// Transfers that may be active.
+    pub(crate) allowed: u32,
+    /// The same before; 0 if the link was not known.
+    pub(crate) former: u32,
+    pub(crate) active: u64,
+    pub(crate) queued: u64,
+    /// Bytes per second of the link, as measured.
+    pub(crate) throughput: f64,
+    /// Per cent of recent attempts that did not fail for reasons of the path.
+    pub(crate) success: f64,
+    /// What keeps the link at that, in words.
+    pub(crate) rationale: String,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    steps: VecDeque<Step>,
+    last: HashMap<Link, u32>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Evolution {
+    book: Mutex<Book>,
+}
+
+impl Evolution {
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at every link, and notes those that may run more or less than at the last look.
+    pub(crate) fn sample(&self, core: &Scheduler, names: &Names, at: Millis) {
+        let mut book = self.lock();
+        for stats in core.links() {
+            let former = book.last.insert(stats.link, stats.allowed).unwrap_or(0);
+            if former == stats.allowed {
+                continue;
+            }
+            let reasons = core.why_link(stats.link);
+            let words = reasons.iter().map(|reason| reason.with(names).to_string());
+            let rationale = words.collect::<Vec<_>>().join("; ");
+            book.steps.push_back(step(&stats, names, former, at, rationale));
+            if book.steps.len() > KEPT {
+                book.steps.pop_front();
+            }
+        }
+    }
+
+    /// The newest steps that fit, newest first.
+    pub(crate) fn newest(&self, n: usize, fits: impl Fn(&Step) -> bool) -> Vec<Step> {
+        let book = self.lock();
+        let fitting = book.steps.iter().rev().filter(|step| fits(step));
+        fitting.take(n).cloned().collect()
+    }
+}
+
+fn step(stats: &LinkStats, names: &Names, former: u32, at: Millis, rationale: String) -> Step {
+    Step {
+        at,
+        source_se: names.se_name(stats.link.source).to_owned(),
+        dest_se: names.se_name(stats.link.destination).to_owned(),
+        allowed: stats.allowed,
+        former,
+        active: stats.counts.active,
+        queued: stats.counts.queued,
+        throughput: stats
+            .each
+            .map_or(0.0, |each| each.as_f64() / 8.0 * stats.counts.active as f64),
+        success: 100.0 - f64::from(stats.failing) / 10.0,
+        rationale,
+    }
+}

@@ -1,0 +1,69 @@
+//! What FTS3 has and this service has not, by design: answered in words, so that clients give up at once.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    routing::{any, get, post},
+};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{
+    answer::{Answer, ApiError, ok},
+    caller::Caller,
+};
+use crate::service::Service;
+
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new()
+        .route("/whoami/certificate", get(certificate))
+        .route("/admin/force-start", post(force_start))
+        .route("/dm/list", get(namespace))
+        .route("/dm/stat", get(namespace))
+        .route("/dm/mkdir", post(namespace))
+        .route("/dm/unlink", post(namespace))
+        .route("/dm/rmdir", post(namespace))
+        .route("/dm/rename", post(namespace))
+        .route("/config/cloud_storage", get(cloud_storages).post(cloud_storage))
+        .route("/config/cloud_storage/{name}", any(cloud_storage))
+        .route("/config/cloud_storage/{name}/{id}", any(cloud_storage))
+        .route("/cs/{*rest}", any(no_cloud_storage))
+}
+
+async fn certificate(_caller: Caller) -> Answer {
+    Err(ApiError::forbidden("Only users with a certificate have one to show"))
+}
+
+async fn force_start(caller: Caller) -> Answer {
+    caller.require_admin()?;
+    Err(ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "Transfers are not started past their limits here; raise the priority of the job, or the limit that /why names",
+    ))
+}
+
+async fn namespace(_caller: Caller) -> Answer {
+    Err(ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "Namespaces are not managed by this service; ask the storage",
+    ))
+}
+
+/// There are none.
+async fn cloud_storages(caller: Caller) -> Answer {
+    caller.require_admin()?;
+    Ok(ok(&json!([])))
+}
+
+async fn cloud_storage(caller: Caller) -> Answer {
+    caller.require_admin()?;
+    Err(ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "Credentials of cloud storages are not kept by this service; give the storage's tokens with the job",
+    ))
+}
+
+async fn no_cloud_storage(_caller: Caller) -> Answer<axum::Json<Value>> {
+    Err(ApiError::not_found("No cloud storage is registered"))
+}

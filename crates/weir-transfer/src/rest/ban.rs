@@ -1,0 +1,325 @@
+//! `/ban`: storage elements and users that are kept out.
+//!
+//! A banned storage element starts nothing, whatever its limits say. `cancel` takes back what is queued or runs there, and
+//! refuses what comes; `wait` leaves it in the queue, for `timeout` seconds if that is given, and with `allow_submit` takes more.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{Router, extract::Query, routing::get};
+use http::StatusCode;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{
+    State,
+    answer::{Answer, ApiError, json_answer, ok},
+    body::JsonBody,
+    caller::Caller,
+    config::change,
+};
+use crate::{
+    driver::Request,
+    service::Service,
+    settings::{Kind, Object, se_name},
+    store::{Live, LiveJob, Restored, Store, StoreError},
+    surl::Surl,
+    time::{self, Millis},
+};
+
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new()
+        .route("/ban/se", get(storages).post(ban_storage).delete(unban_storage))
+        .route("/ban/dn", get(users).post(ban_user).delete(unban_user))
+}
+
+/// Above every file id that a store can hold.
+const ALL_FILES: u64 = i64::MAX as u64;
+
+const STORAGE_BANNED: &str = "Storage banned";
+const USER_BANNED: &str = "User banned";
+
+fn rows(service: &Service, kind: Kind) -> Vec<Object> {
+    service.settings.all(kind).into_iter().map(|(_, row)| row).collect()
+}
+
+/// `GET /ban/se`.
+async fn storages(service: State, caller: Caller) -> Answer {
+    caller.require_admin()?;
+    Ok(ok(&rows(&service, Kind::BannedStorage)))
+}
+
+/// `GET /ban/dn`.
+async fn users(service: State, caller: Caller) -> Answer {
+    caller.require_admin()?;
+    Ok(ok(&rows(&service, Kind::BannedUser)))
+}
+
+fn text<'a>(body: &'a Value, key: &str) -> Option<&'a str> {
+    body.get(key)
+        .and_then(Value::as_str)
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+}
+
+/// `{storage, status, timeout, allow_submit, message, vo_name}`.
+#[derive(Debug, PartialEq, Eq)]
+struct StorageBan {
+    se: String,
+    vo: Option<String>,
+    status: &'static str,
+    timeout: i64,
+    message: Option<String>,
+}
+
+impl StorageBan {
+    fn read(body: &Value) -> Answer<Self> {
+        let bad = |why: &str| Err(ApiError::bad_request(why));
+        let Some(storage) = text(body, "storage") else {
+            return bad("Missing storage parameter");
+        };
+        let allow_submit = match body.get("allow_submit") {
+            None | Some(Value::Null | Value::Bool(false)) => false,
+            Some(Value::Bool(true)) => true,
+            Some(_) => return bad("allow_submit must be a boolean"),
+        };
+        let status = match (
+            text(body, "status").unwrap_or("cancel").to_lowercase().as_str(),
+            allow_submit,
+        ) {
+            ("cancel", false) => "CANCEL",
+            ("cancel", true) => return bad("allow_submit and status = CANCEL can not be combined"),
+            ("wait", false) => "WAIT",
+            ("wait", true) => "WAIT_AS",
+            _ => return bad("status can only be cancel or wait"),
+        };
+        let timeout = match body.get("timeout") {
+            None | Some(Value::Null) => Some(0),
+            Some(value) => value.as_i64().or_else(|| value.as_str()?.trim().parse().ok()),
+        };
+        let Some(timeout) = timeout.filter(|timeout| (0..=366 * 86_400).contains(timeout)) else {
+            return bad("timeout expects an integer equal or greater than zero");
+        };
+        Ok(Self {
+            se: se_name(storage)?,
+            vo: text(body, "vo_name").map(str::to_owned),
+            status,
+            timeout,
+            message: text(body, "message").map(str::to_owned),
+        })
+    }
+
+    /// Its name among the rows.
+    fn name(se: &str, vo: Option<&str>) -> String {
+        vo.map_or_else(|| se.to_owned(), |vo| format!("{se} {vo}"))
+    }
+
+    fn row(&self, now: Millis, admin: &str) -> Object {
+        let waits_until = (self.status != "CANCEL" && self.timeout > 0).then(|| now + self.timeout * 1000);
+        let row = json!({
+            "se": self.se,
+            "vo": self.vo,
+            "status": self.status,
+            "message": self.message,
+            "addition_time": time::format(now),
+            "admin_dn": admin,
+            "wait_timeout": self.timeout,
+            "waits_until_ms": waits_until,
+        });
+        row.as_object().cloned().unwrap_or_default()
+    }
+}
+
+/// Answers the ids of the jobs that are affected.
+async fn ban_storage(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer {
+    caller.require_admin()?;
+    let ban = StorageBan::read(&body)?;
+    let now = time::now();
+    let (key, row) = (
+        (Kind::BannedStorage, StorageBan::name(&ban.se, ban.vo.as_deref())),
+        ban.row(now, &caller.user_dn),
+    );
+    change(&service, &caller, "ban-se", body.to_string(), move |_| {
+        Ok(vec![(key, Some(row))])
+    })
+    .await?;
+    let affected = matching(&service, move |job, file| {
+        touches(job, file, &ban.se, ban.vo.as_deref())
+    })
+    .await?;
+    let jobs = affected.iter().map(|(job, _)| *job).collect::<Vec<_>>();
+    if ban.status == "CANCEL" {
+        cancel(&service, affected, STORAGE_BANNED).await?;
+    }
+    Ok(ok(&jobs))
+}
+
+fn touches(job: &LiveJob, file: &Live, se: &str, vo: Option<&str>) -> bool {
+    let there = |url: &str| Surl::parse(url).is_ok_and(|url| url.se() == se);
+    vo.is_none_or(|vo| job.job.vo == vo) && (there(&file.source) || there(&file.destination))
+}
+
+/// Files that have not ended and fit, by job. Looks at everything: bans are rare.
+async fn matching(
+    service: &Service,
+    fits: impl Fn(&LiveJob, &Live) -> bool + Send + 'static,
+) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+    let look = move |store: &dyn Store| {
+        let mut found = Vec::new();
+        let mut each = |restored| {
+            if let Restored::Job(job) = restored {
+                let files = job.files.iter().filter(|file| !file.stopping && fits(&job, file));
+                let files = files.map(|file| file.file).collect::<Vec<_>>();
+                if !files.is_empty() {
+                    found.push((job.job.id, files));
+                }
+            }
+        };
+        store.restore(ALL_FILES, &mut each)?;
+        Ok(found)
+    };
+    service.read(look).await
+}
+
+async fn cancel(service: &Service, affected: Vec<(Uuid, Vec<u64>)>, reason: &str) -> Answer<()> {
+    for (job, files) in affected {
+        let reason = reason.to_owned();
+        service
+            .driver
+            .ask(|reply| Request::Cancel {
+                job,
+                whole: false,
+                files,
+                reason,
+                reply,
+            })
+            .await?;
+    }
+    Ok(())
+}
+
+/// `DELETE /ban/se?storage=`.
+async fn unban_storage(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
+    caller.require_admin()?;
+    let storage = query.get("storage").filter(|storage| !storage.is_empty());
+    let storage = storage.ok_or_else(|| ApiError::bad_request("Missing storage parameter"))?;
+    let se = se_name(storage)?;
+    let vo = query.get("vo_name").filter(|vo| !vo.is_empty()).cloned();
+    change(&service, &caller, "unban-se", se.clone(), move |settings| {
+        // Without a VO, all bans of the storage element go.
+        let bans = settings.all(Kind::BannedStorage).into_iter();
+        let of_se = bans.filter(|(_, row)| row.get("se").is_some_and(|of| of.as_str() == Some(&se)));
+        let gone = of_se.filter(|(name, _)| vo.is_none() || *name == StorageBan::name(&se, vo.as_deref()));
+        Ok(gone.map(|(name, _)| ((Kind::BannedStorage, name), None)).collect())
+    })
+    .await?;
+    Ok(json_answer(StatusCode::NO_CONTENT, &Value::Null))
+}
+
+/// `{user_dn, message}`: everything of the user is taken back, and no call of the user is answered any more.
+async fn ban_user(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer {
+    caller.require_admin()?;
+    let Some(dn) = text(&body, "user_dn").map(str::to_owned) else {
+        return Err(ApiError::bad_request("Missing dn parameter"));
+    };
+    if dn == caller.user_dn {
+        return Err(ApiError::new(StatusCode::CONFLICT, "The user tried to ban themselves"));
+    }
+    let row = json!({
+        "dn": dn,
+        "message": text(&body, "message").unwrap_or_default(),
+        "addition_time": time::format(time::now()),
+        "admin_dn": caller.user_dn,
+    });
+    let (key, row) = ((Kind::BannedUser, dn.clone()), row.as_object().cloned());
+    change(&service, &caller, "ban-dn", body.to_string(), move |_| {
+        Ok(vec![(key, row)])
+    })
+    .await?;
+    let affected = matching(&service, move |job, _| job.job.user_dn == dn).await?;
+    let jobs = affected.iter().map(|(job, _)| *job).collect::<Vec<_>>();
+    cancel(&service, affected, USER_BANNED).await?;
+    Ok(ok(&jobs))
+}
+
+/// `DELETE /ban/dn?user_dn=`.
+async fn unban_user(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
+    let dn = query.get("user_dn").filter(|dn| !dn.is_empty()).cloned();
+    let dn = dn.ok_or_else(|| ApiError::bad_request("Missing user_dn parameter"))?;
+    let key = (Kind::BannedUser, dn.clone());
+    change(&service, &caller, "unban-dn", dn, move |_| Ok(vec![(key, None)])).await?;
+    Ok(json_answer(StatusCode::NO_CONTENT, &Value::Null))
+}
+
+/// Takes back what waited for a banned storage element for longer than its ban allows. Looks again and again, from the same rows.
+pub(crate) async fn expire(service: &Service, now: Millis) -> Answer<()> {
+    for ban in rows(service, Kind::BannedStorage) {
+        if ban
+            .get("waits_until_ms")
+            .and_then(Value::as_i64)
+            .is_none_or(|until| now < until)
+        {
+            continue;
+        }
+        let word = |key: &str| ban.get(key).and_then(Value::as_str).map(str::to_owned);
+        let (se, vo, banned) = (word("se").unwrap_or_default(), word("vo"), word("addition_time"));
+        let affected = matching(service, move |job, file| {
+            let before = Some(time::format(job.job.submitted)) <= banned;
+            before && !file.running && touches(job, file, &se, vo.as_deref())
+        })
+        .await?;
+        cancel(service, affected, STORAGE_BANNED).await?;
+    }
+    Ok(())
+}
+
+/// Takes back what of a submission passed the door just before a ban that cancels was recorded: nothing would ever start it.
+pub(super) async fn catch_up(service: &Service, job: Uuid, caller: &Caller) -> Answer<()> {
+    let door = service.settings.door();
+    let files = service.read(move |store| store.files(job)).await?;
+    let cancels = |url: &str| Surl::parse(url).is_ok_and(|url| door.cancels(&url.se(), &caller.vo));
+    let banned_user = door.banned_user(&caller.user_dn).is_some();
+    let (reason, files) = if banned_user {
+        (USER_BANNED, files)
+    } else {
+        let mut files = files;
+        files.retain(|file| cancels(&file.spec.source) || cancels(&file.spec.destination));
+        (STORAGE_BANNED, files)
+    };
+    if files.is_empty() {
+        return Ok(());
+    }
+    let files = files.iter().map(|file| file.spec.id).collect();
+    cancel(service, vec![(job, files)], reason).await
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+    use super::*;
+
+    fn refuses(body: Value, words: &str) {
+        let error = StorageBan::read(&body).unwrap_err();
+        assert_eq!((error.status.as_u16(), error.message.as_str()), (400, words));
+    }
+
+    #[test]
+    fn bans_are_read_as_the_command_line_client_writes_them() {
+        let body = json!({ "storage": "https://b:443", "status": "wait", "timeout": "60", "allow_submit": true });
+        let ban = StorageBan::read(&body).unwrap();
+        assert_eq!((ban.se.as_str(), ban.status, ban.timeout), ("https://b", "WAIT_AS", 60));
+        refuses(json!({}), "Missing storage parameter");
+        refuses(
+            json!({ "storage": "https://b", "status": "burn" }),
+            "status can only be cancel or wait",
+        );
+        refuses(
+            json!({ "storage": "https://b", "allow_submit": true }),
+            "allow_submit and status = CANCEL can not be combined",
+        );
+        refuses(
+            json!({ "storage": "https://b", "timeout": -1 }),
+            "timeout expects an integer equal or greater than zero",
+        );
+    }
+}

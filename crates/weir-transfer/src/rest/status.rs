@@ -1,0 +1,102 @@
+//! `/status` and `/autocomplete`: what is going on here, and which names there are.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use axum::{
+    Router,
+    extract::{Path, Query},
+    routing::get,
+};
+use serde_json::json;
+use weir_sched::{Names, Scheduler};
+
+use super::{
+    State,
+    answer::{Answer, ApiError, ok},
+    caller::Caller,
+};
+use crate::{service::Service, store::JobFilter};
+
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new()
+        .route("/status/hosts", get(hosts))
+        .route("/status/{host}", get(host))
+        .route("/autocomplete/{what}", get(autocomplete))
+}
+
+async fn active(service: &Service) -> Answer<u64> {
+    let active = service
+        .driver
+        .look(|core: &Scheduler, _: &Names, _: &_| core.totals().active)
+        .await;
+    active.ok_or_else(|| ApiError::unavailable("The service is stopping"))
+}
+
+/// `GET /status/hosts`: clients add up exactly these two keys.
+async fn hosts(service: State, _caller: Caller) -> Answer {
+    let active = active(&service).await?;
+    Ok(ok(
+        &json!({ service.host.as_str(): { "active": active, "staging": 0 } }),
+    ))
+}
+
+/// `GET /status/{hostname}`: one of them.
+async fn host(service: State, _caller: Caller, Path(host): Path<String>) -> Answer {
+    if host != service.host {
+        return Err(ApiError::not_found("Host not found"));
+    }
+    Ok(ok(&json!({ "active": active(&service).await?, "staging": 0 })))
+}
+
+/// Names that are offered at once.
+const OFFERED: usize = 50;
+
+/// Jobs among whose owners names are looked for.
+const JOBS: usize = 500;
+
+/// `GET /autocomplete/{dn,source,destination,storage,vo}?term=`.
+async fn autocomplete(
+    service: State,
+    caller: Caller,
+    Path(what): Path<String>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Answer {
+    let names: BTreeSet<String> = match what.as_str() {
+        "source" | "destination" | "storage" => storages(&service, &what).await?,
+        "vo" => service.vos.values().cloned().collect(),
+        "dn" => {
+            caller.require_admin()?;
+            let filter = JobFilter {
+                limit: Some(JOBS),
+                ..JobFilter::default()
+            };
+            let jobs = service.read(move |store| store.jobs(&filter)).await?;
+            jobs.into_iter().map(|job| job.spec.user_dn).collect()
+        }
+        _ => return Err(ApiError::not_found("The requested URL was not found on the server.")),
+    };
+    let term = query.get("term").map(String::as_str).unwrap_or_default();
+    let fitting = names.into_iter().filter(|name| name.contains(term));
+    Ok(ok(&fitting.take(OFFERED).collect::<Vec<_>>()))
+}
+
+/// Storage elements that ever had a transfer, as sources, destinations or either.
+async fn storages(service: &Service, what: &str) -> Answer<BTreeSet<String>> {
+    let (sources, destinations) = (what != "destination", what != "source");
+    let names = service
+        .driver
+        .look(move |core: &Scheduler, names: &Names, _: &_| {
+            let mut found = BTreeSet::new();
+            for stats in core.links() {
+                let ends = [(sources, stats.link.source), (destinations, stats.link.destination)];
+                let ends = ends.iter().filter(|(asked, _)| *asked);
+                found.extend(ends.map(|(_, se)| names.se_name(*se).to_owned()));
+            }
+            found
+        })
+        .await;
+    names.ok_or_else(|| ApiError::unavailable("The service is stopping"))
+}

@@ -1,0 +1,219 @@
+//! What the door asks of the settings for every submission, worked out once per change.
+
+use std::collections::HashMap;
+
+use super::{
+    Kind, Rows, ends,
+    values::{Object, integer},
+};
+use crate::{submission::Draft, surl::Surl, time::Millis};
+
+const MIB: u64 = 1 << 20;
+const YEAR: u64 = 366 * 86_400;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct DoorView {
+    /// By VO; `*` for all.
+    globals: HashMap<String, Global>,
+    /// Streams of links.
+    streams: HashMap<(String, String), u32>,
+    storages: HashMap<String, Vec<Ban>>,
+    users: HashMap<String, String>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Global {
+    retry: Option<i32>,
+    hours: Option<u64>,
+    timeout: Option<u64>,
+    per_mib: Option<u64>,
+}
+
+/// A ban of a storage element.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Ban {
+    /// Only this VO.
+    vo: Option<String>,
+    /// Whether new transfers are taken, to wait.
+    takes: bool,
+    /// Whether what is there is taken back.
+    cancels: bool,
+}
+
+/// A value of 1 or more. Rows are checked when they are written.
+fn whole(row: &Object, key: &str) -> Option<u64> {
+    let number = integer(row, key).ok().flatten()?;
+    u64::try_from(number).ok().filter(|number| *number > 0)
+}
+
+fn text(row: &Object, key: &str) -> Option<String> {
+    row.get(key)?.as_str().map(str::to_owned)
+}
+
+impl DoorView {
+    pub(super) fn of(rows: &Rows) -> Self {
+        let mut view = Self::default();
+        for ((kind, name), row) in rows {
+            match kind {
+                Kind::Global => {
+                    let retry = integer(row, "retry").ok().flatten();
+                    let global = Global {
+                        retry: retry.and_then(|retry| i32::try_from(retry).ok()),
+                        hours: whole(row, "max_time_queue"),
+                        timeout: whole(row, "global_timeout"),
+                        per_mib: whole(row, "sec_per_mb"),
+                    };
+                    view.globals.insert(name.clone(), global);
+                }
+                Kind::Link => {
+                    let streams = whole(row, "nostreams").map(|streams| (ends(row), streams as u32));
+                    view.streams.extend(streams);
+                }
+                Kind::BannedStorage => {
+                    let ban = Ban {
+                        vo: text(row, "vo"),
+                        takes: row.get("status").is_some_and(|status| status == "WAIT_AS"),
+                        cancels: row.get("status").is_some_and(|status| status == "CANCEL"),
+                    };
+                    let se = text(row, "se").unwrap_or_else(|| name.clone());
+                    view.storages.entry(se).or_default().push(ban);
+                }
+                Kind::BannedUser => {
+                    view.users
+                        .insert(name.clone(), text(row, "message").unwrap_or_default());
+                }
+                Kind::Storage | Kind::Share | Kind::Activities | Kind::Group | Kind::Drain => {}
+            }
+        }
+        view
+    }
+
+    /// Whether a user is banned, and with which words.
+    pub(crate) fn banned_user(&self, user_dn: &str) -> Option<&str> {
+        self.users.get(user_dn).map(String::as_str)
+    }
+
+    /// The first storage element of a submission that takes nothing.
+    pub(crate) fn banned_storage(&self, draft: &Draft) -> Option<String> {
+        if self.storages.is_empty() {
+            return None;
+        }
+        let urls = draft.files.iter().flat_map(|file| [&file.source, &file.destination]);
+        let mut ses = urls.filter_map(|url| Surl::parse(url).ok().map(|url| url.se()));
+        ses.find(|se| self.refuses(se, &draft.job.vo))
+    }
+
+    fn bans(&self, se: &str, vo: &str) -> impl Iterator<Item = &Ban> {
+        let bans = self.storages.get(se).map(Vec::as_slice).unwrap_or_default();
+        bans.iter()
+            .filter(move |ban| ban.vo.as_deref().is_none_or(|of| of == vo))
+    }
+
+    fn refuses(&self, se: &str, vo: &str) -> bool {
+        self.bans(se, vo).any(|ban| !ban.takes)
+    }
+
+    /// Whether what this VO has at a storage element is taken back.
+    pub(crate) fn cancels(&self, se: &str, vo: &str) -> bool {
+        self.bans(se, vo).any(|ban| ban.cancels)
+    }
+
+    /// Completes a submission with what it does not say. What is taken from here stays with the job, whatever is set later.
+    pub(crate) fn complete(&self, draft: &mut Draft, now: Millis) {
+        let of = |vo: &str| self.globals.get(vo).copied().unwrap_or_default();
+        let (own, all) = (of(&draft.job.vo), of("*"));
+        let params = &mut draft.job.params;
+        if params.retry == 0 {
+            params.retry = own.retry.or(all.retry).unwrap_or(0);
+        }
+        if params.max_time_in_queue.is_none() {
+            let hours = own.hours.or(all.hours);
+            params.max_time_in_queue = hours.map(|hours| now / 1000 + hours as i64 * 3600);
+        }
+        if params.timeout.is_none() {
+            let (fixed, per_mib) = (own.timeout.or(all.timeout), own.per_mib.or(all.per_mib));
+            let sizes = draft.files.iter().map(|file| file.user_filesize);
+            params.timeout = fixed.and_then(|fixed| timeout(fixed, per_mib, sizes));
+        }
+        if params.nostreams.is_none() && !self.streams.is_empty() {
+            let ends = draft.job.source_se.clone().zip(draft.job.dest_se.clone());
+            let of_link = ends.and_then(|ends| self.streams.get(&ends));
+            let all = || self.streams.get(&("*".to_owned(), "*".to_owned()));
+            params.nostreams = of_link.or_else(all).copied();
+        }
+    }
+}
+
+/// So long for a job, and so long more for each MiB of its largest file. If that counts and a size is not known: what the executor
+/// has.
+fn timeout(fixed: u64, per_mib: Option<u64>, mut sizes: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let Some(each) = per_mib else {
+        return Some(fixed);
+    };
+    let largest = sizes.try_fold(0, |largest, size| Some(size?.max(largest)))?;
+    Some(
+        fixed
+            .saturating_add(each.saturating_mul(largest.div_ceil(MIB)))
+            .min(YEAR),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use serde_json::{Value, json};
+    use weir_auth::Secret;
+
+    use super::{super::Settings, *};
+    use crate::submission::{self, SubmissionLimits, Submitter};
+
+    fn settings(rows: &[(Kind, &str, Value)]) -> Settings {
+        let settings = Settings::default();
+        let rows = rows
+            .iter()
+            .map(|(kind, name, row)| ((*kind, (*name).to_owned()), row.as_object().cloned()));
+        settings.note(settings.draft(rows.collect()).unwrap());
+        settings
+    }
+
+    fn completed(settings: &Settings, params: &Value, size: Option<u64>) -> crate::model::JobParams {
+        let user = Submitter {
+            user_dn: "alice".into(),
+            cred_id: "01".into(),
+            vo: "atlas".into(),
+            token: Secret::new("t"),
+        };
+        let file = json!({ "sources": ["https://a/f"], "destinations": ["https://b/f"], "filesize": size });
+        let body = json!({ "files": [file], "params": params });
+        let mut draft = submission::read(&body, &user, &SubmissionLimits::default(), 0).unwrap();
+        settings.door().complete(&mut draft, 0);
+        draft.job.params
+    }
+
+    #[test]
+    fn what_a_job_says_outweighs_its_vo_and_that_all_others() {
+        let link = json!({ "symbolicname": "ab", "source": "https://a", "destination": "https://b", "nostreams": 4 });
+        let settings = settings(&[
+            (
+                Kind::Global,
+                "*",
+                json!({ "retry": 1, "max_time_queue": 2, "global_timeout": 100, "sec_per_mb": 3 }),
+            ),
+            (Kind::Global, "atlas", json!({ "retry": 7 })),
+            (Kind::Link, "ab", link),
+        ]);
+        let silent = completed(&settings, &json!({}), Some(10 * MIB));
+        assert_eq!((silent.retry, silent.max_time_in_queue), (7, Some(7200)));
+        assert_eq!((silent.timeout, silent.nostreams), (Some(130), Some(4)));
+        let params = json!({ "retry": -1, "max_time_in_queue": "60s", "timeout": 5, "nostreams": 2 });
+        let loud = completed(&settings, &params, None);
+        assert_eq!((loud.retry, loud.max_time_in_queue), (-1, Some(60)));
+        assert_eq!((loud.timeout, loud.nostreams), (Some(5), Some(2)));
+        assert_eq!(completed(&settings, &json!({}), None).timeout, None);
+        assert_eq!(
+            completed(&Settings::default(), &json!({}), None),
+            crate::model::JobParams::default()
+        );
+    }
+}
