@@ -198,6 +198,8 @@ pub struct LimitsConfig {
     pub outbounds: BTreeMap<String, u32>,
     /// Transfers that have not ended, in all; beyond them submissions are answered 503 with `Retry-After`.
     pub queue: u64,
+    /// The same for each VO, each client and each link, answered 429.
+    pub queues: QueueLimits,
     /// Files in one job.
     pub files_per_job: usize,
     /// Size of a request's body.
@@ -217,11 +219,35 @@ impl Default for LimitsConfig {
             inbounds: BTreeMap::new(),
             outbounds: BTreeMap::new(),
             queue: 10_000_000,
+            queues: QueueLimits::default(),
             files_per_job: 50_000,
             body: Bytes(100_000_000),
             connections: 4096,
         }
     }
+}
+
+/// How much may wait, beyond which submissions are answered 429 with `Retry-After`. Default: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QueueLimits {
+    /// Of each VO.
+    pub vo: QueueLimit,
+    /// Of each client: issuer and subject of its tokens.
+    pub client: QueueLimit,
+    /// Of each link.
+    pub link: QueueLimit,
+}
+
+/// How much may wait of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QueueLimit {
+    /// Transfers that have not ended. An empty queue takes a job of any size.
+    pub depth: Option<u64>,
+    /// How long the oldest transfer that never started may have waited, to the minute.
+    #[serde(with = "weir_units::duration::option")]
+    pub age: Option<Duration>,
 }
 
 /// When a failed transfer is tried again, unless its job says otherwise.

@@ -137,6 +137,8 @@ impl TransferService {
         let next_file = store.next_file_id()?;
         let driver = Driver::start(core, store.clone(), executor, &told, Some(weir_sched::Command::Begin))?;
 
+        driver.limit_queues(config.limits.queues).await;
+
         let service = Arc::new(Service {
             store,
             driver,

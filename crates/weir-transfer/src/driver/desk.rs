@@ -8,6 +8,7 @@ use weir_sched::{JobId, Record, Refusal, Ticket};
 use weir_units::Timestamp;
 use weir_world::{Seq, TransferId};
 
+use super::depth::Full;
 use super::records::{ended, millis, started, uuid};
 use crate::store::{Change, StoreError, Submission};
 
@@ -23,6 +24,9 @@ pub(crate) enum NotTaken {
     /// The job exists already.
     #[error("job {0} exists already")]
     Duplicate(Uuid),
+    /// More waits already than may wait.
+    #[error("{}", .0.reason)]
+    Full(Full),
     /// A defect.
     #[error("{0}")]
     Broken(String),
@@ -156,13 +160,17 @@ impl Desk {
     }
 
     /// The core did not take a job.
-    pub(crate) fn turned_away(&mut self, job: JobId, refusal: Refusal) {
-        if let Some((_, reply)) = self.jobs.remove(&job) {
+    /// Gives the job's first file.
+    pub(crate) fn turned_away(&mut self, job: JobId, refusal: Refusal) -> Option<u64> {
+        let mut first = None;
+        if let Some((submission, reply)) = self.jobs.remove(&job) {
+            first = submission.files.first().map(|file| file.id);
             let answer = match refusal {
                 Refusal::QueueFull { .. } => NotTaken::Busy(refusal.to_string()),
                 Refusal::Duplicate(_) => NotTaken::Duplicate(uuid(job)),
             };
             let _ = reply.send(Err(answer));
         }
+        first
     }
 }

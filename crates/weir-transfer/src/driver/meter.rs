@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use weir_sched::{End, Link, Next};
 use weir_units::Bytes;
 
+use super::depth::Depth;
+
 /// Counts of one link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LinkMeter {
@@ -26,9 +28,10 @@ pub(crate) struct LinkMeter {
     pub modes: BTreeMap<&'static str, u64>,
 }
 
-/// Counts of all links.
-#[derive(Debug, Clone, Default)]
+/// Counts of all links, and of all queues.
+#[derive(Debug, Default)]
 pub(crate) struct Meter {
+    pub(crate) depth: Depth,
     links: BTreeMap<Link, LinkMeter>,
 }
 

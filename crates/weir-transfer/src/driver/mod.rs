@@ -4,6 +4,7 @@
 //! orders goes to the [`Executor`]; nothing here decides anything.
 
 mod clock;
+mod depth;
 mod desk;
 mod learned;
 mod meter;
@@ -21,6 +22,7 @@ use uuid::Uuid;
 use weir_sched::{Command, Event, Names, Op, Record, Scheduler};
 use weir_world::Core;
 
+pub(crate) use depth::Standing;
 pub(crate) use desk::NotTaken;
 pub(crate) use meter::{LinkMeter, Meter};
 pub(crate) use run::last_life_ended;
@@ -30,6 +32,7 @@ pub(crate) use desk::Answer;
 use restore::Restoration;
 
 use crate::{
+    config::QueueLimits,
     executor::Executor,
     settings::NamedSetting,
     store::{Change, Store, StoreError, Submission, Writer},
@@ -74,6 +77,8 @@ pub(crate) enum Request<C> {
         reply: oneshot::Sender<Answer>,
     },
     Look(Look<C>),
+    /// New limits of queues.
+    QueueLimits(QueueLimits),
     #[cfg(test)]
     Raw(Command),
 }
@@ -140,6 +145,11 @@ impl<C: TransferCore> Driver<C> {
         }));
         self.requests.send(request).await.ok()?;
         answer.await.ok()
+    }
+
+    /// Sets how much may wait.
+    pub(crate) async fn limit_queues(&self, limits: QueueLimits) {
+        let _ = self.requests.send(Request::QueueLimits(limits)).await;
     }
 
     /// Changes whenever transfers have come to their end, durably.

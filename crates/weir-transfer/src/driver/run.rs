@@ -15,7 +15,7 @@ use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
 use super::{
     Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore,
     clock::Clock,
-    desk::{Desk, Pending},
+    desk::{Desk, NotTaken, Pending},
     learned,
     meter::bytes_of,
     records,
@@ -64,6 +64,8 @@ struct Loop<C> {
     ready: Option<Command>,
     running: HashMap<OpId, Running>,
     links: HashMap<OpId, Link>,
+    /// First files of jobs that are on their way to the store.
+    submitted: HashMap<Seq, u64>,
     wakes: BTreeSet<Timestamp>,
     /// What is told once the record is durable, in their order.
     notices: VecDeque<(Seq, Notice)>,
@@ -104,6 +106,7 @@ pub(super) fn start<C: TransferCore>(
         ready,
         running: HashMap::new(),
         links: HashMap::new(),
+        submitted: HashMap::new(),
         wakes: BTreeSet::new(),
         notices: VecDeque::new(),
         feeds: feeds.clone(),
@@ -197,14 +200,21 @@ impl<C: TransferCore> Loop<C> {
         for effect in effects.drain(..) {
             match effect {
                 Effect::Persist(seq, record) => self.persist(seq, &record),
-                Effect::Ack(seq) => self.desk.acknowledge(seq),
+                Effect::Ack(seq) => {
+                    self.submitted.remove(&seq);
+                    self.desk.acknowledge(seq);
+                }
                 Effect::Start(id, op) => self.start(id, op),
                 Effect::Stop(id) => {
                     if let Some(running) = self.running.get(&id) {
                         running.stop.cancel();
                     }
                 }
-                Effect::Emit(Event::Refused { job, refusal }) => self.desk.turned_away(job, refusal),
+                Effect::Emit(Event::Refused { job, refusal }) => {
+                    if let Some(first) = self.desk.turned_away(job, refusal) {
+                        self.meter.depth.refused(first);
+                    }
+                }
                 Effect::Emit(Event::Settled { .. }) => any_settled = true,
                 Effect::WakeAt(at) => drop(self.wakes.insert(at)),
             }
@@ -215,6 +225,12 @@ impl<C: TransferCore> Loop<C> {
     }
 
     fn persist(&mut self, seq: Seq, record: &Record) {
+        self.meter.depth.follow(record, records::millis(self.now));
+        if let Record::Submitted(spec) = record
+            && let Some(first) = spec.transfers.first()
+        {
+            self.submitted.insert(seq, first.id.0);
+        }
         if let Record::Ended { op, end, next } = record
             && let Some(link) = self.links.remove(op)
         {
@@ -283,6 +299,9 @@ impl<C: TransferCore> Loop<C> {
             Feed::Durable(Durable::Refused(seq, error)) => {
                 self.notices.retain(|(waiting, _)| *waiting != seq);
                 self.desk.refuse(seq, &error);
+                if let Some(first) = self.submitted.remove(&seq) {
+                    self.meter.depth.refused(first);
+                }
                 inputs.push(Input::Refused(seq));
             }
             // Whatever runs here is let go: the other scheduler has it.
@@ -292,7 +311,9 @@ impl<C: TransferCore> Loop<C> {
                 inputs.push(Input::World(id, event));
             }
             Feed::Restored(job) => {
-                inputs.extend(records::live(&job, &mut self.names).into_iter().map(Input::Restored));
+                let files = records::live(&job, &mut self.names);
+                self.meter.depth.restored(&job.job, &files);
+                inputs.extend(files.into_iter().map(Input::Restored));
             }
             Feed::RestoreEnded => inputs.extend(self.ready.take().map(Input::Command)),
         }
@@ -322,6 +343,10 @@ impl<C: TransferCore> Loop<C> {
         let command = match request {
             Request::Submit { submission, reply } => {
                 let spec = records::job_spec(&submission, &mut self.names);
+                if let Err(full) = self.meter.depth.submitted(&submission.job, &spec, &self.names) {
+                    let _ = reply.send(Err(NotTaken::Full(full)));
+                    return;
+                }
                 self.desk.submission(spec.job, submission, reply);
                 Command::Submit(spec)
             }
@@ -365,6 +390,7 @@ impl<C: TransferCore> Loop<C> {
                 }
             }
             Request::Look(look) => return look(&self.core, &self.names, &self.meter),
+            Request::QueueLimits(limits) => return self.meter.depth.limit_to(limits),
             #[cfg(test)]
             Request::Raw(command) => command,
         };

@@ -9,6 +9,7 @@
 //! | 405 | not done here | gives up | nothing | nothing |
 //! | 409 | that job exists | takes it as submitted | nothing | nothing |
 //! | 413 | too large | splits it | nothing | raises `limits.body` |
+//! | 429 | too much of this VO, client or link waits already | comes again after `Retry-After` | waits, or submits less | looks at `limits.queues` |
 //! | 503 | too busy, or the store cannot write | comes again after `Retry-After` | waits | looks at disk and queue |
 
 use axum::response::{IntoResponse, Response};
@@ -106,6 +107,12 @@ impl From<NotTaken> for ApiError {
     fn from(reason: NotTaken) -> Self {
         match reason {
             NotTaken::Busy(why) => Self::unavailable(format!("The service cannot take this now: {why}")),
+            NotTaken::Full(full) => {
+                let seconds = full.retry_after.as_secs();
+                let mut answer = Self::new(StatusCode::TOO_MANY_REQUESTS, full.reason);
+                answer.headers.push((header::RETRY_AFTER, seconds.into()));
+                answer
+            }
             NotTaken::Duplicate(_) => Self::duplicate_sid(),
             NotTaken::Broken(why) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, why),
         }

@@ -13,7 +13,7 @@ use weir_sched::{Counts, Link, LinkStats, Names, Scheduler, SeStats};
 
 use super::{State, answer::ApiError, caller::Caller};
 use crate::{
-    driver::{LinkMeter, Meter},
+    driver::{LinkMeter, Meter, Standing},
     events::Meters,
 };
 
@@ -64,6 +64,7 @@ fn page(core: &Scheduler, names: &Names, meter: &Meter) -> String {
     queues(&mut text, names, &links);
     slots(&mut text, names, &ses);
     totals(&mut text, &core.totals());
+    waiting(&mut text, &meter.depth.standings(names));
     counted(&mut text, names, meter);
     text
 }
@@ -155,6 +156,22 @@ fn slots(text: &mut String, names: &Names, ses: &[SeStats]) {
                 "weir_transfer_se_limit{{se=\"{name}\",direction=\"{direction}\"}} {}",
                 gate.limit
             );
+        }
+    }
+}
+
+fn waiting(text: &mut String, standings: &[Standing]) {
+    let (depth, oldest) = ("weir_transfer_vo_depth", "weir_transfer_vo_oldest_timestamp_seconds");
+    let vos = || standings.iter().filter(|standing| standing.kind == "vo");
+    describe(text, depth, "gauge", "Transfers of a VO that have not ended");
+    for vo in vos() {
+        let _ = writeln!(text, "{depth}{{vo=\"{}\"}} {}", label(&vo.name), vo.depth);
+    }
+    let help = "When the oldest transfer of a VO that never started came in, to the minute";
+    describe(text, oldest, "gauge", help);
+    for vo in vos() {
+        if let Some(at) = vo.oldest {
+            let _ = writeln!(text, "{oldest}{{vo=\"{}\"}} {}", label(&vo.name), at / 1000);
         }
     }
 }

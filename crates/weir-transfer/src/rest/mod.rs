@@ -20,6 +20,7 @@ mod metrics;
 mod objects;
 mod optimizer;
 mod query;
+mod queue;
 mod status;
 mod submit;
 mod why;
@@ -69,6 +70,7 @@ fn router(service: Arc<Service>) -> Router {
         .route("/api-docs/schema/submit", get(about::submit_schema))
         .route("/.well-known/weir/health", get(about::health))
         .route("/.well-known/weir/metrics", get(metrics::metrics))
+        .route("/.well-known/weir/queue", get(queue::queue))
         .route("/jobs", get(list::jobs).post(submit::submit).put(submit::submit))
         .route(
             "/jobs/{ids}",

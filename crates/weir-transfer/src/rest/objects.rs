@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     model::{File, Job},
-    surl::Surl,
+    surl::{Surl, redact_query},
     time,
 };
 
@@ -203,11 +203,17 @@ pub(crate) struct FileObject<'a> {
     pub(crate) file: &'a File,
     pub(crate) job: &'a Job,
     pub(crate) host: &'a str,
+    /// Whether the job is the caller's own: what URLs carry after the `?`, often a credential, is nobody else's business.
+    pub(crate) own: bool,
     /// `None`: all keys.
     pub(crate) keys: Option<&'a [String]>,
 }
 
 impl FileObject<'_> {
+    fn url(&self, url: &str) -> String {
+        if self.own { url.to_owned() } else { redact_query(url) }
+    }
+
     fn field(&self, key: &str) -> Option<Value> {
         let (file, spec, result) = (self.file, &self.file.spec, &self.file.result);
         let se = |url: &str| Surl::parse(url).map(|surl| surl.se()).ok();
@@ -217,8 +223,8 @@ impl FileObject<'_> {
             "file_state" => json!(file.state.as_str()),
             "file_state_initial" => json!(""),
             "job_id" => json!(file.job),
-            "source_surl" => json!(spec.source),
-            "dest_surl" => json!(spec.destination),
+            "source_surl" => json!(self.url(&spec.source)),
+            "dest_surl" => json!(self.url(&spec.destination)),
             "source_se" => json!(se(&spec.source)),
             "dest_se" => json!(se(&spec.destination)),
             "vo_name" => json!(self.job.spec.vo),

@@ -328,6 +328,66 @@ async fn a_full_queue_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_client_that_floods_the_queue_is_slowed_down_and_others_work() {
+    let mut lab = Lab::start_with(|config| {
+        config.limits.link = 0;
+        config.limits.queues.client.depth = Some(2);
+    })
+    .await;
+    let (a, b) = (Stub::start(), Stub::start());
+    let body = json!({ "files": [file(&a, &b, "/f")] });
+    let submit = async |lab: &Lab, user: &str| lab.ask(user, Method::POST, "/jobs", Some(&body)).await;
+    let first = submit(&lab, "alice").await.json["job_id"].as_str().unwrap().to_owned();
+    assert_eq!(submit(&lab, "alice").await.status, StatusCode::OK);
+    lab.down().await;
+    lab.up().await;
+    let full = submit(&lab, "alice").await;
+    assert_eq!(full.status, StatusCode::TOO_MANY_REQUESTS, "{}", full.text);
+    assert_eq!(full.headers["retry-after"], "60");
+    assert!(full.message().contains("beyond its limit of 2"), "{}", full.text);
+    assert_eq!(submit(&lab, "bob").await.status, StatusCode::OK);
+    let queues = lab.get("/.well-known/weir/queue").await.json;
+    let of = |kind: &str| {
+        queues
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|queue| queue["kind"] == kind)
+            .cloned()
+    };
+    let own = of("client").unwrap();
+    assert_eq!((&own["depth"], &own["depth_limit"]), (&json!(2), &json!(2)));
+    assert_eq!(of("vo").unwrap()["depth"], 3);
+    assert_eq!(queues.as_array().unwrap().len(), 3, "{queues}");
+    let metrics = lab.get("/.well-known/weir/metrics").await.text;
+    assert!(metrics.contains("weir_transfer_vo_depth{vo=\"testvo\"} 3"), "{metrics}");
+    lab.ask("alice", Method::DELETE, &format!("/jobs/{first}"), None).await;
+    assert_eq!(submit(&lab, "alice").await.status, StatusCode::OK);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_url_carries_after_its_path_is_shown_to_its_owner_alone() {
+    let lab = Lab::start_with(|config| config.limits.link = 0).await;
+    let (a, b) = (Stub::start(), Stub::start());
+    let mut secret = file(&a, &b, "/f?authz=S3CRET");
+    secret["metadata"] = Value::Null;
+    let id = lab.submit(json!([secret]), json!({})).await;
+    for path in [
+        format!("/jobs/{id}/files"),
+        format!("/jobs/{id}?files=source_surl,dest_surl"),
+        "/files".into(),
+    ] {
+        assert!(lab.get(&path).await.text.contains("S3CRET"), "{path}");
+        let other = lab.ask("root", Method::GET, &path, None).await;
+        assert!(
+            other.text.contains("/f?") && !other.text.contains("S3CRET"),
+            "{path}: {}",
+            other.text
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn unknown_paths_methods_and_bodies_are_refused_in_json() {
     let lab = Lab::start().await;
     assert_eq!(lab.get("/nonsense").await.status, StatusCode::NOT_FOUND);

@@ -1,0 +1,510 @@
+//! How much waits for whom: per VO, per client and per link. What is beyond its limit is refused at the door, with words, before
+//! anything else is done for it; and everybody can see how far away that is.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use weir_sched::{JobSpec, Link, Names, Record};
+
+use crate::{
+    config::{QueueLimit, QueueLimits},
+    model::NewJob,
+    time::Millis,
+};
+
+const MINUTE: Millis = 60_000;
+
+/// Whose queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Whose {
+    Vo(u32),
+    Client(u32),
+    Link(Link),
+}
+
+/// Transfers of somebody that have not ended.
+#[derive(Debug, Default)]
+struct Queue {
+    live: u64,
+    /// Those that never started, by the minute in which they came.
+    waiting: BTreeMap<u32, u64>,
+    /// This minute, what ended in it, and what ended in the one before.
+    ends: (u32, u64, u64),
+}
+
+/// A job with files that have not ended. Its files have consecutive ids.
+#[derive(Debug)]
+struct JobRow {
+    /// Ids from the first to the last.
+    span: u32,
+    live: u32,
+    vo: u32,
+    client: u32,
+    minute: u32,
+    links: Links,
+    /// A bit for each file that has started; empty until the first does.
+    started: Vec<u64>,
+}
+
+#[derive(Debug)]
+enum Links {
+    /// All files use this one.
+    One(Link),
+    /// By file.
+    Each(Box<[Link]>),
+}
+
+/// Names by number.
+#[derive(Debug, Default)]
+struct Words {
+    numbers: HashMap<String, u32>,
+    words: Vec<String>,
+}
+
+impl Words {
+    fn number(&mut self, word: &str) -> u32 {
+        if let Some(known) = self.numbers.get(word) {
+            return *known;
+        }
+        let number = self.words.len() as u32;
+        self.numbers.insert(word.to_owned(), number);
+        self.words.push(word.to_owned());
+        number
+    }
+}
+
+/// Too much waits already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Full {
+    /// For people.
+    pub(crate) reason: String,
+    /// When it may be worth asking again.
+    pub(crate) retry_after: Duration,
+}
+
+/// How deep a queue is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// `vo`, `client` or `link`.
+    pub(crate) kind: &'static str,
+    /// Whose.
+    pub(crate) name: String,
+    /// Transfers that have not ended.
+    pub(crate) depth: u64,
+    /// Since when the oldest of those that never started waits, to the minute.
+    pub(crate) oldest: Option<Millis>,
+    /// What may be.
+    pub(crate) limit: QueueLimit,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Depth {
+    limits: QueueLimits,
+    /// By the id of their first file.
+    jobs: BTreeMap<u64, JobRow>,
+    queues: BTreeMap<Whose, Queue>,
+    words: Words,
+}
+
+fn minute(at: Millis) -> u32 {
+    u32::try_from(at / MINUTE).unwrap_or_default()
+}
+
+impl Queue {
+    fn ended(&mut self, now: u32) {
+        let (current, count, _) = self.ends;
+        self.ends = match now.saturating_sub(current) {
+            0 => (current, count + 1, self.ends.2),
+            1 => (now, 1, count),
+            _ => (now, 1, 0),
+        };
+    }
+
+    /// Ends per minute, of the last two.
+    fn pace(&self, now: u32) -> u64 {
+        match now.saturating_sub(self.ends.0) {
+            0 => self.ends.1.max(self.ends.2),
+            1 => self.ends.1,
+            _ => 0,
+        }
+    }
+
+    fn waits_no_more(&mut self, since: u32) {
+        if let Some(count) = self.waiting.get_mut(&since) {
+            *count -= 1;
+            if *count == 0 {
+                self.waiting.remove(&since);
+            }
+        }
+    }
+}
+
+impl Depth {
+    /// From now on; what waits already stays.
+    pub(crate) fn limit_to(&mut self, limits: QueueLimits) {
+        self.limits = limits;
+    }
+
+    fn limit(&self, whose: Whose) -> QueueLimit {
+        match whose {
+            Whose::Vo(_) => self.limits.vo,
+            Whose::Client(_) => self.limits.client,
+            Whose::Link(_) => self.limits.link,
+        }
+    }
+
+    fn name(&self, whose: Whose, names: &Names) -> (&'static str, String) {
+        match whose {
+            Whose::Vo(number) => ("vo", self.words.words[number as usize].clone()),
+            Whose::Client(number) => ("client", self.words.words[number as usize].clone()),
+            Whose::Link(link) => ("link", names.link_name(link)),
+        }
+    }
+
+    /// Counts a submission in, if there is room for all of it. An empty queue takes any job.
+    pub(crate) fn submitted(&mut self, job: &NewJob, spec: &JobSpec, names: &Names) -> Result<(), Full> {
+        let Some(first) = spec.transfers.first().map(|transfer| transfer.id.0) else {
+            return Ok(());
+        };
+        let links = spec
+            .transfers
+            .iter()
+            .map(weir_sched::TransferSpec::link)
+            .collect::<Vec<_>>();
+        let (vo, client) = (self.words.number(&job.vo), self.words.number(&job.cred_id));
+        let at = job.submitted;
+        let mut asked = BTreeMap::from([
+            (Whose::Vo(vo), links.len() as u64),
+            (Whose::Client(client), links.len() as u64),
+        ]);
+        for link in &links {
+            *asked.entry(Whose::Link(*link)).or_default() += 1;
+        }
+        for (whose, more) in asked {
+            self.check(whose, more, at, names)?;
+        }
+        self.insert(first, vo, client, at, links, &[]);
+        Ok(())
+    }
+
+    fn check(&self, whose: Whose, more: u64, at: Millis, names: &Names) -> Result<(), Full> {
+        let (limit, Some(queue)) = (self.limit(whose), self.queues.get(&whose)) else {
+            return Ok(());
+        };
+        let pace = queue.pace(minute(at));
+        if let Some(depth) = limit.depth
+            && queue.live > 0
+            && queue.live + more > depth
+        {
+            let (kind, name) = self.name(whose, names);
+            let surplus = queue.live + more - depth;
+            let seconds = (surplus.saturating_mul(60)).checked_div(pace).unwrap_or(60);
+            return Err(Full {
+                reason: format!(
+                    "{} transfers of the {kind} {name} have not ended, {more} more would be beyond its limit of {depth}",
+                    queue.live
+                ),
+                retry_after: Duration::from_secs(seconds.clamp(5, 600)),
+            });
+        }
+        if let Some(age) = limit.age
+            && let Some((oldest, _)) = queue.waiting.first_key_value()
+            && Millis::from(*oldest) * MINUTE + (age.as_millis() as Millis) < at
+        {
+            let (kind, name) = self.name(whose, names);
+            let waited = (at - Millis::from(*oldest) * MINUTE) / 1000;
+            return Err(Full {
+                reason: format!(
+                    "a transfer of the {kind} {name} waits for {waited} s, longer than its limit of {} s",
+                    age.as_secs()
+                ),
+                retry_after: Duration::from_secs(60),
+            });
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, first: u64, vo: u32, client: u32, at: Millis, links: Vec<Link>, ended: &[bool]) {
+        let row = JobRow {
+            span: links.len() as u32,
+            live: links.len() as u32,
+            vo,
+            client,
+            minute: minute(at),
+            links: match links.split_first() {
+                Some((one, others)) if others.iter().all(|link| link == one) => Links::One(*one),
+                _ => Links::Each(links.into()),
+            },
+            started: Vec::new(),
+        };
+        for place in 0..row.span {
+            if !ended.get(place as usize).is_some_and(|ended| *ended) {
+                for whose in row.queues(place) {
+                    let queue = self.queues.entry(whose).or_default();
+                    queue.live += 1;
+                    *queue.waiting.entry(row.minute).or_default() += 1;
+                }
+            }
+        }
+        let live = row.span - ended.iter().filter(|ended| **ended).count() as u32;
+        self.jobs.insert(first, JobRow { live, ..row });
+    }
+
+    /// Counts in what the store brought back. It came in before: no limit holds for it.
+    pub(crate) fn restored(&mut self, job: &NewJob, files: &[Record]) {
+        let files = files.iter().filter_map(|record| match record {
+            Record::Live(live) => Some(live),
+            _ => None,
+        });
+        let files = files.collect::<Vec<_>>();
+        let (Some(first), Some(last)) = (files.first(), files.last()) else {
+            return;
+        };
+        let first = first.transfer.id.0;
+        // A restore that failed is tried again, and brings everything again.
+        if self.jobs.contains_key(&first) {
+            return;
+        }
+        let span = (last.transfer.id.0 - first + 1) as usize;
+        let (mut links, mut ended) = (vec![last.transfer.link(); span], vec![true; span]);
+        for file in &files {
+            let place = (file.transfer.id.0 - first) as usize;
+            (links[place], ended[place]) = (file.transfer.link(), false);
+        }
+        let (vo, client) = (self.words.number(&job.vo), self.words.number(&job.cred_id));
+        self.insert(first, vo, client, job.submitted, links, &ended);
+        for file in files.iter().filter(|file| file.attempt > 0) {
+            self.started(file.transfer.id.0);
+        }
+    }
+
+    /// Takes out a job that was not taken after all.
+    pub(crate) fn refused(&mut self, first: u64) {
+        let span = self.jobs.get(&first).map_or(0, |row| row.span);
+        for file in first..first + u64::from(span) {
+            self.leave(file, None);
+        }
+    }
+
+    /// Follows what the core says.
+    pub(crate) fn follow(&mut self, record: &Record, now: Millis) {
+        match record {
+            Record::Started { op } => self.started(op.transfer.0),
+            Record::Ended { op, next, .. } if next.settled().is_some() => self.leave(op.transfer.0, Some(now)),
+            Record::Cancelled { settled, .. } => {
+                for transfer in settled {
+                    self.leave(transfer.0, Some(now));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn row(&mut self, file: u64) -> Option<(u64, u32, &mut JobRow)> {
+        let (first, row) = self.jobs.range_mut(..=file).next_back()?;
+        let place = u32::try_from(file - first).ok().filter(|place| *place < row.span)?;
+        Some((*first, place, row))
+    }
+
+    fn started(&mut self, file: u64) {
+        let Some((_, place, row)) = self.row(file) else { return };
+        if !row.start(place) {
+            return;
+        }
+        let (queues, since) = (row.queues(place), row.minute);
+        for whose in queues {
+            if let Some(queue) = self.queues.get_mut(&whose) {
+                queue.waits_no_more(since);
+            }
+        }
+    }
+
+    /// `ended`: when, if it came to its end here.
+    fn leave(&mut self, file: u64, ended: Option<Millis>) {
+        let Some((first, place, row)) = self.row(file) else {
+            return;
+        };
+        let waited = row.start(place);
+        row.live -= 1;
+        let (queues, since, empty) = (row.queues(place), row.minute, row.live == 0);
+        if empty {
+            self.jobs.remove(&first);
+        }
+        for whose in queues {
+            if let Some(queue) = self.queues.get_mut(&whose) {
+                queue.live -= 1;
+                if waited {
+                    queue.waits_no_more(since);
+                }
+                if let Some(at) = ended {
+                    queue.ended(minute(at));
+                }
+            }
+        }
+    }
+
+    /// All queues that hold something, or have a limit and held something before.
+    pub(crate) fn standings(&self, names: &Names) -> Vec<Standing> {
+        let standing = |(whose, queue): (&Whose, &Queue)| {
+            let (kind, name) = self.name(*whose, names);
+            Standing {
+                kind,
+                name,
+                depth: queue.live,
+                oldest: queue
+                    .waiting
+                    .first_key_value()
+                    .map(|(oldest, _)| Millis::from(*oldest) * MINUTE),
+                limit: self.limit(*whose),
+            }
+        };
+        self.queues.iter().map(standing).collect()
+    }
+}
+
+impl JobRow {
+    fn queues(&self, place: u32) -> [Whose; 3] {
+        let link = match &self.links {
+            Links::One(link) => *link,
+            Links::Each(links) => links[place as usize],
+        };
+        [Whose::Vo(self.vo), Whose::Client(self.client), Whose::Link(link)]
+    }
+
+    /// True if the file had not started before.
+    fn start(&mut self, place: u32) -> bool {
+        if self.started.is_empty() {
+            self.started = vec![0; self.span.div_ceil(64) as usize];
+        }
+        let (word, bit) = (&mut self.started[place as usize / 64], 1 << (place % 64));
+        let first = *word & bit == 0;
+        *word |= bit;
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use proptest::prelude::*;
+    use weir_sched::{End, Next};
+    use weir_units::Bytes;
+    use weir_world::{CopyMode, OpId, TransferId};
+
+    use super::*;
+    use crate::store::submission;
+
+    fn op(file: u64) -> OpId {
+        OpId {
+            transfer: TransferId(file),
+            attempt: 1,
+            epoch: 1,
+        }
+    }
+
+    fn ended(file: u64) -> Record {
+        Record::Ended {
+            op: op(file),
+            end: End::Done {
+                bytes: Bytes(1),
+                mode: CopyMode::Pull,
+            },
+            next: Next::Finished,
+        }
+    }
+
+    fn limits(depth: u64, age: u64) -> QueueLimits {
+        let limit = QueueLimit {
+            depth: Some(depth),
+            age: Some(Duration::from_secs(age)),
+        };
+        QueueLimits {
+            client: limit,
+            ..QueueLimits::default()
+        }
+    }
+
+    fn come(depth: &mut Depth, job: u128, first: u64, n: usize, at: Millis) -> Result<(), Full> {
+        let mut submission = submission(job, first, n as u64);
+        submission.job.submitted = at;
+        let mut names = Names::default();
+        let spec = super::super::records::job_spec(&submission, &mut names);
+        depth.submitted(&submission.job, &spec, &names)
+    }
+
+    #[test]
+    fn what_is_beyond_depth_or_age_is_refused_until_it_shrinks() {
+        let mut depth = Depth::default();
+        depth.limit_to(limits(10, 3600));
+        come(&mut depth, 1, 1, 20, 0).unwrap();
+        let full = come(&mut depth, 3, 100, 1, 0).unwrap_err();
+        assert!(full.reason.contains("20 transfers of the client"), "{}", full.reason);
+        for file in 1..=15 {
+            depth.follow(&ended(file), 0);
+        }
+        come(&mut depth, 3, 100, 5, 0).unwrap();
+        let late = 3_700_000;
+        for file in 16..=20 {
+            depth.follow(&ended(file), late);
+        }
+        let old = come(&mut depth, 5, 200, 1, late).unwrap_err();
+        assert!(old.reason.contains("waits for 3700 s"), "{}", old.reason);
+        for file in 100..105 {
+            depth.follow(&Record::Started { op: op(file) }, late);
+        }
+        come(&mut depth, 5, 200, 1, late).unwrap();
+    }
+
+    #[test]
+    fn a_job_that_was_not_taken_leaves_nothing() {
+        let mut depth = Depth::default();
+        depth.limit_to(limits(10, 3600));
+        come(&mut depth, 1, 1, 7, 0).unwrap();
+        depth.refused(1);
+        assert!(depth.jobs.is_empty());
+        assert!(
+            depth
+                .standings(&Names::default())
+                .iter()
+                .all(|queue| queue.depth == 0 && queue.oldest.is_none())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn depths_are_what_is_left(moves in prop::collection::vec((0..3_u8, 0..40_u64), 1..200)) {
+            // A count that drifts would refuse everything one day, or nothing.
+            let (mut depth, mut live, mut started) = (Depth::default(), std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+            let mut next = 0;
+            for (what, which) in moves {
+                match what {
+                    0 => {
+                        let n = which % 5 + 1;
+                        come(&mut depth, u128::from(next) * 2 + 1, next, n as usize, 0).unwrap();
+                        live.extend(next..next + n);
+                        next += n;
+                    }
+                    1 => {
+                        depth.follow(&Record::Started { op: op(which) }, 0);
+                        if live.contains(&which) {
+                            started.insert(which);
+                        }
+                    }
+                    _ => {
+                        if live.remove(&which) {
+                            depth.follow(&ended(which), 0);
+                        }
+                    }
+                }
+                let waiting = live.difference(&started).count();
+                for queue in depth.queues.values() {
+                    prop_assert_eq!(queue.live, live.len() as u64);
+                    prop_assert_eq!(queue.waiting.values().sum::<u64>(), waiting as u64);
+                }
+            }
+        }
+    }
+}

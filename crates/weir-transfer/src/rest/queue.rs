@@ -1,0 +1,47 @@
+//! `GET /.well-known/weir/queue`: how deep queues are, and how deep they may be, before anybody is refused.
+
+use axum::response::Response;
+use serde_json::{Value, json};
+use weir_sched::{Names, Scheduler};
+
+use super::{
+    State,
+    answer::{Answer, ApiError, ok},
+    caller::Caller,
+};
+use crate::{
+    driver::{Meter, Standing},
+    time,
+};
+
+fn shown(standing: &Standing, now: time::Millis) -> Value {
+    let age = standing.oldest.map(|oldest| (now - oldest).max(0) / 1000);
+    json!({
+        "kind": standing.kind,
+        "name": standing.name,
+        "depth": standing.depth,
+        "depth_limit": standing.limit.depth,
+        "oldest_s": age,
+        "oldest_limit_s": standing.limit.age.map(|age| age.as_secs()),
+    })
+}
+
+/// The caller's own queue, that of its VO, and those of all links; for administrators, all.
+pub(super) async fn queue(service: State, caller: Caller) -> Answer<Response> {
+    let standings = service
+        .driver
+        .look(|_: &Scheduler, names: &Names, meter: &Meter| meter.depth.standings(names))
+        .await;
+    let standings = standings.ok_or_else(|| ApiError::unavailable("The service is stopping"))?;
+    let seen = |standing: &&Standing| {
+        caller.admin
+            || match standing.kind {
+                "vo" => standing.name == caller.vo,
+                "client" => standing.name == caller.cred_id,
+                _ => true,
+            }
+    };
+    let now = time::now();
+    let queues = standings.iter().filter(seen).map(|standing| shown(standing, now));
+    Ok(ok(&queues.collect::<Vec<_>>()))
+}
