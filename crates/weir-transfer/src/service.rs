@@ -89,6 +89,7 @@ pub(crate) struct Service {
     pub(crate) verifier: Verifier,
     pub(crate) settings: Settings,
     pub(crate) evolution: Evolution,
+    pub(crate) sweeps: rest::ban::Sweeps,
     pub(crate) submission: SubmissionLimits,
     pub(crate) required_scope: Option<String>,
     /// VO by issuer.
@@ -146,6 +147,7 @@ impl TransferService {
             verifier: verifier(&config, &url, client),
             settings,
             evolution: Evolution::default(),
+            sweeps: rest::ban::Sweeps::default(),
             submission: SubmissionLimits {
                 files: config.limits.files_per_job,
                 plain_http: config.plain_http,

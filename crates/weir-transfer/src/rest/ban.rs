@@ -3,7 +3,10 @@
 //! A banned storage element starts nothing, whatever its limits say. `cancel` takes back what is queued or runs there, and
 //! refuses what comes; `wait` leaves it in the queue, for `timeout` seconds if that is given, and with `allow_submit` takes more.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use axum::{Router, extract::Query, routing::get};
 use http::StatusCode;
@@ -250,16 +253,35 @@ async fn unban_user(service: State, caller: Caller, Query(query): Query<HashMap<
     Ok(json_answer(StatusCode::NO_CONTENT, &Value::Null))
 }
 
-/// Takes back what waited for a banned storage element for longer than its ban allows. Looks again and again, from the same rows.
+/// Between two looks for what a ban has let wait for too long: each costs a look at every transfer.
+const SWEEP_EVERY: Millis = 600_000;
+
+/// When it was last looked for what a ban has let wait, by the ban's name and the end of its patience.
+#[derive(Debug, Default)]
+pub(crate) struct Sweeps(Mutex<HashMap<(String, Millis), Millis>>);
+
+impl Sweeps {
+    fn is_due(&self, name: &str, until: Millis, now: Millis) -> bool {
+        let mut sweeps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sweeps.retain(|(of, end), _| of != name || *end == until);
+        let last = sweeps.get(&(name.to_owned(), until));
+        last.is_none_or(|last| now - last >= SWEEP_EVERY)
+    }
+
+    fn done(&self, name: String, until: Millis, now: Millis) {
+        let mut sweeps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sweeps.insert((name, until), now);
+    }
+}
+
+/// Takes back what waited for a banned storage element for longer than its ban allows: at the end of its patience, and later what
+/// was running then and came back to the queue.
 pub(crate) async fn expire(service: &Service, now: Millis) -> Answer<()> {
-    for ban in rows(service, Kind::BannedStorage) {
-        if ban
-            .get("waits_until_ms")
-            .and_then(Value::as_i64)
-            .is_none_or(|until| now < until)
-        {
+    for (name, ban) in service.settings.all(Kind::BannedStorage) {
+        let until = ban.get("waits_until_ms").and_then(Value::as_i64);
+        let Some(until) = until.filter(|until| *until <= now && service.sweeps.is_due(&name, *until, now)) else {
             continue;
-        }
+        };
         let word = |key: &str| ban.get(key).and_then(Value::as_str).map(str::to_owned);
         let (se, vo, banned) = (word("se").unwrap_or_default(), word("vo"), word("addition_time"));
         let affected = matching(service, move |job, file| {
@@ -268,6 +290,7 @@ pub(crate) async fn expire(service: &Service, now: Millis) -> Answer<()> {
         })
         .await?;
         cancel(service, affected, STORAGE_BANNED).await?;
+        service.sweeps.done(name, until, now);
     }
     Ok(())
 }
@@ -297,6 +320,17 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
     use super::*;
+
+    #[test]
+    fn what_a_ban_let_wait_is_looked_for_now_and_then() {
+        // With ten million transfers, each look takes the store seconds.
+        let sweeps = Sweeps::default();
+        assert!(sweeps.is_due("https://b", 5, 10));
+        sweeps.done("https://b".into(), 5, 10);
+        assert!(!sweeps.is_due("https://b", 5, 11));
+        assert!(sweeps.is_due("https://b", 5, 10 + SWEEP_EVERY));
+        assert!(sweeps.is_due("https://b", 7, 11), "it was banned anew");
+    }
 
     fn refuses(body: Value, words: &str) {
         let error = StorageBan::read(&body).unwrap_err();
