@@ -12,6 +12,7 @@
 //! | [`challenge`], [`report`] | `weir challenge …`, `weir report` |
 //! | [`grid`], [`serve`] | `weir grid …`, `weir serve …` |
 //! | [`sim`] | `weir sim …` |
+//! | [`transfer`] | `weir transfer …` |
 //! | [`completions`] | `weir completions` |
 
 mod challenge;
@@ -27,6 +28,7 @@ mod serve;
 mod shell;
 mod signals;
 mod sim;
+mod transfer;
 
 use std::process::ExitCode;
 
@@ -64,6 +66,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Grid(command) => grid::run(command, output),
         Command::Serve(command) => serve::run(command, output),
         Command::Sim(command) => sim::run(command, output),
+        Command::Transfer(command) => transfer::run(command, output),
         Command::Report(arguments) => report::run(&arguments, output),
         Command::Completions(arguments) => completions::run(&arguments, output),
     }

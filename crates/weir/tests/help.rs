@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 29] = [
     "challenge",
     "challenge run",
     "challenge new",
@@ -18,6 +18,15 @@ const COMMANDS: [&str; 20] = [
     "serve storage",
     "serve issuer",
     "serve transfer",
+    "transfer",
+    "transfer submit",
+    "transfer status",
+    "transfer watch",
+    "transfer cancel",
+    "transfer list",
+    "transfer why",
+    "transfer limits",
+    "transfer drain",
     "sim",
     "sim run",
     "sim compare",

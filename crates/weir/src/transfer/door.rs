@@ -1,0 +1,170 @@
+//! A transfer service's REST door, from the client's side.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::Value;
+use weir_auth::Secret;
+use weir_http::{Client, ClientConfig, TrustRoots, body};
+
+use crate::cli::DoorArguments;
+use crate::failure::Failure;
+
+/// An answer may carry 50,000 files with their reasons.
+const ANSWER_MAX: usize = 512 << 20;
+
+/// Limit for one exchange. A cancellation waits up to 10 s for running copies.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where distributions keep the authorities of the web, and the grid those of its own.
+const AUTHORITIES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
+
+/// The service that the arguments and the environment name.
+pub(super) struct Door {
+    url: String,
+    client: Client,
+    token: Secret,
+}
+
+/// What a request came to.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) json: Value,
+    text: String,
+}
+
+impl Answer {
+    /// What the service says of a refusal.
+    pub(super) fn message(&self) -> String {
+        let told = ["message", "http_message"]
+            .into_iter()
+            .find_map(|key| self.json[key].as_str());
+        let plain = self.text.lines().next().unwrap_or_default();
+        told.unwrap_or(plain).trim().to_owned()
+    }
+}
+
+impl Door {
+    pub(super) fn open(arguments: &DoorArguments) -> Result<Self, Failure> {
+        let url = arguments.endpoint.trim_end_matches('/').to_owned();
+        let client = Client::new(ClientConfig::new(roots(arguments)?));
+        Ok(Self {
+            url,
+            client: client.context("could not use the certificate authorities")?,
+            token: super::token::find(arguments.token_file.as_deref())?,
+        })
+    }
+
+    /// The token of the caller.
+    pub(super) fn token(&self) -> &Secret {
+        &self.token
+    }
+
+    /// The host of its URL.
+    pub(super) fn host(&self) -> String {
+        let uri = self.url.parse::<http::Uri>().ok();
+        uri.and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
+    }
+
+    /// One exchange, whatever its status.
+    pub(super) async fn ask(&self, method: &str, path: &str, content: Option<&Value>) -> Result<Answer, Failure> {
+        let failed = |what: &str| format!("{what} the transfer service {}", self.url);
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("Authorization", format!("Bearer {}", self.token.expose()))
+            .header("Accept", "application/json");
+        if content.is_some() {
+            request = request.header("Content-Type", "application/json");
+        }
+        let request = request
+            .body(content.map_or_else(body::empty, |content| body::full(content.to_string())))
+            .with_context(|| format!("{} is no URL", self.url))
+            .map_err(Failure::bad_input)?;
+        let response = self.client.send_within(request, PATIENCE).await;
+        let response = response.with_context(|| failed("could not reach"))?;
+        let status = response.status().as_u16();
+        let bytes = body::read_limited(response.into_body(), ANSWER_MAX, PATIENCE).await;
+        let bytes = bytes.with_context(|| failed("could not read the answer of"))?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Answer {
+            status,
+            json: serde_json::from_str(&text).unwrap_or(Value::Null),
+            text,
+        })
+    }
+
+    /// One exchange that must work.
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        let answer = self.ask("GET", path, None).await?;
+        self.expect(answer).map(|answer| answer.json)
+    }
+
+    /// The answer, if it is a yes.
+    pub(super) fn expect(&self, answer: Answer) -> Result<Answer, Failure> {
+        let error = || anyhow::anyhow!("{} answered {}: {}", self.url, answer.status, answer.message());
+        match answer.status {
+            200..300 => Ok(answer),
+            401 => Err(Failure::could_not_run(error())
+                .with_remedy("get a token for this service, and see that it has not expired")),
+            403 => {
+                Err(Failure::could_not_run(error()).with_remedy("ask the service's operator for the right to do this"))
+            }
+            400 | 404 | 409 | 413 => Err(Failure::bad_input(error())),
+            429 | 503 => Err(Failure::could_not_run(error()).with_remedy("try again later")),
+            _ => Err(Failure::could_not_run(error())),
+        }
+    }
+}
+
+fn roots(arguments: &DoorArguments) -> Result<TrustRoots, Failure> {
+    if let Some(file) = &arguments.ca {
+        return Ok(TrustRoots::file(file));
+    }
+    let directory = arguments
+        .ca_directory
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(GRID_AUTHORITIES));
+    let files: Vec<PathBuf> = AUTHORITIES
+        .iter()
+        .map(PathBuf::from)
+        .filter(|file| file.exists())
+        .take(1)
+        .collect();
+    let directories: Vec<PathBuf> = Some(directory)
+        .filter(|directory| directory.is_dir())
+        .into_iter()
+        .collect();
+    if files.is_empty() && directories.is_empty() {
+        let error = anyhow::anyhow!("there are no certificate authorities on this machine");
+        return Err(Failure::bad_input(error).with_remedy("name their file with --ca or WEIR_CA_FILE"));
+    }
+    Ok(TrustRoots { files, directories })
+}
+
+/// All but the unreserved characters of RFC 3986 section 2.3.
+const UNRESERVED: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// A text in a path or a query.
+pub(super) fn encoded(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, &UNRESERVED).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::encoded;
+
+    #[test]
+    fn what_is_special_in_a_url_is_encoded() {
+        assert_eq!(
+            encoded("https://a.b/c d?e=é&f#g"),
+            "https%3A%2F%2Fa.b%2Fc%20d%3Fe%3D%C3%A9%26f%23g"
+        );
+    }
+}

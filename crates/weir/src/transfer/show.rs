@@ -1,0 +1,177 @@
+//! Jobs and files as text: columns, states in colour, counts, bytes.
+
+use serde_json::Value;
+use weir_units::Bytes;
+
+use crate::output::Output;
+
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const RED: &str = "31";
+
+/// A state, padded, in its colour.
+pub(super) fn state(state: &str, width: usize, output: &Output) -> String {
+    let padded = format!("{state:width$}");
+    let color = match state {
+        "FINISHED" => GREEN,
+        "FAILED" | "FINISHEDDIRTY" => RED,
+        "CANCELED" => YELLOW,
+        _ => return padded,
+    };
+    if output.color() {
+        format!("\x1b[{color}m{padded}\x1b[0m")
+    } else {
+        padded
+    }
+}
+
+/// Whether nothing changes any more.
+pub(super) fn is_terminal(state: &str) -> bool {
+    matches!(state, "FINISHED" | "FAILED" | "FINISHEDDIRTY" | "CANCELED")
+}
+
+/// A text of an object; empty if there is none.
+pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object[key].as_str().unwrap_or_default()
+}
+
+/// How a job's files stand.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Tally {
+    pub(super) files: u64,
+    pub(super) finished: u64,
+    pub(super) failed: u64,
+    pub(super) canceled: u64,
+    pub(super) active: u64,
+    /// Of finished files, and what has been seen moving of the others.
+    pub(super) bytes: u64,
+    /// As far as sizes are known.
+    pub(super) bytes_total: u64,
+}
+
+impl Tally {
+    pub(super) fn of(files: &[Value]) -> Self {
+        let mut tally = Self::default();
+        for file in files {
+            let size = ["filesize", "user_filesize"]
+                .iter()
+                .find_map(|key| file[*key].as_u64())
+                .unwrap_or(0);
+            let moved = file["weir"]["bytes_moved"]
+                .as_u64()
+                .or_else(|| file["transferred"].as_u64())
+                .unwrap_or(0);
+            tally.files += 1;
+            tally.bytes_total += size;
+            tally.bytes += if text(file, "file_state") == "FINISHED" {
+                size
+            } else {
+                moved.min(size)
+            };
+            match text(file, "file_state") {
+                "FINISHED" => tally.finished += 1,
+                "FAILED" => tally.failed += 1,
+                "CANCELED" => tally.canceled += 1,
+                "ACTIVE" => tally.active += 1,
+                _ => {}
+            }
+        }
+        tally
+    }
+
+    /// `12 of 20 finished, 1 failed, 3 active, 4 waiting; 1.2 GB of 2 GB`
+    pub(super) fn sentence(&self) -> String {
+        let waiting = self.files - self.finished - self.failed - self.canceled - self.active;
+        let mut words = vec![format!("{} of {} finished", self.finished, self.files)];
+        for (count, word) in [
+            (self.failed, "failed"),
+            (self.canceled, "cancelled"),
+            (self.active, "active"),
+            (waiting, "waiting"),
+        ] {
+            if count > 0 {
+                words.push(format!("{count} {word}"));
+            }
+        }
+        let bytes = if self.bytes_total > 0 {
+            format!("; {} of {}", Bytes(self.bytes), Bytes(self.bytes_total))
+        } else {
+            String::new()
+        };
+        format!("{}{bytes}", words.join(", "))
+    }
+
+    /// From 0 to 1: by bytes where sizes are known, else by files.
+    pub(super) fn share(&self) -> f64 {
+        let ended = self.finished + self.failed + self.canceled;
+        match (self.bytes_total, self.files) {
+            _ if ended == self.files => 1.0,
+            (0, 0) => 0.0,
+            (0, files) => ended as f64 / files as f64,
+            (total, _) => self.bytes as f64 / total as f64,
+        }
+    }
+}
+
+/// The lines of a job: itself, and files that are not simply finished, or all.
+pub(super) fn job(job: &Value, files: &[Value], all: bool, output: &Output) {
+    let head = format!(
+        "{}  {}  {}",
+        text(job, "job_id"),
+        state(text(job, "job_state"), 0, output),
+        Tally::of(files).sentence()
+    );
+    output.line(head);
+    let more = [("submit_time", "submitted"), ("job_finished", "ended")];
+    let times: Vec<String> = more
+        .iter()
+        .filter(|(key, _)| !text(job, key).is_empty())
+        .map(|(key, word)| format!("{word} {}Z", text(job, key)))
+        .collect();
+    output.line(format!("  priority {}, {}", job["priority"], times.join(", ")));
+    for file in files {
+        let finished = text(file, "file_state") == "FINISHED";
+        if all || (!finished && !text(file, "reason").is_empty()) {
+            file_lines(file, output);
+        }
+    }
+}
+
+fn file_lines(file: &Value, output: &Output) {
+    let size = file["filesize"].as_u64().or_else(|| file["user_filesize"].as_u64());
+    let size = size.filter(|size| *size > 0).map(|size| Bytes(size).to_string());
+    output.line(format!(
+        "  {:>8}  {}  {:>9}  {}",
+        file["file_id"].to_string(),
+        state(text(file, "file_state"), 9, output),
+        size.unwrap_or_default(),
+        text(file, "dest_surl"),
+    ));
+    let reason = text(file, "reason");
+    if !reason.is_empty() {
+        output.line(format!("            {reason}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tally_counts_files_and_bytes() {
+        let files = [
+            json!({ "file_state": "FINISHED", "filesize": 100, "weir": { "bytes_moved": 0 } }),
+            json!({ "file_state": "ACTIVE", "user_filesize": 100, "weir": { "bytes_moved": 50 } }),
+            json!({ "file_state": "SUBMITTED" }),
+        ];
+        let tally = Tally::of(&files);
+        assert_eq!(tally.sentence(), "1 of 3 finished, 1 active, 1 waiting; 150 B of 200 B");
+        assert!((tally.share() - 0.75).abs() < 1e-9);
+        assert!(
+            (Tally::default().share() - 1.0).abs() < 1e-9,
+            "a job without files is over"
+        );
+    }
+}

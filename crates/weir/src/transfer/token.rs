@@ -1,0 +1,43 @@
+//! Where a token is found: WLCG's bearer token discovery (<https://doi.org/10.5281/zenodo.3937438>).
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use weir_auth::Secret;
+
+use crate::failure::Failure;
+
+/// The token of a file, or the one that the environment holds: `BEARER_TOKEN`, the file of `BEARER_TOKEN_FILE`,
+/// `$XDG_RUNTIME_DIR/bt_u$UID`, `/tmp/bt_u$UID`.
+pub(super) fn find(file: Option<&Path>) -> Result<Secret, Failure> {
+    if let Some(file) = file {
+        return Ok(read(file)?);
+    }
+    if let Some(token) = std::env::var("BEARER_TOKEN")
+        .ok()
+        .filter(|token| !token.trim().is_empty())
+    {
+        return Ok(Secret::new(token.trim()));
+    }
+    if let Some(file) = std::env::var_os("BEARER_TOKEN_FILE").filter(|file| !file.is_empty()) {
+        return Ok(read(Path::new(&file))?);
+    }
+    let name = format!("bt_u{}", rustix::process::geteuid().as_raw());
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    for folder in runtime.into_iter().chain([PathBuf::from("/tmp")]) {
+        let file = folder.join(&name);
+        if file.exists() {
+            return Ok(read(&file)?);
+        }
+    }
+    let error = anyhow::anyhow!("there is no token");
+    Err(Failure::bad_input(error).with_remedy("name one with --token-file, BEARER_TOKEN_FILE or BEARER_TOKEN"))
+}
+
+/// The token that a file holds.
+pub(super) fn read(file: &Path) -> anyhow::Result<Secret> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("could not read the token {}", file.display()))?;
+    let token = text.trim();
+    anyhow::ensure!(!token.is_empty(), "the token file {} is empty", file.display());
+    Ok(Secret::new(token))
+}
