@@ -92,6 +92,7 @@ bench: ## Measure decisions and the simulator, then Weir beside nginx and XRootD
 	@cargo run --release --locked -q -p weir-sim --example network_cost
 	@cargo run --release --locked -q -p weir-challenge --example simulation_cost
 	scripts/peers.sh bench
+	cargo test --release --locked -p weir-transfer --lib rates_of -- --ignored --nocapture --test-threads 1
 	$(MAKE) build
 	cargo build --release --locked -p weir-bench
 	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench

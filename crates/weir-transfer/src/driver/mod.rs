@@ -25,6 +25,8 @@ use weir_world::Core;
 pub(crate) use depth::Standing;
 pub(crate) use desk::NotTaken;
 pub(crate) use meter::{LinkMeter, Meter};
+#[cfg(test)]
+pub(crate) use records::live as restored;
 pub(crate) use run::last_life_ended;
 
 pub(crate) use desk::Answer;

@@ -12,6 +12,8 @@
 mod memory;
 mod packed;
 mod postgres;
+#[cfg(test)]
+mod rates;
 mod seal;
 mod sqlite;
 #[cfg(test)]

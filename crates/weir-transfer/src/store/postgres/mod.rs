@@ -27,6 +27,9 @@ use weir_http::TrustRoots;
 
 use super::{Change, JobFilter, Order, Restored, Sealer, Standing, Store, StoreError};
 use crate::{config::PostgresConfig, model, time::Millis};
+#[cfg(test)]
+pub(super) use tests::bench;
+
 use connect::Connector;
 use office::{Holder, Office};
 use session::{Pool, Session};

@@ -20,12 +20,12 @@ use crate::{config::PostgresConfig, store::Sealer};
 /// `stop` and `start` do that. The rest of the arguments go to the server.
 const SCRIPT: &str = r#"
 set -e
-bin=$1 dir=$2; shift 2
+bin=$1 dir=$2 port=$3; shift 3
 "$bin/initdb" -D "$dir/data" -U weir -A trust -E UTF8 --locale=C --no-sync >"$dir/initdb.log" 2>&1
 start() {
-    "$bin/postgres" -D "$dir/data" -k "$dir" "$@" >>"$dir/server.log" 2>&1 &
+    "$bin/postgres" -D "$dir/data" -k "$dir" -p "$port" "$@" >>"$dir/server.log" 2>&1 &
     pid=$!
-    until "$bin/pg_isready" -q -h "$dir"; do kill -0 $pid; sleep 0.05; done
+    until "$bin/pg_isready" -q -h "$dir" -p "$port"; do kill -0 $pid; sleep 0.05; done
     echo "up $pid"
 }
 start "$@"
@@ -51,6 +51,7 @@ pub(super) struct Server {
     child: Child,
     answers: BufReader<std::process::ChildStdout>,
     directory: PathBuf,
+    port: u16,
     pub(super) pid: String,
 }
 
@@ -68,14 +69,24 @@ fn binaries() -> PathBuf {
 impl Server {
     /// Starts one. `settings` are options of `postgres`.
     pub(super) fn start(settings: &[&str]) -> Self {
+        Self::start_with(5432, |_| settings.iter().map(|setting| (*setting).to_owned()).collect())
+    }
+
+    /// Starts one whose settings name files that are put into its directory first. The port also names its socket.
+    pub(super) fn start_with(port: u16, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         // Short: the path of a socket has 107 characters at most.
         let directory = std::env::temp_dir().join(format!("weir-pg-{}-{n}", std::process::id()));
         std::fs::create_dir(&directory).unwrap();
+        let settings = prepare(&directory);
         let mut command = if rustix::process::geteuid().is_root() {
             // The server refuses to run as root.
-            let owner = Command::new("chown").arg("postgres").arg(&directory).status().unwrap();
+            let owner = Command::new("chown")
+                .args(["-R", "postgres"])
+                .arg(&directory)
+                .status()
+                .unwrap();
             assert!(owner.success(), "the user postgres comes with Debian's package");
             let mut command = Command::new("setpriv");
             command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "sh"]);
@@ -83,7 +94,11 @@ impl Server {
         } else {
             Command::new("sh")
         };
-        command.args(["-c", SCRIPT, "sh"]).arg(binaries()).arg(&directory);
+        command
+            .args(["-c", SCRIPT, "sh"])
+            .arg(binaries())
+            .arg(&directory)
+            .arg(port.to_string());
         command
             .args(["-c", "listen_addresses="])
             .args(settings)
@@ -94,6 +109,7 @@ impl Server {
             child,
             answers,
             directory,
+            port,
             pid: String::new(),
         };
         server.await_up();
@@ -152,7 +168,7 @@ impl Server {
     pub(super) fn config(&self, database: &str) -> PostgresConfig {
         PostgresConfig {
             host: self.directory.to_str().unwrap().to_owned(),
-            port: 5432,
+            port: self.port,
             database: database.to_owned(),
             user: "weir".into(),
             password_file: None,

@@ -418,3 +418,138 @@ fn a_password_is_read_from_its_file_and_told_to_nobody() {
     config.port = 1;
     assert!(fail(&config).contains("127.0.0.1"));
 }
+
+/// A server that only lets in who comes encrypted and knows the password; and the authority behind its certificate.
+fn guarded() -> (Server, tempfile::TempDir) {
+    use weir_auth::ca::{CertificateAuthority, San, write_identity};
+    let authority = tempfile::tempdir().unwrap();
+    let ca = CertificateAuthority::create(authority.path()).unwrap();
+    let identity = ca.issue(&[San::from("127.0.0.1")], "database").unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let server = Server::start_with(port, |directory| {
+        let (certificate, key) = write_identity(&identity, directory, "server").unwrap();
+        let rules = directory.join("hba");
+        std::fs::write(
+            &rules,
+            "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n",
+        )
+        .unwrap();
+        let settings = [
+            "listen_addresses=127.0.0.1".to_owned(),
+            "ssl=on".to_owned(),
+            format!("ssl_cert_file={}", certificate.display()),
+            format!("ssl_key_file={}", key.display()),
+            format!("hba_file={}", rules.display()),
+        ];
+        settings
+            .into_iter()
+            .flat_map(|setting| ["-c".to_owned(), setting])
+            .collect()
+    });
+    (server, authority)
+}
+
+#[test]
+fn a_database_elsewhere_is_spoken_to_encrypted_and_checked() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !wanted() {
+        return;
+    }
+    let (server, authority) = guarded();
+    let mut config = server.config("postgres");
+    super::session::Session::open(&super::Connector::new(&config, &TrustRoots::default()).unwrap())
+        .unwrap()
+        .run("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'open-sesame'")
+        .unwrap();
+    let password = authority.path().join("password");
+    let write = |text: &str| {
+        std::fs::write(&password, text).unwrap();
+        std::fs::set_permissions(&password, std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    write("open-sesame\n");
+    config.host = "127.0.0.1".into();
+    config.user = "guarded".into();
+    config.password_file = Some(password.clone());
+    let open = |config: &PostgresConfig, trust: &TrustRoots| PostgresStore::open(config, trust, Sealer::ephemeral());
+    let fail = |config: &PostgresConfig, trust: &TrustRoots| {
+        let error = open(config, trust).unwrap_err();
+        let text = format!("{} {error:?}", crate::executor::chain(&error));
+        assert!(!text.contains("sesame"), "{text}");
+        text
+    };
+    assert!(
+        fail(&config, &TrustRoots::default()).contains("pg_hba"),
+        "in the clear nobody is let in"
+    );
+    config.authorities = vec![authority.path().join("ca.pem")];
+    let trust = TrustRoots::file(authority.path().join("ca.pem"));
+    assert_eq!(open(&config, &trust).unwrap().next_epoch().unwrap(), 1);
+    let stranger = tempfile::tempdir().unwrap();
+    weir_auth::ca::CertificateAuthority::create(stranger.path()).unwrap();
+    let untrusted = fail(&config, &TrustRoots::file(stranger.path().join("ca.pem")));
+    assert!(untrusted.contains("certificate"), "{untrusted}");
+    write("close-sesame");
+    assert!(fail(&config, &trust).contains("password authentication failed"));
+}
+
+/// A durable server with settings as operators are told to make them, and a store on it.
+pub(in crate::store) struct Bench {
+    pub(in crate::store) store: Arc<PostgresStore>,
+    database: String,
+    server: Server,
+    _directory: tempfile::TempDir,
+}
+
+pub(in crate::store) fn bench() -> Bench {
+    let server = Server::start(&[
+        "-c",
+        "shared_buffers=1GB",
+        "-c",
+        "max_wal_size=8GB",
+        "-c",
+        "checkpoint_timeout=15min",
+    ]);
+    let keeper = OnServer::on(&server);
+    Bench {
+        store: Arc::new(keeper.open()),
+        database: keeper.database.database,
+        server,
+        _directory: keeper.directory,
+    }
+}
+
+impl Bench {
+    /// Rows like those of files, copied as text into a table without an index, one commit for all of these. Rows per second.
+    pub(in crate::store) fn raw_copy(&self, jobs: &[crate::store::Submission]) -> f64 {
+        use futures_util::SinkExt as _;
+        let session = self.server.session(&self.database);
+        let table = "CREATE TABLE raw (id bigint, a bigint, b bigint, source text, dest text, c text, d text, e text)";
+        session.run(table).unwrap();
+        let files = jobs.iter().flat_map(|job| &job.files);
+        let row = |file: &crate::model::NewFile| {
+            format!(
+                "{}\t1\t2\t{}\t{}\tADLER32\tdefault\tauto\n",
+                file.id, file.source, file.destination
+            )
+        };
+        let text = bytes::Bytes::from(files.map(row).collect::<String>());
+        let rows = jobs.iter().map(|job| job.files.len()).sum::<usize>();
+        let (start, mut n) = (Instant::now(), 0);
+        while start.elapsed() < Duration::from_secs(4) {
+            let copy = async {
+                let sink = session.client().copy_in("COPY raw FROM STDIN").await?;
+                let mut sink = std::pin::pin!(sink);
+                sink.send(text.clone()).await?;
+                sink.finish().await
+            };
+            super::session::wait(copy, Duration::from_secs(60)).unwrap().unwrap();
+            n += rows;
+        }
+        session.run("DROP TABLE raw").unwrap();
+        n as f64 / start.elapsed().as_secs_f64()
+    }
+}

@@ -1,7 +1,11 @@
 //! Writing: a batch is one transaction, and each kind of change in it one statement for all of its files.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap, HashSet},
+};
 
+use serde_json::value::RawValue;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -138,8 +142,16 @@ const FILE_TYPES: [Type; 14] = [
 ];
 
 /// PostgreSQL's texts hold every character but NUL.
+fn clean(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') {
+        Cow::Owned(text.replace('\0', "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
 pub(super) fn text(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
+    clean(text).into_owned()
 }
 
 pub(super) fn optional(value: Option<&str>) -> Option<String> {
@@ -260,7 +272,6 @@ fn copy_files(
         for submission in submissions {
             let number = number_of(submission);
             for file in &submission.files {
-                let raw = |raw: &Option<Box<serde_json::value::RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
                 let token = |hash: Option<TokenHash>| hash.and_then(|hash| tokens.get(&hash).copied());
                 let values: Values<'_> = &[
                     &(file.id as i64),
@@ -269,14 +280,14 @@ fn copy_files(
                     &token(file.source_token),
                     &token(file.destination_token),
                     &file.scitag.map(|scitag| scitag as i32),
-                    &text(&file.source),
-                    &text(&file.destination),
-                    &text(&file.checksum),
-                    &text(&file.activity),
-                    &text(&file.selection_strategy),
-                    &raw(&file.metadata),
-                    &raw(&file.staging_metadata),
-                    &raw(&file.archive_metadata),
+                    &clean(&file.source),
+                    &clean(&file.destination),
+                    &clean(&file.checksum),
+                    &clean(&file.activity),
+                    &clean(&file.selection_strategy),
+                    &file.metadata.as_deref().map(RawValue::get),
+                    &file.staging_metadata.as_deref().map(RawValue::get),
+                    &file.archive_metadata.as_deref().map(RawValue::get),
                 ];
                 writer.as_mut().write(values).await?;
             }
