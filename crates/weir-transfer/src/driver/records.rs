@@ -13,7 +13,7 @@ use crate::{
     surl::Surl,
     time::Millis,
 };
-use weir_sched::{JobSpec, Live, LiveState, Names, Priority, Record, Terms};
+use weir_sched::{JobSpec, Live, LiveState, Names, Priority, Record, SeId, Terms};
 
 /// Milliseconds of a core's time.
 pub(crate) fn millis(at: Timestamp) -> Millis {
@@ -26,13 +26,14 @@ fn timestamp(at: Millis) -> Timestamp {
 
 /// A job as the core sees it.
 pub(crate) fn job_spec(submission: &Submission, names: &mut Names) -> Arc<JobSpec> {
-    let terms = terms(&submission.job, names);
+    let (terms, mut memos) = (terms(&submission.job, names), Default::default());
     let transfers = submission
         .files
         .iter()
         .map(|file| {
             transfer_spec(
                 names,
+                &mut memos,
                 file.id,
                 [&file.source, &file.destination],
                 file.user_filesize,
@@ -47,18 +48,40 @@ pub(crate) fn job_spec(submission: &Submission, names: &mut Names) -> Arc<JobSpe
     })
 }
 
+/// The storage element of the last location. Files of a job share theirs, and a queue of millions is brought back in seconds.
+#[derive(Default)]
+struct Memo(Option<(String, SeId)>);
+
+impl Memo {
+    fn se(&mut self, names: &mut Names, url: &str) -> SeId {
+        // Scheme, host and port, up to the path: what follows says nothing about the storage element.
+        let start = url.find("://").map_or(0, |at| at + 3);
+        let end = url[start..].find('/').map(|at| start + at);
+        let place = end.map(|end| &url[..end]);
+        if let (Some(place), Some((known, se))) = (place, &self.0)
+            && place == known
+        {
+            return *se;
+        }
+        let se = names.se(&Surl::parse(url).map(|surl| surl.se()).unwrap_or_default());
+        self.0 = place.map(|place| (place.to_owned(), se));
+        se
+    }
+}
+
 fn transfer_spec(
     names: &mut Names,
+    memos: &mut [Memo; 2],
     id: u64,
     [source, destination]: [&String; 2],
     size: Option<u64>,
     activity: &str,
 ) -> TransferSpec {
-    let mut se = |url: &str| names.se(&Surl::parse(url).map(|surl| surl.se()).unwrap_or_default());
+    let [from, to] = memos;
     TransferSpec {
         id: TransferId(id),
-        source: se(source),
-        destination: se(destination),
+        source: from.se(names, source),
+        destination: to.se(names, destination),
         size: Bytes(size.unwrap_or_default()),
         // As FTS3 compares them with shares.
         activity: names.activity(&activity.to_lowercase()),
@@ -77,10 +100,11 @@ fn terms(job: &NewJob, names: &mut Names) -> Terms {
 
 /// A job's live files as the core is given them back.
 pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
-    let terms = terms(&job.job, names);
+    let (terms, mut memos) = (terms(&job.job, names), Default::default());
     let record = |file: &crate::store::Live| {
         let spec = transfer_spec(
             names,
+            &mut memos,
             file.file,
             [&file.source, &file.destination],
             file.size,
@@ -279,6 +303,26 @@ mod tests {
         let text =
             "DESTINATION [17] PREPARATION Destination file exists and overwrite is not enabled (submit with overwrite)";
         assert_eq!(reason(&failure), text);
+    }
+
+    #[test]
+    fn a_storage_element_is_remembered_only_for_its_own_places() {
+        let (mut names, mut memo) = (Names::default(), Memo::default());
+        for url in [
+            "https://a.ex:8443/f",
+            "https://a.ex:8443/g/h",
+            "https://a.ex:8444/g",
+            "https://a.exa/g",
+            "davs://a.exa/g",
+            "davs://a.exa",
+            "davs://a.exb?q=/",
+            "nonsense",
+            "https://a.ex:8443/f",
+        ] {
+            let se = memo.se(&mut names, url);
+            let parsed = Surl::parse(url).map(|surl| surl.se()).unwrap_or_default();
+            assert_eq!(names.se_name(se), parsed, "{url}");
+        }
     }
 
     #[test]
