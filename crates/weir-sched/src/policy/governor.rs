@@ -41,6 +41,8 @@ pub(crate) const SHARED_START: u32 = 32;
 const LEAST: u32 = 4;
 /// Part of the possible gain that makes doubling go on: below it, the knee lies between the two.
 const STEEP: f64 = 0.75;
+/// What one transfer brought at best is forgotten in about so many windows.
+const FADING: f64 = 256.0;
 /// Part of the possible gain that makes a few more worthwhile: knees are round, and a transfer more costs little.
 const WORTHWHILE: f64 = 0.14;
 /// Windows of rest between two trials.
@@ -152,6 +154,8 @@ pub(crate) struct Governor {
     wish: Wish,
     /// Grown so often in a row.
     streak: u32,
+    /// The most that one transfer brought lately, in what rates are measured in.
+    best: f64,
     /// No knee was met yet: what is tried is twice as many, whenever the resource is used to its cap.
     young: bool,
 }
@@ -180,6 +184,7 @@ impl Governor {
             strayed: false,
             wish: Wish::None,
             streak: 0,
+            best: 0.0,
             young: true,
         }
     }
@@ -332,6 +337,7 @@ impl Governor {
             rate: active * window.bytes / window.expected.max(1e-9),
         };
         let full = window.full_seconds > 0.5 * measured;
+        self.best = (seen.rate / active.max(1e-9)).max(self.best * (1.0 - 1.0 / FADING));
         let before = self.cap;
         match self.phase {
             Phase::Startup | Phase::Up => self.judge_more(now, seen, full),
@@ -356,7 +362,7 @@ impl Governor {
         let enough = match (self.phase, self.wish) {
             (_, Wish::Owed) => ANY,
             (Phase::Startup, _) => STEEP,
-            _ => WORTHWHILE,
+            _ => self.price(WORTHWHILE),
         };
         if first || gain(self.base, seen) >= enough {
             if gain(self.base, seen) < 0.5 {
@@ -388,10 +394,22 @@ impl Governor {
         self.cruise(now, cap);
     }
 
+    /// What a transfer more must bring: a part of what one brings where there is room, and not of what is left of that in
+    /// a crowd. Where others share the path, more transfers always bring more, by taking it from them: so many that each
+    /// brings next to nothing would still seem worth it, to all of them, and who grows last would have most.
+    fn price(&self, part: f64) -> f64 {
+        let each = self.base.rate / self.base.active.max(1e-9);
+        match self.measure {
+            Measure::Bytes => part * (self.best / each.max(1e-9)).clamp(1.0, 1.0 / part),
+            Measure::Usual => part,
+        }
+    }
+
     /// Fewer were allowed: did that cost anything?
     fn judge_less(&mut self, now: Timestamp, seen: Point) {
         let draining = self.is_draining(seen);
-        if seen.rate < if draining { FALLEN } else { SAME } * self.base.rate {
+        let same = 1.0 - self.price(1.0 - SAME);
+        if seen.rate < if draining { FALLEN } else { same } * self.base.rate {
             self.ups = 2 << self.costly.min(DOUBLINGS);
             self.costly += 1;
             self.costly_at = self.base_cap;
@@ -424,7 +442,7 @@ impl Governor {
         let change = seen.rate / self.base.rate.max(1e-9);
         if !same {
             let more = seen.active > self.base.active && self.base.rate > 0.0;
-            let paid = more && gain(self.base, seen) >= WORTHWHILE;
+            let paid = more && gain(self.base, seen) >= self.price(WORTHWHILE);
             self.wish = if paid { Wish::Eager } else { Wish::None };
             self.base = seen;
             self.rest = self.rest.saturating_sub(1);
