@@ -6,7 +6,7 @@
 //! `r ÷ p` slots, where `p` is what one transfer brings, its start-up included. It is lexicographic: first the total of
 //! each priority class, the most urgent first; then the least share that any link gets of its ask; then the total.
 //!
-//! A plan of steps alone asks for no rate: what counts is how soon each step could be over ([`steps`]).
+//! A plan of steps alone asks for no rate: what counts is how soon each step could be over (`steps`).
 //!
 //! Failures, stalls and outages cost nothing here, so it is an upper bound where they are drawn.
 

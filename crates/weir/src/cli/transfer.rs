@@ -180,7 +180,7 @@ pub(crate) struct TransferListArguments {
     /// Only this VO's
     #[arg(long, value_name = "VO")]
     pub(crate) vo: Option<String>,
-    /// Only from this storage element (https://a.example.org)
+    /// Only from this storage element (scheme and host, without port)
     #[arg(long, value_name = "SE")]
     pub(crate) source: Option<String>,
     /// Only to this storage element
@@ -196,7 +196,7 @@ pub(crate) struct TransferListArguments {
 /// `weir transfer why`
 #[derive(Debug, Args)]
 pub(crate) struct TransferWhyArguments {
-    /// A link (two storage elements, or 'https://a > https://b'), a job's id, or a file's
+    /// A link (two storage elements, or one text 'A > B'), a job's id, or a file's
     #[arg(value_name = "LINK|JOB|FILE", required = true, num_args = 1..=2)]
     pub(crate) what: Vec<String>,
     #[command(flatten)]
