@@ -164,16 +164,24 @@ impl Connector {
         let connector = tokio_rustls::TlsConnector::from(self.tls.clone());
         match timeout(self.connect_timeout, connector.connect(name, tcp)).await {
             Ok(Ok(stream)) => Ok(Transport::Tls(Box::new(stream))),
-            Ok(Err(source)) => Err(ClientError::Tls {
-                endpoint: endpoint.to_owned(),
-                source,
-            }),
+            Ok(Err(source)) => Err(broken_off(endpoint.to_owned(), source)),
             Err(_) => Err(ClientError::Timeout {
                 endpoint: endpoint.to_owned(),
                 phase: "handshake",
                 limit: self.connect_timeout,
             }),
         }
+    }
+}
+
+/// A handshake that rustls ended is about certificates and versions; one that the other side broke off says nothing of them:
+/// it is a connection that could not be made, and another attempt may be lucky.
+fn broken_off(endpoint: String, source: std::io::Error) -> ClientError {
+    let by_rustls = source.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+    if by_rustls {
+        ClientError::Tls { endpoint, source }
+    } else {
+        ClientError::Connect { endpoint, source }
     }
 }
 

@@ -104,6 +104,30 @@ async fn tls_by_address_carries_a_request_and_names_both_ends() {
     server.shutdown().await;
 }
 
+/// A server that dies during the handshake would look like one with a wrong certificate, which nobody tries again.
+#[tokio::test]
+async fn a_handshake_that_is_broken_off_is_no_tls_error() {
+    let ours = authority();
+    for reset in [true, false] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            // Unread bytes or no time to linger make the kernel send a reset, else it says goodbye in good order.
+            if reset {
+                socket2::SockRef::from(&stream)
+                    .set_linger(Some(std::time::Duration::ZERO))
+                    .unwrap();
+            } else {
+                let _ = tokio::io::AsyncReadExt::read(&mut { stream }, &mut [0; 4096]).await;
+            }
+        });
+        let request = Request::get(uri(address, "https")).body(body::empty()).unwrap();
+        let error = ours.client().send(request).await.unwrap_err();
+        assert!(matches!(error, ClientError::Connect { .. }), "reset {reset}: {error:?}");
+    }
+}
+
 /// A certificate for somebody else, or from a stranger, would be accepted.
 #[tokio::test]
 async fn wrong_name_and_unknown_authority_are_tls_errors() {

@@ -70,18 +70,8 @@ impl Scene {
             failure.remedy =
                 "allow the address in the transfer service's configuration, if it is meant to be reached".into();
         }
-        if matches!(error, ClientError::Tls { .. }) && is_broken_connection(&failure.message) {
-            failure.retry = Retry::Later;
-        }
         failure
     }
-}
-
-/// A handshake that broke off says nothing about certificates.
-fn is_broken_connection(message: &str) -> bool {
-    ["reset", "eof", "broken pipe", "closed"]
-        .iter()
-        .any(|word| message.to_ascii_lowercase().contains(word))
 }
 
 /// The whole chain of causes as one sentence.
