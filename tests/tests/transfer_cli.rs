@@ -1,7 +1,7 @@
 //! `weir transfer` against a running grid, as a person uses it after `weir grid env`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::fs;
+use std::{collections::BTreeMap, fs};
 
 use serde_json::Value;
 use weir_tests::{Draw, Peer, Run, RunningGrid, TWO_SITES, adler32, run, weir_binary, write_private};
@@ -103,6 +103,47 @@ fn a_person_submits_watches_looks_and_cancels() {
     );
     let cancelled = cli.weir(&["cancel", job]).expect_ok().unwrap();
     assert!(cancelled.stdout.contains("CANCELED"), "{}", cancelled.stdout);
+}
+
+#[test]
+fn an_operator_sets_limits_and_drains() {
+    let cli = Cli::start();
+    cli.put("one", b"content");
+    let env: BTreeMap<String, String> = cli.grid.env().unwrap().into_iter().collect();
+    let secret = fs::read_to_string(&env["WEIR_CLIENT_SECRET_FILE"]).unwrap();
+    let form = format!(
+        "grant_type=client_credentials&client_id={}&client_secret={}&audience={}&scope=fts+fts:admin",
+        env["WEIR_CLIENT_ID"],
+        secret.trim(),
+        env["FTS_ENDPOINT"]
+    );
+    write_private(&cli.grid.scratch().join("form"), &form).unwrap();
+    let url = format!("{}/token", env["WEIR_ISSUER"]);
+    let told = run(cli.grid.command("curl").unwrap().args(["-sS", "-d", "@form", &url])).unwrap();
+    let token: Value = serde_json::from_str(told.stdout.lines().next().unwrap()).unwrap();
+    write_private(
+        &cli.grid.scratch().join("admin"),
+        token["access_token"].as_str().unwrap(),
+    )
+    .unwrap();
+    let admin = ["--token-file", "admin"];
+    let ask = |arguments: &[&str]| cli.weir(&[arguments, &admin].concat()).expect_ok().unwrap().stdout;
+
+    assert!(ask(&["limits"]).contains("no limits but those of the configuration file"));
+    let link = ["--link", "https://127.0.1.1", "https://127.0.1.2"];
+    let set = [&["limits"], &link[..], &["--max-active", "7", "--rate", "1 Gb/s"]].concat();
+    assert!(ask(&set).contains("max_active 7, rate 1 Gb/s"));
+    assert!(ask(&["limits", "--se", "https://127.0.1.2", "--inbound", "9"]).contains("inbound_max_active 9"));
+    ask(&[&["limits"], &link[..], &["--remove"]].concat());
+    assert!(ask(&["limits", "--se", "https://127.0.1.2", "--remove"]).contains("no limits"));
+
+    ask(&["drain", "on"]);
+    let submitted = cli.json(&["submit", &format!("{}/one", cli.alpha), &format!("{}/one", cli.beta)]);
+    let job = submitted["job_id"].as_str().unwrap();
+    let why = cli.weir(&["why", job]).expect_ok().unwrap();
+    assert!(why.stdout.contains("an operator holds everything"), "{}", why.stdout);
+    ask(&["drain", "off"]);
+    cli.weir(&["watch", job]).expect_ok().unwrap();
 }
 
 #[test]

@@ -62,12 +62,6 @@ impl Door {
         &self.token
     }
 
-    /// The host of its URL.
-    pub(super) fn host(&self) -> String {
-        let uri = self.url.parse::<http::Uri>().ok();
-        uri.and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
-    }
-
     /// One exchange, whatever its status.
     pub(super) async fn ask(&self, method: &str, path: &str, content: Option<&Value>) -> Result<Answer, Failure> {
         let failed = |what: &str| format!("{what} the transfer service {}", self.url);

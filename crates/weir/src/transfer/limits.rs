@@ -1,6 +1,6 @@
 //! `weir transfer limits` and `weir transfer drain`: what an administrator sets while the service runs.
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -132,13 +132,10 @@ fn plain(value: &Value) -> String {
 pub(super) async fn drain(arguments: &TransferDrainArguments, output: &Output) -> Result<Exit, Failure> {
     let door = Door::open(&arguments.door)?;
     let drain = arguments.switch.is_on();
-    let answer = door
-        .ask(
-            "POST",
-            "/config/drain",
-            Some(&json!({ "hostname": door.host(), "drain": drain })),
-        )
-        .await?;
+    let hosts = door.get("/config").await?;
+    let host = hosts[0]["hostname"].as_str().context("the service names no host")?;
+    let body = json!({ "hostname": host, "drain": drain });
+    let answer = door.ask("POST", "/config/drain", Some(&body)).await?;
     let answer = door.expect(answer)?;
     output.line(if drain {
         "draining: nothing new starts, what runs goes on to its end"
