@@ -177,8 +177,8 @@ impl Connector {
 /// A handshake that rustls ended is about certificates and versions; one that the other side broke off says nothing of them:
 /// it is a connection that could not be made, and another attempt may be lucky.
 fn broken_off(endpoint: String, source: std::io::Error) -> ClientError {
-    let by_rustls = source.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
-    if by_rustls {
+    let by_rustls = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    if by_rustls.is_some() {
         ClientError::Tls { endpoint, source }
     } else {
         ClientError::Connect { endpoint, source }
