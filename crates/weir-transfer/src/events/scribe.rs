@@ -91,6 +91,7 @@ impl Notice {
 }
 
 /// An attempt under way: what its messages will show.
+#[derive(Clone)]
 struct Ride {
     job: NewJob,
     file: NewFile,
@@ -293,7 +294,7 @@ impl Scribe {
                 }
             };
             while let Some(notice) = next {
-                self.write(notice, &mut page);
+                self.write(&notice, &mut page);
                 self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
                 if page.bytes.len() >= PAGE {
                     self.append(&mut page);
@@ -308,22 +309,35 @@ impl Scribe {
         }
     }
 
-    fn write(&self, notice: Notice, page: &mut Page) {
-        let written = match notice {
+    /// Writes what a notice tells. While the store cannot be read the scribe waits: the message would be lost.
+    fn write(&self, notice: &Notice, page: &mut Page) {
+        let (length, counts) = (page.bytes.len(), page.counts);
+        while let Err(error) = self.tell(notice, page) {
+            page.bytes.truncate(length);
+            page.counts = counts;
+            let text = crate::executor::chain(&error);
+            if !error.is_passing() || lock(&self.shared.notices).is_none() {
+                self.shared.meters.unwritten.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(error = text, "a message could not be written: its rows cannot be read");
+                if let Notice::Ended(op, _) = notice {
+                    lock(&self.shared.rides).remove(op);
+                }
+                return;
+            }
+            tracing::warn!(error = text, "a message waits for the store");
+            std::thread::sleep(TROUBLE_PAUSE);
+        }
+    }
+
+    fn tell(&self, notice: &Notice, page: &mut Page) -> Result<(), StoreError> {
+        match notice {
             Notice::Lines(kind, vo, line) => {
-                page.write(kind, &vo, &line);
+                page.write(*kind, vo, line);
                 Ok(())
             }
-            Notice::Submitted(job) => self.submitted(job, page),
-            Notice::Ended(op, change) => self.ended(op, &change, page),
-            Notice::Cancelled { job, files, at, reason } => self.cancelled((job, &files), (at, &reason), page),
-        };
-        if let Err(error) = written {
-            self.shared.meters.unwritten.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(
-                error = crate::executor::chain(&error),
-                "a message could not be written: its rows cannot be read"
-            );
+            Notice::Submitted(job) => self.submitted(*job, page),
+            Notice::Ended(op, change) => self.ended(*op, change, page),
+            Notice::Cancelled { job, files, at, reason } => self.cancelled((*job, files), (*at, reason), page),
         }
     }
 
@@ -343,13 +357,13 @@ impl Scribe {
     }
 
     fn ended(&self, op: OpId, change: &Change, page: &mut Page) -> Result<(), StoreError> {
-        let ride = lock(&self.shared.rides).remove(&op);
         let (state, result, at) = match change {
             Change::End { state, result, at, .. } => (Some(*state), result, *at),
             Change::Again { result, at, .. } => (None, result, *at),
             _ => return Ok(()),
         };
         let verdict = verdict(state, result);
+        let ride = lock(&self.shared.rides).get(&op).cloned();
         if let Some(ride) = &ride {
             let subject = self.shared.subject(&ride.job, &ride.file, op.attempt);
             let times = Timeline {
@@ -375,6 +389,7 @@ impl Scribe {
         };
         let subject = self.shared.subject(&job, &file, op.attempt);
         page.write(Kind::State, &job.vo, &message::state(&subject, &change));
+        lock(&self.shared.rides).remove(&op);
         Ok(())
     }
 

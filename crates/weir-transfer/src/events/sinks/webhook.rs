@@ -1,7 +1,7 @@
 //! A webhook: `POST` of a JSON array of `{"type", "vo", "data"}`. Any 2xx takes the batch; 400, 413 and 422 refuse it for good; all
 //! else is tried again.
 
-use std::time::Duration;
+use std::{io, path::Path, time::Duration};
 
 use http::{HeaderValue, Request, header};
 use weir_http::{Client, body};
@@ -12,6 +12,16 @@ use crate::config::WebhookSinkConfig;
 /// Limit for the head of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A header that is not shown when it is printed. A token that fits no header is refused: without it every batch would be.
+fn bearer(file: &Path) -> Result<HeaderValue, SinkError> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", secret(file)?)).map_err(|error| SinkError::Secret {
+        path: file.to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidData, error),
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
 pub(super) struct Webhook {
     url: String,
     authorization: Option<HeaderValue>,
@@ -20,17 +30,10 @@ pub(super) struct Webhook {
 
 impl Webhook {
     pub(super) fn new(config: &WebhookSinkConfig, client: Client) -> Result<Self, SinkError> {
-        let bearer = |token: String| {
-            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok();
-            if let Some(value) = &mut value {
-                value.set_sensitive(true);
-            }
-            value
-        };
-        let token = config.token_file.as_deref().map(secret).transpose()?;
+        let authorization = config.token_file.as_deref().map(bearer).transpose()?;
         Ok(Self {
             url: config.url.clone(),
-            authorization: token.and_then(bearer),
+            authorization,
             client,
         })
     }
@@ -59,5 +62,21 @@ impl Webhook {
             400 | 413 | 422 => Err(Undelivered::Never(format!("the webhook answered {status}"))),
             _ => Err(Undelivered::Later(format!("the webhook answered {status}"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+
+    #[test]
+    fn a_token_that_fits_no_header_is_refused_and_one_that_does_is_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        std::fs::write(&file, "a\u{1}b\n").unwrap();
+        assert!(matches!(bearer(&file), Err(SinkError::Secret { .. })));
+        std::fs::write(&file, "hidden\n").unwrap();
+        assert!(!format!("{:?}", bearer(&file).unwrap()).contains("hidden"));
     }
 }
