@@ -53,7 +53,7 @@ tidy:
 	@cargo run -q --locked -p xtask -- tidy
 
 unit: web
-	@cargo test --workspace --exclude weir-tests --locked
+	@PEERS=no cargo test --workspace --exclude weir-tests --locked
 	cd web && npm test
 
 # Here and below one selection of packages, the whole workspace, so that every dependency is built once with one set of
