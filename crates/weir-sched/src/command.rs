@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use weir_units::{Bytes, Timestamp};
 use weir_world::TransferId;
 
-use crate::{ActivityId, JobId, Link, Priority, SeId, Setting, Ticket, VoId};
+use crate::{ActivityId, JobId, Link, Priority, SeId, Setting, Strategy, Ticket, VoId};
 
 /// What clients and operators ask.
 ///
@@ -54,11 +55,36 @@ pub struct JobSpec {
     pub terms: Terms,
     /// One per file, in the order in which they should start. Ids are fresh.
     pub transfers: Vec<TransferSpec>,
+    /// Those of them that belong together; empty for independent files. No two share a transfer.
+    pub routes: Vec<Route>,
+}
+
+/// Neighbours among the transfers of a job that bring one file together: one of them is live, the others are held until
+/// it is their turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// How they follow each other.
+    pub kind: RouteKind,
+    /// Their places in [`JobSpec::transfers`].
+    pub places: std::ops::Range<usize>,
+    /// The place of the one that begins. For replicas, the core puts the best here before it records the job.
+    pub live: usize,
+}
+
+/// How the transfers of a route follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouteKind {
+    /// Several sources of one file. When one has failed for good or is cancelled, the best of those left is next; when one has
+    /// brought the file, the others are not used.
+    Replicas(Strategy),
+    /// One hop after the other, in order. When one fails or is cancelled, those after it are not used.
+    Hops,
 }
 
 /// One file of a job.
 ///
-/// Room is left here for what later rooms bring: alternative sources, the hop that must come before, staging.
+/// Room is left here for what later rooms bring: staging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferSpec {
     /// Its name, given by the store, never reused.

@@ -19,7 +19,10 @@
 //!              │    on its way)     │  │    └─▶ cancelled
 //!              └───── delayed ◀─────┘  └─▶ (Cancel) stopping ─▶ cancelled, or finished if it was faster
 //! ```
-//! Only *queued*, *active* (starting or running) and *stopping* exist in the store: see [`Record`] and [`LiveState`].
+//! Several sources of one file, or the hops of one, are a [`Route`]: one is in this picture, the others are *held* outside it
+//! until it is their turn. Who is released by an end is part of the record of that end, so no crash falls between them.
+//!
+//! Only *held*, *queued*, *active* (starting or running) and *stopping* exist in the store: see [`Record`] and [`LiveState`].
 //!
 //! # How a driver uses it
 //! 1. Take a new, greater `epoch` from the store; make a [`Scheduler`]; give it [`Record::Live`] for each file that has not
@@ -38,7 +41,7 @@
 //! let mut names = Names::default();
 //! let (source, destination) = (names.se("https://ral"), names.se("https://qmul"));
 //! let transfer = TransferSpec { id: TransferId(1), source, destination, size: Bytes(5_000_000), activity: names.activity("default") };
-//! let job = Arc::new(JobSpec { job: JobId(7), terms: Terms::default(), transfers: vec![transfer] });
+//! let job = Arc::new(JobSpec { job: JobId(7), terms: Terms::default(), transfers: vec![transfer], routes: vec![] });
 //!
 //! let mut core = Scheduler::new(Config::default());
 //! let mut effects = Vec::new();
@@ -69,7 +72,7 @@ mod sources;
 mod stats;
 mod words;
 
-pub use command::{Command, JobSpec, Terms, TransferSpec};
+pub use command::{Command, JobSpec, Route, RouteKind, Terms, TransferSpec};
 pub use core::{Config, Effect, Input, Scheduler};
 pub use effect::{Event, Op, Refusal};
 pub use job::{FileCounts, JobState, job_state};
@@ -78,6 +81,6 @@ pub use reason::{Cause, Decision, Holder, Order, Reason, Verdict, Why};
 pub use record::{End, Learned, Live, LiveState, Next, Record, Settled};
 pub use retry::RetryPolicy;
 pub use settings::{Direction, Mode, Resource, Setting, Settings};
-pub use sources::{Candidate, Choice, rank_sources};
+pub use sources::{Candidate, Choice, Strategy, rank_by, rank_sources};
 pub use stats::{Counts, GateStats, LinkStats, SeStats};
 pub use words::{ActivityId, GroupId, JobId, Link, Priority, SeId, Ticket, VoId};

@@ -47,6 +47,10 @@ pub enum Reason {
         /// Failures so far.
         failures: u8,
     },
+    /// Another source of its file is tried first.
+    Alternative,
+    /// The hop before it has not arrived.
+    Hop,
     /// Its start waits for the store.
     Store,
     /// It runs.
@@ -211,6 +215,8 @@ impl fmt::Display for Sentence<'_> {
                 let plural = if *failures == 1 { "" } else { "s" };
                 write!(f, "next attempt at {}, after {failures} failure{plural}", at.rfc3339())
             }
+            Reason::Alternative => f.write_str("another source of the file is tried first"),
+            Reason::Hop => f.write_str("the hop before it has not arrived"),
             Reason::Store => f.write_str("its start waits for the store"),
             Reason::Running { since, moved, .. } => write!(f, "running since {}, {moved} moved", since.rfc3339()),
             Reason::Stopping => f.write_str("cancelled, its operation is being stopped"),

@@ -2,10 +2,10 @@
 //!
 //! | record | the store writes | acknowledged |
 //! |---|---|---|
-//! | [`Record::Submitted`] | the job and its files, with everything the door knows of them; the only one that may be refused ([`weir_world::Input::Refused`]), if the job or a file is there already | yes, the client gets its job id |
+//! | [`Record::Submitted`] | the job and its files, with everything the door knows of them, queued or held; the only one that may be refused ([`weir_world::Input::Refused`]), if the job or a file is there already | yes, the client gets its job id |
 //! | [`Record::Started`] | file: active, attempt, epoch, start time; `not_before` back to zero | no, the core then starts the operation |
-//! | [`Record::Ended`] | file: what [`Next`] says; one line of history; finish time, bytes, reason | no, [`crate::Event::Settled`] follows if it was the last |
-//! | [`Record::Cancelled`] | files in `settled`: cancelled; files in `stopping`: still active, marked to be stopped | yes, the client gets its answer |
+//! | [`Record::Ended`] | file: what [`Next`] says; one line of history; finish time, bytes, reason; the one in `released`: queued | no, [`crate::Event::Settled`] follows if it was the last |
+//! | [`Record::Cancelled`] | files in `settled`: cancelled; files in `stopping`: still active, marked to be stopped; files in `released`: queued | yes, the client gets its answer |
 //! | [`Record::PrioritySet`] | files: their priority | yes |
 //! | [`Record::SettingsChanged`] | the settings, if they are kept in the store | yes |
 //! | [`Record::Learned`] | what the optimiser should remember, by name; losing it costs only time | no |
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{CopyMode, Failure, OpId, TransferId};
 
-use crate::{JobSpec, Priority, Resource, Setting, Terms, Ticket, TransferSpec};
+use crate::{JobSpec, Priority, Resource, RouteKind, Setting, Terms, Ticket, TransferSpec};
 
 /// One durable fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,9 @@ pub enum Record {
         end: End,
         /// What becomes of the transfer.
         next: Next,
+        /// The held one of the same [`crate::Route`] whose turn it is now. Without one, and with a final `next`, those that
+        /// are still held are never used.
+        released: Option<TransferId>,
     },
     /// Transfers were cancelled.
     Cancelled {
@@ -49,6 +52,8 @@ pub enum Record {
         settled: Vec<TransferId>,
         /// Those with an operation that may be running: it is stopped, and a [`Record::Ended`] follows.
         stopping: Vec<TransferId>,
+        /// Held ones whose turn it is now, because the live one of their [`crate::Route`] is in `settled`.
+        released: Vec<TransferId>,
     },
     /// The priority of transfers was changed.
     PrioritySet {
@@ -179,8 +184,11 @@ pub struct Live {
     pub failures: u8,
     /// From the last [`Next::Queued`]; 0 if there was none.
     pub free_retries: u8,
-    /// From the last [`Next::Queued`]; false if there was none.
+    /// From the last [`Next::Queued`]; false if there was none, but true for a replica that was released: one before it may
+    /// have left something at the destination.
     pub resume: bool,
+    /// How it follows others of its job, and the first of all of them, which names the route; none for an independent file.
+    pub route: Option<(RouteKind, TransferId)>,
     /// From the last [`Next::Queued`] or [`Next::Cleanup`]; zero if there was none, or a [`Record::Started`] after it.
     pub not_before: Timestamp,
 }
@@ -191,6 +199,9 @@ pub struct Live {
 pub enum LiveState {
     /// Submitted, or waiting for another attempt.
     Queued,
+    /// Waits until it is its turn on its route. If none of its route is in another state, it is never used, and may be left
+    /// out.
+    Held,
     /// Started, with no end recorded.
     Active,
     /// Named in `stopping` of a [`Record::Cancelled`], with no final state recorded.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_units::{BitRate, Bytes};
 
 use crate::SeId;
@@ -15,6 +15,70 @@ use crate::SeId;
 const GUESS: f64 = 50e6;
 /// An attempt that nearly always fails still has some chance.
 const HOPE: f64 = 0.02;
+
+/// How to choose among the sources of a file, with the words and the meaning of FTS3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// Where the file is expected to have arrived first: [`rank_sources`].
+    #[default]
+    Auto,
+    /// As the client lists them.
+    Orderly,
+    /// The fewest files that wait on the link.
+    Queue,
+    /// The smallest part of recent attempts that failed.
+    Success,
+    /// The most that the link brings now, all its transfers together.
+    Throughput,
+    /// The most that one transfer brings.
+    FileThroughput,
+    /// The fewest bytes that wait on the link.
+    PendingData,
+    /// The shortest time until what waits on the link is copied.
+    WaitingTime,
+    /// That time, as often as attempts fail.
+    WaitingTimeWithError,
+    /// That, and the time of the copy itself.
+    Duration,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Auto,
+        Self::Orderly,
+        Self::Queue,
+        Self::Success,
+        Self::Throughput,
+        Self::FileThroughput,
+        Self::PendingData,
+        Self::WaitingTime,
+        Self::WaitingTimeWithError,
+        Self::Duration,
+    ];
+
+    /// The word of FTS3.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Orderly => "orderly",
+            Self::Queue => "queue",
+            Self::Success => "success",
+            Self::Throughput => "throughput",
+            Self::FileThroughput => "file-throughput",
+            Self::PendingData => "pending-data",
+            Self::WaitingTime => "waiting-time",
+            Self::WaitingTimeWithError => "waiting-time-with-error",
+            Self::Duration => "duration",
+        }
+    }
+
+    /// Reads the word of FTS3.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|strategy| strategy.as_str() == word)
+    }
+}
 
 /// A replica's storage, and what is known of the link from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -25,10 +89,31 @@ pub struct Candidate {
     pub each: Option<BitRate>,
     /// Part of recent attempts that failed for reasons of the path or the storage, in thousandths.
     pub failing: u32,
-    /// What waits already on this link.
+    /// How many files wait already on this link.
+    pub waiting: u64,
+    /// How much waits there.
     pub queued: Bytes,
     /// How many transfers work on that.
     pub slots: u32,
+    /// How many do so now.
+    pub active: u64,
+}
+
+impl Candidate {
+    /// What one transfer brings, in bytes per second, if anything was measured.
+    fn known(&self) -> Option<f64> {
+        self.each.map(|each| each.as_f64() / 8.0).filter(|each| *each > 0.0)
+    }
+
+    /// Seconds until what waits is copied.
+    fn wait(&self, each: f64) -> f64 {
+        self.queued.as_f64() / (each * f64::from(self.slots.max(1)))
+    }
+
+    /// Part of attempts that succeed, with some hope left.
+    fn success(&self) -> f64 {
+        (1.0 - f64::from(self.failing.min(1000)) / 1000.0).max(HOPE)
+    }
 }
 
 /// A replica's storage, and when a file is expected from there.
@@ -40,32 +125,57 @@ pub struct Choice {
     pub expected: Duration,
 }
 
+/// What one transfer brings where nobody tried yet: the median of what is known of the others.
+fn usual(candidates: &[Candidate]) -> f64 {
+    let mut rates: Vec<f64> = candidates.iter().filter_map(Candidate::known).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or(GUESS)
+}
+
+/// From now until the file has arrived.
+fn expected(candidate: &Candidate, size: Bytes, usual: f64) -> Duration {
+    let each = candidate.known().unwrap_or(usual);
+    let seconds = (candidate.wait(each) + size.as_f64() / each) / candidate.success();
+    Duration::from_secs_f64(seconds.min(1e9))
+}
+
 /// The best source first. Equal ones come in the order of their numbers, so that the order of `candidates` does not matter.
 pub fn rank_sources(candidates: &[Candidate], size: Bytes) -> Vec<Choice> {
-    let known = |candidate: &Candidate| {
-        candidate
-            .each
-            .map(|each| each.as_f64() / 8.0)
-            .filter(|each| *each > 0.0)
-    };
-    let mut rates: Vec<f64> = candidates.iter().filter_map(known).collect();
-    rates.sort_by(f64::total_cmp);
-    let usual = rates.get(rates.len() / 2).copied().unwrap_or(GUESS);
-    let expected = |candidate: &Candidate| {
-        let each = known(candidate).unwrap_or(usual);
-        let wait = candidate.queued.as_f64() / (each * f64::from(candidate.slots.max(1)));
-        let success = (1.0 - f64::from(candidate.failing.min(1000)) / 1000.0).max(HOPE);
-        Duration::from_secs_f64(((wait + size.as_f64() / each) / success).min(1e9))
-    };
+    let usual = usual(candidates);
     let mut choices: Vec<Choice> = candidates
         .iter()
         .map(|candidate| Choice {
             source: candidate.source,
-            expected: expected(candidate),
+            expected: expected(candidate, size, usual),
         })
         .collect();
     choices.sort_by_key(|choice| (choice.expected, choice.source));
     choices
+}
+
+/// Places in `candidates`, the best first by this strategy. Equal ones stay in the order in which they are given.
+pub fn rank_by(strategy: Strategy, candidates: &[Candidate], size: Bytes) -> Vec<usize> {
+    let usual = usual(candidates);
+    let price = |candidate: &Candidate| {
+        let each = candidate.known().unwrap_or(usual);
+        let with_error = candidate.wait(each) / candidate.success();
+        match strategy {
+            Strategy::Orderly => 0.0,
+            Strategy::Auto => expected(candidate, size, usual).as_secs_f64(),
+            Strategy::Queue => candidate.waiting as f64,
+            Strategy::Success => f64::from(candidate.failing),
+            Strategy::Throughput => -each * candidate.active.max(1) as f64,
+            Strategy::FileThroughput => -each,
+            Strategy::PendingData => candidate.queued.as_f64(),
+            Strategy::WaitingTime => candidate.wait(each),
+            Strategy::WaitingTimeWithError => with_error,
+            Strategy::Duration => with_error + size.as_f64() / each,
+        }
+    };
+    let prices: Vec<f64> = candidates.iter().map(price).collect();
+    let mut places: Vec<usize> = (0..candidates.len()).collect();
+    places.sort_by(|one, other| prices[*one].total_cmp(&prices[*other]));
+    places
 }
 
 #[cfg(test)]
@@ -77,6 +187,8 @@ mod tests {
             source: SeId(source),
             each: mb_per_second.map(|rate| BitRate(rate * 8_000_000)),
             failing,
+            waiting: queued_gb,
+            active: 0,
             queued: Bytes(queued_gb * 1_000_000_000),
             slots: 10,
         }
@@ -122,5 +234,54 @@ mod tests {
         let ranked = rank_sources(&[hopeless], Bytes(1 << 63));
         assert_eq!(ranked[0].expected, Duration::from_secs(1_000_000_000));
         assert!(rank_sources(&[], Bytes(1)).is_empty());
+    }
+
+    #[test]
+    fn each_strategy_looks_at_what_its_name_says() {
+        // A strategy that looks at something else sends files where the client did not want them.
+        let busy = Candidate {
+            waiting: 2,
+            active: 9,
+            ..candidate(1, Some(100), 100, 60)
+        };
+        let quiet = Candidate {
+            waiting: 5,
+            active: 1,
+            ..candidate(2, Some(20), 0, 10)
+        };
+        let failing = Candidate {
+            waiting: 9,
+            active: 2,
+            ..candidate(3, Some(200), 900, 20)
+        };
+        let first = |strategy| rank_by(strategy, &[busy, quiet, failing], Bytes(1_000_000_000))[0];
+        let expected = [
+            (Strategy::Orderly, 0),
+            (Strategy::Queue, 0),
+            (Strategy::Success, 1),
+            (Strategy::Throughput, 0),
+            (Strategy::FileThroughput, 2),
+            (Strategy::PendingData, 1),
+            (Strategy::WaitingTime, 2),
+            (Strategy::WaitingTimeWithError, 1),
+            (Strategy::Auto, 0),
+            (Strategy::Duration, 0),
+        ];
+        for (strategy, place) in expected {
+            assert_eq!(first(strategy), place, "{}", strategy.as_str());
+        }
+    }
+
+    #[test]
+    fn equal_sources_keep_the_order_of_the_client() {
+        let same = [
+            candidate(9, None, 0, 0),
+            candidate(3, None, 0, 0),
+            candidate(5, None, 0, 0),
+        ];
+        for strategy in Strategy::ALL {
+            assert_eq!(rank_by(strategy, &same, Bytes(1)), [0, 1, 2], "{}", strategy.as_str());
+            assert_eq!(Strategy::named(strategy.as_str()), Some(strategy));
+        }
     }
 }

@@ -82,6 +82,7 @@ fn submit_for(id: u64, link: Link, files: u64, priority: i64, vo: VoId) -> Input
         job: JobId(id.into()),
         terms,
         transfers: transfers.collect(),
+        routes: Vec::new(),
     })))
 }
 

@@ -121,6 +121,7 @@ impl Load {
             job: JobId(first.into()),
             terms,
             transfers: transfers.collect(),
+            routes: Vec::new(),
         };
         self.step(&[Input::Command(Command::Submit(Arc::new(spec)))]);
         self.settle();

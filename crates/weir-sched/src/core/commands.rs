@@ -9,6 +9,7 @@ use super::table::{Row, State};
 use super::terms::Shared;
 use super::{Effect, Scheduler};
 use crate::policy::Join;
+use crate::policy::list::NIL;
 use crate::{Command, Event, JobSpec, Priority, Record, Refusal, Setting, Settled, Ticket, TransferSpec};
 
 impl Scheduler {
@@ -32,20 +33,16 @@ impl Scheduler {
 
     fn begin(&mut self, effects: &mut Vec<Effect>) {
         self.begun = true;
+        self.drop_unused();
         for command in std::mem::take(&mut self.deferred) {
             self.command(&command, effects);
         }
     }
 
     fn submit(&mut self, spec: &Arc<JobSpec>, effects: &mut Vec<Effect>) {
-        match self.check_room(spec).and_then(|()| self.admit(spec)) {
-            Ok(()) => {
-                self.persist(
-                    Record::Submitted(Arc::clone(spec)),
-                    Then::Admit(Arc::clone(spec)),
-                    effects,
-                );
-            }
+        let spec = self.choose(spec);
+        match self.check_room(&spec).and_then(|()| self.admit(&spec)) {
+            Ok(()) => self.persist(Record::Submitted(Arc::clone(&spec)), Then::Admit(spec), effects),
             Err(refusal) => effects.push(Effect::Emit(Event::Refused { job: spec.job, refusal })),
         }
     }
@@ -77,8 +74,13 @@ impl Scheduler {
             };
             rows.push(row);
         }
+        for route in &spec.routes {
+            self.join(route, &rows);
+        }
         for row in rows {
-            self.enqueue(row, self.level(row), Join::Back, self.now);
+            if self.table[row].state == State::Loose {
+                self.enter(row, Join::Back);
+            }
         }
         Ok(())
     }
@@ -97,7 +99,7 @@ impl Scheduler {
             match self.table[row].state {
                 State::Starting => self.policy.release(self.table[row].lane, None, self.now),
                 State::Running => continue,
-                State::Vacant | State::Loose | State::Queued | State::Delayed => self.dequeue(row),
+                State::Vacant | State::Loose | State::Held | State::Queued | State::Delayed => self.dequeue(row),
             }
             self.forget(row);
         }
@@ -115,29 +117,44 @@ impl Scheduler {
 
     /// Forgets a transfer, which must be in no queue and hold no slot.
     pub(super) fn forget(&mut self, row: u32) {
+        self.leave(row);
         self.terms.release(self.table[row].terms);
         self.table.remove(row);
     }
 
     fn cancel(&mut self, ticket: Ticket, transfers: &[TransferId], effects: &mut Vec<Effect>) {
-        let (mut settled, mut stopping) = (Vec::new(), Vec::new());
+        let (mut settled, mut stopping, mut leaders) = (Vec::new(), Vec::new(), Vec::new());
         for transfer in transfers {
             let Some(row) = self.table.find(*transfer) else {
                 continue;
             };
-            if self.table[row].stopping() {
+            if self.table[row].stopping() || self.table[row].state == State::Loose {
                 continue;
             }
             // What was started in an earlier life may have left something behind: it is stopped, not just forgotten.
             if self.holds_slot(row) || self.was_active(row) {
                 self.table[row].set_stopping();
                 stopping.push(*transfer);
+            } else if self.table[row].state == State::Held {
+                self.cancel_held(row, &mut settled);
             } else {
                 self.dequeue(row);
                 self.count_end(row, Settled::Cancelled);
-                self.forget(row);
                 settled.push(*transfer);
+                // Whose turn is next is known only when all that this command cancels are out.
+                if self.table[row].route == NIL {
+                    self.forget(row);
+                } else {
+                    leaders.push(row);
+                }
             }
+        }
+        let mut released = Vec::new();
+        for row in leaders {
+            let next = self.successor(row, Settled::Cancelled);
+            self.hand_over(row, next);
+            self.forget(row);
+            released.extend(next);
         }
         let news = settled.clone();
         let then = Then::Acknowledge { stop: stopping.clone() };
@@ -146,6 +163,7 @@ impl Scheduler {
                 ticket,
                 settled,
                 stopping,
+                released,
             },
             then,
             effects,
@@ -204,7 +222,7 @@ impl Scheduler {
                 self.enqueue(row, level, Join::Back, self.now);
             }
             State::Delayed => self.table[row].set_level(level),
-            State::Vacant | State::Loose | State::Starting | State::Running => {}
+            State::Vacant | State::Loose | State::Held | State::Starting | State::Running => {}
         }
     }
 

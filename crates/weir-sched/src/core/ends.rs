@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_units::Bytes;
-use weir_world::{OpId, Outcome};
+use weir_world::{OpId, Outcome, TransferId};
 
 use super::outbox::Then;
 use super::table::State;
@@ -39,11 +39,18 @@ impl Scheduler {
             self.totals.finished_bytes += *bytes;
             self.policy.counts(self.table[row].lane).finished_bytes += *bytes;
         }
+        let released = next.settled().and_then(|settled| self.successor(row, settled));
         let then = next
             .settled()
             .map_or(Then::Nothing, |state| Then::Settle(op.transfer, state));
-        self.persist(Record::Ended { op, end, next }, then, effects);
-        self.follow(row, next);
+        let record = Record::Ended {
+            op,
+            end,
+            next,
+            released,
+        };
+        self.persist(record, then, effects);
+        self.follow(row, next, released);
     }
 
     /// An operation tells how many bytes it has moved.
@@ -93,7 +100,12 @@ impl Scheduler {
     fn decide_next(&self, row: u32, end: &End) -> Next {
         let history = self.history(row);
         let stopping = self.table[row].stopping();
-        let terms = &self.terms.get(self.table[row].terms).terms;
+        let mut terms = self.terms.get(self.table[row].terms).terms;
+        // Where the job leaves it to the server, another source is better than another try.
+        if terms.retries == 0 && self.has_alternative(row) {
+            terms.retries = -1;
+        }
+        let terms = &terms;
         match end {
             End::Done { .. } | End::Adopted { .. } => Next::Finished,
             End::Lost if stopping => Next::Cleanup {
@@ -106,12 +118,13 @@ impl Scheduler {
         }
     }
 
-    /// Brings a transfer that holds no slot and is in no queue to where it goes next.
-    pub(super) fn follow(&mut self, row: u32, next: Next) {
+    /// Brings a transfer that holds no slot and is in no queue to where it goes next, and after it the one whose turn it is.
+    pub(super) fn follow(&mut self, row: u32, next: Next, released: Option<TransferId>) {
         match next {
             Next::Finished | Next::Failed | Next::Cancelled => {
                 let settled = next.settled().expect("these are the final states");
                 self.count_end(row, settled);
+                self.hand_over(row, released);
                 self.forget(row);
             }
             Next::Queued {

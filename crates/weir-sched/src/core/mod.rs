@@ -6,6 +6,7 @@ mod ids;
 mod operations;
 mod outbox;
 mod restore;
+mod routes;
 pub(crate) mod table;
 pub(crate) mod terms;
 mod view;
@@ -23,6 +24,7 @@ use crate::stats::Counts;
 use crate::{Command, Event, Op, Record};
 use operations::Operations;
 use outbox::{Outbox, Then};
+use routes::Routes;
 use table::{State, Table};
 use terms::TermsTable;
 
@@ -77,6 +79,7 @@ pub struct Scheduler {
     table: Table,
     terms: TermsTable,
     operations: Operations,
+    routes: Routes,
     policy: Policy,
     outbox: Outbox,
     /// Delayed transfers, by the time at which they may be queued again.
@@ -102,6 +105,7 @@ impl Scheduler {
             table: Table::default(),
             terms: TermsTable::default(),
             operations: Operations::default(),
+            routes: Routes::default(),
             policy: Policy::new(config.settings),
             outbox: Outbox::default(),
             due: BTreeSet::new(),
@@ -252,6 +256,11 @@ impl Scheduler {
         counts.delayed_bytes += entry.size;
     }
 
+    /// Puts a transfer that never was there into its queue.
+    fn enter(&mut self, row: u32, join: Join) {
+        self.enqueue(row, self.level(row), join, self.now);
+    }
+
     /// Takes a transfer out of wherever it waits, if it waits.
     fn dequeue(&mut self, row: u32) {
         match self.table[row].state {
@@ -263,7 +272,7 @@ impl Scheduler {
                 counts.delayed -= 1;
                 counts.delayed_bytes -= entry.size;
             }
-            State::Vacant | State::Loose | State::Starting | State::Running => return,
+            State::Vacant | State::Loose | State::Held | State::Starting | State::Running => return,
         }
         self.table[row].state = State::Loose;
     }

@@ -8,6 +8,7 @@ use weir_world::TransferId;
 
 use super::Scheduler;
 use super::terms::Shared;
+use crate::policy::list::NIL;
 use crate::policy::{Join, RESUMED};
 use crate::{Live, LiveState, Record, Settled};
 
@@ -19,11 +20,16 @@ impl Scheduler {
             Record::Started { op } => {
                 self.restored(op.transfer, |core, row| core.resume(row, op.attempt));
             }
-            Record::Ended { op, next, .. } => self.restored(op.transfer, |core, row| {
+            Record::Ended { op, next, released, .. } => self.restored(op.transfer, |core, row| {
                 core.dequeue(row);
-                core.follow(row, *next);
+                core.follow(row, *next, *released);
             }),
-            Record::Cancelled { settled, stopping, .. } => {
+            Record::Cancelled {
+                settled,
+                stopping,
+                released,
+                ..
+            } => {
                 for transfer in settled {
                     self.restored(*transfer, |core, row| {
                         core.dequeue(row);
@@ -33,6 +39,9 @@ impl Scheduler {
                 }
                 for transfer in stopping {
                     self.restored(*transfer, |core, row| core.table[row].set_stopping());
+                }
+                for transfer in released {
+                    self.restored(*transfer, Self::release);
                 }
             }
             Record::PrioritySet {
@@ -67,7 +76,13 @@ impl Scheduler {
         entry.failures = live.failures;
         entry.free_retries = live.free_retries;
         entry.set_resume(live.resume);
+        if let Some((kind, first)) = live.route {
+            self.rejoin(row, kind, first, live.state == LiveState::Held);
+        }
+        let entry = &mut self.table[row];
         match live.state {
+            LiveState::Held if entry.route == NIL => self.enter(row, Join::Back),
+            LiveState::Held => {}
             LiveState::Queued => self.enqueue(row, self.level(row), Join::Back, live.not_before),
             LiveState::Active => self.resume(row, live.attempt),
             LiveState::Stopping => {

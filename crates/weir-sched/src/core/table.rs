@@ -13,6 +13,8 @@ pub(crate) enum State {
     Vacant,
     /// In none of the places below: it is just coming in, or on its way from one to another.
     Loose,
+    /// In the list of its route: it is not its turn.
+    Held,
     /// In its link's queue.
     Queued,
     /// Waiting for its next attempt.
@@ -32,7 +34,9 @@ pub(crate) struct Row {
     pub(crate) terms: u32,
     /// Attempts so far.
     pub(crate) attempt: u32,
-    /// Two words whose meaning depends on the state: neighbours in the queue, the due time of a delayed one, the entry
+    /// The route it belongs to; [`NIL`] for an independent file.
+    pub(crate) route: u32,
+    /// Two words whose meaning depends on the state: neighbours in the queue or among the held, the due time of a delayed one, the entry
     /// of a running one in the table of operations.
     words: [u32; 2],
     /// The queue of its lane that it is in.
@@ -58,6 +62,7 @@ impl Row {
             queue: 0,
             terms,
             attempt: 0,
+            route: NIL,
             words: [NIL; 2],
             failures: 0,
             free_retries: 0,
@@ -152,6 +157,12 @@ impl Table {
         };
         self.by_id.insert(row.id, number);
         Some(number)
+    }
+
+    /// The one behind this one in the list that both are in.
+    pub(crate) fn behind(&self, number: u32) -> Option<u32> {
+        let next = self.rows[number as usize].words[1];
+        (next != NIL).then_some(next)
     }
 
     /// Forgets a transfer. It must be in no queue.

@@ -23,6 +23,7 @@ impl Scheduler {
                 at: entry.due(),
                 failures: entry.failures,
             }),
+            State::Held => reasons.extend(self.why_held(row)),
             State::Starting => reasons.push(Reason::Store),
             State::Running => {
                 let operation = self.operations.get(entry.operation());
@@ -103,21 +104,26 @@ impl Scheduler {
 
     /// Sources of a file for a destination, the best first, by what was measured on their links.
     pub fn rank_sources(&self, sources: &[SeId], destination: SeId, size: Bytes) -> Vec<Choice> {
-        let candidate = |source: &SeId| {
-            let stats = self.link(Link {
-                source: *source,
-                destination,
-            });
-            Candidate {
-                source: *source,
-                each: stats.and_then(|stats| stats.each),
-                failing: stats.map_or(0, |stats| stats.failing),
-                queued: stats.map_or(Bytes(0), |stats| stats.counts.queued_bytes),
-                slots: stats.map_or(1, |stats| stats.allowed.min(stats.limit)),
-            }
+        let link = |source: &SeId| Link {
+            source: *source,
+            destination,
         };
-        let candidates: Vec<Candidate> = sources.iter().map(candidate).collect();
+        let candidates: Vec<Candidate> = sources.iter().map(|source| self.candidate(link(source))).collect();
         rank_sources(&candidates, size)
+    }
+
+    /// What is known of a link, for the choice between sources.
+    pub(super) fn candidate(&self, link: Link) -> Candidate {
+        let stats = self.link(link);
+        Candidate {
+            source: link.source,
+            each: stats.and_then(|stats| stats.each),
+            failing: stats.map_or(0, |stats| stats.failing),
+            waiting: stats.map_or(0, |stats| stats.counts.queued + stats.counts.delayed),
+            queued: stats.map_or(Bytes(0), |stats| stats.counts.queued_bytes),
+            slots: stats.map_or(1, |stats| stats.allowed.min(stats.limit)),
+            active: stats.map_or(0, |stats| stats.counts.active),
+        }
     }
 
     /// Figures of everything. Costs a look at every link.

@@ -295,6 +295,7 @@ impl Fluid {
             job: JobId(self.next.into()),
             terms,
             transfers: transfers.collect(),
+            routes: Vec::new(),
         };
         self.next += files;
         self.queued[index] += files;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_sched::{JobSpec, Live, LiveState, Next, Record, Settled};
+use weir_sched::{JobSpec, Live, LiveState, Next, Record, RouteKind, Settled};
 use weir_units::Timestamp;
 use weir_world::TransferId;
 
@@ -42,24 +42,41 @@ impl ModelStore {
                     live.state = LiveState::Active;
                 }
             }
-            Record::Ended { op, next, .. } => {
+            Record::Ended { op, next, released, .. } => {
                 let live = self.live(op.transfer, record);
                 assert_eq!(
                     op.attempt, live.attempt,
                     "an end belongs to the attempt started last: {record:?}"
                 );
                 assert_ne!(live.state, LiveState::Queued, "what ends was started: {record:?}");
+                let leader = *live;
                 self.follow(op.transfer, *next);
+                if let Some(released) = released {
+                    let (kind, first) = leader.route.expect("only a route has somebody to release");
+                    assert_eq!(
+                        matches!(kind, RouteKind::Hops),
+                        *next == Next::Finished,
+                        "a hop goes on after success, a replica after failure: {record:?}"
+                    );
+                    assert_eq!(self.release(*released, record), first, "{record:?}");
+                }
             }
-            Record::Cancelled { settled, stopping, .. } => {
+            Record::Cancelled {
+                settled,
+                stopping,
+                released,
+                ..
+            } => {
                 for transfer in self.known(settled) {
                     let live = self.live(transfer, record);
-                    assert_eq!(
-                        live.state,
-                        LiveState::Queued,
+                    assert!(
+                        matches!(live.state, LiveState::Queued | LiveState::Held),
                         "only what waits is cancelled at once: {record:?}"
                     );
                     self.rows.insert(transfer, Row::Settled(Settled::Cancelled));
+                }
+                for transfer in self.known(released) {
+                    self.release(transfer, record);
                 }
                 for transfer in self.known(stopping) {
                     self.live(transfer, record).state = LiveState::Stopping;
@@ -78,11 +95,14 @@ impl ModelStore {
     }
 
     fn submitted(&mut self, spec: &JobSpec) {
-        for transfer in &spec.transfers {
+        for (place, transfer) in spec.transfers.iter().enumerate() {
+            let route = spec.routes.iter().find(|route| route.places.contains(&place));
+            let held = route.is_some_and(|route| route.live != place);
             let live = Live {
                 transfer: *transfer,
                 terms: spec.terms,
-                state: LiveState::Queued,
+                route: route.map(|route| (route.kind, spec.transfers[route.places.start].id)),
+                state: if held { LiveState::Held } else { LiveState::Queued },
                 attempt: 0,
                 failures: 0,
                 free_retries: 0,
@@ -92,6 +112,16 @@ impl ModelStore {
             let former = self.rows.insert(transfer.id, Row::Live(live));
             assert_eq!(former, None, "transfer {} was submitted twice", transfer.id);
         }
+    }
+
+    /// It is the turn of a held one. Gives the name of its route.
+    fn release(&mut self, transfer: TransferId, record: &Record) -> TransferId {
+        let live = self.live(transfer, record);
+        assert_eq!(live.state, LiveState::Held, "only what is held is released: {record:?}");
+        let (kind, first) = live.route.expect("what is held belongs to a route");
+        live.state = LiveState::Queued;
+        live.resume = matches!(kind, RouteKind::Replicas(_));
+        first
     }
 
     fn follow(&mut self, transfer: TransferId, next: Next) {

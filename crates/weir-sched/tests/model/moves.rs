@@ -14,6 +14,8 @@ pub(crate) enum Move {
         files: u64,
         priority: i64,
         retries: i32,
+        /// What the files are to each other.
+        together: Together,
     },
     Cancel {
         which: usize,
@@ -71,6 +73,14 @@ pub(crate) enum Move {
     },
 }
 
+/// What the files of a job are to each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Together {
+    Nothing,
+    Replicas(usize),
+    Hops,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     Done,
@@ -89,12 +99,21 @@ fn fate() -> impl Strategy<Value = Fate> {
     ]
 }
 
+fn together() -> impl Strategy<Value = Together> {
+    prop_oneof![
+        2 => Just(Together::Nothing),
+        1 => any::<usize>().prop_map(Together::Replicas),
+        1 => Just(Together::Hops),
+    ]
+}
+
 pub(crate) fn a_move() -> impl Strategy<Value = Move> {
     let n = || any::<usize>();
     prop_oneof![
-        4 => (0..SES, 0..SES, 1..6u64, 1..6i64, -1..3i32).prop_map(|(source, destination, files, priority, retries)| {
-            Move::Submit { source, destination, files, priority, retries }
-        }),
+        4 => (0..SES, 0..SES, 1..6u64, 1..6i64, -1..3i32, together()).prop_map(
+            |(source, destination, files, priority, retries, together)| {
+                Move::Submit { source, destination, files, priority, retries, together }
+            }),
         2 => (n(), 1..4usize).prop_map(|(which, many)| Move::Cancel { which, many }),
         1 => (n(), 1..6i64).prop_map(|(which, priority)| Move::SetPriority { which, priority }),
         4 => (1..8usize).prop_map(|records| Move::Restore { records }),

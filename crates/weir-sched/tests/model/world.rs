@@ -2,6 +2,7 @@
 
 mod checks;
 mod executors;
+mod routes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,15 +10,16 @@ use std::time::Duration;
 
 use weir_sched::{
     ActivityId, Command, Config, Direction, Effect, End, Event, GroupId, Input, JobId, JobSpec, Link, LiveState, Mode,
-    Next, Op, Priority, Record, Resource, RetryPolicy, Scheduler, SeId, Setting, Settings, Settled, Terms, Ticket,
-    TransferSpec, VoId,
+    Next, Op, Priority, Record, Resource, RetryPolicy, RouteKind, Scheduler, SeId, Setting, Settings, Settled, Terms,
+    Ticket, TransferSpec, VoId,
 };
 use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
 
 use crate::common::{ModelStore, Row};
-use crate::moves::{Fate, Move};
+use crate::moves::{Fate, Move, Together};
 use executors::pick;
+use routes::link_of;
 
 const SIZE: Bytes = Bytes(1_000_000);
 /// Storage elements of the model.
@@ -71,6 +73,8 @@ pub(crate) struct World {
     /// Those of them that are the core's own.
     own: BTreeSet<TransferId>,
     links: BTreeMap<TransferId, Link>,
+    /// All transfers of the route that a transfer belongs to, in order.
+    routes: BTreeMap<TransferId, (RouteKind, Arc<[TransferId]>)>,
     acknowledged: BTreeSet<TransferId>,
     announced: BTreeMap<TransferId, Settled>,
     issued_terminal: BTreeSet<TransferId>,
@@ -109,6 +113,7 @@ impl World {
             held: BTreeMap::new(),
             own: BTreeSet::new(),
             links: BTreeMap::new(),
+            routes: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
             announced: BTreeMap::new(),
             issued_terminal: BTreeSet::new(),
@@ -166,8 +171,10 @@ impl World {
                 files,
                 priority,
                 retries,
+                together,
             } => {
-                self.submit(source, destination, files, priority, retries);
+                let links = (0..files as u32).map(|n| link_of(together, n, source, destination));
+                self.submit(&links.collect::<Vec<_>>(), priority, retries, together);
             }
             Move::Cancel { which, many } => {
                 let ticket = Ticket(self.cancellations.len() as u64);
@@ -240,14 +247,10 @@ impl World {
         }
     }
 
-    fn submit(&mut self, source: u32, destination: u32, files: u64, priority: i64, retries: i32) {
-        let link = Link {
-            source: SeId(source % SES),
-            destination: SeId(destination % SES),
-        };
-        let transfers = (0..files).map(|n| {
-            let id = TransferId(self.next_transfer + n);
-            self.links.insert(id, link);
+    fn submit(&mut self, links: &[Link], priority: i64, retries: i32, together: Together) {
+        let transfers = (self.next_transfer..).zip(links).map(|(id, link)| {
+            let id = TransferId(id);
+            self.links.insert(id, *link);
             TransferSpec {
                 id,
                 source: link.source,
@@ -256,8 +259,8 @@ impl World {
                 activity: ActivityId(0),
             }
         });
-        let transfers = transfers.collect();
-        self.next_transfer += files;
+        let transfers: Vec<TransferSpec> = transfers.collect();
+        self.next_transfer += transfers.len() as u64;
         let terms = Terms {
             priority: Priority::new(priority),
             retries,
@@ -266,6 +269,7 @@ impl World {
         let spec = JobSpec {
             job: JobId(self.next_job),
             terms,
+            routes: self.routes_of(&transfers, together),
             transfers,
         };
         self.next_job += 1;
@@ -295,7 +299,7 @@ impl World {
             } = record
             {
                 assert_eq!(
-                    self.destinations.get(&op.transfer),
+                    self.destinations.get(&self.place(op.transfer)),
                     Some(&Copied::Whole),
                     "{op} finished without a file"
                 );
@@ -437,7 +441,8 @@ impl World {
             Record::Cancelled { ticket, .. } => {
                 for transfer in self.cancellations[ticket.0 as usize].iter() {
                     let row = self.store.rows.get(transfer);
-                    let goes_on = matches!(row, Some(Row::Live(live)) if live.state != LiveState::Stopping);
+                    let goes_on = matches!(row, Some(Row::Live(live)) if live.state != LiveState::Stopping)
+                        && !self.is_unused(*transfer);
                     assert!(
                         !goes_on,
                         "{transfer} was cancelled, the client was told so, and it is {row:?}"
@@ -456,7 +461,7 @@ impl World {
                 self.started.insert(*op, seq);
                 self.hold(op.transfer);
             }
-            Record::Ended { op, end, next } => {
+            Record::Ended { op, end, next, .. } => {
                 self.held_no_more(op.transfer);
                 let has_file = matches!(end, End::Done { .. } | End::Adopted { .. });
                 assert_eq!(

@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod order;
+mod routes;
 mod stage;
 
 use stage::Stage;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::common::ModelStore;
 use weir_sched::{
     Command, Config, Direction, Effect, End, Event, Input, JobId, JobSpec, Link, Mode, Names, Next, Op, Priority,
-    Reason, Record, Resource, RetryPolicy, Scheduler, Setting, Settings, Terms, Ticket, TransferSpec, Verdict,
+    Reason, Record, Resource, RetryPolicy, Route, RouteKind, Scheduler, Setting, Settings, Strategy, Terms, Ticket,
+    TransferSpec, Verdict,
 };
 use weir_units::{Bytes, Timestamp};
 use weir_world::{
@@ -76,6 +77,11 @@ impl Stage {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["submit", link, ref rest @ ..] => self.submit(link, rest),
+            ["replicas", strategy, retries, first, ref links @ ..] => {
+                let strategy = Strategy::named(strategy).unwrap();
+                self.submit_route(RouteKind::Replicas(strategy), retries.parse().unwrap(), first, links);
+            }
+            ["hops", first, ref links @ ..] => self.submit_route(RouteKind::Hops, 0, first, links),
             ["done", ref ids @ ..] => self.end(ids, |_| {
                 WorldEvent::Ended(Outcome::Done {
                     bytes: Bytes(1_000_000_000),
@@ -192,13 +198,44 @@ impl Stage {
                 }
             }
         }
+        self.give(terms, transfers, Vec::new());
+    }
+
+    fn give(&mut self, terms: Terms, transfers: Vec<TransferSpec>, routes: Vec<Route>) {
         self.jobs += 1;
         let spec = JobSpec {
             job: JobId(self.jobs),
             terms,
             transfers,
+            routes,
         };
         self.step(&[Input::Command(Command::Submit(Arc::new(spec)))]);
+    }
+
+    /// `replicas STRATEGY RETRIES 1 A→C B→C` or `hops 1 A→B B→C`: transfers numbered from 1, which belong together.
+    fn submit_route(&mut self, kind: RouteKind, retries: i32, first: &str, links: &[&str]) {
+        let first = transfer(first).0;
+        let mut transfers = Vec::new();
+        for (place, link) in links.iter().enumerate() {
+            let Link { source, destination } = self.link(link);
+            transfers.push(TransferSpec {
+                id: TransferId(first + place as u64),
+                source,
+                destination,
+                size: Bytes(1_000_000_000),
+                activity: self.names.activity("default"),
+            });
+        }
+        let route = Route {
+            kind,
+            places: 0..transfers.len(),
+            live: 0,
+        };
+        let terms = Terms {
+            retries,
+            ..Terms::default()
+        };
+        self.give(terms, transfers, vec![route]);
     }
 
     fn setting(&mut self, words: &[&str]) -> Setting {
@@ -315,7 +352,22 @@ impl Stage {
 
     fn tell(&mut self, effect: &Effect) {
         let text = match effect {
-            Effect::Persist(_, Record::Ended { op, end, next }) => self.tell_end(*op, end, *next),
+            Effect::Persist(
+                _,
+                Record::Ended {
+                    op,
+                    end,
+                    next,
+                    released,
+                },
+            ) => {
+                let released = released.map_or(String::new(), |next| format!(", then {next}"));
+                self.tell_end(*op, end, *next) + &released
+            }
+            Effect::Persist(_, Record::Cancelled { released, .. }) if !released.is_empty() => {
+                let released: Vec<String> = released.iter().map(ToString::to_string).collect();
+                format!("then {}", released.join(" "))
+            }
             Effect::Persist(..) => return,
             Effect::Ack(_) => "answer".into(),
             Effect::Start(op, Op::Copy { link, resume, failures }) => {

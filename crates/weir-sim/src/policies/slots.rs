@@ -252,6 +252,7 @@ impl Slots {
                     ticket: *ticket,
                     settled: settled.clone(),
                     stopping: stopping.clone(),
+                    released: Vec::new(),
                 };
                 let then = Then::Acknowledge {
                     settled,
@@ -420,7 +421,13 @@ impl Slots {
         if then.is_some() {
             self.files.remove(&id);
         }
-        self.persist(Record::Ended { op, end, next }, then, effects);
+        let record = Record::Ended {
+            op,
+            end,
+            next,
+            released: None,
+        };
+        self.persist(record, then, effects);
     }
 
     /// Goes on with the cycle of the optimizer and with that of the scheduler.

@@ -256,6 +256,7 @@ impl World {
             job: JobId(self.jobs),
             terms,
             transfers,
+            routes: Vec::new(),
         };
         self.command(seat, Command::Submit(std::sync::Arc::new(job)));
         ids

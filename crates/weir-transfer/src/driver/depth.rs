@@ -413,6 +413,7 @@ mod tests {
                 mode: CopyMode::Pull,
             },
             next: Next::Finished,
+            released: None,
         }
     }
 

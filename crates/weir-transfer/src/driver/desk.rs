@@ -79,7 +79,7 @@ impl Desk {
                 None => Vec::new(),
             },
             Record::Started { op } => vec![started(*op, now)],
-            Record::Ended { op, end, next } => {
+            Record::Ended { op, end, next, .. } => {
                 let reason = if next.settled().is_some() {
                     self.reasons.remove(&op.transfer)
                 } else {
@@ -91,6 +91,7 @@ impl Desk {
                 ticket,
                 settled,
                 stopping,
+                ..
             } => self.cancelled(seq, *ticket, settled, stopping, now),
             Record::PrioritySet { ticket, priority, .. } => match self.redeem(seq, *ticket) {
                 Some(Pending::Priority { job }) => vec![Change::Priority {

@@ -45,6 +45,7 @@ pub(crate) fn job_spec(submission: &Submission, names: &mut Names) -> Arc<JobSpe
         job: JobId(submission.job.id.as_u128()),
         terms,
         transfers,
+        routes: Vec::new(),
     })
 }
 
@@ -118,6 +119,7 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
         Record::Live(Live {
             transfer: spec,
             terms,
+            route: None,
             state,
             attempt: file.attempts,
             failures: file.follow_up.failures,

@@ -231,7 +231,7 @@ impl<C: TransferCore> Loop<C> {
         {
             self.submitted.insert(seq, first.id.0);
         }
-        if let Record::Ended { op, end, next } = record
+        if let Record::Ended { op, end, next, .. } = record
             && let Some(link) = self.links.remove(op)
         {
             self.meter.ended(link, end, *next);

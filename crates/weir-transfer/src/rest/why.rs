@@ -44,6 +44,8 @@ fn reasons(reasons: &[Reason], names: &Names) -> Vec<Value> {
         Reason::Store => "store",
         Reason::Running { .. } => "running",
         Reason::Stopping => "stopping",
+        Reason::Alternative => "alternative",
+        Reason::Hop => "hop",
     };
     let shown = |reason: &Reason| json!({ "reason": kind(reason), "text": reason.with(names).to_string() });
     reasons.iter().map(shown).collect()

@@ -28,7 +28,7 @@ impl World {
 
     /// What becomes of an operation and of the destination.
     pub(super) fn end(&mut self, op: OpId, order: Op, fate: Fate) -> WorldEvent {
-        let copied = self.destinations.entry(op.transfer).or_default();
+        let copied = self.destinations.entry(self.place(op.transfer)).or_default();
         if *copied == Copied::Whole && !matches!(fate, Fate::Lost { .. } | Fate::FailedEarly(_)) {
             return WorldEvent::Adopted(SIZE);
         }
@@ -73,6 +73,7 @@ impl World {
             "{op} started, but its transfer is {:?}",
             self.store.rows.get(&op.transfer)
         );
+        self.check_turn(op);
         let others = self.running();
         let other = others
             .iter()
@@ -86,7 +87,11 @@ impl World {
             self.operations.remove(other);
         }
         if matches!(order, Op::Copy { resume: false, .. }) {
-            let copied = self.destinations.get(&op.transfer).copied().unwrap_or_default();
+            let copied = self
+                .destinations
+                .get(&self.place(op.transfer))
+                .copied()
+                .unwrap_or_default();
             assert_eq!(
                 copied,
                 Copied::Nothing,
@@ -101,7 +106,7 @@ impl World {
     pub(super) fn stop(&mut self, op: OpId) {
         if let Some(Operation::Running(order)) = self.operations.get(&op).cloned() {
             assert!(matches!(order, Op::Copy { .. }), "{op} cleans up, and is stopped at it");
-            let copied = self.destinations.entry(op.transfer).or_default();
+            let copied = self.destinations.entry(self.place(op.transfer)).or_default();
             // Half of all copies are faster than their stop.
             let event =
                 if op.transfer.0.is_multiple_of(2) && matches!(order, Op::Copy { .. }) || *copied == Copied::Whole {

@@ -1,0 +1,224 @@
+//! Transfers that belong together: the sources of one file, or its hops. One is live, the others are held until it is their
+//! turn.
+//!
+//! Who is next is decided when one ends, and is part of the record of that end: after a crash, either neither has happened
+//! or both have. A route costs twenty bytes, its held transfers are ordinary rows in a list; independent files cost nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_units::Bytes;
+use weir_world::TransferId;
+
+use super::Scheduler;
+use super::table::{State, Table};
+use crate::policy::Join;
+use crate::policy::list::{List, NIL};
+use crate::{Candidate, JobSpec, Link, Reason, Route, RouteKind, Settled, Strategy, rank_by};
+
+/// One route, as long as something of it is left.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    kind: RouteKind,
+    /// In the order of the job.
+    held: List,
+    /// How many are not held: one, but for moments in between.
+    live: u32,
+}
+
+/// Routes by number.
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    groups: Vec<Group>,
+    vacant: Vec<u32>,
+    /// Routes that were restored, by their first transfer; needed only until restoring is over.
+    named: BTreeMap<TransferId, u32>,
+}
+
+impl Routes {
+    fn insert(&mut self, kind: RouteKind) -> u32 {
+        let group = Group {
+            kind,
+            held: List::default(),
+            live: 0,
+        };
+        if let Some(number) = self.vacant.pop() {
+            self.groups[number as usize] = group;
+            return number;
+        }
+        self.groups.push(group);
+        (self.groups.len() - 1) as u32
+    }
+
+    fn get(&self, number: u32) -> Option<&Group> {
+        (number != NIL).then(|| &self.groups[number as usize])
+    }
+}
+
+/// The rows of a list, in order.
+fn rows<'a>(table: &'a Table, list: &List) -> impl Iterator<Item = u32> + 'a {
+    std::iter::successors(list.head(), |row| table.behind(*row))
+}
+
+impl Scheduler {
+    /// Puts the best source of each file with several of them first.
+    pub(super) fn choose(&self, spec: &Arc<JobSpec>) -> Arc<JobSpec> {
+        let mut chosen = Arc::clone(spec);
+        for (number, route) in spec.routes.iter().enumerate() {
+            let (RouteKind::Replicas(strategy), Some(transfers)) =
+                (route.kind, spec.transfers.get(route.places.clone()))
+            else {
+                continue;
+            };
+            let size = transfers.iter().map(|transfer| transfer.size).max().unwrap_or_default();
+            let links: Vec<Link> = transfers.iter().map(crate::TransferSpec::link).collect();
+            let Some(best) = self.best(strategy, &links, size) else {
+                continue;
+            };
+            Arc::make_mut(&mut chosen).routes[number].live = route.places.start + best;
+        }
+        chosen
+    }
+
+    fn best(&self, strategy: Strategy, links: &[Link], size: Bytes) -> Option<usize> {
+        let candidates: Vec<Candidate> = links.iter().map(|link| self.candidate(*link)).collect();
+        rank_by(strategy, &candidates, size).first().copied()
+    }
+
+    /// Takes in a route of a job whose transfers are in these rows, in no queue yet. All but one of them are held from here on.
+    pub(super) fn join(&mut self, route: &Route, job: &[u32]) {
+        let number = self.routes.insert(route.kind);
+        for place in route.places.clone() {
+            self.attach(job[place], number, place != route.live);
+        }
+    }
+
+    /// Takes back one transfer of a route that is named by its first.
+    pub(super) fn rejoin(&mut self, row: u32, kind: RouteKind, first: TransferId, held: bool) {
+        let known = self.routes.named.get(&first).copied();
+        let number = known.unwrap_or_else(|| self.routes.insert(kind));
+        self.routes.named.insert(first, number);
+        self.attach(row, number, held);
+    }
+
+    fn attach(&mut self, row: u32, number: u32, held: bool) {
+        self.table[row].route = number;
+        let group = &mut self.routes.groups[number as usize];
+        if held {
+            self.table[row].state = State::Held;
+            group.held.push_back(&mut self.table, row);
+        } else {
+            group.live += 1;
+        }
+    }
+
+    /// Takes a transfer that is forgotten out of its route.
+    pub(super) fn leave(&mut self, row: u32) {
+        let number = self.table[row].route;
+        if number == NIL {
+            return;
+        }
+        let group = &mut self.routes.groups[number as usize];
+        if self.table[row].state == State::Held {
+            group.held.remove(&mut self.table, row);
+        } else {
+            group.live -= 1;
+        }
+        // While routes are restored, more of this one may come.
+        if group.live == 0 && group.held.is_empty() && self.routes.named.is_empty() {
+            self.routes.vacant.push(number);
+        }
+    }
+
+    /// Restoring is over: a route without a live transfer came to its end in an earlier life.
+    pub(super) fn drop_unused(&mut self) {
+        let over: Vec<u32> = (0..self.routes.groups.len() as u32)
+            .filter(|number| self.routes.groups[*number as usize].live == 0)
+            .collect();
+        for number in &over {
+            self.drop_held(*number);
+        }
+        self.routes.named.clear();
+        self.routes.vacant = over;
+    }
+
+    /// Whether another source is left for the file of this transfer.
+    pub(super) fn has_alternative(&self, row: u32) -> bool {
+        let group = self.routes.get(self.table[row].route);
+        group.is_some_and(|group| matches!(group.kind, RouteKind::Replicas(_)) && !group.held.is_empty())
+    }
+
+    /// Whose turn it is when this one has ended so, if anybody's.
+    pub(super) fn successor(&self, row: u32, settled: Settled) -> Option<TransferId> {
+        let group = self.routes.get(self.table[row].route)?;
+        let next = match (group.kind, settled) {
+            (RouteKind::Replicas(strategy), Settled::Failed | Settled::Cancelled) => {
+                let held: Vec<u32> = rows(&self.table, &group.held).collect();
+                let links: Vec<Link> = held.iter().map(|row| self.policy.key(self.table[*row].lane)).collect();
+                held[self.best(strategy, &links, self.table[row].size)?]
+            }
+            (RouteKind::Hops, Settled::Finished) => group.held.head()?,
+            (RouteKind::Replicas(_), Settled::Finished) | (RouteKind::Hops, Settled::Failed | Settled::Cancelled) => {
+                return None;
+            }
+        };
+        Some(self.table[next].id)
+    }
+
+    /// A live one of a route has ended: it is the turn of this one, or of none, and then the held ones are never used.
+    pub(super) fn hand_over(&mut self, row: u32, released: Option<TransferId>) {
+        let number = self.table[row].route;
+        if number == NIL {
+            return;
+        }
+        if let Some(next) = released.and_then(|transfer| self.table.find(transfer)) {
+            self.release(next);
+            return;
+        }
+        self.drop_held(number);
+    }
+
+    fn drop_held(&mut self, number: u32) {
+        while let Some(held) = self.routes.groups[number as usize].held.head() {
+            self.forget(held);
+        }
+    }
+
+    /// It is the turn of a held one.
+    pub(super) fn release(&mut self, row: u32) {
+        if self.table[row].state != State::Held {
+            return;
+        }
+        let group = &mut self.routes.groups[self.table[row].route as usize];
+        group.held.remove(&mut self.table, row);
+        group.live += 1;
+        let replica = matches!(group.kind, RouteKind::Replicas(_));
+        let entry = &mut self.table[row];
+        entry.state = State::Loose;
+        // All sources go to one destination: one before may have left something there.
+        entry.set_resume(replica);
+        self.enter(row, Join::Front);
+    }
+
+    /// Cancels a held one. What comes after a hop has lost its way, and is cancelled with it.
+    pub(super) fn cancel_held(&mut self, row: u32, settled: &mut Vec<TransferId>) {
+        let group = self.routes.get(self.table[row].route);
+        let hops = group.is_some_and(|group| group.kind == RouteKind::Hops);
+        let mut next = Some(row);
+        while let Some(row) = next {
+            next = self.table.behind(row).filter(|_| hops);
+            settled.push(self.table[row].id);
+            self.count_end(row, Settled::Cancelled);
+            self.forget(row);
+        }
+    }
+
+    /// Why a held one waits.
+    pub(super) fn why_held(&self, row: u32) -> Option<Reason> {
+        let group = self.routes.get(self.table[row].route)?;
+        Some(match group.kind {
+            RouteKind::Replicas(_) => Reason::Alternative,
+            RouteKind::Hops => Reason::Hop,
+        })
+    }
+}
