@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_units::{Bytes, Timestamp};
 use weir_world::TransferId;
 
-use crate::{ActivityId, JobId, Link, Priority, SeId, Setting, Strategy, Ticket, VoId};
+use crate::{ActivityId, JobId, Link, Priority, SeId, Setting, Staging, Strategy, Tape, Ticket, VoId, Work};
 
 /// What clients and operators ask.
 ///
@@ -84,8 +84,7 @@ pub enum RouteKind {
 
 /// One file of a job.
 ///
-/// Room is left here for what later rooms bring: staging.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferSpec {
     /// Its name, given by the store, never reused.
     pub id: TransferId,
@@ -97,6 +96,8 @@ pub struct TransferSpec {
     pub size: Bytes,
     /// Activity of this file.
     pub activity: ActivityId,
+    /// What it asks of tape.
+    pub tape: Tape,
 }
 
 impl TransferSpec {
@@ -105,6 +106,14 @@ impl TransferSpec {
         Link {
             source: self.source,
             destination: self.destination,
+        }
+    }
+
+    /// What is to be done first.
+    pub fn first_work(&self) -> Work {
+        match self.tape.stage {
+            Staging::No => Work::Copy,
+            Staging::First | Staging::Only => Work::Stage,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{JobId, Link, Settled};
 
 /// What an executor is to do. It looks up everything else (URLs, tokens, checksums) by the transfer's id.
 ///
-/// Room is left for `Stage`, `Poll`, `Release`, `Delete` and `Stat`; executors match with a fallback that fails the operation.
+/// Room is left for `Delete` and `Stat`; executors match with a fallback that fails the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Op {
@@ -31,6 +31,30 @@ pub enum Op {
         /// From where to where.
         link: Link,
     },
+    /// Have the file brought from tape to disk at the source. What an earlier operation has asked for already is not asked
+    /// for again.
+    ///
+    /// Ends with `Ready`, or `Failed`. Stopping it leaves the request to whoever gives back pins, when the transfer has ended.
+    Stage {
+        /// From where to where.
+        link: Link,
+    },
+    /// Watch the copy until it is on tape at the destination.
+    ///
+    /// Ends with `Ready`, or `Failed`.
+    Archive {
+        /// From where to where.
+        link: Link,
+    },
+}
+
+impl Op {
+    /// From where to where its transfer goes.
+    pub fn link(&self) -> Link {
+        match self {
+            Self::Copy { link, .. } | Self::Cleanup { link } | Self::Stage { link } | Self::Archive { link } => *link,
+        }
+    }
 }
 
 /// What the core tells those who watch. Each leaves only after the record behind it is durable, but for refusals.

@@ -22,6 +22,9 @@
 //! Several sources of one file, or the hops of one, are a [`Route`]: one is in this picture, the others are *held* outside it
 //! until it is their turn. Who is released by an end is part of the record of that end, so no crash falls between them.
 //!
+//! A transfer that needs tape goes this way up to three times: to be brought online at its source ([`Work::Stage`]), to be
+//! copied, and to be watched until it is on tape ([`Work::Archive`]).
+//!
 //! Only *held*, *queued*, *active* (starting or running) and *stopping* exist in the store: see [`Record`] and [`LiveState`].
 //!
 //! # How a driver uses it
@@ -40,7 +43,7 @@
 //!
 //! let mut names = Names::default();
 //! let (source, destination) = (names.se("https://ral"), names.se("https://qmul"));
-//! let transfer = TransferSpec { id: TransferId(1), source, destination, size: Bytes(5_000_000), activity: names.activity("default") };
+//! let transfer = TransferSpec { id: TransferId(1), source, destination, size: Bytes(5_000_000), activity: names.activity("default"), ..TransferSpec::default() };
 //! let job = Arc::new(JobSpec { job: JobId(7), terms: Terms::default(), transfers: vec![transfer], routes: vec![] });
 //!
 //! let mut core = Scheduler::new(Config::default());
@@ -82,5 +85,5 @@ pub use record::{End, Learned, Live, LiveState, Next, Record, Settled};
 pub use retry::RetryPolicy;
 pub use settings::{Direction, Mode, Resource, Setting, Settings};
 pub use sources::{Candidate, Choice, Strategy, rank_by, rank_sources};
-pub use stats::{Counts, GateStats, LinkStats, SeStats};
-pub use words::{ActivityId, GroupId, JobId, Link, Priority, SeId, Ticket, VoId};
+pub use stats::{Counts, GateStats, LinkStats, SeStats, TapeStats};
+pub use words::{ActivityId, GroupId, JobId, Link, Priority, SeId, Staging, Tape, Ticket, VoId, Work};

@@ -51,8 +51,27 @@ pub enum Reason {
     Alternative,
     /// The hop before it has not arrived.
     Hop,
+    /// The issuer of its tokens did not answer, and it is too early to ask again.
+    Issuer {
+        /// When it may start again.
+        at: Timestamp,
+    },
     /// Its start waits for the store.
     Store,
+    /// It waits for tape: the file is being brought online at the source.
+    Staging {
+        /// The operation.
+        op: OpId,
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It waits for tape: the copy is being written to tape at the destination.
+    Archiving {
+        /// The operation.
+        op: OpId,
+        /// Since when.
+        since: Timestamp,
+    },
     /// It runs.
     Running {
         /// The operation.
@@ -217,6 +236,27 @@ impl fmt::Display for Sentence<'_> {
             }
             Reason::Alternative => f.write_str("another source of the file is tried first"),
             Reason::Hop => f.write_str("the hop before it has not arrived"),
+            Reason::Issuer { at } => {
+                write!(
+                    f,
+                    "waits for the token issuer, which did not answer; next attempt at {}",
+                    at.rfc3339()
+                )
+            }
+            Reason::Staging { since, .. } => {
+                write!(
+                    f,
+                    "waits for tape, which brings the file online at the source since {}",
+                    since.rfc3339()
+                )
+            }
+            Reason::Archiving { since, .. } => {
+                write!(
+                    f,
+                    "waits for tape at the destination, copied, archiving since {}",
+                    since.rfc3339()
+                )
+            }
             Reason::Store => f.write_str("its start waits for the store"),
             Reason::Running { since, moved, .. } => write!(f, "running since {}, {moved} moved", since.rfc3339()),
             Reason::Stopping => f.write_str("cancelled, its operation is being stopped"),
@@ -251,6 +291,14 @@ fn full(f: &mut fmt::Formatter<'_>, names: &Names, resource: Resource, allowed: 
         Resource::Group(group) => {
             write!(f, "shared {}", names.group_name(group))?;
             "limit"
+        }
+        Resource::Staging(se) => {
+            write!(f, "tape of {}", at(se))?;
+            "staging limit"
+        }
+        Resource::VoStaging(se, vo) => {
+            write!(f, "{} at the tape of {}", names.vo_name(vo), at(se))?;
+            "staging limit"
         }
     };
     match cause {

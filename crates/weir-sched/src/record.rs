@@ -3,7 +3,7 @@
 //! | record | the store writes | acknowledged |
 //! |---|---|---|
 //! | [`Record::Submitted`] | the job and its files, with everything the door knows of them, queued or held; the only one that may be refused ([`weir_world::Input::Refused`]), if the job or a file is there already | yes, the client gets its job id |
-//! | [`Record::Started`] | file: active, attempt, epoch, start time; `not_before` back to zero | no, the core then starts the operation |
+//! | [`Record::Started`] | file: active (for [`Work::Stage`]: started; for [`Work::Archive`]: archiving), attempt, epoch, start time; `not_before` back to zero | no, the core then starts the operation |
 //! | [`Record::Ended`] | file: what [`Next`] says; one line of history; finish time, bytes, reason; the one in `released`: queued | no, [`crate::Event::Settled`] follows if it was the last |
 //! | [`Record::Cancelled`] | files in `settled`: cancelled; files in `stopping`: still active, marked to be stopped; files in `released`: queued | yes, the client gets its answer |
 //! | [`Record::PrioritySet`] | files: their priority | yes |
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{CopyMode, Failure, OpId, TransferId};
 
-use crate::{JobSpec, Priority, Resource, RouteKind, Setting, Terms, Ticket, TransferSpec};
+use crate::{JobSpec, Priority, Resource, RouteKind, Setting, Terms, Ticket, TransferSpec, Work};
 
 /// One durable fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub enum Record {
     Started {
         /// The operation.
         op: OpId,
+        /// What it does.
+        work: Work,
     },
     /// An attempt came to its end.
     Ended {
@@ -106,6 +108,8 @@ pub enum End {
         /// Its size.
         bytes: Bytes,
     },
+    /// The file is on disk, or on tape, as was asked.
+    Ready,
     /// It failed.
     Failed(Failure),
     /// It was stopped on demand.
@@ -127,8 +131,10 @@ pub enum Next {
     Failed,
     /// Ended: cancelled, and nothing of it runs any more.
     Cancelled,
-    /// Waits for another attempt.
+    /// Waits for another attempt, or for what is to be done next.
     Queued {
+        /// What the next operation is to do.
+        work: Work,
         /// Not before this time.
         not_before: Timestamp,
         /// Failures so far that count against the allowed retries.
@@ -178,6 +184,8 @@ pub struct Live {
     pub terms: Terms,
     /// Where it stands.
     pub state: LiveState,
+    /// Of the last [`Next::Queued`]; [`TransferSpec::first_work`] if there was none.
+    pub work: Work,
     /// Attempt of the last [`Record::Started`]; 0 if there was none.
     pub attempt: u32,
     /// From the last [`Next::Queued`]; 0 if there was none.

@@ -6,14 +6,16 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
 use weir_units::Timestamp;
-use weir_world::{ErrorClass, Failure, Phase, Retry, TransferId};
+use weir_world::{ErrorClass, Failure, Party, Phase, Retry, TransferId};
 
-use crate::{Next, Terms};
+use crate::{Next, Terms, Work};
 
 /// Immediate retries that are not counted, per transfer. More than this is not bad luck: the failure counts.
 const FREE_IMMEDIATE: u8 = 2;
 /// Lost executors that are not counted, per transfer. Restarts of the service do not count at all.
 const FREE_LOSSES: u8 = 8;
+/// Pause while the issuer of tokens is slow or gone. Not counted: it says nothing of the transfer, and may take hours.
+const ISSUER_PAUSE: Duration = Duration::from_secs(30);
 /// The most retries a job can ask for.
 const MOST_RETRIES: i32 = 100;
 
@@ -49,6 +51,7 @@ impl Default for RetryPolicy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct History {
     pub(crate) transfer: TransferId,
+    pub(crate) work: Work,
     pub(crate) attempt: u32,
     pub(crate) failures: u8,
     pub(crate) free_retries: u8,
@@ -62,7 +65,15 @@ impl RetryPolicy {
         let resume = history.resume || failure.phase != Phase::Preparation;
         match failure.retry {
             Retry::Never => Next::Failed,
+            Retry::Now | Retry::Later if failure.party == Party::Issuer => Next::Queued {
+                work: history.work,
+                not_before: now + self.jittered(ISSUER_PAUSE, history),
+                failures: history.failures,
+                free_retries: history.free_retries,
+                resume,
+            },
             Retry::Now if allowed > 0 && history.free_retries < FREE_IMMEDIATE => Next::Queued {
+                work: history.work,
                 not_before: now,
                 failures: history.failures,
                 free_retries: history.free_retries + 1,
@@ -80,6 +91,7 @@ impl RetryPolicy {
         let free_retries = history.free_retries + 1;
         let not_before = now + self.jittered(self.pause(Duration::from_secs(1), free_retries), history);
         Next::Queued {
+            work: history.work,
             not_before,
             failures: history.failures,
             free_retries,
@@ -105,6 +117,7 @@ impl RetryPolicy {
         let pause = self.pause(base.saturating_mul(patience(class)), failures);
         let not_before = now + self.jittered(pause, history);
         Next::Queued {
+            work: history.work,
             not_before,
             failures,
             free_retries: history.free_retries,
@@ -171,6 +184,7 @@ mod tests {
     fn history(failures: u8, free_retries: u8) -> History {
         History {
             transfer: TransferId(7),
+            work: Work::Copy,
             attempt: 1,
             failures,
             free_retries,
@@ -234,6 +248,7 @@ mod tests {
         let now = failure(ErrorClass::Network, Retry::Now);
         let after = |free| exact().after_failure(&Terms::default(), history(0, free), &now, NOW);
         let immediate = |free_retries| Next::Queued {
+            work: Work::Copy,
             not_before: NOW,
             failures: 0,
             free_retries,
@@ -264,6 +279,30 @@ mod tests {
                 ..
             }
         ));
+    }
+
+    #[test]
+    fn an_issuer_that_does_not_answer_costs_no_retries() {
+        // An hour without tokens would fail everything that waits for one.
+        let mut gone = failure(ErrorClass::Timeout, Retry::Later);
+        gone.party = Party::Issuer;
+        let after = |failures| exact().after_failure(&Terms::default(), history(failures, 0), &gone, NOW);
+        for failures in [0, 3, 200] {
+            let Next::Queued {
+                failures: kept,
+                not_before,
+                ..
+            } = after(failures)
+            else {
+                panic!("{failures}")
+            };
+            assert_eq!((kept, not_before.since(NOW)), (failures, ISSUER_PAUSE));
+        }
+        gone.retry = Retry::Never;
+        assert_eq!(
+            exact().after_failure(&Terms::default(), history(0, 0), &gone, NOW),
+            Next::Failed
+        );
     }
 
     #[test]

@@ -27,6 +27,10 @@ pub enum Resource {
     VoOutbound(SeId, VoId),
     /// What several storage elements share: a wide-area link, a set of gateways.
     Group(GroupId),
+    /// Files that are brought online at a storage element.
+    Staging(SeId),
+    /// One virtual organisation's files that are brought online at a storage element.
+    VoStaging(SeId, VoId),
 }
 
 /// A direction of a storage element.
@@ -62,6 +66,8 @@ pub enum Setting {
     EveryInbound(u32),
     /// Transfers at once out of every storage element without a limit of its own.
     EveryOutbound(u32),
+    /// Files brought online at once at every storage element without a limit of its own.
+    EveryStaging(u32),
     /// Transfers at once on one resource. Zero holds back everything.
     Slots(Resource, Option<u32>),
     /// Bandwidth of one resource. Zero holds back everything.
@@ -97,6 +103,8 @@ pub struct Settings {
     pub inbound: u32,
     /// Transfers at once per storage element as source, unless `slots` says otherwise.
     pub outbound: u32,
+    /// Files brought online at once per storage element, unless `slots` says otherwise.
+    pub staging: u32,
     /// Resources with a limit of their own.
     pub slots: BTreeMap<Resource, u32>,
     /// Resources with limited bandwidth.
@@ -125,12 +133,13 @@ pub struct Settings {
 
 impl Default for Settings {
     /// At most 20 per link, 100 in and 100 out per storage element (safe on a laptop); the optimiser at work below that;
-    /// ageing after 30 minutes.
+    /// 50,000 files brought online (half of what tape endpoints are known to bear); ageing after 30 minutes.
     fn default() -> Self {
         Self {
             link: 20,
             inbound: 100,
             outbound: 100,
+            staging: 50_000,
             slots: BTreeMap::new(),
             rates: BTreeMap::new(),
             members: BTreeMap::new(),
@@ -161,6 +170,7 @@ impl Settings {
             Setting::EveryLink(slots) => self.link = slots,
             Setting::EveryInbound(slots) => self.inbound = slots,
             Setting::EveryOutbound(slots) => self.outbound = slots,
+            Setting::EveryStaging(slots) => self.staging = slots,
             Setting::Slots(resource, slots) => set(&mut self.slots, resource, slots),
             Setting::Rate(resource, rate) => set(&mut self.rates, resource, rate),
             Setting::Member(group, se, direction, true) => {
@@ -189,7 +199,10 @@ impl Settings {
             Resource::Link(_) => self.link,
             Resource::Inbound(_) => self.inbound,
             Resource::Outbound(_) => self.outbound,
-            Resource::VoInbound(..) | Resource::VoOutbound(..) | Resource::Group(_) => u32::MAX,
+            Resource::Staging(_) => self.staging,
+            Resource::VoInbound(..) | Resource::VoOutbound(..) | Resource::VoStaging(..) | Resource::Group(_) => {
+                u32::MAX
+            }
         })
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weir_units::{BitRate, Bytes};
 
-use crate::{Link, SeId};
+use crate::{Link, SeId, VoId, Work};
 
 /// Counts of what is waiting, running and done. Counts of what ended are since the start of this core's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +45,21 @@ pub struct LinkStats {
     pub failing: u32,
     /// What there is.
     pub counts: Counts,
+}
+
+/// What one virtual organisation asks of one tape, and its figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TapeStats {
+    /// [`Work::Stage`] or [`Work::Archive`].
+    pub work: Work,
+    /// Where the tape is.
+    pub se: SeId,
+    /// For whom.
+    pub vo: VoId,
+    /// Transfers that wait for their turn.
+    pub queued: u64,
+    /// Transfers that are being brought online, or watched until they are on tape.
+    pub active: u64,
 }
 
 /// One direction of a storage element and its figures.

@@ -53,6 +53,41 @@ pub struct Link {
     pub destination: SeId,
 }
 
+/// What an operation of a transfer does; or, of a transfer that waits, what it waits to have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// Bring the file to the destination.
+    #[default]
+    Copy,
+    /// Bring the file from tape to disk at the source.
+    Stage,
+    /// Wait until the copy is on tape at the destination.
+    Archive,
+}
+
+/// What a transfer asks of tape.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Tape {
+    /// At the source.
+    pub stage: Staging,
+    /// At the destination: the transfer ends when the copy is on tape.
+    pub archive: bool,
+}
+
+/// Whether a file is brought online at its source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Staging {
+    /// No.
+    #[default]
+    No,
+    /// Before it is copied.
+    First,
+    /// And that is all: it is not copied.
+    Only,
+}
+
 /// How urgent a job is: 5 before 4, and so on to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -72,6 +72,7 @@ fn submit_for(id: u64, link: Link, files: u64, priority: i64, vo: VoId) -> Input
         destination: link.destination,
         size: Bytes(1),
         activity: ActivityId(0),
+        ..TransferSpec::default()
     });
     let terms = Terms {
         priority: Priority::new(priority),

@@ -16,6 +16,8 @@ pub enum Outcome {
         /// How the bytes came.
         mode: CopyMode,
     },
+    /// What was asked of tape has come about: the file is on disk, or on tape.
+    Ready,
     /// It did not work.
     Failed(Failure),
     /// It was stopped on demand, and what it had written was removed.

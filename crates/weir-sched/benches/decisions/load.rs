@@ -112,6 +112,7 @@ impl Load {
             destination: link.destination,
             size: SIZE,
             activity: ActivityId(0),
+            ..TransferSpec::default()
         });
         let terms = Terms {
             priority: Priority::new(priority),

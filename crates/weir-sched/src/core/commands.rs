@@ -97,7 +97,7 @@ impl Scheduler {
                 continue;
             };
             match self.table[row].state {
-                State::Starting => self.policy.release(self.table[row].lane, None, self.now),
+                State::Starting => self.free(row, None),
                 State::Running => continue,
                 State::Vacant | State::Loose | State::Held | State::Queued | State::Delayed => self.dequeue(row),
             }
@@ -112,7 +112,10 @@ impl Scheduler {
         }
         let lane = self.policy.lane(transfer.link(), shared.terms.vo, self.now);
         let terms = self.terms.hold(shared);
-        self.table.insert(Row::new(transfer.id, transfer.size, lane, terms))
+        let mut row = Row::new(transfer.id, transfer.size, lane, terms);
+        row.set_tape(transfer.tape);
+        row.set_work(transfer.first_work());
+        self.table.insert(row)
     }
 
     /// Forgets a transfer, which must be in no queue and hold no slot.
@@ -228,6 +231,7 @@ impl Scheduler {
 
     fn set(&mut self, ticket: Ticket, changes: &Arc<[Setting]>, effects: &mut Vec<Effect>) {
         self.policy.set(changes, self.now);
+        self.tapes.set(self.policy.settings());
         let then = Then::Acknowledge { stop: Vec::new() };
         self.persist(
             Record::SettingsChanged {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use weir_units::Bytes;
-use weir_world::{OpId, Outcome, TransferId};
+use weir_world::{OpId, Outcome, Party, TransferId};
 
 use super::outbox::Then;
 use super::table::State;
 use super::{Effect, Scheduler};
 use crate::policy::{Join, Sample};
 use crate::retry::History;
-use crate::{End, Next, Record, Settled};
+use crate::{End, Next, Record, Settled, Staging, Work};
 
 /// Markers that follow each other more closely tell nothing about a rate.
 const MARK_MIN: Duration = Duration::from_secs(1);
@@ -19,6 +19,7 @@ impl From<Outcome> for End {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Done { bytes, mode } => Self::Done { bytes, mode },
+            Outcome::Ready => Self::Ready,
             Outcome::Failed(failure) => Self::Failed(failure),
             Outcome::Stopped { bytes_moved } => Self::Stopped { bytes_moved },
         }
@@ -30,12 +31,16 @@ impl Scheduler {
     pub(super) fn end(&mut self, op: OpId, end: End, effects: &mut Vec<Effect>) {
         let Some(row) = self.running(op) else { return };
         let next = self.decide_next(row, &end);
-        self.learn(row, &end);
+        if self.table[row].work() == Work::Copy {
+            self.learn(row, &end);
+        }
         let reported = self.operations.get(self.table[row].operation()).rate;
         self.operations.remove(self.table[row].operation());
-        self.policy.release(self.table[row].lane, reported, self.now);
+        self.free(row, reported);
         self.table[row].state = State::Loose;
-        if let (End::Done { bytes, .. } | End::Adopted { bytes }, Next::Finished) = (&end, next) {
+        let awaits = matches!(&end, End::Failed(failure) if failure.party == Party::Issuer);
+        self.table[row].set_awaits_issuer(awaits);
+        if let (End::Done { bytes, .. } | End::Adopted { bytes }, Next::Finished | Next::Queued { .. }) = (&end, next) {
             self.totals.finished_bytes += *bytes;
             self.policy.counts(self.table[row].lane).finished_bytes += *bytes;
         }
@@ -82,7 +87,7 @@ impl Scheduler {
             End::Done { bytes, .. } => (Some(*bytes), None),
             End::Failed(failure) => (Some(failure.bytes_moved), Some((failure.class, failure.party))),
             End::Stopped { bytes_moved } => (Some(*bytes_moved), None),
-            End::Adopted { .. } | End::Lost => (None, None),
+            End::Adopted { .. } | End::Ready | End::Lost => (None, None),
         };
         let (lane, size, operation) = (self.table[row].lane, self.table[row].size, self.table[row].operation());
         let sample = moved.and_then(|moved| self.operations.mark(operation, moved, self.now, Duration::ZERO));
@@ -90,7 +95,7 @@ impl Scheduler {
             let sample = self.sample(row, bytes, seconds, true);
             self.policy.moved(lane, sample, self.now);
         }
-        if !matches!(end, End::Stopped { .. } | End::Lost) {
+        if !matches!(end, End::Stopped { .. } | End::Ready | End::Lost) {
             self.policy
                 .ended(lane, size, moved.unwrap_or_default(), failure, self.now);
         }
@@ -105,16 +110,43 @@ impl Scheduler {
         if terms.retries == 0 && self.has_alternative(row) {
             terms.retries = -1;
         }
-        let terms = &terms;
+        let (terms, entry) = (&terms, &self.table[row]);
         match end {
-            End::Done { .. } | End::Adopted { .. } => Next::Finished,
+            End::Done { .. } | End::Adopted { .. } if entry.work() == Work::Copy => {
+                match (entry.tape().archive, stopping) {
+                    (false, _) => Next::Finished,
+                    (true, false) => self.queued_for(Work::Archive, history),
+                    // Nobody waits for tape any more, and that is what finished would say.
+                    (true, true) => Next::Cancelled,
+                }
+            }
+            End::Ready if entry.work() == Work::Archive => Next::Finished,
+            End::Ready if entry.work() == Work::Stage && !stopping => match entry.tape().stage {
+                Staging::Only => Next::Finished,
+                Staging::First | Staging::No => self.queued_for(Work::Copy, history),
+            },
+            // What is asked of tape leaves nothing at the destination.
+            _ if stopping && entry.work() != Work::Copy => Next::Cancelled,
             End::Lost if stopping => Next::Cleanup {
                 not_before: self.retry.cleanup_at(history, self.now),
             },
             End::Failed(_) | End::Stopped { .. } if stopping => Next::Cancelled,
             End::Failed(failure) => self.retry.after_failure(terms, history, failure, self.now),
             // Nobody here asked for the stop: the executor went away in good order.
-            End::Lost | End::Stopped { .. } => self.retry.after_loss(terms, history, self.now),
+            End::Lost | End::Stopped { .. } | End::Ready | End::Done { .. } | End::Adopted { .. } => {
+                self.retry.after_loss(terms, history, self.now)
+            }
+        }
+    }
+
+    /// One thing is done, and another follows at once.
+    fn queued_for(&self, work: Work, history: History) -> Next {
+        Next::Queued {
+            work,
+            not_before: self.now,
+            failures: history.failures,
+            free_retries: history.free_retries,
+            resume: history.resume,
         }
     }
 
@@ -128,6 +160,7 @@ impl Scheduler {
                 self.forget(row);
             }
             Next::Queued {
+                work,
                 not_before,
                 failures,
                 free_retries,
@@ -137,8 +170,13 @@ impl Scheduler {
                 entry.failures = failures;
                 entry.free_retries = free_retries;
                 entry.set_resume(resume);
-                self.count_retry(row);
-                self.enqueue(row, self.level(row), Join::Front, not_before);
+                let again = entry.work() == work;
+                entry.set_work(work);
+                if again {
+                    self.count_retry(row);
+                }
+                let join = if again { Join::Front } else { Join::Back };
+                self.enqueue(row, self.level(row), join, not_before);
             }
             Next::Cleanup { not_before } => {
                 let entry = &mut self.table[row];
@@ -169,6 +207,7 @@ impl Scheduler {
         let row = &self.table[row];
         History {
             transfer: row.id,
+            work: row.work(),
             attempt: row.attempt,
             failures: row.failures,
             free_retries: row.free_retries,

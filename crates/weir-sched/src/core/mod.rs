@@ -8,6 +8,7 @@ mod outbox;
 mod restore;
 mod routes;
 pub(crate) mod table;
+mod tape;
 pub(crate) mod terms;
 mod view;
 
@@ -21,11 +22,12 @@ use crate::policy::{Join, Policy, level_of};
 use crate::retry::RetryPolicy;
 use crate::settings::Settings;
 use crate::stats::Counts;
-use crate::{Command, Event, Op, Record};
+use crate::{Command, Event, Op, Record, Work};
 use operations::Operations;
 use outbox::{Outbox, Then};
 use routes::Routes;
 use table::{State, Table};
+use tape::{Tapes, Whose};
 use terms::TermsTable;
 
 /// What the optimiser has learned is recorded no more often: a crash costs it a few minutes of learning.
@@ -81,6 +83,7 @@ pub struct Scheduler {
     operations: Operations,
     routes: Routes,
     policy: Policy,
+    tapes: Tapes,
     outbox: Outbox,
     /// Delayed transfers, by the time at which they may be queued again.
     due: BTreeSet<(Timestamp, TransferId)>,
@@ -107,6 +110,7 @@ impl Scheduler {
             operations: Operations::default(),
             routes: Routes::default(),
             policy: Policy::new(config.settings),
+            tapes: Tapes::default(),
             outbox: Outbox::default(),
             due: BTreeSet::new(),
             armed: None,
@@ -175,11 +179,11 @@ impl Scheduler {
         row.state = State::Running;
         row.set_operation(operation);
         let order = match (row.stopping(), row.resume()) {
-            (true, true) => {
+            (true, true) if row.work() == Work::Copy => {
                 row.set_cleaning();
                 Op::Cleanup { link }
             }
-            (true, false) => {
+            (true, _) => {
                 return self.end(
                     op,
                     crate::End::Stopped {
@@ -188,10 +192,14 @@ impl Scheduler {
                     effects,
                 );
             }
-            (false, resume) => Op::Copy {
-                link,
-                resume,
-                failures: row.failures,
+            (false, resume) => match row.work() {
+                Work::Copy => Op::Copy {
+                    link,
+                    resume,
+                    failures: row.failures,
+                },
+                Work::Stage => Op::Stage { link },
+                Work::Archive => Op::Archive { link },
             },
         };
         effects.push(Effect::Start(op, order));
@@ -212,8 +220,8 @@ impl Scheduler {
     fn world(&mut self, op: OpId, event: &WorldEvent, effects: &mut Vec<Effect>) {
         let Some(row) = self.running(op) else { return };
         match event {
-            WorldEvent::Started => {}
-            WorldEvent::Progress(bytes) => self.progress(row, *bytes),
+            WorldEvent::Progress(bytes) if self.table[row].work() == Work::Copy => self.progress(row, *bytes),
+            WorldEvent::Started | WorldEvent::Progress(_) => {}
             WorldEvent::Ended(outcome) => self.end(op, outcome.clone().into(), effects),
             WorldEvent::Lost => self.end(op, crate::End::Lost, effects),
             WorldEvent::Adopted(bytes) => self.end(op, crate::End::Adopted { bytes: *bytes }, effects),
@@ -241,6 +249,13 @@ impl Scheduler {
     fn enqueue(&mut self, row: u32, level: usize, join: Join, not_before: Timestamp) {
         if not_before <= self.now {
             self.table[row].state = State::Queued;
+            if self.table[row].work() != Work::Copy {
+                let whose = self.whose(row);
+                self.table[row].set_level(level);
+                return self
+                    .tapes
+                    .enqueue(&mut self.table, row, whose, join, self.policy.settings());
+            }
             let shared = *self.terms.get(self.table[row].terms);
             self.policy
                 .enqueue(&mut self.table, row, &shared, level, join, self.now);
@@ -264,6 +279,10 @@ impl Scheduler {
     /// Takes a transfer out of wherever it waits, if it waits.
     fn dequeue(&mut self, row: u32) {
         match self.table[row].state {
+            State::Queued if self.table[row].work() != Work::Copy => {
+                let whose = self.whose(row);
+                self.tapes.dequeue(&mut self.table, row, whose, self.policy.settings());
+            }
             State::Queued => self.policy.dequeue(&mut self.table, row, self.now),
             State::Delayed => {
                 let entry = &self.table[row];
@@ -275,6 +294,31 @@ impl Scheduler {
             State::Vacant | State::Loose | State::Held | State::Starting | State::Running => return,
         }
         self.table[row].state = State::Loose;
+    }
+
+    /// Gives back the slot of a transfer, which was taken to move at this rate, if it reported any.
+    fn free(&mut self, row: u32, reported: Option<f64>) {
+        if self.table[row].work() == Work::Copy {
+            self.policy.release(self.table[row].lane, reported, self.now);
+        } else {
+            let whose = self.whose(row);
+            self.tapes.release(whose, self.policy.settings());
+        }
+    }
+
+    /// The queue at a tape that a transfer belongs to.
+    fn whose(&self, row: u32) -> Whose {
+        let entry = &self.table[row];
+        let link = self.policy.key(entry.lane);
+        Whose {
+            work: entry.work(),
+            se: if entry.work() == Work::Archive {
+                link.destination
+            } else {
+                link.source
+            },
+            vo: self.terms.get(entry.terms).terms.vo,
+        }
     }
 
     /// Queues what has waited long enough.
@@ -295,17 +339,27 @@ impl Scheduler {
             return;
         }
         for _ in 0..self.starts_per_step {
+            let Some(row) = self.tapes.pick(&mut self.table, self.policy.settings()) else {
+                break;
+            };
+            self.begin_attempt(row, effects);
+        }
+        for _ in 0..self.starts_per_step {
             let Some(row) = self.policy.pick(&mut self.table, self.now) else {
                 return;
             };
-            let entry = &mut self.table[row];
-            entry.state = State::Starting;
-            entry.attempt += 1;
-            let (transfer, attempt) = (entry.id, entry.attempt);
-            let op = self.op_id(row);
-            let then = Then::Start { transfer, attempt, row };
-            self.persist(Record::Started { op }, then, effects);
+            self.begin_attempt(row, effects);
         }
+    }
+
+    fn begin_attempt(&mut self, row: u32, effects: &mut Vec<Effect>) {
+        let entry = &mut self.table[row];
+        entry.state = State::Starting;
+        entry.attempt += 1;
+        let (transfer, attempt, work) = (entry.id, entry.attempt, entry.work());
+        let op = self.op_id(row);
+        let then = Then::Start { transfer, attempt, row };
+        self.persist(Record::Started { op, work }, then, effects);
     }
 
     /// Makes what the optimiser has learned durable, now and then.
@@ -322,7 +376,8 @@ impl Scheduler {
         if self.armed.is_some_and(|at| at <= self.now) {
             self.armed = None;
         }
-        let turns = (self.policy.has_turns() && !self.policy.holds()).then_some(self.now);
+        let waits = self.policy.has_turns() || self.tapes.has_turns();
+        let turns = (waits && !self.policy.holds()).then_some(self.now);
         let looks = self
             .due
             .first()

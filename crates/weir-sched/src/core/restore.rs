@@ -17,7 +17,7 @@ impl Scheduler {
     pub(super) fn restore(&mut self, record: &Record) {
         match record {
             Record::Submitted(spec) => drop(self.admit(spec)),
-            Record::Started { op } => {
+            Record::Started { op, .. } => {
                 self.restored(op.transfer, |core, row| core.resume(row, op.attempt));
             }
             Record::Ended { op, next, released, .. } => self.restored(op.transfer, |core, row| {
@@ -51,7 +51,10 @@ impl Scheduler {
                     self.restored(*transfer, |core, row| core.change_priority(row, *priority));
                 }
             }
-            Record::SettingsChanged { changes, .. } => self.policy.set(changes, self.now),
+            Record::SettingsChanged { changes, .. } => {
+                self.policy.set(changes, self.now);
+                self.tapes.set(self.policy.settings());
+            }
             Record::Learned(learned) => self.policy.recall(learned, self.now),
             Record::Live(live) => self.restore_live(live),
         }
@@ -76,6 +79,7 @@ impl Scheduler {
         entry.failures = live.failures;
         entry.free_retries = live.free_retries;
         entry.set_resume(live.resume);
+        entry.set_work(live.work);
         if let Some((kind, first)) = live.route {
             self.rejoin(row, kind, first, live.state == LiveState::Held);
         }

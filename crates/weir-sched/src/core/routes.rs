@@ -14,7 +14,7 @@ use super::Scheduler;
 use super::table::{State, Table};
 use crate::policy::Join;
 use crate::policy::list::{List, NIL};
-use crate::{Candidate, JobSpec, Link, Reason, Route, RouteKind, Settled, Strategy, rank_by};
+use crate::{Candidate, JobSpec, Link, Reason, Route, RouteKind, Settled, Strategy, Work, rank_by};
 
 /// One route, as long as something of it is left.
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +151,10 @@ impl Scheduler {
     /// Whose turn it is when this one has ended so, if anybody's.
     pub(super) fn successor(&self, row: u32, settled: Settled) -> Option<TransferId> {
         let group = self.routes.get(self.table[row].route)?;
+        // The copy is there already: another source would not bring it to tape.
+        let watched = self.table[row].work() == Work::Archive;
         let next = match (group.kind, settled) {
+            (RouteKind::Replicas(_), _) if watched => return None,
             (RouteKind::Replicas(strategy), Settled::Failed | Settled::Cancelled) => {
                 let held: Vec<u32> = rows(&self.table, &group.held).collect();
                 let links: Vec<Link> = held.iter().map(|row| self.policy.key(self.table[*row].lane)).collect();

@@ -5,6 +5,7 @@ use weir_world::TransferId;
 
 use super::ids::Ids;
 use crate::policy::list::{NIL, Nodes};
+use crate::{Staging, Tape, Work};
 
 /// Where a transfer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +46,19 @@ pub(crate) struct Row {
     pub(crate) free_retries: u8,
     pub(crate) state: State,
     flags: u8,
+    /// What it asks of tape, and what is done now.
+    tape: u8,
 }
 
 const RESUME: u8 = 1;
 const STOPPING: u8 = 2;
 const CLEANUP: u8 = 4;
+const ISSUER: u8 = 8;
+/// Of what it asks of tape, and what is done now: two bits each for the work and the staging, one for the archive.
+const WORK: [Work; 3] = [Work::Copy, Work::Stage, Work::Archive];
+const STAGING: [Staging; 3] = [Staging::No, Staging::First, Staging::Only];
+const STAGING_SHIFT: u8 = 2;
+const ARCHIVE: u8 = 16;
 /// The level of the queue takes the upper bits.
 const LEVEL_SHIFT: u8 = 4;
 
@@ -68,6 +77,7 @@ impl Row {
             free_retries: 0,
             state: State::Loose,
             flags: 0,
+            tape: 0,
         }
     }
 
@@ -96,6 +106,37 @@ impl Row {
 
     pub(crate) fn set_cleaning(&mut self) {
         self.flags |= CLEANUP;
+    }
+
+    /// Its last operation had no answer from the issuer of its tokens.
+    pub(crate) fn awaits_issuer(&self) -> bool {
+        self.flags & ISSUER != 0
+    }
+
+    pub(crate) fn set_awaits_issuer(&mut self, awaits: bool) {
+        self.flags = self.flags & !ISSUER | if awaits { ISSUER } else { 0 };
+    }
+
+    /// What it waits for, or what its operation does.
+    pub(crate) fn work(&self) -> Work {
+        WORK[usize::from(self.tape & 3)]
+    }
+
+    pub(crate) fn set_work(&mut self, work: Work) {
+        self.tape = self.tape & !3 | work as u8;
+    }
+
+    /// What it asks of tape.
+    pub(crate) fn tape(&self) -> Tape {
+        Tape {
+            stage: STAGING[usize::from(self.tape >> STAGING_SHIFT & 3)],
+            archive: self.tape & ARCHIVE != 0,
+        }
+    }
+
+    pub(crate) fn set_tape(&mut self, tape: Tape) {
+        let archive = if tape.archive { ARCHIVE } else { 0 };
+        self.tape = self.tape & 3 | (tape.stage as u8) << STAGING_SHIFT | archive;
     }
 
     /// The level of the queue it is in.
@@ -219,6 +260,21 @@ mod tests {
         assert_eq!((row.level(), row.resume(), row.stopping()), (6, false, true));
         row.set_due(Timestamp(0x0123_4567_89AB_CDEF));
         assert_eq!(row.due(), Timestamp(0x0123_4567_89AB_CDEF));
+    }
+
+    #[test]
+    fn what_tape_is_asked_for_and_what_is_done_share_a_byte() {
+        let mut row = Row::new(TransferId(1), Bytes(0), 0, 0);
+        for (work, stage, archive) in [
+            (Work::Copy, Staging::No, true),
+            (Work::Stage, Staging::Only, false),
+            (Work::Archive, Staging::First, true),
+            (Work::Copy, Staging::No, false),
+        ] {
+            row.set_work(work);
+            row.set_tape(Tape { stage, archive });
+            assert_eq!((row.work(), row.tape()), (work, Tape { stage, archive }));
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use weir_world::{OpId, TransferId};
 
 use super::Scheduler;
 use super::table::State;
-use crate::stats::{Counts, GateStats, LinkStats, SeStats};
-use crate::{Candidate, Choice, Decision, Link, Reason, Resource, SeId, Why, rank_sources};
+use crate::stats::{Counts, GateStats, LinkStats, SeStats, TapeStats};
+use crate::{Candidate, Choice, Decision, Link, Reason, Resource, SeId, Why, Work, rank_sources};
 
 impl Scheduler {
     /// Why a transfer is where it is. None if it has ended, or never was.
@@ -19,6 +19,7 @@ impl Scheduler {
         }
         match entry.state {
             State::Queued => reasons.extend(self.why_queued(row)),
+            State::Delayed if entry.awaits_issuer() => reasons.push(Reason::Issuer { at: entry.due() }),
             State::Delayed => reasons.push(Reason::Retry {
                 at: entry.due(),
                 failures: entry.failures,
@@ -27,10 +28,15 @@ impl Scheduler {
             State::Starting => reasons.push(Reason::Store),
             State::Running => {
                 let operation = self.operations.get(entry.operation());
-                reasons.push(Reason::Running {
-                    op: self.op_id(row),
-                    since: operation.since,
-                    moved: operation.moved,
+                let (op, since) = (self.op_id(row), operation.since);
+                reasons.push(match entry.work() {
+                    Work::Copy => Reason::Running {
+                        op,
+                        since,
+                        moved: operation.moved,
+                    },
+                    Work::Stage => Reason::Staging { op, since },
+                    Work::Archive => Reason::Archiving { op, since },
                 });
             }
             State::Vacant | State::Loose => return None,
@@ -50,6 +56,10 @@ impl Scheduler {
         }
         if self.policy.holds() {
             reasons.push(Reason::Held);
+            return reasons;
+        }
+        if entry.work() != Work::Copy {
+            reasons.push(self.tapes.why(self.whose(row), self.policy.settings()));
             return reasons;
         }
         if self.policy.first(entry.lane) != Some(row) {
@@ -97,6 +107,11 @@ impl Scheduler {
         self.policy.stats_of_se(se)
     }
 
+    /// What is asked of tapes, by storage element and VO, of all who ever asked.
+    pub fn tapes(&self) -> impl Iterator<Item = TapeStats> {
+        self.tapes.stats()
+    }
+
     /// Figures of one resource; none if neither a transfer nor a setting ever asked for it.
     pub fn resource(&self, resource: Resource) -> Option<GateStats> {
         self.policy.gate_stats(resource)
@@ -135,6 +150,10 @@ impl Scheduler {
             totals.delayed += counts.delayed;
             totals.delayed_bytes += counts.delayed_bytes;
             totals.active += counts.active;
+        }
+        for TapeStats { queued, active, .. } in self.tapes() {
+            totals.queued += queued;
+            totals.active += active;
         }
         totals
     }

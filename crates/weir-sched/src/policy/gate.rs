@@ -79,9 +79,11 @@ impl Gate {
         let (start, measure, failures) = match resource {
             Resource::Link(_) => (LINK_START, Measure::Bytes, 10),
             Resource::Inbound(_) | Resource::Outbound(_) => (SHARED_START, Measure::Usual, 30),
-            Resource::VoInbound(..) | Resource::VoOutbound(..) | Resource::Group(_) => {
-                (SHARED_START, Measure::Usual, 0)
-            }
+            Resource::VoInbound(..)
+            | Resource::VoOutbound(..)
+            | Resource::Staging(_)
+            | Resource::VoStaging(..)
+            | Resource::Group(_) => (SHARED_START, Measure::Usual, 0),
         };
         Self {
             resource,

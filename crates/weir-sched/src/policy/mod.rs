@@ -128,6 +128,11 @@ impl Policy {
         self.settings.hold
     }
 
+    /// What operators set.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Counts of the link that a lane belongs to.
     pub(crate) fn counts(&mut self, lane: u32) -> &mut Counts {
         &mut self.links[self.lanes[lane as usize].link as usize].counts

@@ -283,6 +283,7 @@ impl Fluid {
                 destination: link.destination,
                 size: Bytes(size as u64),
                 activity: demand.activity,
+                ..TransferSpec::default()
             }
         });
         let terms = Terms {

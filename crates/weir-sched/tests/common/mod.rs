@@ -27,10 +27,11 @@ impl ModelStore {
     pub(crate) fn commit(&mut self, record: &Record) {
         self.log.push(record.clone());
         match record {
-            Record::Started { op } if self.refused.contains(&op.transfer) => {}
+            Record::Started { op, .. } if self.refused.contains(&op.transfer) => {}
             Record::Submitted(spec) => self.submitted(spec),
-            Record::Started { op } => {
+            Record::Started { op, work } => {
                 let live = self.live(op.transfer, record);
+                assert_eq!(live.work, *work, "what begins is what was to come: {record:?}");
                 assert_eq!(
                     op.attempt,
                     live.attempt + 1,
@@ -103,6 +104,7 @@ impl ModelStore {
                 terms: spec.terms,
                 route: route.map(|route| (route.kind, spec.transfers[route.places.start].id)),
                 state: if held { LiveState::Held } else { LiveState::Queued },
+                work: transfer.first_work(),
                 attempt: 0,
                 failures: 0,
                 free_retries: 0,
@@ -134,6 +136,7 @@ impl ModelStore {
         };
         match next {
             Next::Queued {
+                work,
                 not_before,
                 failures,
                 free_retries,
@@ -146,6 +149,7 @@ impl ModelStore {
                 );
                 *live = Live {
                     state: LiveState::Queued,
+                    work,
                     not_before,
                     failures,
                     free_retries,

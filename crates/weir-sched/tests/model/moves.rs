@@ -16,6 +16,8 @@ pub(crate) enum Move {
         retries: i32,
         /// What the files are to each other.
         together: Together,
+        /// What it asks of tape.
+        tape: u8,
     },
     Cancel {
         which: usize,
@@ -110,9 +112,9 @@ fn together() -> impl Strategy<Value = Together> {
 pub(crate) fn a_move() -> impl Strategy<Value = Move> {
     let n = || any::<usize>();
     prop_oneof![
-        4 => (0..SES, 0..SES, 1..6u64, 1..6i64, -1..3i32, together()).prop_map(
-            |(source, destination, files, priority, retries, together)| {
-                Move::Submit { source, destination, files, priority, retries, together }
+        4 => (0..SES, 0..SES, 1..6u64, 1..6i64, -1..3i32, together(), 0..8u8).prop_map(
+            |(source, destination, files, priority, retries, together, tape)| {
+                Move::Submit { source, destination, files, priority, retries, together, tape }
             }),
         2 => (n(), 1..4usize).prop_map(|(which, many)| Move::Cancel { which, many }),
         1 => (n(), 1..6i64).prop_map(|(which, priority)| Move::SetPriority { which, priority }),

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use weir_sched::{
     ActivityId, Command, Config, Direction, Effect, End, Event, GroupId, Input, JobId, JobSpec, Link, LiveState, Mode,
-    Next, Op, Priority, Record, Resource, RetryPolicy, RouteKind, Scheduler, SeId, Setting, Settings, Settled, Terms,
-    Ticket, TransferSpec, VoId,
+    Next, Op, Priority, Record, Resource, RetryPolicy, RouteKind, Scheduler, SeId, Setting, Settings, Settled, Staging,
+    Tape, Terms, Ticket, TransferSpec, VoId, Work,
 };
 use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
@@ -75,6 +75,12 @@ pub(crate) struct World {
     links: BTreeMap<TransferId, Link>,
     /// All transfers of the route that a transfer belongs to, in order.
     routes: BTreeMap<TransferId, (RouteKind, Arc<[TransferId]>)>,
+    tapes: BTreeMap<TransferId, Tape>,
+    /// Files that were brought online, and copies that are on tape.
+    online: BTreeSet<TransferId>,
+    on_tape: BTreeSet<TransferId>,
+    /// Files that this core has brought online now.
+    staging: BTreeMap<TransferId, SeId>,
     acknowledged: BTreeSet<TransferId>,
     announced: BTreeMap<TransferId, Settled>,
     issued_terminal: BTreeSet<TransferId>,
@@ -89,6 +95,7 @@ impl World {
             link: 2,
             inbound: 3,
             outbound: 3,
+            staging: 3,
             ..Settings::default()
         };
         let mut world = Self {
@@ -114,6 +121,10 @@ impl World {
             own: BTreeSet::new(),
             links: BTreeMap::new(),
             routes: BTreeMap::new(),
+            tapes: BTreeMap::new(),
+            online: BTreeSet::new(),
+            on_tape: BTreeSet::new(),
+            staging: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
             announced: BTreeMap::new(),
             issued_terminal: BTreeSet::new(),
@@ -133,6 +144,7 @@ impl World {
             link: 2,
             inbound: 3,
             outbound: 3,
+            staging: 3,
             ..Settings::default()
         };
         let retry = RetryPolicy {
@@ -172,9 +184,10 @@ impl World {
                 priority,
                 retries,
                 together,
+                tape,
             } => {
                 let links = (0..files as u32).map(|n| link_of(together, n, source, destination));
-                self.submit(&links.collect::<Vec<_>>(), priority, retries, together);
+                self.submit(&links.collect::<Vec<_>>(), (priority, retries), together, tape);
             }
             Move::Cancel { which, many } => {
                 let ticket = Ticket(self.cancellations.len() as u64);
@@ -207,7 +220,9 @@ impl World {
                     destination: SeId((se.0 + 1) % SES),
                 };
                 let rate = BitRate(u64::from(limit) * 4_000_000);
-                let change = match which % 13 {
+                let change = match which % 15 {
+                    12 => Setting::Slots(Resource::Staging(se), Some(limit)),
+                    13 => Setting::Slots(Resource::VoStaging(se, vo), (limit > 0).then_some(limit)),
                     0 => Setting::EveryLink(limit),
                     1 => Setting::Slots(Resource::Inbound(se), Some(limit)),
                     2 => Setting::Slots(Resource::Outbound(se), Some(limit)),
@@ -247,16 +262,29 @@ impl World {
         }
     }
 
-    fn submit(&mut self, links: &[Link], priority: i64, retries: i32, together: Together) {
+    fn submit(&mut self, links: &[Link], (priority, retries): (i64, i32), together: Together, tape: u8) {
+        let tape = match tape {
+            0 => (Staging::First, false),
+            1 => (Staging::Only, false),
+            2 => (Staging::No, true),
+            3 => (Staging::First, true),
+            _ => (Staging::No, false),
+        };
+        let tape = Tape {
+            stage: tape.0,
+            archive: tape.1,
+        };
         let transfers = (self.next_transfer..).zip(links).map(|(id, link)| {
             let id = TransferId(id);
             self.links.insert(id, *link);
+            self.tapes.insert(id, tape);
             TransferSpec {
                 id,
                 source: link.source,
                 destination: link.destination,
                 size: SIZE,
                 activity: ActivityId(0),
+                tape,
             }
         });
         let transfers: Vec<TransferSpec> = transfers.collect();
@@ -298,10 +326,13 @@ impl World {
                 ..
             } = record
             {
+                let tape = self.tapes[&op.transfer];
+                let copied = self.destinations.get(&self.place(op.transfer)) == Some(&Copied::Whole);
+                assert_eq!(copied, tape.stage != Staging::Only, "{op} finished without a file");
                 assert_eq!(
-                    self.destinations.get(&self.place(op.transfer)),
-                    Some(&Copied::Whole),
-                    "{op} finished without a file"
+                    self.on_tape.contains(&op.transfer),
+                    tape.archive,
+                    "{op} finished without tape"
                 );
             }
         }
@@ -312,6 +343,7 @@ impl World {
         for transfer in &spec.transfers {
             self.store.refused.insert(transfer.id);
             self.own.remove(&transfer.id);
+            self.staging.remove(&transfer.id);
             self.held.remove(&transfer.id);
         }
         self.step(&[Input::Refused(seq)]);
@@ -367,6 +399,7 @@ impl World {
         self.started.clear();
         self.issued.clear();
         self.own.clear();
+        self.staging.clear();
         self.woken = None;
         // Clients of unanswered commands see a broken connection; what the world says of operations may still come.
         self.inbox.retain(|input| matches!(input, Input::World(..)));
@@ -456,17 +489,38 @@ impl World {
     fn issue(&mut self, seq: Seq, record: &Record) {
         self.issued.insert(seq, record.clone());
         match record {
-            Record::Started { op } => {
+            Record::Started { op, work } => {
                 assert_eq!(op.epoch, self.epoch);
                 self.started.insert(*op, seq);
-                self.hold(op.transfer);
+                match work {
+                    Work::Copy => self.hold(op.transfer),
+                    Work::Stage => self.hold_tape(op.transfer),
+                    Work::Archive => {}
+                }
             }
             Record::Ended { op, end, next, .. } => {
                 self.held_no_more(op.transfer);
-                let has_file = matches!(end, End::Done { .. } | End::Adopted { .. });
-                assert_eq!(
-                    has_file,
-                    *next == Next::Finished,
+                self.staging.remove(&op.transfer);
+                let good = matches!(end, End::Done { .. } | End::Adopted { .. } | End::Ready);
+                let goes_on = matches!(end, End::Ready) || self.tapes[&op.transfer].archive;
+                let to_another = matches!(
+                    (end, next),
+                    (End::Ready, Next::Queued { work: Work::Copy, .. })
+                        | (
+                            End::Done { .. } | End::Adopted { .. },
+                            Next::Queued {
+                                work: Work::Archive,
+                                ..
+                            }
+                        )
+                );
+                assert!(
+                    match next {
+                        Next::Finished => good,
+                        // One that is cancelled is not done with all that was asked of it.
+                        Next::Cancelled => !good || goes_on,
+                        _ => !good || to_another,
+                    },
                     "{op} ended with {end:?}, and is {next:?}"
                 );
                 if next.settled().is_some() {
@@ -495,6 +549,8 @@ impl World {
                 Setting::Slots(Resource::Outbound(se), Some(3)),
                 Setting::Slots(Resource::VoInbound(se, VoId(0)), None),
                 Setting::Rate(Resource::Outbound(se), None),
+                Setting::Slots(Resource::Staging(se), None),
+                Setting::Slots(Resource::VoStaging(se, VoId(0)), None),
             ]);
         }
         let links = self.limits.optimisers.keys();

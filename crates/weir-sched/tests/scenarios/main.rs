@@ -9,6 +9,7 @@ mod common;
 mod order;
 mod routes;
 mod stage;
+mod tape;
 
 use stage::Stage;
 

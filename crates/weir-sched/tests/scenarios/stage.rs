@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::common::ModelStore;
 use weir_sched::{
     Command, Config, Direction, Effect, End, Event, Input, JobId, JobSpec, Link, Mode, Names, Next, Op, Priority,
-    Reason, Record, Resource, RetryPolicy, Route, RouteKind, Scheduler, Setting, Settings, Strategy, Terms, Ticket,
-    TransferSpec, Verdict,
+    Reason, Record, Resource, RetryPolicy, Route, RouteKind, Scheduler, Setting, Settings, Staging, Strategy, Tape,
+    Terms, Ticket, TransferSpec, Verdict,
 };
 use weir_units::{Bytes, Timestamp};
 use weir_world::{
@@ -89,6 +89,7 @@ impl Stage {
                 })
             }),
             ["adopted", ref ids @ ..] => self.end(ids, |_| WorldEvent::Adopted(Bytes(1_000_000_000))),
+            ["ready", ref ids @ ..] => self.end(ids, |_| WorldEvent::Ended(Outcome::Ready)),
             ["lost", ref ids @ ..] => self.end(ids, |_| WorldEvent::Lost),
             ["stopped", ref ids @ ..] => {
                 self.end(ids, |_| WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) }));
@@ -172,10 +173,14 @@ impl Stage {
         let link = self.link(link);
         let mut terms = Terms::default();
         let mut activity = "default";
+        let mut tape = Tape::default();
         let mut transfers = Vec::new();
         for word in rest {
             match word.split_once('=') {
                 Some(("priority", value)) => terms.priority = Priority::new(value.parse().unwrap()),
+                Some(("stage", "only")) => tape.stage = Staging::Only,
+                Some(("stage", _)) => tape.stage = Staging::First,
+                Some(("archive", _)) => tape.archive = true,
                 Some(("vo", value)) => terms.vo = self.names.vo(value),
                 Some(("activity", value)) => activity = value,
                 Some(("deadline", value)) => terms.deadline = Timestamp::from_secs(value.parse().unwrap()),
@@ -193,6 +198,7 @@ impl Stage {
                             destination,
                             size: Bytes(1_000_000_000),
                             activity,
+                            tape,
                         });
                     }
                 }
@@ -224,6 +230,7 @@ impl Stage {
                 destination,
                 size: Bytes(1_000_000_000),
                 activity: self.names.activity("default"),
+                tape: Tape::default(),
             });
         }
         let route = Route {
@@ -279,6 +286,8 @@ impl Stage {
             ["vo", vo, "in", se] => Resource::VoInbound(self.names.se(se), self.names.vo(vo)),
             ["vo", vo, "out", se] => Resource::VoOutbound(self.names.se(se), self.names.vo(vo)),
             ["group", group] => Resource::Group(self.names.group(group)),
+            ["tape", se] => Resource::Staging(self.names.se(se)),
+            ["vo", vo, "tape", se] => Resource::VoStaging(self.names.se(se), self.names.vo(vo)),
             _ => panic!("which resource is {words:?}?"),
         }
     }
@@ -384,6 +393,8 @@ impl Stage {
                 format!("start {op} {}{failures}{resume}", self.names.link_name(*link))
             }
             Effect::Start(op, Op::Cleanup { link }) => format!("clean up {op} {}", self.names.link_name(*link)),
+            Effect::Start(op, Op::Stage { link }) => format!("stage {op} {}", self.names.link_name(*link)),
+            Effect::Start(op, Op::Archive { link }) => format!("archive {op} {}", self.names.link_name(*link)),
             Effect::Start(op, other) => format!("start {op} {other:?}"),
             Effect::Stop(op) => format!("stop {op}"),
             Effect::Emit(Event::Settled { transfer, state }) => format!("{transfer} settled {state:?}"),
@@ -395,19 +406,21 @@ impl Stage {
     }
 
     fn tell_end(&self, op: OpId, end: &End, next: Next) -> String {
-        let end = match end {
+        let how = match end {
             End::Done { .. } => "done".into(),
             End::Adopted { .. } => "adopted".into(),
+            End::Ready => "ready".into(),
             End::Failed(failure) => format!("failed ({})", failure.class),
             End::Stopped { .. } => "stopped".into(),
             End::Lost => "lost".into(),
         };
         let next = match next {
+            Next::Queued { .. } if matches!(end, End::Done { .. } | End::Adopted { .. } | End::Ready) => String::new(),
             Next::Queued { not_before, .. } => format!(", next attempt in {} s", not_before.since(self.now).as_secs()),
             Next::Cleanup { not_before } => format!(", clean-up in {} s", not_before.since(self.now).as_secs()),
             Next::Finished | Next::Failed | Next::Cancelled => String::new(),
         };
-        format!("{op} {end}{next}")
+        format!("{op} {how}{next}")
     }
 }
 

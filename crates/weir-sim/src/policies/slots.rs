@@ -12,10 +12,11 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use weir_plan::{Plan, stream};
 use weir_sched::{
-    ActivityId, Command, Effect, End, Event, Input, JobSpec, Link, Next, Op, Record, SeId, Settled, Terms, TransferSpec,
+    ActivityId, Command, Effect, End, Event, Input, JobSpec, Link, Next, Op, Record, SeId, Settled, Terms,
+    TransferSpec, Work,
 };
 use weir_units::{Bytes, Timestamp};
-use weir_world::{Core, OpId, Outcome, Retry, Seq, TransferId, WorldEvent};
+use weir_world::{Core, OpId, Retry, Seq, TransferId, WorldEvent};
 
 use super::fts::{LinkLoad, Optimizer};
 use crate::books;
@@ -369,14 +370,7 @@ impl Slots {
         }
         let end = match event {
             WorldEvent::Started | WorldEvent::Progress(_) => return,
-            WorldEvent::Ended(Outcome::Done { bytes, mode }) => End::Done {
-                bytes: *bytes,
-                mode: *mode,
-            },
-            WorldEvent::Ended(Outcome::Failed(failure)) => End::Failed(failure.clone()),
-            WorldEvent::Ended(Outcome::Stopped { bytes_moved }) => End::Stopped {
-                bytes_moved: *bytes_moved,
-            },
+            WorldEvent::Ended(outcome) => outcome.clone().into(),
             WorldEvent::Lost => End::Lost,
             WorldEvent::Adopted(bytes) => End::Adopted { bytes: *bytes },
         };
@@ -409,6 +403,7 @@ impl Slots {
             file.state = State::Delayed(not_before);
             self.due.insert((not_before, id));
             Next::Queued {
+                work: Work::Copy,
                 not_before,
                 failures: file.failures,
                 free_retries: 0,
@@ -535,7 +530,7 @@ impl Slots {
         *self.inbound.entry(pair.link.destination).or_default() += 1;
         *self.outbound.entry(pair.link.source).or_default() += 1;
         pair.groups.iter().for_each(|group| self.in_groups[*group] += 1);
-        self.persist(Record::Started { op }, Some(Then::Start(id)), effects);
+        self.persist(Record::Started { op, work: Work::Copy }, Some(Then::Start(id)), effects);
     }
 
     fn wake_due(&mut self) {

@@ -248,6 +248,7 @@ impl World {
             destination: ends[1],
             size: weir_units::Bytes(want.size),
             activity: weir_sched::ActivityId(activity),
+            ..TransferSpec::default()
         };
         let transfers: Vec<TransferSpec> = wants.iter().map(|want| spec(self, want)).collect();
         let ids = transfers.iter().map(|transfer| transfer.id).collect();

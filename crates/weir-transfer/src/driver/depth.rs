@@ -292,7 +292,7 @@ impl Depth {
     /// Follows what the core says.
     pub(crate) fn follow(&mut self, record: &Record, now: Millis) {
         match record {
-            Record::Started { op } => self.started(op.transfer.0),
+            Record::Started { op, .. } => self.started(op.transfer.0),
             Record::Ended { op, next, .. } if next.settled().is_some() => self.leave(op.transfer.0, Some(now)),
             Record::Cancelled { settled, .. } => {
                 for transfer in settled {
@@ -390,7 +390,7 @@ impl JobRow {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use proptest::prelude::*;
-    use weir_sched::{End, Next};
+    use weir_sched::{End, Next, Work};
     use weir_units::Bytes;
     use weir_world::{CopyMode, OpId, TransferId};
 
@@ -454,7 +454,13 @@ mod tests {
         let old = come(&mut depth, 5, 200, 1, late).unwrap_err();
         assert!(old.reason.contains("waits for 3700 s"), "{}", old.reason);
         for file in 100..105 {
-            depth.follow(&Record::Started { op: op(file) }, late);
+            depth.follow(
+                &Record::Started {
+                    op: op(file),
+                    work: Work::Copy,
+                },
+                late,
+            );
         }
         come(&mut depth, 5, 200, 1, late).unwrap();
     }
@@ -489,7 +495,7 @@ mod tests {
                         next += n;
                     }
                     1 => {
-                        depth.follow(&Record::Started { op: op(which) }, 0);
+                        depth.follow(&Record::Started { op: op(which), work: Work::Copy }, 0);
                         if live.contains(&which) {
                             started.insert(which);
                         }

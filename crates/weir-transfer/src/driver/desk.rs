@@ -78,7 +78,7 @@ impl Desk {
                 }
                 None => Vec::new(),
             },
-            Record::Started { op } => vec![started(*op, now)],
+            Record::Started { op, .. } => vec![started(*op, now)],
             Record::Ended { op, end, next, .. } => {
                 let reason = if next.settled().is_some() {
                     self.reasons.remove(&op.transfer)

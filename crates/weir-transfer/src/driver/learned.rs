@@ -34,7 +34,11 @@ impl Named {
             Resource::Link(link) => Some(Self::Link(name(link.source), name(link.destination))),
             Resource::Inbound(se) => Some(Self::Inbound(name(se))),
             Resource::Outbound(se) => Some(Self::Outbound(name(se))),
-            Resource::VoInbound(..) | Resource::VoOutbound(..) | Resource::Group(_) => None,
+            Resource::VoInbound(..)
+            | Resource::VoOutbound(..)
+            | Resource::Staging(_)
+            | Resource::VoStaging(..)
+            | Resource::Group(_) => None,
         }
     }
 

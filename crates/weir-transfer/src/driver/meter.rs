@@ -65,8 +65,13 @@ impl Meter {
             }
             (Next::Failed, _) => *meter.failed.entry(class).or_default() += 1,
             (Next::Cancelled, _) => meter.cancelled += 1,
+            // Copied, and on its way to tape.
+            (Next::Queued { .. }, End::Done { bytes, .. } | End::Adopted { bytes }) => {
+                meter.finished_bytes = meter.finished_bytes.saturating_add(bytes.0);
+            }
+            (Next::Queued { .. }, End::Ready) => {}
             (Next::Queued { .. } | Next::Cleanup { .. }, _) => *meter.retried.entry(class).or_default() += 1,
-            (Next::Finished, _) => {}
+            (Next::Finished, _) => meter.finished += 1,
         }
     }
 }
@@ -77,6 +82,6 @@ pub(crate) fn bytes_of(end: &End) -> Bytes {
         End::Done { bytes, .. } => *bytes,
         End::Failed(failure) => failure.bytes_moved,
         End::Stopped { bytes_moved } => *bytes_moved,
-        End::Adopted { .. } | End::Lost => Bytes(0),
+        End::Adopted { .. } | End::Ready | End::Lost => Bytes(0),
     }
 }

@@ -86,6 +86,7 @@ fn transfer_spec(
         size: Bytes(size.unwrap_or_default()),
         // As FTS3 compares them with shares.
         activity: names.activity(&activity.to_lowercase()),
+        ..TransferSpec::default()
     }
 }
 
@@ -121,6 +122,7 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
             terms,
             route: None,
             state,
+            work: spec.first_work(),
             attempt: file.attempts,
             failures: file.follow_up.failures,
             free_retries: file.follow_up.free_retries,
@@ -174,6 +176,7 @@ pub(crate) fn ended(op: OpId, end: &End, next: Next, now: Timestamp, cancel_reas
             failures,
             free_retries,
             resume,
+            ..
         } => {
             let follow_up = FollowUp {
                 not_before: millis(not_before),
@@ -219,6 +222,7 @@ fn result(end: &End) -> FileResult {
             mode: Some("adopted".to_owned()),
             ..FileResult::default()
         },
+        End::Ready => FileResult::default(),
         End::Failed(failure) => FileResult {
             bytes_moved: failure.bytes_moved.0,
             reason: Some(reason(failure)),

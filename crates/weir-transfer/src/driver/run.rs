@@ -261,10 +261,7 @@ impl<C: TransferCore> Loop<C> {
     }
 
     fn start(&mut self, id: OpId, op: Op) {
-        let link = match op {
-            Op::Copy { link, .. } | Op::Cleanup { link } => link,
-            _ => Link::default(),
-        };
+        let link = op.link();
         let stop = CancellationToken::new();
         self.running.insert(
             id,

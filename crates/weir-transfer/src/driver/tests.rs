@@ -8,7 +8,7 @@ use std::{
 };
 
 use weir_http::{Client, ClientConfig, TrustRoots};
-use weir_sched::{Command, Event, Link, Op, Record};
+use weir_sched::{Command, Event, Link, Op, Record, Work};
 use weir_world::{
     OpId, TransferId,
     suite::{Harness, Probe},
@@ -104,6 +104,7 @@ impl Harness for RealWorld {
                 attempt: 1,
                 epoch: 1,
             },
+            work: Work::Copy,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is checked, from outside, in every step.
 
-use weir_sched::{Direction, GroupId, Link, Resource, VoId};
+use weir_sched::{Direction, GroupId, Link, Resource, VoId, Work};
 use weir_units::Bytes;
 use weir_world::TransferId;
 
@@ -18,6 +18,17 @@ impl World {
         if !self.limits_changed {
             let all: Vec<Link> = self.held.values().copied().collect();
             self.check_limits(link, &all);
+        }
+    }
+
+    /// A file is brought online.
+    pub(super) fn hold_tape(&mut self, transfer: TransferId) {
+        assert!(!self.limits.hold, "{transfer} starts while everything is held");
+        let se = self.links[&transfer].source;
+        self.staging.insert(transfer, se);
+        let count = self.staging.values().filter(|other| **other == se).count() as u32;
+        for resource in [Resource::Staging(se), Resource::VoStaging(se, VoId(0))] {
+            assert!(count <= self.limits.slots(resource), "{resource:?}: {count} are staged");
         }
     }
 
@@ -72,6 +83,7 @@ impl World {
         if !self.begun || self.limits.hold || self.woken.is_some_and(|at| at <= self.now) {
             return;
         }
+        self.check_tapes();
         for stats in self.core.links().filter(|stats| stats.counts.queued > 0) {
             let source = self.core.se(stats.link.source).unwrap().outbound;
             let destination = self.core.se(stats.link.destination).unwrap().inbound;
@@ -86,6 +98,17 @@ impl World {
                 stats.link,
                 self.core.why_link(stats.link)
             );
+        }
+    }
+
+    /// Nothing waits for tape that could go on.
+    fn check_tapes(&self) {
+        for stats in self.core.tapes().filter(|stats| stats.queued > 0) {
+            let limits = [Resource::Staging(stats.se), Resource::VoStaging(stats.se, stats.vo)];
+            let room = limits
+                .iter()
+                .all(|limit| stats.active < self.limits.slots(*limit).into());
+            assert!(stats.work == Work::Stage && !room, "{stats:?} waits and could go on");
         }
     }
 

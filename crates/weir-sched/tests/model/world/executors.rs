@@ -1,6 +1,6 @@
 //! Executors and destinations: what becomes of operations.
 
-use weir_sched::Op;
+use weir_sched::{Op, Staging};
 use weir_units::Bytes;
 use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, WorldEvent};
 
@@ -28,6 +28,9 @@ impl World {
 
     /// What becomes of an operation and of the destination.
     pub(super) fn end(&mut self, op: OpId, order: Op, fate: Fate) -> WorldEvent {
+        if let Op::Stage { .. } | Op::Archive { .. } = order {
+            return self.end_tape(op, order, fate);
+        }
         let copied = self.destinations.entry(self.place(op.transfer)).or_default();
         if *copied == Copied::Whole && !matches!(fate, Fate::Lost { .. } | Fate::FailedEarly(_)) {
             return WorldEvent::Adopted(SIZE);
@@ -62,7 +65,42 @@ impl World {
         }
     }
 
+    /// What becomes of an operation at a tape.
+    fn end_tape(&mut self, op: OpId, order: Op, fate: Fate) -> WorldEvent {
+        match fate {
+            Fate::Done => {
+                match order {
+                    Op::Stage { .. } => self.online.insert(op.transfer),
+                    _ => self.on_tape.insert(op.transfer),
+                };
+                WorldEvent::Ended(Outcome::Ready)
+            }
+            Fate::FailedEarly(retry) | Fate::FailedLate { retry, .. } => {
+                WorldEvent::Ended(failed(Phase::Preparation, retry))
+            }
+            Fate::Lost { .. } => WorldEvent::Lost,
+        }
+    }
+
+    /// Nothing is copied before it is online, or watched before it is copied.
+    fn check_order(&self, op: OpId, order: Op) {
+        let tape = self.tapes[&op.transfer];
+        let copied = self.destinations.get(&self.place(op.transfer)) == Some(&Copied::Whole);
+        let online = self.online.contains(&op.transfer);
+        let as_asked = match order {
+            Op::Copy { .. } => tape.stage != Staging::Only && (tape.stage == Staging::No || online),
+            Op::Stage { .. } => tape.stage != Staging::No,
+            Op::Archive { .. } => tape.archive && copied,
+            _ => true,
+        };
+        assert!(
+            as_asked,
+            "{op} is {order:?}, of {tape:?}, online: {online}, copied: {copied}"
+        );
+    }
+
     pub(super) fn start(&mut self, op: OpId, order: Op) {
+        self.check_order(op, order);
         let seq = self.started[&op];
         assert!(
             seq <= self.told,
@@ -105,6 +143,17 @@ impl World {
 
     pub(super) fn stop(&mut self, op: OpId) {
         if let Some(Operation::Running(order)) = self.operations.get(&op).cloned() {
+            if let Op::Stage { .. } | Op::Archive { .. } = order {
+                // Half of all tapes are faster than their stop.
+                let event = if op.transfer.0.is_multiple_of(2) {
+                    self.end_tape(op, order, Fate::Done)
+                } else {
+                    WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) })
+                };
+                self.operations.insert(op, Operation::Ended(event.clone()));
+                self.inbox.push_back(Input::World(op, event));
+                return;
+            }
             assert!(matches!(order, Op::Copy { .. }), "{op} cleans up, and is stopped at it");
             let copied = self.destinations.entry(self.place(op.transfer)).or_default();
             // Half of all copies are faster than their stop.

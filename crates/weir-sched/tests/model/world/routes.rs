@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_sched::{Link, LiveState, Route, RouteKind, SeId, Settled, Strategy, TransferSpec};
 use weir_world::{OpId, TransferId};
 
-use super::{SES, World};
+use super::{Copied, SES, World};
 use crate::common::Row;
 use crate::moves::Together;
 
@@ -58,14 +58,18 @@ impl World {
         matches!(self.store.rows.get(&transfer), Some(Row::Live(live)) if live.state == LiveState::Held)
     }
 
-    /// Held for ever, and rightly so: a source of a file that another one has brought, or a hop after one that failed.
+    /// Held for ever, and rightly so: a source of a file that another one has brought (even if it never came to tape), or a hop
+    /// after one that failed.
     pub(super) fn is_unused(&self, transfer: TransferId) -> bool {
         let Some((kind, members)) = self.routes.get(&transfer).filter(|_| self.is_held(transfer)) else {
             return false;
         };
         let mut others = members.iter().filter_map(|member| self.settled(*member));
         match kind {
-            RouteKind::Replicas(_) => others.any(|settled| settled == Settled::Finished),
+            RouteKind::Replicas(_) => others.any(|settled| {
+                let copied = self.destinations.get(&self.place(transfer)) == Some(&Copied::Whole);
+                settled == Settled::Finished || copied && self.tapes[&transfer].archive
+            }),
             RouteKind::Hops => others.any(|settled| settled != Settled::Finished),
         }
     }
