@@ -1,7 +1,11 @@
 //! What the service knows of a job and its files: the rows of the store, and the objects of the door.
 
+mod counts;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub(crate) use counts::Counts;
 pub(crate) use weir_sched::JobState;
 
 use crate::time::Millis;
@@ -20,16 +24,19 @@ pub(crate) enum FileState {
     Failed,
     /// Taken back by the user, or out of its time in the queue.
     Canceled,
+    /// Another source of its file, or a hop before it, goes first. It stays so if its turn never comes.
+    NotUsed,
 }
 
 impl FileState {
     /// All states, in the order of their numbers in the store.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Submitted,
         Self::Active,
         Self::Finished,
         Self::Failed,
         Self::Canceled,
+        Self::NotUsed,
     ];
 
     /// FTS3's name.
@@ -40,10 +47,11 @@ impl FileState {
             Self::Finished => "FINISHED",
             Self::Failed => "FAILED",
             Self::Canceled => "CANCELED",
+            Self::NotUsed => "NOT_USED",
         }
     }
 
-    /// Whether nothing changes any more.
+    /// Whether nothing changes any more. What is `NOT_USED` ends with its job.
     pub(crate) fn is_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Failed | Self::Canceled)
     }
@@ -94,50 +102,6 @@ pub(crate) const JOB_STATES: [JobState; 8] = [
 
 /// Why a file is `CANCELED`, unless there is a better reason.
 pub(crate) const CANCELED_REASON: &str = "Job canceled by the user";
-
-/// How many files of a job are where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
-    /// All files of the job.
-    pub files: i64,
-    /// Files of which an attempt has begun, ended or not.
-    pub started: i64,
-    /// Files in [`FileState::Finished`].
-    pub finished: i64,
-    /// Files in [`FileState::Failed`].
-    pub failed: i64,
-    /// Files in [`FileState::Canceled`].
-    pub canceled: i64,
-}
-
-impl Counts {
-    /// A job's state, and its reason in FTS3's words. `cancelled` says that the whole job was.
-    pub(crate) fn verdict(&self, cancelled: bool) -> (JobState, Option<&'static str>) {
-        let mut state = self.state();
-        if state.is_terminal() && cancelled && self.canceled > 0 {
-            state = JobState::Canceled;
-        }
-        (
-            state,
-            state.reason().filter(|_| state != JobState::Canceled || cancelled),
-        )
-    }
-
-    /// The state that follows from the files. A job that has begun stays active while a retry waits.
-    pub(crate) fn state(&self) -> JobState {
-        let number = |count: i64| u64::try_from(count).unwrap_or_default();
-        let left = number(self.files - self.finished - self.failed - self.canceled);
-        let (submitted, active) = if self.started > 0 { (0, left) } else { (left, 0) };
-        weir_sched::job_state(weir_sched::FileCounts {
-            submitted,
-            active,
-            finished: number(self.finished),
-            failed: number(self.failed),
-            canceled: number(self.canceled),
-            ..weir_sched::FileCounts::default()
-        })
-    }
-}
 
 /// Which side's checksum is compared (`verify_checksum`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -192,6 +156,15 @@ pub(crate) enum Overwrite {
     /// Only from the second attempt on.
     #[serde(rename = "R")]
     OnRetry,
+    /// At all hops but the last.
+    #[serde(rename = "M")]
+    Hop,
+    /// If it is on disk only.
+    #[serde(rename = "D")]
+    OnDisk,
+    /// At all hops but the last; there, if it is on disk only.
+    #[serde(rename = "Q")]
+    HopOnDisk,
 }
 
 impl Overwrite {
@@ -201,6 +174,9 @@ impl Overwrite {
             Self::No => None,
             Self::Yes => Some("Y"),
             Self::OnRetry => Some("R"),
+            Self::Hop => Some("M"),
+            Self::OnDisk => Some("D"),
+            Self::HopOnDisk => Some("Q"),
         }
     }
 }
@@ -241,6 +217,41 @@ pub(crate) struct JobParams {
     pub internal: Option<String>,
     /// Keep what a failed attempt left at the destination.
     pub disable_cleanup: bool,
+    /// How to choose among several sources, in a job of [`SEVERAL_SOURCES`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection_strategy: Option<String>,
+    /// Number of hops, in a job of [`SEVERAL_HOPS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u32>,
+    /// Tell in the file's metadata what was found at a destination that was taken.
+    pub dst_file_report: bool,
+}
+
+impl JobParams {
+    /// Whether the file of this index only passes where it is copied to.
+    pub(crate) fn is_on_the_way(&self, index: u32) -> bool {
+        self.hops.is_some_and(|hops| index + 1 < hops)
+    }
+}
+
+/// The kind of a job whose files are all sources of one file.
+pub(crate) const SEVERAL_SOURCES: char = 'R';
+
+/// The kind of a job whose files are hops, one after the other.
+pub(crate) const SEVERAL_HOPS: char = 'H';
+
+/// Reads the letter of a kind.
+pub(crate) fn kind_of(text: &str) -> char {
+    text.chars().next().unwrap_or('N')
+}
+
+/// The index of the file that is so far behind the first of a job of this kind.
+pub(crate) fn index_of(kind: &str, place: i64) -> u32 {
+    if kind_of(kind) == SEVERAL_SOURCES {
+        0
+    } else {
+        place as u32
+    }
 }
 
 /// A job as submitted, before the store has seen it.
@@ -248,7 +259,7 @@ pub(crate) struct JobParams {
 pub(crate) struct NewJob {
     /// Its id.
     pub id: uuid::Uuid,
-    /// `N` (normal) or `Y` (session reuse asked).
+    /// FTS3's letter: `N` (normal), `Y` (session reuse asked), [`SEVERAL_SOURCES`] or [`SEVERAL_HOPS`].
     pub kind: char,
     /// The token's subject.
     pub user_dn: String,
@@ -276,7 +287,7 @@ pub(crate) struct NewJob {
 pub(crate) struct NewFile {
     /// Its id: the transfer.
     pub id: u64,
-    /// Place in the job, from 0.
+    /// Place among the files of the job, from 0. Sources of one file share theirs.
     pub index: u32,
     /// Where from.
     pub source: String,
@@ -289,7 +300,7 @@ pub(crate) struct NewFile {
     pub user_filesize: Option<u64>,
     /// Activity; `default` if not said.
     pub activity: String,
-    /// Echoed.
+    /// How to choose among several sources of the file.
     pub selection_strategy: String,
     /// SciTag, 65 to 65535.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -463,44 +474,6 @@ pub(crate) struct Retry {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn rolls_up(files: i64, started: i64, finished: i64, failed: i64, canceled: i64, expected: JobState) {
-        assert_eq!(
-            Counts {
-                files,
-                started,
-                finished,
-                failed,
-                canceled
-            }
-            .verdict(false)
-            .0,
-            expected
-        );
-    }
-
-    #[test]
-    fn a_job_is_what_its_files_are() {
-        rolls_up(3, 0, 0, 0, 0, JobState::Submitted);
-        rolls_up(3, 1, 0, 0, 0, JobState::Active);
-        rolls_up(3, 3, 3, 0, 0, JobState::Finished);
-        rolls_up(3, 3, 1, 2, 0, JobState::FinishedDirty);
-        rolls_up(3, 3, 2, 0, 1, JobState::Canceled);
-        rolls_up(3, 3, 0, 1, 2, JobState::Failed);
-        rolls_up(3, 0, 0, 0, 3, JobState::Canceled);
-        rolls_up(3, 3, 0, 2, 0, JobState::Active);
-        let partly = Counts {
-            files: 3,
-            started: 3,
-            finished: 1,
-            failed: 1,
-            canceled: 1,
-        };
-        assert_eq!(
-            partly.verdict(true),
-            (JobState::Canceled, Some("Job canceled by the user"))
-        );
-    }
 
     #[test]
     fn codes_in_the_store_stay_what_they_are() {

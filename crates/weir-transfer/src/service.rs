@@ -449,6 +449,13 @@ async fn expire(service: Arc<Service>, stop: CancellationToken) {
         match service.read(move |store| store.overdue(now)).await {
             Ok(overdue) => {
                 for (job, files) in overdue {
+                    let files = match rest::cancel::with_siblings(&service, job, files).await {
+                        Ok(files) => files,
+                        Err(error) => {
+                            tracing::warn!(%job, error.message, "could not look for an overdue job's files; trying again");
+                            continue;
+                        }
+                    };
                     let reason = "Job expired: longer in the queue than max_time_in_queue allows".to_owned();
                     let cancel = |reply| crate::driver::Request::Cancel {
                         job,

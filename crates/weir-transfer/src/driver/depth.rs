@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use weir_sched::{JobSpec, Link, Names, Record};
+use weir_sched::{JobSpec, Link, LiveState, Names, Record};
 
 use crate::{
     config::{QueueLimit, QueueLimits},
@@ -44,6 +44,8 @@ struct JobRow {
     client: u32,
     minute: u32,
     links: Links,
+    /// The only file that counts, if the others wait for their turn after it.
+    leader: Option<u64>,
     /// A bit for each file that has started; empty until the first does.
     started: Vec<u64>,
 }
@@ -176,17 +178,22 @@ impl Depth {
             .collect::<Vec<_>>();
         let (vo, client) = (self.words.number(&job.vo), self.words.number(&job.cred_id));
         let at = job.submitted;
+        // The files of a route go one after the other: they are one transfer in every queue.
+        let leader = (!spec.routes.is_empty()).then_some(first);
+        let counted = if leader.is_some() { &links[..1] } else { &links[..] };
         let mut asked = BTreeMap::from([
-            (Whose::Vo(vo), links.len() as u64),
-            (Whose::Client(client), links.len() as u64),
+            (Whose::Vo(vo), counted.len() as u64),
+            (Whose::Client(client), counted.len() as u64),
         ]);
-        for link in &links {
+        for link in counted {
             *asked.entry(Whose::Link(*link)).or_default() += 1;
         }
         for (whose, more) in asked {
             self.check(whose, more, at, names)?;
         }
-        self.insert(first, vo, client, at, links, &[]);
+        let absent = (0..links.len()).map(|place| leader.is_some() && place > 0);
+        let absent = absent.collect::<Vec<_>>();
+        self.insert(first, (vo, client), at, links, &absent, leader);
         Ok(())
     }
 
@@ -227,7 +234,16 @@ impl Depth {
         Ok(())
     }
 
-    fn insert(&mut self, first: u64, vo: u32, client: u32, at: Millis, links: Vec<Link>, ended: &[bool]) {
+    /// `absent`: which files do not count, by place.
+    fn insert(
+        &mut self,
+        first: u64,
+        (vo, client): (u32, u32),
+        at: Millis,
+        links: Vec<Link>,
+        absent: &[bool],
+        leader: Option<u64>,
+    ) {
         let row = JobRow {
             span: links.len() as u32,
             live: links.len() as u32,
@@ -238,10 +254,11 @@ impl Depth {
                 Some((one, others)) if others.iter().all(|link| link == one) => Links::One(*one),
                 _ => Links::Each(links.into()),
             },
+            leader,
             started: Vec::new(),
         };
         for place in 0..row.span {
-            if !ended.get(place as usize).is_some_and(|ended| *ended) {
+            if !absent.get(place as usize).is_some_and(|absent| *absent) {
                 for whose in row.queues(place) {
                     let queue = self.queues.entry(whose).or_default();
                     queue.live += 1;
@@ -249,7 +266,7 @@ impl Depth {
                 }
             }
         }
-        let live = row.span - ended.iter().filter(|ended| **ended).count() as u32;
+        let live = row.span - absent.iter().filter(|absent| **absent).count() as u32;
         self.jobs.insert(first, JobRow { live, ..row });
     }
 
@@ -269,13 +286,18 @@ impl Depth {
             return;
         }
         let span = (last.transfer.id.0 - first + 1) as usize;
-        let (mut links, mut ended) = (vec![last.transfer.link(); span], vec![true; span]);
+        let (mut links, mut absent) = (vec![last.transfer.link(); span], vec![true; span]);
+        let mut leader = None;
         for file in &files {
             let place = (file.transfer.id.0 - first) as usize;
-            (links[place], ended[place]) = (file.transfer.link(), false);
+            links[place] = file.transfer.link();
+            absent[place] = file.state == LiveState::Held;
+            if file.route.is_some() && !absent[place] {
+                leader = Some(file.transfer.id.0);
+            }
         }
         let (vo, client) = (self.words.number(&job.vo), self.words.number(&job.cred_id));
-        self.insert(first, vo, client, job.submitted, links, &ended);
+        self.insert(first, (vo, client), job.submitted, links, &absent, leader);
         for file in files.iter().filter(|file| file.attempt > 0) {
             self.started(file.transfer.id.0);
         }
@@ -293,8 +315,21 @@ impl Depth {
     pub(crate) fn follow(&mut self, record: &Record, now: Millis) {
         match record {
             Record::Started { op, .. } => self.started(op.transfer.0),
-            Record::Ended { op, next, .. } if next.settled().is_some() => self.leave(op.transfer.0, Some(now)),
-            Record::Cancelled { settled, .. } => {
+            Record::Submitted(spec) => {
+                if let (Some(route), Some(first)) = (spec.routes.first(), spec.transfers.first()) {
+                    self.pass_on(first.id.0, spec.transfers[route.live].id.0, None);
+                }
+            }
+            Record::Ended { op, released, next, .. } if next.settled().is_some() => match released {
+                Some(next) => self.pass_on(op.transfer.0, next.0, Some(now)),
+                None => self.leave(op.transfer.0, Some(now)),
+            },
+            Record::Cancelled { settled, released, .. } => {
+                for next in released {
+                    if let Some(leader) = self.row(next.0).and_then(|(_, _, row)| row.leader) {
+                        self.pass_on(leader, next.0, Some(now));
+                    }
+                }
                 for transfer in settled {
                     self.leave(transfer.0, Some(now));
                 }
@@ -322,11 +357,32 @@ impl Depth {
         }
     }
 
+    /// From now on, another file of the same route counts.
+    fn pass_on(&mut self, from: u64, to: u64, ended: Option<Millis>) {
+        let Some((_, place, row)) = self.row(to).filter(|_| from != to) else {
+            return;
+        };
+        row.live += 1;
+        let (queues, since) = (row.queues(place), row.minute);
+        self.leave(from, ended);
+        if let Some((_, _, row)) = self.row(to) {
+            row.leader = Some(to);
+        }
+        for whose in queues {
+            let queue = self.queues.entry(whose).or_default();
+            queue.live += 1;
+            *queue.waiting.entry(since).or_default() += 1;
+        }
+    }
+
     /// `ended`: when, if it came to its end here.
     fn leave(&mut self, file: u64, ended: Option<Millis>) {
         let Some((first, place, row)) = self.row(file) else {
             return;
         };
+        if row.leader.is_some_and(|leader| leader != file) {
+            return;
+        }
         let waited = row.start(place);
         row.live -= 1;
         let (queues, since, empty) = (row.queues(place), row.minute, row.live == 0);
@@ -387,131 +443,4 @@ impl JobRow {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-    use proptest::prelude::*;
-    use weir_sched::{End, Next, Work};
-    use weir_units::Bytes;
-    use weir_world::{CopyMode, OpId, TransferId};
-
-    use super::*;
-    use crate::store::submission;
-
-    fn op(file: u64) -> OpId {
-        OpId {
-            transfer: TransferId(file),
-            attempt: 1,
-            epoch: 1,
-        }
-    }
-
-    fn ended(file: u64) -> Record {
-        Record::Ended {
-            op: op(file),
-            end: End::Done {
-                bytes: Bytes(1),
-                mode: CopyMode::Pull,
-            },
-            next: Next::Finished,
-            released: None,
-        }
-    }
-
-    fn limits(depth: u64, age: u64) -> QueueLimits {
-        let limit = QueueLimit {
-            depth: Some(depth),
-            age: Some(Duration::from_secs(age)),
-        };
-        QueueLimits {
-            client: limit,
-            ..QueueLimits::default()
-        }
-    }
-
-    fn come(depth: &mut Depth, job: u128, first: u64, n: usize, at: Millis) -> Result<(), Full> {
-        let mut submission = submission(job, first, n as u64);
-        submission.job.submitted = at;
-        let mut names = Names::default();
-        let spec = super::super::records::job_spec(&submission, &mut names);
-        depth.submitted(&submission.job, &spec, &names)
-    }
-
-    #[test]
-    fn what_is_beyond_depth_or_age_is_refused_until_it_shrinks() {
-        let mut depth = Depth::default();
-        depth.limit_to(limits(10, 3600));
-        come(&mut depth, 1, 1, 20, 0).unwrap();
-        let full = come(&mut depth, 3, 100, 1, 0).unwrap_err();
-        assert!(full.reason.contains("20 transfers of the client"), "{}", full.reason);
-        for file in 1..=15 {
-            depth.follow(&ended(file), 0);
-        }
-        come(&mut depth, 3, 100, 5, 0).unwrap();
-        let late = 3_700_000;
-        for file in 16..=20 {
-            depth.follow(&ended(file), late);
-        }
-        let old = come(&mut depth, 5, 200, 1, late).unwrap_err();
-        assert!(old.reason.contains("waits for 3700 s"), "{}", old.reason);
-        for file in 100..105 {
-            depth.follow(
-                &Record::Started {
-                    op: op(file),
-                    work: Work::Copy,
-                },
-                late,
-            );
-        }
-        come(&mut depth, 5, 200, 1, late).unwrap();
-    }
-
-    #[test]
-    fn a_job_that_was_not_taken_leaves_nothing() {
-        let mut depth = Depth::default();
-        depth.limit_to(limits(10, 3600));
-        come(&mut depth, 1, 1, 7, 0).unwrap();
-        depth.refused(1);
-        assert!(depth.jobs.is_empty());
-        assert!(
-            depth
-                .standings(&Names::default())
-                .iter()
-                .all(|queue| queue.depth == 0 && queue.oldest.is_none())
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn depths_are_what_is_left(moves in prop::collection::vec((0..3_u8, 0..40_u64), 1..200)) {
-            // A count that drifts would refuse everything one day, or nothing.
-            let (mut depth, mut live, mut started) = (Depth::default(), std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
-            let mut next = 0;
-            for (what, which) in moves {
-                match what {
-                    0 => {
-                        let n = which % 5 + 1;
-                        come(&mut depth, u128::from(next) * 2 + 1, next, n as usize, 0).unwrap();
-                        live.extend(next..next + n);
-                        next += n;
-                    }
-                    1 => {
-                        depth.follow(&Record::Started { op: op(which), work: Work::Copy }, 0);
-                        if live.contains(&which) {
-                            started.insert(which);
-                        }
-                    }
-                    _ => {
-                        if live.remove(&which) {
-                            depth.follow(&ended(which), 0);
-                        }
-                    }
-                }
-                let waiting = live.difference(&started).count();
-                for queue in depth.queues.values() {
-                    prop_assert_eq!(queue.live, live.len() as u64);
-                    prop_assert_eq!(queue.waiting.values().sum::<u64>(), waiting as u64);
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -72,27 +72,39 @@ impl Desk {
     pub(crate) fn changes(&mut self, seq: Seq, record: &Record, now: Timestamp) -> Vec<Change> {
         match record {
             Record::Submitted(spec) => match self.jobs.remove(&spec.job) {
-                Some((submission, reply)) => {
+                Some((mut submission, reply)) => {
                     self.acks.insert(seq, reply);
+                    submission.live = spec.routes.first().map(|route| spec.transfers[route.live].id.0);
                     vec![Change::Submit(submission)]
                 }
                 None => Vec::new(),
             },
             Record::Started { op, .. } => vec![started(*op, now)],
-            Record::Ended { op, end, next, .. } => {
+            Record::Ended {
+                op,
+                end,
+                next,
+                released,
+            } => {
                 let reason = if next.settled().is_some() {
                     self.reasons.remove(&op.transfer)
                 } else {
                     None
                 };
-                vec![ended(*op, end, *next, now, reason)]
+                let mut changes = vec![ended(*op, end, *next, now, reason)];
+                changes.extend(released.map(|next| Change::Release { file: next.0 }));
+                changes
             }
             Record::Cancelled {
                 ticket,
                 settled,
                 stopping,
-                ..
-            } => self.cancelled(seq, *ticket, settled, stopping, now),
+                released,
+            } => {
+                let mut changes = self.cancelled(seq, *ticket, settled, stopping, now);
+                changes.extend(released.iter().map(|next| Change::Release { file: next.0 }));
+                changes
+            }
             Record::PrioritySet { ticket, priority, .. } => match self.redeem(seq, *ticket) {
                 Some(Pending::Priority { job }) => vec![Change::Priority {
                     job,

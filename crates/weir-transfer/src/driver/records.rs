@@ -8,12 +8,12 @@ use weir_units::{Bytes, Timestamp};
 use weir_world::{ErrorClass, Failure, OpId, Party, Retry, TransferId};
 
 use crate::{
-    model::{CANCELED_REASON, FileResult, FileState, NewJob},
+    model::{CANCELED_REASON, FileResult, FileState, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES},
     store::{Change, FollowUp, LiveJob, Submission},
     surl::Surl,
     time::Millis,
 };
-use weir_sched::{JobSpec, Live, LiveState, Names, Priority, Record, SeId, Terms};
+use weir_sched::{JobSpec, Live, LiveState, Names, Priority, Record, Route, RouteKind, SeId, Strategy, Terms};
 
 /// Milliseconds of a core's time.
 pub(crate) fn millis(at: Timestamp) -> Millis {
@@ -27,7 +27,7 @@ fn timestamp(at: Millis) -> Timestamp {
 /// A job as the core sees it.
 pub(crate) fn job_spec(submission: &Submission, names: &mut Names) -> Arc<JobSpec> {
     let (terms, mut memos) = (terms(&submission.job, names), Default::default());
-    let transfers = submission
+    let transfers: Vec<TransferSpec> = submission
         .files
         .iter()
         .map(|file| {
@@ -44,9 +44,30 @@ pub(crate) fn job_spec(submission: &Submission, names: &mut Names) -> Arc<JobSpe
     Arc::new(JobSpec {
         job: JobId(submission.job.id.as_u128()),
         terms,
+        routes: routes(&submission.job, transfers.len()),
         transfers,
-        routes: Vec::new(),
     })
+}
+
+/// What the files of a job are to each other.
+fn route_kind(job: &NewJob) -> Option<RouteKind> {
+    match job.kind {
+        SEVERAL_SOURCES => {
+            let strategy = job.params.selection_strategy.as_deref().and_then(Strategy::named);
+            Some(RouteKind::Replicas(strategy.unwrap_or_default()))
+        }
+        SEVERAL_HOPS => Some(RouteKind::Hops),
+        _ => None,
+    }
+}
+
+fn routes(job: &NewJob, files: usize) -> Vec<Route> {
+    let route = |kind| Route {
+        kind,
+        places: 0..files,
+        live: 0,
+    };
+    route_kind(job).map(route).into_iter().collect()
 }
 
 /// The storage element of the last location. Files of a job share theirs, and a queue of millions is brought back in seconds.
@@ -103,6 +124,8 @@ fn terms(job: &NewJob, names: &mut Names) -> Terms {
 /// A job's live files as the core is given them back.
 pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
     let (terms, mut memos) = (terms(&job.job, names), Default::default());
+    let first = job.files.first().map(|file| TransferId(file.file));
+    let route = route_kind(&job.job).zip(first);
     let record = |file: &crate::store::Live| {
         let spec = transfer_spec(
             names,
@@ -113,6 +136,7 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
             &file.activity,
         );
         let state = match (file.stopping, file.running) {
+            _ if file.held => LiveState::Held,
             (true, _) => LiveState::Stopping,
             (false, true) => LiveState::Active,
             (false, false) => LiveState::Queued,
@@ -120,7 +144,7 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
         Record::Live(Live {
             transfer: spec,
             terms,
-            route: None,
+            route,
             state,
             work: spec.first_work(),
             attempt: file.attempts,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    model::{FileResult, NewFile, NewJob},
+    model::{FileResult, NewFile, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES},
     surl::{Surl, redact_query},
     time::Millis,
 };
@@ -221,9 +221,16 @@ impl Verdict {
     }
 }
 
-/// `CO`: an attempt ended.
-pub(crate) fn complete(subject: &Subject<'_>, times: &Timeline, verdict: Verdict, result: &FileResult) -> Vec<u8> {
-    line(&Complete::new(subject, times, verdict, result))
+/// `CO`: an attempt ended. The state of its job is told of jobs with several sources only.
+pub(crate) fn complete(
+    subject: &Subject<'_>,
+    times: &Timeline,
+    verdict: Verdict,
+    result: &FileResult,
+    job_state: &'static str,
+) -> Vec<u8> {
+    let job_state = (subject.job.kind == SEVERAL_SOURCES).then_some(job_state);
+    line(&Complete::new(subject, times, (verdict, job_state), result))
 }
 
 #[derive(Serialize)]
@@ -321,7 +328,12 @@ struct Complete<'a> {
 }
 
 impl<'a> Complete<'a> {
-    fn new(subject: &Subject<'a>, times: &Timeline, verdict: Verdict, result: &FileResult) -> Self {
+    fn new(
+        subject: &Subject<'a>,
+        times: &Timeline,
+        (verdict, job_state): (Verdict, Option<&'static str>),
+        result: &FileResult,
+    ) -> Self {
         let (job, file, ends) = (subject.job, subject.file, subject.ends());
         let (src_protocol, dst_protocol) = (protocol(&file.source), protocol(&file.destination));
         // Before the copy is preparation, after it finalization; an attempt that never copied was preparation to its end.
@@ -422,12 +434,12 @@ impl<'a> Complete<'a> {
             activity: &file.activity,
             retry: subject.attempt.saturating_sub(1),
             retry_max: subject.retry_max(),
-            job_m_replica: false,
-            job_multihop: false,
-            transfer_lasthop: false,
+            job_m_replica: job.kind == SEVERAL_SOURCES,
+            job_multihop: job.kind == SEVERAL_HOPS,
+            transfer_lasthop: job.kind == SEVERAL_HOPS && !job.params.is_on_the_way(file.index),
             is_archiving: false,
             // FTS3 says more only for jobs of several replicas or hops.
-            job_state: "UNKNOWN",
+            job_state: job_state.unwrap_or("UNKNOWN"),
             is_recoverable: failed && result.recoverable.unwrap_or(false),
             ipv6: false,
             ipver: "unknown",

@@ -344,9 +344,14 @@ impl Scribe {
     fn submitted(&self, job: Uuid, page: &mut Page) -> Result<(), StoreError> {
         let Some(row) = self.store.job(job)? else { return Ok(()) };
         for file in self.store.files(job)? {
+            // What was released or cancelled since is told by messages of its own.
+            let first = match file.state {
+                FileState::NotUsed => FileState::NotUsed,
+                _ => FileState::Submitted,
+            };
             let change = StateChange {
                 job: "SUBMITTED",
-                file: FileState::Submitted.as_str(),
+                file: first.as_str(),
                 at: row.spec.submitted,
                 reason: None,
             };
@@ -370,7 +375,7 @@ impl Scribe {
                 ended: if ride.times.ended == 0 { at } else { ride.times.ended },
                 ..ride.times
             };
-            let line = message::complete(&subject, &times, verdict, result);
+            let line = message::complete(&subject, &times, verdict, result, self.job_state(ride.job.id)?);
             page.write(Kind::Complete, &ride.job.vo, &line);
         }
         let (job, file) = match ride {
@@ -380,7 +385,7 @@ impl Scribe {
                 None => return Ok(()),
             },
         };
-        let job_state = self.store.job(job.id)?.map_or("ACTIVE", |job| job.state.as_str());
+        let job_state = self.job_state(job.id)?;
         let change = StateChange {
             job: job_state,
             file: state.unwrap_or(FileState::Submitted).as_str(),
@@ -391,6 +396,10 @@ impl Scribe {
         page.write(Kind::State, &job.vo, &message::state(&subject, &change));
         lock(&self.shared.rides).remove(&op);
         Ok(())
+    }
+
+    fn job_state(&self, job: Uuid) -> Result<&'static str, StoreError> {
+        Ok(self.store.job(job)?.map_or("ACTIVE", |job| job.state.as_str()))
     }
 
     fn rows(&self, file: u64) -> Result<Option<(NewJob, NewFile)>, StoreError> {

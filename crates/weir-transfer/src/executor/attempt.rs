@@ -145,6 +145,9 @@ impl Attempt<'_> {
             self.trace().before = Some(there);
             return Ok(Found::Replaceable);
         }
+        if self.job.params.dst_file_report {
+            self.report_destination(there).await;
+        }
         let scene = self.destination.scene(Phase::Preparation);
         Err(scene.fail(
             ErrorClass::Exists,

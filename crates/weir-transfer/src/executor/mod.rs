@@ -32,6 +32,7 @@ mod leftover;
 mod markers;
 mod modes;
 mod parents;
+mod report;
 mod stat;
 mod streamed;
 mod thirdparty;

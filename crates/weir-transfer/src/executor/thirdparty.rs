@@ -317,10 +317,12 @@ impl Quiet {
 impl Attempt<'_> {
     /// Whether a file at the destination may be replaced.
     pub(crate) fn may_overwrite(&self) -> bool {
-        match self.job.params.overwrite {
+        let params = &self.job.params;
+        match params.overwrite {
             Overwrite::Yes => true,
-            Overwrite::No => false,
+            Overwrite::No | Overwrite::OnDisk => false,
             Overwrite::OnRetry => self.op.attempt > 1,
+            Overwrite::Hop | Overwrite::HopOnDisk => params.is_on_the_way(self.file.spec.index),
         }
     }
 }

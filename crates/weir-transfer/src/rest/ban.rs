@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     driver::Request,
+    model::{File, SEVERAL_HOPS},
     service::Service,
     settings::{Kind, Object, se_name},
     store::{Live, LiveJob, Restored, Store, StoreError},
@@ -170,8 +171,12 @@ async fn matching(
         let mut found = Vec::new();
         let mut each = |restored| {
             if let Restored::Job(job) = restored {
-                let files = job.files.iter().filter(|file| !file.stopping && fits(&job, file));
-                let files = files.map(|file| file.file).collect::<Vec<_>>();
+                let mut files = job.files.iter().filter(|file| !file.stopping).collect::<Vec<_>>();
+                // A job of hops is cancelled at once, or not at all.
+                if job.job.kind != SEVERAL_HOPS || !files.iter().any(|file| fits(&job, file)) {
+                    files.retain(|file| fits(&job, file));
+                }
+                let files = files.iter().map(|file| file.file).collect::<Vec<_>>();
                 if !files.is_empty() {
                     found.push((job.job.id, files));
                 }
@@ -305,7 +310,12 @@ pub(super) async fn catch_up(service: &Service, job: Uuid, caller: &Caller) -> A
         (USER_BANNED, files)
     } else {
         let mut files = files;
-        files.retain(|file| cancels(&file.spec.source) || cancels(&file.spec.destination));
+        let hops = service.read(move |store| store.job(job)).await?;
+        let hops = hops.is_some_and(|job| job.spec.kind == SEVERAL_HOPS);
+        let affected = |file: &File| cancels(&file.spec.source) || cancels(&file.spec.destination);
+        if !(hops && files.iter().any(affected)) {
+            files.retain(affected);
+        }
         (STORAGE_BANNED, files)
     };
     if files.is_empty() {

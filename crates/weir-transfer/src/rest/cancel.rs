@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     driver::Request,
-    model::{CANCELED_REASON, File, FileState, Job},
+    model::{CANCELED_REASON, File, FileState, Job, SEVERAL_HOPS, SEVERAL_SOURCES},
     service::Service,
     store::JobFilter,
 };
@@ -124,6 +124,18 @@ async fn live_files(service: &Service, job: Uuid) -> Answer<Vec<u64>> {
         .filter(|file| !file.state.is_terminal())
         .map(|file| file.spec.id)
         .collect())
+}
+
+/// These files, and those that wait for their turn after them.
+pub(crate) async fn with_siblings(service: &Service, job: Uuid, files: Vec<u64>) -> Answer<Vec<u64>> {
+    let kind = service
+        .read(move |store| store.job(job))
+        .await?
+        .map(|job| job.spec.kind);
+    match kind {
+        Some(SEVERAL_SOURCES | SEVERAL_HOPS) => live_files(service, job).await,
+        _ => Ok(files),
+    }
 }
 
 async fn cancel_whole(service: &Service, job: Uuid) -> Answer<usize> {

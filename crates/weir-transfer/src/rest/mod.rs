@@ -11,7 +11,7 @@ mod archive;
 pub(crate) mod ban;
 mod body;
 mod caller;
-mod cancel;
+pub(crate) mod cancel;
 mod config;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;

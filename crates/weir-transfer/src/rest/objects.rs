@@ -141,7 +141,7 @@ impl<'a> JobObject<'a> {
             "overwrite_flag" => json!(params.overwrite.letter()),
             "verify_checksum" => json!(params.verify_checksum.letter()),
             "bring_online" | "copy_pin_lifetime" | "archive_timeout" => json!(-1),
-            "dst_file_report" => json!(false),
+            "dst_file_report" => json!(params.dst_file_report),
             "max_time_in_queue" => json!(params.max_time_in_queue),
             "source_spacetoken" => json!(params.source_spacetoken),
             "destination_spacetoken" | "space_token" => json!(params.destination_spacetoken),
@@ -210,6 +210,15 @@ pub(crate) struct FileObject<'a> {
 }
 
 impl FileObject<'_> {
+    /// Spread over 16 bits, as clients that shard by it expect. Files that go together share theirs.
+    fn hashed_id(&self) -> u16 {
+        let number = match self.job.spec.kind {
+            'N' => self.file.spec.id,
+            _ => self.job.spec.id.as_u128() as u64,
+        };
+        (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
+    }
+
     fn url(&self, url: &str) -> String {
         if self.own { url.to_owned() } else { redact_query(url) }
     }
@@ -248,8 +257,7 @@ impl FileObject<'_> {
             "file_metadata" => json!(spec.metadata),
             "staging_metadata" => json!(spec.staging_metadata),
             "archive_metadata" => json!(spec.archive_metadata),
-            // Spread over 16 bits, as clients that shard by it expect.
-            "hashed_id" => json!((spec.id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16),
+            "hashed_id" => json!(self.hashed_id()),
             "src_token_id" => json!(spec.source_token.map(|hash| hash.short())),
             "dst_token_id" => json!(spec.destination_token.map(|hash| hash.short())),
             "staging_start"

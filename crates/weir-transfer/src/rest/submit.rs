@@ -46,6 +46,7 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
         job: draft.job,
         files: draft.files,
         tokens: draft.tokens,
+        live: None,
     });
     // Goes on if the client leaves: the reservation must last as long as the submission is on its way.
     let driver = service.driver.clone();

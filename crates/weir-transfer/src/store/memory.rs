@@ -10,7 +10,7 @@ use weir_auth::Secret;
 
 use super::{Change, FollowUp, JobFilter, Live, LiveJob, Order, Restored, Sealer, Store, StoreError, Submission};
 use crate::{
-    model::{Counts, File, FileResult, FileState, Job, JobState, Retry, TokenHash},
+    model::{Counts, File, FileResult, FileState, Job, JobState, Retry, SEVERAL_SOURCES, TokenHash},
     time::Millis,
 };
 
@@ -256,6 +256,7 @@ impl Row {
             attempts: self.file.attempts,
             running: self.running,
             stopping: self.file.stopping,
+            held: self.file.state == FileState::NotUsed,
             follow_up: self.follow_up,
         }
     }
@@ -329,6 +330,12 @@ impl Tables {
             } => {
                 self.cancel(*job, *whole, settled, stopping, (*at, reason));
             }
+            Change::Release { file } => self.use_now(*file),
+            Change::Metadata { file, metadata } => {
+                if let Some(row) = self.live_row(*file) {
+                    row.file.spec.metadata = Some(metadata.clone());
+                }
+            }
             Change::Claim { file, claim } => {
                 if let Some(row) = self.live_row(*file) {
                     row.file.claim = *claim;
@@ -366,7 +373,7 @@ impl Tables {
             let file = File {
                 spec: spec.clone(),
                 job: submission.job.id,
-                state: FileState::Submitted,
+                state: submission.first_state(spec.id),
                 attempts: 0,
                 first_started: None,
                 started: None,
@@ -397,6 +404,24 @@ impl Tables {
             },
         };
         self.jobs.insert(number, job);
+    }
+
+    fn use_now(&mut self, file: u64) {
+        let Some(number) = self.live_row(file).map(|row| row.job) else {
+            return;
+        };
+        let sources = self
+            .jobs
+            .get(&number)
+            .is_some_and(|job| job.spec.kind == SEVERAL_SOURCES);
+        let rows = self.files.range(number..).take_while(|(_, row)| row.job == number);
+        let claim = rows.filter_map(|(_, row)| row.file.claim).last().filter(|_| sources);
+        let Some(row) = self.live_row(file).filter(|row| row.file.state == FileState::NotUsed) else {
+            return;
+        };
+        row.file.state = FileState::Submitted;
+        row.follow_up.resume = sources;
+        row.file.claim = claim;
     }
 
     fn end(&mut self, file: u64, at: Millis, state: FileState, result: &FileResult) {
@@ -500,7 +525,7 @@ impl Tables {
     fn count(&mut self, number: u64, at: Millis, change: impl FnOnce(&mut Counts)) {
         let Some(job) = self.jobs.get_mut(&number) else { return };
         change(&mut job.counts);
-        let (state, reason) = job.counts.verdict(job.cancelled);
+        let (state, reason) = job.counts.verdict(job.spec.kind, job.cancelled);
         job.state = state;
         job.finished = state.is_terminal().then_some(at);
         job.reason = reason.map(str::to_owned);

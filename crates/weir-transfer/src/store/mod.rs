@@ -21,11 +21,14 @@ mod suite;
 #[cfg(test)]
 mod suite_history;
 #[cfg(test)]
+mod suite_routes;
+#[cfg(test)]
 mod troubled;
 mod writer;
 
 use std::collections::BTreeMap;
 
+use serde_json::value::RawValue;
 use uuid::Uuid;
 use weir_auth::Secret;
 
@@ -85,6 +88,18 @@ pub(crate) enum Change {
         /// How it went.
         result: FileResult,
     },
+    /// It is the turn of a file that was not used so far. A further source goes on with what is known of the destination.
+    Release {
+        /// The file.
+        file: u64,
+    },
+    /// A file's metadata tell more than the client said.
+    Metadata {
+        /// The file.
+        file: u64,
+        /// A JSON object.
+        metadata: Box<RawValue>,
+    },
     /// Files of one job are taken back.
     Cancel {
         /// Their job.
@@ -132,6 +147,19 @@ pub(crate) struct Submission {
     pub files: Vec<NewFile>,
     /// Every token that a file names.
     pub tokens: BTreeMap<TokenHash, Secret>,
+    /// The one file that begins, if the others wait for it: they are [`FileState::NotUsed`].
+    pub live: Option<u64>,
+}
+
+impl Submission {
+    /// The state in which a file begins.
+    pub(crate) fn first_state(&self, file: u64) -> FileState {
+        if self.live.is_none_or(|live| live == file) {
+            FileState::Submitted
+        } else {
+            FileState::NotUsed
+        }
+    }
 }
 
 /// What follows an attempt that was not the last.
@@ -166,6 +194,8 @@ pub(crate) struct Live {
     pub running: bool,
     /// Whether it is cancelled, and its attempt being stopped.
     pub stopping: bool,
+    /// Whether it is [`FileState::NotUsed`] so far.
+    pub held: bool,
     /// What was to follow the newest attempt that ended.
     pub follow_up: FollowUp,
 }

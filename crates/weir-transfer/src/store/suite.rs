@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 use weir_auth::Secret;
 
-pub(crate) use super::suite_history::*;
 use super::{Change, FollowUp, JobFilter, LiveJob, Restored, Store, StoreError, Submission, hash_of};
+pub(crate) use super::{suite_history::*, suite_routes::*};
 use crate::model::{ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite};
 
 /// Where a backend's rows live while a test opens and closes it.
@@ -85,13 +85,7 @@ pub(crate) fn submission(job: u128, first: u64, n: u64) -> Submission {
             overwrite: Overwrite::Yes,
             verify_checksum: ChecksumMode::Both,
             timeout: Some(60),
-            nostreams: None,
-            copy_mode: None,
-            max_time_in_queue: None,
-            source_spacetoken: None,
-            destination_spacetoken: None,
-            internal: None,
-            disable_cleanup: false,
+            ..JobParams::default()
         },
         metadata: Some(RawValue::from_string(r#"{"k":"ü😀"}"#.into()).unwrap()),
     };
@@ -115,6 +109,7 @@ pub(crate) fn submission(job: u128, first: u64, n: u64) -> Submission {
         job,
         files: files.collect(),
         tokens: BTreeMap::from([(hash, Secret::new(token))]),
+        live: None,
     }
 }
 
@@ -591,7 +586,7 @@ macro_rules! store_suite {
             a_batch_is_all_or_nothing, listings_are_filtered,
             what_waits_too_long_is_found, settings_are_kept, an_old_job_is_answered_from_history,
             a_large_job_leaves_in_pieces, only_what_ended_leaves, a_token_goes_with_its_last_file,
-            history_is_forgotten);
+            history_is_forgotten, one_source_follows_another, hops_follow_each_other);
     };
     (@tests $keeper:ty, $wanted:expr; $($test:ident),+) => {
         $(#[test] fn $test() { if $wanted { crate::store::suite::$test::<$keeper>(); } })+

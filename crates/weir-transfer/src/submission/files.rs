@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use weir_auth::Secret;
+use weir_sched::Strategy;
 use weir_units::{Algorithm, Checksum};
 
 use super::{
@@ -18,19 +19,6 @@ use crate::{
 
 type Tokens = BTreeMap<TokenHash, Secret>;
 
-const STRATEGIES: [&str; 10] = [
-    "auto",
-    "orderly",
-    "queue",
-    "success",
-    "throughput",
-    "file-throughput",
-    "pending-data",
-    "waiting-time",
-    "waiting-time-with-error",
-    "duration",
-];
-
 /// A file and what only the submission needs to know of it.
 pub(super) struct Entry {
     file: NewFile,
@@ -39,6 +27,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Its place among the files of the job.
+    pub(super) fn index(&self) -> u32 {
+        self.file.index
+    }
+
     pub(super) fn into_file(self) -> NewFile {
         self.file
     }
@@ -56,7 +49,7 @@ pub(super) fn files(
         let Value::Object(file) = file else {
             return Err(Refusal::malformed("a file is not an object"));
         };
-        entries.push(entry(file, index as u32, fallback, &mut tokens, limits)?);
+        entries.append(&mut self::entries(file, index as u32, fallback, &mut tokens, limits)?);
     }
     Ok((entries, tokens))
 }
@@ -77,56 +70,64 @@ fn remember(token: &str, tokens: &mut Tokens) -> TokenHash {
     hash
 }
 
-fn entry(
+/// One entry of the submission: a file for each of its sources.
+fn entries(
     file: &Object,
     index: u32,
     fallback: Option<TokenHash>,
     tokens: &mut Tokens,
     limits: &SubmissionLimits,
-) -> Result<Entry, Refusal> {
+) -> Result<Vec<Entry>, Refusal> {
     let sources = strings(file, "sources")?;
     let destinations = strings(file, "destinations")?;
-    let (source, destination) = match (sources.as_slice(), destinations.as_slice()) {
-        ([source], [destination]) => (url(source, limits)?, url(destination, limits)?),
-        ([], _) | (_, []) => return Err(Refusal::bad("No valid pairs available")),
-        ([_], _) => {
+    let destination = match destinations.as_slice() {
+        _ if sources.is_empty() => return Err(Refusal::bad("No valid pairs available")),
+        [] => return Err(Refusal::bad("No valid pairs available")),
+        [destination] => url(destination, limits)?,
+        _ => {
             return Err(Refusal::bad(
                 "File transfers with multiple destinations are not allowed.",
             ));
         }
-        _ => {
-            return Err(Refusal::bad(
-                "Multiple sources for one file are not supported by this service; submit one of them",
-            ));
-        }
     };
-    if source.identity() == destination.identity() && source.query() == destination.query() {
-        return Err(Refusal::invalid(format!(
-            "source and destination are the same ({source})"
-        )));
-    }
-    let (source_token, destination_token) = own_tokens(file, &source, &destination, tokens)?;
+    let sources = sources.iter().map(|source| url(source, limits));
+    let sources = sources.collect::<Result<Vec<_>, _>>()?;
+    let own = own_tokens(file, &sources, &destination, tokens)?;
     let (checksum, checksum_given) = checksum(file)?;
     let other = limits.other_metadata;
-    Ok(Entry {
-        file: NewFile {
-            id: 0,
-            index,
+    let common = NewFile {
+        id: 0,
+        index,
+        source: String::new(),
+        destination: destination.as_str().to_owned(),
+        checksum,
+        user_filesize: filesize(file)?,
+        activity: values::text(file, "activity")?.unwrap_or_else(|| "default".to_owned()),
+        selection_strategy: strategy(file)?,
+        scitag: scitag(file)?,
+        metadata: values::metadata(file.get("metadata"), "File metadata", limits.file_metadata, false)?,
+        staging_metadata: values::metadata(file.get("staging_metadata"), "Staging metadata", other, true)?,
+        archive_metadata: values::metadata(file.get("archive_metadata"), "Archive metadata", other, true)?,
+        source_token: fallback,
+        destination_token: fallback,
+    };
+    let mut entries = Vec::with_capacity(sources.len());
+    for (place, source) in sources.iter().enumerate() {
+        if source.identity() == destination.identity() && source.query() == destination.query() {
+            return Err(Refusal::invalid(format!(
+                "source and destination are the same ({source})"
+            )));
+        }
+        let mut file = NewFile {
             source: source.as_str().to_owned(),
-            destination: destination.as_str().to_owned(),
-            checksum,
-            user_filesize: filesize(file)?,
-            activity: values::text(file, "activity")?.unwrap_or_else(|| "default".to_owned()),
-            selection_strategy: strategy(file)?,
-            scitag: scitag(file)?,
-            metadata: values::metadata(file.get("metadata"), "File metadata", limits.file_metadata, false)?,
-            staging_metadata: values::metadata(file.get("staging_metadata"), "Staging metadata", other, true)?,
-            archive_metadata: values::metadata(file.get("archive_metadata"), "Archive metadata", other, true)?,
-            source_token: source_token.or(fallback),
-            destination_token: destination_token.or(fallback),
-        },
-        checksum_given,
-    })
+            ..common.clone()
+        };
+        if let Some((of_sources, of_destination)) = &own {
+            (file.source_token, file.destination_token) = (Some(of_sources[place]), Some(*of_destination));
+        }
+        entries.push(Entry { file, checksum_given });
+    }
+    Ok(entries)
 }
 
 fn url(text: &str, limits: &SubmissionLimits) -> Result<Surl, Refusal> {
@@ -150,15 +151,13 @@ fn strings<'a>(file: &'a Object, key: &str) -> Result<Vec<&'a str>, Refusal> {
         .collect()
 }
 
-fn own_tokens(
-    file: &Object,
-    source: &Surl,
-    destination: &Surl,
-    tokens: &mut Tokens,
-) -> Result<(Option<TokenHash>, Option<TokenHash>), Refusal> {
+/// The tokens of the sources, and of the destination, if the file brings any.
+type OwnTokens = Option<(Vec<TokenHash>, TokenHash)>;
+
+fn own_tokens(file: &Object, sources: &[Surl], destination: &Surl, tokens: &mut Tokens) -> Result<OwnTokens, Refusal> {
     let given = |key| values::get(file, key).is_some_and(|value| !values::is_empty(value));
     match (given("source_tokens"), given("destination_tokens")) {
-        (false, false) => return Ok((None, None)),
+        (false, false) => return Ok(None),
         (true, true) => {}
         _ => {
             return Err(Refusal::bad(
@@ -166,25 +165,36 @@ fn own_tokens(
             ));
         }
     }
-    let one = |key: &str, of: &str| -> Result<String, Refusal> {
-        match values::get(file, key) {
-            Some(Value::Array(items)) if items.len() == 1 => match &items[0] {
-                Value::String(token) if is_sendable(token) => Ok(token.trim().to_owned()),
-                Value::String(token) if !token.is_empty() => Err(Refusal::invalid(format!(
-                    "a token in {key} holds characters that a header cannot carry"
-                ))),
-                Value::String(_) | Value::Null => Err(Refusal::bad(format!("Token for {of} is missing."))),
-                _ => Err(Refusal::bad(format!("A token in {key} is not a string"))),
-            },
-            _ => Err(Refusal::bad(format!(
-                "Length of {key} should be equal to the length of {}.",
-                key.replace("_tokens", "s")
-            ))),
-        }
+    let one = |key: &str, item: &Value, of: &str| match item {
+        Value::String(token) if is_sendable(token) => Ok(token.trim().to_owned()),
+        Value::String(token) if !token.is_empty() => Err(Refusal::invalid(format!(
+            "a token in {key} holds characters that a header cannot carry"
+        ))),
+        Value::String(_) | Value::Null => Err(Refusal::bad(format!("Token for {of} is missing."))),
+        _ => Err(Refusal::bad(format!("A token in {key} is not a string"))),
     };
-    let source = one("source_tokens", &format!("source '{source}'"))?;
-    let destination = one("destination_tokens", &format!("destination '{destination}'"))?;
-    Ok((Some(remember(&source, tokens)), Some(remember(&destination, tokens))))
+    let all = |key: &str, n: usize| match values::get(file, key) {
+        Some(Value::Array(items)) if items.len() == n => Ok(items),
+        _ => Err(Refusal::bad(format!(
+            "Length of {key} should be equal to the length of {}.",
+            key.replace("_tokens", "s")
+        ))),
+    };
+    let of_sources = all("source_tokens", sources.len())?;
+    let of_destination = all("destination_tokens", 1)?;
+    let read = |(token, source): (&Value, &Surl)| one("source_tokens", token, &format!("source '{source}'"));
+    let of_sources = of_sources
+        .iter()
+        .zip(sources)
+        .map(read)
+        .collect::<Result<Vec<_>, _>>()?;
+    let of_destination = one(
+        "destination_tokens",
+        &of_destination[0],
+        &format!("destination '{destination}'"),
+    )?;
+    let of_sources = of_sources.iter().map(|token| remember(token, tokens)).collect();
+    Ok(Some((of_sources, remember(&of_destination, tokens))))
 }
 
 fn is_sendable(token: &str) -> bool {
@@ -235,7 +245,7 @@ fn scitag(file: &Object) -> Result<Option<u32>, Refusal> {
 fn strategy(file: &Object) -> Result<String, Refusal> {
     match values::text(file, "selection_strategy")? {
         None => Ok("auto".to_owned()),
-        Some(name) if STRATEGIES.contains(&name.as_str()) => Ok(name),
+        Some(name) if Strategy::named(&name).is_some() => Ok(name),
         Some(name) => Err(Refusal::bad(format!("Invalid selection_strategy: '{name}'"))),
     }
 }

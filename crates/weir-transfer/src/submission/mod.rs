@@ -1,7 +1,7 @@
 //! `POST /jobs`: from what clients send to rows of the store.
 //!
 //! Unknown keys are ignored and an explicit `null` is the default, as the field's clients expect. What cannot be done yet
-//! (several replicas, hops, tape) is refused here with a sentence, so that nothing waits in a queue for ever.
+//! (tape) is refused here with a sentence, so that nothing waits in a queue for ever.
 
 mod files;
 mod params;
@@ -126,18 +126,28 @@ pub(crate) fn read(body: &Value, user: &Submitter, limits: &SubmissionLimits, no
         None | Some(Value::Null | Value::Array(_)) => return Err(Refusal::bad("No transfers specified")),
         Some(_) => return Err(Refusal::malformed("'files' is not an array")),
     };
-    if files.len() > limits.files {
-        return Err(Refusal::bad(format!(
-            "Too many files in one job: {}, at most {} are taken; split the job",
-            files.len(),
-            limits.files
-        )));
+    let too_many = |n: usize| {
+        let most = limits.files;
+        (n > most).then(|| {
+            Refusal::bad(format!(
+                "Too many files in one job: {n}, at most {most} are taken; split the job"
+            ))
+        })
+    };
+    if let Some(refusal) = too_many(files.len()) {
+        return Err(refusal);
     }
     let (mut job, deterministic) = params::job(params, user, limits, now)?;
     let (files, tokens) = files::files(files, user, limits)?;
+    if let Some(refusal) = too_many(files.len()) {
+        return Err(refusal);
+    }
     params::settle_checksum_mode(params, &files, &mut job)?;
+    params::settle_kind(&files, &mut job)?;
     let files = files.into_iter().map(files::Entry::into_file).collect::<Vec<_>>();
     params::settle_storages(&files, &mut job)?;
+    params::settle_strategy(&files, &mut job);
+    params::check_overwrite(&files, &job)?;
     Ok(Draft {
         job,
         files,

@@ -9,7 +9,7 @@ use super::{
     values::{self, Object},
 };
 use crate::{
-    model::{ChecksumMode, JobParams, NewFile, NewJob, Overwrite},
+    model::{ChecksumMode, JobParams, NewFile, NewJob, Overwrite, SEVERAL_HOPS, SEVERAL_SOURCES},
     surl::Surl,
     time::Millis,
 };
@@ -35,7 +35,7 @@ pub(super) fn job(
     let (id, deterministic) = job_id(submitted, user)?;
     let job = NewJob {
         id,
-        kind: if values::flag(submitted, "reuse") { 'Y' } else { 'N' },
+        kind: kind(submitted),
         user_dn: user.user_dn.clone(),
         cred_id: user.cred_id.clone(),
         vo: user.vo.clone(),
@@ -52,6 +52,16 @@ pub(super) fn job(
         )?,
     };
     Ok((job, deterministic))
+}
+
+fn kind(submitted: &Object) -> char {
+    if values::flag(submitted, "multihop") {
+        SEVERAL_HOPS
+    } else if values::flag(submitted, "reuse") {
+        'Y'
+    } else {
+        'N'
+    }
 }
 
 fn kept(submitted: &Object, now: Millis) -> Result<JobParams, Refusal> {
@@ -77,16 +87,14 @@ fn kept(submitted: &Object, now: Millis) -> Result<JobParams, Refusal> {
         destination_spacetoken,
         internal: internal(submitted)?,
         disable_cleanup: values::flag(submitted, "disable_cleanup"),
+        selection_strategy: None,
+        hops: None,
+        dst_file_report: values::flag(submitted, "dst_file_report"),
     })
 }
 
 /// What FTS3 can do and this service cannot yet.
 fn refuse_what_is_missing(params: &Object) -> Result<(), Refusal> {
-    if values::flag(params, "multihop") {
-        return Err(Refusal::bad(
-            "Multihop jobs are not supported by this service; submit each hop as a job",
-        ));
-    }
     for key in ["bring_online", "copy_pin_lifetime"] {
         if values::integer(params, key)?.unwrap_or(-1) > 0 {
             return Err(Refusal::bad(format!(
@@ -129,15 +137,65 @@ fn overwrite(params: &Object) -> Result<Overwrite, Refusal> {
         "overwrite_hop",
     ]
     .map(|key| values::flag(params, key));
-    match (yes, on_retry, on_disk, hop) {
-        (false, false, false, false) => Ok(Overwrite::No),
-        (true, false, false, false) => Ok(Overwrite::Yes),
-        (false, true, false, false) => Ok(Overwrite::OnRetry),
-        (false, false, true, _) => Err(Refusal::bad(
+    let overwrite = match (yes, on_retry, on_disk, hop) {
+        (false, false, false, false) => Overwrite::No,
+        (true, false, false, false) => Overwrite::Yes,
+        (false, true, false, false) => Overwrite::OnRetry,
+        (false, false, true, false) => Overwrite::OnDisk,
+        (false, false, false, true) => Overwrite::Hop,
+        (false, false, true, true) => Overwrite::HopOnDisk,
+        _ => return Err(Refusal::bad("Incompatible overwrite flags used at the same time")),
+    };
+    if on_disk && values::integer(params, "archive_timeout")?.unwrap_or(-1) <= 0 {
+        return Err(Refusal::bad(
             "'overwrite-when-only-on-disk' requires 'archive-timeout' to be set",
-        )),
-        (false, false, false, true) => Err(Refusal::bad("'overwrite-hop' requires multihop job submission")),
-        _ => Err(Refusal::bad("Incompatible overwrite flags used at the same time")),
+        ));
+    }
+    Ok(overwrite)
+}
+
+/// Checks the overwrite mode against the kind of the job and its destinations.
+pub(super) fn check_overwrite(files: &[NewFile], job: &NewJob) -> Result<(), Refusal> {
+    let mode = job.params.overwrite;
+    if matches!(mode, Overwrite::Hop | Overwrite::HopOnDisk) && job.kind != SEVERAL_HOPS {
+        return Err(Refusal::bad("'overwrite-hop' requires multihop job submission"));
+    }
+    let told = ["https://", "davs://", "mock://"];
+    let mut ends = files.iter().filter(|file| !job.params.is_on_the_way(file.index));
+    if matches!(mode, Overwrite::OnDisk | Overwrite::HopOnDisk)
+        && !ends.all(|file| told.iter().any(|scheme| file.destination.starts_with(scheme)))
+    {
+        return Err(Refusal::bad(
+            "'overwrite-when-only-on-disk' requires destination to be HTTPs endpoint (Tape REST API required)",
+        ));
+    }
+    Ok(())
+}
+
+/// Several sources make a job of one file; hops are one file each.
+pub(super) fn settle_kind(files: &[Entry], job: &mut NewJob) -> Result<(), Refusal> {
+    let several_sources = files.windows(2).any(|pair| pair[0].index() == pair[1].index());
+    if several_sources {
+        if job.kind != 'N' {
+            return Err(Refusal::bad(
+                "Can not request multiple replica job together with multihop or session reuse at the same time",
+            ));
+        }
+        if files.iter().any(|file| file.index() > 0) {
+            return Err(Refusal::bad("Multiple replica jobs must only have one unique file"));
+        }
+        job.kind = SEVERAL_SOURCES;
+    }
+    if job.kind == SEVERAL_HOPS {
+        job.params.hops = Some(files.len() as u32);
+    }
+    Ok(())
+}
+
+/// The strategy of the first file is the job's.
+pub(super) fn settle_strategy(files: &[NewFile], job: &mut NewJob) {
+    if job.kind == SEVERAL_SOURCES {
+        job.params.selection_strategy = files.first().map(|file| file.selection_strategy.clone());
     }
 }
 
@@ -208,15 +266,19 @@ pub(super) fn settle_checksum_mode(params: &Object, files: &[Entry], job: &mut N
     Ok(())
 }
 
-/// The job's storages are those of its files if they all agree. Session reuse needs that they do.
+/// The job's storages are those of its files if they all agree; of hops, where the first begins and the last ends. Session reuse
+/// needs that they agree.
 pub(super) fn settle_storages(files: &[NewFile], job: &mut NewJob) -> Result<(), Refusal> {
+    let se = |url: &str| Surl::parse(url).map(|url| url.se()).ok();
     let common = |url_of: fn(&NewFile) -> &str| {
-        let mut storages = files.iter().map(|file| Surl::parse(url_of(file)).map(|url| url.se()));
-        let first = storages.next()?.ok()?;
-        storages.all(|se| se.as_ref() == Ok(&first)).then_some(first)
+        let mut storages = files.iter().map(|file| se(url_of(file)));
+        let first = storages.next()??;
+        storages.all(|se| se.as_ref() == Some(&first)).then_some(first)
     };
-    job.source_se = common(|file| &file.source);
-    job.dest_se = common(|file| &file.destination);
+    (job.source_se, job.dest_se) = match files {
+        [first, .., last] if job.kind == SEVERAL_HOPS => (se(&first.source), se(&last.destination)),
+        _ => (common(|file| &file.source), common(|file| &file.destination)),
+    };
     if job.kind == 'Y' && (job.source_se.is_none() || job.dest_se.is_none()) {
         return Err(Refusal::bad(
             "Reuse jobs must only contain transfers for the same source ad destination storage",

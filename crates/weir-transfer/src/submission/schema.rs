@@ -22,6 +22,10 @@ pub(crate) fn submit_schema() -> Value {
                     "verify_checksum": { "type": ["string", "boolean", "null"], "description": "none, source, target or both" },
                     "overwrite": flag(),
                     "overwrite_on_retry": flag(),
+                    "overwrite_hop": flag(),
+                    "overwrite_when_only_on_disk": flag(),
+                    "multihop": { "type": ["boolean", "null"], "description": "the files are hops of one, in order" },
+                    "dst_file_report": flag(),
                     "reuse": { "type": ["boolean", "string", "null"] },
                     "job_metadata": { "type": ["object", "string", "null"] },
                     "retry": { "type": ["integer", "null"], "description": "0: the service's default; below 0: none" },
@@ -52,15 +56,16 @@ pub(crate) fn submit_schema() -> Value {
 }
 
 fn file_schema() -> Value {
-    let urls =
-        || json!({ "type": "array", "minItems": 1, "maxItems": 1, "items": { "type": "string", "format": "uri" } });
+    let urls = || json!({ "type": "array", "minItems": 1, "items": { "type": "string", "format": "uri" } });
+    let one_url =
+        json!({ "type": "array", "minItems": 1, "maxItems": 1, "items": { "type": "string", "format": "uri" } });
     let tokens = || json!({ "type": ["array", "null"], "items": { "type": "string" } });
     json!({
         "type": "object",
         "required": ["sources", "destinations"],
         "properties": {
             "sources": urls(),
-            "destinations": urls(),
+            "destinations": one_url,
             "source_tokens": tokens(),
             "destination_tokens": tokens(),
             "checksum": { "type": ["string", "null"], "description": "ALGORITHM or ALGORITHM:VALUE" },
@@ -70,7 +75,7 @@ fn file_schema() -> Value {
             "metadata": { "type": ["object", "string", "null"] },
             "staging_metadata": { "type": ["object", "string", "null"] },
             "archive_metadata": { "type": ["object", "string", "null"] },
-            "selection_strategy": { "type": ["string", "null"] }
+            "selection_strategy": { "type": ["string", "null"], "description": "which of several sources is first" }
         }
     })
 }

@@ -132,7 +132,6 @@ fn refusals_have_the_texts_clients_know() {
 #[test]
 fn what_cannot_be_done_is_refused_at_the_door() {
     for params in [
-        json!({ "multihop": true }),
         json!({ "bring_online": 60 }),
         json!({ "copy_pin_lifetime": 60 }),
         json!({ "archive_timeout": 100 }),
@@ -238,5 +237,84 @@ fn times_in_the_queue_are_hours_or_have_a_unit() {
                 .max_time_in_queue,
             None
         );
+    }
+}
+
+fn hop(from: &str, to: &str) -> Value {
+    json!({ "sources": [from], "destinations": [to] })
+}
+
+#[test]
+fn several_sources_of_one_file_are_one_job() {
+    let many = one_file(json!({
+        "sources": ["https://a.ex/f", "davs://c.ex/f"], "selection_strategy": "orderly",
+        "source_tokens": ["A", "C"], "destination_tokens": ["B"]
+    }));
+    let draft = read_it(&json!({ "files": [many], "params": { "retry": 2, "dst_file_report": true } })).unwrap();
+    assert_eq!(draft.job.kind, 'R');
+    assert_eq!(draft.files.iter().map(|file| file.index).collect::<Vec<_>>(), [0, 0]);
+    assert_eq!(
+        (draft.job.source_se.as_deref(), draft.job.dest_se.as_deref()),
+        (None, Some("https://b.ex"))
+    );
+    assert_eq!(draft.job.params.selection_strategy.as_deref(), Some("orderly"));
+    assert_eq!((draft.job.params.retry, draft.job.params.dst_file_report), (2, true));
+    assert_eq!(draft.tokens.len(), 3);
+    assert_ne!(draft.files[0].source_token, draft.files[1].source_token);
+    assert_eq!(draft.files[0].destination_token, draft.files[1].destination_token);
+
+    let two = json!({ "sources": ["https://a.ex/f", "https://c.ex/f"], "destinations": ["https://b.ex/f"] });
+    refuses(
+        &json!({ "files": [two, two] }),
+        "Multiple replica jobs must only have one unique file",
+    );
+    for params in [json!({ "multihop": true }), json!({ "reuse": true })] {
+        refuses(
+            &json!({ "files": [two], "params": params }),
+            "Can not request multiple replica job together with multihop or session reuse at the same time",
+        );
+    }
+    refuses(
+        &json!({ "files": [one_file(json!({ "destinations": ["https://b.ex/f", "https://c.ex/f"] }))] }),
+        "File transfers with multiple destinations are not allowed.",
+    );
+    refuses(
+        &json!({ "files": [one_file(json!({ "selection_strategy": "best" }))] }),
+        "Invalid selection_strategy: 'best'",
+    );
+}
+
+#[test]
+fn hops_are_files_in_order() {
+    let hops = json!([
+        hop("https://a.ex/f", "https://b.ex/f"),
+        hop("https://b.ex/f", "https://c.ex/f")
+    ]);
+    let draft = read_it(&json!({ "files": hops, "params": { "multihop": true, "overwrite_hop": true } })).unwrap();
+    assert_eq!((draft.job.kind, draft.job.params.hops), ('H', Some(2)));
+    assert_eq!(draft.files.iter().map(|file| file.index).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(
+        (draft.job.source_se.as_deref(), draft.job.dest_se.as_deref()),
+        (Some("https://a.ex"), Some("https://c.ex"))
+    );
+    assert_eq!(draft.job.params.overwrite, Overwrite::Hop);
+    assert!(draft.job.params.is_on_the_way(0) && !draft.job.params.is_on_the_way(1));
+}
+
+#[test]
+fn overwrite_modes_fit_the_job() {
+    refuses(
+        &with_params(json!({ "overwrite_hop": true })),
+        "'overwrite-hop' requires multihop job submission",
+    );
+    refuses(
+        &with_params(json!({ "overwrite_when_only_on_disk": true })),
+        "'overwrite-when-only-on-disk' requires 'archive-timeout' to be set",
+    );
+    for pair in [
+        json!({ "overwrite": true, "overwrite_hop": true }),
+        json!({ "overwrite_on_retry": true, "overwrite_when_only_on_disk": true }),
+    ] {
+        refuses(&with_params(pair), "Incompatible overwrite flags used at the same time");
     }
 }

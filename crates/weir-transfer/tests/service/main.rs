@@ -11,6 +11,7 @@ mod operator;
 mod ownership;
 mod receivers;
 mod restart;
+mod routes;
 mod settings;
 mod storages;
 mod stub;

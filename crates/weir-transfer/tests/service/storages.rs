@@ -100,6 +100,59 @@ async fn transfer(lab: &Lab, (a, b): (&Endpoint, &Endpoint), path: &str, checksu
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn hops_and_sources_each_have_tokens_of_their_own() {
+    let lab = Lab::start().await;
+    let (a, b) = (
+        Endpoint::start(&lab, "a", |_| {}).await,
+        Endpoint::start(&lab, "b", |_| {}).await,
+    );
+    let c = Endpoint::start(&lab, "c", |_| {}).await;
+    let content = b"bytes that go two hops".as_slice();
+    assert_eq!(a.send(&lab, Method::PUT, "/f", content).await.0, StatusCode::CREATED);
+    let write = "storage.create:/f storage.modify:/f storage.read:/f";
+    let mut hops = Vec::new();
+    for (from, to) in [(&a, &b), (&b, &c)] {
+        let (source, destination) = (from.token(&lab, "storage.read:/f").await, to.token(&lab, write).await);
+        hops.push(json!({
+            "sources": [from.url("/f")], "destinations": [to.url("/f")],
+            "source_tokens": [source.expose()], "destination_tokens": [destination.expose()],
+        }));
+    }
+    let params = json!({ "multihop": true, "verify_checksum": "both", "retry": -1 });
+    let id = lab.submit(json!(hops), params).await;
+    assert_eq!(
+        lab.wait(&id).await,
+        "FINISHED",
+        "{}",
+        lab.get(&format!("/jobs/{id}/files")).await.text
+    );
+    assert_eq!(c.send(&lab, Method::GET, "/f", b"").await.1, content);
+
+    // The first source has no such file, the second has it; each is asked with its own token.
+    let path = "/g";
+    assert_eq!(b.send(&lab, Method::PUT, path, content).await.0, StatusCode::CREATED);
+    let (of_a, of_b) = (
+        a.token(&lab, "storage.read:/g").await,
+        b.token(&lab, "storage.read:/g").await,
+    );
+    let of_c = c
+        .token(&lab, "storage.create:/g storage.modify:/g storage.read:/g")
+        .await;
+    let files = json!([{
+        "sources": [a.url(path), b.url(path)], "destinations": [c.url(path)], "selection_strategy": "orderly",
+        "source_tokens": [of_a.expose(), of_b.expose()], "destination_tokens": [of_c.expose()],
+    }]);
+    let id = lab.submit(files, json!({ "verify_checksum": "both" })).await;
+    assert_eq!(
+        lab.wait(&id).await,
+        "FINISHED",
+        "{}",
+        lab.get(&format!("/jobs/{id}/files")).await.text
+    );
+    assert_eq!(c.send(&lab, Method::GET, path, b"").await.1, content);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn all_three_modes_work_between_real_storages() {
     let lab = Lab::start().await;
     let (a, b) = (

@@ -5,7 +5,10 @@ use tokio_postgres::{Row, types::FromSql};
 use uuid::Uuid;
 
 use crate::{
-    model::{Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, job_state_from_code},
+    model::{
+        Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, index_of,
+        job_state_from_code, kind_of,
+    },
     store::{FollowUp, Live, StoreError},
 };
 
@@ -19,14 +22,14 @@ pub(super) const FILE: &str =
     "SELECT f.file_id, j.job_id, j.job_no, f.state, f.attempts, f.started, f.finished, f.filesize,
     f.moved, f.mode, f.reason, f.class, f.party, f.phase, f.remedy, f.again, f.source, f.dest, f.checksum, f.size,
     f.activity, f.strategy, f.scitag, f.metadata, f.staging, f.archive, s.hash, d.hash, f.first_start, f.stopping,
-    f.claim_since, f.claim_until, f.moved_total
+    f.claim_since, f.claim_until, f.moved_total, j.kind
     FROM files f JOIN jobs j USING (job_no)
     LEFT JOIN tokens s ON s.token_no = f.src_token LEFT JOIN tokens d ON d.token_no = f.dst_token";
 
 /// Columns of a live file.
 pub(super) const LIVE: &str =
     "file_id, source, dest, activity, size, attempts, epoch IS NOT NULL, stopping, not_before,
-    failures, free_retries, resume, job_no";
+    failures, free_retries, resume, job_no, state = 5";
 
 /// A value, or why it cannot be read.
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
@@ -63,7 +66,7 @@ pub(super) fn job(row: &Row) -> Result<Job, StoreError> {
     let params = serde_json::from_str(get(row, 13)?);
     let spec = NewJob {
         id: get(row, 0)?,
-        kind: get::<&str>(row, 1)?.chars().next().unwrap_or('N'),
+        kind: kind_of(get(row, 1)?),
         user_dn: get(row, 3)?,
         cred_id: get(row, 4)?,
         vo: get(row, 5)?,
@@ -97,7 +100,7 @@ pub(super) fn file(row: &Row) -> Result<File, StoreError> {
     Ok(File {
         spec: NewFile {
             id: id as u64,
-            index: (id - first) as u32,
+            index: index_of(get(row, 33)?, id - first),
             source: get(row, 16)?,
             destination: get(row, 17)?,
             checksum: get(row, 18)?,
@@ -144,6 +147,7 @@ pub(super) fn live(row: &Row) -> Result<Live, StoreError> {
         attempts: get::<i32>(row, 5)? as u32,
         running: get(row, 6)?,
         stopping: get(row, 7)?,
+        held: get(row, 13)?,
         follow_up: FollowUp {
             not_before: get(row, 8)?,
             failures: get::<i16>(row, 9)? as u8,

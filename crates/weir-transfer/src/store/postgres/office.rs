@@ -181,6 +181,8 @@ pub(super) fn mark(changes: &[Change]) -> i64 {
             }
             Change::End { file, at, .. } => (file, at).hash(&mut hasher),
             Change::Cancel { job, at, settled, .. } => (job, at, settled.len()).hash(&mut hasher),
+            Change::Release { file } => file.hash(&mut hasher),
+            Change::Metadata { file, metadata } => (file, metadata.get()).hash(&mut hasher),
             Change::Claim { file, claim } => (file, claim.map(|claim| (claim.since, claim.until))).hash(&mut hasher),
             Change::Priority { job, priority } => (job, priority).hash(&mut hasher),
             Change::Setting { key, value } => (key, value).hash(&mut hasher),

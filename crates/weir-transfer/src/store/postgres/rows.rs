@@ -22,6 +22,7 @@ pub(super) struct Rows<'a> {
     ends: Vec<&'a Change>,
     cancels: Vec<&'a Change>,
     claims: Vec<&'a Change>,
+    releases: Vec<i64>,
     others: Vec<&'a Change>,
 }
 
@@ -35,6 +36,7 @@ impl<'a> Rows<'a> {
                 Change::End { .. } => rows.ends.push(change),
                 Change::Cancel { .. } => rows.cancels.push(change),
                 Change::Claim { .. } => rows.claims.push(change),
+                Change::Release { file } => rows.releases.push(*file as i64),
                 _ => rows.others.push(change),
             }
         }
@@ -47,6 +49,7 @@ impl<'a> Rows<'a> {
         self.end(session, tally)?;
         self.cancel(session, tally)?;
         self.claim(session)?;
+        self.release(session)?;
         self.others.iter().try_for_each(|change| other(session, change))
     }
 
@@ -239,6 +242,23 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
+    /// The newest claim that a source of the file left is what is known of the destination.
+    fn release(&self, session: &mut Session) -> Result<(), StoreError> {
+        if self.releases.is_empty() {
+            return Ok(());
+        }
+        session.execute(
+            "UPDATE files SET state = 0, resume = j.kind = 'R', claim_since = c.since, claim_until = c.until
+             FROM unnest($1::bigint[]) AS d (id) JOIN files f ON f.file_id = d.id JOIN jobs j ON j.job_no = f.job_no
+             LEFT JOIN LATERAL (SELECT s.claim_since AS since, s.claim_until AS until FROM files s
+                 WHERE j.kind = 'R' AND s.file_id BETWEEN j.job_no AND j.job_no + j.n_files - 1
+                   AND s.claim_since IS NOT NULL ORDER BY s.file_id DESC LIMIT 1) c ON true
+             WHERE files.file_id = d.id AND files.state = 5",
+            &[&self.releases],
+        )?;
+        Ok(())
+    }
+
     fn claim(&self, session: &mut Session) -> Result<(), StoreError> {
         let (mut files, mut since, mut until) = (Vec::new(), Vec::new(), Vec::new());
         for change in &self.claims {
@@ -320,6 +340,10 @@ fn other(session: &mut Session, change: &Change) -> Result<(), StoreError> {
         Change::Priority { job, priority } => session.execute(
             "UPDATE jobs SET priority = $2 WHERE job_id = $1 AND finished IS NULL",
             &[job, &i16::from(*priority)],
+        )?,
+        Change::Metadata { file, metadata } => session.execute(
+            "UPDATE files SET metadata = $2 WHERE file_id = $1 AND finished IS NULL",
+            &[&(*file as i64), &text(metadata.get())],
         )?,
         Change::Setting {
             key,

@@ -15,7 +15,7 @@ use super::{
     session::{PATIENCE, Session, Values, wait},
 };
 use crate::{
-    model::{Counts, TokenHash, job_state_code, job_state_from_code},
+    model::{Counts, TokenHash, job_state_code, job_state_from_code, kind_of},
     store::{Change, Sealer, StoreError, Submission},
     time::Millis,
 };
@@ -58,6 +58,8 @@ impl<'a> Plan<'a> {
         let (mut submissions, mut rounds) = (Vec::new(), Vec::<Vec<&Change>>::new());
         // The first round in which this file may be changed again; jobs and settings likewise.
         let (mut files, mut jobs, mut settings) = (HashMap::new(), HashMap::new(), HashMap::new());
+        // The last round with a claim: a release looks at those of other files, in the same round or later.
+        let mut claims = 0;
         for change in changes {
             let mut own = Vec::new();
             let mut round = 0;
@@ -69,7 +71,12 @@ impl<'a> Plan<'a> {
                 Change::Begin { file, .. }
                 | Change::Again { file, .. }
                 | Change::End { file, .. }
+                | Change::Metadata { file, .. }
                 | Change::Claim { file, .. } => own.push(*file),
+                Change::Release { file } => {
+                    own.push(*file);
+                    round = claims;
+                }
                 Change::Cancel {
                     job, settled, stopping, ..
                 } => {
@@ -91,6 +98,9 @@ impl<'a> Plan<'a> {
             }
             for file in own {
                 files.insert(file, round + 1);
+            }
+            if matches!(change, Change::Claim { .. }) {
+                claims = claims.max(round);
             }
             if rounds.len() <= round {
                 rounds.resize_with(round + 1, Vec::new);
@@ -122,9 +132,9 @@ const JOBS: &str = "INSERT INTO jobs (job_no, job_id, kind, user_dn, cred_id, vo
 
 const FILES: &str =
     "COPY files (file_id, job_no, size, src_token, dst_token, scitag, source, dest, checksum, activity, strategy,
-    metadata, staging, archive) FROM STDIN (FORMAT binary)";
+    metadata, staging, archive, state) FROM STDIN (FORMAT binary)";
 
-const FILE_TYPES: [Type; 14] = [
+const FILE_TYPES: [Type; 15] = [
     Type::INT8,
     Type::INT8,
     Type::INT8,
@@ -139,6 +149,7 @@ const FILE_TYPES: [Type; 14] = [
     Type::TEXT,
     Type::TEXT,
     Type::TEXT,
+    Type::INT2,
 ];
 
 /// PostgreSQL's texts hold every character but NUL.
@@ -288,6 +299,7 @@ fn copy_files(
                     &file.metadata.as_deref().map(RawValue::get),
                     &file.staging_metadata.as_deref().map(RawValue::get),
                     &file.archive_metadata.as_deref().map(RawValue::get),
+                    &(submission.first_state(file.id).code() as i16),
                 ];
                 writer.as_mut().write(values).await?;
             }
@@ -319,7 +331,7 @@ const COUNTS: &str = "UPDATE jobs SET n_started = n_started + d.started, n_finis
     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[])
         AS d (job_no, started, finished, failed, canceled, whole)
     WHERE jobs.job_no = d.job_no
-    RETURNING jobs.job_no, n_files, n_started, n_finished, n_failed, n_canceled, cancelled, state";
+    RETURNING jobs.job_no, n_files, n_started, n_finished, n_failed, n_canceled, cancelled, state, kind";
 
 impl Tally {
     pub(super) fn delta(&mut self, job: i64, at: Millis) -> &mut Delta {
@@ -354,7 +366,7 @@ impl Tally {
                 failed: row.get(4),
                 canceled: row.get(5),
             };
-            let (state, reason) = counts.verdict(row.get(6));
+            let (state, reason) = counts.verdict(kind_of(row.get(8)), row.get(6));
             if state != job_state_from_code(i64::from(row.get::<_, i16>(7))) {
                 let number: i64 = row.get(0);
                 let at = self.jobs.get(&number).map_or(0, |delta| delta.at);

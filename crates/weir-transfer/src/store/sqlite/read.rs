@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::{
     model::{
-        Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, job_state_code,
-        job_state_from_code,
+        Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, index_of, job_state_code,
+        job_state_from_code, kind_of,
     },
     store::{
         FollowUp, JobFilter, Live, LiveJob, Order, Restored, Sealer, StoreError, Unreadable,
@@ -25,7 +25,7 @@ const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, s
 const FILE: &str = "SELECT f.file_id, j.job_id, j.first_file, f.state, f.attempts, f.started, f.finished, f.filesize,
     f.moved, f.mode, f.reason, f.class, f.party, f.phase, f.remedy, f.again, f.source, f.dest, f.checksum, f.size,
     f.activity, f.strategy, f.scitag, f.metadata, f.staging, f.archive, s.hash, d.hash, f.first_start, f.stopping,
-    f.claim_since, f.claim_until, f.moved_total
+    f.claim_since, f.claim_until, f.moved_total, j.kind
     FROM files f JOIN jobs j USING (job_no)
     LEFT JOIN tokens s ON s.token_no = f.src_token LEFT JOIN tokens d ON d.token_no = f.dst_token";
 
@@ -236,7 +236,7 @@ pub(super) fn settings(connection: &Connection, prefix: &str) -> Result<Vec<(Str
 pub(super) fn restore(connection: &Connection, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
     let mut files = connection.prepare(
         "SELECT file_id, source, dest, activity, size, attempts, epoch IS NOT NULL, stopping, not_before, failures,
-         free_retries, resume FROM files WHERE finished IS NULL AND file_id BETWEEN ?1 AND ?2 ORDER BY file_id",
+         free_retries, resume, state = 5 FROM files WHERE finished IS NULL AND file_id BETWEEN ?1 AND ?2 ORDER BY file_id",
     )?;
     let text = JOB.replace(
         "job_no FROM jobs",
@@ -295,6 +295,7 @@ fn live_row(row: &Row<'_>) -> rusqlite::Result<Live> {
         attempts: row.get(5)?,
         running: row.get(6)?,
         stopping: row.get(7)?,
+        held: row.get(12)?,
         follow_up: FollowUp {
             not_before: row.get(8)?,
             failures: row.get(9)?,
@@ -309,7 +310,7 @@ fn job_row(row: &Row<'_>) -> rusqlite::Result<Job> {
     let params: String = row.get(13)?;
     let spec = NewJob {
         id: Uuid::from_bytes(id),
-        kind: row.get::<_, String>(1)?.chars().next().unwrap_or('N'),
+        kind: kind_of(&row.get::<_, String>(1)?),
         user_dn: row.get(3)?,
         cred_id: row.get(4)?,
         vo: row.get(5)?,
@@ -348,7 +349,7 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<File> {
     Ok(File {
         spec: NewFile {
             id: id as u64,
-            index: (id - first) as u32,
+            index: index_of(&row.get::<_, String>(33)?, id - first),
             source: row.get(16)?,
             destination: row.get(17)?,
             checksum: row.get(18)?,

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use uuid::Uuid;
 
 use crate::{
-    model::{Counts, FileResult, FileState, TokenHash, job_state_code, job_state_from_code},
+    model::{Counts, FileResult, FileState, TokenHash, job_state_code, job_state_from_code, kind_of},
     store::{Change, FollowUp, Sealer, StoreError, Submission},
     time::Millis,
 };
@@ -83,6 +83,29 @@ fn apply_one(
             *at,
             reason,
         ),
+        Change::Release { file } => {
+            let claim = |column: &str| {
+                format!(
+                    "(SELECT c.{column} FROM jobs j JOIN files c ON c.file_id BETWEEN j.first_file AND j.first_file + j.n_files - 1
+                      WHERE j.job_no = files.job_no AND j.kind = 'R' AND c.claim_since IS NOT NULL
+                      ORDER BY c.file_id DESC LIMIT 1)"
+                )
+            };
+            let text = format!(
+                "UPDATE files SET state = 0, resume = (SELECT j.kind = 'R' FROM jobs j WHERE j.job_no = files.job_no),
+                 claim_since = {}, claim_until = {} WHERE file_id = ?1 AND state = 5",
+                claim("claim_since"),
+                claim("claim_until")
+            );
+            transaction.prepare_cached(&text)?.execute([*file as i64])?;
+            Ok(())
+        }
+        Change::Metadata { file, metadata } => {
+            transaction
+                .prepare_cached("UPDATE files SET metadata = ?2 WHERE file_id = ?1 AND finished IS NULL")?
+                .execute(params![*file as i64, metadata.get()])?;
+            Ok(())
+        }
         Change::Claim { file, claim } => {
             transaction
                 .prepare_cached(
@@ -155,7 +178,7 @@ fn submit(
     let job_no = first as i64;
     let mut insert = transaction.prepare_cached(
         "INSERT INTO files (file_id, job_no, source, dest, checksum, size, activity, strategy, scitag, metadata, staging,
-         archive, src_token, dst_token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+         archive, src_token, dst_token, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?;
     let mut last = 0;
     for file in &submission.files {
@@ -180,6 +203,7 @@ fn submit(
             file.archive_metadata.as_ref().map(|raw| raw.get()),
             source_token,
             destination_token,
+            submission.first_state(file.id).code(),
         ])?;
     }
     transaction
@@ -384,7 +408,7 @@ impl Touched {
         let mut count = transaction.prepare_cached(
             "UPDATE jobs SET n_started = n_started + ?2, n_finished = n_finished + ?3, n_failed = n_failed + ?4,
              n_canceled = n_canceled + ?5, cancelled = max(cancelled, ?6) WHERE job_no = ?1
-             RETURNING n_files, n_started, n_finished, n_failed, n_canceled, cancelled, state",
+             RETURNING n_files, n_started, n_finished, n_failed, n_canceled, cancelled, state, kind",
         )?;
         let mut conclude =
             transaction.prepare_cached("UPDATE jobs SET state = ?2, finished = ?3, reason = ?4 WHERE job_no = ?1")?;
@@ -397,7 +421,7 @@ impl Touched {
                 delta.canceled,
                 i64::from(delta.cancelled_whole)
             ];
-            let (counts, cancelled, before) = count.query_row(changes, |row| {
+            let (counts, cancelled, before, kind) = count.query_row(changes, |row| {
                 let counts = Counts {
                     files: row.get(0)?,
                     started: row.get(1)?,
@@ -405,9 +429,15 @@ impl Touched {
                     failed: row.get(3)?,
                     canceled: row.get(4)?,
                 };
-                Ok((counts, row.get::<_, bool>(5)?, job_state_from_code(row.get(6)?)))
+                let before = job_state_from_code(row.get(6)?);
+                Ok((
+                    counts,
+                    row.get::<_, bool>(5)?,
+                    before,
+                    kind_of(&row.get::<_, String>(7)?),
+                ))
             })?;
-            let (state, reason) = counts.verdict(cancelled);
+            let (state, reason) = counts.verdict(kind, cancelled);
             if state != before {
                 let finished = state.is_terminal().then_some(delta.at);
                 conclude.execute(params![job_no, job_state_code(state), finished, reason])?;

@@ -1,0 +1,143 @@
+//! From the states of files to the state of their job.
+
+use super::{JobState, SEVERAL_HOPS, SEVERAL_SOURCES};
+
+/// How many files of a job are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    /// All files of the job.
+    pub files: i64,
+    /// Files of which an attempt has begun, ended or not.
+    pub started: i64,
+    /// Files in [`FileState::Finished`].
+    pub finished: i64,
+    /// Files in [`FileState::Failed`].
+    pub failed: i64,
+    /// Files in [`FileState::Canceled`].
+    pub canceled: i64,
+}
+
+impl Counts {
+    /// The state of a job of this kind, and its reason in FTS3's words. `cancelled` says that the whole job was.
+    pub(crate) fn verdict(&self, kind: char, cancelled: bool) -> (JobState, Option<&'static str>) {
+        let mut state = match kind {
+            SEVERAL_SOURCES => self.of_one_file().state(),
+            SEVERAL_HOPS if self.failed > 0 => JobState::Failed,
+            _ => self.state(),
+        };
+        if state.is_terminal() && cancelled && self.canceled > 0 {
+            state = JobState::Canceled;
+        }
+        (
+            state,
+            state.reason().filter(|_| state != JobState::Canceled || cancelled),
+        )
+    }
+
+    /// As counts of distinct files, where all are sources of one.
+    fn of_one_file(&self) -> Self {
+        let mut one = Self {
+            files: 1,
+            started: self.started.min(1),
+            ..Self::default()
+        };
+        if self.finished > 0 {
+            one.finished = 1;
+        } else if self.failed + self.canceled >= self.files {
+            (one.failed, one.canceled) = if self.failed > 0 { (1, 0) } else { (0, 1) };
+        }
+        one
+    }
+
+    /// The state that follows from the files. A job that has begun stays active while a retry waits.
+    pub(crate) fn state(&self) -> JobState {
+        let number = |count: i64| u64::try_from(count).unwrap_or_default();
+        let left = number(self.files - self.finished - self.failed - self.canceled);
+        let (submitted, active) = if self.started > 0 { (0, left) } else { (left, 0) };
+        weir_sched::job_state(weir_sched::FileCounts {
+            submitted,
+            active,
+            finished: number(self.finished),
+            failed: number(self.failed),
+            canceled: number(self.canceled),
+            ..weir_sched::FileCounts::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rolls_up(files: i64, started: i64, finished: i64, failed: i64, canceled: i64, expected: JobState) {
+        assert_eq!(
+            Counts {
+                files,
+                started,
+                finished,
+                failed,
+                canceled
+            }
+            .verdict('N', false)
+            .0,
+            expected
+        );
+    }
+
+    #[test]
+    fn a_job_is_what_its_files_are() {
+        rolls_up(3, 0, 0, 0, 0, JobState::Submitted);
+        rolls_up(3, 1, 0, 0, 0, JobState::Active);
+        rolls_up(3, 3, 3, 0, 0, JobState::Finished);
+        rolls_up(3, 3, 1, 2, 0, JobState::FinishedDirty);
+        rolls_up(3, 3, 2, 0, 1, JobState::Canceled);
+        rolls_up(3, 3, 0, 1, 2, JobState::Failed);
+        rolls_up(3, 0, 0, 0, 3, JobState::Canceled);
+        rolls_up(3, 3, 0, 2, 0, JobState::Active);
+        let partly = Counts {
+            files: 3,
+            started: 3,
+            finished: 1,
+            failed: 1,
+            canceled: 1,
+        };
+        assert_eq!(
+            partly.verdict('N', true),
+            (JobState::Canceled, Some("Job canceled by the user"))
+        );
+    }
+
+    #[test]
+    fn jobs_of_sources_and_hops_are_what_their_files_are() {
+        // Files, started, finished, failed, canceled.
+        let state = |kind, [files, started, finished, failed, canceled]: [i64; 5]| {
+            let counts = Counts {
+                files,
+                started,
+                finished,
+                failed,
+                canceled,
+            };
+            counts.verdict(kind, false).0
+        };
+        for (counts, expected) in [
+            ([3, 0, 0, 0, 0], JobState::Submitted),
+            ([3, 2, 0, 1, 0], JobState::Active),
+            ([3, 2, 1, 1, 0], JobState::Finished),
+            ([3, 3, 0, 2, 1], JobState::Failed),
+            ([3, 0, 0, 0, 3], JobState::Canceled),
+            ([3, 0, 0, 0, 2], JobState::Submitted),
+        ] {
+            assert_eq!(state(SEVERAL_SOURCES, counts), expected, "sources: {counts:?}");
+        }
+        for (counts, expected) in [
+            ([3, 0, 0, 0, 0], JobState::Submitted),
+            ([3, 1, 1, 0, 0], JobState::Active),
+            ([3, 2, 1, 1, 0], JobState::Failed),
+            ([3, 3, 3, 0, 0], JobState::Finished),
+            ([3, 2, 1, 0, 2], JobState::Canceled),
+        ] {
+            assert_eq!(state(SEVERAL_HOPS, counts), expected, "hops: {counts:?}");
+        }
+    }
+}
