@@ -79,10 +79,10 @@ blackbox: web ## Run the black-box tests (PEERS=no: those without other people's
 	@cargo test --workspace --locked --no-run
 	cargo test --workspace --locked $(patsubst tests/tests/%.rs,--test %,$(wildcard tests/tests/*.rs))
 
-soak: web ## Run the long tests: a hundred rounds of kill -9
+soak: web ## Run the long tests: a hundred rounds of kill -9, and of stop and continue
 	@scripts/peers.sh tests
 	cargo test --workspace --locked --no-run
-	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer
+	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer --test nodes
 
 fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each (nightly Rust, cargo-fuzz)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)

@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use weir_auth::{
     ANY_AUDIENCE, Secret, SigningKey,
@@ -109,6 +110,19 @@ impl Service {
         self.wait_ready()
     }
 
+    /// Its process id.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn pid(&self) -> Result<u32> {
+        Ok(self.daemon.as_ref().context("it does not run")?.pid())
+    }
+
+    /// Sends a signal without waiting.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        self.daemon.as_ref().context("it does not run")?.signal(signal)
+    }
+
     /// SIGKILL; returns when the process is gone.
     pub fn kill(&mut self) -> Result<()> {
         self.daemon.as_mut().context("it does not run")?.kill()
@@ -155,11 +169,24 @@ impl Answer {
     }
 }
 
+/// One process of the transfer service.
+#[derive(Debug, Clone, Default)]
+pub struct NodeSettings {
+    /// Of its files.
+    pub name: String,
+    /// Keys of its configuration, before all tables.
+    pub keys: String,
+    /// Tables of its configuration.
+    pub tables: String,
+}
+
 /// Issuer, storages and transfer service in a folder of their own; all are killed when it goes.
 #[derive(Debug)]
 pub struct Services {
-    /// The transfer service.
+    /// The transfer service; of several nodes the first.
     pub transfer: Service,
+    /// Further nodes.
+    pub nodes: Vec<Service>,
     storages: BTreeMap<String, Service>,
     issuer: Service,
     secret: String,
@@ -176,6 +203,20 @@ impl Services {
     pub fn start_with(
         storages: &[StorageSettings],
         transfer: &str,
+        files: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Self> {
+        let node = NodeSettings {
+            name: "transfer".to_owned(),
+            keys: "store = \"transfer.sqlite\"\n".to_owned(),
+            tables: transfer.to_owned(),
+        };
+        Self::start_nodes(storages, &[node], files)
+    }
+
+    /// As [`Self::start_with`], with these nodes of the transfer service, started one after the other.
+    pub fn start_nodes(
+        storages: &[StorageSettings],
+        nodes: &[NodeSettings],
         files: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<Self> {
         let scratch = tempfile::tempdir()?;
@@ -210,13 +251,19 @@ impl Services {
             storage.start()?;
             running.insert(settings.name.clone(), storage);
         }
-        let address = Ipv4Addr::new(127, 0, 7, 251);
-        let tables = format!("{trusted}vo = \"test\"\n{transfer}\n");
-        let keys = "store = \"transfer.sqlite\"\n";
-        let mut service = ground.service("transfer", "transfer", (address, &[]), (keys, &tables))?;
-        service.start()?;
+        let mut started = Vec::new();
+        for (place, node) in nodes.iter().enumerate() {
+            let address = Ipv4Addr::new(127, 0, 7, 251 + u8::try_from(place)?);
+            let tables = format!("{trusted}vo = \"test\"\n{}\n", node.tables);
+            let mut service = ground.service("transfer", &node.name, (address, &[]), (&node.keys, &tables))?;
+            service.start()?;
+            started.push(service);
+        }
+        let nodes = started.split_off(1);
+        let transfer = started.pop().context("a transfer service has a node")?;
         let services = Self {
-            transfer: service,
+            transfer,
+            nodes,
             storages: running,
             issuer,
             secret,
@@ -329,12 +376,17 @@ impl Services {
 
     /// The curl that submits this job; its answer tells whether it was taken.
     pub fn submission(&self, name: &str, job: &Value) -> Result<Command> {
+        self.submission_to(&self.transfer.url, name, job)
+    }
+
+    /// As [`Self::submission`], at this node.
+    pub fn submission_to(&self, door: &str, name: &str, job: &Value) -> Result<Command> {
         let body = self.file(&format!("{name}.json"));
         fs::write(&body, job.to_string())?;
         let mut curl = self.curl();
         curl.args(["-H", "Content-Type: application/json", "-d"])
             .arg(format!("@{}", body.display()))
-            .arg(format!("{}/jobs", self.transfer.url));
+            .arg(format!("{door}/jobs"));
         Ok(curl)
     }
 

@@ -33,6 +33,7 @@ mod executor;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod model;
+mod nodes;
 mod rest;
 mod service;
 mod settings;

@@ -2,15 +2,13 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    ops::Range,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 use weir_auth::{TrustedIssuer, Verifier, VerifierConfig};
 use weir_http::{Client, ClientConfig, Identity, RunningServer, ServerLimits, TlsError};
@@ -22,15 +20,13 @@ use crate::{
     events::{Events, SinkError},
     evolution::Evolution,
     executor::{Executor, ExecutorSettings},
+    nodes::{self, Entry, Fleet, Hands, Membership, Seat},
     rest,
     settings::{Key, Place, Plan, Settings, Worth, difference},
-    store::{MemoryStore, PostgresStore, Sealer, SqliteStore, Standing, Store, StoreError},
+    store::{MemoryStore, PostgresStore, Sealer, SqliteStore, Standing, Store, StoreError, postgres::Node},
     submission::SubmissionLimits,
     time,
 };
-
-/// How often jobs are looked for whose time in the queue is over. A promise in hours, kept to some seconds.
-const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Descriptors that are not for copies: clients, store, log, listeners.
 const DESCRIPTORS_KEPT: usize = 200;
@@ -45,6 +41,7 @@ pub struct Running {
     server: RunningServer,
     service: Arc<Service>,
     stop: CancellationToken,
+    tasks: TaskTracker,
 }
 
 impl std::fmt::Debug for Running {
@@ -84,7 +81,11 @@ pub enum StartError {
 /// What every request shares.
 pub(crate) struct Service {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) driver: Driver,
+    pub(crate) driver: Seat,
+    /// With a database that other nodes may use.
+    pub(crate) membership: Option<Arc<Membership>>,
+    client: Client,
+    config: TransferConfig,
     pub(crate) events: Events,
     pub(crate) verifier: Verifier,
     pub(crate) settings: Settings,
@@ -98,7 +99,8 @@ pub(crate) struct Service {
     /// This host's name, for `submit_host` and `transfer_host`.
     pub(crate) host: String,
     pub(crate) body_max: usize,
-    next_file: AtomicU64,
+    /// File ids that this node may give.
+    ids: tokio::sync::Mutex<Range<u64>>,
     /// Deterministic job ids between the look whether they exist and their record.
     reserved: Mutex<HashSet<Uuid>>,
 }
@@ -111,7 +113,7 @@ impl TransferService {
     pub async fn start(config: TransferConfig) -> Result<Running, StartError> {
         config.check()?;
         let client = client(&config)?;
-        let store = open(&config).await?;
+        let (store, shared) = open(&config).await?;
         let settings = Settings::load(store.as_ref(), configured(&config))?;
         let listener = weir_http::bind(config.listen).map_err(|source| StartError::Listen {
             address: config.listen,
@@ -124,25 +126,24 @@ impl TransferService {
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let url = config.url.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
 
-        let epoch = take_office(&store).await?;
-        let core = Scheduler::new(core_config(&config, epoch));
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let events = events(&config, &host_of(&url), &store, &client)?;
-        let executor = Executor::new(
-            client.clone(),
-            store.clone(),
-            executor_settings(&config),
-            events.clone(),
-            crate::driver::last_life_ended(store.as_ref())?,
-        );
-        let told = difference(&Plan::new(), &settings.plan());
-        let next_file = store.next_file_id()?;
-        let driver = Driver::start(core, store.clone(), executor, &told, Some(weir_sched::Command::Begin))?;
-
-        driver.limit_queues(config.limits.queues).await;
+        let membership = shared.map(|shared| Membership::new(shared, node(&config, &url), stop.clone()));
+        let entry = match &membership {
+            Some(membership) => {
+                // Its time begins before anything does.
+                membership.pulse().await?;
+                Some(Entry::new(membership.clone())?)
+            }
+            None => None,
+        };
 
         let service = Arc::new(Service {
             store,
-            driver,
+            driver: Seat::new(entry.clone()),
+            membership,
+            client: client.clone(),
+            config: config.clone(),
             events,
             verifier: verifier(&config, &url, client),
             settings,
@@ -162,9 +163,10 @@ impl TransferService {
             admins: config.admins.clone(),
             host: host_of(&url),
             body_max: usize::try_from(config.limits.body.0).unwrap_or(usize::MAX),
-            next_file: AtomicU64::new(next_file),
+            ids: tokio::sync::Mutex::new(0..0),
             reserved: Mutex::default(),
         });
+        service.begin(entry, &tasks, &stop).await?;
         let tls = match &config.tls {
             Some(files) => Some(weir_http::server_config(&Identity::load(
                 &files.certificate,
@@ -182,20 +184,21 @@ impl TransferService {
                 source,
             }
         })?;
-        let stop = CancellationToken::new();
-        tokio::spawn(expire(service.clone(), stop.clone()));
-        tokio::spawn(crate::upkeep::hold_office(service.clone(), stop.clone()));
+        tokio::spawn(crate::upkeep::expire(service.clone(), stop.clone()));
+        let seat = service.driver.clone();
         tokio::spawn(crate::upkeep::keep_house(
             service.store.clone(),
             config.history.clone(),
+            move || seat.is_taken(),
             stop.clone(),
         ));
-        tracing::info!(url, epoch, "transfer service started");
+        tracing::info!(url, schedules = service.driver.is_taken(), "transfer service started");
         Ok(Running {
             url,
             server,
             service,
             stop,
+            tasks,
         })
     }
 }
@@ -216,7 +219,12 @@ impl Running {
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.server.shutdown().await;
+        self.tasks.close();
+        self.tasks.wait().await;
         self.service.driver.shutdown().await;
+        if let Some(membership) = &self.service.membership {
+            membership.leave().await;
+        }
         self.service.events.close().await;
         let store = self.service.store.clone();
         drop(self.service);
@@ -237,9 +245,105 @@ impl Running {
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Service {
-    /// Takes the next `n` file ids.
-    pub(crate) fn file_ids(&self, n: usize) -> u64 {
-        self.next_file.fetch_add(n as u64, Ordering::Relaxed)
+    /// Takes the next `n` file ids, which follow each other: the first.
+    pub(crate) async fn file_ids(&self, n: usize) -> Result<u64, StoreError> {
+        let n = n as u64;
+        let mut ids = self.ids.lock().await;
+        if ids.end - ids.start < n {
+            *ids = self.read(move |store| store.take_file_ids(n)).await?;
+        }
+        let first = ids.start;
+        ids.start += n;
+        Ok(first)
+    }
+
+    /// Begins to work: as the only node, or as one of several.
+    async fn begin(
+        self: &Arc<Self>,
+        entry: Option<Arc<Entry>>,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Result<(), StoreError> {
+        let (Some(membership), Some(entry)) = (&self.membership, entry) else {
+            let epoch = self.read(Store::next_epoch).await?;
+            return self.take_office(epoch).await;
+        };
+        membership.start(tasks);
+        let postgres = self.config.postgres.as_ref();
+        let role = postgres.map(|postgres| postgres.role).unwrap_or_default();
+        if role.stands()
+            && let Standing::Elected(epoch) = self.read(Store::stand).await?
+        {
+            self.take_office(epoch).await?;
+        }
+        if role.copies() {
+            let executor = self.executor(Events::default(), None);
+            Hands::start(membership, executor, entry.writer(), tasks, stop);
+        }
+        tasks.spawn(nodes::hold(
+            self.clone(),
+            membership.clone(),
+            role.stands(),
+            stop.clone(),
+        ));
+        Ok(())
+    }
+
+    /// Begins to schedule in this epoch.
+    pub(crate) async fn take_office(self: &Arc<Self>, epoch: u64) -> Result<(), StoreError> {
+        if let Some(membership) = &self.membership {
+            membership.take_office(epoch).await;
+        }
+        let following = self.clone();
+        let last_life_ended = self
+            .read(move |store| {
+                following.settings.follow(store)?;
+                following.settings.audit.follow(store)?;
+                crate::driver::last_life_ended(store)
+            })
+            .await?;
+        let executor = self.executor(self.events.clone(), last_life_ended);
+        let fleet = self.membership.clone().map(|membership| {
+            let slots = membership.node().slots;
+            Fleet::new(membership, epoch, executor.life(), slots)
+        });
+        let told = difference(&Plan::new(), &self.settings.plan());
+        let driver = Driver::start(
+            Scheduler::new(core_config(&self.config, epoch)),
+            self.store.clone(),
+            executor,
+            &told,
+            Some(weir_sched::Command::Begin),
+            fleet.as_ref().map(|(fleet, _)| fleet.clone()),
+        )?;
+        driver.limit_queues(self.config.limits.queues).await;
+        if let Some((fleet, errands)) = fleet {
+            tokio::spawn(fleet.run(self.clone(), driver.inlet(), errands, driver.stop_token()));
+        }
+        tracing::info!(epoch, "this node schedules");
+        self.driver.take(driver);
+        Ok(())
+    }
+
+    /// What other nodes have set holds here too, soon.
+    pub(crate) async fn follow_settings(self: &Arc<Self>) {
+        if self.driver.is_taken() {
+            return;
+        }
+        let following = self.clone();
+        if let Err(error) = self.read(move |store| following.settings.follow(store)).await {
+            tracing::debug!(%error, "could not read settings");
+        }
+    }
+
+    fn executor(&self, events: Events, last_life_ended: Option<time::Millis>) -> Executor {
+        Executor::new(
+            self.client.clone(),
+            self.store.clone(),
+            executor_settings(&self.config),
+            events,
+            last_life_ended,
+        )
     }
 
     /// Keeps a job id for one submission. `None`: another submission has it.
@@ -279,9 +383,33 @@ impl Drop for Reservation {
     }
 }
 
-async fn open(config: &TransferConfig) -> Result<Arc<dyn Store>, StoreError> {
+/// This node as others shall see it.
+fn node(config: &TransferConfig, url: &str) -> Node {
+    let role = config
+        .postgres
+        .as_ref()
+        .map(|postgres| postgres.role)
+        .unwrap_or_default();
+    let slots = if role.copies() {
+        u32::try_from(executor_settings(config).concurrency).unwrap_or(u32::MAX)
+    } else {
+        0
+    };
+    Node {
+        id: Uuid::new_v4(),
+        url: url.to_owned(),
+        role: role.as_str().to_owned(),
+        slots,
+        epoch: 0,
+    }
+}
+
+/// A store, and the same as one that other nodes may use.
+type Opened = (Arc<dyn Store>, Option<Arc<PostgresStore>>);
+
+async fn open(config: &TransferConfig) -> Result<Opened, StoreError> {
     let config = config.clone();
-    let opened = tokio::task::spawn_blocking(move || -> Result<Arc<dyn Store>, StoreError> {
+    let opened = tokio::task::spawn_blocking(move || -> Result<Opened, StoreError> {
         let sealer = |default: Option<PathBuf>| match config.key_file.clone().or(default) {
             Some(path) => Sealer::from_file(&path),
             None => Ok(Sealer::ephemeral()),
@@ -294,15 +422,14 @@ async fn open(config: &TransferConfig) -> Result<Arc<dyn Store>, StoreError> {
                     directories: Vec::new(),
                 },
             };
-            return Ok(Arc::new(PostgresStore::open(postgres, &trust, sealer(None)?)?));
+            let store = Arc::new(PostgresStore::open(postgres, &trust, sealer(None)?)?);
+            return Ok((store.clone(), Some(store)));
         }
-        match &config.store {
-            Some(path) => Ok(Arc::new(SqliteStore::open(
-                path,
-                sealer(Some(path.with_extension("key")))?,
-            )?)),
-            None => Ok(Arc::new(MemoryStore::new())),
-        }
+        let store: Arc<dyn Store> = match &config.store {
+            Some(path) => Arc::new(SqliteStore::open(path, sealer(Some(path.with_extension("key")))?)?),
+            None => Arc::new(MemoryStore::new()),
+        };
+        Ok((store, None))
     });
     opened
         .await
@@ -316,28 +443,6 @@ fn events(config: &TransferConfig, host: &str, store: &Arc<dyn Store>, client: &
     let ours = (host.to_owned(), config.retry.retries);
     Events::start(events, ours, store.clone(), client, &config.trust.roots())
 }
-
-/// Becomes the scheduler of this store. One that died elsewhere is waited for, one that lives is not.
-async fn take_office(store: &Arc<dyn Store>) -> Result<u64, StoreError> {
-    let patience = tokio::time::Instant::now() + OFFICE_PATIENCE;
-    loop {
-        let store = store.clone();
-        let stood = tokio::task::spawn_blocking(move || store.stand()).await;
-        match stood.unwrap_or_else(|error| Err(StoreError::Broken(error.into())))? {
-            Standing::Elected(epoch) => return Ok(epoch),
-            Standing::HeldBy(holder) if tokio::time::Instant::now() > patience => {
-                return Err(StoreError::InOffice { holder });
-            }
-            Standing::HeldBy(holder) => {
-                tracing::info!(holder, "waiting for another scheduler to leave office");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-        }
-    }
-}
-
-/// Longer than a scheduler that died is taken for alive.
-const OFFICE_PATIENCE: Duration = Duration::from_secs(15);
 
 fn client(config: &TransferConfig) -> Result<Client, TlsError> {
     let mut client = ClientConfig::new(config.trust.roots());
@@ -435,59 +540,4 @@ fn configured(config: &TransferConfig) -> Plan {
 fn host_of(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?']).next().unwrap_or_default().to_owned()
-}
-
-/// Takes back what waited longer than its job allows. Looks again and again, from the same rows: nothing can be forgotten.
-async fn expire(service: Arc<Service>, stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
-        }
-        sample(&service).await;
-        let now = time::now() / 1000;
-        match service.read(move |store| store.overdue(now)).await {
-            Ok(overdue) => {
-                for (job, files) in overdue {
-                    let files = match rest::cancel::with_siblings(&service, job, files).await {
-                        Ok(files) => files,
-                        Err(error) => {
-                            tracing::warn!(%job, error.message, "could not look for an overdue job's files; trying again");
-                            continue;
-                        }
-                    };
-                    let reason = "Job expired: longer in the queue than max_time_in_queue allows".to_owned();
-                    let cancel = |reply| crate::driver::Request::Cancel {
-                        job,
-                        whole: false,
-                        files,
-                        reason,
-                        reply,
-                    };
-                    if let Err(error) = service.driver.ask(cancel).await {
-                        tracing::warn!(%job, %error, "could not take back an overdue job; trying again");
-                    }
-                }
-            }
-            Err(error) => tracing::warn!(%error, "could not look for overdue jobs"),
-        }
-        if let Err(error) = rest::ban::expire(&service, time::now()).await {
-            tracing::warn!(
-                error.message,
-                "could not take back what waited for a banned storage element"
-            );
-        }
-    }
-}
-
-/// Notes what links may run now.
-async fn sample(service: &Arc<Service>) {
-    let (noted, at) = (service.clone(), time::now());
-    let look = service
-        .driver
-        .look(move |core: &Scheduler, names: &weir_sched::Names, _: &_| {
-            noted.evolution.sample(core, names, at);
-        });
-    // It does not answer when the service stops: then there is nothing to note either.
-    let _ = look.await;
 }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     config::HistoryConfig,
     executor::chain,
+    rest,
     service::Service,
     store::{Store, StoreError},
     time::{self, Millis},
@@ -25,31 +26,24 @@ const STEP: usize = 2000;
 /// One part of work to four of rest: some 20,000 files a second leave, ten times what is done.
 const REST: u32 = 4;
 
-/// Between two signs of life of the scheduler; the database takes it for dead after some more.
-const BEAT: Duration = Duration::from_secs(2);
+/// How often jobs are looked for whose time in the queue is over. A promise in hours, kept to some seconds.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Says that this scheduler lives, until another one has taken over.
-pub(crate) async fn hold_office(service: Arc<Service>, stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(BEAT) => {}
-        }
-        match service.read(Store::renew).await {
-            Ok(()) => {}
-            Err(StoreError::Deposed) => return service.driver.depose(),
-            Err(error) => tracing::warn!(error = chain(&error), "could not say that this scheduler lives"),
-        }
-    }
-}
-
-/// Works until it is told to stop.
-pub(crate) async fn keep_house(store: Arc<dyn Store>, config: HistoryConfig, stop: CancellationToken) {
+/// Works until it is told to stop. One node of several is enough: `is_ours` says whether it is this one.
+pub(crate) async fn keep_house(
+    store: Arc<dyn Store>,
+    config: HistoryConfig,
+    is_ours: impl Fn() -> bool,
+    stop: CancellationToken,
+) {
     let mut pause = INTERVAL.min(config.archive_after);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
+        }
+        if !is_ours() {
+            continue;
         }
         let begin = Instant::now();
         let (store, config) = (store.clone(), config.clone());
@@ -80,6 +74,64 @@ fn step(store: &dyn Store, config: &HistoryConfig, now: Millis) -> Result<bool, 
         tracing::debug!(archived, forgotten, "history");
     }
     Ok(archived >= STEP || forgotten >= STEP)
+}
+
+/// Takes back what waited longer than its job allows. Looks again and again, from the same rows: nothing can be forgotten.
+pub(crate) async fn expire(service: Arc<Service>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
+        }
+        if !service.driver.is_taken() {
+            continue;
+        }
+        sample(&service).await;
+        let now = time::now() / 1000;
+        match service.read(move |store| store.overdue(now)).await {
+            Ok(overdue) => {
+                for (job, files) in overdue {
+                    let files = match rest::cancel::with_siblings(&service, job, files).await {
+                        Ok(files) => files,
+                        Err(error) => {
+                            tracing::warn!(%job, error.message, "could not look for an overdue job's files; trying again");
+                            continue;
+                        }
+                    };
+                    let reason = "Job expired: longer in the queue than max_time_in_queue allows".to_owned();
+                    let cancel = |reply| crate::driver::Request::Cancel {
+                        job,
+                        whole: false,
+                        files,
+                        reason,
+                        reply,
+                    };
+                    if let Err(error) = service.driver.ask(cancel).await {
+                        tracing::warn!(%job, %error, "could not take back an overdue job; trying again");
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(%error, "could not look for overdue jobs"),
+        }
+        if let Err(error) = rest::ban::expire(&service, time::now()).await {
+            tracing::warn!(
+                error.message,
+                "could not take back what waited for a banned storage element"
+            );
+        }
+    }
+}
+
+/// Notes what links may run now.
+async fn sample(service: &Arc<Service>) {
+    let (noted, at) = (service.clone(), time::now());
+    let look = service
+        .driver
+        .look(move |core: &weir_sched::Scheduler, names: &weir_sched::Names, _: &_| {
+            noted.evolution.sample(core, names, at);
+        });
+    // It does not answer when the service stops: then there is nothing to note either.
+    let _ = look.await;
 }
 
 #[cfg(test)]
@@ -137,7 +189,7 @@ mod tests {
             archive_after: Duration::from_millis(1),
             keep: Duration::ZERO,
         };
-        let house = tokio::spawn(keep_house(store.clone(), config, stop.clone()));
+        let house = tokio::spawn(keep_house(store.clone(), config, || true, stop.clone()));
         tokio::time::timeout(Duration::from_secs(20), async {
             while store.order(3000).unwrap().is_some() {
                 tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,5 +1,6 @@
 //! The core, its inputs and its effects.
 
+use serde::{Deserialize, Serialize};
 use weir_units::{Bytes, Timestamp};
 
 use crate::{OpId, Outcome, Seq};
@@ -64,7 +65,7 @@ pub enum Effect<R, O, E> {
 }
 
 /// What happens to an operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorldEvent {
     /// It left the executor's own queue and works.
     Started,

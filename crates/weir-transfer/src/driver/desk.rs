@@ -27,9 +27,22 @@ pub(crate) enum NotTaken {
     /// More waits already than may wait.
     #[error("{}", .0.reason)]
     Full(Full),
+    /// Nobody can say at the moment whether it was carried out.
+    #[error("{0}")]
+    Unknown(String),
     /// A defect.
     #[error("{0}")]
     Broken(String),
+}
+
+impl NotTaken {
+    /// Of what the store will never take.
+    pub(crate) fn of(error: &StoreError) -> Self {
+        match error {
+            StoreError::Duplicate(job) => Self::Duplicate(*job),
+            other => Self::Broken(other.to_string()),
+        }
+    }
 }
 
 /// A request on its way to its record.
@@ -164,11 +177,7 @@ impl Desk {
     /// The store will never take this record.
     pub(crate) fn refuse(&mut self, seq: Seq, error: &StoreError) {
         if let Some(reply) = self.acks.remove(&seq) {
-            let answer = match error {
-                StoreError::Duplicate(job) => NotTaken::Duplicate(*job),
-                other => NotTaken::Broken(other.to_string()),
-            };
-            let _ = reply.send(Err(answer));
+            let _ = reply.send(Err(NotTaken::of(error)));
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) use desk::NotTaken;
 pub(crate) use meter::{LinkMeter, Meter};
 #[cfg(test)]
 pub(crate) use records::live as restored;
-pub(crate) use run::last_life_ended;
+pub(crate) use run::{Inlet, last_life_ended};
 
 pub(crate) use desk::Answer;
 
@@ -36,6 +36,7 @@ use restore::Restoration;
 use crate::{
     config::QueueLimits,
     executor::Executor,
+    nodes::Fleet,
     settings::NamedSetting,
     store::{Change, Store, StoreError, Submission, Writer},
 };
@@ -96,6 +97,7 @@ struct Shared {
     settled: watch::Receiver<u64>,
     writer: Arc<Writer>,
     restoration: Arc<Restoration>,
+    inlet: Inlet,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -111,15 +113,36 @@ impl<C> Clone for Driver<C> {
 
 impl<C: TransferCore> Driver<C> {
     /// Starts the driver on the current runtime: takes requests, and brings back what the store holds; then gives the core
-    /// `ready`.
+    /// `ready`. `fleet`: other nodes, if there may be any.
     pub(crate) fn start(
         core: C,
         store: Arc<dyn Store>,
         executor: Executor,
         settings: &[NamedSetting],
         ready: Option<Command>,
+        fleet: Option<Fleet>,
     ) -> Result<Self, StoreError> {
-        run::start(core, store, executor, settings, ready)
+        run::start(core, store, executor, settings, ready, fleet)
+    }
+
+    /// Where other nodes' news go in.
+    pub(crate) fn inlet(&self) -> Inlet {
+        self.shared.inlet.clone()
+    }
+
+    /// Cancelled when the driver ends.
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.shared.stop.clone()
+    }
+
+    /// Whether it has been told to end, or was deposed.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.shared.stop.is_cancelled()
+    }
+
+    /// Returns when it has been told to end, or was deposed.
+    pub(crate) async fn stopped(&self) {
+        self.shared.stop.cancelled().await;
     }
 
     /// Hands a request over and waits for its answer.
@@ -172,11 +195,6 @@ impl<C: TransferCore> Driver<C> {
     /// Rows of the store that were passed over when the service started, for people.
     pub(crate) fn unreadable(&self) -> Vec<String> {
         self.shared.restoration.unreadable()
-    }
-
-    /// Another scheduler has taken over: nothing starts any more, and what runs is let go.
-    pub(crate) fn depose(&self) {
-        self.shared.stop.cancel();
     }
 
     /// Ends the driver: nothing starts any more, what runs is let go (the storages stop when their client leaves), and is

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     events::Notice,
     executor::Executor,
+    nodes::Fleet,
     settings::NamedSetting,
     store::{Change, Durable, Store, StoreError, Writer},
     time::{self, Millis},
@@ -44,6 +45,24 @@ enum Feed {
     World(OpId, WorldEvent),
     Restored(Box<crate::store::LiveJob>),
     RestoreEnded,
+    /// A job that came in at another node.
+    Arrived(Box<crate::store::LiveJob>),
+}
+
+/// Where other nodes' news go in.
+#[derive(Clone)]
+pub(crate) struct Inlet(mpsc::UnboundedSender<Feed>);
+
+impl Inlet {
+    /// Something happened to an operation elsewhere.
+    pub(crate) fn world(&self, id: OpId, event: WorldEvent) {
+        let _ = self.0.send(Feed::World(id, event));
+    }
+
+    /// A job came in elsewhere.
+    pub(crate) fn arrived(&self, job: Box<crate::store::LiveJob>) {
+        let _ = self.0.send(Feed::Arrived(job));
+    }
 }
 
 struct Running {
@@ -70,6 +89,8 @@ struct Loop<C> {
     /// What is told once the record is durable, in their order.
     notices: VecDeque<(Seq, Notice)>,
     feeds: mpsc::UnboundedSender<Feed>,
+    /// Other nodes, if there may be any.
+    fleet: Option<Fleet>,
     settled: watch::Sender<u64>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -81,6 +102,7 @@ pub(super) fn start<C: TransferCore>(
     executor: Executor,
     settings: &[NamedSetting],
     ready: Option<Command>,
+    fleet: Option<Fleet>,
 ) -> Result<Driver<C>, StoreError> {
     let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
     let (feeds, fed) = mpsc::unbounded_channel();
@@ -110,6 +132,7 @@ pub(super) fn start<C: TransferCore>(
         wakes: BTreeSet::new(),
         notices: VecDeque::new(),
         feeds: feeds.clone(),
+        fleet: fleet.clone(),
         settled,
         stop: stop.clone(),
         tasks: tasks.clone(),
@@ -123,8 +146,11 @@ pub(super) fn start<C: TransferCore>(
     let restoration = Arc::new(Restoration::default());
     let (shared, leave) = (restoration.clone(), stop.clone());
     tasks.spawn_blocking(move || {
-        let hand_over = |job| drop(restores.blocking_send(Feed::Restored(job)));
-        if shared.run(store.as_ref(), below, &leave, hand_over) {
+        let mut hand_over = |job| drop(restores.blocking_send(Feed::Restored(job)));
+        let gate = fleet.map(|fleet| fleet.gate());
+        if shared.run(store.as_ref(), below, &leave, &mut hand_over)
+            && gate.is_none_or(|open| open(&leave, &mut hand_over))
+        {
             let _ = restores.blocking_send(Feed::RestoreEnded);
         }
     });
@@ -134,6 +160,7 @@ pub(super) fn start<C: TransferCore>(
             settled: watch_settled,
             writer,
             restoration,
+            inlet: Inlet(feeds),
             stop,
             tasks,
         }),
@@ -209,6 +236,9 @@ impl<C: TransferCore> Loop<C> {
                     if let Some(running) = self.running.get(&id) {
                         running.stop.cancel();
                     }
+                    if let Some(fleet) = &self.fleet {
+                        fleet.recall(id);
+                    }
                 }
                 Effect::Emit(Event::Refused { job, refusal }) => {
                     if let Some(first) = self.desk.turned_away(job, refusal) {
@@ -272,6 +302,12 @@ impl<C: TransferCore> Loop<C> {
             },
         );
         self.links.insert(id, link);
+        if let Some(fleet) = &self.fleet
+            && fleet.takes(id, op, self.running.len() - 1 - fleet.len())
+        {
+            return;
+        }
+        let tenure = self.fleet.as_ref().map(Fleet::tenure);
         let (executor, journal, leave) = (self.executor.clone(), self.writer.clone(), self.stop.clone());
         let teller = Teller {
             id,
@@ -279,8 +315,15 @@ impl<C: TransferCore> Loop<C> {
             told: false.into(),
         };
         self.tasks.spawn(async move {
+            let work = Box::pin(executor.run((id, op), stop, &journal, |event| teller.tell(event)));
+            let work = async {
+                match tenure {
+                    Some(tenure) => drop(tenure.within(work).await),
+                    None => work.await,
+                }
+            };
             tokio::select! {
-                () = executor.run((id, op), stop, &journal, |event| teller.tell(event)) => {}
+                () = work => {}
                 // The service goes; nobody listens any more.
                 () = leave.cancelled() => teller.leave(),
             }
@@ -312,6 +355,10 @@ impl<C: TransferCore> Loop<C> {
                 self.meter.depth.restored(&job.job, &files);
                 inputs.extend(files.into_iter().map(Input::Restored));
             }
+            Feed::Arrived(job) => {
+                self.executor.events().tell(Notice::Submitted(job.job.id));
+                self.feed(Feed::Restored(job), inputs);
+            }
             Feed::RestoreEnded => inputs.extend(self.ready.take().map(Input::Command)),
         }
     }
@@ -332,6 +379,9 @@ impl<C: TransferCore> Loop<C> {
         }
         if event.is_final() {
             self.running.remove(&id);
+            if let Some(fleet) = &self.fleet {
+                fleet.over(id);
+            }
         }
     }
 

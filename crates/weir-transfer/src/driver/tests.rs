@@ -83,7 +83,7 @@ impl Harness for RealWorld {
             Events::default(),
             None,
         );
-        let driver = Driver::start(core, store, executor, &[], None).unwrap();
+        let driver = Driver::start(core, store, executor, &[], None, None).unwrap();
         drop(entered);
         Self {
             driver,
@@ -167,7 +167,7 @@ async fn a_driver_without_a_core_says_so() {
         Events::default(),
         None,
     );
-    let driver = Driver::start(Broken, store, executor, &[], None).unwrap();
+    let driver = Driver::start(Broken, store, executor, &[], None, None).unwrap();
     for _ in 0..500 {
         if driver.trouble().is_some() {
             break;
@@ -198,6 +198,7 @@ fn around(store: Arc<TroubledStore>) -> Driver {
         executor,
         &[],
         Some(Command::Begin),
+        None,
     )
     .unwrap()
 }

@@ -50,6 +50,7 @@ use std::{
 
 use base64::Engine as _;
 use futures_util::FutureExt as _;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use weir_auth::Secret;
@@ -114,6 +115,16 @@ impl Default for ExecutorSettings {
 #[derive(Clone)]
 pub(crate) struct Executor {
     shared: Arc<Shared>,
+    life: Life,
+}
+
+/// Of the scheduler that orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Life {
+    /// When it began.
+    began: Millis,
+    /// When the one before it ended, as far as that is known.
+    last_ended: Option<Millis>,
 }
 
 struct Shared {
@@ -125,10 +136,6 @@ struct Shared {
     places: Semaphore,
     /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files.
     targets: Mutex<HashSet<String>>,
-    /// When this life of the service began.
-    began: Millis,
-    /// When its last life ended, as far as that is known.
-    last_life_ended: Option<Millis>,
 }
 
 impl std::fmt::Debug for Executor {
@@ -159,9 +166,24 @@ impl Executor {
                 modes,
                 places,
                 targets,
-                began: time::now(),
-                last_life_ended,
             }),
+            life: Life {
+                began: time::now(),
+                last_ended: last_life_ended,
+            },
+        }
+    }
+
+    /// The life it works in.
+    pub(crate) fn life(&self) -> Life {
+        self.life
+    }
+
+    /// The same for another scheduler.
+    pub(crate) fn in_life(&self, life: Life) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            life,
         }
     }
 
@@ -256,8 +278,8 @@ impl Executor {
 
     /// A claim of an earlier life ended with that life at the latest.
     fn ended(&self, claim: Claim) -> Claim {
-        let shared = &self.shared;
-        let cut = (claim.since < shared.began).then(|| shared.last_life_ended.unwrap_or(shared.began));
+        let Life { began, last_ended } = self.life;
+        let cut = (claim.since < began).then(|| last_ended.unwrap_or(began));
         Claim {
             until: claim.until.or(cut),
             ..claim

@@ -82,6 +82,16 @@ pub(super) async fn health(service: State) -> Response {
     }
 }
 
+/// `GET /.well-known/weir/nodes`: who serves the same queue.
+pub(super) async fn nodes(service: State, _: Caller) -> Answer {
+    match &service.membership {
+        Some(membership) => Ok(ok(&crate::nodes::list(membership).await?)),
+        None => Err(ApiError::not_found(
+            "This service is one process with a store of its own",
+        )),
+    }
+}
+
 /// Delegation of proxies: token users need none, and certificates are not taken yet.
 pub(super) async fn no_delegation(_: Caller) -> Answer {
     Err(ApiError::not_found(

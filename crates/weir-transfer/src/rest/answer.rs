@@ -10,6 +10,7 @@
 //! | 409 | that job exists | takes it as submitted | nothing | nothing |
 //! | 413 | too large | splits it | nothing | raises `limits.body` |
 //! | 429 | too much of this VO, client or link waits already | comes again after `Retry-After` | waits, or submits less | looks at `limits.queues` |
+//! | 504 | it may have been done | looks | looks for the job | looks at the database |
 //! | 503 | too busy, or the store cannot write | comes again after `Retry-After` | waits | looks at disk and queue |
 
 use axum::response::{IntoResponse, Response};
@@ -114,6 +115,13 @@ impl From<NotTaken> for ApiError {
                 answer
             }
             NotTaken::Duplicate(_) => Self::duplicate_sid(),
+            // Not 503: clients would submit again.
+            NotTaken::Unknown(why) => Self::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                format!(
+                    "Whether the service has taken this is not known at the moment; look before asking again: {why}"
+                ),
+            ),
             NotTaken::Broken(why) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, why),
         }
     }

@@ -10,6 +10,7 @@ use super::answer::ApiError;
 use crate::{
     config::AdminConfig,
     model::{Job, hex},
+    nodes::Relayed,
     service::Service,
     submission::Submitter,
 };
@@ -52,6 +53,9 @@ impl FromRequestParts<Arc<Service>> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, ApiError> {
+        if let Some(Relayed(caller)) = parts.extensions.get() {
+            return caller.clone().ok_or_else(|| refuse(&AuthError::Missing));
+        }
         let text = bearer(parts).ok_or_else(|| refuse(&AuthError::Missing))?;
         let token = service
             .verifier

@@ -36,6 +36,8 @@ pub(super) async fn metrics(
         .driver
         .look(|core: &Scheduler, names: &Names, meter: &Meter| page(core, names, meter))
         .await;
+    // A node that does not schedule has no queue to show, but itself.
+    let page = page.or_else(|| service.membership.as_ref().map(|_| String::new()));
     match page {
         Some(mut text) => {
             let up = u8::from(service.driver.trouble().is_none());
@@ -51,6 +53,9 @@ pub(super) async fn metrics(
             );
             let _ = writeln!(text, "{name} {}", service.driver.unreadable().len());
             text.extend(service.events.meters().map(Meters::text));
+            if let Some(membership) = &service.membership {
+                text += &crate::nodes::figures(membership, service.driver.is_taken()).await;
+            }
             ([(header::CONTENT_TYPE, TEXT)], text).into_response()
         }
         None => ApiError::unavailable("The service is stopping").into_response(),

@@ -38,7 +38,8 @@ use hyper::body::Incoming;
 use tower::Service as _;
 
 use crate::service::Service;
-use answer::ApiError;
+pub(crate) use answer::ApiError;
+pub(crate) use caller::Caller;
 
 pub(crate) type State = axum::extract::State<Arc<Service>>;
 
@@ -62,7 +63,8 @@ pub(crate) fn door(
     })
 }
 
-fn router(service: Arc<Service>) -> Router {
+/// All that the door answers.
+pub(crate) fn router(service: Arc<Service>) -> Router {
     let limit = service.body_max;
     Router::new()
         .route("/", get(about::service_document))
@@ -70,6 +72,7 @@ fn router(service: Arc<Service>) -> Router {
         .route("/api-docs/schema/submit", get(about::submit_schema))
         .route("/.well-known/weir/health", get(about::health))
         .route("/.well-known/weir/metrics", get(metrics::metrics))
+        .route("/.well-known/weir/nodes", get(about::nodes))
         .route("/.well-known/weir/queue", get(queue::queue))
         .route("/jobs", get(list::jobs).post(submit::submit).put(submit::submit))
         .route(
@@ -102,6 +105,10 @@ fn router(service: Arc<Service>) -> Router {
                 "The method is not allowed for the requested URL.",
             )
         })
+        .layer(axum::middleware::from_fn_with_state(
+            service.clone(),
+            crate::nodes::relay,
+        ))
         .layer(DefaultBodyLimit::max(limit))
         .with_state(service)
 }

@@ -38,7 +38,7 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
     } else {
         None
     };
-    let first = service.file_ids(draft.files.len());
+    let first = service.file_ids(draft.files.len()).await?;
     for (file, number) in draft.files.iter_mut().zip(first..) {
         file.id = number;
     }
@@ -57,7 +57,8 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
     taken
         .await
         .map_err(|_| ApiError::unavailable("The service is stopping"))??;
-    if !Arc::ptr_eq(&door, &service.settings.door()) {
+    // What came in elsewhere the scheduler takes with its own settings.
+    if service.driver.is_taken() && !Arc::ptr_eq(&door, &service.settings.door()) {
         ban::catch_up(&service, id, &caller).await?;
     }
     Ok(ok(&json!({ "job_id": id })))

@@ -61,6 +61,13 @@ impl Audit {
         })
     }
 
+    /// Reads it again: another node may have written to it.
+    pub(crate) fn follow(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let now = Self::load(store)?;
+        *self.lock() = now.book.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -112,18 +112,7 @@ pub(crate) struct Draft {
 impl Settings {
     /// Reads what the store holds. A row that cannot be read is told in the log, and has no effect.
     pub(crate) fn load(store: &dyn Store, base: Plan) -> Result<Self, StoreError> {
-        let mut rows = Rows::new();
-        for kind in Kind::ALL {
-            for (key, value) in store.settings(kind.prefix())? {
-                let name = key[kind.prefix().len()..].to_owned();
-                let row = serde_json::from_str::<Value>(&value).ok();
-                if let Some(Value::Object(row)) = row {
-                    rows.insert((kind, name), row);
-                } else {
-                    tracing::error!(key, "a setting in the store cannot be read; it is passed over");
-                }
-            }
-        }
+        let rows = read(store)?;
         Ok(Self {
             base,
             door: Mutex::new(Arc::new(DoorView::of(&rows))),
@@ -131,6 +120,17 @@ impl Settings {
             audit: Audit::load(store)?,
             changing: tokio::sync::Mutex::default(),
         })
+    }
+
+    /// Reads them again: another node may have changed them.
+    pub(crate) fn follow(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let now = read(store)?;
+        let mut rows = self.lock();
+        if *rows != now {
+            *self.door.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(DoorView::of(&now));
+            *rows = now;
+        }
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Rows> {
@@ -196,6 +196,22 @@ impl Settings {
     pub(crate) fn door(&self) -> Arc<DoorView> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+fn read(store: &dyn Store) -> Result<Rows, StoreError> {
+    let mut rows = Rows::new();
+    for kind in Kind::ALL {
+        for (key, value) in store.settings(kind.prefix())? {
+            let name = key[kind.prefix().len()..].to_owned();
+            let row = serde_json::from_str::<Value>(&value).ok();
+            if let Some(Value::Object(row)) = row {
+                rows.insert((kind, name), row);
+            } else {
+                tracing::error!(key, "a setting in the store cannot be read; it is passed over");
+            }
+        }
+    }
+    Ok(rows)
 }
 
 /// What a row asks of the core.

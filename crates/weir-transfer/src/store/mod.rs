@@ -11,7 +11,7 @@
 
 mod memory;
 mod packed;
-mod postgres;
+pub(crate) mod postgres;
 #[cfg(test)]
 mod rates;
 mod seal;
@@ -136,6 +136,16 @@ pub(crate) enum Change {
         /// Its value, JSON.
         value: Option<String>,
     },
+}
+
+impl Change {
+    /// The file that a copy notes something about: a node may write that without being the scheduler, while it has the file's lease.
+    pub(crate) fn of_copy(&self) -> Option<u64> {
+        match self {
+            Self::Claim { file, .. } | Self::Metadata { file, .. } => Some(*file),
+            _ => None,
+        }
+    }
 }
 
 /// A job with its files and the tokens they name.
@@ -311,6 +321,12 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// The first file id that was never given.
     fn next_file_id(&self) -> Result<u64, StoreError>;
 
+    /// Takes the next ids of files, `n` or more, for this handle alone. A backend that only one process can open gives all there are.
+    fn take_file_ids(&self, n: u64) -> Result<std::ops::Range<u64>, StoreError> {
+        let first = self.next_file_id()?;
+        Ok(first..first.max(u64::MAX - n))
+    }
+
     /// Hands over every job with live files whose ids are below this one, oldest first. A row that cannot be read is told, and
     /// keeps none of the others back.
     fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError>;
@@ -371,15 +387,12 @@ pub enum StoreError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Another scheduler serves the same database.
-    #[error("the database has another scheduler, {holder}; stop it, or give this service a database of its own")]
-    InOffice {
-        /// Host, process, and where it lives.
-        holder: String,
-    },
     /// Another scheduler has taken over.
     #[error("another scheduler has taken over; this one changes nothing any more")]
     Deposed,
+    /// An operation was taken from this node, and given to another.
+    #[error("file {0} is not this node's any more")]
+    NoLease(u64),
     /// Another process has it.
     #[error("the store {path} is in use by another process; stop it, or give this one a store of its own")]
     Locked {
@@ -415,5 +428,10 @@ impl StoreError {
     /// Whether the same call may work later.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Unavailable(_))
+    }
+
+    /// Whether one change of a batch will never be taken, while the others may.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Duplicate(_) | Self::NoLease(_))
     }
 }

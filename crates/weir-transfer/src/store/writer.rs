@@ -62,12 +62,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Writer {
     /// Starts the thread. `tell` is called from it, in order.
     pub(crate) fn start(store: Arc<dyn Store>, tell: impl Fn(Durable) + Send + 'static) -> std::io::Result<Self> {
+        Self::through(move |changes| store.apply(changes), tell)
+    }
+
+    /// As [`Self::start`], for what is written in another way than by [`Store::apply`], with the same promises.
+    pub(crate) fn through(
+        apply: impl Fn(&[Change]) -> Result<(), StoreError> + Send + 'static,
+        tell: impl Fn(Durable) + Send + 'static,
+    ) -> std::io::Result<Self> {
         let (queue, work) = channel();
         let state = Arc::new(State::default());
         let shared = state.clone();
         let thread = std::thread::Builder::new()
             .name("weir-store".into())
-            .spawn(move || run(store.as_ref(), &work, &shared, &tell))?;
+            .spawn(move || run(&apply, &work, &shared, &tell))?;
         Ok(Self {
             queue: Mutex::new(Some(queue)),
             state,
@@ -132,7 +140,10 @@ impl Drop for Writer {
     }
 }
 
-fn run(store: &dyn Store, work: &Receiver<Item>, state: &State, tell: &(impl Fn(Durable) + Send)) {
+/// How a batch is written.
+type Apply = dyn Fn(&[Change]) -> Result<(), StoreError>;
+
+fn run(store: &Apply, work: &Receiver<Item>, state: &State, tell: &(impl Fn(Durable) + Send)) {
     while let Ok(first) = work.recv() {
         let mut rows = weight(&first.changes);
         let mut batch = vec![first];
@@ -157,12 +168,7 @@ fn weight(changes: &[Change]) -> usize {
 }
 
 /// An error: the writer closes, or has no right to write any more, and nothing is said.
-fn write(
-    store: &dyn Store,
-    batch: Vec<Item>,
-    state: &State,
-    tell: &(impl Fn(Durable) + Send),
-) -> Result<(), StoreError> {
+fn write(store: &Apply, batch: Vec<Item>, state: &State, tell: &(impl Fn(Durable) + Send)) -> Result<(), StoreError> {
     let last = batch.iter().rev().find_map(|item| item.seq);
     let (mut changes, mut waiting) = (Vec::new(), Vec::new());
     for item in batch {
@@ -173,7 +179,7 @@ fn write(
     let whole = match whole {
         Ok(()) => true,
         // One of them cannot be written: each for itself, so that only that one is refused.
-        Err(error @ StoreError::Duplicate(_)) => {
+        Err(error) if error.is_refusal() => {
             tracing::debug!(%error, "a batch was refused");
             false
         }
@@ -186,7 +192,7 @@ fn write(
         let outcome = if whole { Ok(()) } else { persist(store, own, state) };
         match (outcome, seq) {
             (Ok(()), _) => drop(done.map(|done| done.send(()))),
-            (Err(error), _) if !matches!(error, StoreError::Duplicate(_)) => return Err(error),
+            (Err(error), _) if !error.is_refusal() => return Err(error),
             (Err(error), Some(seq)) => tell(Durable::Refused(seq, error)),
             (Err(error), None) => tracing::error!(%error, "a note was refused"),
         }
@@ -199,7 +205,7 @@ fn write(
 
 /// Tries until it works, or the writer closes. A duplicate is given back at once: everything else may pass, and nothing may
 /// be said to be durable that is not.
-fn persist(store: &dyn Store, changes: &[Change], state: &State) -> Result<(), StoreError> {
+fn persist(store: &Apply, changes: &[Change], state: &State) -> Result<(), StoreError> {
     let show = |text: Option<String>| *lock(&state.trouble) = text;
     let mut pause = Duration::from_millis(50);
     let mut failed = false;
@@ -212,7 +218,7 @@ fn persist(store: &dyn Store, changes: &[Change], state: &State) -> Result<(), S
                 }
                 return Ok(());
             }
-            Err(error @ StoreError::Duplicate(_)) => return Err(error),
+            Err(error) if error.is_refusal() => return Err(error),
             Err(error @ StoreError::Deposed) => {
                 tracing::error!("{error}");
                 show(Some(error.to_string()));
@@ -236,8 +242,8 @@ fn persist(store: &dyn Store, changes: &[Change], state: &State) -> Result<(), S
 
 /// A defect on the way into the store is a trouble like any other: shown, and tried again. Were the thread to end, nobody would
 /// ever be answered.
-fn apply(store: &dyn Store, changes: &[Change]) -> Result<(), StoreError> {
-    let applied = catch_unwind(AssertUnwindSafe(|| store.apply(changes)));
+fn apply(store: &Apply, changes: &[Change]) -> Result<(), StoreError> {
+    let applied = catch_unwind(AssertUnwindSafe(|| store(changes)));
     applied.unwrap_or_else(|_| Err(StoreError::Broken("the store panicked, see the log".into())))
 }
 

@@ -15,10 +15,11 @@ use tokio::{
     runtime::Runtime,
 };
 use tokio_postgres::{
-    Client, Config,
+    AsyncMessage, Client, Config,
     config::SslMode,
     tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream},
 };
+use tokio_util::sync::CancellationToken;
 use weir_http::TrustRoots;
 
 use crate::{config::PostgresConfig, store::StoreError};
@@ -75,6 +76,50 @@ impl Connector {
             tls: Tls(tokio_rustls::TlsConnector::from(Arc::new(tls))),
             runtime: Some(runtime),
         })
+    }
+
+    /// Hears notifications on a session of its own, until it breaks or is stopped. Blocks.
+    pub(super) fn listen(
+        &self,
+        channel: &str,
+        stop: CancellationToken,
+        heard: impl Fn(&str) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let Some(runtime) = &self.runtime else {
+            return Err(StoreError::Unavailable("the store is closing".into()));
+        };
+        let (config, tls) = (self.config.clone(), self.tls.clone());
+        let text = format!("LISTEN {channel}");
+        let listening = runtime.spawn(async move {
+            let (client, mut connection) = config.connect(tls).await?;
+            let messages = futures_util::stream::poll_fn(move |context| connection.poll_message(context));
+            let mut messages = std::pin::pin!(messages);
+            let asking = client.batch_execute(&text);
+            let mut asking = std::pin::pin!(asking);
+            let mut asked = false;
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => return Ok(()),
+                    answer = &mut asking, if !asked => {
+                        answer?;
+                        asked = true;
+                        // Whatever was rung for before this moment was not heard.
+                        heard("");
+                    }
+                    message = futures_util::StreamExt::next(&mut messages) => match message {
+                        Some(Ok(AsyncMessage::Notification(note))) => heard(note.payload()),
+                        Some(Ok(_)) => {}
+                        Some(Err(error)) => return Err(error),
+                        None => return Ok(()),
+                    },
+                }
+            }
+        });
+        let ended = super::session::wait(listening, Duration::from_secs(u64::from(u32::MAX)))?;
+        match ended {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(StoreError::Unavailable("the store is closing".into())),
+        }
     }
 
     /// A new session. What carries its bytes ends with the handle.

@@ -6,6 +6,7 @@
 mod connect;
 mod decode;
 mod history;
+mod nodes;
 mod office;
 mod read;
 mod rows;
@@ -31,21 +32,35 @@ use crate::{config::PostgresConfig, model, time::Millis};
 pub(super) use tests::bench;
 
 use connect::Connector;
+pub(crate) use nodes::{Asked, DOORS, HANDS, Lease, Node, OFFICE, Peer, Report};
+pub(crate) use office::TERM;
 use office::{Holder, Office};
 use session::{Pool, Session};
 
 /// Sessions for reading. A status poll holds one for milliseconds; the database does the work.
 const READERS: usize = 8;
 
+/// File ids that a node takes at once: a second of submissions.
+const ID_BLOCK: u64 = 10_000;
+
 /// See the module.
 pub(crate) struct PostgresStore {
-    /// Held by whoever writes. `None`: this handle does not schedule.
+    /// Held by whoever writes. `None`: this handle does not schedule, and writes nothing but what [`Self::deposit`] takes.
     writer: Mutex<Option<Office>>,
     /// The same, for those who must not wait for a batch.
     office: Mutex<Option<Office>>,
     writing: Pool,
     readers: Pool,
     keeper: Pool,
+    /// For what must not wait for anything else: signs of life.
+    pulses: Pool,
+    /// For what a node writes that is not in office.
+    deposits: Pool,
+    /// For what this node carries out for others.
+    hands: Pool,
+    /// For what the scheduler has to do with other nodes.
+    council: Pool,
+    connector: Arc<Connector>,
     damaged: Mutex<BTreeSet<i64>>,
     sealer: Sealer,
     /// Who writes, for people who look into the table `scheduler`.
@@ -80,7 +95,12 @@ impl PostgresStore {
             office: Mutex::default(),
             writing: Pool::new(connector.clone(), 1),
             readers: Pool::new(connector.clone(), READERS),
-            keeper: Pool::new(connector, 1),
+            keeper: Pool::new(connector.clone(), 1),
+            pulses: Pool::new(connector.clone(), 2),
+            deposits: Pool::new(connector.clone(), 1),
+            hands: Pool::new(connector.clone(), 1),
+            council: Pool::new(connector.clone(), 1),
+            connector,
             damaged: Mutex::default(),
             sealer,
             holder: Holder::of_this_process(),
@@ -99,8 +119,11 @@ impl PostgresStore {
 impl Store for PostgresStore {
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
         let mut office = lock(&self.writer);
+        let Some(office) = office.as_mut() else {
+            return Err(StoreError::Deposed);
+        };
         self.writing
-            .with(|session| write::apply(session, office.as_mut(), &self.sealer, changes))
+            .with(|session| write::apply(session, office, &self.sealer, changes))
     }
 
     fn next_epoch(&self) -> Result<u64, StoreError> {
@@ -145,6 +168,10 @@ impl Store for PostgresStore {
             let next = row.ok_or_else(|| StoreError::Broken("the table ids has lost its row".into()))?;
             Ok(next.get::<_, i64>(0) as u64)
         })
+    }
+
+    fn take_file_ids(&self, n: u64) -> Result<std::ops::Range<u64>, StoreError> {
+        self.take_ids(n.max(ID_BLOCK))
     }
 
     fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {

@@ -16,7 +16,7 @@ use super::session::Session;
 use crate::store::{Change, StoreError};
 
 /// How long a scheduler is in office after its last sign of life. Its own batches are such signs; a quiet one renews.
-pub(super) const TERM: Duration = Duration::from_secs(8);
+pub(crate) const TERM: Duration = Duration::from_secs(8);
 
 /// A term of office, held by one handle on the store.
 #[derive(Debug, Clone, Copy)]
@@ -139,7 +139,7 @@ impl Holder {
         }
     }
 
-    fn knows_dead(&self, other: &str) -> bool {
+    pub(super) fn knows_dead(&self, other: &str) -> bool {
         let [_, pid, start, there] = *other.split(' ').collect::<Vec<_>>() else {
             return false;
         };

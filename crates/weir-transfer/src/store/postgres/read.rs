@@ -235,6 +235,37 @@ pub(super) fn restore(session: &mut Session, below: u64, each: &mut dyn FnMut(Re
     }
 }
 
+/// As [`restore`], of these jobs, whose numbers are in order.
+pub(super) fn restore_these(
+    session: &mut Session,
+    jobs: &[u64],
+    each: &mut dyn FnMut(Restored),
+) -> Result<(), StoreError> {
+    let text = format!("SELECT {JOB} FROM jobs WHERE finished IS NULL AND job_no = ANY($1) ORDER BY job_no");
+    let jobs = jobs.iter().map(|job| *job as i64).collect::<Vec<_>>();
+    let mut page = BTreeMap::new();
+    // Neighbours are read together: nodes take ids in blocks.
+    let mut ranges = Vec::<(i64, i64)>::new();
+    for row in &session.query(&text, &[&jobs])? {
+        let first = get(row, 20)?;
+        match decode::job(row) {
+            Ok(job) => {
+                let last = first + job.counts.files - 1;
+                match ranges.last_mut() {
+                    Some(range) if range.1 + 1 == first => range.1 = last,
+                    _ => ranges.push((first, last)),
+                }
+                page.insert(first, job.spec);
+            }
+            Err(error) => each(unreadable(decode::name_of_job(row), &error)),
+        }
+    }
+    for range in ranges {
+        stream(session, range, &mut page, each)?;
+    }
+    Ok(())
+}
+
 fn stream(
     session: &mut Session,
     (first, last): (i64, i64),

@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::store::StoreError;
 
 /// Migrations, in order; the table `schema_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, NODES];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
 /// ids is on `files`, so that a change of state writes into the page of its row and nowhere else (`fillfactor`).
@@ -123,6 +123,50 @@ CREATE INDEX history_cred ON history (cred_id, job_no);
 CREATE TABLE history_files (
     first_file bigint PRIMARY KEY,
     files      text NOT NULL
+);
+";
+
+/// Several nodes on one database. What is here is about the moment: were all of it lost, the scheduler would order again what runs.
+///
+/// - `nodes`: one row per living process; `epoch`: of everything older it has let go.
+/// - `arrivals`: jobs that came in at a node that does not schedule, until the scheduler knows them.
+/// - `leases`: operations that run elsewhere than at the scheduler, until their end has been heard of.
+/// - `relays`: requests that only the scheduler can answer, and answers. Not logged: who asked does not wait through a crash.
+const NODES: &str = "
+CREATE TABLE nodes (
+    node   uuid PRIMARY KEY,
+    name   text NOT NULL,
+    url    text NOT NULL,
+    role   text NOT NULL,
+    slots  integer NOT NULL,
+    epoch  bigint NOT NULL,
+    until  timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE arrivals (job_no bigint PRIMARY KEY) WITH (autovacuum_vacuum_threshold = 1000);
+
+CREATE TABLE leases (
+    file_id bigint PRIMARY KEY,
+    attempt integer NOT NULL,
+    epoch   bigint NOT NULL,
+    node    uuid NOT NULL,
+    op      text NOT NULL,
+    taken   boolean NOT NULL DEFAULT false,
+    stop    boolean NOT NULL DEFAULT false,
+    moved   bigint,
+    report  text
+) WITH (fillfactor = 70, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX leases_new ON leases (node) WHERE NOT taken;
+CREATE INDEX leases_stop ON leases (node) WHERE stop;
+CREATE INDEX leases_done ON leases (epoch) WHERE report IS NOT NULL;
+
+CREATE UNLOGGED TABLE relays (
+    relay_no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    asked    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    request  text NOT NULL,
+    body     bytea NOT NULL,
+    response text,
+    answer   bytea
 );
 ";
 

@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-struct OnServer {
+pub(super) struct OnServer {
     database: PostgresConfig,
     directory: tempfile::TempDir,
 }
@@ -41,6 +41,11 @@ impl OnServer {
     fn key(&self) -> PathBuf {
         self.directory.path().join("token.key")
     }
+
+    /// One that is not in office.
+    pub(super) fn handle(&self) -> PostgresStore {
+        open(&self.database, &self.key())
+    }
 }
 
 impl Keeper for OnServer {
@@ -51,7 +56,9 @@ impl Keeper for OnServer {
     }
 
     fn open(&self) -> PostgresStore {
-        open(&self.database, &self.key())
+        let store = self.handle();
+        store.next_epoch().unwrap();
+        store
     }
 
     fn tokens(store: &PostgresStore) -> usize {
@@ -64,7 +71,7 @@ impl Keeper for OnServer {
 
 crate::store::suite::store_suite!(OnServer, wanted());
 
-fn submit(job: u128, first: u64, n: u64) -> Change {
+pub(super) fn submit(job: u128, first: u64, n: u64) -> Change {
     Change::Submit(Box::new(submission(job, first, n)))
 }
 
@@ -75,7 +82,7 @@ fn a_deposed_scheduler_changes_nothing() {
         return;
     }
     let keeper = OnServer::new();
-    let (old, new) = (keeper.open(), keeper.open());
+    let (old, new) = (keeper.handle(), keeper.handle());
     let first = old.next_epoch().unwrap();
     old.apply(&[submit(1, 1, 2)]).unwrap();
     assert!(matches!(new.stand().unwrap(), Standing::HeldBy(_)), "the old one lives");
@@ -103,7 +110,7 @@ fn an_office_ends_with_its_term_and_a_batch_prolongs_it() {
         return;
     }
     let keeper = OnServer::new();
-    let (old, new) = (keeper.open(), keeper.open());
+    let (old, new) = (keeper.handle(), keeper.handle());
     old.next_epoch().unwrap();
     let expire = |store: &PostgresStore| {
         let past = "UPDATE scheduler SET until = clock_timestamp() - interval '1 s'";
@@ -126,7 +133,7 @@ fn a_writer_that_is_deposed_says_so_and_ends() {
         return;
     }
     let keeper = OnServer::new();
-    let (old, new) = (Arc::new(keeper.open()), keeper.open());
+    let (old, new) = (Arc::new(keeper.handle()), keeper.handle());
     old.next_epoch().unwrap();
     let (tell, told) = std::sync::mpsc::channel();
     let writer = Writer::start(old, move |durable| tell.send(durable).unwrap()).unwrap();
@@ -269,7 +276,7 @@ struct Load {
 
 impl Load {
     fn on(keeper: &OnServer) -> Self {
-        let store = Arc::new(keeper.open());
+        let store = Arc::new(keeper.handle());
         store.next_epoch().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let writer = Writer::start(store.clone(), move |durable| drop(tell.send(durable))).unwrap();

@@ -23,38 +23,47 @@ use crate::{
 /// See [`crate::store::Store::apply`].
 pub(super) fn apply(
     session: &mut Session,
-    office: Option<&mut Office>,
+    office: &mut Office,
     sealer: &Sealer,
     changes: &[Change],
 ) -> Result<(), StoreError> {
     // What comes of it is known before the transaction takes its locks.
     let plan = Plan::of(changes);
     let mark = mark(changes);
-    match office {
-        None => session.transaction("BEGIN", |session| plan.write(session, sealer)),
-        Some(office) => {
-            let turn = session.transaction("BEGIN", |session| {
-                let turn = office.open(session, mark)?;
-                if let Turn::Ours = turn {
-                    plan.write(session, sealer)?;
-                }
-                Ok(turn)
-            })?;
-            office.close(&turn);
-            Ok(())
+    let turn = session.transaction("BEGIN", |session| {
+        let turn = office.open(session, mark)?;
+        if let Turn::Ours = turn {
+            plan.write(session, sealer)?;
         }
+        Ok(turn)
+    })?;
+    office.close(&turn);
+    Ok(())
+}
+
+/// Notes jobs that came in where nobody schedules, for the scheduler. False: there are none.
+pub(super) fn with_arrivals(session: &mut Session, changes: &[&Change]) -> Result<bool, StoreError> {
+    let number = |change: &&Change| match change {
+        Change::Submit(submission) => Some(number_of(submission)),
+        _ => None,
+    };
+    let numbers = changes.iter().filter_map(number).collect::<Vec<_>>();
+    if numbers.is_empty() {
+        return Ok(false);
     }
+    let text = "INSERT INTO arrivals SELECT * FROM unnest($1::bigint[]) ON CONFLICT DO NOTHING";
+    session.execute(text, &[&numbers]).map(|_| true)
 }
 
 /// A batch, sorted: submissions first, as nothing can be about a file before its submission; then rounds, in each of which no file is
 /// changed twice.
-struct Plan<'a> {
+pub(super) struct Plan<'a> {
     submissions: Vec<&'a Submission>,
     rounds: Vec<Vec<&'a Change>>,
 }
 
 impl<'a> Plan<'a> {
-    fn of(changes: &'a [Change]) -> Self {
+    pub(super) fn of(changes: impl IntoIterator<Item = &'a Change>) -> Self {
         let (mut submissions, mut rounds) = (Vec::new(), Vec::<Vec<&Change>>::new());
         // The first round in which this file may be changed again; jobs and settings likewise.
         let (mut files, mut jobs, mut settings) = (HashMap::new(), HashMap::new(), HashMap::new());
@@ -110,7 +119,7 @@ impl<'a> Plan<'a> {
         Self { submissions, rounds }
     }
 
-    fn write(&self, session: &mut Session, sealer: &Sealer) -> Result<(), StoreError> {
+    pub(super) fn write(&self, session: &mut Session, sealer: &Sealer) -> Result<(), StoreError> {
         if !self.submissions.is_empty() {
             submit(session, sealer, &self.submissions)?;
         }
@@ -169,7 +178,7 @@ pub(super) fn optional(value: Option<&str>) -> Option<String> {
     value.map(text)
 }
 
-fn number_of(submission: &Submission) -> i64 {
+pub(super) fn number_of(submission: &Submission) -> i64 {
     submission.files.first().map_or(0, |file| file.id as i64)
 }
 
@@ -182,7 +191,8 @@ fn submit(session: &mut Session, sealer: &Sealer, submissions: &[&Submission]) -
         .flat_map(|submission| &submission.files)
         .map(|file| file.id);
     let next = ids.max().map_or(0, |last| last as i64 + 1);
-    session.execute("UPDATE ids SET next_file = greatest(next_file, $1)", &[&next])?;
+    // Nodes take ids before they use them: usually nothing is to be done, and nobody waits for the row.
+    session.execute("UPDATE ids SET next_file = $1 WHERE next_file < $1", &[&next])?;
     Ok(())
 }
 

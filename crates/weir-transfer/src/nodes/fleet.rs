@@ -1,0 +1,415 @@
+//! The scheduler's side of other nodes: what runs there, what came in there, and what they ask.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use weir_sched::Op;
+use weir_units::Bytes;
+use weir_world::{OpId, WorldEvent};
+
+use super::{Membership, call, relay};
+use crate::{
+    driver::Inlet,
+    executor::{Life, chain},
+    service::Service,
+    store::{
+        LiveJob, PostgresStore, Restored, StoreError,
+        postgres::{HANDS, Lease, Peer, Report},
+    },
+};
+
+/// How often the scheduler looks even if nobody rings.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How often progress of other nodes is read.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+/// What a lease says is to be done.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub op: Op,
+    pub life: Life,
+}
+
+enum Errand {
+    Lend(Lease),
+    Recall(OpId),
+}
+
+/// A node that may be given operations.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    slots: u32,
+    load: u32,
+}
+
+/// One scheduler's other nodes. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Fleet {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    membership: Arc<Membership>,
+    epoch: u64,
+    life: Life,
+    /// Operations this node carries out itself; 0: only if no other does.
+    slots: u32,
+    places: Mutex<BTreeMap<Uuid, Place>>,
+    /// What runs elsewhere, and where.
+    afar: Mutex<HashMap<OpId, Uuid>>,
+    errands: UnboundedSender<Errand>,
+    /// Jobs that came in elsewhere and are known, but may still be told of.
+    known: Mutex<BTreeSet<u64>>,
+}
+
+/// What [`Fleet::run`] needs.
+pub(crate) struct Errands(UnboundedReceiver<Errand>);
+
+/// Done before decisions begin: false if the service stopped.
+pub(crate) type Gate = Box<dyn FnOnce(&CancellationToken, &mut dyn FnMut(Box<LiveJob>)) -> bool + Send>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Fleet {
+    pub(crate) fn new(membership: Arc<Membership>, epoch: u64, life: Life, slots: u32) -> (Self, Errands) {
+        let (errands, to_do) = unbounded_channel();
+        let shared = Shared {
+            membership,
+            epoch,
+            life,
+            slots,
+            places: Mutex::default(),
+            afar: Mutex::default(),
+            errands,
+            known: Mutex::default(),
+        };
+        (
+            Self {
+                shared: Arc::new(shared),
+            },
+            Errands(to_do),
+        )
+    }
+
+    /// The clock of this process's own operations.
+    pub(crate) fn tenure(&self) -> Arc<super::Tenure> {
+        self.shared.membership.tenure.clone()
+    }
+
+    /// Gives an operation to the node that has most room. False: this one has; `here` operations run in this process.
+    pub(crate) fn takes(&self, id: OpId, op: Op, here: usize) -> bool {
+        let shared = &self.shared;
+        let order = Order { op, life: shared.life };
+        let Ok(order) = serde_json::to_string(&order) else {
+            return false;
+        };
+        let mut places = lock(&shared.places);
+        // By what part of its slots would be taken: compared without division.
+        let freest = places.iter_mut().min_by(|(_, a), (_, b)| {
+            let (a, b) = ((u64::from(a.load) + 1, a.slots), (u64::from(b.load) + 1, b.slots));
+            (a.0 * u64::from(b.1)).cmp(&(b.0 * u64::from(a.1)))
+        });
+        let Some((node, place)) = freest else { return false };
+        let there = (u64::from(place.load) + 1) * u64::from(shared.slots);
+        if shared.slots > 0 && (here as u64 + 1) * u64::from(place.slots) <= there {
+            return false;
+        }
+        place.load += 1;
+        lock(&shared.afar).insert(id, *node);
+        let _ = shared.errands.send(Errand::Lend(Lease {
+            op: id,
+            node: *node,
+            order,
+            stop: false,
+        }));
+        true
+    }
+
+    /// Operations that run elsewhere.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.shared.afar).len()
+    }
+
+    /// Ends an operation early, if it runs elsewhere.
+    pub(crate) fn recall(&self, id: OpId) {
+        if lock(&self.shared.afar).contains_key(&id) {
+            let _ = self.shared.errands.send(Errand::Recall(id));
+        }
+    }
+
+    /// An operation has ended.
+    pub(crate) fn over(&self, id: OpId) {
+        if let Some(node) = lock(&self.shared.afar).remove(&id)
+            && let Some(place) = lock(&self.shared.places).get_mut(&node)
+        {
+            place.load = place.load.saturating_sub(1);
+        }
+    }
+
+    /// What must be done before decisions begin: nobody carries out what an older scheduler ordered, and every job that came in while
+    /// nobody listened is known.
+    pub(crate) fn gate(&self) -> Gate {
+        let this = self.clone();
+        Box::new(move |stop, each| {
+            while !stop.is_cancelled() {
+                match this.open(each) {
+                    Ok(true) => return true,
+                    Ok(false) => {}
+                    Err(error) => tracing::warn!(error = chain(&error), "could not hear of other nodes; trying again"),
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            false
+        })
+    }
+
+    fn open(&self, each: &mut dyn FnMut(Box<LiveJob>)) -> Result<bool, StoreError> {
+        let (store, epoch) = (&self.shared.membership.store, self.shared.epoch);
+        store.end_older_leases(epoch)?;
+        let own = self.shared.membership.node().id;
+        let behind = |peer: &Peer| peer.node.id != own && peer.node.epoch < epoch && !store.is_dead(&peer.name);
+        let peers = store.peers()?;
+        if peers.iter().any(behind) {
+            store.ring(HANDS)?;
+            return Ok(false);
+        }
+        self.place(&peers);
+        loop {
+            let jobs = store.arrivals()?;
+            if jobs.is_empty() {
+                return Ok(true);
+            }
+            store.restore_these(&jobs, &mut |restored| hand_over(restored, &mut |job| each(job)))?;
+            store.arrived(&jobs)?;
+        }
+    }
+
+    /// Notes who may be given operations.
+    fn place(&self, peers: &[Peer]) {
+        let own = self.shared.membership.node().id;
+        let mut places = lock(&self.shared.places);
+        let fit = |peer: &&Peer| peer.node.id != own && peer.node.slots > 0 && peer.node.epoch == self.shared.epoch;
+        let fit = peers.iter().filter(fit).map(|peer| {
+            let load = places.get(&peer.node.id).map_or(0, |place| place.load);
+            let slots = peer.node.slots;
+            (peer.node.id, Place { slots, load })
+        });
+        let now = fit.collect();
+        *places = now;
+    }
+
+    /// Works until it is stopped.
+    pub(crate) async fn run(
+        self,
+        service: Arc<Service>,
+        inlet: Inlet,
+        Errands(mut errands): Errands,
+        stop: CancellationToken,
+    ) {
+        let mut desk = Desk {
+            fleet: self.clone(),
+            inlet,
+            service,
+            to_do: Vec::new(),
+            lent: HashSet::new(),
+            answering: Arc::default(),
+            // A first look finds whatever is there.
+            doubt: true,
+            looked: Instant::now(),
+            read: Instant::now(),
+        };
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                Some(errand) = errands.recv() => desk.to_do.push(errand),
+                () = self.shared.membership.bells.office.notified() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            while desk.to_do.len() < 5000
+                && let Ok(errand) = errands.try_recv()
+            {
+                desk.to_do.push(errand);
+            }
+            if let Err(error) = desk.round().await {
+                desk.doubt = true;
+                tracing::warn!(error = chain(&error), "could not speak with other nodes; trying again");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        }
+    }
+}
+
+fn hand_over(restored: Restored, each: &mut dyn FnMut(Box<LiveJob>)) {
+    match restored {
+        Restored::Job(job) => each(job),
+        Restored::Unreadable(row) => tracing::error!(row = row.what, reason = row.reason, "a row cannot be read"),
+    }
+}
+
+/// One scheduler's dealings with other nodes.
+struct Desk {
+    fleet: Fleet,
+    inlet: Inlet,
+    service: Arc<Service>,
+    to_do: Vec<Errand>,
+    /// Leases that are in the database for sure, or were.
+    lent: HashSet<OpId>,
+    answering: Arc<Mutex<HashSet<i64>>>,
+    /// Something was asked of the database and its answer lost: reports among it, maybe.
+    doubt: bool,
+    looked: Instant,
+    read: Instant,
+}
+
+impl Desk {
+    fn store(&self) -> Arc<PostgresStore> {
+        self.fleet.shared.membership.store.clone()
+    }
+
+    async fn round(&mut self) -> Result<(), StoreError> {
+        let epoch = self.fleet.shared.epoch;
+        self.errands().await?;
+        let store = self.store();
+        let reports = call(move || store.reports(epoch)).await?;
+        self.hear(reports);
+        self.arrivals().await?;
+        self.answer().await?;
+        if self.looked.elapsed() >= LOOK || self.doubt {
+            let store = self.store();
+            let (reports, peers) = call(move || Ok((store.bury(epoch)?, store.peers()?))).await?;
+            self.hear(reports);
+            self.fleet.place(&peers);
+            self.looked = Instant::now();
+        }
+        if self.read.elapsed() >= PROGRESS || self.doubt {
+            self.progress().await?;
+            self.read = Instant::now();
+        }
+        self.doubt = false;
+        Ok(())
+    }
+
+    /// Gives and takes back.
+    async fn errands(&mut self) -> Result<(), StoreError> {
+        let (mut leases, mut recalled) = (Vec::new(), Vec::new());
+        for errand in &self.to_do {
+            match errand {
+                Errand::Lend(lease) => leases.push(lease.clone()),
+                Errand::Recall(op) => recalled.push(*op),
+            }
+        }
+        let ops = leases.iter().map(|lease| lease.op).collect::<Vec<_>>();
+        let store = self.store();
+        call(move || {
+            if !leases.is_empty() {
+                store.lend(&leases)?;
+            }
+            if recalled.is_empty() {
+                Ok(())
+            } else {
+                store.recall(&recalled)
+            }
+        })
+        .await?;
+        self.to_do.clear();
+        self.lent.extend(ops);
+        Ok(())
+    }
+
+    fn hear(&mut self, reports: Vec<Report>) {
+        for (op, report) in reports {
+            self.lent.remove(&op);
+            if !lock(&self.fleet.shared.afar).contains_key(&op) {
+                continue;
+            }
+            let event = report.and_then(|report| serde_json::from_str(&report).ok());
+            self.inlet.world(op, event.unwrap_or(WorldEvent::Lost));
+        }
+    }
+
+    /// Jobs that came in at other nodes.
+    async fn arrivals(&mut self) -> Result<(), StoreError> {
+        loop {
+            let (store, fleet, inlet) = (self.store(), self.fleet.clone(), self.inlet.clone());
+            let n = call(move || {
+                let jobs = store.arrivals()?;
+                if jobs.is_empty() {
+                    return Ok(0);
+                }
+                let known = &mut *lock(&fleet.shared.known);
+                let fresh = jobs
+                    .iter()
+                    .copied()
+                    .filter(|job| !known.contains(job))
+                    .collect::<Vec<_>>();
+                // What a try that fails has handed over must not be handed over again: it may have ended by then.
+                let mut found = Vec::new();
+                store.restore_these(&fresh, &mut |restored| hand_over(restored, &mut |job| found.push(job)))?;
+                known.extend(&fresh);
+                found.into_iter().for_each(|job| inlet.arrived(job));
+                store.arrived(&jobs)?;
+                known.clear();
+                Ok(jobs.len())
+            })
+            .await?;
+            if n < 5000 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Answers what only the scheduler can, each on a task of its own.
+    async fn answer(&mut self) -> Result<(), StoreError> {
+        let store = self.store();
+        for asked in call(move || store.asked()).await? {
+            if !lock(&self.answering).insert(asked.number) {
+                continue;
+            }
+            let (service, store, answering) = (self.service.clone(), self.store(), self.answering.clone());
+            tokio::spawn(async move {
+                let number = asked.number;
+                let (response, body) = relay::answer(service, asked).await;
+                let answered = call(move || store.answer(number, &response, &body)).await;
+                if let Err(error) = answered {
+                    tracing::warn!(error = chain(&error), "could not answer another node");
+                }
+                lock(&answering).remove(&number);
+            });
+        }
+        Ok(())
+    }
+
+    /// How far operations are; and those whose lease is gone without a word are lost.
+    async fn progress(&mut self) -> Result<(), StoreError> {
+        if self.lent.is_empty() {
+            return Ok(());
+        }
+        let (store, epoch) = (self.store(), self.fleet.shared.epoch);
+        let there = call(move || store.lent(epoch)).await?;
+        let mut missing = std::mem::take(&mut self.lent);
+        for (op, moved) in there {
+            if missing.remove(&op) {
+                self.lent.insert(op);
+            }
+            if let Some(bytes) = moved {
+                self.inlet.world(op, WorldEvent::Progress(Bytes(bytes)));
+            }
+        }
+        for op in missing {
+            if lock(&self.fleet.shared.afar).contains_key(&op) {
+                self.inlet.world(op, WorldEvent::Lost);
+            }
+        }
+        Ok(())
+    }
+}

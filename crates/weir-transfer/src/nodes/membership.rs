@@ -1,0 +1,272 @@
+//! This node among the others: says that it lives, and lets go when it cannot.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
+
+use super::{call, tenure::Tenure};
+use crate::{
+    executor::chain,
+    store::{
+        PostgresStore, StoreError,
+        postgres::{DOORS, HANDS, Node, OFFICE, TERM},
+    },
+};
+
+/// Between two signs of life.
+const BEAT: Duration = Duration::from_secs(2);
+
+/// After a sign of life that was not taken.
+const BEAT_AGAIN: Duration = Duration::from_millis(500);
+
+/// Rings when there may be something to look at.
+#[derive(Debug, Default)]
+pub(crate) struct Bells {
+    pub(super) office: Notify,
+    pub(super) hands: Notify,
+    pub(super) doors: Notify,
+    beat: Notify,
+}
+
+/// What runs here for a scheduler elsewhere. It ends together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Crew {
+    /// Everybody leaves, at once and without a word.
+    pub(super) leave: CancellationToken,
+    pub(super) tasks: TaskTracker,
+}
+
+/// See the module.
+pub(crate) struct Membership {
+    pub(crate) store: Arc<PostgresStore>,
+    pub(super) bells: Bells,
+    pub(crate) tenure: Arc<Tenure>,
+    state: Mutex<State>,
+    stop: CancellationToken,
+}
+
+struct State {
+    node: Node,
+    /// An id that is given up with the next sign of life.
+    former: Option<Uuid>,
+    crew: Crew,
+    /// Of the newest scheduler, as far as is known.
+    epoch: u64,
+    /// A driver sits here, or has not let go of everything yet.
+    in_office: bool,
+    trouble: Option<String>,
+}
+
+impl Membership {
+    pub(crate) fn new(store: Arc<PostgresStore>, node: Node, stop: CancellationToken) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            bells: Bells::default(),
+            tenure: Arc::new(Tenure::new()),
+            state: Mutex::new(State {
+                node,
+                former: None,
+                crew: Crew::default(),
+                epoch: 0,
+                in_office: false,
+                trouble: None,
+            }),
+            stop,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This node as it is now.
+    pub(crate) fn node(&self) -> Node {
+        self.lock().node.clone()
+    }
+
+    /// Node and crew that belong together.
+    pub(super) fn crew(&self) -> (Node, Crew) {
+        let state = self.lock();
+        (state.node.clone(), state.crew.clone())
+    }
+
+    /// What keeps this node from being one, if anything does.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.lock().trouble.clone()
+    }
+
+    /// Lives: until it is stopped.
+    pub(crate) fn start(self: &Arc<Self>, tasks: &TaskTracker) {
+        tasks.spawn(self.clone().beat());
+        tasks.spawn(self.clone().watch());
+        let (this, stop) = (self.clone(), self.stop.clone());
+        tasks.spawn_blocking(move || this.listen(&stop));
+    }
+
+    /// Says that this node lives, once: whether that was heard.
+    pub(crate) async fn pulse(self: &Arc<Self>) -> Result<(), StoreError> {
+        let (node, former) = {
+            let state = self.lock();
+            (state.node.clone(), state.former)
+        };
+        // Counted from before the database was asked: it may count a little longer, never shorter.
+        let begin = Instant::now();
+        let (store, asked) = (self.store.clone(), node.clone());
+        let pulse = call(move || store.pulse(&asked, former)).await?;
+        let mut state = self.lock();
+        state.trouble = None;
+        if state.former == former {
+            state.former = None;
+        }
+        state.epoch = state.epoch.max(pulse.epoch);
+        if state.node.id == node.id {
+            self.tenure.renew(begin + TERM, pulse.others == 0);
+        }
+        Ok(())
+    }
+
+    async fn beat(self: Arc<Self>) {
+        loop {
+            let pause = match self.pulse().await {
+                Ok(()) if self.follow().await => Duration::ZERO,
+                Ok(()) => BEAT,
+                Err(error) => {
+                    let text = chain(&error);
+                    tracing::warn!(error = text, "could not say that this node lives");
+                    self.lock().trouble = Some(text);
+                    BEAT_AGAIN
+                }
+            };
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+                () = self.bells.beat.notified() => {}
+            }
+        }
+    }
+
+    /// There is a newer scheduler: what older ones ordered ends here. True: that should be told.
+    async fn follow(&self) -> bool {
+        let (epoch, crew) = {
+            let mut state = self.lock();
+            // One that was deposed lets go of its own operations first.
+            if state.in_office || state.node.epoch >= state.epoch {
+                return false;
+            }
+            (state.epoch, std::mem::take(&mut state.crew))
+        };
+        crew.let_go().await;
+        self.lock().node.epoch = epoch;
+        true
+    }
+
+    /// This process is in office in this epoch: nothing of older ones runs here.
+    pub(crate) async fn take_office(&self, epoch: u64) {
+        let crew = {
+            let mut state = self.lock();
+            state.epoch = state.epoch.max(epoch);
+            state.in_office = true;
+            std::mem::take(&mut state.crew)
+        };
+        crew.let_go().await;
+        self.lock().node.epoch = epoch;
+    }
+
+    /// This process is not in office any more, and has let go of what it did there.
+    pub(super) fn leave_office(&self) {
+        self.lock().in_office = false;
+        self.bells.beat.notify_one();
+    }
+
+    /// Lets go when the time is over; then goes on under another name, so that nobody takes it for who it was.
+    async fn watch(self: Arc<Self>) {
+        loop {
+            let pause = if self.tenure.is_over() {
+                let crew = {
+                    let mut state = self.lock();
+                    let id = state.node.id;
+                    // One that was never told is told still: rows of ids in between were never written, or end by themselves.
+                    state.former.get_or_insert(id);
+                    state.node.id = Uuid::new_v4();
+                    std::mem::take(&mut state.crew)
+                };
+                if !crew.tasks.is_empty() {
+                    tracing::warn!("this node could not say that it lives: it lets go of what it was copying");
+                }
+                crew.let_go().await;
+                BEAT
+            } else {
+                self.tenure.left().max(Duration::from_millis(50))
+            };
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    fn listen(self: Arc<Self>, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            let bells = self.clone();
+            let heard = move |word: &str| bells.bells.ring(word);
+            if let Err(error) = self.store.listen(stop, heard) {
+                tracing::warn!(
+                    error = chain(&error),
+                    "could not listen to other nodes; looking once a second"
+                );
+            }
+            let end = Instant::now() + Duration::from_secs(1);
+            while Instant::now() < end && !stop.is_cancelled() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    /// Leaves: lets go of everything, and says so.
+    pub(crate) async fn leave(&self) {
+        let (node, crew) = {
+            let mut state = self.lock();
+            (state.node.clone(), std::mem::take(&mut state.crew))
+        };
+        crew.let_go().await;
+        let store = self.store.clone();
+        if let Err(error) = call(move || store.leave(node.id)).await {
+            tracing::warn!(
+                error = chain(&error),
+                "could not say that this node leaves; others find out in some seconds"
+            );
+        }
+    }
+}
+
+impl Crew {
+    async fn let_go(&self) {
+        self.leave.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Bells {
+    fn ring(&self, word: &str) {
+        match word {
+            OFFICE => self.office.notify_one(),
+            HANDS => {
+                self.hands.notify_one();
+                self.beat.notify_one();
+            }
+            DOORS => self.doors.notify_waiters(),
+            // Who knows what was missed.
+            _ => {
+                self.office.notify_one();
+                self.hands.notify_one();
+                self.doors.notify_waiters();
+            }
+        }
+    }
+}

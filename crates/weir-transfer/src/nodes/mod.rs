@@ -1,0 +1,44 @@
+//! Several nodes on one database: each serves the door; one schedules; all that may, copy.
+//!
+//! A node says every two seconds that it lives ([`Membership`]). Whoever is in office (see `store::postgres::office`) gives operations
+//! to living nodes as leases ([`fleet`]); they carry them out and report ([`hands`]). A node that does not schedule writes submissions
+//! itself and hands every other request that needs the scheduler over to it ([`relay`]). Notifications of the database make all of
+//! this quick; looks once a second make it sure.
+//!
+//! Why nothing is done by two at a time:
+//!
+//! - A node lets go of everything by its own clock when it could not say for a term that it lives ([`Tenure`]), and the scheduler gives
+//!   its operations to others only after that time, and some more.
+//! - A new scheduler decides nothing before every living node has let go of what an older one ordered.
+//! - What a node claims, moves and reports is written only as long as the lease is its own.
+//! - Operations that run in the scheduler's own process have no lease: its epoch guards what they write. So a single node writes no
+//!   row more than before.
+
+mod figures;
+mod fleet;
+mod hands;
+mod membership;
+mod politics;
+mod relay;
+mod seat;
+mod tenure;
+
+pub(crate) use figures::{figures, list};
+pub(crate) use fleet::Fleet;
+pub(crate) use hands::Hands;
+pub(crate) use membership::Membership;
+pub(crate) use politics::hold;
+pub(crate) use relay::{Relayed, relay};
+pub(crate) use seat::{Entry, Seat};
+pub(crate) use tenure::Tenure;
+
+use crate::store::StoreError;
+
+/// Calls the store on a thread that may block.
+async fn call<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
+}

@@ -1,0 +1,82 @@
+//! Standing for office, holding it, losing it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Membership, call};
+use crate::{
+    driver::Driver,
+    executor::chain,
+    service::Service,
+    store::{Standing, Store, StoreError},
+};
+
+/// Between two signs of life of the scheduler, and two tries to become it.
+const BEAT: Duration = Duration::from_secs(2);
+
+/// Whether this node may become the scheduler is in `stands`. Works until it is stopped.
+pub(crate) async fn hold(service: Arc<Service>, membership: Arc<Membership>, stands: bool, stop: CancellationToken) {
+    loop {
+        if let Some(driver) = service.driver.driver() {
+            if !stays(&membership, &driver, &stop).await {
+                return;
+            }
+            tracing::warn!("this node is not the scheduler any more; its door stays open");
+            service.driver.vacate();
+            driver.shutdown().await;
+            let store = membership.store.clone();
+            // Whoever is in office by now is not harmed.
+            let _ = call(move || store.resign()).await;
+            membership.leave_office();
+        } else if stands {
+            stand(&service, &membership).await;
+        }
+        service.follow_settings().await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(BEAT) => {}
+        }
+    }
+}
+
+/// Holds the office: until it is lost (true), or the service stops.
+async fn stays(membership: &Arc<Membership>, driver: &Driver, stop: &CancellationToken) -> bool {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return false,
+            () = driver.stopped() => return true,
+            () = tokio::time::sleep(BEAT) => {}
+        }
+        let store = membership.store.clone();
+        let renewed = tokio::select! {
+            renewed = call(move || store.renew()) => renewed,
+            () = membership.tenure.over() => return true,
+            () = stop.cancelled() => return false,
+        };
+        match renewed {
+            Ok(()) => {}
+            Err(StoreError::Deposed) => return true,
+            Err(error) => tracing::warn!(error = chain(&error), "could not say that this scheduler lives"),
+        }
+        if membership.tenure.is_over() {
+            return true;
+        }
+    }
+}
+
+async fn stand(service: &Arc<Service>, membership: &Arc<Membership>) {
+    let store = membership.store.clone();
+    match call(move || store.stand()).await {
+        Ok(Standing::Elected(epoch)) => {
+            if let Err(error) = service.take_office(epoch).await {
+                tracing::error!(error = chain(&error), epoch, "elected, and could not begin to schedule");
+                let store = membership.store.clone();
+                let _ = call(move || store.resign()).await;
+                membership.leave_office();
+            }
+        }
+        Ok(Standing::HeldBy(holder)) => tracing::debug!(holder, "another node schedules"),
+        Err(error) => tracing::warn!(error = chain(&error), "could not look who schedules"),
+    }
+}

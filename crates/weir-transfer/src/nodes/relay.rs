@@ -1,0 +1,224 @@
+//! Requests that only the scheduler can answer, passed to it through the database.
+//!
+//! Who asks is found out where the request came in; tokens do not travel. Whoever is in office may answer a request again that its
+//! predecessor left: what is passed on (cancel, priorities, settings, looks) has the same effect twice.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::{FromRequestParts as _, Request, State},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use tower::ServiceExt as _;
+use weir_auth::Secret;
+
+use super::{Membership, call};
+use crate::{
+    rest::{ApiError, Caller, router},
+    service::Service,
+    store::postgres::Asked,
+};
+
+/// How long a request waits for the scheduler's answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How often an answer is looked for even if nobody rings.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Marks a request that came from another node: with whom it found out who asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Relayed(pub(crate) Option<Caller>);
+
+#[derive(Serialize, Deserialize)]
+struct Envelope {
+    method: String,
+    uri: String,
+    content_type: Option<String>,
+    caller: Option<Identity>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Identity {
+    user_dn: String,
+    cred_id: String,
+    vo: String,
+    admin: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Heading {
+    status: u16,
+    headers: Vec<(String, String)>,
+}
+
+/// Answers itself, or passes on.
+pub(crate) async fn relay(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let here = service.driver.is_taken() || is_for_all(request.method(), request.uri().path());
+    match &service.membership {
+        Some(membership) if !here => {
+            if request.extensions().get::<Relayed>().is_some() {
+                return vacant().into_response();
+            }
+            let membership = membership.clone();
+            match pass_on(&service, &membership, request).await {
+                Ok(response) => response,
+                Err(error) => error.into_response(),
+            }
+        }
+        _ => next.run(request).await,
+    }
+}
+
+fn vacant() -> ApiError {
+    ApiError::unavailable("The scheduler does not answer; another node is becoming it")
+}
+
+/// Whether every node can answer: from the database, or about itself.
+fn is_for_all(method: &Method, path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    let reads = *method == Method::GET || *method == Method::HEAD;
+    match first {
+        "jobs" => reads || path.trim_matches('/') == "jobs",
+        "" | "whoami" | "api-docs" | "archive" | "delegation" => true,
+        ".well-known" => !path.ends_with("/queue"),
+        _ => false,
+    }
+}
+
+async fn pass_on(service: &Arc<Service>, membership: &Arc<Membership>, request: Request) -> Result<Response, ApiError> {
+    let (mut parts, body) = request.into_parts();
+    let anonymous = !parts.headers.contains_key(header::AUTHORIZATION);
+    let caller = match Caller::from_request_parts(&mut parts, service).await {
+        Ok(caller) => Some(Identity {
+            user_dn: caller.user_dn,
+            cred_id: caller.cred_id,
+            vo: caller.vo,
+            admin: caller.admin,
+        }),
+        Err(refused) if refused.status == StatusCode::UNAUTHORIZED && anonymous => None,
+        Err(refused) => return Err(refused),
+    };
+    let content_type = parts.headers.get(header::CONTENT_TYPE);
+    let envelope = Envelope {
+        method: parts.method.to_string(),
+        uri: parts
+            .uri
+            .path_and_query()
+            .map_or_else(|| "/".into(), ToString::to_string),
+        content_type: content_type.and_then(|value| value.to_str().ok()).map(str::to_owned),
+        caller,
+    };
+    let envelope = serde_json::to_string(&envelope).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let body = to_bytes(body, service.body_max)
+        .await
+        .map_err(|_| ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"))?;
+    let store = membership.store.clone();
+    let number = call(move || store.ask(&envelope, &body)).await?;
+    let answer = tokio::time::timeout(PATIENCE, wait(membership, number)).await;
+    if let Ok(answer) = answer {
+        return answer;
+    }
+    let store = membership.store.clone();
+    call(move || store.withdraw(number)).await?;
+    Err(vacant())
+}
+
+async fn wait(membership: &Arc<Membership>, number: i64) -> Result<Response, ApiError> {
+    loop {
+        let rung = membership.bells.doors.notified();
+        let store = membership.store.clone();
+        if let Some((heading, body)) = call(move || store.answer_to(number)).await? {
+            return Ok(response(&heading, body).unwrap_or_else(|| vacant().into_response()));
+        }
+        tokio::select! {
+            () = rung => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+fn response(heading: &str, body: Vec<u8>) -> Option<Response> {
+    let heading: Heading = serde_json::from_str(heading).ok()?;
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(heading.status).ok()?;
+    for (name, value) in heading.headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        response.headers_mut().insert(name, HeaderValue::from_str(&value).ok()?);
+    }
+    Some(response)
+}
+
+/// The scheduler's answer to another node: heading and body.
+pub(super) async fn answer(service: Arc<Service>, asked: Asked) -> (String, Vec<u8>) {
+    let request = serde_json::from_str::<Envelope>(&asked.request)
+        .ok()
+        .and_then(|envelope| rebuild(envelope, asked.body));
+    let response = match request {
+        Some(request) => router(service.clone())
+            .oneshot(request)
+            .await
+            .unwrap_or_else(|never| match never {}),
+        None => ApiError::bad_request("The scheduler does not understand what another node passed on").into_response(),
+    };
+    let (parts, body) = response.into_parts();
+    let told = |(name, value): (&HeaderName, &HeaderValue)| Some((name.to_string(), value.to_str().ok()?.to_owned()));
+    let heading = Heading {
+        status: parts.status.as_u16(),
+        headers: parts
+            .headers
+            .iter()
+            .filter(|(name, _)| **name != header::CONTENT_LENGTH)
+            .filter_map(told)
+            .collect(),
+    };
+    let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
+    (serde_json::to_string(&heading).unwrap_or_default(), body.into())
+}
+
+fn rebuild(envelope: Envelope, body: Vec<u8>) -> Option<Request> {
+    let mut request = Request::new(Body::from(body));
+    *request.method_mut() = envelope.method.parse().ok()?;
+    *request.uri_mut() = envelope.uri.parse().ok()?;
+    if let Some(content_type) = envelope.content_type {
+        request
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, content_type.parse().ok()?);
+    }
+    let caller = envelope.caller.map(|identity| Caller {
+        user_dn: identity.user_dn,
+        cred_id: identity.cred_id,
+        vo: identity.vo,
+        admin: identity.admin,
+        token: Secret::new(""),
+    });
+    request.extensions_mut().insert(Relayed(caller));
+    Some(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_the_scheduler_goes_to_it() {
+        // A cancel that a bystander answers stops nothing.
+        for (method, path, expected) in [
+            (Method::GET, "/jobs/1,2/files", true),
+            (Method::POST, "/jobs", true),
+            (Method::PUT, "/jobs/", true),
+            (Method::POST, "/jobs/5", false),
+            (Method::DELETE, "/jobs/5", false),
+            (Method::GET, "/.well-known/weir/health", true),
+            (Method::GET, "/.well-known/weir/queue", false),
+            (Method::GET, "/config/links", false),
+            (Method::POST, "/ban/se", false),
+            (Method::GET, "/optimizer", false),
+        ] {
+            assert_eq!(is_for_all(&method, path), expected, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Where the driver sits, while this process is in office; and how submissions get in while it is not.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use tokio::sync::{oneshot, watch};
+use weir_sched::{Names, Scheduler};
+use weir_world::Seq;
+
+use super::Membership;
+use crate::{
+    driver::{Answer, Driver, Meter, NotTaken, Request},
+    store::{Change, Durable, StoreError, Submission, Writer},
+};
+
+/// The door's handle on whoever takes its requests. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Seat {
+    driver: watch::Sender<Option<Driver>>,
+    /// With a database that other nodes may use.
+    entry: Option<Arc<Entry>>,
+}
+
+impl Seat {
+    /// Nobody sits there yet.
+    pub(crate) fn new(entry: Option<Arc<Entry>>) -> Self {
+        Self {
+            driver: watch::channel(None).0,
+            entry,
+        }
+    }
+
+    pub(crate) fn take(&self, driver: Driver) {
+        self.driver.send_replace(Some(driver));
+    }
+
+    pub(super) fn vacate(&self) -> Option<Driver> {
+        self.driver.send_replace(None)
+    }
+
+    /// The driver, if this process is in office.
+    pub(crate) fn driver(&self) -> Option<Driver> {
+        self.driver.borrow().clone()
+    }
+
+    /// Whether this process is in office.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.driver.borrow().is_some()
+    }
+
+    /// Hands a request over and waits for its answer.
+    pub(crate) async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<Scheduler>) -> Answer {
+        let Some(driver) = self.driver() else {
+            return match &self.entry {
+                Some(entry) => entry.ask(make).await,
+                None => Err(NotTaken::Busy("the service is stopping".into())),
+            };
+        };
+        let Some(entry) = &self.entry else {
+            return driver.ask(make).await;
+        };
+        let mut job = None;
+        let answer = driver
+            .ask(|reply| {
+                let request = make(reply);
+                if let Request::Submit { submission, .. } = &request {
+                    job = Some((submission.job.id, submission.files.first().map(|file| file.id)));
+                }
+                request
+            })
+            .await;
+        match (&answer, job) {
+            (Err(NotTaken::Busy(_)), Some((job, first))) if driver.is_stopped() => entry.find_out(job, first).await,
+            _ => answer,
+        }
+    }
+
+    /// Looks at the core between two steps. `None`: it is not here.
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Scheduler, &Names, &Meter) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.driver()?.look(look).await
+    }
+
+    /// Changes whenever transfers have come to their end, durably.
+    pub(crate) fn settled(&self) -> watch::Receiver<u64> {
+        match self.driver() {
+            Some(driver) => driver.settled(),
+            None => watch::channel(0).1,
+        }
+    }
+
+    /// What keeps the service from its work, if anything does.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match (self.driver(), &self.entry) {
+            (Some(driver), _) => driver.trouble(),
+            (None, Some(entry)) => entry.trouble(),
+            (None, None) => Some("the service is starting or stopping".into()),
+        }
+    }
+
+    /// Rows of the store that were passed over when the service started, for people.
+    pub(crate) fn unreadable(&self) -> Vec<String> {
+        self.driver().map(|driver| driver.unreadable()).unwrap_or_default()
+    }
+
+    /// Ends the driver, if there is one.
+    pub(crate) async fn shutdown(&self) {
+        if let Some(driver) = self.vacate() {
+            driver.shutdown().await;
+        }
+        if let Some(entry) = self.entry.clone() {
+            let _ = tokio::task::spawn_blocking(move || entry.writer.close()).await;
+        }
+    }
+}
+
+/// Takes submissions at a node that is not in office, and what its copies claim.
+pub(crate) struct Entry {
+    membership: Arc<Membership>,
+    writer: Arc<Writer>,
+    waiting: Arc<Mutex<Waiting>>,
+    numbers: AtomicU64,
+}
+
+type Waiting = std::collections::BTreeMap<Seq, oneshot::Sender<Answer>>;
+
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Submissions that wait for the database, at most.
+const WAITING_MAX: usize = 4096;
+
+impl Entry {
+    pub(crate) fn new(membership: Arc<Membership>) -> Result<Arc<Self>, StoreError> {
+        let waiting = Arc::new(Mutex::new(Waiting::new()));
+        let (answers, depositor) = (waiting.clone(), membership.clone());
+        let deposit = move |changes: &[Change]| depositor.store.deposit(depositor.node().id, changes);
+        let tell = move |durable| match durable {
+            Durable::UpTo(seq) => {
+                let mut waiting = lock(&answers);
+                let later = waiting.split_off(&seq.next());
+                for (_, reply) in std::mem::replace(&mut *waiting, later) {
+                    let _ = reply.send(Ok(()));
+                }
+            }
+            Durable::Refused(seq, error) => {
+                if let Some(reply) = lock(&answers).remove(&seq) {
+                    let _ = reply.send(Err(NotTaken::of(&error)));
+                }
+            }
+            Durable::Deposed => {}
+        };
+        let writer = Writer::through(deposit, tell).map_err(|error| StoreError::Unavailable(error.into()))?;
+        Ok(Arc::new(Self {
+            membership,
+            writer: Arc::new(writer),
+            waiting,
+            numbers: AtomicU64::new(0),
+        }))
+    }
+
+    /// For what copies claim.
+    pub(crate) fn writer(&self) -> Arc<Writer> {
+        self.writer.clone()
+    }
+
+    async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<Scheduler>) -> Answer {
+        if let Some(trouble) = self.trouble() {
+            return Err(NotTaken::Busy(trouble));
+        }
+        let (reply, answer) = oneshot::channel();
+        match make(reply) {
+            Request::Submit { submission, reply } => self.submit(submission, reply)?,
+            // Others come here only when the office was just lost.
+            _ => return Err(NotTaken::Busy("another node is becoming the scheduler".into())),
+        }
+        answer
+            .await
+            .unwrap_or_else(|_| Err(NotTaken::Unknown("the service is stopping".into())))
+    }
+
+    fn submit(&self, submission: Box<Submission>, reply: oneshot::Sender<Answer>) -> Answer {
+        let mut waiting = lock(&self.waiting);
+        if waiting.len() >= WAITING_MAX {
+            return Err(NotTaken::Busy("too many requests wait".into()));
+        }
+        // Numbers must reach the writer in their order.
+        let seq = Seq(self.numbers.fetch_add(1, Ordering::Relaxed) + 1);
+        waiting.insert(seq, reply);
+        self.writer.push(seq, vec![Change::Submit(submission)]);
+        Ok(())
+    }
+
+    /// Whether a job is there whose scheduler was deposed while it was on its way. What that one could not write before, it never will.
+    async fn find_out(&self, job: uuid::Uuid, first: Option<u64>) -> Answer {
+        let store = self.membership.store.clone();
+        let found = super::call(move || {
+            let store: &dyn crate::store::Store = store.as_ref();
+            // Takes its turn after whatever the database is still at work on.
+            store.renew().or_else(|error| match error {
+                StoreError::Deposed => Ok(()),
+                other => Err(other),
+            })?;
+            store.files(job)
+        });
+        match found.await {
+            Ok(files) if !files.is_empty() && files.first().map(|file| file.spec.id) == first => Ok(()),
+            Ok(_) => Err(NotTaken::Busy("another node is becoming the scheduler".into())),
+            Err(error) => Err(NotTaken::Unknown(error.to_string())),
+        }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.writer.trouble().or_else(|| self.membership.trouble())
+    }
+}

@@ -1,0 +1,88 @@
+//! How long this process may act: by its own clock, so that nobody has to tell it that its time is over.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+/// See the module. Begins without any time.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    base: Instant,
+    /// Milliseconds after `base`.
+    until: AtomicU64,
+    /// Without other nodes nobody could take anything over, and time does not matter.
+    alone: AtomicBool,
+}
+
+impl Tenure {
+    pub(crate) fn new() -> Self {
+        Self {
+            base: Instant::now(),
+            until: AtomicU64::new(0),
+            alone: AtomicBool::new(true),
+        }
+    }
+
+    /// Goes on until this time. `alone`: no other node lives.
+    pub(super) fn renew(&self, until: Instant, alone: bool) {
+        let millis = until.saturating_duration_since(self.base).as_millis();
+        self.until
+            .store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.alone.store(alone, Ordering::Relaxed);
+    }
+
+    /// Time that is left; zero: it is over.
+    pub(super) fn left(&self) -> Duration {
+        let until = self.base + Duration::from_millis(self.until.load(Ordering::Relaxed));
+        until.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether this process must have let go.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.alone.load(Ordering::Relaxed) && self.left().is_zero()
+    }
+
+    /// Returns when time is over.
+    pub(super) async fn over(&self) {
+        while !self.is_over() {
+            tokio::time::sleep(self.left().max(Duration::from_millis(100))).await;
+        }
+    }
+
+    /// Does work as long as there is time: looks at the clock before each of its steps, so that a process that was stopped for a while
+    /// and goes on does nothing more. False: it was cut off.
+    pub(crate) async fn within(&self, work: impl Future<Output = ()>) -> bool {
+        let mut work = std::pin::pin!(work);
+        std::future::poll_fn(|context| {
+            if self.is_over() {
+                Poll::Ready(false)
+            } else {
+                work.as_mut().poll(context).map(|()| true)
+            }
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_done_after_the_time() {
+        // A copy of a node that was stopped would go on beside the one that took its place.
+        let tenure = Tenure::new();
+        tenure.renew(Instant::now() + Duration::from_millis(30), false);
+        assert!(tenure.within(async {}).await);
+        let mut done = false;
+        let work = async {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            done = true;
+        };
+        assert!(!tenure.within(work).await && !done);
+        tenure.renew(Instant::now(), true);
+        assert!(tenure.within(async {}).await, "nobody could take over");
+    }
+}

@@ -1,0 +1,585 @@
+//! What nodes on one database tell each other: who lives, what came in, what runs where, and how it ended.
+//!
+//! Everything here can be done again after an error, and nothing here is needed to know what was promised: that is in jobs and files.
+//! A node that lost its rows has lost its leases, and the scheduler orders anew what they were about.
+
+use std::{collections::HashSet, time::Duration};
+
+use tokio_postgres::Row;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use weir_world::{OpId, TransferId};
+
+use super::{
+    PostgresStore,
+    office::TERM,
+    read,
+    session::Session,
+    write::{Plan, number_of, with_arrivals},
+};
+use crate::store::{Change, Restored, StoreError};
+
+/// How long after its time a node is taken for dead. By its own clock it has let go when its time was over; this is for the orders
+/// to get out of the way.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The channel of all notifications; what they say is whom they are for.
+pub(crate) const CHANNEL: &str = "weir";
+/// For the scheduler.
+pub(crate) const OFFICE: &str = "office";
+/// For those who copy.
+pub(crate) const HANDS: &str = "hands";
+/// For those who wait for an answer.
+pub(crate) const DOORS: &str = "doors";
+
+/// A node as it tells of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    /// New whenever it has let go of everything.
+    pub id: Uuid,
+    /// How clients reach it.
+    pub url: String,
+    /// For people.
+    pub role: String,
+    /// Operations it carries out at once for the scheduler; 0: none.
+    pub slots: u32,
+    /// It has let go of everything that an older scheduler ordered.
+    pub epoch: u64,
+}
+
+/// What a node learns when it says that it lives.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pulse {
+    /// Of the newest scheduler.
+    pub epoch: u64,
+    /// Other nodes that live.
+    pub others: u64,
+}
+
+/// Another node, as the scheduler and people see it.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub node: Node,
+    /// Host and process.
+    pub name: String,
+}
+
+/// An operation for another node.
+#[derive(Debug, Clone)]
+pub(crate) struct Lease {
+    pub op: OpId,
+    pub node: Uuid,
+    /// What to do, as JSON.
+    pub order: String,
+    /// Whether it is to end early.
+    pub stop: bool,
+}
+
+/// What was said of an operation that ran elsewhere: JSON; `None`: nothing, its node is gone.
+pub(crate) type Report = (OpId, Option<String>);
+
+/// A request for the scheduler.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub number: i64,
+    pub request: String,
+    pub body: Vec<u8>,
+}
+
+fn op_of(row: &Row) -> OpId {
+    OpId {
+        transfer: TransferId(row.get::<_, i64>(0) as u64),
+        attempt: row.get::<_, i32>(1) as u32,
+        epoch: row.get::<_, i64>(2) as u64,
+    }
+}
+
+fn notify(session: &mut Session, whom: &str) -> Result<(), StoreError> {
+    session.query("SELECT pg_notify($1, $2)", &[&CHANNEL, &whom]).map(drop)
+}
+
+type Columns = (Vec<i64>, Vec<i32>, Vec<i64>);
+
+/// Ids for `unnest`.
+fn columns<'a>(ops: impl Iterator<Item = &'a OpId>) -> Columns {
+    let mut columns = Columns::default();
+    for op in ops {
+        columns.0.push(op.transfer.0 as i64);
+        columns.1.push(op.attempt as i32);
+        columns.2.push(op.epoch as i64);
+    }
+    columns
+}
+
+/// Of every node.
+impl PostgresStore {
+    /// Says that this node lives for another term. `former`: an id that it had, and has no more.
+    pub(crate) fn pulse(&self, node: &Node, former: Option<Uuid>) -> Result<Pulse, StoreError> {
+        let text = "WITH former AS (DELETE FROM nodes WHERE node = $7),
+            now AS (INSERT INTO nodes VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => $8))
+                ON CONFLICT (node) DO UPDATE SET until = excluded.until, epoch = excluded.epoch)
+            SELECT epoch, (SELECT count(*) FROM nodes
+                WHERE node <> $1 AND node IS DISTINCT FROM $7 AND until > clock_timestamp()) FROM scheduler";
+        self.pulses.with(|session| {
+            let row = session.row(
+                text,
+                &[
+                    &node.id,
+                    &self.holder.name,
+                    &node.url,
+                    &node.role,
+                    &(node.slots as i32),
+                    &(node.epoch as i64),
+                    &former,
+                    &TERM.as_secs_f64(),
+                ],
+            )?;
+            let row = row.ok_or_else(|| StoreError::Broken("the table scheduler has lost its row".into()))?;
+            Ok(Pulse {
+                epoch: row.get::<_, i64>(0) as u64,
+                others: row.get::<_, i64>(1) as u64,
+            })
+        })
+    }
+
+    /// Says that this node has let go of everything, and goes.
+    pub(crate) fn leave(&self, node: Uuid) -> Result<(), StoreError> {
+        self.pulses.with(|session| {
+            session.execute("DELETE FROM nodes WHERE node = $1", &[&node])?;
+            notify(session, OFFICE)
+        })
+    }
+
+    /// All nodes that live.
+    pub(crate) fn peers(&self) -> Result<Vec<Peer>, StoreError> {
+        let text = "SELECT node, name, url, role, slots, epoch FROM nodes
+            WHERE until + make_interval(secs => $1) > clock_timestamp() ORDER BY name";
+        let peer = |row: &Row| Peer {
+            node: Node {
+                id: row.get(0),
+                url: row.get(2),
+                role: row.get(3),
+                slots: row.get::<_, i32>(4) as u32,
+                epoch: row.get::<_, i64>(5) as u64,
+            },
+            name: row.get(1),
+        };
+        self.pulses.with(|session| {
+            let rows = session.query(text, &[&GRACE.as_secs_f64()])?;
+            Ok(rows.iter().map(peer).collect())
+        })
+    }
+
+    /// How many operations each node carries out for the scheduler.
+    pub(crate) fn leases(&self) -> Result<Vec<(Uuid, i64)>, StoreError> {
+        let text = "SELECT node, count(*) FROM leases WHERE report IS NULL GROUP BY node";
+        self.pulses.with(|session| {
+            let rows = session.query(text, &[])?;
+            Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+        })
+    }
+
+    /// The name of the scheduler's process, if its term has not ended.
+    pub(crate) fn scheduler(&self) -> Result<Option<String>, StoreError> {
+        let text = "SELECT holder FROM scheduler WHERE until > clock_timestamp()";
+        self.pulses
+            .with(|session| Ok(session.row(text, &[])?.map(|row| row.get(0))))
+    }
+
+    /// Whether a node, by its name, is a process that this machine knows to have ended.
+    pub(crate) fn is_dead(&self, name: &str) -> bool {
+        self.holder.knows_dead(name)
+    }
+
+    /// Rings for others.
+    pub(crate) fn ring(&self, whom: &str) -> Result<(), StoreError> {
+        self.pulses.with(|session| notify(session, whom))
+    }
+
+    /// Takes the next ids of files for this node alone.
+    pub(super) fn take_ids(&self, n: u64) -> Result<std::ops::Range<u64>, StoreError> {
+        self.pulses.with(|session| {
+            let text = "UPDATE ids SET next_file = next_file + $1 RETURNING next_file";
+            let row = session.row(text, &[&(n as i64)])?;
+            let row = row.ok_or_else(|| StoreError::Broken("the table ids has lost its row".into()))?;
+            let end = row.get::<_, i64>(0) as u64;
+            Ok(end - n..end)
+        })
+    }
+}
+
+/// Of nodes that do not schedule.
+impl PostgresStore {
+    /// Takes what a node may write that is not in office: jobs, and what its copies note ([`Change::of_copy`]). A note about a file that
+    /// the node has no lease of is refused, as [`StoreError::NoLease`], and with it the batch.
+    pub(crate) fn deposit(&self, node: Uuid, changes: &[Change]) -> Result<(), StoreError> {
+        let may = |change: &Change| matches!(change, Change::Submit(_)) || change.of_copy().is_some();
+        if !changes.iter().all(may) {
+            return Err(StoreError::Broken("only the scheduler may write this".into()));
+        }
+        let mut files = changes
+            .iter()
+            .filter_map(|change| Some(change.of_copy()? as i64))
+            .collect::<Vec<_>>();
+        files.sort_unstable();
+        files.dedup();
+        self.deposits.with(|session| {
+            session.transaction("BEGIN", |session| {
+                hold_leases(session, node, &files)?;
+                // A batch whose commit was not answered comes again: what is there under its own number is ours.
+                let known = known(session, changes)?;
+                let fresh = |change: &&Change| match change {
+                    Change::Submit(submission) => !known.contains(&number_of(submission)),
+                    _ => true,
+                };
+                let fresh = changes.iter().filter(fresh).collect::<Vec<_>>();
+                Plan::of(fresh.iter().copied()).write(session, &self.sealer)?;
+                if with_arrivals(session, &fresh)? {
+                    notify(session, OFFICE)?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// What was ordered from this node, and it has not said to have taken.
+    pub(crate) fn ordered(&self, node: Uuid, epoch: u64) -> Result<Vec<Lease>, StoreError> {
+        let text = "SELECT file_id, attempt, epoch, op, stop FROM leases
+            WHERE node = $1 AND NOT taken AND epoch = $2 ORDER BY file_id LIMIT 5000";
+        self.hands.with(|session| {
+            let rows = session.query(text, &[&node, &(epoch as i64)])?;
+            let lease = |row: &Row| Lease {
+                op: op_of(row),
+                node,
+                order: row.get(3),
+                stop: row.get(4),
+            };
+            Ok(rows.iter().map(lease).collect())
+        })
+    }
+
+    /// Says that these have been taken.
+    pub(crate) fn taken(&self, node: Uuid, ops: &[OpId]) -> Result<(), StoreError> {
+        let (files, attempts, epochs) = columns(ops.iter());
+        let text =
+            "UPDATE leases SET taken = true FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS d (f, a, e)
+            WHERE file_id = f AND attempt = a AND epoch = e AND node = $4";
+        self.hands
+            .with(|session| session.execute(text, &[&files, &attempts, &epochs, &node]).map(drop))
+    }
+
+    /// What is to end early here.
+    pub(crate) fn stopped(&self, node: Uuid) -> Result<Vec<OpId>, StoreError> {
+        let text = "SELECT file_id, attempt, epoch FROM leases WHERE node = $1 AND stop AND report IS NULL";
+        self.hands
+            .with(|session| Ok(session.query(text, &[&node])?.iter().map(op_of).collect()))
+    }
+
+    /// Says how far operations are.
+    pub(crate) fn moved(&self, node: Uuid, ops: &[(OpId, u64)]) -> Result<(), StoreError> {
+        let (files, attempts, epochs) = columns(ops.iter().map(|(op, _)| op));
+        let bytes = ops.iter().map(|(_, bytes)| *bytes as i64).collect::<Vec<_>>();
+        let text = "UPDATE leases SET moved = m
+            FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[]) AS d (f, a, e, m)
+            WHERE file_id = f AND attempt = a AND epoch = e AND node = $5";
+        self.hands.with(|session| {
+            session
+                .execute(text, &[&files, &attempts, &epochs, &bytes, &node])
+                .map(drop)
+        })
+    }
+
+    /// Says how operations ended. Of those that are not this node's any more nobody wants to know.
+    pub(crate) fn report(&self, node: Uuid, ops: &[(OpId, String)]) -> Result<(), StoreError> {
+        let (files, attempts, epochs) = columns(ops.iter().map(|(op, _)| op));
+        let reports = ops.iter().map(|(_, report)| report.as_str()).collect::<Vec<_>>();
+        let text = "UPDATE leases SET report = r, taken = true
+            FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::text[]) AS d (f, a, e, r)
+            WHERE file_id = f AND attempt = a AND epoch = e AND node = $5";
+        self.hands.with(|session| {
+            session.execute(text, &[&files, &attempts, &epochs, &reports, &node])?;
+            notify(session, OFFICE)
+        })
+    }
+
+    /// Asks the scheduler.
+    pub(crate) fn ask(&self, request: &str, body: &[u8]) -> Result<i64, StoreError> {
+        self.readers.with(|session| {
+            let text = "INSERT INTO relays (request, body) VALUES ($1, $2) RETURNING relay_no";
+            let row = session.row(text, &[&request, &body])?;
+            notify(session, OFFICE)?;
+            row.map(|row| row.get(0))
+                .ok_or_else(|| StoreError::Broken("a row that was written has no number".into()))
+        })
+    }
+
+    /// Takes the answer, once it is there.
+    pub(crate) fn answer_to(&self, number: i64) -> Result<Option<(String, Vec<u8>)>, StoreError> {
+        self.readers.with(|session| {
+            let text = "DELETE FROM relays WHERE relay_no = $1 AND response IS NOT NULL RETURNING response, answer";
+            let row = session.row(text, &[&number])?;
+            Ok(row.map(|row| (row.get(0), row.get::<_, Option<Vec<u8>>>(1).unwrap_or_default())))
+        })
+    }
+
+    /// Asks no more.
+    pub(crate) fn withdraw(&self, number: i64) -> Result<(), StoreError> {
+        self.readers.with(|session| {
+            let text = "DELETE FROM relays WHERE relay_no = $1";
+            session.execute(text, &[&number]).map(drop)
+        })
+    }
+}
+
+/// Keeps the leases of these files until the transaction ends.
+fn hold_leases(session: &mut Session, node: Uuid, files: &[i64]) -> Result<(), StoreError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let text = "SELECT file_id FROM leases WHERE file_id = ANY($1) AND node = $2 ORDER BY file_id FOR KEY SHARE";
+    let held = session.query(text, &[&files, &node])?;
+    let held = held.iter().map(|row| row.get(0)).collect::<HashSet<i64>>();
+    match files.iter().find(|file| !held.contains(file)) {
+        Some(lost) => Err(StoreError::NoLease(*lost as u64)),
+        None => Ok(()),
+    }
+}
+
+/// Numbers of submissions that the store has already.
+fn known(session: &mut Session, changes: &[Change]) -> Result<HashSet<i64>, StoreError> {
+    let (mut ids, mut numbers) = (Vec::new(), Vec::new());
+    for change in changes {
+        if let Change::Submit(submission) = change {
+            ids.push(submission.job.id);
+            numbers.push(number_of(submission));
+        }
+    }
+    if ids.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let text = "SELECT job_no FROM jobs JOIN unnest($1::uuid[], $2::bigint[]) AS d (i, n) ON job_id = i AND job_no = n";
+    let rows = session.query(text, &[&ids, &numbers])?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Of the scheduler.
+impl PostgresStore {
+    /// Numbers of jobs that came in elsewhere.
+    pub(crate) fn arrivals(&self) -> Result<Vec<u64>, StoreError> {
+        let text = "SELECT job_no FROM arrivals ORDER BY job_no LIMIT 5000";
+        self.council.with(|session| {
+            let rows = session.query(text, &[])?;
+            Ok(rows.iter().map(|row| row.get::<_, i64>(0) as u64).collect())
+        })
+    }
+
+    /// As [`crate::store::Store::restore`], of these jobs.
+    pub(crate) fn restore_these(&self, jobs: &[u64], each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
+        self.council.with(|session| read::restore_these(session, jobs, each))
+    }
+
+    /// The scheduler knows these jobs.
+    pub(crate) fn arrived(&self, jobs: &[u64]) -> Result<(), StoreError> {
+        let jobs = jobs.iter().map(|job| *job as i64).collect::<Vec<_>>();
+        self.council.with(|session| {
+            let text = "DELETE FROM arrivals WHERE job_no = ANY($1)";
+            session.execute(text, &[&jobs]).map(drop)
+        })
+    }
+
+    /// Takes back all leases of schedulers before this epoch.
+    pub(crate) fn end_older_leases(&self, epoch: u64) -> Result<(), StoreError> {
+        self.council.with(|session| {
+            session.execute("DELETE FROM leases WHERE epoch < $1", &[&(epoch as i64)])?;
+            notify(session, HANDS)
+        })
+    }
+
+    /// Gives operations to nodes.
+    pub(crate) fn lend(&self, leases: &[Lease]) -> Result<(), StoreError> {
+        let (files, attempts, epochs) = columns(leases.iter().map(|lease| &lease.op));
+        let nodes = leases.iter().map(|lease| lease.node).collect::<Vec<_>>();
+        let orders = leases.iter().map(|lease| lease.order.as_str()).collect::<Vec<_>>();
+        let stops = leases.iter().map(|lease| lease.stop).collect::<Vec<_>>();
+        let text = "INSERT INTO leases (file_id, attempt, epoch, node, op, stop)
+            SELECT * FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::uuid[], $5::text[], $6::boolean[])
+            ON CONFLICT (file_id) DO UPDATE SET attempt = excluded.attempt, epoch = excluded.epoch, node = excluded.node,
+                op = excluded.op, stop = excluded.stop, taken = false, moved = NULL, report = NULL
+            WHERE (leases.attempt, leases.epoch) IS DISTINCT FROM (excluded.attempt, excluded.epoch)";
+        self.council.with(|session| {
+            session.execute(text, &[&files, &attempts, &epochs, &nodes, &orders, &stops])?;
+            notify(session, HANDS)
+        })
+    }
+
+    /// Ends operations early.
+    pub(crate) fn recall(&self, ops: &[OpId]) -> Result<(), StoreError> {
+        let (files, attempts, epochs) = columns(ops.iter());
+        let text = "UPDATE leases SET stop = true FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS d (f, a, e)
+            WHERE file_id = f AND attempt = a AND epoch = e";
+        self.council.with(|session| {
+            session.execute(text, &[&files, &attempts, &epochs])?;
+            notify(session, HANDS)
+        })
+    }
+
+    /// Takes what was reported.
+    pub(crate) fn reports(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
+        let text =
+            "DELETE FROM leases WHERE epoch = $1 AND report IS NOT NULL RETURNING file_id, attempt, epoch, report";
+        self.council.with(|session| {
+            let rows = session.query(text, &[&(epoch as i64)])?;
+            Ok(rows.iter().map(|row| (op_of(row), row.get(3))).collect())
+        })
+    }
+
+    /// Buries nodes that are dead, and takes the leases of all that are gone. What they have claimed at destinations ends with them.
+    pub(crate) fn bury(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
+        let dead = self.peers()?.into_iter().filter(|peer| self.is_dead(&peer.name));
+        let dead = dead.map(|peer| peer.node.id).collect::<Vec<_>>();
+        self.council.with(|session| {
+            session.transaction("BEGIN", |session| {
+                let text = "DELETE FROM nodes
+                    WHERE until + make_interval(secs => $1) < clock_timestamp() OR node = ANY($2)";
+                session.execute(text, &[&GRACE.as_secs_f64(), &dead])?;
+                let text = "DELETE FROM leases WHERE epoch = $1 AND NOT EXISTS
+                    (SELECT 1 FROM nodes WHERE nodes.node = leases.node) RETURNING file_id, attempt, epoch, report";
+                let rows = session.query(text, &[&(epoch as i64)])?;
+                let files = rows.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>();
+                if !files.is_empty() {
+                    let text = "UPDATE files SET claim_until = extract(epoch FROM clock_timestamp()) * 1000
+                        WHERE file_id = ANY($1) AND claim_since IS NOT NULL AND claim_until IS NULL AND finished IS NULL";
+                    session.execute(text, &[&files])?;
+                }
+                Ok(rows.iter().map(|row| (op_of(row), row.get(3))).collect())
+            })
+        })
+    }
+
+    /// How far operations are, as far as that is known; all leases of this epoch.
+    pub(crate) fn lent(&self, epoch: u64) -> Result<Vec<(OpId, Option<u64>)>, StoreError> {
+        let text = "SELECT file_id, attempt, epoch, moved FROM leases WHERE epoch = $1";
+        self.council.with(|session| {
+            let rows = session.query(text, &[&(epoch as i64)])?;
+            let moved = |row: &Row| (op_of(row), row.get::<_, Option<i64>>(3).map(|bytes| bytes as u64));
+            Ok(rows.iter().map(moved).collect())
+        })
+    }
+
+    /// Requests without an answer. Those that nobody waits for any more are forgotten.
+    pub(crate) fn asked(&self) -> Result<Vec<Asked>, StoreError> {
+        self.council.with(|session| {
+            session.execute(
+                "DELETE FROM relays WHERE asked < clock_timestamp() - interval '1 min'",
+                &[],
+            )?;
+            let text = "SELECT relay_no, request, body FROM relays WHERE response IS NULL ORDER BY relay_no LIMIT 1000";
+            let asked = |row: &Row| Asked {
+                number: row.get(0),
+                request: row.get(1),
+                body: row.get(2),
+            };
+            Ok(session.query(text, &[])?.iter().map(asked).collect())
+        })
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(&self, number: i64, response: &str, body: &[u8]) -> Result<(), StoreError> {
+        self.readers.with(|session| {
+            let text = "UPDATE relays SET response = $2, answer = $3 WHERE relay_no = $1";
+            session.execute(text, &[&number, &response, &body])?;
+            notify(session, DOORS)
+        })
+    }
+
+    /// Hears what others ring for, until the session ends or is stopped: tells each word, and at the beginning an empty one. Blocks.
+    pub(crate) fn listen(
+        &self,
+        stop: &CancellationToken,
+        heard: impl Fn(&str) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        self.connector.listen(CHANNEL, stop.clone(), heard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::{
+        super::{
+            server::wanted,
+            tests::{OnServer, submit},
+        },
+        *,
+    };
+    use crate::store::{
+        Store,
+        suite::{Keeper, begin},
+    };
+
+    #[test]
+    fn without_an_epoch_only_submissions_are_taken() {
+        // Whoever is not in office would change what the scheduler believes to know.
+        if !wanted() {
+            return;
+        }
+        let keeper = OnServer::new();
+        let (office, door) = (keeper.open(), keeper.handle());
+        let node = Uuid::from_u128(7);
+        for change in [submit(1, 1, 1), begin(1, 1)] {
+            assert!(matches!(door.apply(&[change]), Err(StoreError::Deposed)));
+        }
+        door.deposit(node, &[submit(1, 1, 2), submit(2, 3, 1)]).unwrap();
+        // Given again, as after an answer that was lost; beside another one.
+        door.deposit(node, &[submit(1, 1, 2), submit(3, 4, 1)]).unwrap();
+        assert_eq!(office.arrivals().unwrap(), [1, 3, 4]);
+        assert!(matches!(
+            door.deposit(node, &[submit(1, 9, 2)]),
+            Err(StoreError::Duplicate(_))
+        ));
+        assert!(door.deposit(node, &[begin(1, 1)]).is_err());
+        let claim = |file| Change::Claim {
+            file,
+            claim: Some(crate::model::Claim { since: 5, until: None }),
+        };
+        assert!(matches!(door.deposit(node, &[claim(1)]), Err(StoreError::NoLease(1))));
+        let op = OpId {
+            transfer: TransferId(1),
+            attempt: 1,
+            epoch: 9,
+        };
+        let lease = Lease {
+            op,
+            node,
+            order: "{}".into(),
+            stop: false,
+        };
+        office.lend(std::slice::from_ref(&lease)).unwrap();
+        door.deposit(node, &[claim(1)]).unwrap();
+        assert_eq!(office.file(1).unwrap().unwrap().claim.unwrap().since, 5);
+        // Of a node that is gone.
+        assert_eq!(office.bury(9).unwrap(), [(op, None)]);
+        assert!(matches!(door.deposit(node, &[claim(1)]), Err(StoreError::NoLease(1))));
+        assert!(office.file(1).unwrap().unwrap().claim.unwrap().until.is_some());
+        let mut found = Vec::new();
+        let mut take = |row| found.push(crate::store::suite::live(row).files.len());
+        office.restore_these(&[1, 3, 4], &mut take).unwrap();
+        assert_eq!(found, [2, 1, 1]);
+        office.arrived(&[1, 3, 4]).unwrap();
+        assert!(office.arrivals().unwrap().is_empty());
+    }
+
+    #[test]
+    fn nodes_take_ids_for_themselves() {
+        // Two files with one id would be one.
+        if !wanted() {
+            return;
+        }
+        let keeper = OnServer::new();
+        let (one, two) = (keeper.open(), keeper.handle());
+        let (first, second) = (one.take_file_ids(5).unwrap(), two.take_file_ids(50_000).unwrap());
+        assert!(first.end <= second.start && second.end - second.start == 50_000);
+        one.apply(&[submit(1, first.start, 2)]).unwrap();
+        assert_eq!(one.next_file_id().unwrap(), second.end);
+    }
+}

@@ -1,0 +1,425 @@
+//! Transfers for a service to which something happens: submitted one job after the other, watched from outside, and counted at the end.
+//!
+//! What it holds the service to: a job that was acknowledged is there, whole; whatever is visible at a destination is one of the files,
+//! byte for byte; what has ended never changes again; at the end every file is there, once, and nothing else.
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a promise that is broken ends the test"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::ErrorKind,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{Answer, Draw, Run, Services, adler32, drafts, has_ended, visible_files};
+
+/// The storages it needs.
+pub const STORAGES: [&str; 3] = ["ALPHA", "BETA", "GAMMA"];
+/// Links, by the place of their ends above.
+const LINKS: [(usize, usize); 4] = [(0, 1), (1, 0), (0, 2), (2, 1)];
+const SOURCES: usize = 12;
+/// Jobs in all.
+pub const JOBS: usize = 20;
+/// Files of each.
+pub const FILES_PER_JOB: usize = 25;
+const SIZE_MIN: u64 = 64_000;
+const SIZE_MAX: u64 = 1_000_000;
+
+/// One transfer, as it should come out.
+struct Planned {
+    link: (usize, usize),
+    source: usize,
+    destination: String,
+    path: PathBuf,
+}
+
+/// What is known of a job.
+enum Job {
+    Unsent,
+    Sending(Child),
+    /// The answer was lost.
+    Unknown,
+    Taken(String),
+}
+
+/// A destination file when its transfer was first seen FINISHED.
+#[derive(Debug, PartialEq, Eq)]
+struct Finished {
+    inode: u64,
+    modified: (i64, i64),
+    file_id: u64,
+    finish_time: String,
+    attempts: u64,
+}
+
+/// See the module.
+pub struct Load {
+    /// Who carries it.
+    pub services: Services,
+    seed: u64,
+    sources: Vec<Vec<u8>>,
+    plan: Vec<Planned>,
+    jobs: Vec<Job>,
+    /// Files that were seen whole at their destination.
+    arrived: BTreeSet<PathBuf>,
+    finished: BTreeMap<usize, Finished>,
+    progress: Instant,
+}
+
+impl Load {
+    /// Puts the sources in place.
+    pub fn prepare(services: Services, seed: u64, draw: &mut Draw) -> Self {
+        let sources: Vec<Vec<u8>> = (0..SOURCES)
+            .map(|_| {
+                let size = draw.between(SIZE_MIN, SIZE_MAX);
+                draw.bytes(size as usize)
+            })
+            .collect();
+        for storage in STORAGES {
+            for (number, content) in sources.iter().enumerate() {
+                let url = format!("{}/source/{number}", services.storage(storage).url);
+                services.put(content, &url).unwrap();
+            }
+        }
+        let plan = (0..JOBS * FILES_PER_JOB)
+            .map(|number| {
+                let link = LINKS[draw.below(LINKS.len() as u64) as usize];
+                let name = format!("arrived/{}/{number}", STORAGES[link.0]);
+                Planned {
+                    link,
+                    source: draw.below(SOURCES as u64) as usize,
+                    destination: format!("{}/{name}", services.storage(STORAGES[link.1]).url),
+                    path: services.root(STORAGES[link.1]).join(name),
+                }
+            })
+            .collect();
+        Self {
+            services,
+            seed,
+            sources,
+            plan,
+            jobs: (0..JOBS).map(|_| Job::Unsent).collect(),
+            arrived: BTreeSet::new(),
+            finished: BTreeMap::new(),
+            progress: Instant::now(),
+        }
+    }
+
+    /// How it stands, for messages of failed tests.
+    pub fn scene(&self) -> String {
+        let taken = self.taken() / FILES_PER_JOB;
+        format!(
+            "seed {}: {taken} jobs taken, {} files arrived, {} seen FINISHED\n{}",
+            self.seed,
+            self.arrived.len(),
+            self.finished.len(),
+            self.services.transfer.said_last(),
+        )
+    }
+
+    /// How long nothing new was seen.
+    pub fn idle(&self) -> Duration {
+        self.progress.elapsed()
+    }
+
+    /// Something was done to the service: it may take its time from here.
+    pub fn wait_anew(&mut self) {
+        self.progress = Instant::now();
+    }
+
+    /// Files that were seen whole at their destination.
+    pub fn n_arrived(&self) -> usize {
+        self.arrived.len()
+    }
+
+    /// Finished files that took more than one attempt.
+    pub fn n_again(&self) -> usize {
+        self.finished.values().filter(|finished| finished.attempts > 1).count()
+    }
+
+    /// Whether every job has been taken.
+    pub fn all_taken(&self) -> bool {
+        self.jobs.iter().all(|job| matches!(job, Job::Taken(_)))
+    }
+
+    /// Whether it is not known of some job whether it was taken.
+    pub fn in_doubt(&self) -> bool {
+        self.jobs.iter().any(|job| matches!(job, Job::Unknown))
+    }
+
+    fn job(&self, number: usize) -> Value {
+        let files: Vec<Value> = self.plan[number * FILES_PER_JOB..][..FILES_PER_JOB]
+            .iter()
+            .map(|planned| {
+                let content = &self.sources[planned.source];
+                let source = format!(
+                    "{}/source/{}",
+                    self.services.storage(STORAGES[planned.link.0]).url,
+                    planned.source
+                );
+                json!({
+                    "sources": [source],
+                    "destinations": [planned.destination],
+                    "checksum": adler32(content),
+                    "filesize": content.len(),
+                })
+            })
+            .collect();
+        json!({ "files": files, "params": { "verify_checksum": "both", "job_metadata": { "number": number } } })
+    }
+
+    /// One submission at a time, to this node: half of the queue at once, the rest as the first files arrive. Gives the number of the
+    /// job, if it began one.
+    pub fn submit(&mut self, door: &str) -> Option<usize> {
+        if let Some(number) = self.sending() {
+            self.collect(number, false);
+            return None;
+        }
+        let number = self.jobs.iter().position(|job| matches!(job, Job::Unsent))?;
+        let ahead = number * FILES_PER_JOB / 2;
+        if number >= JOBS / 2 && self.arrived.len() < ahead && self.arrived.len() < self.taken() {
+            return None;
+        }
+        let curl = self
+            .services
+            .submission_to(door, &format!("job{number}"), &self.job(number));
+        let child = curl
+            .unwrap()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        self.jobs[number] = Job::Sending(child.unwrap());
+        Some(number)
+    }
+
+    fn sending(&self) -> Option<usize> {
+        self.jobs.iter().position(|job| matches!(job, Job::Sending(_)))
+    }
+
+    /// Waits for the answer of a submission that is on its way.
+    pub fn collect_sent(&mut self) {
+        if let Some(number) = self.sending() {
+            self.collect(number, true);
+        }
+    }
+
+    fn taken(&self) -> usize {
+        FILES_PER_JOB * self.jobs.iter().filter(|job| matches!(job, Job::Taken(_))).count()
+    }
+
+    /// Takes the answer to a submission, if it is there or must come.
+    fn collect(&mut self, number: usize, wait: bool) {
+        let Job::Sending(child) = &mut self.jobs[number] else {
+            return;
+        };
+        if !wait && child.try_wait().unwrap().is_none() {
+            return;
+        }
+        let Job::Sending(child) = std::mem::replace(&mut self.jobs[number], Job::Unknown) else {
+            unreachable!("it was just looked at")
+        };
+        let output = child.wait_with_output().unwrap();
+        let answer = Answer::of(&Run {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        });
+        self.progress = Instant::now();
+        self.jobs[number] = match (answer.exit, answer.status) {
+            (Some(0), 200) => Job::Taken(answer.json().unwrap()["job_id"].as_str().unwrap().to_owned()),
+            // Not taken for sure: no connection (curl's exit code 7), or told to come again.
+            (Some(7), _) | (Some(0), 503) => Job::Unsent,
+            (Some(0), 504) => Job::Unknown,
+            (Some(0), _) => panic!("a submission was refused: {answer:?}\n{}", self.scene()),
+            _ => Job::Unknown,
+        };
+    }
+
+    /// Whatever can be seen at a destination must be one of the planned files, whole, byte by byte.
+    pub fn watch_destinations(&mut self) {
+        let by_path: BTreeMap<&PathBuf, usize> = self.plan.iter().map(|planned| &planned.path).zip(0..).collect();
+        let mut seen = Vec::new();
+        for storage in STORAGES {
+            for path in visible_files(&self.services.root(storage).join("arrived")) {
+                if self.arrived.contains(&path) {
+                    continue;
+                }
+                let content = match fs::read(&path) {
+                    Ok(content) => content,
+                    // The transfer service took it away before it called it finished.
+                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                    Err(error) => panic!("{}: {error}", path.display()),
+                };
+                let Some(number) = by_path.get(&path) else {
+                    panic!("nobody asked for {}\n{}", path.display(), self.scene())
+                };
+                let expected = &self.sources[self.plan[*number].source];
+                assert!(
+                    content == *expected,
+                    "{} is visible with {} bytes of {}, or with wrong ones\n{}",
+                    path.display(),
+                    content.len(),
+                    expected.len(),
+                    self.scene()
+                );
+                seen.push(path);
+            }
+        }
+        if !seen.is_empty() {
+            self.progress = Instant::now();
+            self.arrived.extend(seen);
+        }
+    }
+
+    /// Asks this node for the states of all taken jobs, and tells whether all of their files have ended. `None`: it does not answer at
+    /// the moment.
+    pub fn poll(&mut self, door: &str) -> Option<bool> {
+        let ids: Vec<&str> = self.jobs.iter().filter_map(id).collect();
+        if ids.is_empty() {
+            return Some(false);
+        }
+        let fields = "file_id,file_state,dest_surl,finish_time,filesize,reason,weir";
+        let url = format!("{door}/jobs/{}?files={fields}", ids.join(","));
+        let answer = self.services.ask(&["--max-time", "60", &url]).unwrap();
+        if answer.exit != Some(0) || answer.status == 503 {
+            return None;
+        }
+        assert_eq!(
+            answer.status,
+            200,
+            "an acknowledged job is gone: {answer:?}\n{}",
+            self.scene()
+        );
+        let jobs = match answer.json().unwrap() {
+            Value::Array(jobs) => jobs,
+            job => vec![job],
+        };
+        assert_eq!(jobs.len(), ids.len());
+        let mut all_ended = true;
+        for job in &jobs {
+            let files = job["files"].as_array().unwrap();
+            assert_eq!(files.len(), FILES_PER_JOB, "half a job: {job}\n{}", self.scene());
+            for file in files {
+                all_ended &= has_ended(file);
+                self.look_at(file);
+            }
+        }
+        Some(all_ended)
+    }
+
+    fn look_at(&mut self, file: &Value) {
+        let state = file["file_state"].as_str().unwrap();
+        let destination = file["dest_surl"].as_str().unwrap();
+        let number = self
+            .plan
+            .iter()
+            .position(|planned| planned.destination == destination)
+            .unwrap();
+        if !has_ended(file) {
+            assert!(
+                !self.finished.contains_key(&number),
+                "a transfer came back from its end: {file}\n{}",
+                self.scene()
+            );
+            return;
+        }
+        assert_eq!(state, "FINISHED", "{file:#}\n{}", self.scene());
+        let planned = &self.plan[number];
+        let expected = self.sources[planned.source].len() as u64;
+        assert_eq!(file["filesize"], expected, "{file:#}");
+        let meta = fs::metadata(&planned.path);
+        let meta = meta.unwrap_or_else(|error| panic!("FINISHED and not there: {error}: {file:#}\n{}", self.scene()));
+        let now = Finished {
+            inode: meta.ino(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            file_id: file["file_id"].as_u64().unwrap(),
+            finish_time: file["finish_time"].to_string(),
+            attempts: file["weir"]["attempts"].as_u64().unwrap(),
+        };
+        if let Some(before) = self.finished.get(&number) {
+            assert_eq!(*before, now, "changed after its end: {file:#}\n{}", self.scene());
+        } else {
+            self.progress = Instant::now();
+            self.finished.insert(number, now);
+        }
+    }
+
+    /// Submissions whose answer was lost: they are there, in full as `poll` holds, or not at all, and are made again then.
+    pub fn resolve_unknown(&mut self, door: &str) {
+        let states = "SUBMITTED,READY,ACTIVE,FINISHED,FAILED,FINISHEDDIRTY,CANCELED";
+        let url = format!("{door}/jobs?state_in={states}&limit=500&fields=job_id,job_metadata");
+        let list = self.services.ask(&[&url]).unwrap().json().unwrap();
+        let mut by_number = BTreeMap::new();
+        for job in list.as_array().unwrap() {
+            let number = job["job_metadata"]["number"].as_u64().unwrap() as usize;
+            let twice = by_number.insert(number, job["job_id"].as_str().unwrap().to_owned());
+            assert!(twice.is_none(), "job {number} is there twice\n{}", self.scene());
+        }
+        for (number, job) in self.jobs.iter_mut().enumerate() {
+            match (&job, by_number.remove(&number)) {
+                (Job::Taken(id), listed) => assert_eq!(listed.as_ref(), Some(id), "job {number} is not listed"),
+                (Job::Unknown, Some(id)) => *job = Job::Taken(id),
+                (Job::Unknown, None) => *job = Job::Unsent,
+                (_, listed) => assert_eq!(listed, None, "job {number} was not sent, or refused, and is there"),
+            }
+        }
+    }
+
+    /// The whole account, when everything has come to its end.
+    pub fn audit(&mut self) {
+        self.watch_destinations();
+        let (there, mut bytes) = (self.plan.len(), 0);
+        for planned in &self.plan {
+            let content = fs::read(&planned.path).unwrap();
+            assert!(
+                content == self.sources[planned.source],
+                "{} has changed",
+                planned.path.display()
+            );
+            bytes += content.len() as u64;
+        }
+        let visible = |storage| visible_files(&self.services.root(storage).join("arrived"));
+        let seen: usize = STORAGES.map(|storage| visible(storage).len()).iter().sum();
+        assert_eq!((seen, self.finished.len()), (there, there));
+        let ids: BTreeSet<u64> = self.finished.values().map(|finished| finished.file_id).collect();
+        assert_eq!(ids.len(), there, "two transfers have one id");
+        // The storages' own count: all that is there came over the network, whatever was copied more than once.
+        let received: u64 = STORAGES.map(|storage| self.received(storage)).iter().sum();
+        let uploaded = 3 * self.sources.iter().map(|content| content.len() as u64).sum::<u64>();
+        assert!(
+            received >= bytes + uploaded,
+            "received {received}, there {bytes} + {uploaded}"
+        );
+        for storage in STORAGES {
+            let left = drafts(&self.services.root(storage));
+            assert!(left.is_empty(), "{storage} has leftovers: {left:?}\n{}", self.scene());
+        }
+    }
+
+    /// Bytes that the storage received of files that it put in place.
+    fn received(&self, storage: &str) -> u64 {
+        let url = format!("{}/.well-known/weir/metrics", self.services.storage(storage).url);
+        let page = self.services.ask(&[&url]).unwrap().body;
+        page.lines()
+            .filter(|line| line.starts_with("weir_storage_received_bytes_total{") && line.contains("completed"))
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+            .sum()
+    }
+}
+
+fn id(job: &Job) -> Option<&str> {
+    match job {
+        Job::Taken(id) => Some(id),
+        _ => None,
+    }
+}

@@ -1,0 +1,418 @@
+//! Several nodes of the transfer service on one PostgreSQL, each a process of its own.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use weir_tests::{
+    Draw, FILES_PER_JOB, JOBS, Load, NodeSettings, Peer, Postgres, STORAGES, Services, StorageSettings, peers, wait_for,
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What every node is given beside its role.
+const TRANSFER: &str = "[limits]\nlink = 8\n[retry]\nretries = 3\ndelay = \"1s\"\n\
+    [copy]\nconnect_timeout = \"120s\"\nresponse_timeout = \"120s\"\n[[admin]]\nsubject = \"tester\"\n";
+
+fn nodes(postgres: &Postgres, roles: &[&str]) -> Vec<NodeSettings> {
+    let node = |(place, role): (usize, &&str)| NodeSettings {
+        name: format!("node{place}"),
+        keys: "key_file = \"transfer.key\"\n".to_owned(),
+        tables: format!("{}{TRANSFER}", postgres.table(role)),
+    };
+    roles.iter().enumerate().map(node).collect()
+}
+
+fn start(postgres: &Postgres, storages: &[&str], roles: &[&str]) -> Services {
+    let storages = storages
+        .iter()
+        .map(|name| StorageSettings::new(name))
+        .collect::<Vec<_>>();
+    Services::start_nodes(&storages, &nodes(postgres, roles), |_| Ok(())).unwrap()
+}
+
+#[test]
+fn what_comes_in_at_one_node_is_copied_by_another() {
+    // Nodes that know nothing of each other would leave jobs lying, or unanswered.
+    if !peers() {
+        return;
+    }
+    let postgres = Postgres::start().unwrap();
+    let services = start(&postgres, &STORAGES, &["scheduler", "door", "executor"]);
+    let door = services.nodes[0].url.clone();
+    let mut load = Load::prepare(services, 0, &mut Draw::new(0));
+    while !(load.poll(&door).unwrap() && load.all_taken()) {
+        load.submit(&door);
+        load.watch_destinations();
+        assert!(load.idle() < LIMIT, "nothing moves\n{}", load.scene());
+    }
+    load.audit();
+    let lent = "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'leases'";
+    let enough = || Ok((postgres.ask(lent)?.parse::<usize>()? >= JOBS * FILES_PER_JOB).then_some(()));
+    wait_for(LIMIT, enough).expect("the scheduler copied what the executor should have");
+
+    // What only the scheduler can answer is answered at the door, too.
+    let services = &load.services;
+    let job = waiting_job(services, "waiting", 4);
+    let id = submit_to(services, &door, "waiting", &job);
+    let why = services.ask(&[&format!("{door}/why/jobs/{id}")]).unwrap();
+    assert_eq!(why.status, 200, "{why:?}");
+    running(services, &door, &id, 4, 1);
+    let cancelled = services.ask(&["-X", "DELETE", &format!("{door}/jobs/{id}")]).unwrap();
+    assert_eq!(cancelled.status, 200, "{cancelled:?}");
+    let ended = || Ok((state(services, &door, &id) == "CANCELED").then_some(()));
+    wait_for(LIMIT, ended).unwrap();
+    let unknown = services
+        .ask(&["-X", "DELETE", &format!("{door}/jobs/{}", uuid())])
+        .unwrap();
+    assert_eq!(unknown.status, 404, "{unknown:?}");
+    let nobody = services
+        .bare_curl()
+        .args(["-X", "DELETE", &format!("{door}/jobs/{id}")])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&nobody.stdout).ends_with("401"), "{nobody:?}");
+}
+
+fn uuid() -> &'static str {
+    "11111111-2222-3333-4444-555555555555"
+}
+
+/// A job of files whose source takes connections and says nothing: its attempts go on and on.
+fn waiting_job(services: &Services, name: &str, n_files: usize) -> Value {
+    let silent = Peer::Silent.start(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+    let target = &services.storage("ALPHA").url;
+    let file = |number: usize| {
+        json!({
+            "sources": [format!("https://{silent}/{number}")],
+            "destinations": [format!("{target}/{name}/{number}")],
+        })
+    };
+    json!({ "files": (0..n_files).map(file).collect::<Vec<_>>() })
+}
+
+fn submit_to(services: &Services, door: &str, name: &str, job: &Value) -> String {
+    let answer = weir_tests::run(&mut services.submission_to(door, name, job).unwrap()).unwrap();
+    let answer = weir_tests::Answer::of(&answer);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json().unwrap()["job_id"].as_str().unwrap().to_owned()
+}
+
+fn state(services: &Services, door: &str, job: &str) -> String {
+    let answer = services.ask(&[&format!("{door}/jobs/{job}")]).unwrap();
+    answer.json().unwrap()["job_state"].as_str().unwrap().to_owned()
+}
+
+/// Attempts of a job's files, in order.
+fn attempts(services: &Services, door: &str, job: &str) -> Vec<u64> {
+    let answer = services
+        .ask(&[&format!("{door}/jobs/{job}?files=file_state,weir")])
+        .unwrap();
+    let answer = answer.json().unwrap();
+    let files = answer["files"].as_array().unwrap();
+    files
+        .iter()
+        .map(|file| file["weir"]["attempts"].as_u64().unwrap())
+        .collect()
+}
+
+/// Waits until so many files of a job are in this attempt.
+fn running(services: &Services, door: &str, job: &str, files: usize, attempt: u64) {
+    let mut last = Vec::new();
+    let all = || {
+        last = attempts(services, door, job);
+        Ok((last.iter().filter(|n| **n == attempt).count() >= files).then_some(()))
+    };
+    wait_for(LIMIT, all).unwrap_or_else(|error| panic!("{error:#}: {last:?}"));
+}
+
+#[test]
+fn what_a_stopped_executor_had_is_taken_over_within_15_s() {
+    // Its transfers would wait for it as long as it stays away.
+    if !peers() {
+        return;
+    }
+    let postgres = Postgres::start().unwrap();
+    let services = start(&postgres, &["ALPHA"], &["scheduler", "executor", "executor"]);
+    let door = services.transfer.url.clone();
+    let known = "SELECT count(*) FROM nodes JOIN scheduler USING (epoch)";
+    wait_for(LIMIT, || Ok((postgres.ask(known)? == "3").then_some(()))).unwrap();
+    // The scheduler looks once a second who there is.
+    std::thread::sleep(Duration::from_millis(1500));
+    let id = submit_to(&services, &door, "waiting", &waiting_job(&services, "waiting", 8));
+    running(&services, &door, &id, 8, 1);
+    let by_node = "SELECT count(*) FROM leases WHERE taken AND report IS NULL GROUP BY node ORDER BY 1";
+    let mut last = String::new();
+    let shared = || {
+        last = postgres.ask(by_node)?;
+        Ok((last == "4\n4").then_some(()))
+    };
+    wait_for(LIMIT, shared).unwrap_or_else(|error| panic!("not shared evenly: {last}: {error:#}"));
+    let begin = Instant::now();
+    services.nodes[0].signal(Signal::STOP).unwrap();
+    running(&services, &door, &id, 4, 2);
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(took > Duration::from_secs(7), "taken from a living node: {took:?}");
+    let all = || Ok((postgres.ask(by_node)? == "8").then_some(()));
+    wait_for(LIMIT, all).expect("the other has all of them");
+    // It goes on, and finds that nothing is its own any more.
+    services.nodes[0].signal(Signal::CONT).unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let mut now = attempts(&services, &door, &id);
+    now.sort_unstable();
+    assert_eq!(now, [1, 1, 1, 1, 2, 2, 2, 2]);
+    let cancelled = services.ask(&["-X", "DELETE", &format!("{door}/jobs/{id}")]).unwrap();
+    assert_eq!(cancelled.status, 200, "{cancelled:?}");
+    let more = submit_to(&services, &door, "more", &waiting_job(&services, "more", 4));
+    running(&services, &door, &more, 4, 1);
+    let both = || Ok((postgres.ask(by_node)? == "2\n2").then_some(()));
+    wait_for(LIMIT, both).expect("it takes part again");
+}
+
+/// Whom a fault hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Scheduler,
+    Executor,
+    Door,
+    Database,
+}
+
+/// What happens to it.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    /// `kill -9`, and started again after a while.
+    Kill,
+    /// Stopped, and continued after a while.
+    Stop,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Fault {
+    /// When so many files have arrived.
+    files: usize,
+    victim: Victim,
+    how: How,
+    /// How long it lasts.
+    pause: Duration,
+}
+
+/// Two of one seed, so that five seeds have each victim killed and stopped; every other pause is longer than a term.
+fn faults(seed: u64, draw: &mut Draw) -> Vec<Fault> {
+    let total = (JOBS * FILES_PER_JOB) as u64;
+    let fault = |half: u64| {
+        let number = (seed - 1) * 2 + half;
+        let victim = [Victim::Executor, Victim::Scheduler, Victim::Database, Victim::Door][(number % 4) as usize];
+        let how = [How::Kill, How::Stop][(number / 4 % 2) as usize];
+        let long = draw.below(2) == 0 && victim != Victim::Database;
+        let pause = if long {
+            draw.between(9_000, 12_000)
+        } else {
+            draw.between(200, 4_000)
+        };
+        Fault {
+            files: draw.between(half * total / 2 + 3, (half + 1) * total / 2 - 40) as usize,
+            victim,
+            how,
+            pause: Duration::from_millis(pause),
+        }
+    };
+    (0..2).map(fault).collect()
+}
+
+struct Round {
+    load: Load,
+    postgres: Postgres,
+    faults: Vec<Fault>,
+    /// What a fault has hit, and when it ends. A node by its number, the database without.
+    hit: Option<(Option<usize>, How, Instant)>,
+    turn: usize,
+}
+
+/// Nodes of a round: any two may schedule and copy; the last one is a door.
+const ROLES: [&str; 3] = ["any", "any", "door"];
+
+impl Round {
+    fn prepare(seed: u64) -> Self {
+        let mut draw = Draw::new(seed);
+        let postgres = Postgres::start().unwrap();
+        let services = start(&postgres, &STORAGES, &ROLES);
+        Self {
+            faults: faults(seed, &mut draw),
+            load: Load::prepare(services, seed, &mut draw),
+            postgres,
+            hit: None,
+            turn: 0,
+        }
+    }
+
+    fn node(&mut self, number: usize) -> &mut weir_tests::Service {
+        match number {
+            0 => &mut self.load.services.transfer,
+            n => &mut self.load.services.nodes[n - 1],
+        }
+    }
+
+    /// The next node that no fault has hit.
+    fn door(&mut self) -> String {
+        loop {
+            self.turn = (self.turn + 1) % ROLES.len();
+            let turn = self.turn;
+            if self.hit.is_none_or(|(node, ..)| node != Some(turn)) {
+                return self.node(turn).url.clone();
+            }
+        }
+    }
+
+    /// The node that schedules now.
+    fn scheduler(&mut self) -> usize {
+        let pid = self
+            .postgres
+            .ask("SELECT split_part(holder, ' ', 2) FROM scheduler")
+            .unwrap();
+        let is_it = |number: &usize| self.node(*number).pid().unwrap().to_string() == pid;
+        (0..ROLES.len()).find(is_it).unwrap()
+    }
+
+    fn run(&mut self) {
+        loop {
+            let door = self.door();
+            self.load.submit(&door);
+            self.load.watch_destinations();
+            self.hit_if_due();
+            self.end_if_due();
+            let door = self.door();
+            let all_ended = self.load.poll(&door) == Some(true);
+            if self.hit.is_none() && self.load.in_doubt() {
+                self.load.collect_sent();
+                // What a process that is gone had set going ends within moments.
+                std::thread::sleep(Duration::from_secs(1));
+                self.load.resolve_unknown(&door);
+            }
+            if self.load.all_taken() && self.faults.is_empty() && self.hit.is_none() && all_ended {
+                return;
+            }
+            assert!(self.load.idle() < LIMIT, "nothing moves\n{}", self.scene());
+        }
+    }
+
+    fn scene(&self) -> String {
+        let others = self.load.services.nodes.iter().map(weir_tests::Service::said_last);
+        format!(
+            "{:?}, to come {:?}; {}\n{}",
+            self.hit,
+            self.faults,
+            self.load.scene(),
+            others.collect::<Vec<_>>().join("\n--\n")
+        )
+    }
+
+    fn hit_if_due(&mut self) {
+        let arrived = self.load.n_arrived();
+        if self.hit.is_some() || self.faults.first().is_none_or(|fault| fault.files > arrived) {
+            return;
+        }
+        let fault = self.faults.remove(0);
+        let victim = match fault.victim {
+            Victim::Database => None,
+            Victim::Door => Some(2),
+            Victim::Scheduler => Some(self.scheduler()),
+            Victim::Executor => Some(1 - self.scheduler()),
+        };
+        match (victim, fault.how) {
+            (None, How::Kill) => self.postgres.kill().unwrap(),
+            (None, How::Stop) => self.postgres.signal(Signal::STOP).unwrap(),
+            (Some(node), How::Kill) => self.node(node).kill().unwrap(),
+            (Some(node), How::Stop) => self.node(node).signal(Signal::STOP).unwrap(),
+        }
+        self.hit = Some((victim, fault.how, Instant::now() + fault.pause));
+        self.load.wait_anew();
+    }
+
+    fn end_if_due(&mut self) {
+        let Some((victim, how, end)) = self.hit else { return };
+        if Instant::now() < end {
+            return;
+        }
+        match (victim, how) {
+            (None, How::Kill) => self.postgres.serve().unwrap(),
+            (None, How::Stop) => self.postgres.signal(Signal::CONT).unwrap(),
+            (Some(node), How::Kill) => self.node(node).start().unwrap(),
+            (Some(node), How::Stop) => self.node(node).signal(Signal::CONT).unwrap(),
+        }
+        self.hit = None;
+        self.load.wait_anew();
+    }
+}
+
+fn seeds() -> Vec<u64> {
+    if let Ok(seed) = std::env::var("WEIR_SEED") {
+        return vec![seed.parse().unwrap()];
+    }
+    let rounds = if std::env::var_os("WEIR_SOAK").is_some() {
+        100
+    } else {
+        5
+    };
+    (1..=rounds).collect()
+}
+
+#[test]
+fn nodes_keep_their_word_whatever_happens_to_one_of_them() {
+    // An acknowledged transfer would be lost, done twice, or visible in part, after a node or the database died or stood still.
+    if !peers() {
+        return;
+    }
+    for seed in seeds() {
+        let mut round = Round::prepare(seed);
+        round.run();
+        round.load.audit();
+    }
+}
+
+#[test]
+fn without_its_database_the_service_says_come_again() {
+    // Clients that are told anything else give up, or believe to have submitted.
+    if !peers() {
+        return;
+    }
+    let mut postgres = Postgres::start().unwrap();
+    let services = start(&postgres, &["ALPHA"], &["any", "door"]);
+    let job = waiting_job(&services, "refused", 1);
+    postgres.kill().unwrap();
+    let begin = Instant::now();
+    let doors = [services.transfer.url.clone(), services.nodes[0].url.clone()];
+    for door in &doors {
+        let refused = || {
+            let mut curl = services.submission_to(door, "refused", &job)?;
+            let answer = weir_tests::run(curl.args(["-i", "--max-time", "5"]))?;
+            let told = answer.stdout.to_lowercase();
+            Ok((told.contains("503 service unavailable") && told.contains("retry-after")).then_some(()))
+        };
+        wait_for(Duration::from_secs(30), refused).unwrap();
+    }
+    // Longer than a term: nobody may go on as if nothing had happened.
+    std::thread::sleep(Duration::from_secs(12).saturating_sub(begin.elapsed()));
+    postgres.serve().unwrap();
+    for (place, door) in doors.iter().enumerate() {
+        let healthy = || {
+            let health = services.ask(&[&format!("{door}/.well-known/weir/health")])?;
+            Ok((health.status == 200).then_some(()))
+        };
+        wait_for(LIMIT, healthy).unwrap();
+        let id = submit_to(
+            &services,
+            door,
+            "again",
+            &waiting_job(&services, &format!("again{place}"), 1),
+        );
+        running(&services, door, &id, 1, 1);
+        let gone = services.ask(&["-X", "DELETE", &format!("{door}/jobs/{id}")]).unwrap();
+        assert_eq!(gone.status, 200, "{gone:?}");
+    }
+}
