@@ -3,7 +3,10 @@
 use std::{
     net::SocketAddr,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -11,15 +14,12 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, Uri, header};
 use hyper::body::Incoming;
-use hyper_util::{
-    client::legacy,
-    rt::{TokioExecutor, TokioTimer},
-};
 use tokio::sync::oneshot;
 
 use crate::{
     AddressFilter, Body, ClientError, TlsError, TrustRoots, client_config,
-    connect::{Connector, endpoint_of},
+    connect::{Connector, Target},
+    pool::{Key, Pool, PoolLimits},
 };
 
 /// The address at the other end; found in the extensions of every response.
@@ -36,6 +36,9 @@ pub struct ClientConfig {
     pub connect_timeout: Duration,
     /// Limit from the request's start to the response's head. Default 60 s.
     pub response_timeout: Duration,
+    /// Connections at once, to all endpoints and by all [`Client::presenting`] clients together; `None`, the default, means as
+    /// many as are asked for. Idle ones are closed where others are needed.
+    pub connections: Option<usize>,
     /// Idle connections kept per endpoint. Default 32.
     pub idle_per_host: usize,
     /// How long an idle connection is kept. Default 20 s: below the 30 s after which [`crate::serve`] closes one.
@@ -56,6 +59,7 @@ impl ClientConfig {
             roots,
             connect_timeout: Duration::from_secs(30),
             response_timeout: Duration::from_secs(60),
+            connections: None,
             idle_per_host: 32,
             idle_timeout: Duration::from_secs(20),
             filter: None,
@@ -71,7 +75,10 @@ impl ClientConfig {
 /// retried, and no redirect is followed.
 #[derive(Clone)]
 pub struct Client {
-    inner: legacy::Client<Connector, Body>,
+    pool: Arc<Pool>,
+    tls: Arc<rustls::ClientConfig>,
+    /// Tells connections made with one TLS configuration from those of another.
+    identity: u64,
     response_timeout: Duration,
     user_agent: HeaderValue,
 }
@@ -88,25 +95,34 @@ impl Client {
     /// Reads the roots and makes a client.
     pub fn new(config: ClientConfig) -> Result<Self, TlsError> {
         let connector = Connector {
-            tls: client_config(&config.roots)?,
             connect_timeout: config.connect_timeout,
             filter: config.filter,
             local_address: config.local_address,
         };
-        let inner = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(config.idle_timeout)
-            .pool_max_idle_per_host(config.idle_per_host)
-            // 512 KiB lets one read take many TLS records (16 KiB each) and halves the wake-ups per gigabyte.
-            .http1_max_buf_size(512 * 1024)
-            .http1_title_case_headers(true)
-            .http1_preserve_header_case(true)
-            .build(connector);
+        let limits = PoolLimits {
+            idle_per_host: config.idle_per_host,
+            idle_timeout: config.idle_timeout,
+            connections: config.connections,
+        };
         Ok(Self {
-            inner,
+            pool: Pool::new(connector, limits),
+            tls: client_config(&config.roots)?,
+            identity: 0,
             response_timeout: config.response_timeout,
             user_agent: config.user_agent,
         })
+    }
+
+    /// The same client with another TLS configuration, usually one that shows a certificate of its own. Limits and descriptors
+    /// are shared; connections are not: each is used with the configuration that made it.
+    #[must_use]
+    pub fn presenting(&self, tls: Arc<rustls::ClientConfig>) -> Self {
+        static IDENTITIES: AtomicU64 = AtomicU64::new(1);
+        Self {
+            tls,
+            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
+            ..self.clone()
+        }
     }
 
     /// Sends a request and waits for the response's head, at most the configured time.
@@ -122,22 +138,25 @@ impl Client {
         mut request: Request<Body>,
         limit: Duration,
     ) -> Result<Response<Incoming>, ClientError> {
-        normalise(&mut request)?;
+        let target = Target::of(request.uri(), self.tls.clone())?;
+        in_origin_form(&mut request, &target)?;
         request.extensions_mut().extend(crate::case::extensions().clone());
         request
             .headers_mut()
             .entry(header::USER_AGENT)
             .or_insert_with(|| self.user_agent.clone());
-        let endpoint = endpoint_of(request.uri());
-        match tokio::time::timeout(limit, self.inner.request(request)).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(unwrap_connect(error, endpoint)),
-            Err(_) => Err(ClientError::Timeout {
-                endpoint,
+        let key = Key {
+            endpoint: target.endpoint.clone(),
+            identity: self.identity,
+        };
+        let sent = tokio::time::timeout(limit, self.pool.send(key, &target, request)).await;
+        sent.unwrap_or_else(|_| {
+            Err(ClientError::Timeout {
+                endpoint: target.endpoint.clone(),
                 phase: "response",
                 limit,
-            }),
-        }
+            })
+        })
     }
 
     /// Sends a request whose body waits for the other side's word (RFC 9110 section 10.1.1).
@@ -226,72 +245,15 @@ impl http_body::Body for Gate {
     }
 }
 
-/// Turns `davs` into `https` (and `dav` into `http`), which the pool and the Host header need.
-fn normalise(request: &mut Request<Body>) -> Result<(), ClientError> {
-    let plain = match request.uri().scheme_str() {
-        Some("davs") => "https",
-        Some("dav") => "http",
-        _ => return Ok(()),
-    };
-    let mut parts = request.uri().clone().into_parts();
-    parts.scheme = plain.parse().ok();
-    let endpoint = endpoint_of(request.uri());
-    *request.uri_mut() = Uri::from_parts(parts).map_err(|_| ClientError::Address {
-        endpoint,
-        reason: "the address is malformed",
+/// The request as the server reads it: the path alone in its first line, the host in its header.
+fn in_origin_form(request: &mut Request<Body>, target: &Target) -> Result<(), ClientError> {
+    let path = request.uri().path_and_query().cloned();
+    *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+    *request.version_mut() = http::Version::HTTP_11;
+    let host = HeaderValue::from_str(&target.authority()).map_err(|_| ClientError::Address {
+        endpoint: target.endpoint.clone(),
+        reason: "the host cannot be written into a header",
     })?;
+    request.headers_mut().entry(header::HOST).or_insert(host);
     Ok(())
-}
-
-/// The connector's own error is inside the pool's: hand it out as it is.
-fn unwrap_connect(error: legacy::Error, endpoint: String) -> ClientError {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-    while let Some(current) = cause {
-        if let Some(ours) = current.downcast_ref::<ClientError>() {
-            return ours.duplicate();
-        }
-        cause = current.source();
-    }
-    ClientError::Exchange {
-        endpoint,
-        source: Box::new(error),
-    }
-}
-
-impl ClientError {
-    /// The pool lends its cause only by reference; `io::Error` is rebuilt from kind and text.
-    fn duplicate(&self) -> Self {
-        let copy = |source: &std::io::Error| std::io::Error::new(source.kind(), source.to_string());
-        match self {
-            Self::Address { endpoint, reason } => Self::Address {
-                endpoint: endpoint.clone(),
-                reason,
-            },
-            Self::Resolve { endpoint, source } => Self::Resolve {
-                endpoint: endpoint.clone(),
-                source: copy(source),
-            },
-            Self::Forbidden { endpoint, address } => Self::Forbidden {
-                endpoint: endpoint.clone(),
-                address: *address,
-            },
-            Self::Connect { endpoint, source } => Self::Connect {
-                endpoint: endpoint.clone(),
-                source: copy(source),
-            },
-            Self::Tls { endpoint, source } => Self::Tls {
-                endpoint: endpoint.clone(),
-                source: copy(source),
-            },
-            Self::Timeout { endpoint, phase, limit } => Self::Timeout {
-                endpoint: endpoint.clone(),
-                phase,
-                limit: *limit,
-            },
-            Self::Exchange { endpoint, source } => Self::Exchange {
-                endpoint: endpoint.clone(),
-                source: source.to_string().into(),
-            },
-        }
-    }
 }

@@ -1,7 +1,6 @@
 //! The client's connector: resolve, filter, connect, handshake; each with its own limit and its own error.
 
 use std::{
-    future::Future,
     io::ErrorKind,
     net::{IpAddr, SocketAddr},
     pin::Pin,
@@ -11,25 +10,21 @@ use std::{
 };
 
 use http::Uri;
-use hyper_util::{
-    client::legacy::connect::{Connected, Connection},
-    rt::TokioIo,
-};
+use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpSocket, TcpStream},
+    sync::OwnedSemaphorePermit,
     time::timeout,
 };
 
-use crate::{ClientError, ConnectedTo, tcp::Tcp};
+use crate::{ClientError, tcp::Tcp};
 
 /// Says whether an address may be connected to. It is asked about the address in use, after resolution.
 pub type AddressFilter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
-#[derive(Clone)]
 pub(crate) struct Connector {
-    pub(crate) tls: Arc<rustls::ClientConfig>,
     pub(crate) connect_timeout: Duration,
     pub(crate) filter: Option<AddressFilter>,
     pub(crate) local_address: Option<IpAddr>,
@@ -45,54 +40,76 @@ pub(crate) fn endpoint_of(uri: &Uri) -> String {
     }
 }
 
-impl tower::Service<Uri> for Connector {
-    type Response = Stream;
-    type Error = ClientError;
-    type Future = Pin<Box<dyn Future<Output = Result<Stream, ClientError>> + Send>>;
+/// Whom to connect to, and how.
+pub(crate) struct Target {
+    /// As [`endpoint_of`] has it.
+    pub(crate) endpoint: String,
+    /// Without the brackets of an IPv6 address.
+    host: String,
+    port: u16,
+    tls: Option<Arc<rustls::ClientConfig>>,
+}
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
-        Poll::Ready(Ok(()))
+impl Target {
+    /// `dav` and `davs` are taken as `http` and `https`.
+    pub(crate) fn of(uri: &Uri, tls: Arc<rustls::ClientConfig>) -> Result<Self, ClientError> {
+        let endpoint = endpoint_of(uri);
+        let refuse = |reason| ClientError::Address {
+            endpoint: endpoint.clone(),
+            reason,
+        };
+        let secure = match uri.scheme_str() {
+            Some("https" | "davs") => true,
+            Some("http" | "dav") => false,
+            _ => return Err(refuse("the scheme must be http or https")),
+        };
+        let host = uri.host().ok_or_else(|| refuse("there is no host"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        let tls = secure.then_some(tls);
+        Ok(Self {
+            endpoint,
+            host,
+            port,
+            tls,
+        })
     }
 
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let connector = self.clone();
-        Box::pin(async move { connector.connect(&uri).await })
+    /// The value of `Host`: the port only where it is not the scheme's own (RFC 9110 section 7.2).
+    pub(crate) fn authority(&self) -> String {
+        let usual = if self.tls.is_some() { 443 } else { 80 };
+        let host = &self.host;
+        match (host.contains(':'), self.port == usual) {
+            (true, true) => format!("[{host}]"),
+            (true, false) => format!("[{host}]:{}", self.port),
+            (false, true) => host.clone(),
+            (false, false) => format!("{host}:{}", self.port),
+        }
     }
 }
 
 impl Connector {
-    async fn connect(&self, uri: &Uri) -> Result<Stream, ClientError> {
-        let endpoint = endpoint_of(uri);
-        let secure = match uri.scheme_str() {
-            Some("https" | "davs") => true,
-            Some("http" | "dav") => false,
-            _ => {
-                return Err(ClientError::Address {
-                    endpoint,
-                    reason: "the scheme must be http or https",
-                });
-            }
-        };
-        let host = uri.host().ok_or(ClientError::Address {
-            endpoint: endpoint.clone(),
-            reason: "there is no host",
-        })?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let tcp = self.dial(&endpoint, host, port).await?;
+    /// Connects; the place is held until the connection is closed.
+    pub(crate) async fn connect(
+        &self,
+        target: &Target,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Result<Stream, ClientError> {
+        let endpoint = &target.endpoint;
+        let tcp = self.dial(endpoint, &target.host, target.port).await?;
         let peer = tcp.peer_addr().map_err(|source| ClientError::Connect {
             endpoint: endpoint.clone(),
             source,
         })?;
         let tcp = Tcp::new(tcp, None);
-        let io = if secure {
-            self.handshake(&endpoint, host, tcp).await?
-        } else {
-            Transport::Plain(tcp)
+        let io = match &target.tls {
+            Some(tls) => self.handshake(endpoint, &target.host, tls.clone(), tcp).await?,
+            None => Transport::Plain(tcp),
         };
         Ok(Stream {
             io: TokioIo::new(io),
             peer,
+            _place: place,
         })
     }
 
@@ -156,12 +173,18 @@ impl Connector {
         })
     }
 
-    async fn handshake(&self, endpoint: &str, host: &str, tcp: Tcp) -> Result<Transport, ClientError> {
+    async fn handshake(
+        &self,
+        endpoint: &str,
+        host: &str,
+        tls: Arc<rustls::ClientConfig>,
+        tcp: Tcp,
+    ) -> Result<Transport, ClientError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| ClientError::Address {
             endpoint: endpoint.to_owned(),
             reason: "the host is not a valid name",
         })?;
-        let connector = tokio_rustls::TlsConnector::from(self.tls.clone());
+        let connector = tokio_rustls::TlsConnector::from(tls);
         match timeout(self.connect_timeout, connector.connect(name, tcp)).await {
             Ok(Ok(stream)) => Ok(Transport::Tls(Box::new(stream))),
             Ok(Err(source)) => Err(broken_off(endpoint.to_owned(), source)),
@@ -201,17 +224,19 @@ async fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream
 pub(crate) struct Stream {
     io: TokioIo<Transport>,
     peer: SocketAddr,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Stream {
+    /// The address at the other end.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
 }
 
 enum Transport {
     Plain(Tcp),
     Tls(Box<tokio_rustls::client::TlsStream<Tcp>>),
-}
-
-impl Connection for Stream {
-    fn connected(&self) -> Connected {
-        Connected::new().extra(ConnectedTo(self.peer))
-    }
 }
 
 impl hyper::rt::Read for Stream {

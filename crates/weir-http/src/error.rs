@@ -55,7 +55,7 @@ pub enum ClientError {
     Timeout {
         /// `scheme://host:port`.
         endpoint: String,
-        /// `connect`, `handshake` or `response`.
+        /// `waiting for a free connection`, `connect`, `handshake` or `response`.
         phase: &'static str,
         /// The limit that was hit.
         limit: Duration,

@@ -6,8 +6,7 @@ use std::sync::{
 };
 
 use http::Request;
-use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
-use weir_http::Body;
+use weir_http::{Body, Handed};
 use weir_units::Bytes;
 use weir_world::{ErrorClass, Failure};
 
@@ -61,7 +60,7 @@ pub(super) struct Trace {
     /// The source's size, once known.
     pub(super) source_size: Option<u64>,
     /// The order that has not been answered.
-    pub(super) order: Option<CaptureConnection>,
+    pub(super) order: Option<Handed>,
     /// A storage has taken an order, or may have.
     pub(super) begun: bool,
     /// A storage has said how the newest order ended, and what it said.
@@ -75,8 +74,7 @@ pub(super) struct Trace {
 impl Trace {
     /// Whether an order of this attempt may have written to the destination: it was handed to a connection, and not refused.
     pub(super) fn has_begun(&self) -> bool {
-        let handed = |order: &CaptureConnection| order.connection_metadata().is_some();
-        self.begun || self.order.as_ref().is_some_and(handed)
+        self.begun || self.order.as_ref().is_some_and(Handed::is_over)
     }
 
     /// The claim, if orders were given under it.
@@ -97,7 +95,7 @@ impl Attempt<'_> {
 
     /// An order to write is about to be sent.
     pub(super) fn order_goes_out(&self, request: &mut Request<Body>) {
-        let order = capture_connection(request);
+        let order = Handed::watch(request);
         let mut trace = self.trace();
         (trace.order, trace.verdict) = (Some(order), None);
     }
