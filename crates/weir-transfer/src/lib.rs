@@ -26,6 +26,7 @@
 //! ```
 
 pub mod config;
+mod descriptors;
 mod driver;
 mod events;
 mod evolution;

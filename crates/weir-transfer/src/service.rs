@@ -16,6 +16,7 @@ use weir_sched::{Config, RetryPolicy, Scheduler};
 
 use crate::{
     config::{AdminConfig, ConfigError, TransferConfig},
+    descriptors::Descriptors,
     driver::Driver,
     events::{Events, SinkError},
     evolution::Evolution,
@@ -27,9 +28,6 @@ use crate::{
     submission::SubmissionLimits,
     time,
 };
-
-/// Descriptors that are not for copies: clients, store, log, listeners.
-const DESCRIPTORS_KEPT: usize = 200;
 
 /// Starts transfer services.
 #[derive(Debug)]
@@ -448,6 +446,7 @@ fn client(config: &TransferConfig) -> Result<Client, TlsError> {
     let mut client = ClientConfig::new(config.trust.roots());
     client.connect_timeout = config.copy.connect_timeout;
     client.response_timeout = config.copy.response_timeout;
+    client.connections = Some(Descriptors::of_this_process(config.limits.connections).connections);
     Client::new(client)
 }
 
@@ -490,11 +489,10 @@ fn core_config(config: &TransferConfig, epoch: u64) -> Config {
 }
 
 fn executor_settings(config: &TransferConfig) -> ExecutorSettings {
+    let descriptors = Descriptors::of_this_process(config.limits.connections);
     ExecutorSettings {
-        concurrency: config
-            .limits
-            .active
-            .unwrap_or_else(|| descriptor_budget(config.limits.connections)),
+        concurrency: config.limits.active.unwrap_or(descriptors.attempts),
+        relays: descriptors.relays,
         response_timeout: config.copy.response_timeout,
         checksum_timeout: config.copy.checksum_timeout,
         stall_timeout: config.copy.stall_timeout,
@@ -502,18 +500,6 @@ fn executor_settings(config: &TransferConfig) -> ExecutorSettings {
         streams: config.copy.streams,
         ..ExecutorSettings::default()
     }
-}
-
-/// A copy holds one connection, a streamed one two, and looks take one more: three for each, of what clients leave.
-fn descriptor_budget(clients: usize) -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile)
-        .current
-        .unwrap_or(1 << 20);
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let left = limit
-        .saturating_sub(DESCRIPTORS_KEPT)
-        .saturating_sub(clients.min(limit / 4));
-    (left / 3).clamp(16, 20_000)
 }
 
 /// What holds before administrators change it.

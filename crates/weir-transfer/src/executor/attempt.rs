@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 use weir_http::Client;
 use weir_units::{Bytes, Checksum};
@@ -30,6 +30,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) client: &'a Client,
     pub(crate) settings: &'a ExecutorSettings,
     pub(crate) modes: &'a Modes,
+    /// The right to hold a second connection.
+    pub(crate) relays: &'a Semaphore,
     pub(crate) source: &'a Side,
     pub(crate) destination: &'a Side,
     pub(crate) job: &'a NewJob,
@@ -201,7 +203,10 @@ impl Attempt<'_> {
         let mut parents_made = false;
         loop {
             let outcome = match mode {
-                CopyMode::Streamed => streamed::copy(self, size).await,
+                CopyMode::Streamed => {
+                    let _second = self.relays.acquire().await;
+                    streamed::copy(self, size).await
+                }
                 _ => thirdparty::copy(self, mode, source.checksum.is_some())
                     .await
                     .map(|()| None),

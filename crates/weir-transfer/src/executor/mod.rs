@@ -78,8 +78,10 @@ use wire::Side;
 /// Limits of the executor.
 #[derive(Debug, Clone)]
 pub(crate) struct ExecutorSettings {
-    /// Attempts at once. Each holds one to three connections.
+    /// Attempts at once. Each holds one connection at any time.
     pub concurrency: usize,
+    /// Of these, those that hold a second one because the bytes go through this service.
+    pub relays: usize,
     /// Limit for the head of an answer.
     pub response_timeout: Duration,
     /// Limit for an answer that carries a checksum: the storage may have to read the file.
@@ -100,6 +102,7 @@ impl Default for ExecutorSettings {
     fn default() -> Self {
         Self {
             concurrency: 1000,
+            relays: 16,
             response_timeout: Duration::from_secs(60),
             checksum_timeout: Duration::from_secs(300),
             stall_timeout: Duration::from_secs(180),
@@ -134,6 +137,7 @@ struct Shared {
     events: Events,
     modes: Modes,
     places: Semaphore,
+    relays: Semaphore,
     /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files.
     targets: Mutex<HashSet<String>>,
 }
@@ -156,6 +160,7 @@ impl Executor {
         last_life_ended: Option<Millis>,
     ) -> Self {
         let places = Semaphore::new(settings.concurrency);
+        let relays = Semaphore::new(settings.relays);
         let (modes, targets) = (Modes::default(), Mutex::default());
         Self {
             shared: Arc::new(Shared {
@@ -165,6 +170,7 @@ impl Executor {
                 events,
                 modes,
                 places,
+                relays,
                 targets,
             }),
             life: Life {
@@ -254,6 +260,7 @@ impl Executor {
             client: &self.shared.client,
             settings,
             modes: &self.shared.modes,
+            relays: &self.shared.relays,
             source: &source,
             destination: &destination,
             job: &order.job,
