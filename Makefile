@@ -96,6 +96,7 @@ bench: ## Measure decisions and the simulator, then Weir beside nginx and XRootD
 	$(MAKE) build
 	cargo build --release --locked -p weir-bench
 	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench
+	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench service
 
 clean: ## Remove everything that was built; run folders stay
 	@cargo clean

@@ -4,7 +4,8 @@
 //! round by round. Data live in memory (`/dev/shm`), so that the endpoints are measured and not the disk; nobody calls fsync.
 //! CPU is that of the serving processes alone, user and system, the client's left out; of a copy, both ends together.
 //!
-//! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE]`
+//! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE]`, and for the transfer service
+//! `... -- service [--only TEXT] [--scale F] [--json FILE]`.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 mod contender;
@@ -12,6 +13,7 @@ mod lab;
 mod limits;
 mod outcome;
 mod rows;
+mod service;
 mod stats;
 
 use std::{path::PathBuf, process::Command};
@@ -23,7 +25,12 @@ fn main() -> Result<()> {
     let mut rounds = 5;
     let mut only = String::new();
     let mut file = None;
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).peekable();
+    match arguments.peek().map(String::as_str) {
+        Some("service") => return service::run(arguments.skip(1)),
+        Some("stub") => return service::stub(arguments.skip(1)),
+        _ => {}
+    }
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
         match argument.as_str() {

@@ -1,0 +1,221 @@
+//! A transfer service, stubs of storages, and clients.
+
+use std::{
+    fmt::Write as _,
+    net::Ipv4Addr,
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::{HeaderValue, Request, StatusCode, header};
+use serde_json::Value;
+use weir_auth::ca::{CertificateAuthority, San, write_identity};
+use weir_http::{Client, ClientConfig, TrustRoots, body};
+use weir_tests::{Daemon, Services, wait_for};
+
+use super::stub::{ADLER32, SIZE};
+
+/// Two of 19,000 connections each are needed for as many copies and the looks beside them.
+const STUBS: usize = 2;
+
+/// Largest answer that is read.
+const ANSWER_MAX: usize = 256 << 20;
+
+pub(crate) struct ServiceLab {
+    pub(crate) services: Services,
+    /// `https://address:port` of each stub.
+    pub(crate) stubs: Vec<String>,
+    pub(crate) stub_pids: Vec<u32>,
+    roots: PathBuf,
+    bearer: HeaderValue,
+    names: AtomicU64,
+    _daemons: Vec<Daemon>,
+}
+
+impl ServiceLab {
+    /// A service with these tables beside the usual ones, over SQLite unless they say otherwise.
+    pub(crate) fn up(tables: &str) -> Result<Self> {
+        let services = Services::start(&[], tables)?;
+        let authority = CertificateAuthority::load(&services.file("authority"))?;
+        let (mut stubs, mut daemons) = (Vec::new(), Vec::new());
+        for place in 0..STUBS {
+            let address = Ipv4Addr::new(127, 0, 8, u8::try_from(place + 1)?);
+            let port = weir_tests::free_port()?;
+            let identity = authority.issue(&[San::Ip(address.into())], "stub")?;
+            let name = format!("stub{place}");
+            let (certificate, key) = write_identity(&identity, &services.file("identities"), &name)?;
+            let mut command = Command::new(std::env::current_exe()?);
+            command
+                .arg("stub")
+                .arg(format!("{address}:{port}"))
+                .args([certificate, key]);
+            daemons.push(Daemon::start(command, &services.file(&format!("{name}.log")))?);
+            wait_for(Duration::from_secs(20), || {
+                Ok(std::net::TcpStream::connect((address, port)).ok())
+            })?;
+            stubs.push(format!("https://{address}:{port}"));
+        }
+        let token = services.token("storage.read:/ storage.create:/ storage.modify:/")?;
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {token}"))?;
+        bearer.set_sensitive(true);
+        Ok(Self {
+            roots: services.file("authority/ca.pem"),
+            stub_pids: daemons.iter().map(Daemon::pid).collect(),
+            services,
+            stubs,
+            bearer,
+            names: AtomicU64::new(0),
+            _daemons: daemons,
+        })
+    }
+
+    /// A client with a pool of its own.
+    pub(crate) fn client(&self) -> Result<Caller> {
+        let mut config = ClientConfig::new(TrustRoots::file(&self.roots));
+        config.response_timeout = Duration::from_secs(120);
+        config.idle_per_host = 256;
+        Ok(Caller {
+            client: Client::new(config)?,
+            bearer: self.bearer.clone(),
+            service: self.services.transfer.url.clone(),
+        })
+    }
+
+    /// A job of so many files that were never seen before, from the first stub to the second, each copied for so long.
+    pub(crate) fn job(&self, files: u64, copy: Duration) -> Bytes {
+        let first = self.names.fetch_add(files, Ordering::Relaxed);
+        let mut text = String::with_capacity(512 * usize::try_from(files).unwrap_or(0));
+        text.push_str(r#"{"params":{"verify_checksum":"both"},"files":["#);
+        for number in first..first + files {
+            let comma = if number == first { "" } else { "," };
+            let name = format!(
+                "data25_13p6TeV/{:02x}/{:02x}/DAOD_PHYS.{number:09}.pool.root.1",
+                number % 251,
+                number % 241
+            );
+            let _ = write!(
+                text,
+                r#"{comma}{{"sources":["{}/src/{name}"],"destinations":["{}/dst/t{}/{name}"],"checksum":"ADLER32:{ADLER32}","filesize":{SIZE},"activity":"Production"}}"#,
+                self.stubs[0],
+                self.stubs[1],
+                copy.as_millis()
+            );
+        }
+        text.push_str("]}");
+        text.into()
+    }
+
+    /// What a stub has seen.
+    pub(crate) async fn seen(&self, caller: &Caller, stub: usize) -> Result<Value> {
+        let request = Request::get(format!("{}/stats", self.stubs[stub])).body(body::empty())?;
+        let (status, text) = caller.exchange(request).await?;
+        ensure!(status == StatusCode::OK, "stub: {status}");
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    pub(crate) fn service_pid(&self) -> Result<u32> {
+        self.services.transfer.pid().context("the service does not run")
+    }
+}
+
+/// A client of the service.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    client: Client,
+    bearer: HeaderValue,
+    service: String,
+}
+
+impl Caller {
+    async fn exchange(&self, mut request: Request<weir_http::Body>) -> Result<(StatusCode, Bytes)> {
+        request.headers_mut().insert(header::AUTHORIZATION, self.bearer.clone());
+        let response = self.client.send(request).await?;
+        let status = response.status();
+        let text = body::read_limited(response.into_body(), ANSWER_MAX, Duration::from_secs(60)).await?;
+        Ok((status, text))
+    }
+
+    /// Submits a job; gives its id.
+    pub(crate) async fn submit(&self, job: Bytes) -> Result<String> {
+        let request = Request::post(format!("{}/jobs", self.service))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body::full(job))?;
+        let (status, text) = self.exchange(request).await?;
+        let answer: Value = serde_json::from_slice(&text)?;
+        ensure!(status == StatusCode::OK, "submission: {status} {answer}");
+        Ok(answer["job_id"].as_str().context("no job_id")?.to_owned())
+    }
+
+    /// Tells the service something.
+    pub(crate) async fn post(&self, path: &str, what: &Value) -> Result<()> {
+        let request = Request::post(format!("{}{path}", self.service))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body::full(what.to_string()))?;
+        let (status, text) = self.exchange(request).await?;
+        ensure!(
+            status.is_success(),
+            "{path}: {status} {}",
+            String::from_utf8_lossy(&text)
+        );
+        Ok(())
+    }
+
+    /// Whether anything new may start.
+    pub(crate) async fn drain(&self, drain: bool) -> Result<()> {
+        let host = self.service.trim_start_matches("https://");
+        self.post(
+            "/config/drain",
+            &serde_json::json!({ "hostname": host, "drain": drain }),
+        )
+        .await
+    }
+
+    /// Asks the service for something.
+    pub(crate) async fn get(&self, path: &str) -> Result<(StatusCode, Value)> {
+        let request = Request::get(format!("{}{path}", self.service)).body(body::empty())?;
+        let (status, text) = self.exchange(request).await?;
+        Ok((status, serde_json::from_slice(&text)?))
+    }
+}
+
+/// Seconds of processor that a process has used (proc(5), fields 14 and 15, in hundredths).
+pub(crate) fn cpu(pid: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields = stat.rsplit_once(')').context("no such process")?.1.split_whitespace();
+    let ticks: f64 = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum();
+    Ok(ticks / 100.0)
+}
+
+/// A figure in MiB of `/proc/PID/status`, such as `VmHWM`, and the number of open descriptors.
+pub(crate) fn memory(pid: u32, figure: &str) -> Result<(f64, usize)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(figure)?.strip_prefix(':'));
+    let kib: f64 = line.context("no such figure")?.trim().trim_end_matches(" kB").parse()?;
+    Ok((kib / 1024.0, std::fs::read_dir(format!("/proc/{pid}/fd"))?.count()))
+}
+
+/// Runs `ask` again and again until it gives something; asks each `pause`.
+pub(crate) async fn until<T, F: Future<Output = Result<Option<T>>>>(
+    limit: Duration,
+    pause: Duration,
+    mut ask: impl FnMut() -> F,
+) -> Result<T> {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(found) = ask().await? {
+            return Ok(found);
+        }
+        ensure!(Instant::now() < end, "not within {} s", limit.as_secs());
+        tokio::time::sleep(pause).await;
+    }
+}
