@@ -142,7 +142,8 @@ impl Pool {
                 Err((None, error)) => return Err(error),
             }
         }
-        let connection = self.open(&key, target).await?;
+        // Boxed: a handshake takes some kilobytes, and requests live much longer.
+        let connection = Box::pin(self.open(&key, target)).await?;
         let sent = self.exchange(&key, connection, request).await;
         sent.map_err(|(_, error)| error)
     }

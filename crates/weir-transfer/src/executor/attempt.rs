@@ -1,4 +1,7 @@
 //! One attempt at one transfer: look, copy, look again; and leave nothing half-done behind.
+//!
+//! Nearly all of its time an attempt watches the markers of its copy, and thousands do so at once. What comes before and after
+//! is therefore boxed: it takes its memory only while it happens.
 
 use std::time::Duration;
 
@@ -59,7 +62,7 @@ impl Attempt<'_> {
             outcome = self.sequence() => outcome,
             () = self.stop.cancelled() => {
                 // The copy's connection is closed by now: the storage stops when its client goes away.
-                if !self.tidy().await && let Some(size) = self.whole_after_all().await {
+                if !Box::pin(self.tidy()).await && let Some(size) = Box::pin(self.whole_after_all()).await {
                     return WorldEvent::Adopted(Bytes(size));
                 }
                 return WorldEvent::Ended(Outcome::Stopped { bytes_moved: self.bytes_moved() });
@@ -69,7 +72,7 @@ impl Attempt<'_> {
             Ok(event) => event,
             Err(mut failure) => {
                 self.note_failure(&failure);
-                self.tidy().await;
+                Box::pin(self.tidy()).await;
                 failure.bytes_moved = failure.bytes_moved.max(self.bytes_moved());
                 WorldEvent::Ended(Outcome::Failed(failure))
             }
@@ -117,7 +120,7 @@ impl Attempt<'_> {
         let there = self.look(self.destination, Phase::Preparation, self.resume).await?;
         let free = match there {
             None => true,
-            Some(there) => match self.decide_about(&source, there).await? {
+            Some(there) => match Box::pin(self.decide_about(&source, there)).await? {
                 Found::Whole(size) => return Ok(WorldEvent::Adopted(Bytes(size))),
                 Found::Cleared => true,
                 Found::Replaceable => false,
@@ -126,7 +129,7 @@ impl Attempt<'_> {
         self.claim(free).await?;
         let copy = self.copy(&source, size);
         let (mode, relayed) = self.timed(|times| &mut times.copy, copy).await?;
-        let bytes = self.confirm(&source, relayed.as_ref()).await?;
+        let bytes = Box::pin(self.confirm(&source, relayed.as_ref())).await?;
         self.moved(bytes);
         Ok(WorldEvent::Ended(Outcome::Done {
             bytes: Bytes(bytes),
@@ -183,7 +186,7 @@ impl Attempt<'_> {
                         None => failure,
                         Some(first) => both(first, failure),
                     });
-                    if !fallback || !self.is_ready_for_another_mode().await {
+                    if !fallback || !Box::pin(self.is_ready_for_another_mode()).await {
                         break;
                     }
                 }
@@ -205,7 +208,7 @@ impl Attempt<'_> {
             let outcome = match mode {
                 CopyMode::Streamed => {
                     let _second = self.relays.acquire().await;
-                    streamed::copy(self, size).await
+                    Box::pin(streamed::copy(self, size)).await
                 }
                 _ => thirdparty::copy(self, mode, source.checksum.is_some())
                     .await
@@ -214,7 +217,7 @@ impl Attempt<'_> {
             let Err(refused) = outcome else { return outcome };
             if !parents_made && lacks_parent(&refused.failure) {
                 parents_made = true;
-                self.make_parents().await;
+                Box::pin(self.make_parents()).await;
             } else if is_busy(&refused.failure) && !self.trace().has_begun() && Instant::now() + pause < patience {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(5));
@@ -253,13 +256,13 @@ impl Attempt<'_> {
             plain: self.settings.response_timeout,
             digest: self.settings.checksum_timeout,
         };
-        stat(
+        Box::pin(stat(
             self.client,
             side,
             phase,
             digest.then_some(self.expected.algorithm),
             patience,
-        )
+        ))
         .await
     }
 

@@ -227,7 +227,7 @@ impl Executor {
         journal: &Writer,
         tell: &(impl Fn(WorldEvent) + Send + Sync),
     ) -> WorldEvent {
-        let order = match self.order(id).await {
+        let order = match Box::pin(self.order(id)).await {
             Ok(order) => order,
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
@@ -276,7 +276,7 @@ impl Executor {
             state: State::new(earlier, order.file.spec.user_filesize, times),
         };
         if cleanup {
-            return attempt.clean_up().await;
+            return Box::pin(attempt.clean_up()).await;
         }
         let last = attempt.run().await;
         self.shared.events.over(id, attempt.timeline());
@@ -421,4 +421,34 @@ fn wall(settings: &ExecutorSettings, order: &Order) -> Duration {
         .wall_base
         .saturating_add(settings.wall_per_mib.saturating_mul(mib))
         .min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::MemoryStore;
+
+    /// 19,000 attempts run in one process; what each of them holds on to is paid so often.
+    #[tokio::test]
+    async fn an_attempt_is_small() {
+        let roots = weir_http::TrustRoots {
+            files: Vec::new(),
+            directories: Vec::new(),
+        };
+        let client = Client::new(weir_http::ClientConfig::new(roots)).expect("no roots are needed");
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let journal = Writer::start(store.clone(), |_| ()).expect("a thread starts");
+        let executor = Executor::new(client, store, ExecutorSettings::default(), Events::default(), None);
+        let id = OpId {
+            transfer: weir_world::TransferId(1),
+            attempt: 1,
+            epoch: 1,
+        };
+        let op = Op::Cleanup {
+            link: weir_sched::Link::default(),
+        };
+        let attempt = executor.run((id, op), CancellationToken::new(), &journal, |_| ());
+        let size = size_of_val(&attempt);
+        assert!(size <= 6 * 1024, "{size} bytes");
+    }
 }

@@ -43,7 +43,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
     let headers = headers(attempt, passive, direction, has_source_checksum);
     let method = Method::from_bytes(b"COPY").expect("COPY is a token");
     let limit = attempt.settings.response_timeout;
-    let sent = send_watched(
+    let sent = Box::pin(send_watched(
         attempt.client,
         active,
         Phase::Transfer,
@@ -51,7 +51,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
         Forward::AnyHost,
         limit,
         &|request| attempt.order_goes_out(request),
-    )
+    ))
     .await;
     let response = match sent {
         Ok(answer) => answer.response,
@@ -72,7 +72,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
     // An order that was refused leaves nothing, and what is there then may be somebody else's.
     attempt.order_came_back(status.is_success());
     if !status.is_success() {
-        let text = text_of(response).await;
+        let text = Box::pin(text_of(response)).await;
         let fallback = lets_others_try(status, &text);
         return Err(Refused {
             failure: scene.status(&active.naming(&method), status, &text),
@@ -198,6 +198,7 @@ async fn watch(
                 }
                 Told::Success => {
                     attempt.order_is_over(true);
+                    hear_out(&mut body).await;
                     return Ok(());
                 }
                 Told::Failure(text) => {
@@ -210,6 +211,20 @@ async fn watch(
             return Err(Refused::for_good(cut_off(attempt, scene, &said)));
         }
     }
+}
+
+/// Reads what follows the verdict, usually nothing: a connection whose answer was read to its end serves the next request.
+async fn hear_out(body: &mut Incoming) {
+    let rest = async {
+        let mut left = 4096_usize;
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.into_data().map_or(0, |data| data.len()));
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_millis(50), rest).await;
 }
 
 fn cut_off(attempt: &Attempt<'_>, scene: Scene, said: &str) -> Failure {
