@@ -229,7 +229,7 @@ async fn next_start(scale: f64) -> Result<Figure> {
     fix(&caller, ACTIVE).await?;
     caller.drain(true).await?;
     for _ in 0..files / 200 {
-        caller.submit(lab.job(200, Duration::from_millis(1000))).await?;
+        caller.submit(lab.job(200, Duration::from_secs(1))).await?;
     }
     caller.drain(false).await?;
     let times = |seen: &Value, key: &str| -> Vec<u64> {

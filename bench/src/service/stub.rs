@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures_util::stream;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -65,7 +65,7 @@ pub(crate) fn serve(address: SocketAddr, certificate: &Path, key: &Path) -> Resu
         let shared = Shared::default();
         let service = tower::service_fn(move |request: Request<Incoming>| {
             let shared = shared.clone();
-            async move { Ok::<_, Infallible>(answer(&shared, request).await) }
+            async move { Ok::<_, Infallible>(answer(&shared, &request)) }
         });
         let listener = weir_http::bind(address).with_context(|| format!("could not listen on {address}"))?;
         let _server = weir_http::serve(listener, Some(tls), limits, service)?;
@@ -78,7 +78,7 @@ fn look<T>(shared: &Shared, at: impl FnOnce(&mut Seen) -> T) -> T {
     at(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
+fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     look(shared, |seen| seen.requests += 1);
     match request.method().as_str() {
@@ -99,7 +99,7 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
         "COPY" => copy(shared.clone(), path),
         "GET" if path == "/stats" => stats(shared),
         "MKCOL" => status(StatusCode::CREATED),
-        "DELETE" if request.method() == Method::DELETE => {
+        "DELETE" => {
             look(shared, |seen| seen.there.remove(&path));
             status(StatusCode::NO_CONTENT)
         }
