@@ -180,6 +180,60 @@ class Bindings(unittest.TestCase):
         self.assertEqual(int(head(self.folder + "/good").headers["Content-Length"]), SIZE)
         self.assertEqual(head(self.folder + "/slow").status_code, 404)
 
+    def test_hops_go_one_after_the_other(self):
+        """A file that can only come by way of a third place would not come, or the place before the last would be overwritten."""
+        there = self.folder.replace(BETA, ALPHA) + "/there"
+        tokens = dict(source_token=ISSUED, destination_token=ISSUED)
+        hops = [self.transfer("way"), fts3.new_transfer(self.folder + "/way", there, **tokens)]
+        job = self.submit(*hops, multihop=True, verify_checksum="both")
+        status = self.until(job, END)
+        self.assertEqual((status["job_state"], status["job_type"]), ("FINISHED", "H"))
+        self.assertEqual([file["file_state"] for file in status["files"]], ["FINISHED", "FINISHED"])
+        self.assertEqual([file["file_index"] for file in status["files"]], [0, 1])
+        self.assertEqual(int(head(there).headers["Content-Length"]), SIZE)
+        # The second time both places are taken: only the one on the way may be replaced.
+        again = self.submit(*hops, multihop=True, overwrite_hop=True)
+        status = self.until(again, END)
+        self.assertEqual((status["job_state"], status["overwrite_flag"]), ("FAILED", "M"))
+        self.assertEqual([file["file_state"] for file in status["files"]], ["FINISHED", "FAILED"])
+        self.assertIn("Destination file exists and overwrite is not enabled", status["files"][1]["reason"])
+        # A hop that fails: what comes after it is never used, and one file alone cannot be taken back.
+        broken = fts3.new_transfer(ALPHA + "/nothing", self.folder + "/nothing", **tokens)
+        after = fts3.new_transfer(self.folder + "/nothing", there + "2", **tokens)
+        job = self.submit(broken, after, multihop=True)
+        status = self.until(job, END)
+        self.assertEqual(status["job_state"], "FAILED")
+        self.assertEqual([file["file_state"] for file in status["files"]], ["FAILED", "NOT_USED"])
+        with self.assertRaisesRegex(ClientError, "must be cancelled at once"):
+            fts3.cancel(self.context, job, file_ids=[status["files"][1]["file_id"]])
+
+    def test_another_source_takes_over(self):
+        """Rucio names all replicas of a file, and looks for the one that was used; the others must stay NOT_USED."""
+        transfer = self.transfer("file", selection_strategy="orderly")
+        # The client's own way to add a source has never worked.
+        transfer["sources"] = [ALPHA + "/nothing", ALPHA + "/file", ALPHA + "/never"]
+        transfer["source_tokens"] = [ISSUED] * 3
+        job = self.submit(transfer, metadata={"multi_sources": True}, verify_checksum="both")
+        status = self.until(job, END)
+        self.assertEqual((status["job_state"], status["job_type"]), ("FINISHED", "R"))
+        self.assertEqual(status["job_metadata"]["multi_sources"], True)
+        self.assertEqual([file["file_state"] for file in status["files"]], ["FAILED", "FINISHED", "NOT_USED"])
+        self.assertEqual({file["file_index"] for file in status["files"]}, {0})
+        self.assertEqual(int(head(self.folder + "/file").headers["Content-Length"]), SIZE)
+        with self.assertRaisesRegex(ClientError, "Multiple replica jobs must only have one unique file"):
+            self.submit(transfer, transfer)
+
+    def test_what_is_at_a_taken_destination_is_told(self):
+        """Rucio would take a file that has arrived by another way for lost, and fetch it again for ever."""
+        first = self.submit(self.transfer("file"))
+        self.assertEqual(self.until(first, END)["job_state"], "FINISHED")
+        second = self.submit(self.transfer("file", metadata={"request_id": "r"}), dst_file_report=True)
+        (file,) = self.until(second, END)["files"]
+        self.assertEqual(file["file_state"], "FAILED")
+        found = file["file_metadata"]["dst_file"]
+        self.assertEqual((found["file_size"], found["checksum_type"], found["checksum_value"]), (SIZE, "ADLER32", ADLER32))
+        self.assertEqual(file["file_metadata"]["request_id"], "r")
+
     def test_unknown_jobs_are_not_found(self):
         """A tool would wait for ever for a job that does not exist."""
         unknown = str(uuid.uuid4())
@@ -198,8 +252,8 @@ class Bindings(unittest.TestCase):
 
     def test_refusals_are_the_clients_own_exceptions(self):
         """A tool would see a traceback of something else, and retry what never works."""
-        with self.assertRaisesRegex(ClientError, "Bad request: Multihop"):
-            self.submit(self.transfer("hop"), self.transfer("hops"), multihop=True)
+        with self.assertRaisesRegex(ClientError, "'overwrite-hop' requires multihop job submission"):
+            self.submit(self.transfer("hop"), overwrite_hop=True)
         with self.assertRaisesRegex(ClientError, "Bad request: "):
             self.submit(fts3.new_transfer("no url", self.folder + "/file"))
         with self.assertRaises(MethodNotAllowed):

@@ -12,7 +12,7 @@ use crate::output::Output;
 
 /// Keys of a file that people look at.
 pub(super) const FILE_KEYS: &str =
-    "file_id,file_state,source_surl,dest_surl,filesize,user_filesize,transferred,reason,weir";
+    "file_id,file_index,file_state,source_surl,dest_surl,filesize,user_filesize,transferred,reason,weir";
 
 /// A job and its files.
 pub(super) async fn job(door: &Door, id: &str) -> Result<(Value, Vec<Value>), Failure> {

@@ -43,6 +43,8 @@ pub(super) struct Tally {
     pub(super) failed: u64,
     pub(super) canceled: u64,
     pub(super) active: u64,
+    /// Hops whose turn has not come, or never will.
+    pub(super) unused: u64,
     /// Of finished files, and what has been seen moving of the others.
     pub(super) bytes: u64,
     /// As far as sizes are known.
@@ -52,7 +54,7 @@ pub(super) struct Tally {
 impl Tally {
     pub(super) fn of(files: &[Value]) -> Self {
         let mut tally = Self::default();
-        for file in files {
+        for file in one_of_each(files) {
             let size = ["filesize", "user_filesize"]
                 .iter()
                 .find_map(|key| file[*key].as_u64())
@@ -73,6 +75,7 @@ impl Tally {
                 "FAILED" => tally.failed += 1,
                 "CANCELED" => tally.canceled += 1,
                 "ACTIVE" => tally.active += 1,
+                "NOT_USED" => tally.unused += 1,
                 _ => {}
             }
         }
@@ -81,13 +84,14 @@ impl Tally {
 
     /// `12 of 20 finished, 1 failed, 3 active, 4 waiting; 1.2 GB of 2 GB`
     pub(super) fn sentence(&self) -> String {
-        let waiting = self.files - self.finished - self.failed - self.canceled - self.active;
+        let waiting = self.files - self.finished - self.failed - self.canceled - self.active - self.unused;
         let mut words = vec![format!("{} of {} finished", self.finished, self.files)];
         for (count, word) in [
             (self.failed, "failed"),
             (self.canceled, "cancelled"),
             (self.active, "active"),
             (waiting, "waiting"),
+            (self.unused, "not used"),
         ] {
             if count > 0 {
                 words.push(format!("{count} {word}"));
@@ -113,7 +117,34 @@ impl Tally {
     }
 }
 
-/// The lines of a job: itself, and files that are not simply finished, or all.
+/// Each file once: of several sources of one, that which tells most of how the file stands.
+fn one_of_each(files: &[Value]) -> impl Iterator<Item = &Value> {
+    let rank = |file: &Value| match text(file, "file_state") {
+        "FINISHED" => 0,
+        "ACTIVE" => 1,
+        "FAILED" => 3,
+        "CANCELED" => 4,
+        "NOT_USED" => 5,
+        _ => 2,
+    };
+    let mut best: Vec<&Value> = Vec::new();
+    for file in files {
+        match best.last_mut() {
+            Some(last) if file["file_index"].is_u64() && last["file_index"] == file["file_index"] => {
+                if rank(file) < rank(last) {
+                    *last = file;
+                }
+            }
+            _ => best.push(file),
+        }
+    }
+    best.into_iter()
+}
+
+/// Sources and hops shown without being asked for: more fill the screen.
+const ROUTE_SHOWN: usize = 20;
+
+/// The lines of a job: itself, and files that are not simply finished, or all. Of sources and hops, it matters which they are.
 pub(super) fn job(job: &Value, files: &[Value], all: bool, output: &Output) {
     let head = format!(
         "{}  {}  {}",
@@ -129,19 +160,26 @@ pub(super) fn job(job: &Value, files: &[Value], all: bool, output: &Output) {
         .map(|(key, word)| format!("{word} {}Z", text(job, key)))
         .collect();
     output.line(format!("  priority {}, {}", job["priority"], times.join(", ")));
+    let route = matches!(text(job, "job_type"), "R" | "H");
+    let all = all || (route && files.len() <= ROUTE_SHOWN);
     for file in files {
         let finished = text(file, "file_state") == "FINISHED";
         if all || (!finished && !text(file, "reason").is_empty()) {
-            file_lines(file, output);
+            file_lines(file, route, output);
         }
     }
 }
 
-fn file_lines(file: &Value, output: &Output) {
+fn file_lines(file: &Value, with_source: bool, output: &Output) {
     let size = file["filesize"].as_u64().or_else(|| file["user_filesize"].as_u64());
     let size = size.filter(|size| *size > 0).map(|size| Bytes(size).to_string());
+    let source = if with_source {
+        format!("{} → ", text(file, "source_surl"))
+    } else {
+        String::new()
+    };
     output.line(format!(
-        "  {:>8}  {}  {:>9}  {}",
+        "  {:>8}  {}  {:>9}  {source}{}",
         file["file_id"].to_string(),
         state(text(file, "file_state"), 9, output),
         size.unwrap_or_default(),
@@ -158,6 +196,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn sources_of_one_file_count_as_one() {
+        // Three sources that are told as three files look like two that never arrive.
+        let source =
+            |index: u64, state: &str| json!({ "file_index": index, "file_state": state, "user_filesize": 100 });
+        let check = |files: &[Value], sentence: &str| assert_eq!(Tally::of(files).sentence(), sentence);
+        let (used, unused) = (source(0, "FINISHED"), source(0, "NOT_USED"));
+        check(
+            &[source(0, "FAILED"), used, unused.clone()],
+            "1 of 1 finished; 100 B of 100 B",
+        );
+        check(
+            &[source(0, "FAILED"), source(0, "SUBMITTED"), unused],
+            "0 of 1 finished, 1 waiting; 0 B of 100 B",
+        );
+        check(
+            &[source(0, "FINISHED"), source(1, "ACTIVE"), source(2, "NOT_USED")],
+            "1 of 3 finished, 1 active, 1 not used; 100 B of 300 B",
+        );
+    }
 
     #[test]
     fn a_tally_counts_files_and_bytes() {
