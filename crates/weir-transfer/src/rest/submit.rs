@@ -42,12 +42,7 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
     for (file, number) in draft.files.iter_mut().zip(first..) {
         file.id = number;
     }
-    let submission = Box::new(Submission {
-        job: draft.job,
-        files: draft.files,
-        tokens: draft.tokens,
-        live: None,
-    });
+    let submission = Box::new(Submission::new(draft.job, draft.files, draft.tokens));
     // Goes on if the client leaves: the reservation must last as long as the submission is on its way.
     let driver = service.driver.clone();
     let taken = tokio::spawn(async move {

@@ -44,7 +44,10 @@ pub(crate) use suite::submission;
 pub(crate) use troubled::TroubledStore;
 
 use crate::{
-    model::{Claim, File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, TokenHash},
+    model::{
+        Claim, File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, SEVERAL_HOPS, SEVERAL_SOURCES,
+        TokenHash,
+    },
     time::Millis,
 };
 
@@ -162,6 +165,18 @@ pub(crate) struct Submission {
 }
 
 impl Submission {
+    /// A job whose files go one after the other begins with the first, unless the scheduler finds a better one.
+    pub(crate) fn new(job: NewJob, files: Vec<NewFile>, tokens: BTreeMap<TokenHash, Secret>) -> Self {
+        let in_turn = matches!(job.kind, SEVERAL_SOURCES | SEVERAL_HOPS);
+        let live = files.first().map(|file| file.id).filter(|_| in_turn);
+        Self {
+            job,
+            files,
+            tokens,
+            live,
+        }
+    }
+
     /// The state in which a file begins.
     pub(crate) fn first_state(&self, file: u64) -> FileState {
         if self.live.is_none_or(|live| live == file) {

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::{
-    Change, Store,
+    Change, Store, Submission,
     suite::{Keeper, begin, cancel, end, live, submission},
 };
 use crate::{
@@ -138,4 +138,19 @@ pub(crate) fn hops_follow_each_other<K: Keeper>() {
     );
     store.apply(&[end(1, FileState::Canceled)]).unwrap();
     assert_eq!(states(&store).1, JobState::Canceled);
+}
+
+#[test]
+fn a_job_that_no_scheduler_has_seen_begins_with_one_file() {
+    // A node that does not schedule writes jobs as they come: with all hops live, the second would run before the first.
+    let submission = |kind: char| {
+        let mut plain = submission(1, 5, 3);
+        plain.job.kind = kind;
+        Submission::new(plain.job, plain.files, plain.tokens)
+    };
+    for kind in [SEVERAL_SOURCES, SEVERAL_HOPS] {
+        let states = [5, 6, 7].map(|file| submission(kind).first_state(file));
+        assert_eq!(states, [FileState::Submitted, FileState::NotUsed, FileState::NotUsed]);
+    }
+    assert_eq!(submission('N').first_state(6), FileState::Submitted);
 }
