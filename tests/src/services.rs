@@ -128,11 +128,6 @@ impl Service {
         self.daemon.as_mut().context("it does not run")?.kill()
     }
 
-    /// Its process, if it was started.
-    pub fn pid(&self) -> Option<u32> {
-        self.daemon.as_ref().map(Daemon::pid)
-    }
-
     /// SIGTERM; returns when the process is gone.
     pub fn stop(&mut self, limit: Duration) -> Result<()> {
         self.daemon.as_mut().context("it does not run")?.terminate(limit)?;

@@ -118,7 +118,7 @@ impl ServiceLab {
     }
 
     pub(crate) fn service_pid(&self) -> Result<u32> {
-        self.services.transfer.pid().context("the service does not run")
+        self.services.transfer.pid()
     }
 }
 
