@@ -35,8 +35,16 @@ fn as_its_user(program: &Path) -> Command {
 }
 
 impl Postgres {
-    /// Makes a database `weir` of a user `weir`, and serves it.
+    /// Makes a server with a database `weir` of a user `weir`.
     pub fn start() -> Result<Self> {
+        let this = Self::bare()?;
+        run(this.tool("createuser").arg("weir"))?.expect_ok()?;
+        run(this.tool("createdb").args(["-O", "weir", "weir"]))?.expect_ok()?;
+        Ok(this)
+    }
+
+    /// Makes a server with nothing in it but its administrator, `postgres`.
+    pub fn bare() -> Result<Self> {
         let versions =
             fs::read_dir("/usr/lib/postgresql").context("PostgreSQL is needed: apt-get install postgresql")?;
         let programs = versions
@@ -56,7 +64,7 @@ impl Postgres {
         let mut make = as_its_user(&this.programs.join("initdb"));
         make.args([
             "-U",
-            "weir",
+            "postgres",
             "-A",
             "trust",
             "-E",
@@ -69,13 +77,12 @@ impl Postgres {
         .current_dir("/");
         run(&mut make)?.expect_ok()?;
         this.serve()?;
-        run(this.tool("createdb").arg("weir"))?.expect_ok()?;
         Ok(this)
     }
 
     fn tool(&self, name: &str) -> Command {
         let mut command = Command::new(self.programs.join(name));
-        command.args(["-U", "weir", "-h"]).arg(self.directory.path());
+        command.args(["-U", "postgres", "-h"]).arg(self.directory.path());
         command
     }
 
@@ -85,6 +92,11 @@ impl Postgres {
             "[postgres]\nhost = \"{}\"\ndatabase = \"weir\"\nuser = \"weir\"\nrole = \"{role}\"\n",
             self.directory.path().display()
         )
+    }
+
+    /// The directory of its socket.
+    pub fn socket(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Serves again what is there.

@@ -311,6 +311,11 @@ impl Services {
         self.file(name)
     }
 
+    /// The issuer, as tokens write it.
+    pub fn issuer(&self) -> &str {
+        &self.issuer.url
+    }
+
     /// A fresh token of the issuer, for every audience.
     pub fn token(&self, scopes: &str) -> Result<String> {
         let form = self.file("token.form");

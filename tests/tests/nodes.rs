@@ -416,3 +416,28 @@ fn without_its_database_the_service_says_come_again() {
         assert_eq!(gone.status, 200, "{gone:?}");
     }
 }
+
+#[test]
+fn a_queue_that_is_full_is_full_at_every_door() {
+    // One client would flood the queue through a node that does not know how deep it is.
+    if !peers() {
+        return;
+    }
+    let postgres = Postgres::start().unwrap();
+    let mut nodes = nodes(&postgres, &["any", "door"]);
+    for node in &mut nodes {
+        let limited = "[limits]\nqueues.client = { depth = 5 }\n";
+        node.tables = node.tables.replace("[limits]\n", limited);
+    }
+    let services = Services::start_nodes(&[StorageSettings::new("ALPHA")], &nodes, |_| Ok(())).unwrap();
+    let door = services.nodes[0].url.clone();
+    let id = submit_to(&services, &door, "first", &waiting_job(&services, "first", 4));
+    running(&services, &door, &id, 4, 1);
+    let second = waiting_job(&services, "second", 4);
+    let mut curl = services.submission_to(&door, "second", &second).unwrap();
+    let refused = weir_tests::run(curl.arg("-i")).unwrap().stdout.to_lowercase();
+    assert!(
+        refused.contains("429 too many") && refused.contains("retry-after"),
+        "{refused}"
+    );
+}

@@ -15,7 +15,7 @@ use weir_http::{Client, ClientConfig, Identity, RunningServer, ServerLimits, Tls
 use weir_sched::{Config, RetryPolicy, Scheduler};
 
 use crate::{
-    config::{AdminConfig, ConfigError, TransferConfig},
+    config::{AdminConfig, ConfigError, QueueLimits, TransferConfig},
     descriptors::Descriptors,
     driver::Driver,
     events::{Events, SinkError},
@@ -97,6 +97,7 @@ pub(crate) struct Service {
     /// This host's name, for `submit_host` and `transfer_host`.
     pub(crate) host: String,
     pub(crate) body_max: usize,
+    pub(crate) queues: QueueLimits,
     /// File ids that this node may give.
     ids: tokio::sync::Mutex<Range<u64>>,
     /// Deterministic job ids between the look whether they exist and their record.
@@ -161,6 +162,7 @@ impl TransferService {
             admins: config.admins.clone(),
             host: host_of(&url),
             body_max: usize::try_from(config.limits.body.0).unwrap_or(usize::MAX),
+            queues: config.limits.queues,
             ids: tokio::sync::Mutex::new(0..0),
             reserved: Mutex::default(),
         });

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use weir_sched::{JobSpec, Link, LiveState, Names, Record};
 
 use crate::{
@@ -84,6 +85,16 @@ pub(crate) struct Full {
     pub(crate) reason: String,
     /// When it may be worth asking again.
     pub(crate) retry_after: Duration,
+}
+
+/// What another node asks before it takes a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Room {
+    pub(crate) vo: String,
+    pub(crate) client: String,
+    pub(crate) at: Millis,
+    /// Source and destination of each file.
+    pub(crate) links: Vec<(String, String)>,
 }
 
 /// How deep a queue is.
@@ -194,6 +205,27 @@ impl Depth {
         let absent = (0..links.len()).map(|place| leader.is_some() && place > 0);
         let absent = absent.collect::<Vec<_>>();
         self.insert(first, (vo, client), at, links, &absent, leader);
+        Ok(())
+    }
+
+    /// Whether there is room for a job of another node. Nothing is counted in: it will be, when it has arrived.
+    pub(crate) fn room(&self, room: &Room, names: &Names) -> Result<(), Full> {
+        let number = |word: &str| self.words.numbers.get(word).copied();
+        let files = room.links.len() as u64;
+        let (vo, client) = (number(&room.vo).map(Whose::Vo), number(&room.client).map(Whose::Client));
+        let mut asked = vo
+            .into_iter()
+            .chain(client)
+            .map(|whose| (whose, files))
+            .collect::<BTreeMap<_, _>>();
+        for (source, destination) in &room.links {
+            if let (Some(source), Some(destination)) = (names.find_se(source), names.find_se(destination)) {
+                *asked.entry(Whose::Link(Link { source, destination })).or_default() += 1;
+            }
+        }
+        for (whose, more) in asked {
+            self.check(whose, more, room.at, names)?;
+        }
         Ok(())
     }
 

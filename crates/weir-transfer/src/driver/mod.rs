@@ -22,7 +22,7 @@ use uuid::Uuid;
 use weir_sched::{Command, Event, Names, Op, Record, Scheduler};
 use weir_world::Core;
 
-pub(crate) use depth::Standing;
+pub(crate) use depth::{Room, Standing};
 pub(crate) use desk::NotTaken;
 pub(crate) use meter::{LinkMeter, Meter};
 #[cfg(test)]

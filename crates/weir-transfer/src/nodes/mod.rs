@@ -28,7 +28,7 @@ pub(crate) use fleet::Fleet;
 pub(crate) use hands::Hands;
 pub(crate) use membership::Membership;
 pub(crate) use politics::hold;
-pub(crate) use relay::{Relayed, relay};
+pub(crate) use relay::{Relayed, ask, relay};
 pub(crate) use seat::{Entry, Seat};
 pub(crate) use tenure::Tenure;
 

@@ -112,10 +112,26 @@ async fn pass_on(service: &Arc<Service>, membership: &Arc<Membership>, request: 
         content_type: content_type.and_then(|value| value.to_str().ok()).map(str::to_owned),
         caller,
     };
-    let envelope = serde_json::to_string(&envelope).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let body = to_bytes(body, service.body_max)
         .await
         .map_err(|_| ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"))?;
+    exchange(membership, &envelope, body.into()).await
+}
+
+/// Asks the scheduler as a node, not for a client.
+pub(crate) async fn ask(membership: &Arc<Membership>, path: &str, body: &impl Serialize) -> Result<Response, ApiError> {
+    let envelope = Envelope {
+        method: Method::POST.to_string(),
+        uri: path.to_owned(),
+        content_type: Some("application/json".to_owned()),
+        caller: None,
+    };
+    let body = serde_json::to_vec(body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    exchange(membership, &envelope, body).await
+}
+
+async fn exchange(membership: &Arc<Membership>, envelope: &Envelope, body: Vec<u8>) -> Result<Response, ApiError> {
+    let envelope = serde_json::to_string(envelope).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let store = membership.store.clone();
     let number = call(move || store.ask(&envelope, &body)).await?;
     let answer = tokio::time::timeout(PATIENCE, wait(membership, number)).await;

@@ -41,6 +41,9 @@ use crate::service::Service;
 pub(crate) use answer::ApiError;
 pub(crate) use caller::Caller;
 
+/// Where a node asks the scheduler whether a job may come in.
+pub(crate) const ROOM: &str = "/.well-known/weir/room";
+
 pub(crate) type State = axum::extract::State<Arc<Service>>;
 
 /// The door as a service of the HTTP server.
@@ -74,6 +77,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/.well-known/weir/metrics", get(metrics::metrics))
         .route("/.well-known/weir/nodes", get(about::nodes))
         .route("/.well-known/weir/queue", get(queue::queue))
+        .route(ROOM, post(queue::room))
         .route("/jobs", get(list::jobs).post(submit::submit).put(submit::submit))
         .route(
             "/jobs/{ids}",

@@ -1,6 +1,6 @@
 //! `GET /.well-known/weir/queue`: how deep queues are, and how deep they may be, before anybody is refused.
 
-use axum::response::Response;
+use axum::{Extension, Json, response::Response};
 use serde_json::{Value, json};
 use weir_sched::{Names, Scheduler};
 
@@ -10,7 +10,8 @@ use super::{
     caller::Caller,
 };
 use crate::{
-    driver::{Meter, Standing},
+    driver::{Meter, NotTaken, Room, Standing},
+    nodes::Relayed,
     time,
 };
 
@@ -24,6 +25,20 @@ fn shown(standing: &Standing, now: time::Millis) -> Value {
         "oldest_s": age,
         "oldest_limit_s": standing.limit.age.map(|age| age.as_secs()),
     })
+}
+
+/// Whether there is room for a job that came in at another node, which asks.
+pub(super) async fn room(service: State, node: Option<Extension<Relayed>>, Json(room): Json<Room>) -> Answer<Response> {
+    if node.is_none() {
+        return Err(ApiError::not_found("The requested URL was not found on the server."));
+    }
+    let room = service
+        .driver
+        .look(move |_: &Scheduler, names: &Names, meter: &Meter| meter.depth.room(&room, names))
+        .await;
+    room.ok_or_else(|| ApiError::unavailable("The service is stopping"))?
+        .map_err(|full| ApiError::from(NotTaken::Full(full)))?;
+    Ok(ok(&json!({})))
 }
 
 /// The caller's own queue, that of its VO, and those of all links; for administrators, all.

@@ -6,13 +6,20 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::{
-    State,
+    ROOM, State,
     answer::{Answer, ApiError, ok},
     ban,
     body::JsonBody,
     caller::Caller,
 };
-use crate::{driver::Request, store::Submission, submission, time};
+use crate::{
+    driver::{Request, Room},
+    nodes,
+    store::Submission,
+    submission::{self, Draft},
+    surl::Surl,
+    time,
+};
 
 /// Takes a job: answers when it is durable.
 pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer<Response> {
@@ -24,6 +31,9 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
     }
     door.complete(&mut draft, now);
     drop(body);
+    if let Some(refused) = room(&service, &draft).await? {
+        return Ok(refused);
+    }
     let id = draft.job.id;
     // Two submissions of one sid at the same time: one takes the reservation, later ones find the job in the store. Meanwhile 409
     // would promise a job that may yet be refused.
@@ -57,4 +67,27 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
         ban::catch_up(&service, id, &caller).await?;
     }
     Ok(ok(&json!({ "job_id": id })))
+}
+
+/// Asks the scheduler, if it is elsewhere and queues have limits, whether there is room: its refusal, if there is none.
+async fn room(service: &State, draft: &Draft) -> Answer<Option<Response>> {
+    let Some(membership) = service.membership.as_ref().filter(|_| !service.driver.is_taken()) else {
+        return Ok(None);
+    };
+    if service.queues.is_none() {
+        return Ok(None);
+    }
+    let se = |url: &str| Surl::parse(url).map_or_else(|_| url.to_owned(), |surl| surl.se());
+    let room = Room {
+        vo: draft.job.vo.clone(),
+        client: draft.job.cred_id.clone(),
+        at: draft.job.submitted,
+        links: draft
+            .files
+            .iter()
+            .map(|file| (se(&file.source), se(&file.destination)))
+            .collect(),
+    };
+    let answer = nodes::ask(membership, ROOM, &room).await?;
+    Ok((!answer.status().is_success()).then_some(answer))
 }

@@ -1,0 +1,87 @@
+//! The database server, and what a node does there.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A database on a PostgreSQL server (13 or newer), made beforehand, with encoding UTF8 and owned by `user`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PostgresConfig {
+    /// A host name, as in the server's certificate; or the directory of a local socket, such as `/run/postgresql`.
+    pub host: String,
+    /// Its port.
+    #[serde(default = "postgres_port")]
+    pub port: u16,
+    /// The database.
+    pub database: String,
+    /// Who we are there.
+    pub user: String,
+    /// A file of mode 0600 with the password. Default: none is sent.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// PEM files of the authorities that the server's certificate is checked against. Default: those of `[trust]`.
+    #[serde(default)]
+    pub authorities: Vec<PathBuf>,
+    /// What this node does of what nodes on one database share. Default: all.
+    #[serde(default)]
+    pub role: Role,
+}
+
+/// What a node does beside serving its door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// May become the scheduler, and copies.
+    #[default]
+    Any,
+    /// May become the scheduler; copies only while no other node does.
+    Scheduler,
+    /// Copies.
+    Executor,
+    /// Nothing.
+    Door,
+}
+
+impl Role {
+    /// Whether it may become the scheduler.
+    pub(crate) fn stands(self) -> bool {
+        matches!(self, Self::Any | Self::Scheduler)
+    }
+
+    /// Whether it is given copies.
+    pub(crate) fn copies(self) -> bool {
+        matches!(self, Self::Any | Self::Executor)
+    }
+
+    /// As written.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Scheduler => "scheduler",
+            Self::Executor => "executor",
+            Self::Door => "door",
+        }
+    }
+}
+
+fn postgres_port() -> u16 {
+    5432
+}
+
+impl PostgresConfig {
+    /// Whether bytes travel encrypted: always, but on a local socket and to loopback.
+    pub(crate) fn encrypted(&self) -> bool {
+        let loopback = self
+            .host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+        !(self.host.starts_with('/') || self.host == "localhost" || loopback) || !self.authorities.is_empty()
+    }
+}
+
+impl std::fmt::Display for PostgresConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {} port {}", self.database, self.host, self.port)
+    }
+}

@@ -1,0 +1,165 @@
+//! The commands of docs/transfer-on-postgresql.md, run as they stand but for names and places.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
+
+use weir_tests::{
+    Daemon, Postgres, STORAGES, Services, StorageSettings, free_port, peers, run, wait_for, weir_binary, write_private,
+};
+
+const PAGE: &str = include_str!("../../docs/transfer-on-postgresql.md");
+
+/// Blocks of a language below a heading, up to the next one.
+fn blocks(heading: &str, language: &str) -> Vec<String> {
+    let section = PAGE
+        .split(&format!("\n## {heading}\n"))
+        .nth(1)
+        .expect("the page has this heading");
+    let section = section.split("\n## ").next().unwrap();
+    let begin = format!("```{language}\n");
+    let blocks = section.split(&begin).skip(1);
+    blocks
+        .map(|rest| rest.split("```").next().unwrap().to_owned())
+        .collect()
+}
+
+/// An operator's machine: what the page calls by name is here.
+struct Machine {
+    services: Services,
+    postgres: Postgres,
+    names: Vec<(String, String)>,
+}
+
+impl Machine {
+    /// Texts of the page with this machine's names.
+    fn with_names(&self, text: &str) -> String {
+        let replace = |text: String, (name, here): &(String, String)| text.replace(name, here);
+        self.names.iter().fold(text.to_owned(), replace)
+    }
+
+    fn sh(&self, script: &str) -> String {
+        let script = format!("set -euo pipefail\n{}", self.with_names(script));
+        let path = format!(
+            "{}:{}",
+            weir_binary().parent().unwrap().display(),
+            std::env::var("PATH").unwrap()
+        );
+        let mut bash = Command::new("bash");
+        bash.arg("-c")
+            .arg(&script)
+            .env("PATH", path)
+            .env("PGHOST", self.postgres.socket())
+            .env("PGUSER", "postgres")
+            .env("CURL_CA_BUNDLE", self.services.file("authority/ca.pem"))
+            .env("WEIR_CA_FILE", self.services.file("authority/ca.pem"));
+        run(&mut bash)
+            .unwrap()
+            .expect_ok()
+            .unwrap_or_else(|error| panic!("{script}: {error:#}"))
+            .stdout
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.services.file(name).display().to_string()
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn an_operator_who_follows_the_page_has_a_service() {
+    // The first thing an operator does would fail.
+    if !peers() {
+        return;
+    }
+    let services = Services::start(&STORAGES.map(StorageSettings::new), "").unwrap();
+    let postgres = Postgres::bare().unwrap();
+    let port = free_port().unwrap();
+    let mut machine = Machine {
+        services,
+        postgres,
+        names: Vec::new(),
+    };
+    let etc = machine.services.file("etc/weir");
+    let (alpha, beta) = (
+        machine.services.storage("ALPHA").url.clone(),
+        machine.services.storage("BETA").url.clone(),
+    );
+    let socket = format!("host = \"{}\"", machine.postgres.socket().display());
+    let authority = machine.path("authority/ca.pem");
+    let names = [
+        // Places of a machine that is not the test's own.
+        ("/etc/weir", etc.display().to_string()),
+        ("/etc/ssl/certs/ca-certificates.crt", authority),
+        ("-o root -g weir ", String::new()),
+        ("-o weir ", String::new()),
+        ("chown weir:", "chown \"$(id -un)\":".to_owned()),
+        ("runuser -u postgres -- ", String::new()),
+        ("host = \"localhost\"", socket),
+        ("0.0.0.0:8446", format!("127.0.7.251:{port}")),
+        // Names that are the operator's.
+        ("TRANSFER:8446", format!("127.0.7.251:{port}")),
+        ("https://ISSUER", machine.services.issuer().to_owned()),
+        ("\"VO\"", "\"test\"".to_owned()),
+        ("\"SUBJECT\"", "\"tester\"".to_owned()),
+        ("HOSTCERT", machine.path("identities/transfer.pem")),
+        ("HOSTKEY", machine.path("identities/transfer.key")),
+        ("--token-file TOKEN", format!("--token-file {}", machine.path("token"))),
+        ("@AUTHORIZATION", format!("@{}", machine.path("header"))),
+        ("https://SOURCE", format!("{alpha}/first")),
+        ("https://DESTINATION", format!("{beta}/first")),
+    ];
+    machine.names = names.map(|(name, here)| (name.to_owned(), here)).to_vec();
+    let token = machine
+        .services
+        .token("storage.read:/ storage.create:/ storage.modify:/")
+        .unwrap();
+    write_private(&machine.services.file("token"), &token).unwrap();
+    machine
+        .services
+        .put(b"the first file", &format!("{alpha}/first"))
+        .unwrap();
+
+    // 1: the folder is the test's; program, user and unit are the machine's.
+    fs::create_dir_all(etc.join("tls")).unwrap();
+    let install = blocks("1. The program", "sh");
+    assert!(install[0].contains("weir@.service") && install[0].contains("/etc/weir/tls"));
+    // 2: the server is there already.
+    let database = blocks("2. The database", "sh");
+    let prepare = database[0].lines().filter(|line| !line.starts_with("apt-get"));
+    machine.sh(&prepare.collect::<Vec<_>>().join("\n"));
+    machine.sh(&database[1]);
+    assert_eq!(mode(&etc.join("postgres.password")), 0o600);
+    // 3 and 4.
+    machine.sh(&blocks("3. Certificate and keys", "sh")[0]);
+    assert_eq!(mode(&etc.join("transfer.key")), 0o600);
+    let configuration = machine.with_names(&blocks("4. The configuration", "toml")[0]);
+    fs::write(etc.join("transfer.toml"), configuration).unwrap();
+    // 5: what the unit starts.
+    let unit = include_str!("../../deploy/weir@.service");
+    let start = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/weir "))
+        .unwrap();
+    let start = machine.with_names(&start.replace("%i", "transfer"));
+    let mut serve = Command::new(weir_binary());
+    serve.args(start.split(' '));
+    let service = Daemon::start(serve, &machine.services.file("service.log")).unwrap();
+    let ready = || Ok(service.said().contains("transfer is ready").then_some(()));
+    wait_for(Duration::from_secs(60), ready).unwrap_or_else(|error| panic!("{error:#}: {}", service.said()));
+    let first = blocks("5. Start", "sh");
+    let look = first[1].lines().filter(|line| !line.starts_with("journalctl"));
+    let health = machine.sh(&look.collect::<Vec<_>>().join("\n"));
+    assert!(health.contains(r#"{"status":"ok"}"#), "{health}");
+    machine.sh(&first[2]);
+    assert_eq!(
+        fs::read(machine.services.root("BETA").join("first")).unwrap(),
+        b"the first file"
+    );
+    // 6.
+    let listed = machine.sh(&blocks("6. More nodes", "sh")[0]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["nodes"][0]["scheduler"], true, "{listed}");
+}
