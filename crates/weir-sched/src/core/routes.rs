@@ -225,3 +225,14 @@ impl Scheduler {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_of_two_stays_below_the_budget_of_its_transfers() {
+        // A queued transfer takes 52 bytes, and may take 64: what a route costs is shared by two at least.
+        assert!(2 * 52 + size_of::<Group>() <= 2 * 64, "{}", size_of::<Group>());
+    }
+}

@@ -312,3 +312,51 @@ async fn a_broker_that_goes_away_is_told_the_rest_when_it_is_back() {
         Some(&("weir".to_owned(), "pass:word".to_owned()))
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_sources_and_hops_say_what_they_are() {
+    // Receivers take the failure of one source for the failure of the file, unless the message says that others follow.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.jsonl");
+    let lab = Lab::start_with(|config| config.events = Some(events(folder.path()))).await;
+    let (a, b) = (Stub::start(), Stub::start());
+    a.put("/f", b"known content");
+    let sources = json!([{ "sources": [a.url("/nothing"), a.url("/f"), a.url("/never")], "destinations": [b.url("/f")],
+        "selection_strategy": "orderly" }]);
+    let job = lab.submit(sources, json!({})).await;
+    assert_eq!(lab.wait(&job).await, "FINISHED");
+    let seen = until(|| told(&path), |seen| of(seen, "complete").len() == 2).await;
+    let told_of = |seen: &[Value], keys: &[&str]| -> Vec<Value> {
+        let complete = of(seen, "complete");
+        complete
+            .iter()
+            .map(|data| keys.iter().map(|key| data[*key].clone()).collect())
+            .collect()
+    };
+    let keys = ["t_final_transfer_state", "job_m_replica", "job_state", "job_multihop"];
+    assert_eq!(
+        told_of(&seen, &keys),
+        [
+            json!(["Error", true, "ACTIVE", false]),
+            json!(["Ok", true, "FINISHED", false])
+        ]
+    );
+    let submitted: Vec<&str> = states(&seen).into_iter().filter(|state| *state == "NOT_USED").collect();
+    assert!(!submitted.is_empty(), "{:?}", states(&seen));
+
+    let hops = json!([
+        { "sources": [a.url("/f")], "destinations": [b.url("/way")] },
+        { "sources": [b.url("/way")], "destinations": [a.url("/end")] },
+    ]);
+    let job = lab.submit(hops, json!({ "multihop": true })).await;
+    assert_eq!(lab.wait(&job).await, "FINISHED");
+    let seen = until(|| told(&path), |seen| of(seen, "complete").len() == 4).await;
+    let keys = ["job_multihop", "transfer_lasthop", "job_m_replica", "job_state"];
+    assert_eq!(
+        told_of(&seen, &keys)[2..],
+        [
+            json!([true, false, false, "UNKNOWN"]),
+            json!([true, true, false, "UNKNOWN"])
+        ]
+    );
+}
