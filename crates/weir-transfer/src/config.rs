@@ -148,6 +148,8 @@ pub struct LimitsConfig {
     pub inbound: u32,
     /// Active transfers per storage element as source.
     pub outbound: u32,
+    /// Files brought online at once per storage element.
+    pub staging: u32,
     /// Active transfers in all. Default: what the process may open in files, three for each.
     pub active: Option<usize>,
     /// Links with a limit of their own: `"https://a > https://b" = 40`.
@@ -174,6 +176,7 @@ impl Default for LimitsConfig {
             link: 20,
             inbound: 100,
             outbound: 100,
+            staging: 50_000,
             active: None,
             links: BTreeMap::new(),
             inbounds: BTreeMap::new(),

@@ -1,11 +1,13 @@
 //! What the service knows of a job and its files: the rows of the store, and the objects of the door.
 
 mod counts;
+mod tape;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub(crate) use counts::Counts;
+pub(crate) use tape::TapeTimes;
 pub(crate) use weir_sched::JobState;
 
 use crate::time::Millis;
@@ -26,17 +28,26 @@ pub(crate) enum FileState {
     Canceled,
     /// Another source of its file, or a hop before it, goes first. It stays so if its turn never comes.
     NotUsed,
+    /// Waits for its turn to be brought online at the source.
+    Staging,
+    /// Is being brought online.
+    Started,
+    /// Copied, and watched until it is on tape.
+    Archiving,
 }
 
 impl FileState {
     /// All states, in the order of their numbers in the store.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Submitted,
         Self::Active,
         Self::Finished,
         Self::Failed,
         Self::Canceled,
         Self::NotUsed,
+        Self::Staging,
+        Self::Started,
+        Self::Archiving,
     ];
 
     /// FTS3's name.
@@ -48,6 +59,9 @@ impl FileState {
             Self::Failed => "FAILED",
             Self::Canceled => "CANCELED",
             Self::NotUsed => "NOT_USED",
+            Self::Staging => "STAGING",
+            Self::Started => "STARTED",
+            Self::Archiving => "ARCHIVING",
         }
     }
 
@@ -225,6 +239,15 @@ pub(crate) struct JobParams {
     pub hops: Option<u32>,
     /// Tell in the file's metadata what was found at a destination that was taken.
     pub dst_file_report: bool,
+    /// Seconds allowed for bringing a file online.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bring_online: Option<u32>,
+    /// Seconds for which a file that was brought online is to stay there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_pin_lifetime: Option<u32>,
+    /// Seconds allowed until a copy is on tape; 0 for no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive_timeout: Option<u32>,
 }
 
 impl JobParams {
@@ -413,6 +436,9 @@ pub(crate) struct File {
     /// Bytes that travelled in all attempts that have ended.
     #[serde(default)]
     pub moved_total: u64,
+    /// What tape did for it.
+    #[serde(default, skip_serializing_if = "TapeTimes::is_empty")]
+    pub tape: TapeTimes,
     /// How the newest attempt that ended went.
     pub result: FileResult,
 }

@@ -513,6 +513,7 @@ fn configured(config: &TransferConfig) -> Plan {
         (Key::EveryLink, Worth::Number(limits.link)),
         (Key::EveryInbound, Worth::Number(limits.inbound)),
         (Key::EveryOutbound, Worth::Number(limits.outbound)),
+        (Key::EveryStaging, Worth::Number(limits.staging)),
     ]);
     plan.extend(limits.links.iter().filter_map(|(link, limit)| {
         let (source, destination) = link.split_once('>')?;

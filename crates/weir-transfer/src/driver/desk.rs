@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tokio::sync::oneshot;
 use uuid::Uuid;
-use weir_sched::{JobId, Record, Refusal, Ticket};
+use weir_sched::{JobId, Record, Refusal, Ticket, Work};
 use weir_units::Timestamp;
 use weir_world::{Seq, TransferId};
 
@@ -59,6 +59,8 @@ pub(crate) struct Desk {
     acks: HashMap<Seq, oneshot::Sender<Answer>>,
     /// Why files that are being stopped were cancelled; lost at a restart, which then says the usual.
     reasons: HashMap<TransferId, String>,
+    /// What operations do that are no copies.
+    works: HashMap<TransferId, Work>,
     last_ticket: u64,
 }
 
@@ -92,7 +94,12 @@ impl Desk {
                 }
                 None => Vec::new(),
             },
-            Record::Started { op, .. } => vec![started(*op, now)],
+            Record::Started { op, work } => {
+                if *work != Work::Copy {
+                    self.works.insert(op.transfer, *work);
+                }
+                vec![started(*op, *work, now)]
+            }
             Record::Ended {
                 op,
                 end,
@@ -104,7 +111,8 @@ impl Desk {
                 } else {
                     None
                 };
-                let mut changes = vec![ended(*op, end, *next, now, reason)];
+                let work = self.works.remove(&op.transfer).unwrap_or_default();
+                let mut changes = vec![ended(*op, work, end, *next, now, reason)];
                 changes.extend(released.map(|next| Change::Release { file: next.0 }));
                 changes
             }

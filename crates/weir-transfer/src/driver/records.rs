@@ -13,7 +13,9 @@ use crate::{
     surl::Surl,
     time::Millis,
 };
-use weir_sched::{JobSpec, Live, LiveState, Names, Priority, Record, Route, RouteKind, SeId, Strategy, Terms};
+use weir_sched::{
+    JobSpec, Live, LiveState, Names, Priority, Record, Route, RouteKind, SeId, Strategy, Tape, Terms, Work,
+};
 
 /// Milliseconds of a core's time.
 pub(crate) fn millis(at: Timestamp) -> Millis {
@@ -38,6 +40,7 @@ pub(crate) fn job_spec(submission: &Submission, names: &mut Names) -> Arc<JobSpe
                 [&file.source, &file.destination],
                 file.user_filesize,
                 &file.activity,
+                submission.job.params.tape(file.index, &file.source, &file.destination),
             )
         })
         .collect();
@@ -98,6 +101,7 @@ fn transfer_spec(
     [source, destination]: [&String; 2],
     size: Option<u64>,
     activity: &str,
+    tape: Tape,
 ) -> TransferSpec {
     let [from, to] = memos;
     TransferSpec {
@@ -107,7 +111,7 @@ fn transfer_spec(
         size: Bytes(size.unwrap_or_default()),
         // As FTS3 compares them with shares.
         activity: names.activity(&activity.to_lowercase()),
-        ..TransferSpec::default()
+        tape,
     }
 }
 
@@ -126,6 +130,12 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
     let (terms, mut memos) = (terms(&job.job, names), Default::default());
     let first = job.files.first().map(|file| TransferId(file.file));
     let route = route_kind(&job.job).zip(first);
+    // Hops end in their order: the last one is live as long as any is.
+    let last = job.files.last().map_or(0, |file| file.file);
+    let index_of = |file: &crate::store::Live| match job.job.params.hops {
+        Some(hops) => (hops - 1).saturating_sub((last - file.file) as u32),
+        None => 0,
+    };
     let record = |file: &crate::store::Live| {
         let spec = transfer_spec(
             names,
@@ -134,6 +144,7 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
             [&file.source, &file.destination],
             file.size,
             &file.activity,
+            job.job.params.tape(index_of(file), &file.source, &file.destination),
         );
         let state = match (file.stopping, file.running) {
             _ if file.held => LiveState::Held,
@@ -146,7 +157,7 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
             terms,
             route,
             state,
-            work: spec.first_work(),
+            work: if file.held { spec.first_work() } else { file.work },
             attempt: file.attempts,
             failures: file.follow_up.failures,
             free_retries: file.follow_up.free_retries,
@@ -158,9 +169,10 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
 }
 
 /// What a started attempt changes.
-pub(crate) fn started(op: OpId, now: Timestamp) -> Change {
+pub(crate) fn started(op: OpId, work: Work, now: Timestamp) -> Change {
     Change::Begin {
         file: op.transfer.0,
+        work,
         attempt: op.attempt,
         epoch: op.epoch,
         at: millis(now),
@@ -168,18 +180,27 @@ pub(crate) fn started(op: OpId, now: Timestamp) -> Change {
 }
 
 /// What an ended attempt changes. `cancel_reason` is why a stopped file was, if somebody said.
-pub(crate) fn ended(op: OpId, end: &End, next: Next, now: Timestamp, cancel_reason: Option<String>) -> Change {
+pub(crate) fn ended(
+    op: OpId,
+    work: Work,
+    end: &End,
+    next: Next,
+    now: Timestamp,
+    cancel_reason: Option<String>,
+) -> Change {
     let (file, at) = (op.transfer.0, millis(now));
     let mut result = result(end);
     match next {
         Next::Finished => Change::End {
             file,
+            work,
             at,
             state: FileState::Finished,
             result,
         },
         Next::Failed => Change::End {
             file,
+            work,
             at,
             state: FileState::Failed,
             result,
@@ -190,11 +211,18 @@ pub(crate) fn ended(op: OpId, end: &End, next: Next, now: Timestamp, cancel_reas
             (result.party, result.phase, result.remedy, result.recoverable) = (None, None, None, None);
             Change::End {
                 file,
+                work,
                 at,
                 state: FileState::Canceled,
                 result,
             }
         }
+        Next::Queued { work: next, .. } if next != work => Change::Advance {
+            file,
+            at,
+            next,
+            result: (work == Work::Copy).then_some(result),
+        },
         Next::Queued {
             not_before,
             failures,
@@ -210,6 +238,7 @@ pub(crate) fn ended(op: OpId, end: &End, next: Next, now: Timestamp, cancel_reas
             };
             Change::Again {
                 file,
+                work,
                 attempt: op.attempt,
                 at,
                 result,
@@ -224,6 +253,7 @@ pub(crate) fn ended(op: OpId, end: &End, next: Next, now: Timestamp, cancel_reas
             };
             Change::Again {
                 file,
+                work,
                 attempt: op.attempt,
                 at,
                 result,
@@ -363,9 +393,10 @@ mod tests {
             epoch: 1,
         };
         let end = End::Stopped { bytes_moved: Bytes(5) };
-        let change = ended(op, &end, Next::Cancelled, Timestamp(2_000_000), None);
+        let change = ended(op, Work::Copy, &end, Next::Cancelled, Timestamp(2_000_000), None);
         let Change::End {
             file: 7,
+            work: Work::Copy,
             at: 2,
             state: FileState::Canceled,
             result,

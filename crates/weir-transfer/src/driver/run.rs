@@ -116,6 +116,7 @@ pub(super) fn start<C: TransferCore>(
     let settings = settings.iter().map(|one| one.resolve(&mut names)).collect::<Vec<_>>();
     let learned = Record::Learned(learned::restore(&*store, &mut names)?.into());
     let clock = Clock::start();
+    let pins = executor.clone().keep_pins(writer.clone());
     let this = Loop {
         core,
         clock,
@@ -143,6 +144,13 @@ pub(super) fn start<C: TransferCore>(
     };
     let (restores, restored) = mpsc::channel(RESTORES_MAX);
     tasks.spawn(this.run(incoming, fed, restored, [settings, learned]));
+    let leave = stop.clone();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = pins => {}
+            () = leave.cancelled() => {}
+        }
+    });
     let restoration = Arc::new(Restoration::default());
     let (shared, leave) = (restoration.clone(), stop.clone());
     tasks.spawn_blocking(move || {
@@ -245,7 +253,10 @@ impl<C: TransferCore> Loop<C> {
                         self.meter.depth.refused(first);
                     }
                 }
-                Effect::Emit(Event::Settled { .. }) => any_settled = true,
+                Effect::Emit(Event::Settled { transfer, .. }) => {
+                    self.executor.settled(transfer.0);
+                    any_settled = true;
+                }
                 Effect::WakeAt(at) => drop(self.wakes.insert(at)),
             }
         }
@@ -302,7 +313,9 @@ impl<C: TransferCore> Loop<C> {
             },
         );
         self.links.insert(id, link);
+        // What waits for tape is asked for in bulk, and given back, by the node that schedules.
         if let Some(fleet) = &self.fleet
+            && matches!(op, Op::Copy { .. } | Op::Cleanup { .. })
             && fleet.takes(id, op, self.running.len() - 1 - fleet.len())
         {
             return;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    model::{FileResult, NewFile, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES},
+    model::{FileResult, NewFile, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES, TapeTimes},
     surl::{Surl, redact_query},
     time::Millis,
 };
@@ -186,7 +186,7 @@ pub(crate) fn start(subject: &Subject<'_>, began: Millis) -> Vec<u8> {
         srm_space_token_src: job.params.source_spacetoken.as_deref().unwrap_or_default(),
         srm_space_token_dst: job.params.destination_spacetoken.as_deref().unwrap_or_default(),
         user_dn: &job.user_dn,
-        is_archiving: false,
+        is_archiving: job.params.archive_timeout.is_some(),
         file_metadata: (&file.metadata).into(),
         job_metadata: (&job.metadata).into(),
     })
@@ -437,7 +437,7 @@ impl<'a> Complete<'a> {
             job_m_replica: job.kind == SEVERAL_SOURCES,
             job_multihop: job.kind == SEVERAL_HOPS,
             transfer_lasthop: job.kind == SEVERAL_HOPS && !job.params.is_on_the_way(file.index),
-            is_archiving: false,
+            is_archiving: job.params.archive_timeout.is_some(),
             // FTS3 says more only for jobs of several replicas or hops.
             job_state: job_state.unwrap_or("UNKNOWN"),
             is_recoverable: failed && result.recoverable.unwrap_or(false),
@@ -486,6 +486,8 @@ pub(crate) fn state(subject: &Subject<'_>, change: &StateChange<'_>) -> Vec<u8> 
         file_metadata: Metadata<'a>,
     }
     let (job, file, ends) = (subject.job, subject.file, subject.ends());
+    let nothing = TapeTimes::default();
+    let tape = change.tape.unwrap_or(&nothing);
     line(&State {
         user_dn: &job.user_dn,
         src_url: redact_query(&file.source),
@@ -502,12 +504,12 @@ pub(crate) fn state(subject: &Subject<'_>, change: &StateChange<'_>) -> Vec<u8> 
         user_filesize: file.user_filesize.unwrap_or_default(),
         timestamp: change.at,
         submit_time: job.submitted,
-        staging_start: 0,
-        staging_finished: 0,
-        staging: false,
-        archiving_start: 0,
-        archiving_finished: 0,
-        archiving: false,
+        staging_start: tape.staging_start.unwrap_or_default(),
+        staging_finished: tape.staging_finished.unwrap_or_default(),
+        staging: job.params.bring_online.is_some(),
+        archiving_start: tape.archive_start.unwrap_or_default(),
+        archiving_finished: tape.archive_finished.unwrap_or_default(),
+        archiving: job.params.archive_timeout.is_some(),
         reason: change.reason.map(plain).unwrap_or_default(),
         endpnt: subject.endpoint,
         job_metadata: (&job.metadata).into(),
@@ -521,6 +523,8 @@ pub(crate) struct StateChange<'a> {
     pub file: &'a str,
     pub at: Millis,
     pub reason: Option<&'a str>,
+    /// What tape did for the file.
+    pub tape: Option<&'a TapeTimes>,
 }
 
 /// One line: JSON has no line breaks of its own.

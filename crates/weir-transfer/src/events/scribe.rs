@@ -14,6 +14,7 @@ use std::{
 use tokio::sync::watch;
 use uuid::Uuid;
 use weir_http::Client;
+use weir_sched::Work;
 use weir_world::OpId;
 
 use super::{
@@ -51,6 +52,15 @@ pub(crate) enum Notice {
     Lines(Kind, String, Vec<u8>),
     /// That an attempt ended is durable.
     Ended(OpId, Box<Change>),
+    /// That a file is being brought online, or its copy watched, is durable.
+    Began {
+        /// Which.
+        file: u64,
+        /// What is done.
+        work: Work,
+        /// Since when.
+        at: Millis,
+    },
     /// Files that ended without an attempt under way: that is durable.
     Cancelled {
         /// Their job.
@@ -69,7 +79,14 @@ impl Notice {
     pub(crate) fn of(op: Option<OpId>, change: &Change) -> Option<Self> {
         Some(match (op, change) {
             (_, Change::Submit(submission)) => Self::Submitted(submission.job.id),
-            (Some(op), Change::End { .. } | Change::Again { .. }) => Self::Ended(op, Box::new(change.clone())),
+            (Some(op), Change::End { .. } | Change::Again { .. } | Change::Advance { .. }) => {
+                Self::Ended(op, Box::new(change.clone()))
+            }
+            (_, Change::Begin { file, work, at, .. }) if *work != Work::Copy => Self::Began {
+                file: *file,
+                work: *work,
+                at: *at,
+            },
             (
                 _,
                 Change::Cancel {
@@ -192,6 +209,7 @@ impl Events {
             file: FileState::Active.as_str(),
             at: timeline.began,
             reason: None,
+            tape: Some(&order.file.tape),
         };
         let lines = [
             (Kind::State, message::state(&subject, &active)),
@@ -337,6 +355,7 @@ impl Scribe {
             }
             Notice::Submitted(job) => self.submitted(*job, page),
             Notice::Ended(op, change) => self.ended(*op, change, page),
+            Notice::Began { file, work, at } => self.began(*file, *work, *at, page),
             Notice::Cancelled { job, files, at, reason } => self.cancelled((*job, files), (*at, reason), page),
         }
     }
@@ -347,13 +366,18 @@ impl Scribe {
             // What was released or cancelled since is told by messages of its own.
             let first = match file.state {
                 FileState::NotUsed => FileState::NotUsed,
-                _ => FileState::Submitted,
+                _ => row.spec.params.first_state(&file.spec),
             };
             let change = StateChange {
-                job: "SUBMITTED",
+                job: if row.spec.params.bring_online.is_some() {
+                    "STAGING"
+                } else {
+                    "SUBMITTED"
+                },
                 file: first.as_str(),
                 at: row.spec.submitted,
                 reason: None,
+                tape: None,
             };
             let subject = self.shared.subject(&row.spec, &file.spec, 1);
             page.write(Kind::State, &row.spec.vo, &message::state(&subject, &change));
@@ -361,10 +385,41 @@ impl Scribe {
         Ok(())
     }
 
+    /// Only the first time is news: what is watched for tape was told to be archiving when it was copied.
+    fn began(&self, file: u64, work: Work, at: Millis, page: &mut Page) -> Result<(), StoreError> {
+        let Some(file) = self.store.file(file)?.filter(|_| work == Work::Stage) else {
+            return Ok(());
+        };
+        let Some(row) = self.store.job(file.job)? else {
+            return Ok(());
+        };
+        let change = StateChange {
+            job: row.state.as_str(),
+            file: FileState::doing(work).as_str(),
+            at,
+            reason: None,
+            tape: Some(&file.tape),
+        };
+        let subject = self.shared.subject(&row.spec, &file.spec, 1);
+        page.write(Kind::State, &row.spec.vo, &message::state(&subject, &change));
+        Ok(())
+    }
+
     fn ended(&self, op: OpId, change: &Change, page: &mut Page) -> Result<(), StoreError> {
-        let (state, result, at) = match change {
-            Change::End { state, result, at, .. } => (Some(*state), result, *at),
-            Change::Again { result, at, .. } => (None, result, *at),
+        let nothing = FileResult::default();
+        let (state, file_state, result, at) = match change {
+            Change::End { state, result, at, .. } => (Some(*state), *state, result, *at),
+            Change::Again { work, result, at, .. } => (None, FileState::waiting(*work), result, *at),
+            Change::Advance { next, result, at, .. } => {
+                // What was copied has arrived, whatever tape makes of it.
+                let state = FileState::Finished;
+                (
+                    Some(state),
+                    FileState::waiting(*next),
+                    result.as_ref().unwrap_or(&nothing),
+                    *at,
+                )
+            }
             _ => return Ok(()),
         };
         let verdict = verdict(state, result);
@@ -385,12 +440,19 @@ impl Scribe {
                 None => return Ok(()),
             },
         };
+        let taped = job.params.bring_online.is_some() || job.params.archive_timeout.is_some();
+        let tape = if taped {
+            self.store.file(op.transfer.0)?.map(|file| file.tape)
+        } else {
+            None
+        };
         let job_state = self.job_state(job.id)?;
         let change = StateChange {
             job: job_state,
-            file: state.unwrap_or(FileState::Submitted).as_str(),
+            file: file_state.as_str(),
             at,
             reason: result.reason.as_deref(),
+            tape: tape.as_ref(),
         };
         let subject = self.shared.subject(&job, &file, op.attempt);
         page.write(Kind::State, &job.vo, &message::state(&subject, &change));
@@ -424,6 +486,7 @@ impl Scribe {
                 file: FileState::Canceled.as_str(),
                 at,
                 reason: Some(reason),
+                tape: Some(&file.tape),
             };
             let subject = self.shared.subject(&row.spec, &file.spec, file.attempts.max(1));
             page.write(Kind::State, &row.spec.vo, &message::state(&subject, &change));

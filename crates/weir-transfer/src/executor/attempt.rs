@@ -17,14 +17,16 @@ use super::{
     leftover::Left,
     parents::lacks_parent,
     stat::{Patience, Stat, stat},
-    streamed, thirdparty,
+    streamed,
+    tape::Tapes,
+    thirdparty,
     thirdparty::Refused,
     trace::State,
     verify::Expected,
     wire::Side,
 };
 use crate::{
-    model::{File, NewJob},
+    model::{File, NewJob, Overwrite},
     store::Writer,
 };
 
@@ -35,6 +37,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) modes: &'a Modes,
     /// The right to hold a second connection.
     pub(crate) relays: &'a Semaphore,
+    pub(crate) tapes: &'a Tapes,
     pub(crate) source: &'a Side,
     pub(crate) destination: &'a Side,
     pub(crate) job: &'a NewJob,
@@ -146,18 +149,48 @@ impl Attempt<'_> {
         if claimed && self.clear_away().await? == Left::Nothing {
             return Ok(Found::Cleared);
         }
+        let locality = self.locality().await?;
+        self.trace().locality.clone_from(&locality);
         if self.may_overwrite() {
             self.trace().before = Some(there);
             return Ok(Found::Replaceable);
         }
         if self.job.params.dst_file_report {
-            self.report_destination(there).await;
+            self.report_destination(there, locality.as_deref()).await;
         }
         let scene = self.destination.scene(Phase::Preparation);
+        if self.replaces_on_disk() {
+            let locality = locality.unwrap_or_default();
+            let mut failure = scene.fail(
+                ErrorClass::Exists,
+                format!("Destination file exists and is on tape ({locality}): only what is on disk alone is replaced"),
+            );
+            failure.remedy = "remove the file at the destination first, if it is not the one that is wanted".into();
+            return Err(failure);
+        }
         Err(scene.fail(
             ErrorClass::Exists,
             "Destination file exists and overwrite is not enabled",
         ))
+    }
+
+    /// Whether what is at the destination is replaced if it is not on tape yet.
+    pub(crate) fn replaces_on_disk(&self) -> bool {
+        let params = &self.job.params;
+        let asked = matches!(params.overwrite, Overwrite::OnDisk | Overwrite::HopOnDisk);
+        asked && !params.is_on_the_way(self.file.spec.index)
+    }
+
+    /// Where the file at the destination is, if that matters. For a report alone, a tape that does not answer is no failure.
+    async fn locality(&self) -> Result<Option<String>, Failure> {
+        let params = &self.job.params;
+        if self.replaces_on_disk() {
+            return self.tapes.locality(self.destination).await.map(Some);
+        }
+        if params.dst_file_report && params.archive_timeout.is_some() {
+            return Ok(self.tapes.locality(self.destination).await.ok());
+        }
+        Ok(None)
     }
 
     /// Tries the modes in their order until one works or fails for a reason that no other mode helps.

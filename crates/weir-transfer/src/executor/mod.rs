@@ -35,6 +35,7 @@ mod parents;
 mod report;
 mod stat;
 mod streamed;
+mod tape;
 mod thirdparty;
 mod trace;
 mod verify;
@@ -138,6 +139,7 @@ struct Shared {
     modes: Modes,
     places: Semaphore,
     relays: Semaphore,
+    tapes: tape::Tapes,
     /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files.
     targets: Mutex<HashSet<String>>,
 }
@@ -162,6 +164,7 @@ impl Executor {
         let places = Semaphore::new(settings.concurrency);
         let relays = Semaphore::new(settings.relays);
         let (modes, targets) = (Modes::default(), Mutex::default());
+        let tapes = tape::Tapes::new(client.clone(), settings.response_timeout);
         Self {
             shared: Arc::new(Shared {
                 client,
@@ -171,6 +174,7 @@ impl Executor {
                 modes,
                 places,
                 relays,
+                tapes,
                 targets,
             }),
             life: Life {
@@ -206,6 +210,21 @@ impl Executor {
         journal: &Writer,
         tell: impl Fn(WorldEvent) + Send + Sync,
     ) {
+        // What waits for tape holds no place: it is one of very many, and does nothing itself.
+        if let Op::Stage { .. } | Op::Archive { .. } = op {
+            tell(WorldEvent::Started);
+            let last = tokio::select! {
+                biased;
+                () = stop.cancelled() => WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) }),
+                last = async {
+                    match op {
+                        Op::Stage { .. } => self.stage(id, journal).await,
+                        _ => self.archive(id).await,
+                    }
+                } => last,
+            };
+            return tell(last);
+        }
         let last = tokio::select! {
             biased;
             () = stop.cancelled() => WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) }),
@@ -261,6 +280,7 @@ impl Executor {
             settings,
             modes: &self.shared.modes,
             relays: &self.shared.relays,
+            tapes: &self.shared.tapes,
             source: &source,
             destination: &destination,
             job: &order.job,

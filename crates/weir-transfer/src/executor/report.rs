@@ -8,7 +8,7 @@ use super::{attempt::Attempt, stat::Stat};
 use crate::store::Change;
 
 /// The client's metadata, with FTS3's key `dst_file`. Pure.
-fn with_report(metadata: Option<&RawValue>, there: &Stat) -> Option<Box<RawValue>> {
+fn with_report(metadata: Option<&RawValue>, there: &Stat, locality: Option<&str>) -> Option<Box<RawValue>> {
     let mut object = match metadata.map(|raw| serde_json::from_str(raw.get())) {
         Some(Ok(Value::Object(object))) => object,
         None => serde_json::Map::new(),
@@ -16,8 +16,8 @@ fn with_report(metadata: Option<&RawValue>, there: &Stat) -> Option<Box<RawValue
     };
     let mut report = json!({
         "file_size": there.size,
-        "file_on_disk": true,
-        "file_on_tape": false,
+        "file_on_disk": locality != Some("TAPE"),
+        "file_on_tape": matches!(locality, Some("TAPE" | "DISK_AND_TAPE")),
     });
     if let Some(checksum) = &there.checksum {
         report["checksum_type"] = json!(checksum.algorithm.as_str().to_ascii_uppercase());
@@ -29,7 +29,7 @@ fn with_report(metadata: Option<&RawValue>, there: &Stat) -> Option<Box<RawValue
 
 impl Attempt<'_> {
     /// Notes what is at the destination. A storage that does not tell its checksum leaves that out.
-    pub(super) async fn report_destination(&self, there: Stat) {
+    pub(super) async fn report_destination(&self, there: Stat, locality: Option<&str>) {
         let there = match there.checksum {
             Some(_) => there,
             None => match self.look(self.destination, Phase::Preparation, true).await {
@@ -38,7 +38,7 @@ impl Attempt<'_> {
             },
         };
         let file = &self.file.spec;
-        if let Some(metadata) = with_report(file.metadata.as_deref(), &there) {
+        if let Some(metadata) = with_report(file.metadata.as_deref(), &there, locality) {
             self.journal.note(Change::Metadata {
                 file: file.id,
                 metadata,
@@ -61,7 +61,7 @@ mod tests {
             ..Stat::default()
         };
         let metadata = RawValue::from_string(r#"{"request_id":"82aa"}"#.into()).unwrap();
-        let report: Value = serde_json::from_str(with_report(Some(&metadata), &there).unwrap().get()).unwrap();
+        let report: Value = serde_json::from_str(with_report(Some(&metadata), &there, None).unwrap().get()).unwrap();
         let expected = json!({
             "request_id": "82aa",
             "dst_file": {
@@ -70,9 +70,13 @@ mod tests {
             }
         });
         assert_eq!(report, expected);
-        let silent = with_report(None, &Stat::default()).unwrap();
+        let silent = with_report(None, &Stat::default(), Some("TAPE")).unwrap();
         let silent: Value = serde_json::from_str(silent.get()).unwrap();
         assert_eq!(silent["dst_file"]["file_size"], Value::Null);
+        assert_eq!(
+            (&silent["dst_file"]["file_on_disk"], &silent["dst_file"]["file_on_tape"]),
+            (&json!(false), &json!(true))
+        );
         assert!(silent["dst_file"].get("checksum_value").is_none());
     }
 }

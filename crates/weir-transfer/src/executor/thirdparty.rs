@@ -330,14 +330,20 @@ impl Quiet {
 }
 
 impl Attempt<'_> {
+    fn is_only_on_disk(&self) -> bool {
+        self.trace().locality.as_deref() == Some("DISK")
+    }
+
     /// Whether a file at the destination may be replaced.
     pub(crate) fn may_overwrite(&self) -> bool {
         let params = &self.job.params;
         match params.overwrite {
             Overwrite::Yes => true,
-            Overwrite::No | Overwrite::OnDisk => false,
+            Overwrite::No => false,
             Overwrite::OnRetry => self.op.attempt > 1,
-            Overwrite::Hop | Overwrite::HopOnDisk => params.is_on_the_way(self.file.spec.index),
+            Overwrite::Hop => params.is_on_the_way(self.file.spec.index),
+            Overwrite::OnDisk => self.is_only_on_disk(),
+            Overwrite::HopOnDisk => params.is_on_the_way(self.file.spec.index) || self.is_only_on_disk(),
         }
     }
 }

@@ -55,6 +55,8 @@ pub(super) struct Trace {
     pub(super) looked: bool,
     /// What was at the destination before.
     pub(super) before: Option<Stat>,
+    /// Where that was, in the words of the Tape REST API, if it matters.
+    pub(super) locality: Option<String>,
     /// What was there when a storage had said that the copy succeeded.
     pub(super) confirmed: Option<Stat>,
     /// The source's size, once known.

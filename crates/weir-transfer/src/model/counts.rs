@@ -15,6 +15,8 @@ pub(crate) struct Counts {
     pub failed: i64,
     /// Files in [`FileState::Canceled`].
     pub canceled: i64,
+    /// Files in [`FileState::Archiving`].
+    pub archiving: i64,
 }
 
 impl Counts {
@@ -34,15 +36,29 @@ impl Counts {
         )
     }
 
+    /// As [`Self::verdict`], of a job that was in this state before: while nothing has begun, staging stays staging.
+    pub(crate) fn verdict_after(
+        &self,
+        before: JobState,
+        kind: char,
+        cancelled: bool,
+    ) -> (JobState, Option<&'static str>) {
+        match (before, self.verdict(kind, cancelled)) {
+            (JobState::Staging, (JobState::Submitted, reason)) => (JobState::Staging, reason),
+            (_, verdict) => verdict,
+        }
+    }
+
     /// As counts of distinct files, where all are sources of one.
     fn of_one_file(&self) -> Self {
         let mut one = Self {
             files: 1,
             started: self.started.min(1),
+            archiving: self.archiving.min(1),
             ..Self::default()
         };
         if self.finished > 0 {
-            one.finished = 1;
+            (one.finished, one.archiving) = (1, 0);
         } else if self.failed + self.canceled >= self.files {
             (one.failed, one.canceled) = if self.failed > 0 { (1, 0) } else { (0, 1) };
         }
@@ -52,11 +68,12 @@ impl Counts {
     /// The state that follows from the files. A job that has begun stays active while a retry waits.
     pub(crate) fn state(&self) -> JobState {
         let number = |count: i64| u64::try_from(count).unwrap_or_default();
-        let left = number(self.files - self.finished - self.failed - self.canceled);
+        let left = number(self.files - self.finished - self.failed - self.canceled - self.archiving);
         let (submitted, active) = if self.started > 0 { (0, left) } else { (left, 0) };
         weir_sched::job_state(weir_sched::FileCounts {
             submitted,
             active,
+            archiving: number(self.archiving),
             finished: number(self.finished),
             failed: number(self.failed),
             canceled: number(self.canceled),
@@ -76,7 +93,8 @@ mod tests {
                 started,
                 finished,
                 failed,
-                canceled
+                canceled,
+                archiving: 0,
             }
             .verdict('N', false)
             .0,
@@ -100,6 +118,7 @@ mod tests {
             finished: 1,
             failed: 1,
             canceled: 1,
+            archiving: 0,
         };
         assert_eq!(
             partly.verdict('N', true),
@@ -117,6 +136,7 @@ mod tests {
                 finished,
                 failed,
                 canceled,
+                archiving: 0,
             };
             counts.verdict(kind, false).0
         };

@@ -9,7 +9,7 @@ use axum::{
 };
 use http::{header, request::Parts};
 use weir_http::ConnectionInfo;
-use weir_sched::{Counts, Link, LinkStats, Names, Scheduler, SeStats};
+use weir_sched::{Counts, Link, LinkStats, Names, Scheduler, SeStats, TapeStats, Work};
 
 use super::{State, answer::ApiError, caller::Caller};
 use crate::{
@@ -68,6 +68,7 @@ fn page(core: &Scheduler, names: &Names, meter: &Meter) -> String {
     let ses = core.ses().collect::<Vec<_>>();
     queues(&mut text, names, &links);
     slots(&mut text, names, &ses);
+    tapes(&mut text, names, core);
     totals(&mut text, &core.totals());
     waiting(&mut text, &meter.depth.standings(names));
     counted(&mut text, names, meter);
@@ -163,6 +164,24 @@ fn slots(text: &mut String, names: &Names, ses: &[SeStats]) {
             );
         }
     }
+}
+
+fn tapes(text: &mut String, names: &Names, core: &Scheduler) {
+    let mut family = |work: Work, name: &str, help: &str, of: fn(&TapeStats) -> u64| {
+        describe(text, name, "gauge", help);
+        for tape in core.tapes().filter(|tape| tape.work == work) {
+            let (se, vo) = (label(names.se_name(tape.se)), label(names.vo_name(tape.vo)));
+            let _ = writeln!(text, "{name}{{se=\"{se}\",vo=\"{vo}\"}} {}", of(&tape));
+        }
+    };
+    let help = "Files that wait for their turn to be brought online";
+    family(Work::Stage, "weir_transfer_staging_queued", help, |tape| tape.queued);
+    let help = "Files that are being brought online";
+    family(Work::Stage, "weir_transfer_staging", help, |tape| tape.active);
+    let help = "Copies that are watched until they are on tape";
+    family(Work::Archive, "weir_transfer_archiving", help, |tape| {
+        tape.queued + tape.active
+    });
 }
 
 fn waiting(text: &mut String, standings: &[Standing]) {

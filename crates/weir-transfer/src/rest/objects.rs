@@ -140,7 +140,9 @@ impl<'a> JobObject<'a> {
             "retry_delay" => json!(params.retry_delay),
             "overwrite_flag" => json!(params.overwrite.letter()),
             "verify_checksum" => json!(params.verify_checksum.letter()),
-            "bring_online" | "copy_pin_lifetime" | "archive_timeout" => json!(-1),
+            "bring_online" => seconds(params.bring_online),
+            "copy_pin_lifetime" => seconds(params.copy_pin_lifetime),
+            "archive_timeout" => seconds(params.archive_timeout),
             "dst_file_report" => json!(params.dst_file_report),
             "max_time_in_queue" => json!(params.max_time_in_queue),
             "source_spacetoken" => json!(params.source_spacetoken),
@@ -165,6 +167,10 @@ impl<'a> JobObject<'a> {
         }
         value
     }
+}
+
+fn seconds(limit: Option<u32>) -> Value {
+    limit.map_or(json!(-1), |limit| json!(limit))
 }
 
 impl Serialize for JobObject<'_> {
@@ -244,7 +250,7 @@ impl FileObject<'_> {
             "user_filesize" => json!(spec.user_filesize.unwrap_or(0)),
             "throughput" => json!(self.throughput()),
             "tx_duration" => json!(self.seconds()),
-            "retry" | "current_failures" => json!(file.attempts.saturating_sub(1)),
+            "retry" | "current_failures" => json!(self.retries()),
             "recoverable" => json!(result.recoverable),
             "reason" => json!(result.reason),
             "start_time" => time::json(file.started),
@@ -260,24 +266,28 @@ impl FileObject<'_> {
             "hashed_id" => json!(self.hashed_id()),
             "src_token_id" => json!(spec.source_token.map(|hash| hash.short())),
             "dst_token_id" => json!(spec.destination_token.map(|hash| hash.short())),
-            "staging_start"
-            | "staging_finished"
-            | "archive_start_time"
-            | "archive_finish_time"
-            | "staging_host"
-            | "log_file"
-            | "log_debug"
-            | "pid"
-            | "dest_surl_uuid"
-            | "internal_file_params"
-            | "bringonline_token" => Value::Null,
+            "staging_start" => time::json(file.tape.staging_start),
+            "staging_finished" => time::json(file.tape.staging_finished),
+            "archive_start_time" => time::json(file.tape.archive_start),
+            "archive_finish_time" => time::json(file.tape.archive_finished),
+            "staging_host" => json!(file.tape.staging_start.map(|_| self.host)),
+            "bringonline_token" => json!(file.tape.request),
+            "log_file" | "log_debug" | "pid" | "dest_surl_uuid" | "internal_file_params" => Value::Null,
             "weir" => self.weir(),
             _ => return None,
         })
     }
 
+    /// Attempts that had to be made again: bringing a file online and watching its copy are none.
+    fn retries(&self) -> u32 {
+        let tape = &self.file.tape;
+        let steps = u32::from(tape.staging_finished.is_some()) + u32::from(tape.archive_start.is_some());
+        self.file.attempts.saturating_sub(1 + steps)
+    }
+
+    /// Of the copy: what a copy waits for afterwards does not count.
     fn seconds(&self) -> Option<f64> {
-        let ended = self.file.finished?;
+        let ended = self.file.tape.archive_start.or(self.file.finished)?;
         Some((ended - self.file.started?).max(0) as f64 / 1000.0)
     }
 

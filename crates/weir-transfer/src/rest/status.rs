@@ -10,8 +10,8 @@ use axum::{
     extract::{Path, Query},
     routing::get,
 };
-use serde_json::json;
-use weir_sched::{Names, Scheduler};
+use serde_json::{Value, json};
+use weir_sched::{Names, Scheduler, Work};
 
 use super::{
     State,
@@ -27,20 +27,28 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/autocomplete/{what}", get(autocomplete))
 }
 
-async fn active(service: &Service) -> Answer<u64> {
-    let active = service
+/// `active` and `staging`: the two keys that clients add up.
+async fn figures(service: &Service) -> Answer<Value> {
+    let figures = service
         .driver
-        .look(|core: &Scheduler, _: &Names, _: &_| core.totals().active)
+        .look(|core: &Scheduler, _: &Names, _: &_| {
+            let at_tapes = |work| {
+                core.tapes()
+                    .filter(move |tape| tape.work == work)
+                    .map(|tape| tape.active)
+            };
+            let staging: u64 = at_tapes(Work::Stage).sum();
+            let archiving: u64 = at_tapes(Work::Archive).sum();
+            let active = core.totals().active - staging - archiving;
+            json!({ "active": active, "staging": staging })
+        })
         .await;
-    active.ok_or_else(|| ApiError::unavailable("The service is stopping"))
+    figures.ok_or_else(|| ApiError::unavailable("The service is stopping"))
 }
 
 /// `GET /status/hosts`: clients add up exactly these two keys.
 async fn hosts(service: State, _caller: Caller) -> Answer {
-    let active = active(&service).await?;
-    Ok(ok(
-        &json!({ service.host.as_str(): { "active": active, "staging": 0 } }),
-    ))
+    Ok(ok(&json!({ service.host.as_str(): figures(&service).await? })))
 }
 
 /// `GET /status/{hostname}`: one of them.
@@ -48,7 +56,7 @@ async fn host(service: State, _caller: Caller, Path(host): Path<String>) -> Answ
     if host != service.host {
         return Err(ApiError::not_found("Host not found"));
     }
-    Ok(ok(&json!({ "active": active(&service).await?, "staging": 0 })))
+    Ok(ok(&figures(&service).await?))
 }
 
 /// Names that are offered at once.

@@ -18,6 +18,9 @@ pub(crate) enum Place {
     VoInbound(String, String),
     /// Storage element, VO.
     VoOutbound(String, String),
+    Staging(String),
+    /// Storage element, VO.
+    VoStaging(String, String),
     Group(String),
 }
 
@@ -29,6 +32,8 @@ impl Place {
             Self::Outbound(se) => Resource::Outbound(names.se(se)),
             Self::VoInbound(se, vo) => Resource::VoInbound(names.se(se), names.vo(vo)),
             Self::VoOutbound(se, vo) => Resource::VoOutbound(names.se(se), names.vo(vo)),
+            Self::Staging(se) => Resource::Staging(names.se(se)),
+            Self::VoStaging(se, vo) => Resource::VoStaging(names.se(se), names.vo(vo)),
             Self::Group(group) => Resource::Group(names.group(group)),
         }
     }
@@ -47,6 +52,7 @@ pub(crate) enum Key {
     EveryLink,
     EveryInbound,
     EveryOutbound,
+    EveryStaging,
     Slots(Place),
     Rate(Place),
     /// Group, storage element.
@@ -119,6 +125,7 @@ impl NamedSetting {
             Key::EveryLink => Setting::EveryLink(number.unwrap_or_else(|| standard().link)),
             Key::EveryInbound => Setting::EveryInbound(number.unwrap_or_else(|| standard().inbound)),
             Key::EveryOutbound => Setting::EveryOutbound(number.unwrap_or_else(|| standard().outbound)),
+            Key::EveryStaging => Setting::EveryStaging(number.unwrap_or_else(|| standard().staging)),
             Key::Slots(place) => Setting::Slots(place.resolve(names), number),
             Key::Rate(place) => Setting::Rate(place.resolve(names), rate),
             Key::Member(group, se, direction) => {

@@ -192,9 +192,15 @@ pub(super) fn storage(se: &str, row: &Object) -> Checked<Effects> {
             continue;
         };
         only(limits, &["staging", "delete", "inbound", "outbound"])?;
-        for key in ["staging", "delete"] {
-            integer(limits, key)?;
-        }
+        integer(limits, "delete")?;
+        let staging = positive(limits, "staging")?;
+        // FTS3's `*` stands for all VOs together.
+        let tape = if vo == "*" {
+            Place::Staging(se.to_owned())
+        } else {
+            Place::VoStaging(se.to_owned(), vo.clone())
+        };
+        effects.extend(staging.map(|files| (Key::Slots(tape), Worth::Number(files))));
         let (into, out) = (
             Place::VoInbound(se.to_owned(), vo.clone()),
             Place::VoOutbound(se.to_owned(), vo.clone()),

@@ -113,6 +113,7 @@ fn a_storage_element_limits_directions_rates_and_vos() {
         [
             (Key::Slots(Place::Inbound(se())), Worth::Number(7)),
             (Key::Rate(Place::Inbound(se())), Worth::Rate(BitRate(838_860_800))),
+            (Key::Slots(Place::VoStaging(se(), "atlas".into())), Worth::Number(10)),
             (Key::Slots(Place::VoOutbound(se(), "atlas".into())), Worth::Number(3)),
         ]
     );

@@ -7,10 +7,13 @@ use std::{
 
 use uuid::Uuid;
 use weir_auth::Secret;
+use weir_sched::Work;
 
-use super::{Change, FollowUp, JobFilter, Live, LiveJob, Order, Restored, Sealer, Store, StoreError, Submission};
+mod tape;
+
+use super::{Change, FollowUp, JobFilter, Live, LiveJob, Order, Pin, Restored, Sealer, Store, StoreError, Submission};
 use crate::{
-    model::{Counts, File, FileResult, FileState, Job, JobState, Retry, SEVERAL_SOURCES, TokenHash},
+    model::{Counts, File, FileResult, FileState, Job, Retry, SEVERAL_SOURCES, TapeTimes, TokenHash},
     time::Millis,
 };
 
@@ -48,6 +51,7 @@ struct Row {
     file: File,
     job: u64,
     running: bool,
+    pinned: bool,
     follow_up: FollowUp,
 }
 
@@ -170,7 +174,8 @@ impl Store for MemoryStore {
         let late = |job: &&Job| {
             job.finished.is_none() && job.spec.params.max_time_in_queue.is_some_and(|expires| expires <= now)
         };
-        let waits = |row: &&Row| row.file.state == FileState::Submitted && !row.file.stopping;
+        let waits =
+            |row: &&Row| matches!(row.file.state, FileState::Submitted | FileState::Staging) && !row.file.stopping;
         let overdue = tables.jobs.iter().filter(|(_, job)| late(job)).map(|(number, job)| {
             let files = tables.files.range(*number..number + job.counts.files as u64);
             let files = files.map(|(_, row)| row).filter(waits);
@@ -205,6 +210,10 @@ impl Store for MemoryStore {
             file: row.file.clone(),
             job: job.spec.clone(),
         }))
+    }
+
+    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        Ok(self.lock().pins())
     }
 
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
@@ -257,18 +266,9 @@ impl Row {
             running: self.running,
             stopping: self.file.stopping,
             held: self.file.state == FileState::NotUsed,
+            work: self.file.state.work(),
             follow_up: self.follow_up,
         }
-    }
-
-    fn take(&mut self, result: &FileResult) {
-        let filesize = result.filesize.or(self.file.result.filesize);
-        self.file.moved_total = self.file.moved_total.saturating_add(result.bytes_moved);
-        self.file.result = FileResult {
-            filesize,
-            ..result.clone()
-        };
-        self.running = false;
     }
 }
 
@@ -278,6 +278,7 @@ impl Tables {
             Change::Submit(submission) => self.submit(submission, sealer),
             Change::Begin {
                 file,
+                work: Work::Copy,
                 attempt,
                 epoch: _,
                 at,
@@ -290,18 +291,22 @@ impl Tables {
                 let job = row.job;
                 self.count(job, *at, |counts| counts.started += i64::from(*attempt == 1));
             }
+            Change::Begin { .. } | Change::Advance { .. } | Change::Requested { .. } | Change::Unpinned { .. } => {
+                self.tape(change);
+            }
             Change::Again {
                 file,
+                work,
                 attempt,
                 at,
                 result,
                 follow_up,
             } => {
                 let Some(row) = self.live_row(*file) else { return };
-                row.take(result);
+                row.take(*work, result);
                 row.follow_up = *follow_up;
                 if !row.file.stopping {
-                    row.file.state = FileState::Submitted;
+                    row.file.state = FileState::waiting(*work);
                 }
                 let reason = result.reason.clone().unwrap_or_default();
                 self.retries.insert(
@@ -316,10 +321,11 @@ impl Tables {
             }
             Change::End {
                 file,
+                work,
                 at,
                 state,
                 result,
-            } => self.end(*file, *at, *state, result),
+            } => self.end(*file, *work, *at, *state, result),
             Change::Cancel {
                 job,
                 whole,
@@ -373,7 +379,7 @@ impl Tables {
             let file = File {
                 spec: spec.clone(),
                 job: submission.job.id,
-                state: submission.first_state(spec.id),
+                state: submission.first_state(spec),
                 attempts: 0,
                 first_started: None,
                 started: None,
@@ -381,12 +387,14 @@ impl Tables {
                 stopping: false,
                 claim: None,
                 moved_total: 0,
+                tape: TapeTimes::default(),
                 result: FileResult::default(),
             };
             let row = Row {
                 file,
                 job: number,
                 running: false,
+                pinned: false,
                 follow_up: FollowUp::default(),
             };
             self.files.insert(spec.id, row);
@@ -394,7 +402,7 @@ impl Tables {
         self.numbers.insert(submission.job.id, number);
         let job = Job {
             spec: submission.job.clone(),
-            state: JobState::Submitted,
+            state: submission.first_job_state(),
             finished: None,
             reason: None,
             cancelled: false,
@@ -414,26 +422,44 @@ impl Tables {
             .jobs
             .get(&number)
             .is_some_and(|job| job.spec.kind == SEVERAL_SOURCES);
+        let staged = self
+            .jobs
+            .get(&number)
+            .is_some_and(|job| job.spec.params.bring_online.is_some());
         let rows = self.files.range(number..).take_while(|(_, row)| row.job == number);
         let claim = rows.filter_map(|(_, row)| row.file.claim).last().filter(|_| sources);
         let Some(row) = self.live_row(file).filter(|row| row.file.state == FileState::NotUsed) else {
             return;
         };
-        row.file.state = FileState::Submitted;
+        row.file.state = if staged && sources {
+            FileState::Staging
+        } else {
+            FileState::Submitted
+        };
         row.follow_up.resume = sources;
         row.file.claim = claim;
     }
 
-    fn end(&mut self, file: u64, at: Millis, state: FileState, result: &FileResult) {
+    fn end(&mut self, file: u64, work: Work, at: Millis, state: FileState, result: &FileResult) {
         assert!(state.is_terminal(), "a file cannot end in {}", state.as_str());
         let Some(row) = self.live_row(file) else { return };
-        row.take(result);
+        row.take(work, result);
+        if state == FileState::Finished {
+            match work {
+                Work::Copy => {}
+                Work::Stage => row.file.tape.staging_finished = Some(at),
+                Work::Archive => row.file.tape.archive_finished = Some(at),
+            }
+        }
         (row.file.state, row.file.finished, row.file.stopping) = (state, Some(at), false);
         let job = row.job;
-        self.count(job, at, |counts| match state {
-            FileState::Finished => counts.finished += 1,
-            FileState::Failed => counts.failed += 1,
-            _ => counts.canceled += 1,
+        self.count(job, at, |counts| {
+            counts.archiving -= i64::from(work == Work::Archive);
+            match state {
+                FileState::Finished => counts.finished += 1,
+                FileState::Failed => counts.failed += 1,
+                _ => counts.canceled += 1,
+            }
         });
     }
 
@@ -444,11 +470,12 @@ impl Tables {
         if self.jobs.get(&number).is_none_or(|job| job.finished.is_some()) {
             return;
         }
-        let mut canceled = 0;
+        let (mut canceled, mut archiving) = (0, 0);
         for file in settled {
             let Some(row) = self.live_row(*file).filter(|row| row.job == number) else {
                 continue;
             };
+            archiving += i64::from(row.file.state == FileState::Archiving);
             (row.file.state, row.file.finished, row.running) = (FileState::Canceled, Some(at), false);
             row.file.result.reason = Some(reason.to_owned());
             row.file.result.class = Some("cancelled".to_owned());
@@ -462,7 +489,10 @@ impl Tables {
         if let Some(job) = self.jobs.get_mut(&number) {
             job.cancelled |= whole;
         }
-        self.count(number, at, |counts| counts.canceled += canceled);
+        self.count(number, at, |counts| {
+            counts.canceled += canceled;
+            counts.archiving -= archiving;
+        });
     }
 
     fn archive(&mut self, before: Millis, files_max: usize) -> usize {
@@ -525,7 +555,7 @@ impl Tables {
     fn count(&mut self, number: u64, at: Millis, change: impl FnOnce(&mut Counts)) {
         let Some(job) = self.jobs.get_mut(&number) else { return };
         change(&mut job.counts);
-        let (state, reason) = job.counts.verdict(job.spec.kind, job.cancelled);
+        let (state, reason) = job.counts.verdict_after(job.state, job.spec.kind, job.cancelled);
         job.state = state;
         job.finished = state.is_terminal().then_some(at);
         job.reason = reason.map(str::to_owned);

@@ -23,6 +23,8 @@ mod suite_history;
 #[cfg(test)]
 mod suite_routes;
 #[cfg(test)]
+mod suite_tape;
+#[cfg(test)]
 mod troubled;
 mod writer;
 
@@ -31,6 +33,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 use weir_auth::Secret;
+use weir_sched::Work;
 
 pub(crate) use memory::MemoryStore;
 pub(crate) use postgres::PostgresStore;
@@ -60,6 +63,8 @@ pub(crate) enum Change {
     Begin {
         /// The file.
         file: u64,
+        /// What it does.
+        work: Work,
         /// From 1.
         attempt: u32,
         /// The life of the scheduler that ordered it.
@@ -67,10 +72,36 @@ pub(crate) enum Change {
         /// When.
         at: Millis,
     },
+    /// An attempt came to its good end, and its file is not done yet.
+    Advance {
+        /// The file.
+        file: u64,
+        /// When.
+        at: Millis,
+        /// What follows.
+        next: Work,
+        /// How it went, if bytes moved.
+        result: Option<FileResult>,
+    },
+    /// A storage was asked to bring files online, and this is its name for the request. From now on each has a pin to be given
+    /// back; see [`Store::pins`].
+    Requested {
+        /// The files.
+        files: Vec<u64>,
+        /// The request.
+        request: String,
+    },
+    /// Pins were given back, or nobody knows of them.
+    Unpinned {
+        /// The files.
+        files: Vec<u64>,
+    },
     /// An attempt ended, but not its file.
     Again {
         /// The file.
         file: u64,
+        /// What it waits for again.
+        work: Work,
         /// The attempt that ended.
         attempt: u32,
         /// When it ended.
@@ -84,6 +115,8 @@ pub(crate) enum Change {
     End {
         /// The file.
         file: u64,
+        /// What was done last.
+        work: Work,
         /// When.
         at: Millis,
         /// A terminal state.
@@ -178,11 +211,18 @@ impl Submission {
     }
 
     /// The state in which a file begins.
-    pub(crate) fn first_state(&self, file: u64) -> FileState {
-        if self.live.is_none_or(|live| live == file) {
-            FileState::Submitted
-        } else {
-            FileState::NotUsed
+    pub(crate) fn first_state(&self, file: &NewFile) -> FileState {
+        if self.live.is_some_and(|live| live != file.id) {
+            return FileState::NotUsed;
+        }
+        self.job.params.first_state(file)
+    }
+
+    /// The state in which the job begins.
+    pub(crate) fn first_job_state(&self) -> JobState {
+        match self.job.params.bring_online {
+            None => JobState::Submitted,
+            Some(_) => JobState::Staging,
         }
     }
 }
@@ -221,8 +261,21 @@ pub(crate) struct Live {
     pub stopping: bool,
     /// Whether it is [`FileState::NotUsed`] so far.
     pub held: bool,
+    /// What it waits for, or what is being done.
+    pub work: Work,
     /// What was to follow the newest attempt that ended.
     pub follow_up: FollowUp,
+}
+
+/// A file that a storage was asked to bring online, and that was not given back since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pin {
+    /// The file.
+    pub file: u64,
+    /// Where it is.
+    pub source: String,
+    /// Whether the file has come to its end: the pin is to be given back.
+    pub over: bool,
 }
 
 /// A job with files that have not come to their end.
@@ -368,6 +421,9 @@ pub(crate) trait Store: Send + Sync + 'static {
 
     /// What the executor needs for one transfer.
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError>;
+
+    /// Files with a pin at their source.
+    fn pins(&self) -> Result<Vec<Pin>, StoreError>;
 
     /// Settings whose key begins like this, by key.
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError>;

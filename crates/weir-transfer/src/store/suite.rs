@@ -6,9 +6,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 use weir_auth::Secret;
+use weir_sched::Work;
 
-use super::{Change, FollowUp, JobFilter, LiveJob, Restored, Store, StoreError, Submission, hash_of};
-pub(crate) use super::{suite_history::*, suite_routes::*};
+use super::{Change, FollowUp, JobFilter, LiveJob, Pin, Restored, Store, StoreError, Submission, hash_of};
+pub(crate) use super::{suite_history::*, suite_routes::*, suite_tape::*};
 use crate::model::{ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite};
 
 /// Where a backend's rows live while a test opens and closes it.
@@ -53,6 +54,9 @@ impl Store for Arc<super::MemoryStore> {
     }
     fn order(&self, file: u64) -> Result<Option<super::Order>, StoreError> {
         self.as_ref().order(file)
+    }
+    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.as_ref().pins()
     }
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.as_ref().settings(prefix)
@@ -121,6 +125,7 @@ pub(super) fn submit(store: &impl Store, job: u128, first: u64, n: u64) {
 
 pub(super) fn begin(file: u64, attempt: u32) -> Change {
     Change::Begin {
+        work: Work::Copy,
         file,
         attempt,
         epoch: 7,
@@ -136,6 +141,7 @@ pub(super) fn end(file: u64, state: FileState) -> Change {
         ..FileResult::default()
     };
     Change::End {
+        work: Work::Copy,
         file,
         at: 3000,
         state,
@@ -145,6 +151,7 @@ pub(super) fn end(file: u64, state: FileState) -> Change {
 
 pub(super) fn again(file: u64, result: FileResult) -> Change {
     Change::Again {
+        work: Work::Copy,
         file,
         attempt: 1,
         at: 2500,
@@ -575,18 +582,16 @@ pub(crate) fn settings_are_kept<K: Keeper>() {
 }
 
 macro_rules! store_suite {
-    ($keeper:ty) => {
-        crate::store::suite::store_suite!($keeper, true);
-    };
+    ($keeper:ty) => { crate::store::suite::store_suite!($keeper, true); };
     ($keeper:ty, $wanted:expr) => {
         crate::store::suite::store_suite!(@tests $keeper, $wanted;
             what_was_submitted_is_read_back, epochs_only_grow, a_job_follows_its_files, a_terminal_file_never_changes,
             a_failed_attempt_is_remembered, what_a_file_claims_is_read_back, bytes_of_all_attempts_add_up, cancel_takes_only_what_is_live,
-            a_stopping_file_stays_active_until_its_end, only_live_files_are_restored,
-            a_batch_is_all_or_nothing, listings_are_filtered,
-            what_waits_too_long_is_found, settings_are_kept, an_old_job_is_answered_from_history,
+            a_stopping_file_stays_active_until_its_end, only_live_files_are_restored, a_batch_is_all_or_nothing,
+            listings_are_filtered, what_waits_too_long_is_found, settings_are_kept, an_old_job_is_answered_from_history,
             a_large_job_leaves_in_pieces, only_what_ended_leaves, a_token_goes_with_its_last_file,
-            history_is_forgotten, one_source_follows_another, hops_follow_each_other);
+            history_is_forgotten, one_source_follows_another, hops_follow_each_other, a_file_goes_from_tape_to_tape,
+            pins_are_kept_until_they_are_given_back, retries_at_a_tape_wait_for_the_same);
     };
     (@tests $keeper:ty, $wanted:expr; $($test:ident),+) => {
         $(#[test] fn $test() { if $wanted { crate::store::suite::$test::<$keeper>(); } })+

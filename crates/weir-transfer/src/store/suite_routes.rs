@@ -149,8 +149,10 @@ fn a_job_that_no_scheduler_has_seen_begins_with_one_file() {
         Submission::new(plain.job, plain.files, plain.tokens)
     };
     for kind in [SEVERAL_SOURCES, SEVERAL_HOPS] {
-        let states = [5, 6, 7].map(|file| submission(kind).first_state(file));
+        let job = submission(kind);
+        let states = [0, 1, 2].map(|place| job.first_state(&job.files[place]));
         assert_eq!(states, [FileState::Submitted, FileState::NotUsed, FileState::NotUsed]);
     }
-    assert_eq!(submission('N').first_state(6), FileState::Submitted);
+    let job = submission('N');
+    assert_eq!(job.first_state(&job.files[1]), FileState::Submitted);
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use uuid::Uuid;
 
-use super::{Change, JobFilter, MemoryStore, Order, Restored, Store, StoreError};
+use super::{Change, JobFilter, MemoryStore, Order, Pin, Restored, Store, StoreError};
 use crate::{
     model::{File, Job, Retry},
     time::Millis,
@@ -73,6 +73,9 @@ impl Store for TroubledStore {
         self.inner.order(file)
     }
 
+    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.inner.pins()
+    }
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.inner.settings(prefix)
     }

@@ -113,11 +113,6 @@ fn entries(
     };
     let mut entries = Vec::with_capacity(sources.len());
     for (place, source) in sources.iter().enumerate() {
-        if source.identity() == destination.identity() && source.query() == destination.query() {
-            return Err(Refusal::invalid(format!(
-                "source and destination are the same ({source})"
-            )));
-        }
         let mut file = NewFile {
             source: source.as_str().to_owned(),
             ..common.clone()

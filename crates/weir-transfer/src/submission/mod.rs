@@ -1,7 +1,7 @@
 //! `POST /jobs`: from what clients send to rows of the store.
 //!
 //! Unknown keys are ignored and an explicit `null` is the default, as the field's clients expect. What cannot be done yet
-//! (tape) is refused here with a sentence, so that nothing waits in a queue for ever.
+//! is refused here with a sentence, so that nothing waits in a queue for ever.
 
 mod files;
 mod params;
@@ -145,6 +145,7 @@ pub(crate) fn read(body: &Value, user: &Submitter, limits: &SubmissionLimits, no
     params::settle_checksum_mode(params, &files, &mut job)?;
     params::settle_kind(&files, &mut job)?;
     let files = files.into_iter().map(files::Entry::into_file).collect::<Vec<_>>();
+    params::check_same(&files, &job)?;
     params::settle_storages(&files, &mut job)?;
     params::settle_strategy(&files, &mut job);
     params::check_overwrite(&files, &job)?;

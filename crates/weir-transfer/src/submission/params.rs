@@ -17,6 +17,9 @@ use crate::{
 /// Longest time for one copy that is asked for, in seconds: a year, more than any copy takes, and a clock holds the sum.
 pub(crate) const TIMEOUT_MAX: u64 = 366 * 86_400;
 
+/// Seconds allowed for staging, or of a pin, if only the other is said.
+const WEEK: u32 = 604_800;
+
 /// The id FTS3 gives to a `sid` of a VO: `uuid5(uuid5(BASE_ID, vo), sid)`.
 pub(crate) fn job_id_of(vo: &str, sid: &str) -> Uuid {
     Uuid::new_v5(&Uuid::new_v5(&BASE_ID, vo.as_bytes()), sid.as_bytes())
@@ -31,7 +34,6 @@ pub(super) fn job(
     limits: &SubmissionLimits,
     now: Millis,
 ) -> Result<(NewJob, bool), Refusal> {
-    refuse_what_is_missing(submitted)?;
     let (id, deterministic) = job_id(submitted, user)?;
     let job = NewJob {
         id,
@@ -72,6 +74,7 @@ fn kept(submitted: &Object, now: Millis) -> Result<JobParams, Refusal> {
     let max_time_in_queue = values::seconds(submitted, "max_time_in_queue", 3600)?
         .filter(|seconds| *seconds > 0)
         .map(|seconds| (now / 1000).saturating_add(seconds));
+    let (bring_online, copy_pin_lifetime) = staging(submitted)?;
     Ok(JobParams {
         retry: values::integer(submitted, "retry")?.unwrap_or(0).clamp(-1, 1000) as i32,
         retry_delay: values::integer(submitted, "retry_delay")?
@@ -90,24 +93,10 @@ fn kept(submitted: &Object, now: Millis) -> Result<JobParams, Refusal> {
         selection_strategy: None,
         hops: None,
         dst_file_report: values::flag(submitted, "dst_file_report"),
+        bring_online,
+        copy_pin_lifetime,
+        archive_timeout: from_zero(submitted, "archive_timeout")?,
     })
-}
-
-/// What FTS3 can do and this service cannot yet.
-fn refuse_what_is_missing(params: &Object) -> Result<(), Refusal> {
-    for key in ["bring_online", "copy_pin_lifetime"] {
-        if values::integer(params, key)?.unwrap_or(-1) > 0 {
-            return Err(Refusal::bad(format!(
-                "Staging is not supported by this service: leave out '{key}'"
-            )));
-        }
-    }
-    if values::integer(params, "archive_timeout")?.unwrap_or(-1) > 0 {
-        return Err(Refusal::bad(
-            "Archive monitoring is not supported by this service: leave out 'archive_timeout'",
-        ));
-    }
-    Ok(())
 }
 
 fn job_id(params: &Object, user: &Submitter) -> Result<(Uuid, bool), Refusal> {
@@ -199,6 +188,20 @@ pub(super) fn settle_strategy(files: &[NewFile], job: &mut NewJob) {
     }
 }
 
+/// FTS3 stages if either is above zero, and has a week for the other.
+fn staging(params: &Object) -> Result<(Option<u32>, Option<u32>), Refusal> {
+    let given = |key| -> Result<Option<u32>, Refusal> { Ok(from_zero(params, key)?.filter(|seconds| *seconds > 0)) };
+    Ok(match (given("bring_online")?, given("copy_pin_lifetime")?) {
+        (None, None) => (None, None),
+        (online, pin) => (online.or(Some(WEEK)), pin.or(Some(WEEK))),
+    })
+}
+
+fn from_zero(params: &Object, key: &str) -> Result<Option<u32>, Refusal> {
+    let seconds = values::integer(params, key)?.filter(|seconds| *seconds >= 0);
+    Ok(seconds.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX)))
+}
+
 fn copy_mode(params: &Object) -> Result<Option<String>, Refusal> {
     match values::text(params, "copy_mode")?.as_deref() {
         None => Ok(None),
@@ -263,6 +266,23 @@ pub(super) fn settle_checksum_mode(params: &Object, files: &[Entry], job: &mut N
         },
         Some(_) => return Err(Refusal::invalid("verify_checksum is neither a flag nor a string")),
     };
+    Ok(())
+}
+
+/// A file is copied to itself only where it is not copied: in a job that brings it online.
+pub(super) fn check_same(files: &[NewFile], job: &NewJob) -> Result<(), Refusal> {
+    for file in files {
+        let (Ok(source), Ok(destination)) = (Surl::parse(&file.source), Surl::parse(&file.destination)) else {
+            continue;
+        };
+        let same = source.identity() == destination.identity() && source.query() == destination.query();
+        let staged_only = job.params.bring_online.is_some() && file.source == file.destination;
+        if same && !staged_only {
+            return Err(Refusal::invalid(format!(
+                "source and destination are the same ({source})"
+            )));
+        }
+    }
     Ok(())
 }
 

@@ -129,16 +129,35 @@ fn refusals_have_the_texts_clients_know() {
     );
 }
 
+fn asks_of_tape(params: Value, expected: [Option<u32>; 3]) {
+    let params = read_it(&with_params(params)).unwrap().job.params;
+    let asked = [params.bring_online, params.copy_pin_lifetime, params.archive_timeout];
+    assert_eq!(asked, expected);
+}
+
 #[test]
-fn what_cannot_be_done_is_refused_at_the_door() {
-    for params in [
-        json!({ "bring_online": 60 }),
-        json!({ "copy_pin_lifetime": 60 }),
-        json!({ "archive_timeout": 100 }),
-    ] {
-        let refusal = read_it(&with_params(params)).unwrap_err().to_string();
-        assert!(refusal.contains("not supported"), "{refusal}");
-    }
+fn tape_is_asked_for_as_fts_reads_it() {
+    // Clients send -1 for what they do not mean; a week stands for what they leave out.
+    let week = Some(604_800);
+    asks_of_tape(
+        json!({ "bring_online": -1, "copy_pin_lifetime": -1, "archive_timeout": -1 }),
+        [None; 3],
+    );
+    asks_of_tape(json!({ "bring_online": 0, "copy_pin_lifetime": null }), [None; 3]);
+    asks_of_tape(json!({ "bring_online": 60 }), [Some(60), week, None]);
+    asks_of_tape(json!({ "copy_pin_lifetime": 60 }), [week, Some(60), None]);
+    asks_of_tape(json!({ "archive_timeout": 0 }), [None, None, Some(0)]);
+    asks_of_tape(json!({ "archive_timeout": 100 }), [None, None, Some(100)]);
+}
+
+#[test]
+fn a_file_is_its_own_destination_only_to_be_brought_online() {
+    let same = |params: Value| {
+        let file = json!({ "sources": ["https://a.ex/f"], "destinations": ["https://a.ex/f"] });
+        read_it(&json!({ "params": params, "files": [file] }))
+    };
+    assert!(same(json!({ "bring_online": 60 })).is_ok());
+    assert!(same(json!({})).unwrap_err().to_string().contains("are the same"));
 }
 
 fn mode(verify: Value, checksum: Option<&str>, expected: ChecksumMode) {

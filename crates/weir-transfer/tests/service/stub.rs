@@ -12,10 +12,11 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::Notify;
+use weir_auth::ca::{CertificateAuthority, San};
 use weir_http::{Body, Client, ClientConfig, RunningServer, ServerLimits, TrustRoots, body};
 use weir_units::{Algorithm, Hasher};
 
-use crate::lab::loopback;
+use crate::{lab::loopback, library::Library};
 
 /// What a request comes to instead of what it asks for.
 #[derive(Debug, Clone)]
@@ -83,6 +84,7 @@ pub(crate) struct Seen {
 pub(crate) struct Stub {
     shared: Arc<Shared>,
     address: std::net::SocketAddr,
+    scheme: &'static str,
 }
 
 struct Shared {
@@ -90,6 +92,8 @@ struct Shared {
     faults: Mutex<BTreeMap<(String, String), Fault>>,
     seen: Mutex<Vec<Seen>>,
     release: Notify,
+    library: Library,
+    scheme: &'static str,
     client: Client,
     server: Mutex<Option<RunningServer>>,
 }
@@ -108,11 +112,24 @@ pub(crate) fn adler32(bytes: &[u8]) -> String {
 
 impl Stub {
     pub(crate) fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    /// Behind TLS, with a certificate of this authority.
+    pub(crate) fn start_encrypted(authority: &CertificateAuthority) -> Self {
+        let identity = authority.issue(&[San::from("127.0.0.1")], "stub").unwrap();
+        Self::start_with(Some(weir_http::server_config(&identity).unwrap()))
+    }
+
+    fn start_with(tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let shared = Arc::new(Shared {
             files: Mutex::default(),
             faults: Mutex::default(),
             seen: Mutex::default(),
             release: Notify::new(),
+            library: Library::default(),
+            scheme,
             client: Client::new(ClientConfig::new(TrustRoots::default())).unwrap(),
             server: Mutex::default(),
         });
@@ -123,13 +140,22 @@ impl Stub {
             let shared = inner.clone();
             async move { Ok::<_, Infallible>(shared.answer(request).await) }
         });
-        let server = weir_http::serve(listener, None, ServerLimits::default(), service).unwrap();
+        let server = weir_http::serve(listener, tls, ServerLimits::default(), service).unwrap();
         *shared.server.lock().unwrap() = Some(server);
-        Self { shared, address }
+        Self {
+            shared,
+            address,
+            scheme,
+        }
+    }
+
+    /// The tape behind it.
+    pub(crate) fn library(&self) -> &Library {
+        &self.shared.library
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("{}://{}{path}", self.scheme, self.address)
     }
 
     pub(crate) fn put(&self, path: &str, bytes: &[u8]) {
@@ -208,6 +234,22 @@ impl Shared {
                 return response;
             }
             _ => {}
+        }
+        if path.starts_with("/api/v1/") || path.starts_with("/.well-known/") {
+            let host = headers
+                .get("host")
+                .and_then(|host| host.to_str().ok())
+                .unwrap_or_default();
+            let host = format!("{}://{host}", self.scheme);
+            let bytes = request
+                .into_body()
+                .collect()
+                .await
+                .map(http_body_util::Collected::to_bytes);
+            return match self.library.answer(&host, &method, &path, &bytes.unwrap_or_default()) {
+                Some((status, json)) => error(status, &json.to_string()),
+                None => error(404, ""),
+            };
         }
         match method.as_str() {
             "HEAD" => self.head(&path, &headers, fault.as_ref()),

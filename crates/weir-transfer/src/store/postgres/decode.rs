@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     model::{
-        Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, index_of,
+        Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TapeTimes, TokenHash, index_of,
         job_state_from_code, kind_of,
     },
     store::{FollowUp, Live, StoreError},
@@ -15,21 +15,22 @@ use crate::{
 /// Columns of a job, of the present or of history.
 pub(super) const JOB: &str =
     "job_id, kind, state, user_dn, cred_id, vo, priority, submitted, finished, reason, cancelled,
-    source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled, job_no";
+    source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled, job_no, n_archiving";
 
 /// Files with their job and the hashes of their tokens.
 pub(super) const FILE: &str =
     "SELECT f.file_id, j.job_id, j.job_no, f.state, f.attempts, f.started, f.finished, f.filesize,
     f.moved, f.mode, f.reason, f.class, f.party, f.phase, f.remedy, f.again, f.source, f.dest, f.checksum, f.size,
     f.activity, f.strategy, f.scitag, f.metadata, f.staging, f.archive, s.hash, d.hash, f.first_start, f.stopping,
-    f.claim_since, f.claim_until, f.moved_total, j.kind
-    FROM files f JOIN jobs j USING (job_no)
+    f.claim_since, f.claim_until, f.moved_total, j.kind, t.staging_start, t.staging_finished, t.archive_start,
+    t.archive_finished, t.request
+    FROM files f JOIN jobs j USING (job_no) LEFT JOIN tape t ON t.file_id = f.file_id
     LEFT JOIN tokens s ON s.token_no = f.src_token LEFT JOIN tokens d ON d.token_no = f.dst_token";
 
 /// Columns of a live file.
 pub(super) const LIVE: &str =
     "file_id, source, dest, activity, size, attempts, epoch IS NOT NULL, stopping, not_before,
-    failures, free_retries, resume, job_no, state = 5";
+    failures, free_retries, resume, job_no, state";
 
 /// A value, or why it cannot be read.
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
@@ -89,6 +90,7 @@ pub(super) fn job(row: &Row) -> Result<Job, StoreError> {
             finished: get(row, 17)?,
             failed: get(row, 18)?,
             canceled: get(row, 19)?,
+            archiving: get(row, 21)?,
         },
     })
 }
@@ -123,6 +125,13 @@ pub(super) fn file(row: &Row) -> Result<File, StoreError> {
         stopping: get(row, 29)?,
         claim,
         moved_total: get::<i64>(row, 32)? as u64,
+        tape: TapeTimes {
+            staging_start: get(row, 34)?,
+            staging_finished: get(row, 35)?,
+            archive_start: get(row, 36)?,
+            archive_finished: get(row, 37)?,
+            request: get(row, 38)?,
+        },
         result: FileResult {
             filesize: size(row, 7)?,
             bytes_moved: get::<i64>(row, 8)? as u64,
@@ -147,7 +156,8 @@ pub(super) fn live(row: &Row) -> Result<Live, StoreError> {
         attempts: get::<i32>(row, 5)? as u32,
         running: get(row, 6)?,
         stopping: get(row, 7)?,
-        held: get(row, 13)?,
+        held: get::<i16>(row, 13)? == FileState::NotUsed.code() as i16,
+        work: FileState::from_code(i64::from(get::<i16>(row, 13)?)).work(),
         follow_up: FollowUp {
             not_before: get(row, 8)?,
             failures: get::<i16>(row, 9)? as u8,

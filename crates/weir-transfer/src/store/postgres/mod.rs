@@ -14,6 +14,7 @@ mod schema;
 #[cfg(test)]
 mod server;
 mod session;
+mod tape;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -26,7 +27,7 @@ use std::{
 use uuid::Uuid;
 use weir_http::TrustRoots;
 
-use super::{Change, JobFilter, Order, Restored, Sealer, Standing, Store, StoreError};
+use super::{Change, JobFilter, Order, Pin, Restored, Sealer, Standing, Store, StoreError};
 use crate::{config::PostgresConfig, model, time::Millis};
 #[cfg(test)]
 pub(super) use tests::bench;
@@ -204,6 +205,10 @@ impl Store for PostgresStore {
 
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
         self.readers.with(|session| read::order(session, &self.sealer, file))
+    }
+
+    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.readers.with(tape::pins)
     }
 
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {

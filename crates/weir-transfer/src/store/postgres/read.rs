@@ -156,7 +156,7 @@ pub(super) fn retries_between(session: &mut Session, first: i64, last: i64) -> R
 pub(super) fn overdue(session: &mut Session, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
     let rows = session.query(
         "SELECT j.job_id, f.file_id FROM jobs j JOIN files f ON f.file_id BETWEEN j.job_no AND j.job_no + j.n_files - 1
-         WHERE j.finished IS NULL AND j.expires <= $1 AND f.finished IS NULL AND f.state = 0 AND NOT f.stopping
+         WHERE j.finished IS NULL AND j.expires <= $1 AND f.finished IS NULL AND f.state IN (0, 6) AND NOT f.stopping
          ORDER BY f.file_id LIMIT 10000",
         &[&now],
     )?;

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use uuid::Uuid;
+use weir_sched::Work;
 
 use super::{
     session::{Session, Values},
+    tape,
     write::{Tally, optional, text},
 };
 use crate::{
@@ -23,6 +25,7 @@ pub(super) struct Rows<'a> {
     cancels: Vec<&'a Change>,
     claims: Vec<&'a Change>,
     releases: Vec<i64>,
+    tapes: Vec<&'a Change>,
     others: Vec<&'a Change>,
 }
 
@@ -31,12 +34,15 @@ impl<'a> Rows<'a> {
         let mut rows = Self::default();
         for change in round {
             match change {
-                Change::Begin { .. } => rows.begins.push(change),
+                Change::Begin { work: Work::Copy, .. } => rows.begins.push(change),
                 Change::Again { .. } => rows.agains.push(change),
                 Change::End { .. } => rows.ends.push(change),
                 Change::Cancel { .. } => rows.cancels.push(change),
                 Change::Claim { .. } => rows.claims.push(change),
                 Change::Release { file } => rows.releases.push(*file as i64),
+                Change::Begin { .. } | Change::Advance { .. } | Change::Requested { .. } | Change::Unpinned { .. } => {
+                    rows.tapes.push(change);
+                }
                 _ => rows.others.push(change),
             }
         }
@@ -50,6 +56,7 @@ impl<'a> Rows<'a> {
         self.cancel(session, tally)?;
         self.claim(session)?;
         self.release(session)?;
+        tape::write(session, tally, &self.tapes)?;
         self.others.iter().try_for_each(|change| other(session, change))
     }
 
@@ -61,6 +68,7 @@ impl<'a> Rows<'a> {
                 attempt,
                 epoch,
                 at,
+                ..
             } = change
             {
                 files.push(*file as i64);
@@ -90,16 +98,19 @@ impl<'a> Rows<'a> {
     fn again(&self, session: &mut Session) -> Result<(), StoreError> {
         let (mut results, mut numbers, mut ats) = (Results::default(), Vec::new(), Vec::new());
         let (mut not_before, mut failures, mut free, mut resume) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut waiting = Vec::new();
         for change in &self.agains {
             if let Change::Again {
                 file,
+                work,
                 attempt,
                 at,
                 result,
                 follow_up,
             } = change
             {
-                results.push(*file, result);
+                results.push(*file, *work, result);
+                waiting.push(FileState::waiting(*work).code() as i16);
                 numbers.push(*attempt as i32);
                 ats.push(*at);
                 not_before.push(follow_up.not_before);
@@ -112,10 +123,10 @@ impl<'a> Rows<'a> {
             return Ok(());
         }
         let text = format!(
-            "WITH d AS (SELECT * FROM unnest({RESULT_ARRAYS}, $11::integer[], $12::bigint[], $13::bigint[], $14::smallint[],
-                 $15::smallint[], $16::boolean[])
-                 AS d ({RESULT_COLUMNS}, attempt, at, not_before, failures, free_retries, resume)),
-             changed AS (UPDATE files SET state = CASE WHEN stopping THEN state ELSE 0 END, epoch = NULL,
+            "WITH d AS (SELECT * FROM unnest({RESULT_ARRAYS}, $12::integer[], $13::bigint[], $14::bigint[], $15::smallint[],
+                 $16::smallint[], $17::boolean[], $18::smallint[])
+                 AS d ({RESULT_COLUMNS}, attempt, at, not_before, failures, free_retries, resume, waiting)),
+             changed AS (UPDATE files SET state = CASE WHEN stopping THEN state ELSE d.waiting END, epoch = NULL,
                  not_before = d.not_before, failures = d.failures, free_retries = d.free_retries, resume = d.resume, {RESULT_SET}
                  FROM d WHERE files.file_id = d.file_id AND finished IS NULL
                  RETURNING files.file_id, d.attempt, d.at, coalesce(d.reason, ''))
@@ -131,6 +142,7 @@ impl<'a> Rows<'a> {
                 &failures,
                 &free,
                 &resume,
+                &waiting,
             ]);
             session.execute(&text, &values).map(|_| ())
         })
@@ -138,16 +150,19 @@ impl<'a> Rows<'a> {
 
     fn end(&self, session: &mut Session, tally: &mut Tally) -> Result<(), StoreError> {
         let (mut results, mut states, mut ats) = (Results::default(), Vec::new(), Vec::new());
+        let mut works = Vec::new();
         for change in &self.ends {
             if let Change::End {
                 file,
+                work,
                 at,
                 state,
                 result,
             } = change
             {
                 assert!(state.is_terminal(), "a file cannot end in {}", state.as_str());
-                results.push(*file, result);
+                results.push(*file, *work, result);
+                works.push(FileState::doing(*work).code() as i16);
                 states.push(state.code() as i16);
                 ats.push(*at);
             }
@@ -157,17 +172,23 @@ impl<'a> Rows<'a> {
         }
         let text = format!(
             "UPDATE files SET state = d.state, finished = d.at, epoch = NULL, stopping = false, {RESULT_SET}
-             FROM unnest({RESULT_ARRAYS}, $11::smallint[], $12::bigint[]) AS d ({RESULT_COLUMNS}, state, at)
-             WHERE files.file_id = d.file_id AND finished IS NULL RETURNING job_no, d.state, d.at"
+             FROM unnest({RESULT_ARRAYS}, $12::smallint[], $13::bigint[], $14::smallint[]) AS d ({RESULT_COLUMNS}, state, at, work)
+             WHERE files.file_id = d.file_id AND finished IS NULL RETURNING job_no, d.state, d.at, d.work, files.file_id"
         );
         let ended = results.with(|columns| {
             let mut values = columns.to_vec();
-            values.extend([&states as &(dyn tokio_postgres::types::ToSql + Sync), &ats]);
+            values.extend([&states as &(dyn tokio_postgres::types::ToSql + Sync), &ats, &works]);
             session.query(&text, &values)
         })?;
         for row in ended {
-            let delta = tally.delta(row.get(0), row.get(2));
-            match FileState::from_code(i64::from(row.get::<_, i16>(1))) {
+            let (work, at) = (FileState::from_code(row.get::<_, i16>(3).into()).work(), row.get(2));
+            let state = FileState::from_code(i64::from(row.get::<_, i16>(1)));
+            if work != Work::Copy && state == FileState::Finished {
+                tape::finished(session, row.get(4), work, at)?;
+            }
+            let delta = tally.delta(row.get(0), at);
+            delta.archiving -= i64::from(work == Work::Archive);
+            match state {
                 FileState::Finished => delta.finished += 1,
                 FileState::Failed => delta.failed += 1,
                 _ => delta.canceled += 1,
@@ -221,6 +242,9 @@ impl<'a> Rows<'a> {
             }
         }
         if !files.is_empty() {
+            for row in session.query(ARCHIVING, &[&files, &numbers, &ats])? {
+                tally.delta(row.get(0), row.get(1)).archiving -= 1;
+            }
             let canceled = session.query(
                 "UPDATE files SET state = 4, finished = d.at, reason = d.reason, class = 'cancelled', epoch = NULL
                  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) AS d (file_id, job_no, at, reason)
@@ -248,7 +272,8 @@ impl<'a> Rows<'a> {
             return Ok(());
         }
         session.execute(
-            "UPDATE files SET state = 0, resume = j.kind = 'R', claim_since = c.since, claim_until = c.until
+            "UPDATE files SET state = CASE WHEN j.kind = 'R' AND j.params::json->>'bring_online' IS NOT NULL THEN 6 ELSE 0 END,
+                 resume = j.kind = 'R', claim_since = c.since, claim_until = c.until
              FROM unnest($1::bigint[]) AS d (id) JOIN files f ON f.file_id = d.id JOIN jobs j ON j.job_no = f.job_no
              LEFT JOIN LATERAL (SELECT s.claim_since AS since, s.claim_until AS until FROM files s
                  WHERE j.kind = 'R' AND s.file_id BETWEEN j.job_no AND j.job_no + j.n_files - 1
@@ -281,26 +306,35 @@ impl<'a> Rows<'a> {
     }
 }
 
-const RESULT_ARRAYS: &str =
+const ARCHIVING: &str = "SELECT files.job_no, d.at FROM files JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[])
+    AS d (file_id, job_no, at) ON files.file_id = d.file_id AND files.job_no = d.job_no WHERE finished IS NULL AND state = 8";
+
+pub(super) const RESULT_ARRAYS: &str =
     "$1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-    $9::text[], $10::boolean[]";
-const RESULT_COLUMNS: &str = "file_id, filesize, moved, mode, reason, class, party, phase, remedy, again";
-const RESULT_SET: &str = "filesize = coalesce(d.filesize, files.filesize), moved = d.moved, moved_total = moved_total + d.moved,
-    mode = d.mode, reason = d.reason, class = d.class, party = d.party, phase = d.phase, remedy = d.remedy, again = d.again";
+    $9::text[], $10::boolean[], $11::boolean[]";
+pub(super) const RESULT_COLUMNS: &str =
+    "file_id, filesize, moved, mode, reason, class, party, phase, remedy, again, keep";
+pub(super) const RESULT_SET: &str =
+    "filesize = coalesce(d.filesize, files.filesize), moved_total = moved_total + d.moved,
+    moved = CASE WHEN d.keep THEN files.moved ELSE d.moved END, mode = CASE WHEN d.keep THEN files.mode ELSE d.mode END,
+    reason = d.reason, class = d.class, party = d.party, phase = d.phase, remedy = d.remedy, again = d.again";
 
 /// How attempts went, as columns.
 #[derive(Default)]
-struct Results {
+pub(super) struct Results {
     files: Vec<i64>,
     filesizes: Vec<Option<i64>>,
     moved: Vec<i64>,
     /// Mode, reason, class, party, phase, remedy.
     texts: [Vec<Option<String>>; 6],
     again: Vec<Option<bool>>,
+    /// Watching a copy moves nothing: what the copy moved stays.
+    keep: Vec<bool>,
 }
 
 impl Results {
-    fn push(&mut self, file: u64, result: &FileResult) {
+    pub(super) fn push(&mut self, file: u64, work: Work, result: &FileResult) {
+        self.keep.push(work == Work::Archive);
         self.files.push(file as i64);
         self.filesizes.push(result.filesize.map(|size| size as i64));
         self.moved.push(result.bytes_moved as i64);
@@ -318,7 +352,7 @@ impl Results {
         self.again.push(result.recoverable);
     }
 
-    fn with<T>(&self, work: impl FnOnce(Values<'_>) -> T) -> T {
+    pub(super) fn with<T>(&self, work: impl FnOnce(Values<'_>) -> T) -> T {
         let [mode, reason, class, party, phase, remedy] = &self.texts;
         work(&[
             &self.files,
@@ -331,6 +365,7 @@ impl Results {
             phase,
             remedy,
             &self.again,
+            &self.keep,
         ])
     }
 }

@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::store::StoreError;
 
 /// Migrations, in order; the table `schema_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, NODES];
+const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
 /// ids is on `files`, so that a change of state writes into the page of its row and nowhere else (`fillfactor`).
@@ -168,6 +168,22 @@ CREATE UNLOGGED TABLE relays (
     response text,
     answer   bytea
 );
+";
+
+/// What tape did for a file, and whether its pin is still to be given back: a table of its own, as few files need it.
+const TAPE: &str = "
+CREATE TABLE tape (
+    file_id          bigint PRIMARY KEY,
+    staging_start    bigint,
+    staging_finished bigint,
+    archive_start    bigint,
+    archive_finished bigint,
+    request          text,
+    pinned           boolean NOT NULL DEFAULT false
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX tape_pinned ON tape (file_id) WHERE pinned;
+ALTER TABLE jobs ADD COLUMN n_archiving bigint NOT NULL DEFAULT 0;
+ALTER TABLE history ADD COLUMN n_archiving bigint NOT NULL DEFAULT 0;
 ";
 
 /// What keeps two services that start at the same time from making the same tables.

@@ -81,6 +81,7 @@ impl<'a> Plan<'a> {
                 | Change::Again { file, .. }
                 | Change::End { file, .. }
                 | Change::Metadata { file, .. }
+                | Change::Advance { file, .. }
                 | Change::Claim { file, .. } => own.push(*file),
                 Change::Release { file } => {
                     own.push(*file);
@@ -93,6 +94,7 @@ impl<'a> Plan<'a> {
                     round = *jobs.get(job).unwrap_or(&0);
                     jobs.insert(*job, round + 1);
                 }
+                Change::Requested { files, .. } | Change::Unpinned { files } => own.extend(files),
                 Change::Priority { job, .. } => {
                     round = *jobs.get(job).unwrap_or(&0);
                     jobs.insert(*job, round + 1);
@@ -132,10 +134,11 @@ impl<'a> Plan<'a> {
 }
 
 const JOBS: &str = "INSERT INTO jobs (job_no, job_id, kind, user_dn, cred_id, vo, priority, submitted, expires, source_se, dest_se,
-        params, metadata, n_files)
+        params, metadata, n_files, state)
     SELECT new.* FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::smallint[], $8::bigint[],
-        $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[], $14::bigint[])
-        AS new (job_no, job_id, kind, user_dn, cred_id, vo, priority, submitted, expires, source_se, dest_se, params, metadata, n_files)
+        $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[], $14::bigint[], $15::smallint[])
+        AS new (job_no, job_id, kind, user_dn, cred_id, vo, priority, submitted, expires, source_se, dest_se, params, metadata, n_files,
+        state)
     WHERE NOT EXISTS (SELECT 1 FROM history WHERE history.job_id = new.job_id)
     ON CONFLICT (job_id) DO NOTHING RETURNING job_no";
 
@@ -215,6 +218,10 @@ fn insert_jobs(session: &mut Session, submissions: &[&Submission]) -> Result<(),
         .map(|job| job.job.params.max_time_in_queue)
         .collect::<Vec<_>>();
     let n_files = submissions.iter().map(|job| job.files.len() as i64).collect::<Vec<_>>();
+    let states = submissions
+        .iter()
+        .map(|job| job_state_code(job.first_job_state()) as i16);
+    let states = states.collect::<Vec<_>>();
     let values: Values<'_> = &[
         &numbers,
         &ids,
@@ -230,6 +237,7 @@ fn insert_jobs(session: &mut Session, submissions: &[&Submission]) -> Result<(),
         &params,
         &maybe(|job| job.job.metadata.as_ref().map(|raw| raw.get().to_owned())),
         &n_files,
+        &states,
     ];
     let taken = session.query(JOBS, values)?;
     if taken.len() == submissions.len() {
@@ -309,7 +317,7 @@ fn copy_files(
                     &file.metadata.as_deref().map(RawValue::get),
                     &file.staging_metadata.as_deref().map(RawValue::get),
                     &file.archive_metadata.as_deref().map(RawValue::get),
-                    &(submission.first_state(file.id).code() as i16),
+                    &(submission.first_state(file).code() as i16),
                 ];
                 writer.as_mut().write(values).await?;
             }
@@ -332,16 +340,18 @@ pub(super) struct Delta {
     pub finished: i64,
     pub failed: i64,
     pub canceled: i64,
+    pub archiving: i64,
     pub cancelled_whole: bool,
     pub at: Millis,
 }
 
 const COUNTS: &str = "UPDATE jobs SET n_started = n_started + d.started, n_finished = n_finished + d.finished,
-        n_failed = n_failed + d.failed, n_canceled = n_canceled + d.canceled, cancelled = cancelled OR d.whole
-    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[])
-        AS d (job_no, started, finished, failed, canceled, whole)
+        n_failed = n_failed + d.failed, n_canceled = n_canceled + d.canceled, cancelled = cancelled OR d.whole,
+        n_archiving = n_archiving + d.archiving
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[], $7::bigint[])
+        AS d (job_no, started, finished, failed, canceled, whole, archiving)
     WHERE jobs.job_no = d.job_no
-    RETURNING jobs.job_no, n_files, n_started, n_finished, n_failed, n_canceled, cancelled, state, kind";
+    RETURNING jobs.job_no, n_files, n_started, n_finished, n_failed, n_canceled, cancelled, state, n_archiving, kind";
 
 impl Tally {
     pub(super) fn delta(&mut self, job: i64, at: Millis) -> &mut Delta {
@@ -366,6 +376,7 @@ impl Tally {
                 .values()
                 .map(|delta| delta.cancelled_whole)
                 .collect::<Vec<_>>(),
+            &of(|delta| delta.archiving),
         ];
         let mut ended = Ended::default();
         for row in session.query(COUNTS, values)? {
@@ -375,9 +386,11 @@ impl Tally {
                 finished: row.get(3),
                 failed: row.get(4),
                 canceled: row.get(5),
+                archiving: row.get(8),
             };
-            let (state, reason) = counts.verdict(kind_of(row.get(8)), row.get(6));
-            if state != job_state_from_code(i64::from(row.get::<_, i16>(7))) {
+            let before = job_state_from_code(i64::from(row.get::<_, i16>(7)));
+            let (state, reason) = counts.verdict_after(before, kind_of(row.get(9)), row.get(6));
+            if state != before {
                 let number: i64 = row.get(0);
                 let at = self.jobs.get(&number).map_or(0, |delta| delta.at);
                 let finished = state.is_terminal().then_some(at);

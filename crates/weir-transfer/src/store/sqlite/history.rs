@@ -132,6 +132,9 @@ fn move_files(
     transaction
         .prepare_cached("DELETE FROM attempts WHERE file_id BETWEEN ?1 AND ?2")?
         .execute(range)?;
+    transaction
+        .prepare_cached("DELETE FROM tape WHERE file_id BETWEEN ?1 AND ?2")?
+        .execute(range)?;
     Ok(n)
 }
 

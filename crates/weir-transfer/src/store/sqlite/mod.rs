@@ -3,6 +3,7 @@
 mod history;
 mod read;
 mod schema;
+mod tape;
 mod write;
 
 use std::{
@@ -18,7 +19,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
-use super::{Change, JobFilter, Order, Restored, Sealer, Store, StoreError};
+use super::{Change, JobFilter, Order, Pin, Restored, Sealer, Store, StoreError};
 use crate::{model, time::Millis};
 
 /// Connections for reading. A status poll holds one for milliseconds; four keep two cores busy with room to wait on disk.
@@ -134,6 +135,10 @@ impl Store for SqliteStore {
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
         self.readers
             .with(|connection| read::order(connection, &self.sealer, file))
+    }
+
+    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.readers.with(tape::pins)
     }
 
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {

@@ -17,16 +17,17 @@ use crate::{
     },
 };
 
-use super::history;
+use super::{history, tape};
 
 const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, submitted, finished, reason, cancelled,
-    source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled, job_no FROM jobs";
+    source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled, job_no, n_archiving FROM jobs";
 
 const FILE: &str = "SELECT f.file_id, j.job_id, j.first_file, f.state, f.attempts, f.started, f.finished, f.filesize,
     f.moved, f.mode, f.reason, f.class, f.party, f.phase, f.remedy, f.again, f.source, f.dest, f.checksum, f.size,
     f.activity, f.strategy, f.scitag, f.metadata, f.staging, f.archive, s.hash, d.hash, f.first_start, f.stopping,
-    f.claim_since, f.claim_until, f.moved_total, j.kind
-    FROM files f JOIN jobs j USING (job_no)
+    f.claim_since, f.claim_until, f.moved_total, j.kind, t.staging_start, t.staging_finished, t.archive_start,
+    t.archive_finished, t.request
+    FROM files f JOIN jobs j USING (job_no) LEFT JOIN tape t USING (file_id)
     LEFT JOIN tokens s ON s.token_no = f.src_token LEFT JOIN tokens d ON d.token_no = f.dst_token";
 
 pub(super) fn job(connection: &Connection, id: Uuid) -> Result<Option<Job>, StoreError> {
@@ -182,7 +183,7 @@ pub(super) fn retries_between(connection: &Connection, range: [i64; 2]) -> Resul
 pub(super) fn overdue(connection: &Connection, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT j.job_id, f.file_id FROM jobs j JOIN files f USING (job_no)
-         WHERE j.finished IS NULL AND j.expires <= ?1 AND f.finished IS NULL AND f.state = 0 AND f.stopping = 0
+         WHERE j.finished IS NULL AND j.expires <= ?1 AND f.finished IS NULL AND f.state IN (0, 6) AND f.stopping = 0
            AND f.file_id BETWEEN j.first_file AND j.first_file + j.n_files - 1
          ORDER BY f.file_id LIMIT 10000",
     )?;
@@ -236,11 +237,11 @@ pub(super) fn settings(connection: &Connection, prefix: &str) -> Result<Vec<(Str
 pub(super) fn restore(connection: &Connection, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
     let mut files = connection.prepare(
         "SELECT file_id, source, dest, activity, size, attempts, epoch IS NOT NULL, stopping, not_before, failures,
-         free_retries, resume, state = 5 FROM files WHERE finished IS NULL AND file_id BETWEEN ?1 AND ?2 ORDER BY file_id",
+         free_retries, resume, state FROM files WHERE finished IS NULL AND file_id BETWEEN ?1 AND ?2 ORDER BY file_id",
     )?;
     let text = JOB.replace(
-        "job_no FROM jobs",
-        "first_file FROM jobs WHERE finished IS NULL AND first_file < ?1 ORDER BY job_no",
+        "job_no, n_archiving FROM jobs",
+        "first_file, n_archiving FROM jobs WHERE finished IS NULL AND first_file < ?1 ORDER BY job_no",
     );
     let mut jobs = connection.prepare(&text)?;
     let mut rows = jobs.query([below as i64])?;
@@ -295,7 +296,8 @@ fn live_row(row: &Row<'_>) -> rusqlite::Result<Live> {
         attempts: row.get(5)?,
         running: row.get(6)?,
         stopping: row.get(7)?,
-        held: row.get(12)?,
+        held: row.get::<_, i64>(12)? == FileState::NotUsed.code(),
+        work: FileState::from_code(row.get(12)?).work(),
         follow_up: FollowUp {
             not_before: row.get(8)?,
             failures: row.get(9)?,
@@ -335,6 +337,7 @@ fn job_row(row: &Row<'_>) -> rusqlite::Result<Job> {
             finished: row.get(17)?,
             failed: row.get(18)?,
             canceled: row.get(19)?,
+            archiving: row.get(21)?,
         },
     })
 }
@@ -378,6 +381,7 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<File> {
             None => None,
         },
         moved_total: row.get::<_, i64>(32)? as u64,
+        tape: tape::times(row, 34)?,
         result: FileResult {
             filesize: size(7)?,
             bytes_moved: row.get::<_, i64>(8)? as u64,

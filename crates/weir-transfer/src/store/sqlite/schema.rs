@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY];
+const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY, TAPE];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
 /// `first_file` and `n_files` find them, and the only index on `files` holds the live ones.
@@ -156,6 +156,22 @@ ALTER TABLE tokens ADD COLUMN n_refs INTEGER NOT NULL DEFAULT 0;
 UPDATE tokens SET n_refs = n FROM (
     SELECT token, count(*) AS n FROM (SELECT src_token AS token FROM files UNION ALL SELECT dst_token FROM files)
     GROUP BY token) AS used WHERE used.token = token_no;
+";
+
+/// What tape did for a file, and whether its pin is still to be given back: a table of its own, as few files need it.
+const TAPE: &str = "
+CREATE TABLE tape (
+    file_id          INTEGER PRIMARY KEY,
+    staging_start    INTEGER,
+    staging_finished INTEGER,
+    archive_start    INTEGER,
+    archive_finished INTEGER,
+    request          TEXT,
+    pinned           INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX tape_pinned ON tape (file_id) WHERE pinned;
+ALTER TABLE jobs ADD COLUMN n_archiving INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE history ADD COLUMN n_archiving INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Brings a database up to date, each migration in a transaction of its own.

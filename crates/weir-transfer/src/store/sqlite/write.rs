@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use uuid::Uuid;
+use weir_sched::Work;
+
+use super::tape;
 
 use crate::{
     model::{Counts, FileResult, FileState, TokenHash, job_state_code, job_state_from_code, kind_of},
@@ -36,6 +39,7 @@ struct Delta {
     finished: i64,
     failed: i64,
     canceled: i64,
+    archiving: i64,
     cancelled_whole: bool,
     at: Millis,
 }
@@ -50,23 +54,53 @@ fn apply_one(
         Change::Submit(submission) => submit(transaction, sealer, touched, submission),
         Change::Begin {
             file,
+            work: Work::Copy,
             attempt,
             epoch,
             at,
         } => begin(transaction, touched, *file, *attempt, *epoch, *at),
+        Change::Begin {
+            file,
+            work,
+            attempt,
+            epoch,
+            at,
+        } => tape::begin(transaction, *file, *work, (*attempt, *epoch), *at),
+        Change::Advance { file, at, next, result } => {
+            if let Some(result) = result {
+                moved(transaction, *file, result)?;
+            }
+            if let Some(job_no) = tape::advance(transaction, *file, *at, *next)? {
+                let delta = touched.delta(job_no, *at);
+                match next {
+                    Work::Archive => delta.archiving += 1,
+                    Work::Copy | Work::Stage => delta.started += 1,
+                }
+            }
+            Ok(())
+        }
+        Change::Requested { files, request } => tape::requested(transaction, files, request),
+        Change::Unpinned { files } => tape::unpinned(transaction, files),
         Change::Again {
             file,
+            work,
             attempt,
             at,
             result,
             follow_up,
-        } => again(transaction, *file, *attempt, *at, result, *follow_up),
+        } => again(transaction, *file, *work, (*attempt, *at), result, *follow_up),
         Change::End {
             file,
+            work,
             at,
             state,
             result,
-        } => end(transaction, touched, *file, *at, *state, result),
+        } => {
+            if *work != Work::Copy && *state == FileState::Finished {
+                tape::finished(transaction, *file, *work, *at)?;
+            }
+            end(transaction, touched, *file, *work, *at, *state, result)
+        }
         Change::Cancel {
             job,
             whole,
@@ -92,7 +126,8 @@ fn apply_one(
                 )
             };
             let text = format!(
-                "UPDATE files SET state = 0, resume = (SELECT j.kind = 'R' FROM jobs j WHERE j.job_no = files.job_no),
+                "UPDATE files SET state = (SELECT iif(j.kind = 'R' AND json_extract(j.params, '$.bring_online') IS NOT NULL, 6, 0)
+                     FROM jobs j WHERE j.job_no = files.job_no), resume = (SELECT j.kind = 'R' FROM jobs j WHERE j.job_no = files.job_no),
                  claim_since = {}, claim_until = {} WHERE file_id = ?1 AND state = 5",
                 claim("claim_since"),
                 claim("claim_until")
@@ -152,7 +187,7 @@ fn submit(
         .prepare_cached(
             "INSERT INTO jobs (job_no, job_id, kind, state, user_dn, cred_id, vo, priority, submitted, source_se, dest_se,
              params, metadata, first_file, n_files, expires)
-             SELECT ?12, ?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14
+             SELECT ?12, ?1, ?2, ?15, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14
              WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE job_id = ?1)
                AND NOT EXISTS (SELECT 1 FROM history WHERE job_id = ?1)",
         )?
@@ -171,6 +206,7 @@ fn submit(
             first as i64,
             submission.files.len() as i64,
             job.params.max_time_in_queue,
+            job_state_code(submission.first_job_state()),
         ])?;
     if inserted == 0 {
         return Err(StoreError::Duplicate(job.id));
@@ -203,7 +239,7 @@ fn submit(
             file.archive_metadata.as_ref().map(|raw| raw.get()),
             source_token,
             destination_token,
-            submission.first_state(file.id).code(),
+            submission.first_state(file).code(),
         ])?;
     }
     transaction
@@ -239,15 +275,15 @@ fn begin(
 fn again(
     transaction: &Transaction<'_>,
     file: u64,
-    attempt: u32,
-    at: Millis,
+    work: Work,
+    (attempt, at): (u32, Millis),
     result: &FileResult,
     follow_up: FollowUp,
 ) -> Result<(), StoreError> {
     let changed = transaction
         .prepare_cached(
-            "UPDATE files SET state = iif(stopping, state, 0), epoch = NULL, not_before = ?2, failures = ?3, free_retries = ?4, resume = ?5,
-             filesize = coalesce(?6, filesize), moved = ?7, moved_total = moved_total + ?7, mode = ?8, reason = ?9, class = ?10, party = ?11, phase = ?12,
+            "UPDATE files SET state = iif(stopping, state, ?15), epoch = NULL, not_before = ?2, failures = ?3, free_retries = ?4, resume = ?5,
+             filesize = coalesce(?6, filesize), moved = iif(?16, moved, ?7), moved_total = moved_total + ?7, mode = iif(?16, mode, ?8), reason = ?9, class = ?10, party = ?11, phase = ?12,
              remedy = ?13, again = ?14
              WHERE file_id = ?1 AND finished IS NULL",
         )?
@@ -266,6 +302,8 @@ fn again(
             result.phase,
             result.remedy,
             result.recoverable,
+            FileState::waiting(work).code(),
+            work == Work::Archive,
         ])?;
     if changed > 0 {
         transaction
@@ -284,6 +322,7 @@ fn end(
     transaction: &Transaction<'_>,
     touched: &mut Touched,
     file: u64,
+    work: Work,
     at: Millis,
     state: FileState,
     result: &FileResult,
@@ -292,7 +331,7 @@ fn end(
     let job_no = transaction
         .prepare_cached(
             "UPDATE files SET state = ?2, finished = ?3, epoch = NULL, stopping = 0,
-             filesize = coalesce(?4, filesize), moved = ?5, moved_total = moved_total + ?5, mode = ?6, reason = ?7, class = ?8, party = ?9, phase = ?10,
+             filesize = coalesce(?4, filesize), moved = iif(?13, moved, ?5), moved_total = moved_total + ?5, mode = iif(?13, mode, ?6), reason = ?7, class = ?8, party = ?9, phase = ?10,
              remedy = ?11, again = ?12
              WHERE file_id = ?1 AND finished IS NULL RETURNING job_no",
         )?
@@ -310,18 +349,37 @@ fn end(
                 result.phase,
                 result.remedy,
                 result.recoverable,
+                work == Work::Archive,
             ],
             |row| row.get(0),
         )
         .optional()?;
     if let Some(job_no) = job_no {
         let delta = touched.delta(job_no, at);
+        delta.archiving -= i64::from(work == Work::Archive);
         match state {
             FileState::Finished => delta.finished += 1,
             FileState::Failed => delta.failed += 1,
             _ => delta.canceled += 1,
         }
     }
+    Ok(())
+}
+
+/// What an attempt moved that was not the last.
+fn moved(transaction: &Transaction<'_>, file: u64, result: &FileResult) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached(
+            "UPDATE files SET filesize = coalesce(?2, filesize), moved = ?3, moved_total = moved_total + ?3, mode = ?4,
+             reason = NULL, class = NULL, party = NULL, phase = NULL, remedy = NULL, again = NULL
+             WHERE file_id = ?1 AND finished IS NULL",
+        )?
+        .execute(params![
+            file as i64,
+            result.filesize.map(|size| size as i64),
+            result.bytes_moved as i64,
+            result.mode
+        ])?;
     Ok(())
 }
 
@@ -346,10 +404,13 @@ fn cancel(
     )?;
     let mut mark = transaction
         .prepare_cached("UPDATE files SET stopping = 1 WHERE file_id = ?1 AND job_no = ?2 AND finished IS NULL")?;
-    let mut canceled = 0;
+    let mut archiving = transaction
+        .prepare_cached("SELECT count(*) FROM files WHERE file_id = ?1 AND finished IS NULL AND state = 8")?;
+    let (mut canceled, mut watched) = (0, 0);
     for (files, ended) in lists {
         for file in *files {
             if *ended {
+                watched += archiving.query_row([*file as i64], |row| row.get::<_, i64>(0))?;
                 canceled += settle.execute(params![*file as i64, job_no, at, reason])?;
             } else {
                 mark.execute(params![*file as i64, job_no])?;
@@ -358,6 +419,7 @@ fn cancel(
     }
     let delta = touched.delta(job_no, at);
     delta.canceled += canceled as i64;
+    delta.archiving -= watched;
     delta.cancelled_whole |= whole;
     Ok(())
 }
@@ -407,8 +469,8 @@ impl Touched {
         }
         let mut count = transaction.prepare_cached(
             "UPDATE jobs SET n_started = n_started + ?2, n_finished = n_finished + ?3, n_failed = n_failed + ?4,
-             n_canceled = n_canceled + ?5, cancelled = max(cancelled, ?6) WHERE job_no = ?1
-             RETURNING n_files, n_started, n_finished, n_failed, n_canceled, cancelled, state, kind",
+             n_canceled = n_canceled + ?5, cancelled = max(cancelled, ?6), n_archiving = n_archiving + ?7 WHERE job_no = ?1
+             RETURNING n_files, n_started, n_finished, n_failed, n_canceled, cancelled, state, n_archiving, kind",
         )?;
         let mut conclude =
             transaction.prepare_cached("UPDATE jobs SET state = ?2, finished = ?3, reason = ?4 WHERE job_no = ?1")?;
@@ -419,7 +481,8 @@ impl Touched {
                 delta.finished,
                 delta.failed,
                 delta.canceled,
-                i64::from(delta.cancelled_whole)
+                i64::from(delta.cancelled_whole),
+                delta.archiving
             ];
             let (counts, cancelled, before, kind) = count.query_row(changes, |row| {
                 let counts = Counts {
@@ -428,16 +491,17 @@ impl Touched {
                     finished: row.get(2)?,
                     failed: row.get(3)?,
                     canceled: row.get(4)?,
+                    archiving: row.get(7)?,
                 };
                 let before = job_state_from_code(row.get(6)?);
                 Ok((
                     counts,
                     row.get::<_, bool>(5)?,
                     before,
-                    kind_of(&row.get::<_, String>(7)?),
+                    kind_of(&row.get::<_, String>(8)?),
                 ))
             })?;
-            let (state, reason) = counts.verdict(kind, cancelled);
+            let (state, reason) = counts.verdict_after(before, kind, cancelled);
             if state != before {
                 let finished = state.is_terminal().then_some(delta.at);
                 conclude.execute(params![job_no, job_state_code(state), finished, reason])?;

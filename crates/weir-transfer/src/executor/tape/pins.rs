@@ -1,0 +1,233 @@
+//! Pins: what was brought online is given back when its transfer has ended, after success and after failure.
+//!
+//! The store keeps which files hold one ([`Store::pins`](crate::store::Store::pins)); a restart goes on from there. Two
+//! transfers of one file share its pin: the last one gives it back. A request that is not over is taken back as well. An endpoint that
+//! cannot be reached is asked again, with growing pauses; a pin that could not be given back goes with its lifetime.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{Executor, client::Tape, path_of, tape_of};
+use crate::{
+    executor::sides,
+    model::{FileState, TokenHash},
+    store::{Change, Order, Writer, hash_of},
+    surl::Surl,
+};
+
+/// For so long an end waits for company.
+const WINDOW: Duration = Duration::from_secs(1);
+/// Paths of one request, at most.
+const REQUEST_MAX: usize = 1000;
+/// Pauses between two tries, the first and the longest, and how many there are.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3600));
+const TRIES: u32 = 12;
+
+/// A file at an endpoint.
+type Place = (String, String);
+
+/// Which transfers hold which pins.
+#[derive(Debug, Default)]
+pub(super) struct Pins {
+    held: Mutex<Held>,
+    /// Where ends are told, while this node schedules.
+    ended: Mutex<Option<mpsc::UnboundedSender<u64>>>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    files: HashMap<u64, Place>,
+    places: HashMap<Place, usize>,
+}
+
+impl Pins {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A transfer has a pin.
+    pub(super) fn took(&self, file: u64, endpoint: String, path: String) {
+        let (mut held, place) = (self.lock(), (endpoint, path));
+        if held.files.insert(file, place.clone()).is_none() {
+            *held.places.entry(place).or_default() += 1;
+        }
+    }
+
+    /// A transfer has ended.
+    pub(super) fn settled(&self, file: u64) {
+        if self.lock().files.contains_key(&file) {
+            let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(ended) = ended.as_ref() {
+                // Nobody listens any more only when the service goes; the next life finds it in the store.
+                let _ = ended.send(file);
+            }
+        }
+    }
+
+    /// A transfer lets its pin go; tells whether nobody else holds it.
+    fn leave(&self, file: u64) -> bool {
+        let mut held = self.lock();
+        let Some(place) = held.files.remove(&file) else {
+            return true;
+        };
+        let Some(holders) = held.places.get_mut(&place) else {
+            return true;
+        };
+        *holders -= 1;
+        let last = *holders == 0;
+        if last {
+            held.places.remove(&place);
+        }
+        last
+    }
+}
+
+/// What goes into one request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    endpoint: String,
+    token: Option<TokenHash>,
+    request: String,
+    /// Whether its files had come online.
+    staged: bool,
+}
+
+#[derive(Debug, Default)]
+struct Given {
+    tape: Option<Tape>,
+    files: Vec<u64>,
+    paths: Vec<String>,
+    tries: u32,
+}
+
+impl Executor {
+    pub(super) async fn give_back_pins(self, journal: Arc<Writer>) {
+        let pins = &self.shared.tapes.pins;
+        let (ended, mut endings) = mpsc::unbounded_channel();
+        *pins.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        self.recall_pins().await;
+        let mut later: BTreeMap<(Instant, u64), (Group, Given)> = BTreeMap::new();
+        let mut number = 0;
+        loop {
+            let next = later.keys().next().map(|(at, _)| *at);
+            let mut due: Vec<(Group, Given)> = Vec::new();
+            tokio::select! {
+                first = endings.recv() => {
+                    let Some(first) = first else { return };
+                    tokio::time::sleep(WINDOW).await;
+                    let mut files = vec![first];
+                    while let Ok(file) = endings.try_recv() {
+                        files.push(file);
+                    }
+                    due.extend(self.groups(files, &journal).await);
+                }
+                () = async { match next { Some(at) => tokio::time::sleep_until(at).await, None => std::future::pending().await } } => {
+                    due.extend(later.pop_first().map(|(_, one)| one));
+                }
+            }
+            for (group, mut given) in due {
+                if self.give_back(&group, &given).await || given.tries >= TRIES {
+                    journal.note(Change::Unpinned { files: given.files });
+                    continue;
+                }
+                let pause = PAUSE.0.saturating_mul(1 << given.tries).min(PAUSE.1);
+                (given.tries, number) = (given.tries + 1, number + 1);
+                later.insert((Instant::now() + pause, number), (group, given));
+            }
+        }
+    }
+
+    /// What an earlier life left.
+    async fn recall_pins(&self) {
+        let store = self.shared.store.clone();
+        let left = tokio::task::spawn_blocking(move || store.pins()).await;
+        let left = match left {
+            Ok(Ok(left)) => left,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "pins of an earlier life cannot be read; they go with their lifetime");
+                return;
+            }
+            Err(_) => return,
+        };
+        let pins = &self.shared.tapes.pins;
+        for pin in &left {
+            if let Ok(surl) = Surl::parse(&pin.source) {
+                let side = super::Side {
+                    party: weir_world::Party::Source,
+                    token: None,
+                    surl,
+                };
+                pins.took(pin.file, side.surl.endpoint(), path_of(&side));
+            }
+        }
+        left.iter()
+            .filter(|pin| pin.over)
+            .for_each(|pin| pins.settled(pin.file));
+    }
+
+    /// What is to be asked of whom, for these files.
+    async fn groups(&self, files: Vec<u64>, journal: &Writer) -> Vec<(Group, Given)> {
+        let store = self.shared.store.clone();
+        let read = move || {
+            files
+                .into_iter()
+                .map(|file| (file, store.order(file).ok().flatten()))
+                .collect::<Vec<_>>()
+        };
+        let orders = tokio::task::spawn_blocking(read).await.unwrap_or_default();
+        let mut groups: BTreeMap<Group, Given> = BTreeMap::new();
+        let mut done = Vec::new();
+        for (file, order) in orders {
+            let last = self.shared.tapes.pins.leave(file);
+            let asked = order
+                .filter(|order| last && !is_kept(order))
+                .and_then(|order| asked(&order));
+            let Some((group, tape, path)) = asked else {
+                done.push(file);
+                continue;
+            };
+            let given = groups.entry(group).or_default();
+            given.tape.get_or_insert(tape);
+            given.files.push(file);
+            given.paths.push(path);
+        }
+        if !done.is_empty() {
+            journal.note(Change::Unpinned { files: done });
+        }
+        groups.into_iter().collect()
+    }
+
+    async fn give_back(&self, group: &Group, given: &Given) -> bool {
+        let Some(tape) = &given.tape else { return true };
+        let client = &self.shared.tapes.client;
+        for paths in given.paths.chunks(REQUEST_MAX) {
+            if let Err(failure) = client.give_back(tape, &group.request, paths, group.staged).await {
+                tracing::warn!(endpoint = group.endpoint, request = group.request, %failure, "pins could not be given back");
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// A job that only brings a file online wants it to stay there for its lifetime.
+fn is_kept(order: &Order) -> bool {
+    order.file.state == FileState::Finished && order.file.spec.source == order.file.spec.destination
+}
+
+fn asked(order: &Order) -> Option<(Group, Tape, String)> {
+    let (source, _) = sides(order).ok()?;
+    let tape = tape_of(&source);
+    let group = Group {
+        endpoint: tape.endpoint.clone(),
+        token: tape.token.as_ref().map(|token| hash_of(token.expose())),
+        request: order.file.tape.request.clone()?,
+        staged: order.file.tape.staging_finished.is_some(),
+    };
+    Some((group, tape, path_of(&source)))
+}
