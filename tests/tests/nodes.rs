@@ -42,7 +42,9 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
         return;
     }
     let postgres = Postgres::start().unwrap();
-    let services = start(&postgres, &STORAGES, &["scheduler", "door", "executor"]);
+    let mut nodes = nodes(&postgres, &["scheduler", "door", "executor"]);
+    nodes[0].tables += "[events]\nspool = \"events\"\n[[events.file]]\npath = \"told\"\n";
+    let services = Services::start_nodes(&STORAGES.map(StorageSettings::new), &nodes, |_| Ok(())).unwrap();
     let door = services.nodes[0].url.clone();
     let mut load = Load::prepare(services, 0, &mut Draw::new(0));
     while !(load.poll(&door).unwrap() && load.all_taken()) {
@@ -54,6 +56,7 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
     let lent = "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'leases'";
     let enough = || Ok((postgres.ask(lent)?.parse::<usize>()? >= JOBS * FILES_PER_JOB).then_some(()));
     wait_for(LIMIT, enough).expect("the scheduler copied what the executor should have");
+    told_of_all(&load.services);
 
     // What only the scheduler can answer is answered at the door, too.
     let services = &load.services;
@@ -76,6 +79,29 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
         .output()
         .unwrap();
     assert!(String::from_utf8_lossy(&nobody.stdout).ends_with("401"), "{nobody:?}");
+}
+
+/// The scheduler has told of every copy, though another node made it, with the times of that node.
+fn told_of_all(services: &Services) {
+    let told = || {
+        let text = std::fs::read_to_string(services.file("told")).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines = lines.collect::<Vec<_>>();
+        let count = |kind: &str| lines.iter().filter(|line| line["type"] == kind).count();
+        let enough = count("start") >= JOBS * FILES_PER_JOB && count("complete") >= JOBS * FILES_PER_JOB;
+        Ok(enough.then_some(lines))
+    };
+    let lines = wait_for(LIMIT, told).expect("messages for every copy");
+    for line in lines.iter().filter(|line| line["type"] == "complete") {
+        let times = [
+            "tr_timestamp_start",
+            "timestamp_tr_st",
+            "timestamp_tr_comp",
+            "tr_timestamp_complete",
+        ];
+        let times = times.map(|key| line["data"][key].as_u64().unwrap_or_default());
+        assert!(times.is_sorted() && times[0] > 0 && times[1] < times[3], "{line}");
+    }
 }
 
 fn uuid() -> &'static str {

@@ -277,7 +277,7 @@ impl Service {
             self.take_office(epoch).await?;
         }
         if role.copies() {
-            let executor = self.executor(Events::default(), None);
+            let executor = self.executor(Events::courier(), None);
             Hands::start(membership, executor, entry.writer(), tasks, stop);
         }
         tasks.spawn(nodes::hold(

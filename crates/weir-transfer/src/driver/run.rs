@@ -318,6 +318,11 @@ impl<C: TransferCore> Loop<C> {
             && matches!(op, Op::Copy { .. } | Op::Cleanup { .. })
             && fleet.takes(id, op, self.running.len() - 1 - fleet.len())
         {
+            if let Op::Copy { .. } = op {
+                self.executor
+                    .events()
+                    .tell(Notice::BegunElsewhere(id, records::millis(self.now)));
+            }
             return;
         }
         let tenure = self.fleet.as_ref().map(Fleet::tenure);

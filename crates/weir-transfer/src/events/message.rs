@@ -2,7 +2,7 @@
 //!
 //! Keys of SRM, of staging and of things that this service does not do have the value that FTS3 gives them when they are not used.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -49,7 +49,7 @@ impl Kind {
 }
 
 /// When the steps of one attempt began and ended; `None`: it never came to that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Timeline {
     /// The attempt itself.
     pub began: Millis,
@@ -66,7 +66,7 @@ pub(crate) struct Timeline {
 }
 
 /// A step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Span {
     pub from: Millis,
     pub to: Millis,

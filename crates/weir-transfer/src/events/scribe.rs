@@ -50,6 +50,10 @@ pub(crate) enum Notice {
     Submitted(Uuid),
     /// An attempt has begun; its message is written already.
     Lines(Kind, String, Vec<u8>),
+    /// An attempt begins at another node.
+    BegunElsewhere(OpId, Millis),
+    /// An attempt at another node is over, and this is how its time went.
+    OverElsewhere(OpId, Timeline),
     /// That an attempt ended is durable.
     Ended(OpId, Box<Change>),
     /// That a file is being brought online, or its copy watched, is durable.
@@ -119,6 +123,8 @@ struct Ride {
 #[derive(Clone, Default)]
 pub(crate) struct Events {
     shared: Option<Arc<Shared>>,
+    /// Keeps how the time of attempts went, for the scheduler, which tells of them.
+    courier: Option<Arc<Mutex<HashMap<OpId, Timeline>>>>,
 }
 
 struct Shared {
@@ -174,7 +180,23 @@ impl Events {
             .spawn(move || scribe.run(&heard))
             .map_err(|source| super::sinks::SinkError::Thread { source })?;
         *lock(&shared.thread) = Some(thread);
-        Ok(Self { shared: Some(shared) })
+        Ok(Self {
+            shared: Some(shared),
+            courier: None,
+        })
+    }
+
+    /// Tells nobody, but keeps what the scheduler has to tell.
+    pub(crate) fn courier() -> Self {
+        Self {
+            shared: None,
+            courier: Some(Arc::default()),
+        }
+    }
+
+    /// How the time of an attempt went that is over.
+    pub(crate) fn take_times(&self, op: OpId) -> Option<Timeline> {
+        lock(self.courier.as_ref()?).remove(&op)
     }
 
     /// Whether anybody listens.
@@ -203,19 +225,7 @@ impl Events {
             file: order.file.spec.clone(),
             times: timeline,
         };
-        let subject = shared.subject(&ride.job, &ride.file, op.attempt);
-        let active = StateChange {
-            job: "ACTIVE",
-            file: FileState::Active.as_str(),
-            at: timeline.began,
-            reason: None,
-            tape: Some(&order.file.tape),
-        };
-        let lines = [
-            (Kind::State, message::state(&subject, &active)),
-            (Kind::Start, message::start(&subject, timeline.began)),
-        ];
-        for (kind, line) in lines {
+        for (kind, line) in shared.beginning(&ride, op.attempt, Some(&order.file.tape)) {
             shared.tell(Notice::Lines(kind, ride.job.vo.clone(), line));
         }
         lock(&shared.rides).insert(op, ride);
@@ -223,6 +233,9 @@ impl Events {
 
     /// An attempt is over, and this is how its time went. What it came to is told by [`Notice::Ended`].
     pub(crate) fn over(&self, op: OpId, timeline: Timeline) {
+        if let Some(courier) = &self.courier {
+            lock(courier).insert(op, timeline);
+        }
         if let Some(shared) = &self.shared
             && let Some(ride) = lock(&shared.rides).get_mut(&op)
         {
@@ -252,6 +265,22 @@ impl Shared {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let _ = notices.send(notice);
         }
+    }
+
+    /// The messages of an attempt that begins.
+    fn beginning(&self, ride: &Ride, attempt: u32, tape: Option<&crate::model::TapeTimes>) -> [(Kind, Vec<u8>); 2] {
+        let subject = self.subject(&ride.job, &ride.file, attempt);
+        let active = StateChange {
+            job: "ACTIVE",
+            file: FileState::Active.as_str(),
+            at: ride.times.began,
+            reason: None,
+            tape,
+        };
+        [
+            (Kind::State, message::state(&subject, &active)),
+            (Kind::Start, message::start(&subject, ride.times.began)),
+        ]
     }
 
     fn subject<'a>(&'a self, job: &'a NewJob, file: &'a NewFile, attempt: u32) -> Subject<'a> {
@@ -353,11 +382,34 @@ impl Scribe {
                 page.write(*kind, vo, line);
                 Ok(())
             }
+            Notice::BegunElsewhere(op, at) => self.begun(*op, *at, page),
+            Notice::OverElsewhere(op, times) => {
+                if let Some(ride) = lock(&self.shared.rides).get_mut(op) {
+                    ride.times = *times;
+                }
+                Ok(())
+            }
             Notice::Submitted(job) => self.submitted(*job, page),
             Notice::Ended(op, change) => self.ended(*op, change, page),
             Notice::Began { file, work, at } => self.began(*file, *work, *at, page),
             Notice::Cancelled { job, files, at, reason } => self.cancelled((*job, files), (*at, reason), page),
         }
+    }
+
+    fn begun(&self, op: OpId, at: Millis, page: &mut Page) -> Result<(), StoreError> {
+        let Some((job, file)) = self.rows(op.transfer.0)? else {
+            return Ok(());
+        };
+        let times = Timeline {
+            began: at,
+            ..Timeline::default()
+        };
+        let ride = Ride { job, file, times };
+        for (kind, line) in self.shared.beginning(&ride, op.attempt, None) {
+            page.write(kind, &ride.job.vo, &line);
+        }
+        lock(&self.shared.rides).insert(op, ride);
+        Ok(())
     }
 
     fn submitted(&self, job: Uuid, page: &mut Page) -> Result<(), StoreError> {

@@ -17,11 +17,12 @@ use weir_world::{OpId, WorldEvent};
 use super::{Membership, call, relay};
 use crate::{
     driver::Inlet,
+    events::{Notice, Timeline},
     executor::{Life, chain},
     service::Service,
     store::{
         LiveJob, PostgresStore, Restored, StoreError,
-        postgres::{HANDS, Lease, Peer, Report},
+        postgres::{self, HANDS, Lease, Peer},
     },
 };
 
@@ -36,6 +37,24 @@ const PROGRESS: Duration = Duration::from_secs(5);
 pub(super) struct Order {
     pub op: Op,
     pub life: Life,
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Report {
+    pub event: WorldEvent,
+    /// How its time went, if it copied.
+    #[serde(default)]
+    pub times: Option<Timeline>,
+}
+
+impl Report {
+    pub(super) fn lost() -> Self {
+        Self {
+            event: WorldEvent::Lost,
+            times: None,
+        }
+    }
 }
 
 enum Errand {
@@ -326,14 +345,18 @@ impl Desk {
         Ok(())
     }
 
-    fn hear(&mut self, reports: Vec<Report>) {
+    fn hear(&mut self, reports: Vec<postgres::Report>) {
         for (op, report) in reports {
             self.lent.remove(&op);
             if !lock(&self.fleet.shared.afar).contains_key(&op) {
                 continue;
             }
-            let event = report.and_then(|report| serde_json::from_str(&report).ok());
-            self.inlet.world(op, event.unwrap_or(WorldEvent::Lost));
+            let report = report.and_then(|report| serde_json::from_str::<Report>(&report).ok());
+            let report = report.unwrap_or_else(Report::lost);
+            if let Some(times) = report.times {
+                self.service.events.tell(Notice::OverElsewhere(op, times));
+            }
+            self.inlet.world(op, report.event);
         }
     }
 

@@ -11,7 +11,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 use weir_world::{OpId, WorldEvent};
 
-use super::{Membership, call, fleet::Order, membership::Crew};
+use super::{
+    Membership, call,
+    fleet::{Order, Report},
+    membership::Crew,
+};
 use crate::{
     executor::{Executor, chain},
     store::{StoreError, Writer, postgres::Lease},
@@ -27,7 +31,7 @@ const PROGRESS: Duration = Duration::from_secs(5);
 const REPORTS: usize = 1000;
 
 /// An end, and for which of this node's lives.
-type Told = (Uuid, OpId, WorldEvent);
+type Told = (Uuid, OpId, Report);
 
 /// See the module.
 pub(crate) struct Hands {
@@ -126,17 +130,21 @@ impl Hands {
         };
         let Ok(order) = serde_json::from_str::<Order>(&lease.order) else {
             // Of a newer version: the scheduler learns that nobody here could do it.
-            let _ = self.told.send((me, op, WorldEvent::Lost));
+            let _ = self.told.send((me, op, Report::lost()));
             return;
         };
         let executor = self.executor.in_life(order.life);
         let (journal, tenure, leave) = (self.journal.clone(), self.membership.tenure.clone(), crew.leave.clone());
         let (told, moved) = (self.told.clone(), self.moved.clone());
+        let events = executor.events().clone();
         crew.tasks.spawn(async move {
             let _place = place;
             let tell = |event| match event {
                 WorldEvent::Progress(bytes) => drop(lock(&moved).insert(op, bytes.0)),
-                event if event.is_final() => drop(told.send((me, op, event))),
+                event if event.is_final() => {
+                    let times = events.take_times(op);
+                    let _ = told.send((me, op, Report { event, times }));
+                }
                 _ => {}
             };
             let work = tenure.within(executor.run((op, order.op), stop, &journal, tell));
@@ -145,7 +153,7 @@ impl Hands {
                 () = leave.cancelled() => {}
                 done = work => if !done {
                     // Should this node be heard of once more in time, the scheduler must not wait for this one.
-                    let _ = told.send((me, op, WorldEvent::Lost));
+                    let _ = told.send((me, op, Report::lost()));
                 },
             }
         });
@@ -187,7 +195,7 @@ async fn tell(
             let reports = told
                 .iter()
                 .filter(|(node, ..)| *node == me)
-                .filter_map(|(_, op, event)| Some((*op, serde_json::to_string(event).ok()?)))
+                .filter_map(|(_, op, report)| Some((*op, serde_json::to_string(report).ok()?)))
                 .collect::<Vec<_>>();
             let store = membership.store.clone();
             match call(move || store.report(me, &reports)).await {

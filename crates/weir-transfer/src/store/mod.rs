@@ -175,10 +175,14 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// The file that a copy notes something about: a node may write that without being the scheduler, while it has the file's lease.
-    pub(crate) fn of_copy(&self) -> Option<u64> {
+    /// The files that an operation notes something about, if it is such a note: a node may write that without being the scheduler, while
+    /// it has their leases.
+    pub(crate) fn of_copy(&self) -> Option<Vec<u64>> {
         match self {
-            Self::Claim { file, .. } | Self::Metadata { file, .. } => Some(*file),
+            Self::Claim { file, .. } | Self::Metadata { file, .. } => Some(vec![*file]),
+            Self::Requested { files, .. } => Some(files.clone()),
+            // Pins outlive their leases, and giving one back twice harms nobody.
+            Self::Unpinned { .. } => Some(Vec::new()),
             _ => None,
         }
     }

@@ -215,11 +215,13 @@ impl PostgresStore {
     pub(crate) fn deposit(&self, node: Uuid, changes: &[Change]) -> Result<(), StoreError> {
         let may = |change: &Change| matches!(change, Change::Submit(_)) || change.of_copy().is_some();
         if !changes.iter().all(may) {
-            return Err(StoreError::Broken("only the scheduler may write this".into()));
+            return Err(StoreError::NoLease(0));
         }
         let mut files = changes
             .iter()
-            .filter_map(|change| Some(change.of_copy()? as i64))
+            .filter_map(Change::of_copy)
+            .flatten()
+            .map(|file| file as i64)
             .collect::<Vec<_>>();
         files.sort_unstable();
         files.dedup();
