@@ -23,8 +23,7 @@ use thiserror::Error;
 
 pub use weir_http::Identity;
 
-pub(crate) use hash::to_pem;
-pub use hash::{hashed_directory, subject_hash};
+pub use hash::{hashed_directory, subject_hash, to_pem};
 
 use crate::files::write_private;
 use crate::secret::Secret;

@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use crate::{
-    AddressFilter, Body, ClientError, TlsError, TrustRoots, client_config,
+    AddressFilter, Body, ClientError, Identity, TlsError, TrustRoots, client_config,
     connect::{Connector, Target},
     pool::{Key, Pool, PoolLimits},
 };
@@ -123,6 +123,15 @@ impl Client {
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
             ..self.clone()
         }
+    }
+
+    /// A client like this one that shows a certificate where it is asked for one; see [`Self::presenting`]. Its TLS sessions are
+    /// its own too, so that nobody's request ever travels in another's name.
+    ///
+    /// # Errors
+    /// If the certificate or its key cannot be read.
+    pub fn showing(&self, identity: &Identity) -> Result<Self, TlsError> {
+        Ok(self.presenting(crate::tls::showing(&self.tls, identity)?))
     }
 
     /// Sends a request and waits for the response's head, at most the configured time.

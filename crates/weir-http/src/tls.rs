@@ -8,7 +8,9 @@ use std::{
 
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
+    client::Resumption,
     crypto::{CryptoProvider, aws_lc_rs},
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
@@ -177,5 +179,23 @@ pub fn client_config(roots: &TrustRoots) -> Result<Arc<ClientConfig>, TlsError> 
         .with_root_certificates(roots.load()?)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The same configuration for a client that shows a certificate where it is asked for one: a user's, or a proxy (RFC 3820),
+/// which rustls would not read. Sessions are not resumed across the two.
+pub(crate) fn showing(config: &ClientConfig, identity: &Identity) -> Result<Arc<ClientConfig>, TlsError> {
+    let missing = |missing| TlsError::Pem {
+        what: "client identity".into(),
+        missing,
+    };
+    let chain = CertificateDer::pem_slice_iter(identity.chain_pem.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let chain = chain.ok().filter(|chain| !chain.is_empty());
+    let key = PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes()).map_err(|_| missing("private key"))?;
+    let key = config.crypto_provider().key_provider.load_private_key(key)?;
+    let shown = CertifiedKey::new(chain.ok_or(missing("certificate"))?, key);
+    let mut config = config.clone();
+    config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(shown));
+    config.resumption = Resumption::in_memory_sessions(32);
     Ok(Arc::new(config))
 }

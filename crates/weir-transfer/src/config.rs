@@ -2,9 +2,11 @@
 
 mod events;
 mod postgres;
+mod x509;
 
 pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use postgres::{PostgresConfig, Role};
+pub use x509::{AdminConfig, X509Config};
 
 use std::{
     collections::BTreeMap,
@@ -55,6 +57,9 @@ pub struct TransferConfig {
     /// Whose tokens are taken.
     #[serde(default, rename = "issuer")]
     pub issuers: Vec<IssuerConfig>,
+    /// Certificates of clients. Default: nobody is asked for one.
+    #[serde(default)]
+    pub x509: Option<X509Config>,
     /// Who may see and cancel everybody's jobs, and change the configuration.
     #[serde(default, rename = "admin")]
     pub admins: Vec<AdminConfig>,
@@ -118,24 +123,6 @@ pub struct IssuerConfig {
     pub url: String,
     /// The VO that its users belong to.
     pub vo: String,
-}
-
-/// An administrator: by subject, by group, or by a scope without path. All that are given must fit.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AdminConfig {
-    /// The issuer. Default: any of the configured ones.
-    #[serde(default)]
-    pub issuer: Option<String>,
-    /// `sub`.
-    #[serde(default)]
-    pub subject: Option<String>,
-    /// One of `wlcg.groups`.
-    #[serde(default)]
-    pub group: Option<String>,
-    /// A scope without path, such as `fts:admin`.
-    #[serde(default)]
-    pub scope: Option<String>,
 }
 
 /// What the service puts up with.
@@ -318,6 +305,7 @@ impl TransferConfig {
             any_audience: true,
             required_scope: None,
             issuers: Vec::new(),
+            x509: None,
             admins: Vec::new(),
             plain_http: false,
             limits: LimitsConfig::default(),
@@ -364,6 +352,7 @@ impl TransferConfig {
             .chain(&mut self.store)
             .chain(&mut self.key_file)
             .chain(self.events.iter_mut().flat_map(EventsConfig::paths))
+            .chain(self.x509.iter_mut().flat_map(X509Config::paths))
             .chain(
                 self.postgres
                     .iter_mut()
@@ -397,12 +386,25 @@ impl TransferConfig {
                 "must not be shorter than archive_after; 0s keeps for ever",
             );
         }
-        if self.issuers.is_empty() {
-            return wrong("issuer", "at least one [[issuer]] is needed: nobody else is let in");
+        if self.issuers.is_empty() && self.x509.is_none() {
+            return wrong(
+                "issuer",
+                "at least one [[issuer]] is needed, or [x509]: nobody else is let in",
+            );
+        }
+        if self.x509.is_some() && self.tls.is_none() {
+            return wrong("x509", "certificates of clients need [tls]");
         }
         for admin in &self.admins {
-            if admin.subject.is_none() && admin.group.is_none() && admin.scope.is_none() {
-                return wrong("admin", "an [[admin]] needs a subject, a group or a scope");
+            match admin.kinds() {
+                (false, false) => {
+                    return wrong(
+                        "admin",
+                        "an [[admin]] needs a subject, a group, a scope, a dn or a fqan",
+                    );
+                }
+                (true, true) => return wrong("admin", "an [[admin]] is of a token or of a certificate; make two"),
+                _ => {}
             }
         }
         for link in self.limits.links.keys() {
@@ -520,5 +522,11 @@ mod tests {
             "admin",
         );
         refused("listen = '127.0.0.1:0'\n[retry]\ndelay = '5'", "delay");
+        refused("listen = '127.0.0.1:0'\n[x509]\nauthorities = 'a'", "tls");
+        refused("listen = '127.0.0.1:0'\n[x509]\nvomsdir = 'a'", "authorities");
+        refused(
+            "listen = '127.0.0.1:0'\n[[issuer]]\nurl = 'u'\nvo = 'x'\n[[admin]]\ndn = '/CN=a'\nscope = 'b'",
+            "make two",
+        );
     }
 }

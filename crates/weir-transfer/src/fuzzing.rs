@@ -28,7 +28,7 @@ pub fn submissions(data: &[u8]) {
         user_dn: "alice".into(),
         cred_id: "0123".into(),
         vo: "test".into(),
-        token: Secret::new(TOKEN),
+        token: Some(Secret::new(TOKEN)),
     };
     let limits = SubmissionLimits::default();
     let draft = match submission::read(&body, &user, &limits, 1_700_000_000_000) {

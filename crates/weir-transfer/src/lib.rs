@@ -25,6 +25,7 @@
 //! # Ok(()) }
 //! ```
 
+mod certificates;
 pub mod config;
 mod descriptors;
 mod driver;
@@ -44,6 +45,7 @@ mod surl;
 mod time;
 mod upkeep;
 
+pub use certificates::CertificatesError;
 pub use config::TransferConfig;
 pub use events::SinkError;
 pub use service::{Running, StartError, TransferService};

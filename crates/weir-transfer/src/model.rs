@@ -248,6 +248,9 @@ pub(crate) struct JobParams {
     /// Seconds allowed until a copy is on tape; 0 for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive_timeout: Option<u32>,
+    /// The user came with a certificate: files that bring no tokens are moved with the proxy that was delegated.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub certificate: bool,
 }
 
 impl JobParams {
@@ -302,6 +305,22 @@ pub(crate) struct NewJob {
     pub params: JobParams,
     /// Echoed; a JSON object.
     pub metadata: Option<Box<RawValue>>,
+}
+
+impl NewJob {
+    /// Whether a file of this job is moved with the proxy that the user delegated.
+    pub(crate) fn moves_by_proxy(&self, file: &File) -> bool {
+        self.params.certificate && (file.spec.source_token.is_none() || file.spec.destination_token.is_none())
+    }
+
+    /// FTS3's word for how the user came in.
+    pub(crate) fn auth_method(&self) -> &'static str {
+        if self.params.certificate {
+            "certificate"
+        } else {
+            "oauth2"
+        }
+    }
 }
 
 /// A file as submitted.

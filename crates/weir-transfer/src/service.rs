@@ -5,7 +5,7 @@ use std::{
     ops::Range,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -15,6 +15,7 @@ use weir_http::{Client, ClientConfig, Identity, RunningServer, ServerLimits, Tls
 use weir_sched::{Config, RetryPolicy, Scheduler};
 
 use crate::{
+    certificates::{Certificates, CertificatesError},
     config::{AdminConfig, ConfigError, QueueLimits, TransferConfig},
     descriptors::Descriptors,
     driver::Driver,
@@ -59,6 +60,9 @@ pub enum StartError {
     /// Certificates, keys or authorities cannot be used.
     #[error("the certificates cannot be used")]
     Tls(#[from] TlsError),
+    /// Certificates of clients cannot be taken.
+    #[error("the certificates of clients cannot be taken")]
+    Certificates(#[from] CertificatesError),
     /// The store cannot be used.
     #[error("the store cannot be used")]
     Store(#[from] StoreError),
@@ -94,6 +98,9 @@ pub(crate) struct Service {
     /// VO by issuer.
     pub(crate) vos: BTreeMap<String, String>,
     pub(crate) admins: Vec<AdminConfig>,
+    /// Whose certificates are taken, if any are.
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    pub(crate) delegations: rest::Delegations,
     /// This host's name, for `submit_host` and `transfer_host`.
     pub(crate) host: String,
     pub(crate) body_max: usize,
@@ -112,6 +119,9 @@ impl TransferService {
     pub async fn start(config: TransferConfig) -> Result<Running, StartError> {
         config.check()?;
         let client = client(&config)?;
+        let certificates = config.x509.as_ref();
+        let certificates = certificates.map(|x509| Certificates::open(x509, SystemTime::now()));
+        let certificates = certificates.transpose()?.map(Arc::new);
         let (store, shared) = open(&config).await?;
         let settings = Settings::load(store.as_ref(), configured(&config))?;
         let listener = weir_http::bind(config.listen).map_err(|source| StartError::Listen {
@@ -160,6 +170,8 @@ impl TransferService {
                 .map(|issuer| (issuer.url.clone(), issuer.vo.clone()))
                 .collect(),
             admins: config.admins.clone(),
+            certificates: certificates.clone(),
+            delegations: rest::Delegations::default(),
             host: host_of(&url),
             body_max: usize::try_from(config.limits.body.0).unwrap_or(usize::MAX),
             queues: config.limits.queues,
@@ -168,10 +180,15 @@ impl TransferService {
         });
         service.begin(entry, &tasks, &stop).await?;
         let tls = match &config.tls {
-            Some(files) => Some(weir_http::server_config(&Identity::load(
-                &files.certificate,
-                &files.key,
-            )?)?),
+            Some(files) => {
+                let identity = Identity::load(&files.certificate, &files.key)?;
+                Some(match &certificates {
+                    Some(certificates) => {
+                        weir_http::server_config_asking(&identity, Arc::new(certificates.clients.clone()))?
+                    }
+                    None => weir_http::server_config(&identity)?,
+                })
+            }
             None => None,
         };
         let server_limits = ServerLimits {
@@ -192,6 +209,9 @@ impl TransferService {
             move || seat.is_taken(),
             stop.clone(),
         ));
+        if let Some(certificates) = certificates {
+            tokio::spawn(certificates.keep_up(stop.clone()));
+        }
         tracing::info!(url, schedules = service.driver.is_taken(), "transfer service started");
         Ok(Running {
             url,

@@ -58,7 +58,8 @@ fn free_name(dir: &Path, hash: u32, text: &str) -> Option<PathBuf> {
     None
 }
 
-pub(crate) fn to_pem(certificate: &[u8]) -> String {
+/// A certificate in PEM.
+pub fn to_pem(certificate: &[u8]) -> String {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(certificate);
     let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");

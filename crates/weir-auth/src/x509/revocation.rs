@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 use openssl::x509::X509Crl;
 use rustls_pki_types::CertificateRevocationListDer;
 use rustls_pki_types::pem::PemObject as _;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
 
 use super::error::X509Error;
 use super::name::slash_form;
 
 /// How much revocation lists matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RevocationCheck {
     /// A list that is there counts, even when it is out of date; an authority without one is trusted. The default.

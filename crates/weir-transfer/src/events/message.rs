@@ -447,7 +447,7 @@ impl<'a> Complete<'a> {
             cleanup_code: -1,
             final_destination: "",
             transfer_type: transfer_type(result),
-            auth_method: "oauth2",
+            auth_method: job.auth_method(),
             overwrite_on_disk_flag: false,
             overwrite_on_disk_deletion_code: -1,
         }

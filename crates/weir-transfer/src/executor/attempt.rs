@@ -195,7 +195,9 @@ impl Attempt<'_> {
 
     /// Tries the modes in their order until one works or fails for a reason that no other mode helps.
     async fn copy(&self, source: &Stat, size: Option<u64>) -> Result<(CopyMode, Option<Checksum>), Failure> {
-        let forced = self.job.params.copy_mode.as_deref();
+        // With a proxy nothing is there that one storage could show to the other: the bytes pass through this service.
+        let by_proxy = self.job.moves_by_proxy(self.file).then_some("streamed");
+        let forced = self.job.params.copy_mode.as_deref().or(by_proxy);
         let (order, explores) = self.modes.order(forced, self.source, self.destination, self.failures);
         let mut first_failure = None;
         let deadline = Instant::now() + self.wall;

@@ -25,6 +25,7 @@
 //! is out, to a storage that neither refuses that nor says so; it goes as a part of ours.
 
 mod attempt;
+mod clients;
 mod failure;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -72,6 +73,7 @@ use crate::{
     time::{self, Millis},
 };
 use attempt::Attempt;
+use clients::Clients;
 use trace::State;
 use verify::Expected;
 use wire::Side;
@@ -132,7 +134,7 @@ pub(crate) struct Life {
 }
 
 struct Shared {
-    client: Client,
+    clients: Clients,
     store: Arc<dyn Store>,
     settings: ExecutorSettings,
     events: Events,
@@ -167,7 +169,7 @@ impl Executor {
         let tapes = tape::Tapes::new(client.clone(), settings.response_timeout);
         Self {
             shared: Arc::new(Shared {
-                client,
+                clients: Clients::new(client),
                 store,
                 settings,
                 events,
@@ -254,6 +256,10 @@ impl Executor {
             Ok(sides) => sides,
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
+        let client = match self.shared.clients.of(&order) {
+            Ok(client) => client,
+            Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
+        };
         let _target = match self.enter(destination.surl.identity()) {
             Ok(target) => target,
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
@@ -276,7 +282,7 @@ impl Executor {
             self.shared.events.began(id, &order, times);
         }
         let attempt = Attempt {
-            client: &self.shared.client,
+            client: &client,
             settings,
             modes: &self.shared.modes,
             relays: &self.shared.relays,

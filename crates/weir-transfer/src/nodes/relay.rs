@@ -14,11 +14,10 @@ use axum::{
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use tower::ServiceExt as _;
-use weir_auth::Secret;
 
 use super::{Membership, call};
 use crate::{
-    rest::{ApiError, Caller, router},
+    rest::{ApiError, By, Caller, router},
     service::Service,
     store::postgres::Asked,
 };
@@ -47,6 +46,7 @@ struct Identity {
     cred_id: String,
     vo: String,
     admin: bool,
+    certificate: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,7 +83,7 @@ fn is_for_all(method: &Method, path: &str) -> bool {
     let reads = *method == Method::GET || *method == Method::HEAD;
     match first {
         "jobs" => reads || path.trim_matches('/') == "jobs",
-        "" | "whoami" | "api-docs" | "archive" | "delegation" => true,
+        "" | "whoami" | "api-docs" | "openapi.json" | "archive" | "delegation" => true,
         ".well-known" => !path.ends_with("/queue"),
         _ => false,
     }
@@ -91,11 +91,13 @@ fn is_for_all(method: &Method, path: &str) -> bool {
 
 async fn pass_on(service: &Arc<Service>, membership: &Arc<Membership>, request: Request) -> Result<Response, ApiError> {
     let (mut parts, body) = request.into_parts();
-    let anonymous = !parts.headers.contains_key(header::AUTHORIZATION);
+    let shows_certificate = parts.extensions.get::<weir_http::PeerCertificates>().is_some();
+    let anonymous = !parts.headers.contains_key(header::AUTHORIZATION) && !shows_certificate;
     let caller = match Caller::from_request_parts(&mut parts, service).await {
         Ok(caller) => Some(Identity {
             user_dn: caller.user_dn,
             cred_id: caller.cred_id,
+            certificate: caller.by.is_certificate(),
             vo: caller.vo,
             admin: caller.admin,
         }),
@@ -209,7 +211,9 @@ fn rebuild(envelope: Envelope, body: Vec<u8>) -> Option<Request> {
         cred_id: identity.cred_id,
         vo: identity.vo,
         admin: identity.admin,
-        token: Secret::new(""),
+        by: By::Elsewhere {
+            certificate: identity.certificate,
+        },
     });
     request.extensions_mut().insert(Relayed(caller));
     Some(request)

@@ -6,9 +6,10 @@ use serde_json::json;
 
 use super::{
     State,
-    answer::{Answer, ApiError, json_answer, ok},
-    caller::Caller,
+    answer::{Answer, ApiError, json_answer, ok, text},
+    caller::{By, Caller},
 };
+use crate::certificates::roles;
 use crate::submission::{self, BASE_ID};
 
 /// `GET /`: every client asks this first, and reads `api` as numbers.
@@ -45,22 +46,39 @@ pub(super) async fn service_document() -> Response {
 
 /// `GET /whoami`.
 pub(super) async fn whoami(caller: Caller) -> Response {
-    let vo_id = uuid::Uuid::new_v5(&BASE_ID, caller.vo.as_bytes());
+    let (mut vos, mut fqans, mut method) = (vec![caller.vo.as_str()], Vec::new(), "oauth2");
+    if let By::Certificate(identity) = &caller.by {
+        method = "certificate";
+        fqans = identity.fqans().collect();
+        for attributes in &identity.voms {
+            if !vos.contains(&attributes.vo.as_str()) {
+                vos.push(&attributes.vo);
+            }
+        }
+    }
+    let ids = vos.iter().map(|vo| uuid::Uuid::new_v5(&BASE_ID, vo.as_bytes()));
     let level = if caller.admin { "all" } else { "private" };
     let config = if caller.admin { json!("all") } else { json!(null) };
     ok(&json!({
         "user_dn": caller.user_dn,
         "dn": [caller.user_dn],
         "base_id": BASE_ID,
-        "voms_cred": [],
-        "vos": [caller.vo],
-        "vos_id": [vo_id],
-        "roles": [],
+        "voms_cred": fqans,
+        "vos": vos,
+        "vos_id": ids.collect::<Vec<_>>(),
+        "roles": roles(fqans.iter().copied()),
         "level": { "transfer": level, "datamanagement": null, "config": config },
         "delegation_id": caller.cred_id,
-        "method": "oauth2",
+        "method": method,
         "is_root": caller.admin,
     }))
+}
+
+/// `GET /whoami/certificate`: the user's own, without proxies.
+pub(super) async fn certificate(caller: Caller) -> Answer {
+    let identity = caller.certificate()?;
+    let pem = weir_auth::ca::to_pem(&identity.certificate);
+    Ok(text("application/x-pem-file", StatusCode::OK, pem))
 }
 
 /// `GET /api-docs/schema/submit`.
@@ -90,11 +108,4 @@ pub(super) async fn nodes(service: State, _: Caller) -> Answer {
             "This service is one process with a store of its own",
         )),
     }
-}
-
-/// Delegation of proxies: token users need none, and certificates are not taken yet.
-pub(super) async fn no_delegation(_: Caller) -> Answer {
-    Err(ApiError::not_found(
-        "Delegation is for certificates; this service takes tokens",
-    ))
 }

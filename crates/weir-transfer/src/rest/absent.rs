@@ -17,7 +17,6 @@ use crate::service::Service;
 
 pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new()
-        .route("/whoami/certificate", get(certificate))
         .route("/admin/force-start", post(force_start))
         .route("/dm/list", get(namespace))
         .route("/dm/stat", get(namespace))
@@ -29,10 +28,6 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/config/cloud_storage/{name}", any(cloud_storage))
         .route("/config/cloud_storage/{name}/{id}", any(cloud_storage))
         .route("/cs/{*rest}", any(no_cloud_storage))
-}
-
-async fn certificate(_caller: Caller) -> Answer {
-    Err(ApiError::forbidden("Only users with a certificate have one to show"))
 }
 
 async fn force_start(caller: Caller) -> Answer {

@@ -54,6 +54,12 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
+    /// FTS3's own status for a user who has to delegate (again).
+    pub(crate) fn delegate(message: impl Into<String>) -> Self {
+        let status = StatusCode::from_u16(419).unwrap_or(StatusCode::UNAUTHORIZED);
+        Self::new(status, message)
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
@@ -65,11 +71,11 @@ impl ApiError {
 
     /// `404 Not Found`.
     pub(crate) fn status_text(&self) -> String {
-        format!(
-            "{} {}",
-            self.status.as_u16(),
-            self.status.canonical_reason().unwrap_or("Unknown")
-        )
+        let reason = match self.status.as_u16() {
+            419 => "Authentication Timeout",
+            _ => self.status.canonical_reason().unwrap_or("Unknown"),
+        };
+        format!("{} {reason}", self.status.as_u16())
     }
 }
 
@@ -159,6 +165,16 @@ pub(crate) fn json_answer(status: StatusCode, body: &impl Serialize) -> Response
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
+}
+
+/// A text of this content type.
+pub(super) fn text(kind: &'static str, status: StatusCode, body: impl Into<axum::body::Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
 }
 
 /// JSON with 200.

@@ -160,14 +160,13 @@ async fn files(service: State, caller: Caller, Query(query): Query<HashMap<Strin
         jobs.states = crate::model::JOB_STATES.to_vec();
     }
     jobs.limit = Some(FILES_MAX);
-    let cred_id = caller.cred_id;
     let found = service.read(move |store| find_files(store, &jobs, &filter)).await?;
     let objects = found.iter().flat_map(|(job, files)| {
         files.iter().map(|file| FileObject {
             file,
             job,
             host: &service.host,
-            own: job.spec.cred_id == cred_id,
+            own: caller.owns(job),
             keys: None,
         })
     });

@@ -4,10 +4,14 @@ use std::{sync::Arc, time::SystemTime};
 
 use axum::extract::FromRequestParts;
 use http::{HeaderValue, StatusCode, header, request::Parts};
-use weir_auth::{Access, AuthError, Secret, Token};
+use weir_auth::{
+    Access, AuthError, Secret, Token,
+    x509::{Identity, X509Error, delegation::delegation_id},
+};
 
 use super::answer::ApiError;
 use crate::{
+    certificates::short_fqan,
     config::AdminConfig,
     model::{Job, hex},
     nodes::Relayed,
@@ -15,20 +19,51 @@ use crate::{
     submission::Submitter,
 };
 
-/// A caller whose token was verified.
+/// A caller whose token or certificate was verified.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) user_dn: String,
-    /// FTS3's delegation id: the first 16 hex digits of SHA-1 over issuer and subject. Says whose a job is.
+    /// FTS3's delegation id: the first 16 hex digits of SHA-1 over issuer and subject, or over the certificate's name and FQANs.
+    /// Says whose a job is.
     pub(crate) cred_id: String,
     pub(crate) vo: String,
     pub(crate) admin: bool,
-    pub(crate) token: Secret,
+    pub(crate) by: By,
+}
+
+/// What says who a caller is.
+#[derive(Debug, Clone)]
+pub(crate) enum By {
+    /// A token, until it ends.
+    Token(Secret, SystemTime),
+    /// A certificate.
+    Certificate(Arc<Identity>),
+    /// One or the other, at another node, which passed the request on.
+    Elsewhere {
+        /// Which.
+        certificate: bool,
+    },
+}
+
+impl By {
+    pub(crate) fn is_certificate(&self) -> bool {
+        matches!(self, Self::Certificate(_) | Self::Elsewhere { certificate: true })
+    }
 }
 
 impl Caller {
     pub(crate) fn may_see(&self, job: &Job) -> bool {
-        self.admin || job.spec.cred_id == self.cred_id
+        self.admin || self.owns(job)
+    }
+
+    /// A job belongs to who submitted it; with a certificate to its name and VO, whatever the groups and roles are today.
+    pub(crate) fn owns(&self, job: &Job) -> bool {
+        let spec = &job.spec;
+        spec.cred_id == self.cred_id
+            || (self.by.is_certificate()
+                && spec.params.certificate
+                && spec.user_dn == self.user_dn
+                && spec.vo == self.vo)
     }
 
     pub(crate) fn require_admin(&self) -> Result<(), ApiError> {
@@ -39,12 +74,25 @@ impl Caller {
         }
     }
 
+    /// The certificate, where only users with one have business.
+    pub(crate) fn certificate(&self) -> Result<&Arc<Identity>, ApiError> {
+        match &self.by {
+            By::Certificate(identity) => Ok(identity),
+            By::Token(..) | By::Elsewhere { .. } => Err(ApiError::forbidden(
+                "This is for users with a certificate; you came with a token",
+            )),
+        }
+    }
+
     pub(crate) fn submitter(&self) -> Submitter {
         Submitter {
             user_dn: self.user_dn.clone(),
             cred_id: self.cred_id.clone(),
             vo: self.vo.clone(),
-            token: self.token.clone(),
+            token: match &self.by {
+                By::Token(token, _) => Some(token.clone()),
+                By::Certificate(_) | By::Elsewhere { .. } => None,
+            },
         }
     }
 }
@@ -52,37 +100,75 @@ impl Caller {
 impl FromRequestParts<Arc<Service>> for Caller {
     type Rejection = ApiError;
 
+    /// A token decides alone; without one the certificate does.
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, ApiError> {
         if let Some(Relayed(caller)) = parts.extensions.get() {
             return caller.clone().ok_or_else(|| refuse(&AuthError::Missing));
         }
-        let text = bearer(parts).ok_or_else(|| refuse(&AuthError::Missing))?;
-        let token = service
-            .verifier
-            .verify(text, SystemTime::now())
-            .await
-            .map_err(|error| refuse(&error))?;
-        if let Some(scope) = &service.required_scope
-            && !token.has_scope(scope)
-        {
-            return Err(ApiError::forbidden(format!(
-                "The token lacks the scope '{scope}', which this service asks for"
-            )));
-        }
-        let Some(vo) = service.vos.get(&token.issuer) else {
-            return Err(ApiError::forbidden("The token's issuer belongs to no VO here"));
+        let caller = match bearer(parts) {
+            Some(text) => by_token(service, text).await?,
+            None => by_certificate(service, parts)?,
         };
-        if let Some(message) = service.settings.door().banned_user(&token.subject) {
+        if let Some(message) = service.settings.door().banned_user(&caller.user_dn) {
             return Err(ApiError::forbidden(format!("The user is banned. {message}").trim_end()));
         }
-        Ok(Self {
-            cred_id: cred_id(&token),
-            user_dn: token.subject.clone(),
-            vo: vo.clone(),
-            admin: service.admins.iter().any(|admin| fits(admin, &token)),
-            token: Secret::new(text),
-        })
+        Ok(caller)
     }
+}
+
+async fn by_token(service: &Service, text: &str) -> Result<Caller, ApiError> {
+    let verified = service.verifier.verify(text, SystemTime::now()).await;
+    let token = verified.map_err(|error| refuse(&error))?;
+    if let Some(scope) = &service.required_scope
+        && !token.has_scope(scope)
+    {
+        return Err(ApiError::forbidden(format!(
+            "The token lacks the scope '{scope}', which this service asks for"
+        )));
+    }
+    let Some(vo) = service.vos.get(&token.issuer) else {
+        return Err(ApiError::forbidden("The token's issuer belongs to no VO here"));
+    };
+    Ok(Caller {
+        cred_id: cred_id(&token),
+        user_dn: token.subject.clone(),
+        vo: vo.clone(),
+        admin: service.admins.iter().any(|admin| fits(admin, &token)),
+        by: By::Token(Secret::new(text), token.expires),
+    })
+}
+
+fn by_certificate(service: &Service, parts: &Parts) -> Result<Caller, ApiError> {
+    let Some(certificates) = &service.certificates else {
+        return Err(refuse(&AuthError::Missing));
+    };
+    let identity = certificates.clients.identity(&parts.extensions, SystemTime::now());
+    let Some(identity) = identity.map_err(|error| not_taken(&error))? else {
+        return Err(refuse(&AuthError::Missing));
+    };
+    if !parts.method.is_safe() {
+        identity.require_full().map_err(|error| not_taken(&error))?;
+    }
+    let Some(vo) = certificates.vo(&identity) else {
+        return Err(ApiError::forbidden(format!(
+            "{} belongs to no VO here: no VOMS attributes that are known, and no entry in the grid-mapfile",
+            identity.subject
+        )));
+    };
+    Ok(Caller {
+        cred_id: delegation_id(&identity.subject, identity.fqans()),
+        user_dn: identity.subject.clone(),
+        vo,
+        admin: service.admins.iter().any(|admin| fits_certificate(admin, &identity)),
+        by: By::Certificate(identity),
+    })
+}
+
+/// What is wrong with a certificate, and what to do about it.
+pub(super) fn not_taken(error: &X509Error) -> ApiError {
+    let text = format!("{}; {}", crate::executor::chain(error), error.remedy());
+    let status = StatusCode::from_u16(error.status().as_u16()).unwrap_or(StatusCode::UNAUTHORIZED);
+    ApiError::new(status, text)
 }
 
 fn bearer(parts: &Parts) -> Option<&str> {
@@ -113,8 +199,17 @@ fn cred_id(token: &Token) -> String {
     hex(&digest.as_ref()[..8])
 }
 
-/// All that an entry names must fit; it names at least one of subject, group and scope.
+/// All that an entry names must fit; it names a name or an FQAN, or it is about tokens.
+fn fits_certificate(admin: &AdminConfig, identity: &Identity) -> bool {
+    let has = |wanted: &String| identity.fqans().any(|fqan| short_fqan(fqan) == short_fqan(wanted));
+    admin.kinds().1 && admin.dn.as_ref().is_none_or(|dn| *dn == identity.subject) && admin.fqan.as_ref().is_none_or(has)
+}
+
+/// All that an entry names must fit; it names at least one of subject, group and scope, or it is about certificates.
 fn fits(admin: &AdminConfig, token: &Token) -> bool {
+    if !admin.kinds().0 {
+        return false;
+    }
     let groups = match token.access() {
         Access::Groups(groups) => groups,
         Access::Capabilities(_) => token.groups.as_slice(),

@@ -4,7 +4,11 @@ use axum::extract::{Query, Request};
 use http::{Method, Uri};
 use weir_auth::Secret;
 
-use super::{body, caller::Caller, collapse_slashes, list};
+use super::{
+    body,
+    caller::{By, Caller},
+    collapse_slashes, list,
+};
 use crate::settings::{Kind, Settings, normal_activities, normal_group, normal_link, normal_share};
 
 /// A body, after a byte that says which kind it claims to be.
@@ -33,7 +37,7 @@ pub fn queries(data: &[u8]) {
         cred_id: "01".into(),
         vo: "test".into(),
         admin,
-        token: Secret::new("t"),
+        by: By::Token(Secret::new("t"), std::time::SystemTime::UNIX_EPOCH),
     };
     if let Ok(Some(filter)) = list::filter(&query, &caller(false)) {
         assert_eq!(filter.cred_id.as_deref(), Some("01"));

@@ -106,6 +106,7 @@ mod tests {
     use weir_auth::Secret;
 
     use super::*;
+    use crate::rest::caller::By;
 
     fn caller(admin: bool) -> Caller {
         let (user_dn, cred_id, vo) = ("alice".to_owned(), "01".to_owned(), "testvo".to_owned());
@@ -114,7 +115,7 @@ mod tests {
             cred_id,
             vo,
             admin,
-            token: Secret::new("t"),
+            by: By::Token(Secret::new("t"), std::time::SystemTime::UNIX_EPOCH),
         }
     }
 

@@ -13,6 +13,7 @@ mod body;
 mod caller;
 pub(crate) mod cancel;
 mod config;
+mod delegation;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod list;
@@ -39,7 +40,9 @@ use tower::Service as _;
 
 use crate::service::Service;
 pub(crate) use answer::ApiError;
+pub(crate) use caller::By;
 pub(crate) use caller::Caller;
+pub(crate) use delegation::Delegations;
 
 /// Where a node asks the scheduler whether a job may come in.
 pub(crate) const ROOM: &str = "/.well-known/weir/room";
@@ -72,6 +75,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/", get(about::service_document))
         .route("/whoami", get(about::whoami))
+        .route("/whoami/certificate", get(about::certificate))
         .route("/api-docs/schema/submit", get(about::submit_schema))
         .route("/.well-known/weir/health", get(about::health))
         .route("/.well-known/weir/metrics", get(metrics::metrics))
@@ -97,11 +101,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .merge(status::routes())
         .merge(archive::routes())
         .merge(absent::routes())
-        .route("/delegation", post(about::no_delegation).get(about::no_delegation))
-        .route(
-            "/delegation/{id}",
-            get(about::no_delegation).delete(about::no_delegation),
-        )
+        .merge(delegation::routes())
         .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "The requested URL was not found on the server."))
         .method_not_allowed_fallback(async || {
             ApiError::new(

@@ -163,7 +163,9 @@ impl<'a> JobObject<'a> {
             .and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_else(|| json!({}));
         if let Value::Object(object) = &mut value {
-            object.entry("auth_method").or_insert_with(|| json!("oauth2"));
+            object
+                .entry("auth_method")
+                .or_insert_with(|| json!(self.job.spec.auth_method()));
         }
         value
     }

@@ -44,7 +44,7 @@ pub(super) async fn jobs(
         .collect::<Vec<_>>();
     let single = ids.split(',').count() == 1;
     let with_files = keys.is_some();
-    let (asked, cred_id) = (names.clone(), caller.cred_id.clone());
+    let (asked, who) = (names.clone(), caller.clone());
     let found = service
         .read(move |store| find(store, &caller, &asked, with_files))
         .await?;
@@ -58,7 +58,7 @@ pub(super) async fn jobs(
                         file,
                         job,
                         host: &service.host,
-                        own: job.spec.cred_id == cred_id,
+                        own: who.owns(job),
                         keys: Some(keys),
                     };
                     files.iter().map(object).collect()
@@ -123,7 +123,7 @@ pub(super) fn one(store: &dyn Store, caller: &Caller, name: &str) -> Result<Resu
 
 /// `GET /jobs/{id}/files`.
 pub(super) async fn files(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
-    let cred_id = caller.cred_id.clone();
+    let who = caller.clone();
     let found = service
         .read(move |store| find(store, &caller, &[id], true))
         .await?
@@ -135,7 +135,7 @@ pub(super) async fn files(service: State, caller: Caller, Path(id): Path<String>
             file,
             job: &job,
             host: &service.host,
-            own: job.spec.cred_id == cred_id,
+            own: who.owns(&job),
             keys: None,
         })
         .collect();

@@ -11,6 +11,7 @@ use super::{
     ban,
     body::JsonBody,
     caller::Caller,
+    delegation,
 };
 use crate::{
     driver::{Request, Room},
@@ -25,6 +26,9 @@ use crate::{
 pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer<Response> {
     let now = time::now();
     let mut draft = submission::read(&body, &caller.submitter(), &service.submission, now)?;
+    if draft.needs_proxy() {
+        delegation::require(&service, &caller).await?;
+    }
     let door = service.settings.door();
     if let Some(se) = door.banned_storage(&draft) {
         return Err(ApiError::forbidden(format!("{se} is banned")));

@@ -182,7 +182,7 @@ mod tests {
             user_dn: "alice".into(),
             cred_id: "01".into(),
             vo: "atlas".into(),
-            token: Secret::new("t"),
+            token: Some(Secret::new("t")),
         };
         let file = json!({ "sources": ["https://a/f"], "destinations": ["https://b/f"], "filesize": size });
         let body = json!({ "files": [file], "params": params });

@@ -11,7 +11,10 @@ use weir_sched::Work;
 
 mod tape;
 
-use super::{Change, FollowUp, JobFilter, Live, LiveJob, Order, Pin, Restored, Sealer, Store, StoreError, Submission};
+use super::{
+    Change, FollowUp, JobFilter, Kept, Live, LiveJob, Order, Pin, Restored, Sealer, Store, StoreError, Submission,
+    hash_of, proxy_name,
+};
 use crate::{
     model::{Counts, File, FileResult, FileState, Job, Retry, SEVERAL_SOURCES, TapeTimes, TokenHash},
     time::Millis,
@@ -36,6 +39,8 @@ struct Tables {
     /// Sealed, and how many files of the present name it.
     tokens: BTreeMap<TokenHash, (Vec<u8>, usize)>,
     settings: BTreeMap<String, String>,
+    /// Sealed, and until when they are of use.
+    secrets: BTreeMap<String, (Vec<u8>, Millis)>,
     history: History,
 }
 
@@ -204,7 +209,13 @@ impl Store for MemoryStore {
         let open = |hash: Option<TokenHash>| -> Option<Secret> {
             hash.and_then(|hash| self.sealer.open(hash, &tables.tokens.get(&hash)?.0))
         };
+        let name = proxy_name(&job.spec.cred_id);
+        let proxy = job
+            .spec
+            .moves_by_proxy(&row.file)
+            .then(|| tables.kept(&name, &self.sealer));
         Ok(Some(Order {
+            proxy: proxy.flatten(),
             source_token: open(row.file.spec.source_token),
             destination_token: open(row.file.spec.destination_token),
             file: row.file.clone(),
@@ -224,6 +235,22 @@ impl Store for MemoryStore {
 
     fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
         Ok(self.lock().archive(before, files_max))
+    }
+
+    fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError> {
+        let sealed = self.sealer.seal(hash_of(&kept.name), &kept.secret);
+        let mut tables = self.lock();
+        tables.secrets.retain(|_, (_, until)| *until > now);
+        tables.secrets.insert(kept.name.clone(), (sealed, kept.until));
+        Ok(())
+    }
+
+    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
+        Ok(self.lock().kept(name, &self.sealer))
+    }
+
+    fn discard(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(self.lock().secrets.remove(name).is_some())
     }
 
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
@@ -360,6 +387,15 @@ impl Tables {
                 };
             }
         }
+    }
+
+    fn kept(&self, name: &str, sealer: &Sealer) -> Option<Kept> {
+        let (sealed, until) = self.secrets.get(name)?;
+        Some(Kept {
+            name: name.to_owned(),
+            secret: sealer.open(hash_of(name), sealed)?,
+            until: *until,
+        })
     }
 
     fn live_row(&mut self, file: u64) -> Option<&mut Row> {

@@ -23,6 +23,8 @@ mod suite_history;
 #[cfg(test)]
 mod suite_routes;
 #[cfg(test)]
+mod suite_secrets;
+#[cfg(test)]
 mod suite_tape;
 #[cfg(test)]
 mod troubled;
@@ -320,6 +322,24 @@ pub(crate) struct Order {
     pub source_token: Option<Secret>,
     /// Opened.
     pub destination_token: Option<Secret>,
+    /// The proxy that the job's user delegated, with its key, in PEM; only if the job is to use it, and it is still there.
+    pub proxy: Option<Kept>,
+}
+
+/// A secret that somebody left with the service for a while, sealed at rest.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    /// What it is, and whose.
+    pub name: String,
+    /// Opened.
+    pub secret: Secret,
+    /// When it is of no use any more.
+    pub until: Millis,
+}
+
+/// The name under which the proxy is kept that a user delegated.
+pub(crate) fn proxy_name(cred_id: &str) -> String {
+    format!("proxy/{cred_id}")
 }
 
 /// Which jobs a listing holds. Empty fields admit all.
@@ -436,6 +456,16 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// `files_max` files, which holds writers up for some milliseconds. A large job goes in several steps, and is whole for
     /// readers in between. Returns what was moved, files and jobs; less than `files_max`: nothing more is due.
     fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError>;
+
+    /// Keeps a secret durably, in place of one of the same name, and forgets those whose time is over `now`. Any node may, in office
+    /// or not.
+    fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError>;
+
+    /// The secret of this name, also if its time is over.
+    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError>;
+
+    /// Forgets the secret of this name. Returns whether there was one.
+    fn discard(&self, name: &str) -> Result<bool, StoreError>;
 
     /// Forgets at most `jobs_max` jobs of history that ended at `before` or earlier. Returns how many.
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError>;

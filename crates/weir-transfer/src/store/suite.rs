@@ -1,15 +1,15 @@
 //! The suite that every store passes.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
 use weir_auth::Secret;
 use weir_sched::Work;
 
-use super::{Change, FollowUp, JobFilter, LiveJob, Pin, Restored, Store, StoreError, Submission, hash_of};
-pub(crate) use super::{suite_history::*, suite_routes::*, suite_tape::*};
+use super::{Change, FollowUp, JobFilter, LiveJob, Restored, Store, StoreError, Submission, hash_of};
+pub(crate) use super::{suite_history::*, suite_routes::*, suite_secrets::*, suite_tape::*};
 use crate::model::{ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite};
 
 /// Where a backend's rows live while a test opens and closes it.
@@ -19,54 +19,6 @@ pub(crate) trait Keeper {
     fn open(&self) -> Self::Store;
     /// Tokens that are kept.
     fn tokens(store: &Self::Store) -> usize;
-}
-
-impl Store for Arc<super::MemoryStore> {
-    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
-        self.as_ref().apply(changes)
-    }
-    fn next_epoch(&self) -> Result<u64, StoreError> {
-        self.as_ref().next_epoch()
-    }
-    fn next_file_id(&self) -> Result<u64, StoreError> {
-        self.as_ref().next_file_id()
-    }
-    fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
-        self.as_ref().restore(below, each)
-    }
-    fn job(&self, id: Uuid) -> Result<Option<crate::model::Job>, StoreError> {
-        self.as_ref().job(id)
-    }
-    fn files(&self, job: Uuid) -> Result<Vec<crate::model::File>, StoreError> {
-        self.as_ref().files(job)
-    }
-    fn file(&self, id: u64) -> Result<Option<crate::model::File>, StoreError> {
-        self.as_ref().file(id)
-    }
-    fn jobs(&self, filter: &JobFilter) -> Result<Vec<crate::model::Job>, StoreError> {
-        self.as_ref().jobs(filter)
-    }
-    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
-        self.as_ref().overdue(now)
-    }
-    fn retries(&self, file: u64) -> Result<Vec<crate::model::Retry>, StoreError> {
-        self.as_ref().retries(file)
-    }
-    fn order(&self, file: u64) -> Result<Option<super::Order>, StoreError> {
-        self.as_ref().order(file)
-    }
-    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
-        self.as_ref().pins()
-    }
-    fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
-        self.as_ref().settings(prefix)
-    }
-    fn archive(&self, before: i64, files_max: usize) -> Result<usize, StoreError> {
-        self.as_ref().archive(before, files_max)
-    }
-    fn forget(&self, before: i64, jobs_max: usize) -> Result<usize, StoreError> {
-        self.as_ref().forget(before, jobs_max)
-    }
 }
 
 /// A job of `n` files whose ids begin at `first`, with one token per job.
@@ -591,7 +543,8 @@ macro_rules! store_suite {
             listings_are_filtered, what_waits_too_long_is_found, settings_are_kept, an_old_job_is_answered_from_history,
             a_large_job_leaves_in_pieces, only_what_ended_leaves, a_token_goes_with_its_last_file,
             history_is_forgotten, one_source_follows_another, hops_follow_each_other, a_file_goes_from_tape_to_tape,
-            pins_are_kept_until_they_are_given_back, retries_at_a_tape_wait_for_the_same);
+            pins_are_kept_until_they_are_given_back, retries_at_a_tape_wait_for_the_same,
+            secrets_are_kept_for_their_time, only_jobs_of_certificates_see_the_proxy);
     };
     (@tests $keeper:ty, $wanted:expr; $($test:ident),+) => {
         $(#[test] fn $test() { if $wanted { crate::store::suite::$test::<$keeper>(); } })+

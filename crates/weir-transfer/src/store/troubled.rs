@@ -1,10 +1,10 @@
-//! A store in memory that restores as it is told: for tests.
+//! A store in memory that restores as it is told, and one that several hold: for tests.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
 
-use super::{Change, JobFilter, MemoryStore, Order, Pin, Restored, Store, StoreError};
+use super::{Change, JobFilter, Kept, MemoryStore, Order, Pin, Restored, Store, StoreError};
 use crate::{
     model::{File, Job, Retry},
     time::Millis,
@@ -84,7 +84,77 @@ impl Store for TroubledStore {
         self.inner.archive(before, files_max)
     }
 
+    fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError> {
+        self.inner.keep(kept, now)
+    }
+
+    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
+        self.inner.kept(name)
+    }
+
+    fn discard(&self, name: &str) -> Result<bool, StoreError> {
+        self.inner.discard(name)
+    }
+
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
         self.inner.forget(before, jobs_max)
+    }
+}
+
+/// A suite opens a store again and again: the one in memory is then the same.
+impl Store for Arc<MemoryStore> {
+    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
+        self.as_ref().apply(changes)
+    }
+    fn next_epoch(&self) -> Result<u64, StoreError> {
+        self.as_ref().next_epoch()
+    }
+    fn next_file_id(&self) -> Result<u64, StoreError> {
+        self.as_ref().next_file_id()
+    }
+    fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
+        self.as_ref().restore(below, each)
+    }
+    fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
+        self.as_ref().job(id)
+    }
+    fn files(&self, job: Uuid) -> Result<Vec<File>, StoreError> {
+        self.as_ref().files(job)
+    }
+    fn file(&self, id: u64) -> Result<Option<File>, StoreError> {
+        self.as_ref().file(id)
+    }
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
+        self.as_ref().jobs(filter)
+    }
+    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+        self.as_ref().overdue(now)
+    }
+    fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError> {
+        self.as_ref().retries(file)
+    }
+    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
+        self.as_ref().order(file)
+    }
+    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.as_ref().pins()
+    }
+    fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
+        self.as_ref().settings(prefix)
+    }
+    fn archive(&self, before: i64, files_max: usize) -> Result<usize, StoreError> {
+        self.as_ref().archive(before, files_max)
+    }
+    fn forget(&self, before: i64, jobs_max: usize) -> Result<usize, StoreError> {
+        self.as_ref().forget(before, jobs_max)
+    }
+    fn keep(&self, kept: &Kept, now: i64) -> Result<(), StoreError> {
+        self.as_ref().keep(kept, now)
+    }
+    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
+        self.as_ref().kept(name)
+    }
+    fn discard(&self, name: &str) -> Result<bool, StoreError> {
+        self.as_ref().discard(name)
     }
 }

@@ -56,12 +56,13 @@ pub(super) fn files(
 
 /// A job without any token of its own uses the API token for all.
 fn api_token(submitted: &[Value], user: &Submitter, tokens: &mut Tokens) -> Option<TokenHash> {
+    let token = user.token.as_ref()?;
     let own = submitted.iter().any(|file| {
         ["source_tokens", "destination_tokens"]
             .iter()
             .any(|key| file.get(key).is_some_and(|v| !values::is_empty(v)))
     });
-    (!own).then(|| remember(user.token.expose(), tokens))
+    (!own).then(|| remember(token.expose(), tokens))
 }
 
 fn remember(token: &str, tokens: &mut Tokens) -> TokenHash {

@@ -34,8 +34,8 @@ pub(crate) struct Submitter {
     pub cred_id: String,
     /// The VO.
     pub vo: String,
-    /// The API token: used for files that bring none of their own.
-    pub token: Secret,
+    /// The API token: used for files that bring none of their own. None: the user came with a certificate, and delegates.
+    pub token: Option<Secret>,
 }
 
 /// What a submission may ask for.
@@ -76,6 +76,14 @@ pub(crate) struct Draft {
     pub tokens: BTreeMap<TokenHash, Secret>,
     /// Whether the id was made from the client's `sid`: only then can it exist already.
     pub deterministic: bool,
+}
+
+impl Draft {
+    /// Whether a file is to be moved with the proxy that the user delegated.
+    pub(crate) fn needs_proxy(&self) -> bool {
+        let lacks = |file: &NewFile| file.source_token.is_none() || file.destination_token.is_none();
+        self.job.params.certificate && self.files.iter().any(lacks)
+    }
 }
 
 /// Why a submission is refused.

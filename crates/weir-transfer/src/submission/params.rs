@@ -45,7 +45,7 @@ pub(super) fn job(
         priority: values::integer(submitted, "priority")?.unwrap_or(3).clamp(1, 5) as u8,
         source_se: None,
         dest_se: None,
-        params: kept(submitted, now)?,
+        params: kept(submitted, user.token.is_none(), now)?,
         metadata: values::metadata(
             submitted.get("job_metadata"),
             "Job metadata",
@@ -66,7 +66,7 @@ fn kind(submitted: &Object) -> char {
     }
 }
 
-fn kept(submitted: &Object, now: Millis) -> Result<JobParams, Refusal> {
+fn kept(submitted: &Object, certificate: bool, now: Millis) -> Result<JobParams, Refusal> {
     let destination_spacetoken = match values::text(submitted, "destination_spacetoken")? {
         None => values::text(submitted, "spacetoken")?,
         given => given,
@@ -76,6 +76,7 @@ fn kept(submitted: &Object, now: Millis) -> Result<JobParams, Refusal> {
         .map(|seconds| (now / 1000).saturating_add(seconds));
     let (bring_online, copy_pin_lifetime) = staging(submitted)?;
     Ok(JobParams {
+        certificate,
         retry: values::integer(submitted, "retry")?.unwrap_or(0).clamp(-1, 1000) as i32,
         retry_delay: values::integer(submitted, "retry_delay")?
             .unwrap_or(0)

@@ -11,7 +11,7 @@ fn user() -> Submitter {
         user_dn: "alice".into(),
         cred_id: "0123".into(),
         vo: "testvo".into(),
-        token: Secret::new("API"),
+        token: Some(Secret::new("API")),
     }
 }
 

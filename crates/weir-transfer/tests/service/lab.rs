@@ -137,20 +137,29 @@ impl Lab {
                 .headers_mut()
                 .insert(header::AUTHORIZATION, token.parse().unwrap());
         }
-        let response = self.client.send(request).await.unwrap();
-        let status = response.status();
-        let headers = response.headers().clone();
-        let bytes = body::read_limited(response.into_body(), 64 << 20, PATIENCE)
-            .await
-            .unwrap();
-        let text = String::from_utf8(bytes.to_vec()).unwrap();
-        let json = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Answer {
-            status,
-            headers,
-            text,
-            json,
-        }
+        Answer::read(self.client.send(request).await.unwrap()).await
+    }
+
+    /// How the service names its host.
+    pub(crate) fn host(&self) -> String {
+        self.url().trim_start_matches("https://").to_owned()
+    }
+
+    /// Waits until a job that is looked at in this way has come to its end, and gives it.
+    pub(crate) async fn settled(&self, look: impl AsyncFn() -> Value) -> Value {
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let job = look().await;
+                if matches!(
+                    job["job_state"].as_str(),
+                    Some("FINISHED" | "FAILED" | "FINISHEDDIRTY" | "CANCELED")
+                ) {
+                    return job;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        waited.await.unwrap()
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -221,6 +230,22 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    pub(crate) async fn read(response: http::Response<hyper::body::Incoming>) -> Self {
+        let status = response.status();
+        let headers = response.headers().clone();
+        let bytes = body::read_limited(response.into_body(), 64 << 20, PATIENCE)
+            .await
+            .unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let json = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Self {
+            status,
+            headers,
+            text,
+            json,
+        }
+    }
+
     pub(crate) fn message(&self) -> &str {
         self.json["message"].as_str().unwrap_or_default()
     }

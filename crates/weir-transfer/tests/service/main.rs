@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod cancel;
+mod certificates;
 mod copies;
 mod door;
 mod events;
@@ -10,6 +11,7 @@ mod lab;
 mod library;
 mod operator;
 mod ownership;
+mod proxies;
 mod receivers;
 mod restart;
 mod routes;

@@ -78,6 +78,10 @@ pub(crate) struct Seen {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
+    /// Names on the certificate that the client showed.
+    pub(crate) peer: Option<String>,
+    /// Which connection it came on.
+    pub(crate) from: Option<std::net::SocketAddr>,
 }
 
 #[derive(Clone)]
@@ -121,7 +125,8 @@ impl Stub {
         Self::start_with(Some(weir_http::server_config(&identity).unwrap()))
     }
 
-    fn start_with(tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+    /// With TLS.
+    pub(crate) fn start_with(tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let shared = Arc::new(Shared {
             files: Mutex::default(),
@@ -205,6 +210,10 @@ impl Stub {
         self.shared.release.notify_waiters();
     }
 
+    pub(crate) fn all_seen(&self) -> Vec<Seen> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+
     pub(crate) fn seen(&self, method: &str, path: &str) -> Vec<Seen> {
         let seen = self.shared.seen.lock().unwrap();
         seen.iter()
@@ -223,6 +232,11 @@ impl Shared {
             method: method.clone(),
             path: path.clone(),
             headers: headers.clone(),
+            peer: request.extensions().get().map(crate::proxies::names),
+            from: request
+                .extensions()
+                .get::<weir_http::ConnectionInfo>()
+                .map(|info| info.peer),
         });
         let fault = self.fault(&method, &path);
         match &fault {

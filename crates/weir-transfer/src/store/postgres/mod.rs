@@ -11,6 +11,7 @@ mod office;
 mod read;
 mod rows;
 mod schema;
+mod secrets;
 #[cfg(test)]
 mod server;
 mod session;
@@ -27,7 +28,7 @@ use std::{
 use uuid::Uuid;
 use weir_http::TrustRoots;
 
-use super::{Change, JobFilter, Order, Pin, Restored, Sealer, Standing, Store, StoreError};
+use super::{Change, JobFilter, Kept, Order, Pin, Restored, Sealer, Standing, Store, StoreError};
 use crate::{config::PostgresConfig, model, time::Millis};
 #[cfg(test)]
 pub(super) use tests::bench;
@@ -219,6 +220,19 @@ impl Store for PostgresStore {
         let mut damaged = lock(&self.damaged);
         self.keeper
             .with(|session| history::archive(session, &mut damaged, before, files_max))
+    }
+
+    fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError> {
+        self.readers
+            .with(|session| secrets::keep(session, &self.sealer, kept, now))
+    }
+
+    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
+        self.readers.with(|session| secrets::kept(session, &self.sealer, name))
+    }
+
+    fn discard(&self, name: &str) -> Result<bool, StoreError> {
+        self.readers.with(|session| secrets::discard(session, name))
     }
 
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::{
     decode::{self, FILE, JOB, LIVE, get},
+    secrets,
     session::{PATIENCE, Session, wait},
 };
 use crate::{
@@ -15,6 +16,7 @@ use crate::{
     store::{
         JobFilter, LiveJob, Order, Restored, Sealer, StoreError, Unreadable,
         packed::{self, Packed},
+        proxy_name,
     },
 };
 
@@ -186,7 +188,13 @@ pub(super) fn order(session: &mut Session, sealer: &Sealer, id: u64) -> Result<O
         token.map(Some).ok_or_else(|| StoreError::Sealed(hash.short()))
     };
     let (source_token, destination_token) = (open(file.spec.source_token)?, open(file.spec.destination_token)?);
+    let proxy = if job.spec.moves_by_proxy(&file) {
+        secrets::kept(session, sealer, &proxy_name(&job.spec.cred_id))?
+    } else {
+        None
+    };
     Ok(Some(Order {
+        proxy,
         file,
         job: job.spec,
         source_token,

@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::store::StoreError;
 
 /// Migrations, in order; the table `schema_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE];
+const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE, SECRETS];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
 /// ids is on `files`, so that a change of state writes into the page of its row and nowhere else (`fillfactor`).
@@ -184,6 +184,15 @@ CREATE TABLE tape (
 CREATE INDEX tape_pinned ON tape (file_id) WHERE pinned;
 ALTER TABLE jobs ADD COLUMN n_archiving bigint NOT NULL DEFAULT 0;
 ALTER TABLE history ADD COLUMN n_archiving bigint NOT NULL DEFAULT 0;
+";
+
+/// See [`crate::store::Kept`]: delegated proxies, and keys of delegations that are under way.
+const SECRETS: &str = "
+CREATE TABLE secrets (
+    name   text COLLATE \"C\" PRIMARY KEY,
+    sealed bytea NOT NULL,
+    until  bigint NOT NULL
+);
 ";
 
 /// What keeps two services that start at the same time from making the same tables.

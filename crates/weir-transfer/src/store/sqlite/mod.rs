@@ -3,6 +3,7 @@
 mod history;
 mod read;
 mod schema;
+mod secrets;
 mod tape;
 mod write;
 
@@ -19,7 +20,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
-use super::{Change, JobFilter, Order, Pin, Restored, Sealer, Store, StoreError};
+use super::{Change, JobFilter, Kept, Order, Pin, Restored, Sealer, Store, StoreError};
 use crate::{model, time::Millis};
 
 /// Connections for reading. A status poll holds one for milliseconds; four keep two cores busy with room to wait on disk.
@@ -147,6 +148,19 @@ impl Store for SqliteStore {
 
     fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
         self.write(|connection| history::archive(connection, &mut lock(&self.damaged), before, files_max))
+    }
+
+    fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError> {
+        self.write(|connection| secrets::keep(connection, &self.sealer, kept, now))
+    }
+
+    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
+        self.readers
+            .with(|connection| secrets::kept(connection, &self.sealer, name))
+    }
+
+    fn discard(&self, name: &str) -> Result<bool, StoreError> {
+        self.write(|connection| secrets::discard(connection, name))
     }
 
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {

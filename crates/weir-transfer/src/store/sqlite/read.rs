@@ -14,10 +14,11 @@ use crate::{
     store::{
         FollowUp, JobFilter, Live, LiveJob, Order, Restored, Sealer, StoreError, Unreadable,
         packed::{self, Packed},
+        proxy_name,
     },
 };
 
-use super::{history, tape};
+use super::{history, secrets, tape};
 
 const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, submitted, finished, reason, cancelled,
     source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled, job_no, n_archiving FROM jobs";
@@ -218,7 +219,13 @@ pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result
             .ok_or_else(|| StoreError::Sealed(hash.short()))
     };
     let (source_token, destination_token) = (open(file.spec.source_token)?, open(file.spec.destination_token)?);
+    let proxy = if job.spec.moves_by_proxy(&file) {
+        secrets::kept(connection, sealer, &proxy_name(&job.spec.cred_id))?
+    } else {
+        None
+    };
     Ok(Some(Order {
+        proxy,
         file,
         job: job.spec,
         source_token,

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY, TAPE];
+const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY, TAPE, SECRETS];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
 /// `first_file` and `n_files` find them, and the only index on `files` holds the live ones.
@@ -172,6 +172,15 @@ CREATE TABLE tape (
 CREATE INDEX tape_pinned ON tape (file_id) WHERE pinned;
 ALTER TABLE jobs ADD COLUMN n_archiving INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE history ADD COLUMN n_archiving INTEGER NOT NULL DEFAULT 0;
+";
+
+/// See [`crate::store::Kept`]: delegated proxies, and keys of delegations that are under way.
+const SECRETS: &str = "
+CREATE TABLE secrets (
+    name   TEXT PRIMARY KEY,
+    sealed BLOB NOT NULL,
+    until  INTEGER NOT NULL
+) WITHOUT ROWID;
 ";
 
 /// Brings a database up to date, each migration in a transaction of its own.

@@ -1,0 +1,84 @@
+//! The `[x509]` table, and who is an administrator.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use weir_auth::x509::{ClientCertificatesConfig, RevocationCheck};
+
+/// Clients' certificates. Without this table nobody is asked for one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct X509Config {
+    /// Directory of authorities as the IGTF distributes it, usually `/etc/grid-security/certificates`.
+    pub authorities: PathBuf,
+    /// Directory of VOMS servers, usually `/etc/grid-security/vomsdir`. Default: VOMS attributes are not looked at.
+    #[serde(default)]
+    pub vomsdir: Option<PathBuf>,
+    /// How much revocation lists matter.
+    #[serde(default)]
+    pub revocation: RevocationCheck,
+    /// Our names, for VOMS attributes that are meant for certain hosts.
+    #[serde(default)]
+    pub host_names: Vec<String>,
+    /// Whether a bad certificate ends the TLS handshake; by default the request is answered with what is wrong.
+    #[serde(default)]
+    pub refuse_in_handshake: bool,
+    /// A grid-mapfile, for users without VOMS attributes. Default: they have no VO, and are not let in.
+    #[serde(default)]
+    pub gridmap: Option<PathBuf>,
+    /// VOs of the grid-mapfile's accounts; a pool (`.atlas`) is one by its name.
+    #[serde(default)]
+    pub accounts: BTreeMap<String, String>,
+}
+
+impl X509Config {
+    /// As the verifier of certificates reads it.
+    pub(crate) fn clients(&self) -> ClientCertificatesConfig {
+        let mut config = ClientCertificatesConfig::new(&self.authorities);
+        config.vomsdir.clone_from(&self.vomsdir);
+        config.revocation = self.revocation;
+        config.host_names.clone_from(&self.host_names);
+        config.refuse_in_handshake = self.refuse_in_handshake;
+        config
+    }
+
+    pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        [&mut self.authorities]
+            .into_iter()
+            .chain(&mut self.vomsdir)
+            .chain(&mut self.gridmap)
+    }
+}
+
+/// An administrator. With a token: by subject, by group, or by a scope without path. With a certificate: by name, or by VOMS
+/// attribute. All that are given must fit.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdminConfig {
+    /// The issuer. Default: any of the configured ones.
+    #[serde(default)]
+    pub issuer: Option<String>,
+    /// `sub`.
+    #[serde(default)]
+    pub subject: Option<String>,
+    /// One of `wlcg.groups`.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// A scope without path, such as `fts:admin`.
+    #[serde(default)]
+    pub scope: Option<String>,
+    /// A certificate's name: `/DC=ch/DC=cern/CN=Somebody`.
+    #[serde(default)]
+    pub dn: Option<String>,
+    /// A VO, group or role, as VOMS writes it: `/atlas/Role=production`.
+    #[serde(default)]
+    pub fqan: Option<String>,
+}
+
+impl AdminConfig {
+    /// Whether it is about users with a token, and whether about users with a certificate.
+    pub(crate) fn kinds(&self) -> (bool, bool) {
+        let token = self.subject.is_some() || self.group.is_some() || self.scope.is_some();
+        (token, self.dn.is_some() || self.fqan.is_some())
+    }
+}

@@ -1,0 +1,88 @@
+//! In whose name a request goes out: with a token, or with the proxy that a user delegated.
+//!
+//! Each proxy has connections and TLS sessions of its own. A renewed one is another proxy: what goes on with the old one ends
+//! with it.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use weir_http::{Client, Identity};
+use weir_world::{ErrorClass, Failure, Party, Phase};
+
+use super::failure::{Scene, chain};
+use crate::{
+    model::TokenHash,
+    store::{Kept, Order, hash_of},
+    time,
+};
+
+/// Proxies in use at once; beyond that the one that rested longest makes room.
+const PROXIES_MAX: usize = 1000;
+
+/// A proxy that was not used for so long has no connection left.
+const REST_MAX: Duration = Duration::from_secs(120);
+
+/// See the module.
+pub(super) struct Clients {
+    plain: Client,
+    showing: Mutex<HashMap<TokenHash, (Client, Instant)>>,
+}
+
+impl Clients {
+    pub(super) fn new(plain: Client) -> Self {
+        Self {
+            plain,
+            showing: Mutex::default(),
+        }
+    }
+
+    /// The client for an order.
+    ///
+    /// # Errors
+    /// If the order is to go out with a proxy, and that is gone, over, or not to be read.
+    pub(super) fn of(&self, order: &Order) -> Result<Client, Failure> {
+        if !order.job.moves_by_proxy(&order.file) {
+            return Ok(self.plain.clone());
+        }
+        match &order.proxy {
+            Some(proxy) if proxy.until > time::now() => self.with(proxy),
+            Some(_) => Err(missing("the proxy that the user delegated has expired")),
+            None => Err(missing("the proxy that the user delegated is gone")),
+        }
+    }
+
+    fn with(&self, proxy: &Kept) -> Result<Client, Failure> {
+        let hash = hash_of(proxy.secret.expose());
+        let now = Instant::now();
+        let mut showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((client, used)) = showing.get_mut(&hash) {
+            *used = now;
+            return Ok(client.clone());
+        }
+        let identity = Identity {
+            chain_pem: proxy.secret.expose().to_owned(),
+            key_pem: proxy.secret.expose().to_owned(),
+        };
+        let client = self.plain.showing(&identity).map_err(|error| {
+            let text = format!("the proxy that the user delegated cannot be used: {}", chain(&error));
+            missing(&text)
+        })?;
+        showing.retain(|_, (_, used)| now.duration_since(*used) < REST_MAX);
+        if showing.len() >= PROXIES_MAX {
+            let oldest = showing.iter().min_by_key(|(_, (_, used))| *used).map(|(hash, _)| *hash);
+            oldest.and_then(|hash| showing.remove(&hash));
+        }
+        showing.insert(hash, (client.clone(), now));
+        Ok(client)
+    }
+}
+
+fn missing(text: &str) -> Failure {
+    let scene = Scene::new(Party::TransferService, Phase::Preparation);
+    let mut failure = scene.fail(ErrorClass::Token, text);
+    failure.remedy = "delegate again (fts-rest-delegate), and submit again".into();
+    failure
+}

@@ -1,0 +1,35 @@
+//! Secrets that are left with the service for a while.
+
+use super::session::Session;
+use crate::{
+    store::{Kept, Sealer, StoreError, hash_of},
+    time::Millis,
+};
+
+/// One statement: what has run out goes, what comes stays.
+pub(super) fn keep(session: &mut Session, sealer: &Sealer, kept: &Kept, now: Millis) -> Result<(), StoreError> {
+    let sealed = sealer.seal(hash_of(&kept.name), &kept.secret);
+    session.execute(
+        "WITH gone AS (DELETE FROM secrets WHERE until <= $4 AND name <> $1)
+         INSERT INTO secrets VALUES ($1, $2, $3)
+         ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, until = excluded.until",
+        &[&kept.name, &sealed, &kept.until, &now],
+    )?;
+    Ok(())
+}
+
+pub(super) fn kept(session: &mut Session, sealer: &Sealer, name: &str) -> Result<Option<Kept>, StoreError> {
+    let Some(row) = session.row("SELECT sealed, until FROM secrets WHERE name = $1", &[&name])? else {
+        return Ok(None);
+    };
+    let secret = sealer.open(hash_of(name), row.get(0));
+    Ok(Some(Kept {
+        name: name.to_owned(),
+        secret: secret.ok_or_else(|| StoreError::Sealed(name.to_owned()))?,
+        until: row.get(1),
+    }))
+}
+
+pub(super) fn discard(session: &mut Session, name: &str) -> Result<bool, StoreError> {
+    Ok(session.execute("DELETE FROM secrets WHERE name = $1", &[&name])? > 0)
+}

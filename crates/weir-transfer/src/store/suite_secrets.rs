@@ -1,0 +1,67 @@
+//! The part of the suite that is about secrets that are left with the service for a while.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+use weir_auth::Secret;
+
+use super::{
+    Change, Kept, Store, proxy_name,
+    suite::{Keeper, submission},
+};
+
+fn kept(name: &str, secret: &str, until: i64) -> Kept {
+    Kept {
+        name: name.to_owned(),
+        secret: Secret::new(secret),
+        until,
+    }
+}
+
+fn read(store: &impl Store, name: &str) -> Option<(String, i64)> {
+    let kept = store.kept(name).unwrap()?;
+    assert_eq!(kept.name, name);
+    Some((kept.secret.expose().to_owned(), kept.until))
+}
+
+/// A delegated proxy would be lost with the process, or stay for ever.
+pub(crate) fn secrets_are_kept_for_their_time<K: Keeper>() {
+    let keeper = K::new();
+    {
+        let store = keeper.open();
+        store.keep(&kept("proxy/a", "first", 100), 50).unwrap();
+        store.keep(&kept("proxy/a", "second", 200), 60).unwrap();
+        store.keep(&kept("proxy/b", "third", 90), 60).unwrap();
+        assert_eq!(read(&store, "proxy/c"), None);
+    }
+    let store = keeper.open();
+    assert_eq!(read(&store, "proxy/a"), Some(("second".into(), 200)));
+    assert_eq!(read(&store, "proxy/b"), Some(("third".into(), 90)));
+    store.keep(&kept("proxy/d", "fourth", 300), 90).unwrap();
+    assert_eq!(read(&store, "proxy/b"), None);
+    assert!(store.discard("proxy/a").unwrap());
+    assert!(!store.discard("proxy/a").unwrap());
+    assert_eq!(read(&store, "proxy/a"), None);
+}
+
+/// A transfer would go out in the name of somebody who did not ask for it, or of nobody.
+pub(crate) fn only_jobs_of_certificates_see_the_proxy<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    let by_token = submission(1, 1, 1);
+    let mut by_certificate = submission(3, 2, 2);
+    by_certificate.job.params.certificate = true;
+    by_certificate.files[0].source_token = None;
+    by_certificate.files[0].destination_token = None;
+    assert_eq!(by_token.job.cred_id, by_certificate.job.cred_id);
+    let name = proxy_name(&by_token.job.cred_id);
+    store.keep(&kept(&name, "the proxy", 100), 50).unwrap();
+    for job in [by_token, by_certificate] {
+        store.apply(&[Change::Submit(Box::new(job))]).unwrap();
+    }
+    let proxy = |file| store.order(file).unwrap().unwrap().proxy;
+    assert!(proxy(1).is_none());
+    let found = proxy(2).unwrap();
+    assert_eq!((found.secret.expose(), found.until), ("the proxy", 100));
+    assert!(proxy(3).is_none(), "this file brings its tokens");
+    store.discard(&name).unwrap();
+    assert!(proxy(2).is_none());
+}
