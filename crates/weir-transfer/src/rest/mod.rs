@@ -19,9 +19,11 @@ pub(crate) mod fuzzing;
 mod list;
 mod metrics;
 mod objects;
+mod openapi;
 mod optimizer;
 mod query;
 mod queue;
+mod schemas;
 mod status;
 mod submit;
 mod why;
@@ -77,6 +79,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/whoami", get(about::whoami))
         .route("/whoami/certificate", get(about::certificate))
         .route("/api-docs/schema/submit", get(about::submit_schema))
+        .route("/openapi.json", get(openapi::openapi))
         .route("/.well-known/weir/health", get(about::health))
         .route("/.well-known/weir/metrics", get(metrics::metrics))
         .route("/.well-known/weir/nodes", get(about::nodes))

@@ -4,11 +4,14 @@
 mod cancel;
 mod certificates;
 mod copies;
+mod description;
 mod door;
 mod events;
 mod failures;
+mod input;
 mod lab;
 mod library;
+mod lines;
 mod operator;
 mod ownership;
 mod proxies;
