@@ -15,6 +15,7 @@
 //! ```
 
 mod binary;
+mod certificates;
 mod daemon;
 mod draw;
 mod grid;
@@ -26,6 +27,7 @@ mod services;
 mod xrootd;
 
 pub use binary::weir_binary;
+pub use certificates::{GridSecurity, VO};
 pub use daemon::{Daemon, free_port, wait_for, write_private};
 pub use draw::{Draw, adler32};
 pub use grid::{RunningGrid, TWO_SITES};

@@ -144,7 +144,9 @@ fn by_certificate(service: &Service, parts: &Parts) -> Result<Caller, ApiError> 
     };
     let identity = certificates.clients.identity(&parts.extensions, SystemTime::now());
     let Some(identity) = identity.map_err(|error| not_taken(&error))? else {
-        return Err(refuse(&AuthError::Missing));
+        let mut answer = refuse(&AuthError::Missing);
+        answer.message = "the request carries neither a token nor a certificate".into();
+        return Err(answer);
     };
     if !parts.method.is_safe() {
         identity.require_full().map_err(|error| not_taken(&error))?;
