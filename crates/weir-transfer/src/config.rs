@@ -395,17 +395,8 @@ impl TransferConfig {
         if self.x509.is_some() && self.tls.is_none() {
             return wrong("x509", "certificates of clients need [tls]");
         }
-        for admin in &self.admins {
-            match admin.kinds() {
-                (false, false) => {
-                    return wrong(
-                        "admin",
-                        "an [[admin]] needs a subject, a group, a scope, a dn or a fqan",
-                    );
-                }
-                (true, true) => return wrong("admin", "an [[admin]] is of a token or of a certificate; make two"),
-                _ => {}
-            }
+        if let Some(why) = self.admins.iter().find_map(AdminConfig::problem) {
+            return wrong("admin", why);
         }
         for link in self.limits.links.keys() {
             if link.split_once('>').is_none() {

@@ -76,6 +76,15 @@ pub struct AdminConfig {
 }
 
 impl AdminConfig {
+    /// What is wrong with it.
+    pub(super) fn problem(&self) -> Option<&'static str> {
+        match self.kinds() {
+            (false, false) => Some("an [[admin]] needs a subject, a group, a scope, a dn or a fqan"),
+            (true, true) => Some("an [[admin]] is of a token or of a certificate; make two"),
+            _ => None,
+        }
+    }
+
     /// Whether it is about users with a token, and whether about users with a certificate.
     pub(crate) fn kinds(&self) -> (bool, bool) {
         let token = self.subject.is_some() || self.group.is_some() || self.scope.is_some();
