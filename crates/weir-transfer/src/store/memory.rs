@@ -9,16 +9,18 @@ use uuid::Uuid;
 use weir_auth::Secret;
 use weir_sched::Work;
 
+mod secrets;
 mod tape;
 
 use super::{
     Change, FollowUp, JobFilter, Kept, Live, LiveJob, Order, Pin, Restored, Sealer, Store, StoreError, Submission,
-    hash_of, proxy_name,
+    proxy_name,
 };
 use crate::{
     model::{Counts, File, FileResult, FileState, Job, Retry, SEVERAL_SOURCES, TapeTimes, TokenHash},
     time::Millis,
 };
+use secrets::Secrets;
 
 /// See the module. Tokens are sealed here too, so that a core dump shows as little as a database.
 #[derive(Debug)]
@@ -39,8 +41,7 @@ struct Tables {
     /// Sealed, and how many files of the present name it.
     tokens: BTreeMap<TokenHash, (Vec<u8>, usize)>,
     settings: BTreeMap<String, String>,
-    /// Sealed, and until when they are of use.
-    secrets: BTreeMap<String, (Vec<u8>, Millis)>,
+    secrets: Secrets,
     history: History,
 }
 
@@ -162,7 +163,7 @@ impl Store for MemoryStore {
 
     fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
         let tables = self.lock();
-        let admitted = |(_, job): &(&u64, &Job)| admits(filter, job);
+        let admitted = |(_, job): &(&u64, &Job)| filter.admits(job);
         let all = tables.jobs.iter().chain(&tables.history.jobs).filter(admitted);
         let admitted = all
             .map(|(number, job)| (*number, job.clone()))
@@ -209,13 +210,9 @@ impl Store for MemoryStore {
         let open = |hash: Option<TokenHash>| -> Option<Secret> {
             hash.and_then(|hash| self.sealer.open(hash, &tables.tokens.get(&hash)?.0))
         };
-        let name = proxy_name(&job.spec.cred_id);
-        let proxy = job
-            .spec
-            .moves_by_proxy(&row.file)
-            .then(|| tables.kept(&name, &self.sealer));
+        let kept = || tables.secrets.kept(&proxy_name(&job.spec.cred_id), &self.sealer);
         Ok(Some(Order {
-            proxy: proxy.flatten(),
+            proxy: job.spec.moves_by_proxy(&row.file).then(kept).flatten(),
             source_token: open(row.file.spec.source_token),
             destination_token: open(row.file.spec.destination_token),
             file: row.file.clone(),
@@ -238,19 +235,16 @@ impl Store for MemoryStore {
     }
 
     fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError> {
-        let sealed = self.sealer.seal(hash_of(&kept.name), &kept.secret);
-        let mut tables = self.lock();
-        tables.secrets.retain(|_, (_, until)| *until > now);
-        tables.secrets.insert(kept.name.clone(), (sealed, kept.until));
+        self.lock().secrets.keep(kept, &self.sealer, now);
         Ok(())
     }
 
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
-        Ok(self.lock().kept(name, &self.sealer))
+        Ok(self.lock().secrets.kept(name, &self.sealer))
     }
 
     fn discard(&self, name: &str) -> Result<bool, StoreError> {
-        Ok(self.lock().secrets.remove(name).is_some())
+        Ok(self.lock().secrets.discard(name))
     }
 
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
@@ -264,21 +258,6 @@ fn ended(jobs: &BTreeMap<u64, Job>, before: Millis) -> Vec<u64> {
     let mut ended = ended.filter(|(at, _)| *at <= before).collect::<Vec<_>>();
     ended.sort_unstable();
     ended.into_iter().map(|(_, number)| number).collect()
-}
-
-fn admits(filter: &JobFilter, job: &Job) -> bool {
-    let same = |wanted: &Option<String>, has: Option<&str>| wanted.as_deref().is_none_or(|wanted| Some(wanted) == has);
-    (!filter.live_only() || job.finished.is_none())
-        && (filter.states.is_empty() || filter.states.contains(&job.state))
-        && same(&filter.user_dn, Some(&job.spec.user_dn))
-        && same(&filter.cred_id, Some(&job.spec.cred_id))
-        && same(&filter.vo, Some(&job.spec.vo))
-        && same(&filter.source_se, job.spec.source_se.as_deref())
-        && same(&filter.dest_se, job.spec.dest_se.as_deref())
-        && (filter.live_only()
-            || filter
-                .finished_since
-                .is_none_or(|since| job.finished.is_some_and(|at| at >= since)))
 }
 
 impl Row {
@@ -387,15 +366,6 @@ impl Tables {
                 };
             }
         }
-    }
-
-    fn kept(&self, name: &str, sealer: &Sealer) -> Option<Kept> {
-        let (sealed, until) = self.secrets.get(name)?;
-        Some(Kept {
-            name: name.to_owned(),
-            secret: sealer.open(hash_of(name), sealed)?,
-            until: *until,
-        })
     }
 
     fn live_row(&mut self, file: u64) -> Option<&mut Row> {

@@ -368,6 +368,23 @@ impl JobFilter {
     pub(crate) fn live_only(&self) -> bool {
         self.states.is_empty() || (self.limit.is_none() && self.finished_since.is_none())
     }
+
+    /// Whether a listing holds this job.
+    pub(crate) fn admits(&self, job: &Job) -> bool {
+        let same =
+            |wanted: &Option<String>, has: Option<&str>| wanted.as_deref().is_none_or(|wanted| Some(wanted) == has);
+        (!self.live_only() || job.finished.is_none())
+            && (self.states.is_empty() || self.states.contains(&job.state))
+            && same(&self.user_dn, Some(&job.spec.user_dn))
+            && same(&self.cred_id, Some(&job.spec.cred_id))
+            && same(&self.vo, Some(&job.spec.vo))
+            && same(&self.source_se, job.spec.source_se.as_deref())
+            && same(&self.dest_se, job.spec.dest_se.as_deref())
+            && (self.live_only()
+                || self
+                    .finished_since
+                    .is_none_or(|since| job.finished.is_some_and(|at| at >= since)))
+    }
 }
 
 /// What came of standing for office.
