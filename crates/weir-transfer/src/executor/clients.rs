@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -27,14 +27,14 @@ const REST_MAX: Duration = Duration::from_secs(120);
 
 /// See the module.
 pub(super) struct Clients {
-    plain: Client,
-    showing: Mutex<HashMap<TokenHash, (Client, Instant)>>,
+    plain: Arc<Client>,
+    showing: Mutex<HashMap<TokenHash, (Arc<Client>, Instant)>>,
 }
 
 impl Clients {
     pub(super) fn new(plain: Client) -> Self {
         Self {
-            plain,
+            plain: Arc::new(plain),
             showing: Mutex::default(),
         }
     }
@@ -43,7 +43,7 @@ impl Clients {
     ///
     /// # Errors
     /// If the order is to go out with a proxy, and that is gone, over, or not to be read.
-    pub(super) fn of(&self, order: &Order) -> Result<Client, Failure> {
+    pub(super) fn of(&self, order: &Order) -> Result<Arc<Client>, Failure> {
         if !order.job.moves_by_proxy(&order.file) {
             return Ok(self.plain.clone());
         }
@@ -54,7 +54,7 @@ impl Clients {
         }
     }
 
-    fn with(&self, proxy: &Kept) -> Result<Client, Failure> {
+    fn with(&self, proxy: &Kept) -> Result<Arc<Client>, Failure> {
         let hash = hash_of(proxy.secret.expose());
         let now = Instant::now();
         let mut showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,6 +70,7 @@ impl Clients {
             let text = format!("the proxy that the user delegated cannot be used: {}", chain(&error));
             missing(&text)
         })?;
+        let client = Arc::new(client);
         showing.retain(|_, (_, used)| now.duration_since(*used) < REST_MAX);
         if showing.len() >= PROXIES_MAX {
             let oldest = showing.iter().min_by_key(|(_, (_, used))| *used).map(|(hash, _)| *hash);

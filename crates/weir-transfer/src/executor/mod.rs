@@ -248,8 +248,9 @@ impl Executor {
         journal: &Writer,
         tell: &(impl Fn(WorldEvent) + Send + Sync),
     ) -> WorldEvent {
+        // On the heap: what an attempt holds while it waits is held a thousand times over.
         let order = match Box::pin(self.order(id)).await {
-            Ok(order) => order,
+            Ok(order) => Box::new(order),
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
         let (source, destination) = match sides(&order) {
