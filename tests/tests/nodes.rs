@@ -46,6 +46,7 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
     nodes[0].tables += "[events]\nspool = \"events\"\n[[events.file]]\npath = \"told\"\n";
     let services = Services::start_nodes(&STORAGES.map(StorageSettings::new), &nodes, |_| Ok(())).unwrap();
     let door = services.nodes[0].url.clone();
+    all_known(&services, &door, 3);
     let mut load = Load::prepare(services, 0, &mut Draw::new(0));
     while !(load.poll(&door).unwrap() && load.all_taken()) {
         load.submit(&door);
@@ -79,6 +80,19 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
         .output()
         .unwrap();
     assert!(String::from_utf8_lossy(&nobody.stdout).ends_with("401"), "{nobody:?}");
+}
+
+/// The scheduler knows of so many nodes: until it has seen an executor it copies itself.
+fn all_known(services: &Services, door: &str, count: usize) {
+    let known = || {
+        let answer = services.ask(&[&format!("{door}/.well-known/weir/nodes")])?.json()?;
+        let nodes = answer["nodes"].as_array().cloned().unwrap_or_default();
+        let in_step = nodes.iter().all(|node| node["epoch"] == nodes[0]["epoch"]);
+        Ok((nodes.len() == count && in_step).then_some(()))
+    };
+    wait_for(LIMIT, known).expect("every node is listed");
+    // It looks each second whom the list names.
+    std::thread::sleep(Duration::from_secs(3));
 }
 
 /// The scheduler has told of every copy, though another node made it, with the times of that node.
