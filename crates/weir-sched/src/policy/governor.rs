@@ -568,6 +568,22 @@ fn gain(base: Point, seen: Point) -> f64 {
 
 /// A cap a tenth beyond the knee, which lies where the line through the origin and the point before it meets the plateau.
 fn past_the_knee(before: Point, beyond: Point) -> u32 {
-    let knee = (before.active * beyond.rate / before.rate.max(1e-9)).clamp(before.active, beyond.active);
+    let (fewer, more) = (before.active.min(beyond.active), before.active.max(beyond.active));
+    let knee = (before.active * beyond.rate / before.rate.max(1e-9)).clamp(fewer, more);
     (1.1 * knee).ceil() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The means of two windows at one cap differ by what rounding leaves, in either direction.
+    #[test]
+    fn the_knee_of_two_equal_points_is_there() {
+        let point = |active| Point { active, rate: 1e9 };
+        let (more, less) = (point(200.000_000_000_000_34), point(199.999_999_999_999_57));
+        for cap in [past_the_knee(more, less), past_the_knee(less, more)] {
+            assert!((220..=221).contains(&cap), "{cap}");
+        }
+    }
 }
