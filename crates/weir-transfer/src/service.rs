@@ -234,6 +234,11 @@ impl Running {
         self.server.address()
     }
 
+    #[cfg(test)]
+    pub(crate) fn service_for_tests(&self) -> Arc<Service> {
+        self.service.clone()
+    }
+
     /// Stops in good order: no new request, nothing new starts, what runs is let go and resumed at the next start. Returns
     /// when the store holds everything that was promised.
     pub async fn shutdown(self) {
@@ -286,7 +291,9 @@ impl Service {
     ) -> Result<(), StoreError> {
         let (Some(membership), Some(entry)) = (&self.membership, entry) else {
             let epoch = self.read(Store::next_epoch).await?;
-            return self.take_office(epoch).await;
+            self.take_office(epoch).await?;
+            tasks.spawn(crate::upkeep::keep_scheduling(self.clone(), stop.clone()));
+            return Ok(());
         };
         membership.start(tasks);
         let postgres = self.config.postgres.as_ref();

@@ -26,6 +26,9 @@ const STEP: usize = 2000;
 /// One part of work to four of rest: some 20,000 files a second leave, ten times what is done.
 const REST: u32 = 4;
 
+/// Between the end of a scheduler and the begin of the next: one that ends at once must not take the whole processor.
+const SUCCESSION: Duration = Duration::from_secs(2);
+
 /// How often jobs are looked for whose time in the queue is over. A promise in hours, kept to some seconds.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -74,6 +77,33 @@ fn step(store: &dyn Store, config: &HistoryConfig, now: Millis) -> Result<bool, 
         tracing::debug!(archived, forgotten, "history");
     }
     Ok(archived >= STEP || forgotten >= STEP)
+}
+
+/// Puts a new scheduler in the place of one that a defect has ended, where no other node would: from the rows, as after a restart.
+/// One that ends again and again is tried again and again, with pauses.
+pub(crate) async fn keep_scheduling(service: Arc<Service>, stop: CancellationToken) {
+    while let Some(driver) = service.driver.driver() {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = driver.stopped() => {}
+        }
+        if stop.is_cancelled() {
+            return;
+        }
+        tracing::error!("the scheduler has ended by a defect; another takes its place");
+        driver.shutdown().await;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(SUCCESSION) => {}
+            }
+            let begun = async { service.take_office(service.read(Store::next_epoch).await?).await };
+            match begun.await {
+                Ok(()) => break,
+                Err(error) => tracing::error!(error = chain(&error), "could not begin to schedule; trying again"),
+            }
+        }
+    }
 }
 
 /// Takes back what waited longer than its job allows. Looks again and again, from the same rows: nothing can be forgotten.
@@ -200,5 +230,35 @@ mod tests {
         assert!(store.file(3000).unwrap().is_some() && store.order(1).unwrap().is_none());
         stop.cancel();
         house.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_scheduler_that_a_defect_ended_is_replaced() {
+        // The door would stay open for a service that never starts anything again.
+        let mut config = crate::TransferConfig::new("127.0.0.1:0".parse().unwrap());
+        config.issuers.push(crate::config::IssuerConfig {
+            url: "https://127.0.0.1:1".to_owned(),
+            vo: "test".to_owned(),
+        });
+        let running = crate::TransferService::start(config).await.unwrap();
+        let service = running.service_for_tests();
+        let first = service.driver.driver().unwrap();
+        let broken = service
+            .driver
+            .look::<()>(|_, _, _| panic!("a defect, on purpose"))
+            .await;
+        assert!(broken.is_none());
+        first.stopped().await;
+        let fresh = async {
+            while service.driver.look(|_, _, _| ()).await.is_none() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), fresh)
+            .await
+            .expect("another takes its place");
+        assert_eq!(service.driver.trouble(), None);
+        drop((first, service));
+        running.shutdown().await;
     }
 }

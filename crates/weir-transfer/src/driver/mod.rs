@@ -140,7 +140,7 @@ impl<C: TransferCore> Driver<C> {
         self.shared.stop.is_cancelled()
     }
 
-    /// Returns when it has been told to end, or was deposed.
+    /// Returns when it has been told to end, was deposed, or has ended by a defect.
     pub(crate) async fn stopped(&self) {
         self.shared.stop.cancelled().await;
     }
@@ -186,7 +186,8 @@ impl<C: TransferCore> Driver<C> {
     pub(crate) fn trouble(&self) -> Option<String> {
         let writing = self.shared.writer.trouble();
         if self.requests.is_closed() {
-            let stopped = "the scheduler has stopped; restart the service, nothing that was acknowledged is lost";
+            let stopped =
+                "the scheduler has stopped; another begins in some seconds, and nothing that was acknowledged is lost";
             return writing.or_else(|| Some(stopped.into()));
         }
         writing.or_else(|| self.shared.restoration.trouble())
@@ -203,6 +204,9 @@ impl<C: TransferCore> Driver<C> {
         self.shared.stop.cancel();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
+        // A loop that a defect ended did not come to it.
+        let writer = self.shared.writer.clone();
+        let _ = tokio::task::spawn_blocking(move || writer.close()).await;
     }
 
     #[cfg(test)]

@@ -183,6 +183,8 @@ impl<C: TransferCore> Loop<C> {
         mut restores: mpsc::Receiver<Feed>,
         settings: [Record; 2],
     ) {
+        // Also where a defect ends it: then everything of it is let go, and whoever holds the office hears of it.
+        let _over = self.stop.clone().drop_guard();
         let mut restoring = true;
         let mut inputs: Vec<_> = settings.into_iter().map(Input::Restored).collect();
         let mut effects = Vec::new();

@@ -174,7 +174,11 @@ async fn a_driver_without_a_core_says_so() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(driver.trouble().unwrap().contains("restart the service"));
+    assert!(driver.trouble().unwrap().contains("has stopped"));
+    // Whoever holds the office would go on holding it for a scheduler that is not there.
+    tokio::time::timeout(Duration::from_secs(5), driver.stopped())
+        .await
+        .expect("its end is told");
 }
 
 /// A driver with the real core around this store, which holds one job of one file.

@@ -36,7 +36,8 @@ impl Seat {
         self.driver.send_replace(Some(driver));
     }
 
-    pub(super) fn vacate(&self) -> Option<Driver> {
+    /// Takes the driver off; it goes on until it is shut down.
+    pub(crate) fn vacate(&self) -> Option<Driver> {
         self.driver.send_replace(None)
     }
 
