@@ -81,6 +81,7 @@ impl AdminConfig {
         match self.kinds() {
             (false, false) => Some("an [[admin]] needs a subject, a group, a scope, a dn or a fqan"),
             (true, true) => Some("an [[admin]] is of a token or of a certificate; make two"),
+            (false, true) if self.issuer.is_some() => Some("an [[admin]] of a certificate has no issuer: tokens have"),
             _ => None,
         }
     }

@@ -253,7 +253,7 @@ impl Executor {
             Ok(order) => Box::new(order),
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
-        let (source, destination) = match sides(&order) {
+        let (source, destination) = match source(&order).and_then(|source| Ok((source, destination(&order)?))) {
             Ok(sides) => sides,
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
@@ -387,23 +387,29 @@ fn unreadable(error: &StoreError) -> Failure {
     internal(&format!("could not read the order: {}", chain(error)))
 }
 
-fn sides(order: &Order) -> Result<(Side, Side), Failure> {
-    let side = |party: Party, url: &str, token: &Option<Secret>| -> Result<Side, Failure> {
-        let scene = Scene::new(party, Phase::Preparation);
-        let surl = Surl::parse(url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?;
-        if let Some(token) = token {
-            check_expiry(scene, token)?;
-        }
-        Ok(Side {
-            party,
-            surl,
-            token: token.clone(),
-        })
-    };
-    let spec = &order.file.spec;
-    let source = side(Party::Source, &spec.source, &order.source_token)?;
-    let destination = side(Party::Destination, &spec.destination, &order.destination_token)?;
-    Ok((source, destination))
+fn source(order: &Order) -> Result<Side, Failure> {
+    side(Party::Source, &order.file.spec.source, order.source_token.as_ref())
+}
+
+fn destination(order: &Order) -> Result<Side, Failure> {
+    side(
+        Party::Destination,
+        &order.file.spec.destination,
+        order.destination_token.as_ref(),
+    )
+}
+
+fn side(party: Party, url: &str, token: Option<&Secret>) -> Result<Side, Failure> {
+    let scene = Scene::new(party, Phase::Preparation);
+    let surl = Surl::parse(url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?;
+    if let Some(token) = token {
+        check_expiry(scene, token)?;
+    }
+    Ok(Side {
+        party,
+        surl,
+        token: token.cloned(),
+    })
 }
 
 /// A token that has run out in the queue is not worth a request. One that cannot be read is left to the storage.

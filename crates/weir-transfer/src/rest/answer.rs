@@ -3,15 +3,17 @@
 //! | status | means | client | user | operator |
 //! |---|---|---|---|---|
 //! | 400 | the request makes no sense | gives up | corrects what the text names | nothing |
-//! | 401 | no token, or none that holds | gives up | gets a new token | checks issuers and audiences |
+//! | 401 | no token or certificate, or none that holds | gives up | gets a new one | checks issuers, audiences, authorities |
 //! | 403 | known, but not allowed | gives up | asks for rights | adds an administrator |
 //! | 404 | no such job | forgets it | checks the id | nothing |
 //! | 405 | not done here | gives up | nothing | nothing |
 //! | 409 | that job exists | takes it as submitted | nothing | nothing |
 //! | 413 | too large | splits it | nothing | raises `limits.body` |
+//! | 419 | no delegated proxy that lasts | delegates, and submits again | delegates | nothing |
+//! | 424 | the proxy lacks attributes that were asked for | gives up | delegates one that has them | nothing |
 //! | 429 | too much of this VO, client or link waits already | comes again after `Retry-After` | waits, or submits less | looks at `limits.queues` |
-//! | 504 | it may have been done | looks | looks for the job | looks at the database |
 //! | 503 | too busy, or the store cannot write | comes again after `Retry-After` | waits | looks at disk and queue |
+//! | 504 | it may have been done | looks | looks for the job | looks at the database |
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};

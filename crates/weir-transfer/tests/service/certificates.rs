@@ -278,6 +278,12 @@ async fn delegation_goes_as_clients_know_it() {
     assert_eq!(ada.post(&path("/voms"), &json!(["testvo"])).await.status.as_u16(), 424);
     assert_eq!(ada.post(&path("/voms"), &json!([])).await.status.as_u16(), 203);
 
+    let mut staged = job.clone();
+    staged["params"]["bring_online"] = json!(60);
+    let refused = ada.post("/jobs", &staged).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.message().contains("source_tokens"), "{}", refused.text);
+
     let taken = ada.post("/jobs", &job).await;
     assert_eq!(taken.status, StatusCode::OK, "{}", taken.text);
     let shown = ada
@@ -289,7 +295,8 @@ async fn delegation_goes_as_clients_know_it() {
 
     drop(ada);
     grid.lab.down().await;
-    let store = fs::read(grid.lab.store()).unwrap();
+    let mut store = fs::read(grid.lab.store()).unwrap();
+    store.extend(fs::read(grid.lab.store().with_extension("db-wal")).unwrap_or_default());
     let key = store
         .windows(11)
         .any(|window| window == b"PRIVATE KEY" || window == b"CERTIFICATE");

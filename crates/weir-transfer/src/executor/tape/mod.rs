@@ -28,7 +28,7 @@ use pins::Pins;
 use stager::{Ask, News, Stager};
 use watcher::{Watch, Watcher};
 
-use super::{Executor, failure::Scene, sides, wire::Side};
+use super::{Executor, destination, failure::Scene, source, wire::Side};
 use crate::{
     model::TokenHash,
     store::{Change, Order, Writer, hash_of},
@@ -199,7 +199,7 @@ impl Executor {
 
     async fn staged(&self, id: OpId, journal: &Writer) -> Result<(), Failure> {
         let order = self.order(id).await?;
-        let (source, _) = sides(&order)?;
+        let source = source(&order)?;
         let params = &order.job.params;
         let (tell, mut news) = mpsc::unbounded_channel();
         let tape = tape_of(&source);
@@ -245,7 +245,7 @@ impl Executor {
 
     async fn archived(&self, id: OpId) -> Result<(), Failure> {
         let order = self.order(id).await?;
-        let (_, destination) = sides(&order)?;
+        let destination = destination(&order)?;
         let (tell, end) = oneshot::channel();
         let tape = tape_of(&destination);
         let watch = Watch {

@@ -14,7 +14,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{Executor, client::Tape, path_of, tape_of};
 use crate::{
-    executor::sides,
+    executor::{chain, source},
     model::{FileState, TokenHash},
     store::{Change, Order, Writer, hash_of},
     surl::Surl,
@@ -176,13 +176,26 @@ impl Executor {
         let read = move || {
             files
                 .into_iter()
-                .map(|file| (file, store.order(file).ok().flatten()))
+                .map(|file| (file, store.order(file)))
                 .collect::<Vec<_>>()
         };
         let orders = tokio::task::spawn_blocking(read).await.unwrap_or_default();
+        let mut unread = Vec::new();
         let mut groups: BTreeMap<Group, Given> = BTreeMap::new();
         let mut done = Vec::new();
         for (file, order) in orders {
+            let order = match order {
+                Ok(order) => order,
+                Err(error) => {
+                    tracing::warn!(
+                        file,
+                        error = chain(&error),
+                        "could not read whose pin to give back; trying again"
+                    );
+                    unread.push(file);
+                    continue;
+                }
+            };
             let last = self.shared.tapes.pins.leave(file);
             let asked = order
                 .filter(|order| last && !is_kept(order))
@@ -198,6 +211,13 @@ impl Executor {
         }
         if !done.is_empty() {
             journal.note(Change::Unpinned { files: done });
+        }
+        if !unread.is_empty() {
+            let this = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(PAUSE.0).await;
+                unread.into_iter().for_each(|file| this.shared.tapes.pins.settled(file));
+            });
         }
         groups.into_iter().collect()
     }
@@ -221,7 +241,13 @@ fn is_kept(order: &Order) -> bool {
 }
 
 fn asked(order: &Order) -> Option<(Group, Tape, String)> {
-    let (source, _) = sides(order).ok()?;
+    let source = match source(order) {
+        Ok(source) => source,
+        Err(failure) => {
+            tracing::warn!(file = order.file.spec.id, %failure, "a pin cannot be given back; it goes with its lifetime");
+            return None;
+        }
+    };
     let tape = tape_of(&source);
     let group = Group {
         endpoint: tape.endpoint.clone(),
