@@ -1,18 +1,19 @@
 //! What this node carries out for a scheduler elsewhere.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
-use weir_world::{OpId, WorldEvent};
+use weir_world::WorldEvent;
 
 use super::{
-    Membership, call,
+    Membership,
+    at_work::{AtWork, Place},
+    call,
     fleet::{Order, Report},
     membership::Crew,
 };
@@ -30,22 +31,16 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// Reports that are written together.
 const REPORTS: usize = 1000;
 
-/// An end, and for which of this node's lives.
-type Told = (Uuid, OpId, Report);
+/// An end, and for which of this node's lives. The place is kept until it is written.
+type Told = (Uuid, Place, Report);
 
 /// See the module.
 pub(crate) struct Hands {
     membership: Arc<Membership>,
     executor: Executor,
     journal: Arc<Writer>,
-    running: Arc<Mutex<HashMap<OpId, CancellationToken>>>,
-    /// What moved since it was last told.
-    moved: Arc<Mutex<HashMap<OpId, u64>>>,
+    at_work: AtWork,
     told: UnboundedSender<Told>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Hands {
@@ -62,11 +57,10 @@ impl Hands {
             membership: membership.clone(),
             executor,
             journal,
-            running: Arc::default(),
-            moved: Arc::default(),
+            at_work: AtWork::default(),
             told,
         };
-        tasks.spawn(tell(membership.clone(), hands.moved.clone(), tellings, stop.clone()));
+        tasks.spawn(tell(membership.clone(), hands.at_work.clone(), tellings, stop.clone()));
         tasks.spawn(hands.work(stop.clone()));
     }
 
@@ -87,6 +81,7 @@ impl Hands {
         let (node, crew) = self.membership.crew();
         let (me, epoch) = (node.id, node.epoch);
         loop {
+            self.at_work.look_anew();
             let store = self.membership.store.clone();
             let leases = call(move || store.ordered(me, epoch)).await?;
             let ops = leases.iter().map(|lease| lease.op).collect::<Vec<_>>();
@@ -103,9 +98,7 @@ impl Hands {
         }
         let store = self.membership.store.clone();
         for op in call(move || store.stopped(me)).await? {
-            if let Some(stop) = lock(&self.running).get(&op) {
-                stop.cancel();
-            }
+            self.at_work.stop(op);
         }
         Ok(())
     }
@@ -116,68 +109,45 @@ impl Hands {
         if lease.stop {
             stop.cancel();
         }
-        {
-            let mut running = lock(&self.running);
-            if running.contains_key(&op) {
-                return;
-            }
-            running.insert(op, stop.clone());
-        }
-        let place = RunningHere {
-            running: self.running.clone(),
-            moved: self.moved.clone(),
-            op,
+        let Some(place) = self.at_work.begin(op, stop.clone()) else {
+            return;
         };
         let Ok(order) = serde_json::from_str::<Order>(&lease.order) else {
             // Of a newer version: the scheduler learns that nobody here could do it.
-            let _ = self.told.send((me, op, Report::lost()));
+            let _ = self.told.send((me, place, Report::lost()));
             return;
         };
         let executor = self.executor.in_life(order.life);
         let (journal, tenure, leave) = (self.journal.clone(), self.membership.tenure.clone(), crew.leave.clone());
-        let (told, moved) = (self.told.clone(), self.moved.clone());
+        let told = self.told.clone();
         let events = executor.events().clone();
         crew.tasks.spawn(async move {
-            let _place = place;
+            let last = Mutex::new(None);
             let tell = |event| match event {
-                WorldEvent::Progress(bytes) => drop(lock(&moved).insert(op, bytes.0)),
+                WorldEvent::Progress(bytes) => place.moved(bytes.0),
                 event if event.is_final() => {
                     let times = events.take_times(op);
-                    let _ = told.send((me, op, Report { event, times }));
+                    *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Report { event, times });
                 }
                 _ => {}
             };
             let work = tenure.within(executor.run((op, order.op), stop, &journal, tell));
             tokio::select! {
                 biased;
-                () = leave.cancelled() => {}
-                done = work => if !done {
-                    // Should this node be heard of once more in time, the scheduler must not wait for this one.
-                    let _ = told.send((me, op, Report::lost()));
-                },
+                () = leave.cancelled() => return,
+                _ = work => {}
             }
+            // Cut off: should this node be heard of once more in time, the scheduler must not wait for this one.
+            let last = last.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let _ = told.send((me, place, last.unwrap_or_else(Report::lost)));
         });
-    }
-}
-
-/// Takes an operation off the list, however it ends.
-struct RunningHere {
-    running: Arc<Mutex<HashMap<OpId, CancellationToken>>>,
-    moved: Arc<Mutex<HashMap<OpId, u64>>>,
-    op: OpId,
-}
-
-impl Drop for RunningHere {
-    fn drop(&mut self) {
-        lock(&self.running).remove(&self.op);
-        lock(&self.moved).remove(&self.op);
     }
 }
 
 /// Writes ends as they come, and progress now and then.
 async fn tell(
     membership: Arc<Membership>,
-    moved: Arc<Mutex<HashMap<OpId, u64>>>,
+    at_work: AtWork,
     mut tellings: UnboundedReceiver<Told>,
     stop: CancellationToken,
 ) {
@@ -195,7 +165,7 @@ async fn tell(
             let reports = told
                 .iter()
                 .filter(|(node, ..)| *node == me)
-                .filter_map(|(_, op, report)| Some((*op, serde_json::to_string(report).ok()?)))
+                .filter_map(|(_, place, report)| Some((place.op(), serde_json::to_string(report).ok()?)))
                 .collect::<Vec<_>>();
             let store = membership.store.clone();
             match call(move || store.report(me, &reports)).await {
@@ -209,7 +179,7 @@ async fn tell(
                 }
             }
         }
-        let news = std::mem::take(&mut *lock(&moved)).into_iter().collect::<Vec<_>>();
+        let news = at_work.news();
         if !news.is_empty() {
             let (store, me) = (membership.store.clone(), membership.node().id);
             if let Err(error) = call(move || store.moved(me, &news)).await {

@@ -14,6 +14,7 @@
 //! - Operations that run in the scheduler's own process have no lease: its epoch guards what they write. So a single node writes no
 //!   row more than before.
 
+mod at_work;
 mod figures;
 mod fleet;
 mod hands;
