@@ -2,7 +2,7 @@
 //! only.
 
 pub use crate::{
-    executor::fuzzing::{answers, failures, markers, redirects},
+    executor::fuzzing::{answers, failures, markers, redirects, tapes},
     rest::fuzzing::{bodies, limits, queries},
 };
 
@@ -12,6 +12,8 @@ use serde_json::Value;
 use weir_auth::Secret;
 
 use crate::{
+    config::TransferConfig,
+    model::SEVERAL_SOURCES,
     submission::{self, SubmissionLimits, Submitter},
     surl::Surl,
 };
@@ -48,8 +50,9 @@ pub fn submissions(data: &[u8]) {
             .is_some()
     );
     for (place, file) in draft.files.iter().enumerate() {
-        assert_eq!(file.index as usize, place);
-        assert_ne!(file.source, file.destination);
+        let index = if draft.job.kind == SEVERAL_SOURCES { 0 } else { place };
+        assert_eq!(file.index as usize, index);
+        assert!(file.source != file.destination || draft.job.params.bring_online.is_some());
         for url in [&file.source, &file.destination] {
             check_surl(&Surl::parse(url).expect("a URL that was taken reads back"));
         }
@@ -57,6 +60,21 @@ pub fn submissions(data: &[u8]) {
             assert!(token.is_none_or(|hash| draft.tokens.contains_key(&hash)));
         }
     }
+}
+
+/// A configuration: what cannot be used is said in one line that an operator can read.
+pub fn configs(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(config) = TransferConfig::parse(text)
+        && let Err(error) = config.check()
+    {
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+/// What a STOMP broker says.
+pub fn frames(data: &[u8]) {
+    crate::events::fuzz(data);
 }
 
 /// A URL of a file, as it is and with a secret in its query.
@@ -111,5 +129,8 @@ mod tests {
         run("transfer_failures", super::failures);
         run("transfer_answers", super::answers);
         run("transfer_redirects", super::redirects);
+        run("transfer_tapes", super::tapes);
+        run("transfer_frames", super::frames);
+        run("transfer_configs", super::configs);
     }
 }

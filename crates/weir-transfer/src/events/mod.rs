@@ -16,3 +16,5 @@ pub(crate) use message::{Kind, Span, Timeline};
 pub(crate) use metrics::Meters;
 pub(crate) use scribe::{Events, Notice};
 pub use sinks::SinkError;
+#[cfg(any(test, fuzzing))]
+pub(crate) use sinks::fuzz;

@@ -42,6 +42,11 @@ pub fn failures(data: &[u8]) {
     }
 }
 
+/// An answer of the Tape REST API.
+pub fn tapes(data: &[u8]) {
+    super::tape::fuzz(data);
+}
+
 /// Header lines of an answer to HEAD, and the claims of a token that goes along.
 pub fn answers(data: &[u8]) {
     let mut headers = HeaderMap::new();

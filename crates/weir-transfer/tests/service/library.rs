@@ -20,6 +20,8 @@ struct Shelves {
     online: BTreeSet<String>,
     on_tape: BTreeSet<String>,
     refused: BTreeMap<String, &'static str>,
+    /// Requests are forgotten as soon as they are made.
+    forgetful: bool,
     requests: BTreeMap<String, (Vec<String>, u32)>,
     asked: Vec<Vec<Value>>,
     polled: u32,
@@ -72,6 +74,11 @@ impl Library {
     /// The storage forgets all requests.
     pub(crate) fn forgets(&self) {
         self.shelves().requests.clear();
+    }
+
+    /// From now on the storage forgets each request as soon as it has taken it.
+    pub(crate) fn is_forgetful(&self) {
+        self.shelves().forgetful = true;
     }
 
     /// The answer to a request about tape; none if it is about something else.
@@ -128,7 +135,9 @@ impl Shelves {
         let files = body["files"].as_array().cloned().unwrap_or_default();
         let paths = files.iter().map(|file| file["path"].as_str().unwrap().to_owned());
         let id = format!("request-{}", self.asked.len() + 1);
-        self.requests.insert(id.clone(), (paths.collect(), 0));
+        if !self.forgetful {
+            self.requests.insert(id.clone(), (paths.collect(), 0));
+        }
         self.asked.push(files);
         (201, json!({ "requestId": id }))
     }

@@ -225,6 +225,19 @@ async fn a_storage_that_forgets_or_stumbles_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_storage_that_forgets_every_request_is_not_asked_without_end() {
+    // It would be asked twice a second for each of its files, for as long as 'bring_online' says.
+    let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
+    source.put("/f", b"x");
+    source.library().is_forgetful();
+    let params = json!({ "bring_online": 600, "retry": -1 });
+    let file = lab.transfer(&source.url("/f"), &destination.url("/g"), params).await;
+    let reason = file["reason"].as_str().unwrap();
+    assert!(reason.starts_with("SOURCE") && reason.contains("request-2"), "{reason}");
+    assert_eq!(source.library().asked().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_storage_without_tape_is_told_at_once() {
     let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
     source.fault("GET", "/.well-known/wlcg-tape-rest-api", Fault::Status(404, ""));

@@ -4,6 +4,9 @@ mod file;
 mod stomp;
 mod webhook;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use stomp::fuzz;
+
 use std::{
     path::PathBuf,
     sync::{

@@ -289,6 +289,22 @@ fn unescape(text: &str) -> String {
     out
 }
 
+/// What a broker may say: frames, one after the other, each within its limits.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(data: &[u8]) {
+    use futures_util::FutureExt as _;
+    let mut wire = data;
+    // All bytes are there: nothing has to be waited for.
+    while let Ok(frame) = Frame::read(&mut wire).now_or_never().expect("it does not wait") {
+        assert!(!frame.command.is_empty());
+        for (key, value) in &frame.headers {
+            assert!(!key.contains([':', '\n']));
+            assert_eq!(&unescape(&escape(value)), value);
+        }
+        let _ = refused(&frame).to_string();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]

@@ -353,6 +353,39 @@ fn staged(file: &StatusFile) -> Staged {
     }
 }
 
+/// Whatever a storage answers about tape, as each of its answers: what is read fits into messages, and leads nowhere else.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(data: &[u8]) {
+    let tape = Tape {
+        endpoint: "https://se.example.org:8443".into(),
+        party: Party::Source,
+        token: None,
+    };
+    let what = "GET https://se.example.org:8443/api/v1/stage/1";
+    let mut failures = vec![refused(&tape, what, StatusCode::BAD_GATEWAY, data)];
+    failures.extend(read::<Discovery>(&tape, what, data).err());
+    failures.extend(read::<Vec<InfoFile>>(&tape, what, data).err());
+    match read::<StageAnswer>(&tape, what, data) {
+        Ok(answer) => assert!(!segment(&answer.request_id).contains(['/', '?', '#', '.', ' '])),
+        Err(failure) => failures.push(failure),
+    }
+    match read::<StatusAnswer>(&tape, what, data) {
+        Ok(answer) => {
+            for file in &answer.files {
+                assert!(!plain(&file.path).contains("//"));
+                if let Staged::Failed(text) = staged(file) {
+                    failures.push(super::stager::failed(&file.path, &text));
+                }
+            }
+        }
+        Err(failure) => failures.push(failure),
+    }
+    for failure in failures {
+        assert!(failure.message.len() <= 1024, "{}", failure.message.len());
+        assert!(!failure.message.chars().any(char::is_control), "{:?}", failure.message);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]

@@ -10,6 +10,9 @@ mod pins;
 mod stager;
 mod watcher;
 
+#[cfg(any(test, fuzzing))]
+pub(super) use client::fuzz;
+
 use std::{
     collections::HashMap,
     hash::Hash,
@@ -210,6 +213,7 @@ impl Executor {
                 metadata: metadata(&order),
             },
             request: order.file.tape.request.clone(),
+            forgotten: false,
             tell,
         };
         let (tapes, seconds) = (&self.shared.tapes, params.bring_online.unwrap_or(u32::MAX));

@@ -44,6 +44,8 @@ pub(crate) struct Ask {
     pub(crate) wanted: Wanted,
     /// The request that was made for it already.
     pub(crate) request: Option<String>,
+    /// The storage has forgotten a request for it already.
+    pub(crate) forgotten: bool,
     pub(crate) tell: mpsc::UnboundedSender<News>,
 }
 
@@ -170,6 +172,18 @@ impl Stager {
         }
     }
 
+    /// The storage forgot a request, as it may when it is restarted: what is in it is asked for once more.
+    fn ask_anew(&mut self, name: &str, request: Request) {
+        for mut ask in request.files.into_values().flatten() {
+            if ask.forgotten {
+                let _ = ask.tell.send(News::Ended(Err(forgets(name))));
+                continue;
+            }
+            (ask.request, ask.forgotten) = (None, true);
+            self.take(ask);
+        }
+    }
+
     async fn poll(&mut self, name: &str) {
         let Some(mut request) = self.requests.remove(name) else {
             return;
@@ -196,14 +210,7 @@ impl Stager {
                     })
                     .collect();
             }
-            // The storage forgot it: it is asked anew.
-            Ok(None) => {
-                for mut ask in request.files.into_values().flatten() {
-                    ask.request = None;
-                    self.take(ask);
-                }
-                return;
-            }
+            Ok(None) => return self.ask_anew(name, request),
             Err(failure) if failure.retry == Retry::Never => {
                 return fail(request.files.into_values().flatten(), &failure);
             }
@@ -220,6 +227,15 @@ impl Stager {
     }
 }
 
+/// A storage that forgets again and again is asked after a pause, as after any other failure.
+fn forgets(name: &str) -> Failure {
+    let scene = Scene::new(Party::Source, Phase::Preparation);
+    let text = format!("the storage does not know its stage request {name} any more, nor did it know the one before");
+    let mut failure = scene.fail(ErrorClass::Protocol, text);
+    failure.retry = Retry::Later;
+    failure
+}
+
 /// Forgets who went away; tells whether anybody is left.
 fn prune(asks: &mut Vec<Ask>) -> bool {
     asks.retain(|ask| !ask.tell.is_closed());
@@ -233,7 +249,7 @@ fn fail(asks: impl Iterator<Item = Ask>, failure: &Failure) {
 }
 
 /// What the tape system says of one file.
-fn failed(path: &str, text: &str) -> Failure {
+pub(super) fn failed(path: &str, text: &str) -> Failure {
     let scene = Scene::new(Party::Source, Phase::Preparation);
     let class = class_of_text(text).unwrap_or(ErrorClass::Protocol);
     let mut failure = scene.fail(class, format!("{path} could not be brought online: {text}"));
