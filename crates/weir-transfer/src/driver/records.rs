@@ -130,10 +130,9 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
     let (terms, mut memos) = (terms(&job.job, names), Default::default());
     let first = job.files.first().map(|file| TransferId(file.file));
     let route = route_kind(&job.job).zip(first);
-    // Hops end in their order: the last one is live as long as any is.
-    let last = job.files.last().map_or(0, |file| file.file);
+    // Which hop it is says where tape matters.
     let index_of = |file: &crate::store::Live| match job.job.params.hops {
-        Some(hops) => (hops - 1).saturating_sub((last - file.file) as u32),
+        Some(_) => (file.file - job.first) as u32,
         None => 0,
     };
     let record = |file: &crate::store::Live| {
@@ -363,6 +362,51 @@ mod tests {
         let text =
             "DESTINATION [17] PREPARATION Destination file exists and overwrite is not enabled (submit with overwrite)";
         assert_eq!(reason(&failure), text);
+    }
+
+    #[test]
+    fn only_the_last_hop_is_watched_for_tape() {
+        // A hop before it would wait for a tape that its storage does not have, once the last one was cancelled.
+        let mut job = crate::store::submission(1, 5, 3).job;
+        job.kind = SEVERAL_HOPS;
+        let params = &mut job.params;
+        (params.hops, params.bring_online, params.archive_timeout) = (Some(3), Some(60), Some(0));
+        let file = |file| crate::store::Live {
+            file,
+            source: format!("https://a.ex/{file}"),
+            destination: format!("https://b.ex/{file}"),
+            activity: "default".into(),
+            size: None,
+            attempts: 0,
+            running: false,
+            stopping: false,
+            held: false,
+            work: Work::Copy,
+            follow_up: FollowUp::default(),
+        };
+        let tapes = |files: &[u64]| {
+            let files = files.iter().map(|id| file(*id)).collect();
+            let job = LiveJob {
+                job: job.clone(),
+                first: 5,
+                files,
+            };
+            let tape = |record| match record {
+                Record::Live(live) => (
+                    live.transfer.tape.stage != weir_sched::Staging::No,
+                    live.transfer.tape.archive,
+                ),
+                other => panic!("{other:?}"),
+            };
+            live(&job, &mut Names::default())
+                .into_iter()
+                .map(tape)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(tapes(&[5, 6, 7]), [(true, false), (false, false), (false, true)]);
+        assert_eq!(tapes(&[5, 6]), [(true, false), (false, false)]);
+        assert_eq!(tapes(&[6]), [(false, false)]);
+        assert_eq!(tapes(&[7]), [(false, true)]);
     }
 
     #[test]

@@ -160,8 +160,9 @@ async fn remove(service: State, caller: Caller, Path(id): Path<String>) -> Answe
 async fn request(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
     own(&caller, &id)?;
     let _one = service.delegations.0.lock().await;
+    let fresh = time::now() + REQUEST_LIFE - REQUEST_SHARED;
     let known = kept(&service, request_name(&id)).await?;
-    let shared = known.filter(|known| known.until - time::now() > REQUEST_LIFE - REQUEST_SHARED);
+    let shared = known.filter(|known| known.until > fresh);
     let pem = if let Some(known) = shared {
         split(known.secret.expose()).0.to_owned()
     } else {
@@ -177,8 +178,11 @@ async fn request(service: State, caller: Caller, Path(id): Path<String>) -> Answ
             secret: Secret::new(secret),
             until: time::now() + REQUEST_LIFE,
         };
-        keep(&service, kept).await?;
-        made.csr_pem
+        // Another node may have made one meanwhile: the first stands.
+        let first = service
+            .read(move |store| store.keep_first(&kept, time::now(), fresh))
+            .await?;
+        split(first.secret.expose()).0.to_owned()
     };
     let pem = format!("{}\n", pem.trim_end());
     let mut answer = text("text/plain; charset=utf-8", StatusCode::OK, pem);

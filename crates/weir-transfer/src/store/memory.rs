@@ -125,6 +125,7 @@ impl Store for MemoryStore {
             if !files.is_empty() {
                 each(Restored::Job(Box::new(LiveJob {
                     job: job.spec.clone(),
+                    first: *number,
                     files,
                 })));
             }

@@ -289,6 +289,8 @@ pub(crate) struct Pin {
 pub(crate) struct LiveJob {
     /// The job.
     pub job: NewJob,
+    /// The id of its first file, whether that is live or not.
+    pub first: u64,
     /// Its live files, by id.
     pub files: Vec<Live>,
 }
@@ -477,6 +479,15 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Keeps a secret durably, in place of one of the same name, and forgets those whose time is over `now`. Any node may, in office
     /// or not.
     fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError>;
+
+    /// As [`Self::keep`], but one of the same name stays if its time ends after `fresh`. Gives the one that is there now: of several
+    /// nodes that bring one, all are given the same.
+    fn keep_first(&self, kept: &Kept, now: Millis, fresh: Millis) -> Result<Kept, StoreError> {
+        match self.kept(&kept.name)? {
+            Some(first) if first.until > fresh => Ok(first),
+            _ => self.keep(kept, now).map(|()| kept.clone()),
+        }
+    }
 
     /// The secret of this name, also if its time is over.
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError>;

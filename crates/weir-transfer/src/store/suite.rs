@@ -544,7 +544,7 @@ macro_rules! store_suite {
             a_large_job_leaves_in_pieces, only_what_ended_leaves, a_token_goes_with_its_last_file,
             history_is_forgotten, one_source_follows_another, hops_follow_each_other, a_file_goes_from_tape_to_tape,
             pins_are_kept_until_they_are_given_back, retries_at_a_tape_wait_for_the_same,
-            secrets_are_kept_for_their_time, only_jobs_of_certificates_see_the_proxy);
+            secrets_are_kept_for_their_time, the_first_of_several_secrets_stays, only_jobs_of_certificates_see_the_proxy);
     };
     (@tests $keeper:ty, $wanted:expr; $($test:ident),+) => {
         $(#[test] fn $test() { if $wanted { crate::store::suite::$test::<$keeper>(); } })+

@@ -119,6 +119,9 @@ pub(crate) fn hops_follow_each_other<K: Keeper>() {
         .apply(&[begin(1, 1), end(1, FileState::Finished), Change::Release { file: 2 }])
         .unwrap();
     assert_eq!(restored(&store), [(2, false, false), (3, true, false)]);
+    let mut firsts = Vec::new();
+    store.restore(100, &mut |job| firsts.push(live(job).first)).unwrap();
+    assert_eq!(firsts, [1], "which hop is which is told by the first one");
     assert_eq!(store.file(3).unwrap().unwrap().spec.index, 2);
     store.apply(&[begin(2, 1), end(2, FileState::Failed)]).unwrap();
     assert_eq!(

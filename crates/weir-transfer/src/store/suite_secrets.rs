@@ -42,6 +42,21 @@ pub(crate) fn secrets_are_kept_for_their_time<K: Keeper>() {
     assert_eq!(read(&store, "proxy/a"), None);
 }
 
+/// Two nodes would make a key each, and a client's proxy fit only one of them.
+pub(crate) fn the_first_of_several_secrets_stays<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    let first = |kept: &Kept, fresh| store.keep_first(kept, 0, fresh).unwrap().secret.expose().to_owned();
+    assert_eq!(first(&kept("request", "one", 100), 50), "one");
+    assert_eq!(first(&kept("request", "two", 110), 60), "one");
+    assert_eq!(read(&store, "request"), Some(("one".into(), 100)));
+    // Too old to be shared.
+    assert_eq!(first(&kept("request", "three", 160), 100), "three");
+    assert_eq!(read(&store, "request"), Some(("three".into(), 160)));
+    store.keep(&kept("request", "four", 120), 0).unwrap();
+    assert_eq!(read(&store, "request"), Some(("four".into(), 120)));
+}
+
 /// A transfer would go out in the name of somebody who did not ask for it, or of nobody.
 pub(crate) fn only_jobs_of_certificates_see_the_proxy<K: Keeper>() {
     let keeper = K::new();

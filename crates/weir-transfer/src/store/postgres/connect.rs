@@ -122,8 +122,8 @@ impl Connector {
         }
     }
 
-    /// A new session. What carries its bytes ends with the handle.
-    pub(super) fn connect(&self) -> Result<(Client, Carrier), StoreError> {
+    /// A new session, within this time or twice that of a connection. What carries its bytes ends with the handle.
+    pub(super) fn connect(&self, patience: Duration) -> Result<(Client, Carrier), StoreError> {
         let Some(runtime) = &self.runtime else {
             return Err(StoreError::Unavailable("the store is closing".into()));
         };
@@ -133,7 +133,7 @@ impl Connector {
             let carrier = tokio::spawn(async move { drop(connection.await) });
             Ok::<_, tokio_postgres::Error>((client, Carrier(carrier.abort_handle())))
         });
-        let connected = super::session::wait(connecting, CONNECT_TIMEOUT * 2)?;
+        let connected = super::session::wait(connecting, patience.min(CONNECT_TIMEOUT * 2))?;
         Ok(connected.map_err(|error| StoreError::Unavailable(error.into()))??)
     }
 }

@@ -37,7 +37,7 @@ use connect::Connector;
 pub(crate) use nodes::{Asked, DOORS, HANDS, Lease, Node, OFFICE, Peer, Report};
 pub(crate) use office::TERM;
 use office::{Holder, Office};
-use session::{Pool, Session};
+use session::{PATIENCE, PULSE_PATIENCE, Pool, Session};
 
 /// Sessions for reading. A status poll holds one for milliseconds; the database does the work.
 const READERS: usize = 8;
@@ -90,7 +90,7 @@ impl PostgresStore {
             database: config.to_string(),
             source: source.into(),
         };
-        let mut session = Session::open(&connector).map_err(fail)?;
+        let mut session = Session::open(&connector, PATIENCE).map_err(fail)?;
         schema::migrate(&mut session).map_err(fail)?;
         Ok(Self {
             writer: Mutex::default(),
@@ -98,7 +98,7 @@ impl PostgresStore {
             writing: Pool::new(connector.clone(), 1),
             readers: Pool::new(connector.clone(), READERS),
             keeper: Pool::new(connector.clone(), 1),
-            pulses: Pool::new(connector.clone(), 2),
+            pulses: Pool::new(connector.clone(), 2).with_patience(PULSE_PATIENCE),
             deposits: Pool::new(connector.clone(), 1),
             hands: Pool::new(connector.clone(), 1),
             council: Pool::new(connector.clone(), 1),
@@ -224,7 +224,15 @@ impl Store for PostgresStore {
 
     fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError> {
         self.readers
-            .with(|session| secrets::keep(session, &self.sealer, kept, now))
+            .with(|session| secrets::keep(session, &self.sealer, kept, now, Millis::MAX))
+    }
+
+    fn keep_first(&self, kept: &Kept, now: Millis, fresh: Millis) -> Result<Kept, StoreError> {
+        self.readers.with(|session| {
+            secrets::keep(session, &self.sealer, kept, now, fresh)?;
+            let there = secrets::kept(session, &self.sealer, &kept.name)?;
+            there.ok_or_else(|| StoreError::Unavailable("a secret was forgotten while it was kept".into()))
+        })
     }
 
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {

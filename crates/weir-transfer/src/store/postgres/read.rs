@@ -295,7 +295,8 @@ fn stream(
             }
             // Of a job that could not be read, or that came later, nothing is told.
             let Some(job) = page.remove(&number) else { continue };
-            current = Some((number, LiveJob { job, files: Vec::new() }));
+            let (first, files) = (number as u64, Vec::new());
+            current = Some((number, LiveJob { job, first, files }));
         }
         match (decode::live(&row), &mut current) {
             (Ok(file), Some((_, job))) => job.files.push(file),

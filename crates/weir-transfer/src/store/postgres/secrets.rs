@@ -6,14 +6,20 @@ use crate::{
     time::Millis,
 };
 
-/// One statement: what has run out goes, what comes stays.
-pub(super) fn keep(session: &mut Session, sealer: &Sealer, kept: &Kept, now: Millis) -> Result<(), StoreError> {
+/// One statement: what has run out goes, what comes stays. One of the same name that ends after `fresh` stays as it is.
+pub(super) fn keep(
+    session: &mut Session,
+    sealer: &Sealer,
+    kept: &Kept,
+    now: Millis,
+    fresh: Millis,
+) -> Result<(), StoreError> {
     let sealed = sealer.seal(hash_of(&kept.name), &kept.secret);
     session.execute(
         "WITH gone AS (DELETE FROM secrets WHERE until <= $4 AND name <> $1)
          INSERT INTO secrets VALUES ($1, $2, $3)
-         ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, until = excluded.until",
-        &[&kept.name, &sealed, &kept.until, &now],
+         ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, until = excluded.until WHERE secrets.until <= $5",
+        &[&kept.name, &sealed, &kept.until, &now, &fresh],
     )?;
     Ok(())
 }

@@ -17,6 +17,9 @@ use crate::store::StoreError;
 /// How long the database may take for one answer before it counts as gone. The largest batch takes a second.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The same for signs of life: half of what a node has until it must let go, so that a second try is in time.
+pub(super) const PULSE_PATIENCE: Duration = Duration::from_secs(4);
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -53,15 +56,17 @@ pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(super) struct Session {
     client: Client,
     statements: HashMap<String, Statement>,
+    patience: Duration,
     _carrier: Carrier,
 }
 
 impl Session {
-    pub(super) fn open(connector: &Connector) -> Result<Self, StoreError> {
-        let (client, carrier) = connector.connect()?;
+    pub(super) fn open(connector: &Connector, patience: Duration) -> Result<Self, StoreError> {
+        let (client, carrier) = connector.connect(patience)?;
         let session = Self {
             client,
             statements: HashMap::new(),
+            patience,
             _carrier: carrier,
         };
         // What is acknowledged is durable, whatever this user's default is. Who says nothing in the middle of a transaction is frozen, and
@@ -78,21 +83,21 @@ impl Session {
 
     /// Runs statements without values.
     pub(super) fn run(&self, text: &str) -> Result<(), StoreError> {
-        Ok(wait(self.client.batch_execute(text), PATIENCE)??)
+        Ok(wait(self.client.batch_execute(text), self.patience)??)
     }
 
     pub(super) fn prepare(&mut self, text: &str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.get(text) {
             return Ok(statement.clone());
         }
-        let statement = wait(self.client.prepare(text), PATIENCE)??;
+        let statement = wait(self.client.prepare(text), self.patience)??;
         self.statements.insert(text.to_owned(), statement.clone());
         Ok(statement)
     }
 
     pub(super) fn query(&mut self, text: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare(text)?;
-        Ok(wait(self.client.query(&statement, values), PATIENCE)??)
+        Ok(wait(self.client.query(&statement, values), self.patience)??)
     }
 
     /// The only row, if there is one.
@@ -102,7 +107,7 @@ impl Session {
 
     pub(super) fn execute(&mut self, text: &str, values: Values<'_>) -> Result<u64, StoreError> {
         let statement = self.prepare(text)?;
-        Ok(wait(self.client.execute(&statement, values), PATIENCE)??)
+        Ok(wait(self.client.execute(&statement, values), self.patience)??)
     }
 
     /// Does work in a transaction. The session is of no use any more if this fails with anything but what the work itself refused.
@@ -130,6 +135,7 @@ impl Session {
 /// Some sessions, handed out one at a time. One that failed is not handed out again.
 pub(super) struct Pool {
     connector: Arc<Connector>,
+    patience: Duration,
     /// Free sessions, and how many more may be opened.
     free: Mutex<(Vec<Session>, usize)>,
     returned: Condvar,
@@ -139,9 +145,16 @@ impl Pool {
     pub(super) fn new(connector: Arc<Connector>, size: usize) -> Self {
         Self {
             connector,
+            patience: PATIENCE,
             free: Mutex::new((Vec::new(), size)),
             returned: Condvar::new(),
         }
+    }
+
+    /// With sessions that wait no longer than this for an answer.
+    pub(super) fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -151,7 +164,7 @@ impl Pool {
         };
         let mut session = match place.session.take() {
             Some(session) if !session.client.is_closed() => session,
-            _ => Session::open(&self.connector)?,
+            _ => Session::open(&self.connector, self.patience)?,
         };
         let outcome = work(&mut session);
         if !matches!(&outcome, Err(error) if error.is_passing()) {

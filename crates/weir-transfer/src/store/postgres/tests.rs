@@ -468,10 +468,13 @@ fn a_database_elsewhere_is_spoken_to_encrypted_and_checked() {
     }
     let (server, authority) = guarded();
     let mut config = server.config("postgres");
-    super::session::Session::open(&super::Connector::new(&config, &TrustRoots::default()).unwrap())
-        .unwrap()
-        .run("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'open-sesame'")
-        .unwrap();
+    super::session::Session::open(
+        &super::Connector::new(&config, &TrustRoots::default()).unwrap(),
+        super::PATIENCE,
+    )
+    .unwrap()
+    .run("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'open-sesame'")
+    .unwrap();
     let password = authority.path().join("password");
     let write = |text: &str| {
         std::fs::write(&password, text).unwrap();

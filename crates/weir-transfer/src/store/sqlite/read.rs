@@ -274,6 +274,7 @@ pub(super) fn restore(connection: &Connection, below: u64, each: &mut dyn FnMut(
         }
         each(Restored::Job(Box::new(LiveJob {
             job: job.spec,
+            first: first as u64,
             files: live,
         })));
     }
