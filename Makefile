@@ -82,7 +82,7 @@ blackbox: web ## Run the black-box tests (PEERS=no: those without other people's
 soak: web ## Run the long tests: a hundred rounds of kill -9, and of stop and continue
 	@scripts/peers.sh tests
 	cargo test --workspace --locked --no-run
-	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer --test nodes
+	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer --test nodes --test outages
 
 fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each (nightly Rust, cargo-fuzz)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)

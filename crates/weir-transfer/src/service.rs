@@ -332,7 +332,7 @@ impl Service {
         let executor = self.executor(self.events.clone(), last_life_ended);
         let fleet = self.membership.clone().map(|membership| {
             let slots = membership.node().slots;
-            Fleet::new(membership, epoch, executor.life(), slots)
+            Fleet::new(membership, epoch, executor.clone(), slots)
         });
         let told = difference(&Plan::new(), &self.settings.plan());
         let driver = Driver::start(
@@ -387,6 +387,10 @@ impl Service {
         &self,
         read: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        // While the database is known to be away nobody is kept waiting for it.
+        if let Some(trouble) = self.membership.as_ref().and_then(|membership| membership.trouble()) {
+            return Err(StoreError::Unavailable(trouble.into()));
+        }
         let store = self.store.clone();
         tokio::task::spawn_blocking(move || read(store.as_ref()))
             .await

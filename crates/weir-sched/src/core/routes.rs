@@ -80,7 +80,8 @@ impl Scheduler {
         chosen
     }
 
-    fn best(&self, strategy: Strategy, links: &[Link], size: Bytes) -> Option<usize> {
+    /// The place of the best source for a file of this size, by what is known now. `None` without links.
+    pub fn best(&self, strategy: Strategy, links: &[Link], size: Bytes) -> Option<usize> {
         let candidates: Vec<Candidate> = links.iter().map(|link| self.candidate(*link)).collect();
         rank_by(strategy, &candidates, size).first().copied()
     }

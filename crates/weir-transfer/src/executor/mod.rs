@@ -142,7 +142,8 @@ struct Shared {
     places: Semaphore,
     relays: Semaphore,
     tapes: tape::Tapes,
-    /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files.
+    /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files. At the scheduler's node this holds
+    /// those of other nodes too.
     targets: Mutex<HashSet<String>>,
 }
 
@@ -331,13 +332,18 @@ impl Executor {
         }
     }
 
-    fn enter(&self, destination: String) -> Result<Target<'_>, Failure> {
+    /// The right to write to a destination, for an operation that another node carries out. `None`: whoever carries it out finds out
+    /// what is wrong with it.
+    pub(crate) fn enter_elsewhere(&self, destination: &str) -> Result<Option<Target>, Failure> {
+        let surl = Surl::parse(destination).ok();
+        surl.map(|surl| self.enter(surl.identity())).transpose()
+    }
+
+    fn enter(&self, destination: String) -> Result<Target, Failure> {
         let mut targets = self.shared.targets.lock().unwrap_or_else(PoisonError::into_inner);
         if targets.insert(destination.clone()) {
-            return Ok(Target {
-                shared: &self.shared,
-                destination,
-            });
+            let shared = self.shared.clone();
+            return Ok(Target { shared, destination });
         }
         let scene = Scene::new(Party::TransferService, Phase::Preparation);
         Err(scene.fail(
@@ -348,12 +354,12 @@ impl Executor {
 }
 
 /// The right to write to a destination.
-struct Target<'a> {
-    shared: &'a Shared,
+pub(crate) struct Target {
+    shared: Arc<Shared>,
     destination: String,
 }
 
-impl Drop for Target<'_> {
+impl Drop for Target {
     fn drop(&mut self) {
         self.shared
             .targets

@@ -88,6 +88,7 @@ pub(crate) async fn list(membership: &Arc<Membership>) -> Result<Value, StoreErr
             "epoch": peer.node.epoch,
             "leases": nodes.leases(peer),
             "slots": peer.node.slots,
+            "given": membership.is_given(peer.node.id),
             "this": peer.node.id == own,
         })
     };

@@ -12,13 +12,13 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use weir_sched::Op;
 use weir_units::Bytes;
-use weir_world::{OpId, WorldEvent};
+use weir_world::{OpId, Outcome, WorldEvent};
 
 use super::{Membership, call, relay};
 use crate::{
     driver::Inlet,
     events::{Notice, Timeline},
-    executor::{Life, chain},
+    executor::{Executor, Life, Target, chain},
     service::Service,
     store::{
         LiveJob, PostgresStore, Restored, StoreError,
@@ -31,6 +31,9 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// How often progress of other nodes is read.
 const PROGRESS: Duration = Duration::from_secs(5);
+
+/// Requests of other nodes that are answered at the same time.
+const ANSWERING_MAX: usize = 256;
 
 /// What a lease says is to be done.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -69,6 +72,13 @@ struct Place {
     load: u32,
 }
 
+/// An operation that runs elsewhere.
+struct Afar {
+    node: Uuid,
+    /// Its destination, once that was found out: nobody else writes there meanwhile, here or at any other node.
+    target: Option<Target>,
+}
+
 /// One scheduler's other nodes. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Fleet {
@@ -78,12 +88,13 @@ pub(crate) struct Fleet {
 struct Shared {
     membership: Arc<Membership>,
     epoch: u64,
-    life: Life,
+    /// This node's own.
+    executor: Executor,
     /// Operations this node carries out itself; 0: only if no other does.
     slots: u32,
     places: Mutex<BTreeMap<Uuid, Place>>,
     /// What runs elsewhere, and where.
-    afar: Mutex<HashMap<OpId, Uuid>>,
+    afar: Mutex<HashMap<OpId, Afar>>,
     errands: UnboundedSender<Errand>,
     /// Jobs that came in elsewhere and are known, but may still be told of.
     known: Mutex<BTreeSet<u64>>,
@@ -100,12 +111,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Fleet {
-    pub(crate) fn new(membership: Arc<Membership>, epoch: u64, life: Life, slots: u32) -> (Self, Errands) {
+    pub(crate) fn new(membership: Arc<Membership>, epoch: u64, executor: Executor, slots: u32) -> (Self, Errands) {
         let (errands, to_do) = unbounded_channel();
         let shared = Shared {
             membership,
             epoch,
-            life,
+            executor,
             slots,
             places: Mutex::default(),
             afar: Mutex::default(),
@@ -128,7 +139,10 @@ impl Fleet {
     /// Gives an operation to the node that has most room. False: this one has; `here` operations run in this process.
     pub(crate) fn takes(&self, id: OpId, op: Op, here: usize) -> bool {
         let shared = &self.shared;
-        let order = Order { op, life: shared.life };
+        let order = Order {
+            op,
+            life: shared.executor.life(),
+        };
         let Ok(order) = serde_json::to_string(&order) else {
             return false;
         };
@@ -144,7 +158,11 @@ impl Fleet {
             return false;
         }
         place.load += 1;
-        lock(&shared.afar).insert(id, *node);
+        let afar = Afar {
+            node: *node,
+            target: None,
+        };
+        lock(&shared.afar).insert(id, afar);
         let _ = shared.errands.send(Errand::Lend(Lease {
             op: id,
             node: *node,
@@ -168,8 +186,9 @@ impl Fleet {
 
     /// An operation has ended.
     pub(crate) fn over(&self, id: OpId) {
-        if let Some(node) = lock(&self.shared.afar).remove(&id)
-            && let Some(place) = lock(&self.shared.places).get_mut(&node)
+        let afar = lock(&self.shared.afar).remove(&id);
+        if let Some(afar) = afar
+            && let Some(place) = lock(&self.shared.places).get_mut(&afar.node)
         {
             place.load = place.load.saturating_sub(1);
         }
@@ -180,10 +199,16 @@ impl Fleet {
     pub(crate) fn gate(&self) -> Gate {
         let this = self.clone();
         Box::new(move |stop, each| {
+            let mut waits_for = String::new();
             while !stop.is_cancelled() {
                 match this.open(each) {
-                    Ok(true) => return true,
-                    Ok(false) => {}
+                    Ok(None) => return true,
+                    Ok(Some(peer)) => {
+                        if waits_for != peer {
+                            tracing::info!(node = peer, "waits until it lets go of what an older scheduler ordered");
+                            waits_for = peer;
+                        }
+                    }
                     Err(error) => tracing::warn!(error = chain(&error), "could not hear of other nodes; trying again"),
                 }
                 std::thread::sleep(Duration::from_millis(100));
@@ -192,21 +217,22 @@ impl Fleet {
         })
     }
 
-    fn open(&self, each: &mut dyn FnMut(Box<LiveJob>)) -> Result<bool, StoreError> {
+    /// Gives the name of a node that has not let go yet.
+    fn open(&self, each: &mut dyn FnMut(Box<LiveJob>)) -> Result<Option<String>, StoreError> {
         let (store, epoch) = (&self.shared.membership.store, self.shared.epoch);
         store.end_older_leases(epoch)?;
         let own = self.shared.membership.node().id;
         let behind = |peer: &Peer| peer.node.id != own && peer.node.epoch < epoch && !store.is_dead(&peer.name);
         let peers = store.peers()?;
-        if peers.iter().any(behind) {
+        if let Some(peer) = peers.iter().find(|peer| behind(peer)) {
             store.ring(HANDS)?;
-            return Ok(false);
+            return Ok(Some(peer.name.clone()));
         }
         self.place(&peers);
         loop {
             let jobs = store.arrivals()?;
             if jobs.is_empty() {
-                return Ok(true);
+                return Ok(None);
             }
             store.restore_these(&jobs, &mut |restored| hand_over(restored, &mut |job| each(job)))?;
             store.arrived(&jobs)?;
@@ -225,6 +251,7 @@ impl Fleet {
         });
         let now = fit.collect();
         *places = now;
+        self.shared.membership.gives_to(places.keys().copied().collect());
     }
 
     /// Works until it is stopped.
@@ -320,6 +347,7 @@ impl Desk {
 
     /// Gives and takes back.
     async fn errands(&mut self) -> Result<(), StoreError> {
+        self.enter().await?;
         let (mut leases, mut recalled) = (Vec::new(), Vec::new());
         for errand in &self.to_do {
             match errand {
@@ -342,6 +370,42 @@ impl Desk {
         .await?;
         self.to_do.clear();
         self.lent.extend(ops);
+        Ok(())
+    }
+
+    /// Keeps the destinations of what is to be given. What would write where something else does, is not given.
+    async fn enter(&mut self) -> Result<(), StoreError> {
+        let files = self.to_do.iter().filter_map(|errand| match errand {
+            Errand::Lend(lease) => Some(lease.op.transfer.0),
+            Errand::Recall(_) => None,
+        });
+        let (files, store) = (files.collect::<Vec<_>>(), self.store());
+        if files.is_empty() {
+            return Ok(());
+        }
+        let found = call(move || store.destinations(&files)).await?;
+        let found = found.into_iter().collect::<HashMap<_, _>>();
+        let shared = &self.fleet.shared;
+        let mut refused = Vec::new();
+        self.to_do.retain(|errand| {
+            let Errand::Lend(Lease { op, .. }) = errand else {
+                return true;
+            };
+            let mut all = lock(&shared.afar);
+            let (Some(afar), Some(destination)) = (all.get_mut(op), found.get(&op.transfer.0)) else {
+                return true;
+            };
+            if afar.target.is_none() {
+                match shared.executor.enter_elsewhere(destination) {
+                    Ok(target) => afar.target = target,
+                    Err(failure) => refused.push((*op, failure)),
+                }
+            }
+            refused.last().is_none_or(|(last, _)| last != op)
+        });
+        for (op, failure) in refused {
+            self.inlet.world(op, WorldEvent::Ended(Outcome::Failed(failure)));
+        }
         Ok(())
     }
 
@@ -393,12 +457,15 @@ impl Desk {
 
     /// Answers what only the scheduler can, each on a task of its own.
     async fn answer(&mut self) -> Result<(), StoreError> {
+        let answering = lock(&self.answering).iter().copied().collect::<Vec<_>>();
+        if answering.len() >= ANSWERING_MAX {
+            return Ok(());
+        }
         let store = self.store();
-        for asked in call(move || store.asked()).await? {
-            if !lock(&self.answering).insert(asked.number) {
-                continue;
-            }
+        for asked in call(move || store.asked(&answering)).await? {
+            lock(&self.answering).insert(asked.number);
             let (service, store, answering) = (self.service.clone(), self.store(), self.answering.clone());
+            let membership = self.fleet.shared.membership.clone();
             tokio::spawn(async move {
                 let number = asked.number;
                 let (response, body) = relay::answer(service, asked).await;
@@ -407,6 +474,8 @@ impl Desk {
                     tracing::warn!(error = chain(&error), "could not answer another node");
                 }
                 lock(&answering).remove(&number);
+                // There may be more than were taken at once.
+                membership.bells.office.notify_one();
             });
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! This node among the others: says that it lives, and lets go when it cannot.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -14,7 +15,7 @@ use crate::{
     executor::chain,
     store::{
         PostgresStore, StoreError,
-        postgres::{DOORS, HANDS, Node, OFFICE, TERM},
+        postgres::{DOORS, HANDS, Node, OFFICE},
     },
 };
 
@@ -57,6 +58,8 @@ struct State {
     crew: Crew,
     /// Of the newest scheduler, as far as is known.
     epoch: u64,
+    /// Whom the scheduler here gives operations.
+    given: BTreeSet<Uuid>,
     /// A driver sits here, or has not let go of everything yet.
     in_office: bool,
     trouble: Option<String>,
@@ -73,6 +76,7 @@ impl Membership {
                 former: None,
                 crew: Crew::default(),
                 epoch: 0,
+                given: BTreeSet::new(),
                 in_office: false,
                 trouble: None,
             }),
@@ -95,9 +99,20 @@ impl Membership {
         (state.node.clone(), state.crew.clone())
     }
 
-    /// What keeps this node from being one, if anything does.
-    pub(super) fn trouble(&self) -> Option<String> {
+    /// What keeps this node from being one, if anything does: the database is away.
+    pub(crate) fn trouble(&self) -> Option<String> {
         self.lock().trouble.clone()
+    }
+
+    /// The scheduler here gives operations to these nodes.
+    pub(super) fn gives_to(&self, nodes: BTreeSet<Uuid>) {
+        self.lock().given = nodes;
+    }
+
+    /// Whether the scheduler here gives operations to this node.
+    pub(super) fn is_given(&self, node: Uuid) -> bool {
+        let state = self.lock();
+        state.in_office && state.given.contains(&node)
     }
 
     /// Lives: until it is stopped.
@@ -125,7 +140,7 @@ impl Membership {
         }
         state.epoch = state.epoch.max(pulse.epoch);
         if state.node.id == node.id {
-            self.tenure.renew(begin + TERM, pulse.others == 0);
+            self.tenure.renew(begin + pulse.term);
         }
         Ok(())
     }
@@ -171,6 +186,7 @@ impl Membership {
             let mut state = self.lock();
             state.epoch = state.epoch.max(epoch);
             state.in_office = true;
+            state.given.clear();
             std::mem::take(&mut state.crew)
         };
         crew.let_go().await;

@@ -176,10 +176,14 @@ pub(super) async fn answer(service: Arc<Service>, asked: Asked) -> (String, Vec<
         .ok()
         .and_then(|envelope| rebuild(envelope, asked.body));
     let response = match request {
-        Some(request) => router(service.clone())
-            .oneshot(request)
-            .await
-            .unwrap_or_else(|never| match never {}),
+        Some(request) => {
+            let answer = router(service.clone()).oneshot(request);
+            // Nobody waits for it longer.
+            match tokio::time::timeout(PATIENCE, answer).await {
+                Ok(response) => response.unwrap_or_else(|never| match never {}),
+                Err(_) => ApiError::unavailable("The scheduler did not answer in time").into_response(),
+            }
+        }
         None => ApiError::bad_request("The scheduler does not understand what another node passed on").into_response(),
     };
     let (parts, body) = response.into_parts();

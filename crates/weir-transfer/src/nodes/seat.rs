@@ -62,6 +62,9 @@ impl Seat {
         let Some(entry) = &self.entry else {
             return driver.ask(make).await;
         };
+        if let Some(trouble) = entry.membership.trouble() {
+            return Err(NotTaken::Busy(trouble));
+        }
         let mut job = None;
         let answer = driver
             .ask(|reply| {
@@ -97,7 +100,8 @@ impl Seat {
     /// What keeps the service from its work, if anything does.
     pub(crate) fn trouble(&self) -> Option<String> {
         match (self.driver(), &self.entry) {
-            (Some(driver), _) => driver.trouble(),
+            (Some(driver), None) => driver.trouble(),
+            (Some(driver), Some(entry)) => driver.trouble().or_else(|| entry.membership.trouble()),
             (None, Some(entry)) => entry.trouble(),
             (None, None) => Some("the service is starting or stopping".into()),
         }

@@ -1,7 +1,7 @@
 //! How long this process may act: by its own clock, so that nobody has to tell it that its time is over.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, Ordering},
     task::Poll,
     time::{Duration, Instant},
 };
@@ -12,8 +12,6 @@ pub(crate) struct Tenure {
     base: Instant,
     /// Milliseconds after `base`.
     until: AtomicU64,
-    /// Without other nodes nobody could take anything over, and time does not matter.
-    alone: AtomicBool,
 }
 
 impl Tenure {
@@ -21,16 +19,14 @@ impl Tenure {
         Self {
             base: Instant::now(),
             until: AtomicU64::new(0),
-            alone: AtomicBool::new(true),
         }
     }
 
-    /// Goes on until this time. `alone`: no other node lives.
-    pub(super) fn renew(&self, until: Instant, alone: bool) {
+    /// Goes on until this time.
+    pub(super) fn renew(&self, until: Instant) {
         let millis = until.saturating_duration_since(self.base).as_millis();
         self.until
             .store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
-        self.alone.store(alone, Ordering::Relaxed);
     }
 
     /// Time that is left; zero: it is over.
@@ -41,7 +37,7 @@ impl Tenure {
 
     /// Whether this process must have let go.
     pub(crate) fn is_over(&self) -> bool {
-        !self.alone.load(Ordering::Relaxed) && self.left().is_zero()
+        self.left().is_zero()
     }
 
     /// Returns when time is over.
@@ -74,7 +70,7 @@ mod tests {
     async fn nothing_is_done_after_the_time() {
         // A copy of a node that was stopped would go on beside the one that took its place.
         let tenure = Tenure::new();
-        tenure.renew(Instant::now() + Duration::from_millis(30), false);
+        tenure.renew(Instant::now() + Duration::from_millis(30));
         assert!(tenure.within(async {}).await);
         let mut done = false;
         let work = async {
@@ -82,7 +78,6 @@ mod tests {
             done = true;
         };
         assert!(!tenure.within(work).await && !done);
-        tenure.renew(Instant::now(), true);
-        assert!(tenure.within(async {}).await, "nobody could take over");
+        assert!(!tenure.within(async {}).await);
     }
 }

@@ -48,6 +48,8 @@ pub(crate) use delegation::Delegations;
 
 /// Where a node asks the scheduler whether a job may come in.
 pub(crate) const ROOM: &str = "/.well-known/weir/room";
+/// Where nodes ask the scheduler which source a file begins with.
+pub(crate) const CHOICE: &str = "/.well-known/weir/choice";
 
 pub(crate) type State = axum::extract::State<Arc<Service>>;
 
@@ -85,6 +87,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/.well-known/weir/nodes", get(about::nodes))
         .route("/.well-known/weir/queue", get(queue::queue))
         .route(ROOM, post(queue::room))
+        .route(CHOICE, post(queue::choice))
         .route("/jobs", get(list::jobs).post(submit::submit).put(submit::submit))
         .route(
             "/jobs/{ids}",

@@ -1,8 +1,10 @@
 //! `GET /.well-known/weir/queue`: how deep queues are, and how deep they may be, before anybody is refused.
 
 use axum::{Extension, Json, response::Response};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use weir_sched::{Names, Scheduler};
+use weir_sched::{Link, Names, Scheduler, SeId, Strategy};
+use weir_units::Bytes;
 
 use super::{
     State,
@@ -39,6 +41,44 @@ pub(super) async fn room(service: State, node: Option<Extension<Relayed>>, Json(
     room.ok_or_else(|| ApiError::unavailable("The service is stopping"))?
         .map_err(|full| ApiError::from(NotTaken::Full(full)))?;
     Ok(ok(&json!({})))
+}
+
+/// The sources of a file that came in at another node, which asks with which of them it begins.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Sources {
+    pub(super) strategy: Option<String>,
+    pub(super) size: u64,
+    /// Source and destination.
+    pub(super) links: Vec<(String, String)>,
+}
+
+/// The place of the best source.
+pub(super) async fn choice(
+    service: State,
+    node: Option<Extension<Relayed>>,
+    Json(sources): Json<Sources>,
+) -> Answer<Response> {
+    if node.is_none() {
+        return Err(ApiError::not_found("The requested URL was not found on the server."));
+    }
+    let choose = move |core: &Scheduler, names: &Names, _: &Meter| {
+        let strategy = sources
+            .strategy
+            .as_deref()
+            .and_then(Strategy::named)
+            .unwrap_or_default();
+        // What has no number yet is known of no link.
+        let se = |name: &str| names.find_se(name).unwrap_or(SeId(u32::MAX));
+        let link = |(source, destination): &(String, String)| Link {
+            source: se(source),
+            destination: se(destination),
+        };
+        let links = sources.links.iter().map(link).collect::<Vec<_>>();
+        core.best(strategy, &links, Bytes(sources.size))
+    };
+    let place = service.driver.look(choose).await;
+    let place = place.ok_or_else(|| ApiError::unavailable("The service is stopping"))?;
+    Ok(ok(&json!({ "place": place })))
 }
 
 /// The caller's own queue, that of its VO, and those of all links; for administrators, all.

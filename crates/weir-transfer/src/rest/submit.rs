@@ -1,26 +1,31 @@
 //! `POST /jobs`, `PUT /jobs`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use axum::response::Response;
-use serde_json::json;
+use axum::{body::to_bytes, response::Response};
+use serde_json::{Value, json};
 
 use super::{
-    ROOM, State,
+    CHOICE, ROOM, State,
     answer::{Answer, ApiError, ok},
     ban,
     body::JsonBody,
     caller::Caller,
     delegation,
+    queue::Sources,
 };
 use crate::{
     driver::{Request, Room},
+    model::{NewFile, SEVERAL_SOURCES},
     nodes,
     store::Submission,
     submission::{self, Draft},
     surl::Surl,
     time,
 };
+
+/// How long a submission waits for the scheduler's choice between sources.
+const CHOICE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Takes a job: answers when it is durable.
 pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer<Response> {
@@ -63,7 +68,10 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
     for (file, number) in draft.files.iter_mut().zip(first..) {
         file.id = number;
     }
-    let submission = Box::new(Submission::new(draft.job, draft.files, draft.tokens));
+    let mut submission = Box::new(Submission::new(draft.job, draft.files, draft.tokens));
+    if let Some(place) = choice(&service, &submission).await {
+        submission.live = submission.files.get(place).map(|file| file.id);
+    }
     // Goes on if the client leaves: the reservation must last as long as the submission is on its way.
     let driver = service.driver.clone();
     let taken = tokio::spawn(async move {
@@ -80,6 +88,35 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
     Ok(ok(&json!({ "job_id": id })))
 }
 
+/// Asks the scheduler, if it is elsewhere, with which of its sources a file begins. While there is none, it is the first.
+async fn choice(service: &State, submission: &Submission) -> Option<usize> {
+    let membership = service.membership.as_ref().filter(|_| !service.driver.is_taken())?;
+    if submission.job.kind != SEVERAL_SOURCES {
+        return None;
+    }
+    let sources = Sources {
+        strategy: submission.job.params.selection_strategy.clone(),
+        size: submission
+            .files
+            .iter()
+            .filter_map(|file| file.user_filesize)
+            .max()
+            .unwrap_or_default(),
+        links: links(&submission.files),
+    };
+    let asked = tokio::time::timeout(CHOICE_PATIENCE, nodes::ask(membership, CHOICE, &sources));
+    let answer = asked.await.ok()?.ok().filter(|answer| answer.status().is_success())?;
+    let body = to_bytes(answer.into_body(), 1024).await.ok()?;
+    let answer = serde_json::from_slice::<Value>(&body).ok()?;
+    usize::try_from(answer["place"].as_u64()?).ok()
+}
+
+fn links(files: &[NewFile]) -> Vec<(String, String)> {
+    let se = |url: &str| Surl::parse(url).map_or_else(|_| url.to_owned(), |surl| surl.se());
+    let link = |file: &NewFile| (se(&file.source), se(&file.destination));
+    files.iter().map(link).collect()
+}
+
 /// Asks the scheduler, if it is elsewhere and queues have limits, whether there is room: its refusal, if there is none.
 async fn room(service: &State, draft: &Draft) -> Answer<Option<Response>> {
     let Some(membership) = service.membership.as_ref().filter(|_| !service.driver.is_taken()) else {
@@ -88,16 +125,11 @@ async fn room(service: &State, draft: &Draft) -> Answer<Option<Response>> {
     if service.queues.is_none() {
         return Ok(None);
     }
-    let se = |url: &str| Surl::parse(url).map_or_else(|_| url.to_owned(), |surl| surl.se());
     let room = Room {
         vo: draft.job.vo.clone(),
         client: draft.job.cred_id.clone(),
         at: draft.job.submitted,
-        links: draft
-            .files
-            .iter()
-            .map(|file| (se(&file.source), se(&file.destination)))
-            .collect(),
+        links: links(&draft.files),
     };
     let answer = nodes::ask(membership, ROOM, &room).await?;
     Ok((!answer.status().is_success()).then_some(answer))

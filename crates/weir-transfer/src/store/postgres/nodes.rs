@@ -23,6 +23,13 @@ use crate::store::{Change, Restored, StoreError};
 /// to get out of the way.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// The term of a node that lives alone. Nobody waits for what it does, so a database that is away for a minute need not end it; whoever
+/// comes meanwhile waits for the end of this term, which is in its row.
+pub(crate) const TERM_ALONE: Duration = Duration::from_secs(90);
+
+/// Requests that the scheduler takes at once: they may be large.
+const ASKED_MAX: i64 = 64;
+
 /// The channel of all notifications; what they say is whom they are for.
 pub(crate) const CHANNEL: &str = "weir";
 /// For the scheduler.
@@ -52,8 +59,8 @@ pub(crate) struct Node {
 pub(crate) struct Pulse {
     /// Of the newest scheduler.
     pub epoch: u64,
-    /// Other nodes that live.
-    pub others: u64,
+    /// How long it counts as living from now on.
+    pub term: Duration,
 }
 
 /// Another node, as the scheduler and people see it.
@@ -116,10 +123,13 @@ impl PostgresStore {
     /// Says that this node lives for another term. `former`: an id that it had, and has no more.
     pub(crate) fn pulse(&self, node: &Node, former: Option<Uuid>) -> Result<Pulse, StoreError> {
         let text = "WITH former AS (DELETE FROM nodes WHERE node = $7),
-            now AS (INSERT INTO nodes VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => $8))
+            others AS (SELECT count(*) AS n FROM nodes
+                WHERE node <> $1 AND node IS DISTINCT FROM $7 AND until + make_interval(secs => $10) > clock_timestamp()),
+            term AS (SELECT CASE WHEN n = 0 THEN $9::float8 ELSE $8::float8 END AS secs FROM others),
+            now AS (INSERT INTO nodes
+                SELECT $1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => secs) FROM term
                 ON CONFLICT (node) DO UPDATE SET until = excluded.until, epoch = excluded.epoch)
-            SELECT epoch, (SELECT count(*) FROM nodes
-                WHERE node <> $1 AND node IS DISTINCT FROM $7 AND until > clock_timestamp()) FROM scheduler";
+            SELECT epoch, secs FROM scheduler, term";
         self.pulses.with(|session| {
             let row = session.row(
                 text,
@@ -132,12 +142,14 @@ impl PostgresStore {
                     &(node.epoch as i64),
                     &former,
                     &TERM.as_secs_f64(),
+                    &TERM_ALONE.as_secs_f64(),
+                    &GRACE.as_secs_f64(),
                 ],
             )?;
             let row = row.ok_or_else(|| StoreError::Broken("the table scheduler has lost its row".into()))?;
             Ok(Pulse {
                 epoch: row.get::<_, i64>(0) as u64,
-                others: row.get::<_, i64>(1) as u64,
+                term: Duration::from_secs_f64(row.get(1)),
             })
         })
     }
@@ -397,6 +409,18 @@ impl PostgresStore {
         })
     }
 
+    /// Where these files go.
+    pub(crate) fn destinations(&self, files: &[u64]) -> Result<Vec<(u64, String)>, StoreError> {
+        let files = files.iter().map(|file| *file as i64).collect::<Vec<_>>();
+        self.council.with(|session| {
+            let rows = session.query("SELECT file_id, dest FROM files WHERE file_id = ANY($1)", &[&files])?;
+            Ok(rows
+                .iter()
+                .map(|row| (row.get::<_, i64>(0) as u64, row.get(1)))
+                .collect())
+        })
+    }
+
     /// Gives operations to nodes.
     pub(crate) fn lend(&self, leases: &[Lease]) -> Result<(), StoreError> {
         let (files, attempts, epochs) = columns(leases.iter().map(|lease| &lease.op));
@@ -468,20 +492,23 @@ impl PostgresStore {
         })
     }
 
-    /// Requests without an answer. Those that nobody waits for any more are forgotten.
-    pub(crate) fn asked(&self) -> Result<Vec<Asked>, StoreError> {
+    /// Some requests without an answer, the oldest first, but for those that are being answered. Those that nobody waits for any more are
+    /// forgotten.
+    pub(crate) fn asked(&self, answering: &[i64]) -> Result<Vec<Asked>, StoreError> {
         self.council.with(|session| {
             session.execute(
                 "DELETE FROM relays WHERE asked < clock_timestamp() - interval '1 min'",
                 &[],
             )?;
-            let text = "SELECT relay_no, request, body FROM relays WHERE response IS NULL ORDER BY relay_no LIMIT 1000";
+            let text = "SELECT relay_no, request, body FROM relays WHERE response IS NULL AND relay_no <> ALL($1)
+                ORDER BY relay_no LIMIT $2";
             let asked = |row: &Row| Asked {
                 number: row.get(0),
                 request: row.get(1),
                 body: row.get(2),
             };
-            Ok(session.query(text, &[])?.iter().map(asked).collect())
+            let rows = session.query(text, &[&answering, &ASKED_MAX])?;
+            Ok(rows.iter().map(asked).collect())
         })
     }
 
@@ -569,6 +596,67 @@ mod tests {
         assert_eq!(found, [2, 1, 1]);
         office.arrived(&[1, 3, 4]).unwrap();
         assert!(office.arrivals().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_node_alone_has_a_long_term_that_others_see() {
+        // A scheduler that believes to be alone would copy on without the database, and one that comes meanwhile copies the same.
+        if !wanted() {
+            return;
+        }
+        let keeper = OnServer::new();
+        let (one, two) = (keeper.open(), keeper.handle());
+        let node = |id| Node {
+            id: Uuid::from_u128(id),
+            url: "https://node".into(),
+            role: "any".into(),
+            slots: 1,
+            epoch: 0,
+        };
+        let left = || {
+            let text = "SELECT extract(epoch FROM until - clock_timestamp())::float8 FROM nodes ORDER BY node";
+            let rows = one.pulses.with(|session| session.query(text, &[])).unwrap();
+            rows.iter().map(|row| row.get::<_, f64>(0)).collect::<Vec<_>>()
+        };
+        let (short, long) = (TERM.as_secs_f64(), TERM_ALONE.as_secs_f64());
+        assert_eq!(one.pulse(&node(1), None).unwrap().term, TERM_ALONE);
+        assert!(left()[0] > short && left()[0] <= long);
+        assert_eq!(two.pulse(&node(2), None).unwrap().term, TERM);
+        assert!(
+            left()[0] > short,
+            "it may not know of the other yet, and counts on its time"
+        );
+        assert_eq!(one.pulse(&node(1), None).unwrap().term, TERM);
+        assert!(left().iter().all(|left| *left <= short), "{:?}", left());
+        two.leave(Uuid::from_u128(2)).unwrap();
+        let renamed = one.pulse(&node(3), Some(Uuid::from_u128(1))).unwrap();
+        assert_eq!((renamed.term, left().len()), (TERM_ALONE, 1));
+    }
+
+    #[test]
+    fn a_request_is_read_once_and_few_at_a_time() {
+        // The scheduler would read the same bodies in each of its rounds, more of them the slower it answers.
+        if !wanted() {
+            return;
+        }
+        let keeper = OnServer::new();
+        let (office, door) = (keeper.open(), keeper.handle());
+        let asked = (0..100).map(|n| door.ask("{}", &[n])).collect::<Result<Vec<_>, _>>();
+        let asked = asked.unwrap();
+        let read = |answering: &[i64]| {
+            let requests = office.asked(answering).unwrap();
+            requests.iter().map(|asked| asked.number).collect::<Vec<_>>()
+        };
+        let first = read(&[]);
+        assert_eq!(first, asked[..64]);
+        assert_eq!(read(&first), asked[64..]);
+        assert!(read(&asked).is_empty());
+        office.answer(asked[0], "heading", b"body").unwrap();
+        assert!(read(&asked[1..]).is_empty(), "it has its answer");
+        assert_eq!(
+            door.answer_to(asked[0]).unwrap(),
+            Some(("heading".into(), b"body".to_vec()))
+        );
     }
 
     #[test]
