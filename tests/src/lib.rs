@@ -16,10 +16,12 @@
 
 mod binary;
 mod certificates;
+mod channel;
 mod daemon;
 mod draw;
 mod grid;
 mod load;
+mod nodes;
 mod peer;
 mod postgres;
 mod run;
@@ -28,10 +30,14 @@ mod xrootd;
 
 pub use binary::weir_binary;
 pub use certificates::{GridSecurity, VO};
+pub use channel::Channel;
 pub use daemon::{Daemon, free_port, wait_for, write_private};
 pub use draw::{Draw, adler32};
 pub use grid::{RunningGrid, TWO_SITES};
-pub use load::{FILES_PER_JOB, JOBS, Load, STORAGES};
+pub use load::{FILES_PER_JOB, JOBS, Load, STORAGES, seeds};
+pub use nodes::{
+    LIMIT, all_known, attempts, node_settings, running, silent, silent_at, start_nodes, submit_to, waiting_job,
+};
 pub use peer::Peer;
 pub use postgres::Postgres;
 pub use run::{Run, peers, run, weir};

@@ -12,6 +12,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     io::ErrorKind,
+    ops::Range,
     os::unix::fs::MetadataExt,
     path::PathBuf,
     process::{Child, Stdio},
@@ -31,8 +32,25 @@ const SOURCES: usize = 12;
 pub const JOBS: usize = 20;
 /// Files of each.
 pub const FILES_PER_JOB: usize = 25;
+/// Jobs of hops, and of several sources, in a mixed load: of each.
+const ROUTES: usize = 5;
+/// Storages that a file passes in a job of hops.
+const ROUTE: [usize; 4] = [0, 1, 2, 0];
 const SIZE_MIN: u64 = 64_000;
 const SIZE_MAX: u64 = 1_000_000;
+
+/// Rounds of a test with chance in it: the first `few`; a hundred with `WEIR_SOAK` set; one with `WEIR_SEED=n`.
+pub fn seeds(few: u64) -> Vec<u64> {
+    if let Ok(seed) = std::env::var("WEIR_SEED") {
+        return vec![seed.parse().unwrap()];
+    }
+    let rounds = if std::env::var_os("WEIR_SOAK").is_some() {
+        100
+    } else {
+        few
+    };
+    (1..=rounds).collect()
+}
 
 /// One transfer, as it should come out.
 struct Planned {
@@ -40,6 +58,32 @@ struct Planned {
     source: usize,
     destination: String,
     path: PathBuf,
+}
+
+/// What the files of a job are to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Independent,
+    /// Each goes on from where the one before it ended.
+    Hops,
+    /// One file that several sources should have; the first has not.
+    Sources,
+}
+
+/// Planned files that are submitted together.
+struct Batch {
+    kind: Kind,
+    files: Range<usize>,
+}
+
+impl Batch {
+    /// Files that the service makes of it.
+    fn rows(&self) -> usize {
+        match self.kind {
+            Kind::Sources => STORAGES.len(),
+            _ => self.files.len(),
+        }
+    }
 }
 
 /// What is known of a job.
@@ -68,6 +112,7 @@ pub struct Load {
     seed: u64,
     sources: Vec<Vec<u8>>,
     plan: Vec<Planned>,
+    batches: Vec<Batch>,
     jobs: Vec<Job>,
     /// Files that were seen whole at their destination.
     arrived: BTreeSet<PathBuf>,
@@ -93,20 +138,20 @@ impl Load {
         let plan = (0..JOBS * FILES_PER_JOB)
             .map(|number| {
                 let link = LINKS[draw.below(LINKS.len() as u64) as usize];
-                let name = format!("arrived/{}/{number}", STORAGES[link.0]);
-                Planned {
-                    link,
-                    source: draw.below(SOURCES as u64) as usize,
-                    destination: format!("{}/{name}", services.storage(STORAGES[link.1]).url),
-                    path: services.root(STORAGES[link.1]).join(name),
-                }
+                let source = draw.below(SOURCES as u64) as usize;
+                planned(&services, link, source, &number.to_string())
             })
             .collect();
+        let batch = |job: usize| Batch {
+            kind: Kind::Independent,
+            files: job * FILES_PER_JOB..(job + 1) * FILES_PER_JOB,
+        };
         Self {
             services,
             seed,
             sources,
             plan,
+            batches: (0..JOBS).map(batch).collect(),
             jobs: (0..JOBS).map(|_| Job::Unsent).collect(),
             arrived: BTreeSet::new(),
             finished: BTreeMap::new(),
@@ -114,9 +159,41 @@ impl Load {
         }
     }
 
+    /// Puts jobs of hops and jobs of several sources between the others.
+    #[must_use]
+    pub fn mixed(mut self, draw: &mut Draw) -> Self {
+        for number in 0..ROUTES {
+            let source = draw.below(SOURCES as u64) as usize;
+            let hop = |(step, pair): (usize, &[usize])| {
+                planned(
+                    &self.services,
+                    (pair[0], pair[1]),
+                    source,
+                    &format!("route{number}.{step}"),
+                )
+            };
+            let hops = ROUTE.windows(2).enumerate().map(hop).collect();
+            self.insert(Kind::Hops, hops, draw);
+            let source = draw.below(SOURCES as u64) as usize;
+            let target = draw.below(STORAGES.len() as u64) as usize;
+            let one = planned(&self.services, (0, target), source, &format!("choice{number}"));
+            self.insert(Kind::Sources, vec![one], draw);
+        }
+        self
+    }
+
+    fn insert(&mut self, kind: Kind, files: Vec<Planned>, draw: &mut Draw) {
+        let first = self.plan.len();
+        self.plan.extend(files);
+        let files = first..self.plan.len();
+        let place = draw.below(self.batches.len() as u64) as usize;
+        self.batches.insert(place, Batch { kind, files });
+        self.jobs.push(Job::Unsent);
+    }
+
     /// How it stands, for messages of failed tests.
     pub fn scene(&self) -> String {
-        let taken = self.taken() / FILES_PER_JOB;
+        let taken = self.jobs.iter().filter_map(id).count();
         format!(
             "seed {}: {taken} jobs taken, {} files arrived, {} seen FINISHED\n{}",
             self.seed,
@@ -157,24 +234,41 @@ impl Load {
     }
 
     fn job(&self, number: usize) -> Value {
-        let files: Vec<Value> = self.plan[number * FILES_PER_JOB..][..FILES_PER_JOB]
-            .iter()
-            .map(|planned| {
-                let content = &self.sources[planned.source];
-                let source = format!(
-                    "{}/source/{}",
-                    self.services.storage(STORAGES[planned.link.0]).url,
-                    planned.source
-                );
-                json!({
-                    "sources": [source],
-                    "destinations": [planned.destination],
-                    "checksum": adler32(content),
-                    "filesize": content.len(),
-                })
+        let batch = &self.batches[number];
+        let source = |storage: usize, name: &str| {
+            let storage = &self.services.storage(STORAGES[storage]).url;
+            format!("{storage}/source/{name}")
+        };
+        let mut before = None::<&Planned>;
+        let files = self.plan[batch.files.clone()].iter().map(|planned| {
+            let content = &self.sources[planned.source];
+            let own = source(planned.link.0, &planned.source.to_string());
+            let sources = match (batch.kind, before.replace(planned)) {
+                (Kind::Hops, Some(before)) => vec![before.destination.clone()],
+                (Kind::Independent | Kind::Hops, _) => vec![own],
+                (Kind::Sources, _) => (0..STORAGES.len())
+                    .map(|storage| match storage {
+                        0 => source(storage, "nothing"),
+                        _ => source(storage, &planned.source.to_string()),
+                    })
+                    .collect(),
+            };
+            json!({
+                "sources": sources,
+                "destinations": [planned.destination],
+                "checksum": adler32(content),
+                "filesize": content.len(),
+                "selection_strategy": "orderly",
             })
-            .collect();
-        json!({ "files": files, "params": { "verify_checksum": "both", "job_metadata": { "number": number } } })
+        });
+        json!({
+            "files": files.collect::<Vec<_>>(),
+            "params": {
+                "verify_checksum": "both",
+                "multihop": batch.kind == Kind::Hops,
+                "job_metadata": { "number": number },
+            },
+        })
     }
 
     /// One submission at a time, to this node: half of the queue at once, the rest as the first files arrive. Gives the number of the
@@ -185,8 +279,12 @@ impl Load {
             return None;
         }
         let number = self.jobs.iter().position(|job| matches!(job, Job::Unsent))?;
-        let ahead = number * FILES_PER_JOB / 2;
-        if number >= JOBS / 2 && self.arrived.len() < ahead && self.arrived.len() < self.taken() {
+        let ahead = self.batches[..number]
+            .iter()
+            .map(|batch| batch.files.len())
+            .sum::<usize>()
+            / 2;
+        if number >= self.jobs.len() / 2 && self.arrived.len() < ahead && self.arrived.len() < self.taken() {
             return None;
         }
         let curl = self
@@ -214,7 +312,8 @@ impl Load {
     }
 
     fn taken(&self) -> usize {
-        FILES_PER_JOB * self.jobs.iter().filter(|job| matches!(job, Job::Taken(_))).count()
+        let taken = self.jobs.iter().zip(&self.batches).filter(|(job, _)| id(job).is_some());
+        taken.map(|(_, batch)| batch.files.len()).sum()
     }
 
     /// Takes the answer to a submission, if it is there or must come.
@@ -307,14 +406,40 @@ impl Load {
         assert_eq!(jobs.len(), ids.len());
         let mut all_ended = true;
         for job in &jobs {
-            let files = job["files"].as_array().unwrap();
-            assert_eq!(files.len(), FILES_PER_JOB, "half a job: {job}\n{}", self.scene());
-            for file in files {
-                all_ended &= has_ended(file);
-                self.look_at(file);
-            }
+            all_ended &= self.look_at_job(job);
         }
         Some(all_ended)
+    }
+
+    /// Tells whether the job has ended.
+    fn look_at_job(&mut self, job: &Value) -> bool {
+        let mut jobs = self.jobs.iter();
+        let number = jobs.position(|known| id(known).is_some_and(|id| job["job_id"] == id));
+        let batch = &self.batches[number.expect("a job that was asked for")];
+        let (kind, rows) = (batch.kind, batch.rows());
+        let files = job["files"].as_array().unwrap();
+        assert_eq!(files.len(), rows, "half a job: {job}\n{}", self.scene());
+        if kind == Kind::Sources {
+            let is = |file: &Value, state: &str| file["file_state"] == state;
+            let brought = files.iter().filter(|file| is(file, "FINISHED")).collect::<Vec<_>>();
+            let failed = files.iter().filter(|file| is(file, "FAILED")).count();
+            assert!(brought.len() < 2 && failed < 2, "{job:#}\n{}", self.scene());
+            let file = brought
+                .first()
+                .copied()
+                .or_else(|| files.iter().find(|file| !has_ended(file)));
+            let Some(file) = file.cloned() else {
+                panic!("no source was left: {job:#}\n{}", self.scene())
+            };
+            self.look_at(&file);
+            return has_ended(&file);
+        }
+        let mut all_ended = true;
+        for file in files {
+            all_ended &= has_ended(file);
+            self.look_at(file);
+        }
+        all_ended
     }
 
     fn look_at(&mut self, file: &Value) {
@@ -356,7 +481,7 @@ impl Load {
 
     /// Submissions whose answer was lost: they are there, in full as `poll` holds, or not at all, and are made again then.
     pub fn resolve_unknown(&mut self, door: &str) {
-        let states = "SUBMITTED,READY,ACTIVE,FINISHED,FAILED,FINISHEDDIRTY,CANCELED";
+        let states = "SUBMITTED,READY,STAGING,ACTIVE,ARCHIVING,FINISHED,FAILED,FINISHEDDIRTY,CANCELED";
         let url = format!("{door}/jobs?state_in={states}&limit=500&fields=job_id,job_metadata");
         let list = self.services.ask(&[&url]).unwrap().json().unwrap();
         let mut by_number = BTreeMap::new();
@@ -414,6 +539,16 @@ impl Load {
             .filter(|line| line.starts_with("weir_storage_received_bytes_total{") && line.contains("completed"))
             .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
             .sum()
+    }
+}
+
+fn planned(services: &Services, link: (usize, usize), source: usize, name: &str) -> Planned {
+    let name = format!("arrived/{}/{name}", STORAGES[link.0]);
+    Planned {
+        link,
+        source,
+        destination: format!("{}/{name}", services.storage(STORAGES[link.1]).url),
+        path: services.root(STORAGES[link.1]).join(name),
     }
 }
 

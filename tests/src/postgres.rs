@@ -88,9 +88,14 @@ impl Postgres {
 
     /// The table of a service's configuration; `role`: of the node.
     pub fn table(&self, role: &str) -> String {
+        Self::table_by(self.socket(), role)
+    }
+
+    /// As [`Self::table`], for a node that reaches the server by the socket in this directory.
+    pub fn table_by(socket: &Path, role: &str) -> String {
         format!(
             "[postgres]\nhost = \"{}\"\ndatabase = \"weir\"\nuser = \"weir\"\nrole = \"{role}\"\n",
-            self.directory.path().display()
+            socket.display()
         )
     }
 

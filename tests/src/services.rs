@@ -1,10 +1,10 @@
 //! Services as operators run them: an issuer, storages and a transfer service, each a process of its own.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::Read,
-    net::{Ipv4Addr, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, SystemTime},
@@ -116,6 +116,25 @@ impl Service {
     /// If it does not run.
     pub fn pid(&self) -> Result<u32> {
         Ok(self.daemon.as_ref().context("it does not run")?.pid())
+    }
+
+    /// Connections it holds to this address.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn connections_to(&self, address: SocketAddr) -> Result<usize> {
+        let IpAddr::V4(ip) = address.ip() else {
+            return Ok(0);
+        };
+        let peer = format!("{:08X}:{:04X}", u32::from_le_bytes(ip.octets()), address.port());
+        let table = fs::read_to_string("/proc/net/tcp")?;
+        // Columns: number, own address, peer, state (01: established), …, inode (the tenth).
+        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let there = rows.filter(|row| row.len() > 9 && row[2] == peer && row[3] == "01");
+        let sockets = there.map(|row| format!("socket:[{}]", row[9])).collect::<BTreeSet<_>>();
+        let own = fs::read_dir(format!("/proc/{}/fd", self.pid()?))?.filter_map(Result::ok);
+        let own = own.filter_map(|entry| fs::read_link(entry.path()).ok());
+        Ok(own.filter(|link| sockets.contains(&*link.to_string_lossy())).count())
     }
 
     /// Sends a signal without waiting.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use weir_tests::{Draw, FILES_PER_JOB, JOBS, Load, STORAGES, Services, StorageSettings};
+use weir_tests::{Draw, FILES_PER_JOB, JOBS, Load, STORAGES, Services, StorageSettings, seeds};
 
 /// Nothing new for so long is a hang.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -55,7 +55,7 @@ impl Round {
         let kills = kills(&mut draw);
         let services = Services::start(&STORAGES.map(StorageSettings::new), TRANSFER).unwrap();
         Self {
-            load: Load::prepare(services, seed, &mut draw),
+            load: Load::prepare(services, seed, &mut draw).mixed(&mut draw),
             kills,
             n_kills: 0,
         }
@@ -149,23 +149,11 @@ impl Round {
     }
 }
 
-fn seeds() -> Vec<u64> {
-    if let Ok(seed) = std::env::var("WEIR_SEED") {
-        return vec![seed.parse().unwrap()];
-    }
-    let rounds = if std::env::var_os("WEIR_SOAK").is_some() {
-        100
-    } else {
-        3
-    };
-    (1..=rounds).collect()
-}
-
 #[test]
 fn a_killed_transfer_service_keeps_its_word() {
     // An acknowledged transfer would be lost, done twice, or visible in part, after a crash of the transfer service.
     let mut n_again = 0;
-    for seed in seeds() {
+    for seed in seeds(3) {
         let mut round = Round::prepare(seed);
         round.run();
         // A last restart, with nothing left to do, changes nothing.

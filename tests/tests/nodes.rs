@@ -2,37 +2,29 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
-    net::{IpAddr, Ipv4Addr},
+    net::Ipv4Addr,
     time::{Duration, Instant},
 };
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use weir_tests::{
-    Draw, FILES_PER_JOB, JOBS, Load, NodeSettings, Peer, Postgres, STORAGES, Services, StorageSettings, peers, wait_for,
+    Draw, FILES_PER_JOB, JOBS, LIMIT, Load, NodeSettings, Postgres, STORAGES, Services, StorageSettings, all_known,
+    attempts, node_settings, peers, running, seeds, silent, silent_at, start_nodes, submit_to, wait_for, waiting_job,
 };
 
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// What every node is given beside its role.
-const TRANSFER: &str = "[limits]\nlink = 8\n[retry]\nretries = 3\ndelay = \"1s\"\n\
-    [copy]\nconnect_timeout = \"120s\"\nresponse_timeout = \"120s\"\n[[admin]]\nsubject = \"tester\"\n";
-
 fn nodes(postgres: &Postgres, roles: &[&str]) -> Vec<NodeSettings> {
-    let node = |(place, role): (usize, &&str)| NodeSettings {
-        name: format!("node{place}"),
-        keys: "key_file = \"transfer.key\"\n".to_owned(),
-        tables: format!("{}{TRANSFER}", postgres.table(role)),
-    };
-    roles.iter().enumerate().map(node).collect()
+    let nodes = roles.iter().map(|role| (postgres.socket(), *role)).collect::<Vec<_>>();
+    node_settings(&nodes)
 }
 
 fn start(postgres: &Postgres, storages: &[&str], roles: &[&str]) -> Services {
-    let storages = storages
-        .iter()
-        .map(|name| StorageSettings::new(name))
-        .collect::<Vec<_>>();
-    Services::start_nodes(&storages, &nodes(postgres, roles), |_| Ok(())).unwrap()
+    start_nodes(storages, &nodes(postgres, roles))
+}
+
+fn state(services: &Services, door: &str, job: &str) -> String {
+    let answer = services.ask(&[&format!("{door}/jobs/{job}")]).unwrap();
+    answer.json().unwrap()["job_state"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -46,7 +38,7 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
     nodes[0].tables += "[events]\nspool = \"events\"\n[[events.file]]\npath = \"told\"\n";
     let services = Services::start_nodes(&STORAGES.map(StorageSettings::new), &nodes, |_| Ok(())).unwrap();
     let door = services.nodes[0].url.clone();
-    all_known(&services, &door, 3);
+    all_known(&services, &services.transfer.url, 1);
     let mut load = Load::prepare(services, 0, &mut Draw::new(0));
     while !(load.poll(&door).unwrap() && load.all_taken()) {
         load.submit(&door);
@@ -61,7 +53,7 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
 
     // What only the scheduler can answer is answered at the door, too.
     let services = &load.services;
-    let job = waiting_job(services, "waiting", 4);
+    let job = waiting_job(services, silent(), "waiting", 4);
     let id = submit_to(services, &door, "waiting", &job);
     let why = services.ask(&[&format!("{door}/why/jobs/{id}")]).unwrap();
     assert_eq!(why.status, 200, "{why:?}");
@@ -80,19 +72,6 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
         .output()
         .unwrap();
     assert!(String::from_utf8_lossy(&nobody.stdout).ends_with("401"), "{nobody:?}");
-}
-
-/// The scheduler knows of so many nodes: until it has seen an executor it copies itself.
-fn all_known(services: &Services, door: &str, count: usize) {
-    let known = || {
-        let answer = services.ask(&[&format!("{door}/.well-known/weir/nodes")])?.json()?;
-        let nodes = answer["nodes"].as_array().cloned().unwrap_or_default();
-        let in_step = nodes.iter().all(|node| node["epoch"] == nodes[0]["epoch"]);
-        Ok((nodes.len() == count && in_step).then_some(()))
-    };
-    wait_for(LIMIT, known).expect("every node is listed");
-    // It looks each second whom the list names.
-    std::thread::sleep(Duration::from_secs(3));
 }
 
 /// The scheduler has told of every copy, though another node made it, with the times of that node.
@@ -122,54 +101,6 @@ fn uuid() -> &'static str {
     "11111111-2222-3333-4444-555555555555"
 }
 
-/// A job of files whose source takes connections and says nothing: its attempts go on and on.
-fn waiting_job(services: &Services, name: &str, n_files: usize) -> Value {
-    let silent = Peer::Silent.start(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
-    let target = &services.storage("ALPHA").url;
-    let file = |number: usize| {
-        json!({
-            "sources": [format!("https://{silent}/{number}")],
-            "destinations": [format!("{target}/{name}/{number}")],
-        })
-    };
-    json!({ "files": (0..n_files).map(file).collect::<Vec<_>>() })
-}
-
-fn submit_to(services: &Services, door: &str, name: &str, job: &Value) -> String {
-    let answer = weir_tests::run(&mut services.submission_to(door, name, job).unwrap()).unwrap();
-    let answer = weir_tests::Answer::of(&answer);
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json().unwrap()["job_id"].as_str().unwrap().to_owned()
-}
-
-fn state(services: &Services, door: &str, job: &str) -> String {
-    let answer = services.ask(&[&format!("{door}/jobs/{job}")]).unwrap();
-    answer.json().unwrap()["job_state"].as_str().unwrap().to_owned()
-}
-
-/// Attempts of a job's files, in order.
-fn attempts(services: &Services, door: &str, job: &str) -> Vec<u64> {
-    let answer = services
-        .ask(&[&format!("{door}/jobs/{job}?files=file_state,weir")])
-        .unwrap();
-    let answer = answer.json().unwrap();
-    let files = answer["files"].as_array().unwrap();
-    files
-        .iter()
-        .map(|file| file["weir"]["attempts"].as_u64().unwrap())
-        .collect()
-}
-
-/// Waits until so many files of a job are in this attempt.
-fn running(services: &Services, door: &str, job: &str, files: usize, attempt: u64) {
-    let mut last = Vec::new();
-    let all = || {
-        last = attempts(services, door, job);
-        Ok((last.iter().filter(|n| **n == attempt).count() >= files).then_some(()))
-    };
-    wait_for(LIMIT, all).unwrap_or_else(|error| panic!("{error:#}: {last:?}"));
-}
-
 #[test]
 fn what_a_stopped_executor_had_is_taken_over_within_15_s() {
     // Its transfers would wait for it as long as it stays away.
@@ -179,11 +110,13 @@ fn what_a_stopped_executor_had_is_taken_over_within_15_s() {
     let postgres = Postgres::start().unwrap();
     let services = start(&postgres, &["ALPHA"], &["scheduler", "executor", "executor"]);
     let door = services.transfer.url.clone();
-    let known = "SELECT count(*) FROM nodes JOIN scheduler USING (epoch)";
-    wait_for(LIMIT, || Ok((postgres.ask(known)? == "3").then_some(()))).unwrap();
-    // The scheduler looks once a second who there is.
-    std::thread::sleep(Duration::from_millis(1500));
-    let id = submit_to(&services, &door, "waiting", &waiting_job(&services, "waiting", 8));
+    all_known(&services, &door, 2);
+    let id = submit_to(
+        &services,
+        &door,
+        "waiting",
+        &waiting_job(&services, silent(), "waiting", 8),
+    );
     running(&services, &door, &id, 8, 1);
     let by_node = "SELECT count(*) FROM leases WHERE taken AND report IS NULL GROUP BY node ORDER BY 1";
     let mut last = String::new();
@@ -202,13 +135,13 @@ fn what_a_stopped_executor_had_is_taken_over_within_15_s() {
     wait_for(LIMIT, all).expect("the other has all of them");
     // It goes on, and finds that nothing is its own any more.
     services.nodes[0].signal(Signal::CONT).unwrap();
-    std::thread::sleep(Duration::from_secs(3));
+    all_known(&services, &door, 2);
     let mut now = attempts(&services, &door, &id);
     now.sort_unstable();
     assert_eq!(now, [1, 1, 1, 1, 2, 2, 2, 2]);
     let cancelled = services.ask(&["-X", "DELETE", &format!("{door}/jobs/{id}")]).unwrap();
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
-    let more = submit_to(&services, &door, "more", &waiting_job(&services, "more", 4));
+    let more = submit_to(&services, &door, "more", &waiting_job(&services, silent(), "more", 4));
     running(&services, &door, &more, 4, 1);
     let both = || Ok((postgres.ask(by_node)? == "2\n2").then_some(()));
     wait_for(LIMIT, both).expect("it takes part again");
@@ -284,7 +217,7 @@ impl Round {
         let services = start(&postgres, &STORAGES, &ROLES);
         Self {
             faults: faults(seed, &mut draw),
-            load: Load::prepare(services, seed, &mut draw),
+            load: Load::prepare(services, seed, &mut draw).mixed(&mut draw),
             postgres,
             hit: None,
             turn: 0,
@@ -390,70 +323,16 @@ impl Round {
     }
 }
 
-fn seeds() -> Vec<u64> {
-    if let Ok(seed) = std::env::var("WEIR_SEED") {
-        return vec![seed.parse().unwrap()];
-    }
-    let rounds = if std::env::var_os("WEIR_SOAK").is_some() {
-        100
-    } else {
-        5
-    };
-    (1..=rounds).collect()
-}
-
 #[test]
 fn nodes_keep_their_word_whatever_happens_to_one_of_them() {
     // An acknowledged transfer would be lost, done twice, or visible in part, after a node or the database died or stood still.
     if !peers() {
         return;
     }
-    for seed in seeds() {
+    for seed in seeds(5) {
         let mut round = Round::prepare(seed);
         round.run();
         round.load.audit();
-    }
-}
-
-#[test]
-fn without_its_database_the_service_says_come_again() {
-    // Clients that are told anything else give up, or believe to have submitted.
-    if !peers() {
-        return;
-    }
-    let mut postgres = Postgres::start().unwrap();
-    let services = start(&postgres, &["ALPHA"], &["any", "door"]);
-    let job = waiting_job(&services, "refused", 1);
-    postgres.kill().unwrap();
-    let begin = Instant::now();
-    let doors = [services.transfer.url.clone(), services.nodes[0].url.clone()];
-    for door in &doors {
-        let refused = || {
-            let mut curl = services.submission_to(door, "refused", &job)?;
-            let answer = weir_tests::run(curl.args(["-i", "--max-time", "5"]))?;
-            let told = answer.stdout.to_lowercase();
-            Ok((told.contains("503 service unavailable") && told.contains("retry-after")).then_some(()))
-        };
-        wait_for(Duration::from_secs(30), refused).unwrap();
-    }
-    // Longer than a term: nobody may go on as if nothing had happened.
-    std::thread::sleep(Duration::from_secs(12).saturating_sub(begin.elapsed()));
-    postgres.serve().unwrap();
-    for (place, door) in doors.iter().enumerate() {
-        let healthy = || {
-            let health = services.ask(&[&format!("{door}/.well-known/weir/health")])?;
-            Ok((health.status == 200).then_some(()))
-        };
-        wait_for(LIMIT, healthy).unwrap();
-        let id = submit_to(
-            &services,
-            door,
-            "again",
-            &waiting_job(&services, &format!("again{place}"), 1),
-        );
-        running(&services, door, &id, 1, 1);
-        let gone = services.ask(&["-X", "DELETE", &format!("{door}/jobs/{id}")]).unwrap();
-        assert_eq!(gone.status, 200, "{gone:?}");
     }
 }
 
@@ -471,13 +350,80 @@ fn a_queue_that_is_full_is_full_at_every_door() {
     }
     let services = Services::start_nodes(&[StorageSettings::new("ALPHA")], &nodes, |_| Ok(())).unwrap();
     let door = services.nodes[0].url.clone();
-    let id = submit_to(&services, &door, "first", &waiting_job(&services, "first", 4));
+    let id = submit_to(&services, &door, "first", &waiting_job(&services, silent(), "first", 4));
     running(&services, &door, &id, 4, 1);
-    let second = waiting_job(&services, "second", 4);
+    let second = waiting_job(&services, silent(), "second", 4);
     let mut curl = services.submission_to(&door, "second", &second).unwrap();
     let refused = weir_tests::run(curl.arg("-i")).unwrap().stdout.to_lowercase();
     assert!(
         refused.contains("429 too many") && refused.contains("retry-after"),
         "{refused}"
     );
+}
+
+#[test]
+fn two_nodes_do_not_write_to_one_destination() {
+    // Each looks only at what it writes itself: two copies would spoil each other's file.
+    if !peers() {
+        return;
+    }
+    let postgres = Postgres::start().unwrap();
+    let services = start(&postgres, &["ALPHA"], &["any", "executor"]);
+    let door = services.transfer.url.clone();
+    all_known(&services, &door, 1);
+    let source = silent();
+    let job = waiting_job(&services, source, "same", 6);
+    let first = submit_to(&services, &door, "first", &job);
+    running(&services, &door, &first, 6, 1);
+    let second = submit_to(&services, &door, "second", &job);
+    let mut last = Value::Null;
+    let refused = || {
+        last = services.ask(&[&format!("{door}/jobs/{second}/files")])?.json()?;
+        let files = last.as_array().cloned().unwrap_or_default();
+        let is_refused = |file: &Value| {
+            let reason = file["reason"].as_str().unwrap_or_default();
+            reason.contains("writes to the same destination")
+        };
+        // Two were begun at once; it is felt as overload, and the link waits with the others.
+        Ok((files.iter().filter(|file| is_refused(file)).count() >= 2).then_some(()))
+    };
+    wait_for(LIMIT, refused).unwrap_or_else(|error| panic!("they run beside the first: {error:#}: {last:#}"));
+    let copies = services.transfer.connections_to(source).unwrap() + services.nodes[0].connections_to(source).unwrap();
+    assert_eq!(copies, 6);
+    for job in [second, first] {
+        let gone = services.ask(&["-X", "DELETE", &format!("{door}/jobs/{job}")]).unwrap();
+        assert_eq!(gone.status, 200, "{gone:?}");
+    }
+    // Places are given back with the copies.
+    let elsewhere = silent_at(Ipv4Addr::new(127, 0, 0, 2));
+    let third = submit_to(&services, &door, "third", &waiting_job(&services, elsewhere, "same", 6));
+    running(&services, &door, &third, 6, 1);
+}
+
+#[test]
+fn the_scheduler_chooses_among_sources_wherever_a_job_comes_in() {
+    // At every door but the scheduler's a file would begin with the first source its client wrote, whatever is known of it.
+    if !peers() {
+        return;
+    }
+    let postgres = Postgres::start().unwrap();
+    let services = start(&postgres, &["ALPHA"], &["any", "door"]);
+    let doors = [services.transfer.url.clone(), services.nodes[0].url.clone()];
+    // Many wait for this one, and none for the other.
+    let (busy, idle) = (silent(), silent_at(Ipv4Addr::new(127, 0, 0, 2)));
+    submit_to(&services, &doors[0], "many", &waiting_job(&services, busy, "many", 20));
+    for (place, door) in doors.iter().enumerate() {
+        let mut job = waiting_job(&services, busy, &format!("choice{place}"), 1);
+        let file = &mut job["files"][0];
+        file["sources"] = json!([format!("https://{busy}/f"), format!("https://{idle}/f")]);
+        file["selection_strategy"] = json!("queue");
+        let id = submit_to(&services, door, "choice", &job);
+        let states = || {
+            let answer = services.ask(&[&format!("{door}/jobs/{id}/files")])?.json()?;
+            let files = answer.as_array().cloned().unwrap_or_default();
+            let states = files.iter().map(|file| file["file_state"].as_str().unwrap_or_default());
+            Ok((states.collect::<Vec<_>>() == ["NOT_USED", "ACTIVE"]).then_some(()))
+        };
+        wait_for(LIMIT, states).unwrap_or_else(|error| panic!("{door}: {error:#}"));
+    }
 }
