@@ -9,6 +9,7 @@ mod history;
 mod nodes;
 mod office;
 mod read;
+mod relays;
 mod rows;
 mod schema;
 mod secrets;
@@ -34,9 +35,10 @@ use crate::{config::PostgresConfig, model, time::Millis};
 pub(super) use tests::bench;
 
 use connect::Connector;
-pub(crate) use nodes::{Asked, DOORS, HANDS, Lease, Node, OFFICE, Peer, Report};
+pub(crate) use nodes::{DOORS, HANDS, Lease, Node, OFFICE, Peer, Report};
 pub(crate) use office::TERM;
 use office::{Holder, Office};
+pub(crate) use relays::Asked;
 use session::{PATIENCE, PULSE_PATIENCE, Pool, Session};
 
 /// Sessions for reading. A status poll holds one for milliseconds; the database does the work.

@@ -27,9 +27,6 @@ const GRACE: Duration = Duration::from_secs(2);
 /// comes meanwhile waits for the end of this term, which is in its row.
 pub(crate) const TERM_ALONE: Duration = Duration::from_secs(90);
 
-/// Requests that the scheduler takes at once: they may be large.
-const ASKED_MAX: i64 = 64;
-
 /// The channel of all notifications; what they say is whom they are for.
 pub(crate) const CHANNEL: &str = "weir";
 /// For the scheduler.
@@ -85,14 +82,6 @@ pub(crate) struct Lease {
 /// What was said of an operation that ran elsewhere: JSON; `None`: nothing, its node is gone.
 pub(crate) type Report = (OpId, Option<String>);
 
-/// A request for the scheduler.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub number: i64,
-    pub request: String,
-    pub body: Vec<u8>,
-}
-
 fn op_of(row: &Row) -> OpId {
     OpId {
         transfer: TransferId(row.get::<_, i64>(0) as u64),
@@ -101,7 +90,7 @@ fn op_of(row: &Row) -> OpId {
     }
 }
 
-fn notify(session: &mut Session, whom: &str) -> Result<(), StoreError> {
+pub(super) fn notify(session: &mut Session, whom: &str) -> Result<(), StoreError> {
     session.query("SELECT pg_notify($1, $2)", &[&CHANNEL, &whom]).map(drop)
 }
 
@@ -315,34 +304,6 @@ impl PostgresStore {
             notify(session, OFFICE)
         })
     }
-
-    /// Asks the scheduler.
-    pub(crate) fn ask(&self, request: &str, body: &[u8]) -> Result<i64, StoreError> {
-        self.readers.with(|session| {
-            let text = "INSERT INTO relays (request, body) VALUES ($1, $2) RETURNING relay_no";
-            let row = session.row(text, &[&request, &body])?;
-            notify(session, OFFICE)?;
-            row.map(|row| row.get(0))
-                .ok_or_else(|| StoreError::Broken("a row that was written has no number".into()))
-        })
-    }
-
-    /// Takes the answer, once it is there.
-    pub(crate) fn answer_to(&self, number: i64) -> Result<Option<(String, Vec<u8>)>, StoreError> {
-        self.readers.with(|session| {
-            let text = "DELETE FROM relays WHERE relay_no = $1 AND response IS NOT NULL RETURNING response, answer";
-            let row = session.row(text, &[&number])?;
-            Ok(row.map(|row| (row.get(0), row.get::<_, Option<Vec<u8>>>(1).unwrap_or_default())))
-        })
-    }
-
-    /// Asks no more.
-    pub(crate) fn withdraw(&self, number: i64) -> Result<(), StoreError> {
-        self.readers.with(|session| {
-            let text = "DELETE FROM relays WHERE relay_no = $1";
-            session.execute(text, &[&number]).map(drop)
-        })
-    }
 }
 
 /// Keeps the leases of these files until the transaction ends.
@@ -492,35 +453,6 @@ impl PostgresStore {
         })
     }
 
-    /// Some requests without an answer, the oldest first, but for those that are being answered. Those that nobody waits for any more are
-    /// forgotten.
-    pub(crate) fn asked(&self, answering: &[i64]) -> Result<Vec<Asked>, StoreError> {
-        self.council.with(|session| {
-            session.execute(
-                "DELETE FROM relays WHERE asked < clock_timestamp() - interval '1 min'",
-                &[],
-            )?;
-            let text = "SELECT relay_no, request, body FROM relays WHERE response IS NULL AND relay_no <> ALL($1)
-                ORDER BY relay_no LIMIT $2";
-            let asked = |row: &Row| Asked {
-                number: row.get(0),
-                request: row.get(1),
-                body: row.get(2),
-            };
-            let rows = session.query(text, &[&answering, &ASKED_MAX])?;
-            Ok(rows.iter().map(asked).collect())
-        })
-    }
-
-    /// Answers a request.
-    pub(crate) fn answer(&self, number: i64, response: &str, body: &[u8]) -> Result<(), StoreError> {
-        self.readers.with(|session| {
-            let text = "UPDATE relays SET response = $2, answer = $3 WHERE relay_no = $1";
-            session.execute(text, &[&number, &response, &body])?;
-            notify(session, DOORS)
-        })
-    }
-
     /// Hears what others ring for, until the session ends or is stopped: tells each word, and at the beginning an empty one. Blocks.
     pub(crate) fn listen(
         &self,
@@ -631,32 +563,6 @@ mod tests {
         two.leave(Uuid::from_u128(2)).unwrap();
         let renamed = one.pulse(&node(3), Some(Uuid::from_u128(1))).unwrap();
         assert_eq!((renamed.term, left().len()), (TERM_ALONE, 1));
-    }
-
-    #[test]
-    fn a_request_is_read_once_and_few_at_a_time() {
-        // The scheduler would read the same bodies in each of its rounds, more of them the slower it answers.
-        if !wanted() {
-            return;
-        }
-        let keeper = OnServer::new();
-        let (office, door) = (keeper.open(), keeper.handle());
-        let asked = (0..100).map(|n| door.ask("{}", &[n])).collect::<Result<Vec<_>, _>>();
-        let asked = asked.unwrap();
-        let read = |answering: &[i64]| {
-            let requests = office.asked(answering).unwrap();
-            requests.iter().map(|asked| asked.number).collect::<Vec<_>>()
-        };
-        let first = read(&[]);
-        assert_eq!(first, asked[..64]);
-        assert_eq!(read(&first), asked[64..]);
-        assert!(read(&asked).is_empty());
-        office.answer(asked[0], "heading", b"body").unwrap();
-        assert!(read(&asked[1..]).is_empty(), "it has its answer");
-        assert_eq!(
-            door.answer_to(asked[0]).unwrap(),
-            Some(("heading".into(), b"body".to_vec()))
-        );
     }
 
     #[test]
