@@ -20,6 +20,8 @@ pub struct Postgres {
     server: Option<Daemon>,
     programs: PathBuf,
     directory: tempfile::TempDir,
+    /// Whether what is written must outlive the machine; tests kill processes only.
+    durable: bool,
 }
 
 /// The server refuses to run as root.
@@ -37,7 +39,15 @@ fn as_its_user(program: &Path) -> Command {
 impl Postgres {
     /// Makes a server with a database `weir` of a user `weir`.
     pub fn start() -> Result<Self> {
-        let this = Self::bare()?;
+        Self::with_user(Self::bare()?)
+    }
+
+    /// As [`Self::start`], and waits for the disk as a server does that an operator runs: for measurements.
+    pub fn durable() -> Result<Self> {
+        Self::with_user(Self::make(true)?)
+    }
+
+    fn with_user(this: Self) -> Result<Self> {
         run(this.tool("createuser").arg("weir"))?.expect_ok()?;
         run(this.tool("createdb").args(["-O", "weir", "weir"]))?.expect_ok()?;
         Ok(this)
@@ -45,6 +55,10 @@ impl Postgres {
 
     /// Makes a server with nothing in it but its administrator, `postgres`.
     pub fn bare() -> Result<Self> {
+        Self::make(false)
+    }
+
+    fn make(durable: bool) -> Result<Self> {
         let versions =
             fs::read_dir("/usr/lib/postgresql").context("PostgreSQL is needed: apt-get install postgresql")?;
         let programs = versions
@@ -59,6 +73,7 @@ impl Postgres {
             server: None,
             programs: programs.context("PostgreSQL is needed: apt-get install postgresql")?,
             directory,
+            durable,
         };
         let data = this.directory.path().join("data");
         let mut make = as_its_user(&this.programs.join("initdb"));
@@ -107,20 +122,13 @@ impl Postgres {
     /// Serves again what is there.
     pub fn serve(&mut self) -> Result<()> {
         let mut command = as_its_user(&self.programs.join("postgres"));
-        // Processes are killed here, not machines: what the system has, is kept.
+        let fsync = format!("fsync={}", if self.durable { "on" } else { "off" });
         command
             .arg("-D")
             .arg(self.directory.path().join("data"))
             .arg("-k")
             .arg(self.directory.path())
-            .args([
-                "-c",
-                "listen_addresses=",
-                "-c",
-                "fsync=off",
-                "-c",
-                "max_connections=200",
-            ])
+            .args(["-c", "listen_addresses=", "-c", &fsync, "-c", "max_connections=200"])
             .current_dir("/");
         let log = self.directory.path().join("server.log");
         self.server = Some(Daemon::start(command, &log)?);
@@ -155,7 +163,7 @@ impl Postgres {
     }
 
     /// Its processes, the first one last.
-    fn processes(&self) -> Vec<Pid> {
+    pub fn processes(&self) -> Vec<Pid> {
         let Some(first) = self.server.as_ref().map(Daemon::pid) else {
             return Vec::new();
         };

@@ -15,7 +15,7 @@ use http::{HeaderValue, Request, StatusCode, header};
 use serde_json::Value;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
 use weir_http::{Client, ClientConfig, TrustRoots, body};
-use weir_tests::{Daemon, Services, wait_for};
+use weir_tests::{Daemon, NodeSettings, Postgres, Services, wait_for};
 
 use super::stub::{ADLER32, SIZE};
 
@@ -24,6 +24,24 @@ const STUBS: usize = 2;
 
 /// Largest answer that is read.
 const ANSWER_MAX: usize = 256 << 20;
+
+/// Where the service keeps its jobs.
+#[derive(Clone, Copy)]
+pub(crate) enum Store {
+    Sqlite,
+    Postgres,
+}
+
+impl Store {
+    pub(crate) const ALL: [Self; 2] = [Self::Sqlite, Self::Postgres];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "SQLite",
+            Self::Postgres => "PostgreSQL",
+        }
+    }
+}
 
 pub(crate) struct ServiceLab {
     pub(crate) services: Services,
@@ -34,12 +52,31 @@ pub(crate) struct ServiceLab {
     bearer: HeaderValue,
     names: AtomicU64,
     _daemons: Vec<Daemon>,
+    database: Option<Postgres>,
 }
 
 impl ServiceLab {
-    /// A service with these tables beside the usual ones, over SQLite unless they say otherwise.
-    pub(crate) fn up(tables: &str) -> Result<Self> {
-        let services = Services::start(&[], tables)?;
+    /// A service with these tables beside the usual ones, over this store.
+    pub(crate) fn up(tables: &str, store: Store) -> Result<Self> {
+        match store {
+            Store::Sqlite => Self::around(Services::start(&[], tables)?, None),
+            Store::Postgres => Self::nodes(tables, &["any"]),
+        }
+    }
+
+    /// A service of nodes with these roles, over PostgreSQL.
+    pub(crate) fn nodes(tables: &str, roles: &[&str]) -> Result<Self> {
+        let database = Postgres::durable()?;
+        let node = |(place, role): (usize, &&str)| NodeSettings {
+            name: format!("node{place}"),
+            keys: "key_file = \"transfer.key\"\n".to_owned(),
+            tables: format!("{tables}{}", database.table(role)),
+        };
+        let nodes: Vec<_> = roles.iter().enumerate().map(node).collect();
+        Self::around(Services::start_nodes(&[], &nodes, |_| Ok(()))?, Some(database))
+    }
+
+    fn around(services: Services, database: Option<Postgres>) -> Result<Self> {
         let authority = CertificateAuthority::load(&services.file("authority"))?;
         let (mut stubs, mut daemons) = (Vec::new(), Vec::new());
         for place in 0..STUBS {
@@ -70,6 +107,7 @@ impl ServiceLab {
             bearer,
             names: AtomicU64::new(0),
             _daemons: daemons,
+            database,
         })
     }
 
@@ -109,12 +147,26 @@ impl ServiceLab {
         text.into()
     }
 
+    /// Files that jobs were made of so far.
+    pub(crate) fn named(&self) -> u64 {
+        self.names.load(Ordering::Relaxed)
+    }
+
     /// What a stub has seen.
     pub(crate) async fn seen(&self, caller: &Caller, stub: usize) -> Result<Value> {
         let request = Request::get(format!("{}/stats", self.stubs[stub])).body(body::empty())?;
         let (status, text) = caller.exchange(request).await?;
         ensure!(status == StatusCode::OK, "stub: {status}");
         Ok(serde_json::from_slice(&text)?)
+    }
+
+    /// Seconds of processor that the database has used; none without one.
+    pub(crate) fn database_cpu(&self) -> f64 {
+        let processes = self.database.iter().flat_map(Postgres::processes);
+        // One that ended meanwhile is not counted.
+        processes
+            .filter_map(|pid| cpu(pid.as_raw_nonzero().get().unsigned_abs()).ok())
+            .sum()
     }
 
     pub(crate) fn service_pid(&self) -> Result<u32> {
@@ -131,6 +183,12 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// The same, at another door.
+    pub(crate) fn at(mut self, door: &str) -> Self {
+        door.clone_into(&mut self.service);
+        self
+    }
+
     async fn exchange(&self, mut request: Request<weir_http::Body>) -> Result<(StatusCode, Bytes)> {
         request.headers_mut().insert(header::AUTHORIZATION, self.bearer.clone());
         let response = self.client.send(request).await?;

@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures_util::stream;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -65,7 +65,12 @@ pub(crate) fn serve(address: SocketAddr, certificate: &Path, key: &Path) -> Resu
         let shared = Shared::default();
         let service = tower::service_fn(move |request: Request<Incoming>| {
             let shared = shared.clone();
-            async move { Ok::<_, Infallible>(answer(&shared, &request)) }
+            async move {
+                Ok::<_, Infallible>(match request.method() {
+                    &Method::POST => taken(request).await,
+                    _ => answer(&shared, &request),
+                })
+            }
         });
         let listener = weir_http::bind(address).with_context(|| format!("could not listen on {address}"))?;
         let _server = weir_http::serve(listener, Some(tls), limits, service)?;
@@ -76,6 +81,14 @@ pub(crate) fn serve(address: SocketAddr, certificate: &Path, key: &Path) -> Resu
 
 fn look<T>(shared: &Shared, at: impl FnOnce(&mut Seen) -> T) -> T {
     at(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A door that reads a submission and answers: what the same clients would reach if nothing were done for them.
+async fn taken(request: Request<Incoming>) -> Response<Body> {
+    match body::read_limited(request.into_body(), 64 << 20, Duration::from_secs(60)).await {
+        Ok(_) => Response::new(body::full(r#"{"job_id":"00000000-0000-0000-0000-000000000000"}"#)),
+        Err(_) => status(StatusCode::BAD_REQUEST),
+    }
 }
 
 fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Body> {
