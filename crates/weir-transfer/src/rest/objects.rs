@@ -1,5 +1,7 @@
 //! Jobs and files as JSON objects: FTS3's keys, all or some of them, and what Weir adds.
 
+use std::borrow::Cow;
+
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
@@ -227,57 +229,67 @@ impl FileObject<'_> {
         (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
     }
 
-    fn url(&self, url: &str) -> String {
-        if self.own { url.to_owned() } else { redact_query(url) }
+    fn url<'b>(&self, url: &'b str) -> Cow<'b, str> {
+        if self.own {
+            Cow::Borrowed(url)
+        } else {
+            Cow::Owned(redact_query(url))
+        }
     }
 
-    fn field(&self, key: &str) -> Option<Value> {
+    /// Writes one key; nothing if there is no such key. Straight into the answer: pollers ask for ten thousand files at a time.
+    fn write<M: SerializeMap>(&self, map: &mut M, key: &str) -> Result<(), M::Error> {
+        macro_rules! put {
+            ($value:expr) => {
+                map.serialize_entry(key, &$value)
+            };
+        }
         let (file, spec, result) = (self.file, &self.file.spec, &self.file.result);
         let se = |url: &str| Surl::parse(url).map(|surl| surl.se()).ok();
-        Some(match key {
-            "file_id" => json!(spec.id),
-            "file_index" => json!(spec.index),
-            "file_state" => json!(file.state.as_str()),
-            "file_state_initial" => json!(""),
-            "job_id" => json!(file.job),
-            "source_surl" => json!(self.url(&spec.source)),
-            "dest_surl" => json!(self.url(&spec.destination)),
-            "source_se" => json!(se(&spec.source)),
-            "dest_se" => json!(se(&spec.destination)),
-            "vo_name" => json!(self.job.spec.vo),
-            "activity" => json!(spec.activity),
-            "priority" => json!(self.job.spec.priority),
-            "checksum" => json!(spec.checksum),
-            "filesize" => json!(result.filesize),
-            "user_filesize" => json!(spec.user_filesize.unwrap_or(0)),
-            "throughput" => json!(self.throughput()),
-            "tx_duration" => json!(self.seconds()),
-            "retry" | "current_failures" => json!(self.retries()),
-            "recoverable" => json!(result.recoverable),
-            "reason" => json!(result.reason),
-            "start_time" => time::json(file.started),
-            "finish_time" => time::json(file.finished),
-            "selection_strategy" => json!(spec.selection_strategy),
-            "scitag" => json!(spec.scitag),
-            "transfer_host" => json!(file.started.map(|_| self.host)),
-            "transferred" => json!(result.bytes_moved),
-            "transfer_type" => json!(result.mode),
-            "file_metadata" => json!(spec.metadata),
-            "staging_metadata" => json!(spec.staging_metadata),
-            "archive_metadata" => json!(spec.archive_metadata),
-            "hashed_id" => json!(self.hashed_id()),
-            "src_token_id" => json!(spec.source_token.map(|hash| hash.short())),
-            "dst_token_id" => json!(spec.destination_token.map(|hash| hash.short())),
-            "staging_start" => time::json(file.tape.staging_start),
-            "staging_finished" => time::json(file.tape.staging_finished),
-            "archive_start_time" => time::json(file.tape.archive_start),
-            "archive_finish_time" => time::json(file.tape.archive_finished),
-            "staging_host" => json!(file.tape.staging_start.map(|_| self.host)),
-            "bringonline_token" => json!(file.tape.request),
-            "log_file" | "log_debug" | "pid" | "dest_surl_uuid" | "internal_file_params" => Value::Null,
-            "weir" => self.weir(),
-            _ => return None,
-        })
+        match key {
+            "file_id" => put!(spec.id),
+            "file_index" => put!(spec.index),
+            "file_state" => put!(file.state.as_str()),
+            "file_state_initial" => put!(""),
+            "job_id" => put!(file.job),
+            "source_surl" => put!(self.url(&spec.source)),
+            "dest_surl" => put!(self.url(&spec.destination)),
+            "source_se" => put!(se(&spec.source)),
+            "dest_se" => put!(se(&spec.destination)),
+            "vo_name" => put!(self.job.spec.vo),
+            "activity" => put!(spec.activity),
+            "priority" => put!(self.job.spec.priority),
+            "checksum" => put!(spec.checksum),
+            "filesize" => put!(result.filesize),
+            "user_filesize" => put!(spec.user_filesize.unwrap_or(0)),
+            "throughput" => put!(self.throughput()),
+            "tx_duration" => put!(self.seconds()),
+            "retry" | "current_failures" => put!(self.retries()),
+            "recoverable" => put!(result.recoverable),
+            "reason" => put!(result.reason),
+            "start_time" => put!(file.started.map(time::format)),
+            "finish_time" => put!(file.finished.map(time::format)),
+            "selection_strategy" => put!(spec.selection_strategy),
+            "scitag" => put!(spec.scitag),
+            "transfer_host" => put!(file.started.map(|_| self.host)),
+            "transferred" => put!(result.bytes_moved),
+            "transfer_type" => put!(result.mode),
+            "file_metadata" => put!(spec.metadata),
+            "staging_metadata" => put!(spec.staging_metadata),
+            "archive_metadata" => put!(spec.archive_metadata),
+            "hashed_id" => put!(self.hashed_id()),
+            "src_token_id" => put!(spec.source_token.map(|hash| hash.short())),
+            "dst_token_id" => put!(spec.destination_token.map(|hash| hash.short())),
+            "staging_start" => put!(file.tape.staging_start.map(time::format)),
+            "staging_finished" => put!(file.tape.staging_finished.map(time::format)),
+            "archive_start_time" => put!(file.tape.archive_start.map(time::format)),
+            "archive_finish_time" => put!(file.tape.archive_finished.map(time::format)),
+            "staging_host" => put!(file.tape.staging_start.map(|_| self.host)),
+            "bringonline_token" => put!(file.tape.request),
+            "log_file" | "log_debug" | "pid" | "dest_surl_uuid" | "internal_file_params" => put!(()),
+            "weir" => put!(self.weir()),
+            _ => Ok(()),
+        }
     }
 
     /// Attempts that had to be made again: bringing a file online and watching its copy are none.
@@ -323,24 +335,8 @@ impl Serialize for FileObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self.keys {
-            None => {
-                for key in FILE_KEYS {
-                    map.serialize_entry(key, &self.field(key))?;
-                }
-            }
-            Some(keys) => {
-                for key in keys {
-                    // Metadata is echoed as it came, without being read.
-                    match key.as_str() {
-                        "file_metadata" => map.serialize_entry(key, &self.file.spec.metadata)?,
-                        _ => {
-                            if let Some(value) = self.field(key) {
-                                map.serialize_entry(key, &value)?;
-                            }
-                        }
-                    }
-                }
-            }
+            None => FILE_KEYS.iter().try_for_each(|key| self.write(&mut map, key))?,
+            Some(keys) => keys.iter().try_for_each(|key| self.write(&mut map, key))?,
         }
         map.end()
     }

@@ -7,6 +7,7 @@ use axum::{
     response::Response,
 };
 use http::StatusCode;
+use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -49,39 +50,60 @@ pub(super) async fn jobs(
         .read(move |store| find(store, &caller, &asked, with_files))
         .await?;
 
-    let (mut objects, mut any_error) = (Vec::new(), false);
-    for (name, found) in names.iter().zip(&found) {
-        match found {
-            Ok((job, files)) => {
-                let files = keys.as_deref().map(|keys| {
-                    let object = |file| FileObject {
-                        file,
-                        job,
-                        host: &service.host,
-                        own: who.owns(job),
-                        keys: Some(keys),
-                    };
-                    files.iter().map(object).collect()
-                });
-                let object = JobObject {
-                    http_status: Some("200 Ok"),
-                    files,
-                    ..JobObject::plain(job, &service.host)
-                };
-                objects.push(serde_json::to_value(object).unwrap_or_default());
-            }
-            Err(error) => {
-                any_error = true;
-                objects.push(failed(name, error));
-            }
-        }
-    }
+    let shown = Showing {
+        host: &service.host,
+        caller: &who,
+        keys: keys.as_deref(),
+    };
+    let objects: Vec<_> = names
+        .iter()
+        .zip(&found)
+        .map(|(name, found)| shown.object(name, found))
+        .collect();
+    let any_error = found.iter().any(Result::is_err);
     Ok(match (single, found.first(), objects.first()) {
         (true, Some(Err(error)), Some(object)) => json_answer(error.status, object),
         (true, _, Some(object)) => ok(object),
         _ if any_error => json_answer(StatusCode::MULTI_STATUS, &objects),
         _ => ok(&objects),
     })
+}
+
+/// One of the jobs that were asked for. Pollers ask for ten thousand files at once: they are written without a copy.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Shown<'a> {
+    Job(Box<JobObject<'a>>),
+    Failed(Value),
+}
+
+/// Who looks at which keys.
+struct Showing<'a> {
+    host: &'a str,
+    caller: &'a Caller,
+    /// Of the files; `None` if none were asked for.
+    keys: Option<&'a [String]>,
+}
+
+impl<'a> Showing<'a> {
+    fn object(&self, name: &str, found: &'a Found) -> Shown<'a> {
+        let (job, files) = match found {
+            Ok(found) => found,
+            Err(error) => return Shown::Failed(failed(name, error)),
+        };
+        let file = |file| FileObject {
+            file,
+            job,
+            host: self.host,
+            own: self.caller.owns(job),
+            keys: self.keys,
+        };
+        Shown::Job(Box::new(JobObject {
+            http_status: Some("200 Ok"),
+            files: self.keys.map(|_| files.iter().map(file).collect()),
+            ..JobObject::plain(job, self.host)
+        }))
+    }
 }
 
 /// How a job that cannot be shown looks in a list.
