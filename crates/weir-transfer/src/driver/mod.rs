@@ -6,6 +6,7 @@
 mod clock;
 mod depth;
 mod desk;
+mod inbox;
 mod learned;
 mod meter;
 mod records;

@@ -16,6 +16,7 @@ use super::{
     Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore,
     clock::Clock,
     desk::{Desk, NotTaken, Pending},
+    inbox::{Feed, Inbox, Item, Round},
     learned,
     meter::bytes_of,
     records,
@@ -30,24 +31,11 @@ use crate::{
     time::{self, Millis},
 };
 
-/// Inputs of one step, at most: a step stays below some 10 ms.
-const INPUTS_MAX: usize = 4096;
-
 /// Requests that wait for the store, at most: further ones stay in the channel, and then at the door.
 const WAITING_MAX: usize = 16_384;
 
 /// Jobs on their way from the store at a restart.
 const RESTORES_MAX: usize = 1024;
-
-/// What comes back from writer, executor and restore.
-enum Feed {
-    Durable(Durable),
-    World(OpId, WorldEvent),
-    Restored(Box<crate::store::LiveJob>),
-    RestoreEnded,
-    /// A job that came in at another node.
-    Arrived(Box<crate::store::LiveJob>),
-}
 
 /// Where other nodes' news go in.
 #[derive(Clone)]
@@ -143,7 +131,8 @@ pub(super) fn start<C: TransferCore>(
         changes: settings.into(),
     };
     let (restores, restored) = mpsc::channel(RESTORES_MAX);
-    tasks.spawn(this.run(incoming, fed, restored, [settings, learned]));
+    let inbox = Inbox::new(fed, incoming, restored);
+    tasks.spawn(this.run(inbox, [settings, learned]));
     let leave = stop.clone();
     tasks.spawn(async move {
         tokio::select! {
@@ -176,50 +165,43 @@ pub(super) fn start<C: TransferCore>(
 }
 
 impl<C: TransferCore> Loop<C> {
-    async fn run(
-        mut self,
-        mut requests: mpsc::Receiver<Request<C>>,
-        mut feeds: mpsc::UnboundedReceiver<Feed>,
-        mut restores: mpsc::Receiver<Feed>,
-        settings: [Record; 2],
-    ) {
+    async fn run(mut self, mut inbox: Inbox<C>, settings: [Record; 2]) {
         // Also where a defect ends it: then everything of it is let go, and whoever holds the office hears of it.
         let _over = self.stop.clone().drop_guard();
-        let mut restoring = true;
         let mut inputs: Vec<_> = settings.into_iter().map(Input::Restored).collect();
         let mut effects = Vec::new();
         let mut beat = tokio::time::interval(BEAT);
         loop {
             self.step(&mut inputs, &mut effects);
             let wake = self.wakes.first().map(|at| self.clock.instant(*at));
-            let takes = self.desk.len() < WAITING_MAX && !self.executor.events().is_behind();
+            let takes = self.takes();
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
-                Some(feed) = feeds.recv() => self.feed(feed, &mut inputs),
-                feed = restores.recv(), if restoring => match feed {
-                    Some(feed) => self.feed(feed, &mut inputs),
-                    None => restoring = false,
-                },
-                Some(request) = requests.recv(), if takes => self.request(request, &mut inputs),
+                item = inbox.wait(takes) => self.take(item, &mut inputs),
                 () = sleep_until(wake) => {}
                 _ = beat.tick(), if !self.running.is_empty() => self.writer.note(alive()),
             }
-            while inputs.len() < INPUTS_MAX
-                && let Ok(feed) = feeds.try_recv().or_else(|_| restores.try_recv())
-            {
-                self.feed(feed, &mut inputs);
-            }
-            while inputs.len() < INPUTS_MAX
-                && self.desk.len() < WAITING_MAX
-                && let Ok(request) = requests.try_recv()
-            {
-                self.request(request, &mut inputs);
+            let mut round = Round::default();
+            while let Some(item) = inbox.next(&mut round, self.takes()) {
+                self.take(item, &mut inputs);
             }
         }
         let writer = self.writer;
         writer.note(alive());
         let _ = tokio::task::spawn_blocking(move || writer.close()).await;
+    }
+
+    /// Whether requests are taken in. Those that wait stay in the channel, and then at the door.
+    fn takes(&self) -> bool {
+        self.desk.len() < WAITING_MAX && !self.executor.events().is_behind()
+    }
+
+    fn take(&mut self, item: Item<C>, inputs: &mut Vec<Input<Command, Record>>) {
+        match item {
+            Item::Feed(feed) => self.feed(feed, inputs),
+            Item::Request(request) => self.request(request, inputs),
+        }
     }
 
     fn step(&mut self, inputs: &mut Vec<Input<Command, Record>>, effects: &mut Vec<Effect<Record, Op, Event>>) {

@@ -1,8 +1,11 @@
 //! What an attempt has set going, and what was heard of it: read when it is stopped or fails.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use http::Request;
@@ -20,14 +23,28 @@ use crate::{
     time,
 };
 
+/// What has moved is told this often, at most: a storage may send markers without a pause, and each takes the scheduler's time.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
 /// Survives the attempt's own future, which is dropped when it is stopped.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     moved: AtomicU64,
+    told: Mutex<Option<Instant>>,
     trace: Mutex<Trace>,
 }
 
 impl State {
+    /// Whether it is time to tell what has moved.
+    fn is_due(&self, now: Instant) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = told.is_none_or(|told| now - told >= TELL_EVERY);
+        if due {
+            *told = Some(now);
+        }
+        due
+    }
+
     /// Begins with what an earlier attempt claimed, and the size that the user told, if they did.
     pub(crate) fn new(earlier: Option<Claim>, size: Option<u64>, times: Timeline) -> Self {
         let trace = Trace {
@@ -39,6 +56,7 @@ impl State {
         };
         Self {
             moved: AtomicU64::new(0),
+            told: Mutex::default(),
             trace: Mutex::new(trace),
         }
     }
@@ -150,15 +168,29 @@ impl Attempt<'_> {
         done
     }
 
-    /// Bytes that have moved so far, in all. No storage is believed to have moved more than there is.
+    /// Bytes that have moved so far, in all. No storage is believed to have moved more than there is. The end tells what was not told.
     pub(crate) fn moved(&self, bytes: u64) {
         let bytes = bytes.min(self.trace().source_size.unwrap_or(SIZE_MAX));
-        if self.state.moved.fetch_max(bytes, Ordering::Relaxed) < bytes {
+        if self.state.moved.fetch_max(bytes, Ordering::Relaxed) < bytes && self.state.is_due(Instant::now()) {
             (self.progress)(bytes);
         }
     }
 
     pub(crate) fn bytes_moved(&self) -> Bytes {
         Bytes(self.state.moved.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_without_a_pause_are_told_once_a_second() {
+        let (state, start) = (State::default(), Instant::now());
+        let due = |millis| state.is_due(start + Duration::from_millis(millis));
+        assert!(due(0));
+        assert!(!(1..1000).any(due), "each marker is a message to the scheduler");
+        assert!(due(1000) && !due(1999) && due(2001));
     }
 }
