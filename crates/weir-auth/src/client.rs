@@ -1,5 +1,7 @@
 //! Tokens for requests of our own: given, from a file, or from an issuer.
 
+mod grants;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +17,8 @@ use weir_http::{BodyError, ClientError, body};
 
 use crate::error::printable;
 use crate::secret::Secret;
+
+pub use grants::{Granted, Grants, Wanted};
 
 /// Most pairs of scopes and audience whose tokens are held at once; beyond them tokens are not kept.
 const SLOTS_MAX: usize = 16_384;
@@ -47,10 +51,12 @@ pub enum TokenError {
     #[error("could not ask the issuer for a token")]
     Ask(#[source] Arc<ClientError>),
     /// The issuer did not answer in time.
-    #[error("{token_url} did not answer within {} s", REQUEST_TIMEOUT.as_secs())]
+    #[error("{token_url} did not answer within {} s", limit.as_secs())]
     Timeout {
         /// The issuer's token endpoint.
         token_url: String,
+        /// How long it was waited for.
+        limit: Duration,
     },
     /// The issuer's answer broke off.
     #[error("could not read the issuer's answer")]
@@ -78,6 +84,14 @@ pub enum TokenError {
 }
 
 impl TokenError {
+    /// The error code of RFC 6749 section 5.2 by which the issuer said no, such as `invalid_scope`.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused { reason, .. } => reason.split(':').next(),
+            _ => None,
+        }
+    }
+
     /// Whether the same request may succeed later: the issuer is down, overloaded or out of reach.
     pub fn is_temporary(&self) -> bool {
         match self {
@@ -278,48 +292,69 @@ impl Issuer {
             Ok(outcome) => outcome,
             Err(_) => Err(TokenError::Timeout {
                 token_url: self.token_url.clone(),
+                limit: REQUEST_TIMEOUT,
             }),
         }
     }
 
     async fn exchange(&self, scopes: &str, audience: &str) -> Result<Held, TokenError> {
-        let mut form = String::from("grant_type=client_credentials");
-        for (name, value) in [("scope", scopes), ("audience", audience)] {
-            if !value.is_empty() {
-                form.extend(["&", name, "="]);
-                form.extend(utf8_percent_encode(value, FORM));
-            }
-        }
-        let request = Request::post(&self.token_url)
-            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .header(header::ACCEPT, "application/json")
-            .header(header::AUTHORIZATION, self.authorization.expose())
-            .body(body::full(form))
-            .map_err(|_| TokenError::Url(self.token_url.clone()))?;
+        let form = form("client_credentials", &[("scope", scopes), ("audience", audience)]);
         // The life is counted from before the request, so that the token never ends earlier than we believe.
         let asked = Instant::now();
-        let response = self
-            .client
-            .send(request)
-            .await
-            .map_err(|error| TokenError::Ask(Arc::new(error)))?;
-        let status = response.status();
-        let answer = body::read_limited(response.into_body(), ANSWER_MAX, REQUEST_TIMEOUT)
-            .await
-            .map_err(|error| TokenError::Answer(Arc::new(error)))?;
-        if status != StatusCode::OK {
-            return Err(TokenError::Refused {
-                token_url: self.token_url.clone(),
-                scopes: scopes.to_owned(),
-                audience: audience.to_owned(),
-                status,
-                reason: refusal(&answer),
-            });
-        }
+        let answer = post(
+            &self.client,
+            (&self.token_url, &self.authorization),
+            form,
+            (scopes, audience),
+        )
+        .await?;
         read_answer(&answer, asked).ok_or_else(|| TokenError::NoToken {
             token_url: self.token_url.clone(),
         })
     }
+}
+
+/// The form of a request for a token; fields without a value are left out.
+fn form(grant: &str, fields: &[(&str, &str)]) -> String {
+    let mut form = format!("grant_type={}", utf8_percent_encode(grant, FORM));
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+        form.extend(["&", name, "="]);
+        form.extend(utf8_percent_encode(value, FORM));
+    }
+    form
+}
+
+/// Sends a form to a token endpoint: the answer, if it is 200.
+async fn post(
+    client: &weir_http::Client,
+    (token_url, authorization): (&str, &Secret),
+    form: String,
+    (scopes, audience): (&str, &str),
+) -> Result<Vec<u8>, TokenError> {
+    let request = Request::post(token_url)
+        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .header(header::ACCEPT, "application/json")
+        .header(header::AUTHORIZATION, authorization.expose())
+        .body(body::full(form))
+        .map_err(|_| TokenError::Url(token_url.to_owned()))?;
+    let response = client
+        .send(request)
+        .await
+        .map_err(|error| TokenError::Ask(Arc::new(error)))?;
+    let status = response.status();
+    let answer = body::read_limited(response.into_body(), ANSWER_MAX, REQUEST_TIMEOUT)
+        .await
+        .map_err(|error| TokenError::Answer(Arc::new(error)))?;
+    if status != StatusCode::OK {
+        return Err(TokenError::Refused {
+            token_url: token_url.to_owned(),
+            scopes: scopes.to_owned(),
+            audience: audience.to_owned(),
+            status,
+            reason: refusal(&answer),
+        });
+    }
+    Ok(answer.to_vec())
 }
 
 /// What stays as it is in a form's value.

@@ -1,5 +1,6 @@
 //! Decides whether a token is what it says: signed by a trusted issuer, in time, and meant for us.
 
+mod discovery;
 mod fetch;
 mod keys;
 
@@ -15,6 +16,7 @@ use crate::token::{Claims, Expected, Token, check_started};
 
 use keys::IssuerKeys;
 
+pub use discovery::token_endpoint;
 pub use fetch::{Fetch, FetchError, FetchFuture};
 pub use keys::KeyTiming;
 

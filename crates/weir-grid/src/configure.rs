@@ -114,10 +114,7 @@ pub(crate) fn transfer(
     config.store = Some(folder.join("transfer.sqlite"));
     config.key_file = Some(folder.join("seal.key"));
     config.any_audience = false;
-    config.issuers = vec![transfer_config::IssuerConfig {
-        url: issuer_url.to_owned(),
-        vo: grid.vo.to_string(),
-    }];
+    config.issuers = vec![transfer_config::IssuerConfig::new(issuer_url, grid.vo.to_string())];
     config.admins = vec![transfer_config::AdminConfig {
         issuer: Some(issuer_url.to_owned()),
         scope: Some(ADMIN_SCOPE.to_owned()),

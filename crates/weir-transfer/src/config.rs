@@ -2,10 +2,12 @@
 
 mod events;
 mod postgres;
+mod tokens;
 mod x509;
 
 pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use postgres::{PostgresConfig, Role};
+pub use tokens::{IssuerConfig, TokensConfig};
 pub use x509::{AdminConfig, X509Config};
 
 use std::{
@@ -57,6 +59,9 @@ pub struct TransferConfig {
     /// Whose tokens are taken.
     #[serde(default, rename = "issuer")]
     pub issuers: Vec<IssuerConfig>,
+    /// How tokens are renewed.
+    #[serde(default)]
+    pub tokens: TokensConfig,
     /// Certificates of clients. Default: nobody is asked for one.
     #[serde(default)]
     pub x509: Option<X509Config>,
@@ -113,16 +118,6 @@ impl Trust {
             directories: self.directories.clone(),
         }
     }
-}
-
-/// An issuer whose tokens are taken.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IssuerConfig {
-    /// As tokens write it in `iss`, character by character.
-    pub url: String,
-    /// The VO that its users belong to.
-    pub vo: String,
 }
 
 /// What the service puts up with.
@@ -305,6 +300,7 @@ impl TransferConfig {
             any_audience: true,
             required_scope: None,
             issuers: Vec::new(),
+            tokens: TokensConfig::default(),
             x509: None,
             admins: Vec::new(),
             plain_http: false,
@@ -351,6 +347,7 @@ impl TransferConfig {
             .chain(&mut self.trust.directories)
             .chain(&mut self.store)
             .chain(&mut self.key_file)
+            .chain(self.issuers.iter_mut().filter_map(|issuer| issuer.secret_file.as_mut()))
             .chain(self.events.iter_mut().flat_map(EventsConfig::paths))
             .chain(self.x509.iter_mut().flat_map(X509Config::paths))
             .chain(
@@ -394,6 +391,12 @@ impl TransferConfig {
         }
         if self.x509.is_some() && self.tls.is_none() {
             return wrong("x509", "certificates of clients need [tls]");
+        }
+        if let Some(why) = self.issuers.iter().find_map(IssuerConfig::problem) {
+            return wrong("issuer", why);
+        }
+        if let Some(why) = self.tokens.problem() {
+            return wrong("tokens", why);
         }
         if let Some(why) = self.admins.iter().find_map(AdminConfig::problem) {
             return wrong("admin", why);

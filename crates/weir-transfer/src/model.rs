@@ -199,6 +199,7 @@ impl Overwrite {
 /// does not have is as if the client had not said it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
+#[allow(clippy::struct_excessive_bools, reason = "flags of the client, each its own")]
 pub(crate) struct JobParams {
     /// `retry` as submitted: 0 the service's default, below 0 none, above 0 that many.
     pub retry: i32,
@@ -251,6 +252,9 @@ pub(crate) struct JobParams {
     /// The user came with a certificate: files that bring no tokens are moved with the proxy that was delegated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub certificate: bool,
+    /// Its tokens are used as they are, and never renewed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unmanaged_tokens: bool,
 }
 
 impl JobParams {

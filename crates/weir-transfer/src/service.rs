@@ -21,7 +21,7 @@ use crate::{
     driver::Driver,
     events::{Events, SinkError},
     evolution::Evolution,
-    executor::{Executor, ExecutorSettings},
+    executor::{Executor, ExecutorSettings, Keeper},
     nodes::{self, Entry, Fleet, Hands, Membership, Seat},
     rest,
     settings::{Key, Place, Plan, Settings, Worth, difference},
@@ -90,6 +90,8 @@ pub(crate) struct Service {
     config: TransferConfig,
     pub(crate) events: Events,
     pub(crate) verifier: Verifier,
+    /// Keeps tokens fresh.
+    pub(crate) keeper: Arc<Keeper>,
     pub(crate) settings: Settings,
     pub(crate) evolution: Evolution,
     pub(crate) sweeps: rest::ban::Sweeps,
@@ -123,6 +125,7 @@ impl TransferService {
         let certificates = certificates.map(|x509| Certificates::open(x509, SystemTime::now()));
         let certificates = certificates.transpose()?.map(Arc::new);
         let (store, shared) = open(&config).await?;
+        let keeper = Keeper::new(&client, store.clone(), &config.issuers, &config.tokens)?;
         let settings = Settings::load(store.as_ref(), configured(&config))?;
         let listener = weir_http::bind(config.listen).map_err(|source| StartError::Listen {
             address: config.listen,
@@ -154,6 +157,7 @@ impl TransferService {
             client: client.clone(),
             config: config.clone(),
             events,
+            keeper,
             verifier: verifier(&config, &url, client),
             settings,
             evolution: Evolution::default(),
@@ -209,6 +213,8 @@ impl TransferService {
             move || seat.is_taken(),
             stop.clone(),
         ));
+        let seat = service.driver.clone();
+        tokio::spawn(service.keeper.clone().sweep(move || seat.is_taken(), stop.clone()));
         if let Some(certificates) = certificates {
             tokio::spawn(certificates.keep_up(stop.clone()));
         }
@@ -251,6 +257,7 @@ impl Running {
             membership.leave().await;
         }
         self.service.events.close().await;
+        self.service.keeper.close().await;
         let store = self.service.store.clone();
         drop(self.service);
         let leaving = store.clone();
@@ -369,6 +376,7 @@ impl Service {
             self.store.clone(),
             executor_settings(&self.config),
             events,
+            self.keeper.clone(),
             last_life_ended,
         )
     }

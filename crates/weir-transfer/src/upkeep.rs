@@ -236,10 +236,8 @@ mod tests {
     async fn a_scheduler_that_a_defect_ended_is_replaced() {
         // The door would stay open for a service that never starts anything again.
         let mut config = crate::TransferConfig::new("127.0.0.1:0".parse().unwrap());
-        config.issuers.push(crate::config::IssuerConfig {
-            url: "https://127.0.0.1:1".to_owned(),
-            vo: "test".to_owned(),
-        });
+        let issuer = crate::config::IssuerConfig::new("https://127.0.0.1:1", "test");
+        config.issuers.push(issuer);
         let running = crate::TransferService::start(config).await.unwrap();
         let service = running.service_for_tests();
         let first = service.driver.driver().unwrap();

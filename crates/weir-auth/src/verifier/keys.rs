@@ -4,16 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use serde::Deserialize;
 use tracing::{info, warn};
 
 use super::KeyOrigin;
-use super::fetch::{Fetch, FetchError};
-use crate::error::{AuthError, printable};
+use super::discovery::{Metadata, is_https};
+use super::fetch::Fetch;
+use crate::error::AuthError;
 use crate::jws::{JWKS_MAX, KeySet};
 
-/// Largest discovery document read, in bytes.
-const DISCOVERY_MAX: usize = 64 * 1024;
 /// Wait after the first failed fetch; doubled with each further one.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// Longest wait between two fetches that fail.
@@ -215,61 +213,17 @@ impl Discovered {
     }
 }
 
-#[derive(Deserialize)]
-struct Discovery {
-    issuer: String,
-    jwks_uri: String,
-}
-
-/// Discovery, then the key set; errors are sentences.
+/// The issuer's metadata, then the key set; errors are sentences.
 async fn fetch_keys(fetch: &dyn Fetch, issuer: &str) -> Result<KeySet, String> {
-    if !is_https(issuer) {
-        return Err("the issuer's URL does not begin with https://".to_owned());
-    }
-    let document = match fetch.get(&openid_url(issuer), DISCOVERY_MAX).await {
-        Err(FetchError::NotFound(_)) => fetch.get(&oauth_url(issuer), DISCOVERY_MAX).await,
-        other => other,
-    };
-    let document = document.map_err(|error| error.to_string())?;
-    let document: Discovery = serde_json::from_slice(&document)
-        .map_err(|_| "its discovery document is not JSON with issuer and jwks_uri".to_owned())?;
-    if document.issuer != issuer {
-        return Err(format!(
-            "its discovery document speaks for {}",
-            printable(&document.issuer)
-        ));
-    }
-    if !is_https(&document.jwks_uri) {
+    let url = Metadata::fetch(fetch, issuer).await?.jwks_uri;
+    let url = url.ok_or("its discovery document is not JSON with issuer and jwks_uri")?;
+    if !is_https(&url) {
         return Err("its jwks_uri does not begin with https://".to_owned());
     }
-    let keys = fetch
-        .get(&document.jwks_uri, JWKS_MAX)
-        .await
-        .map_err(|error| error.to_string())?;
+    let keys = fetch.get(&url, JWKS_MAX).await.map_err(|error| error.to_string())?;
     let keys = KeySet::parse(&keys)?;
     if keys.is_empty() {
         return Err("its key set holds no key for ES256 or RS256".to_owned());
     }
     Ok(keys)
-}
-
-fn is_https(url: &str) -> bool {
-    url.get(..8)
-        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
-}
-
-/// OpenID Connect Discovery 1.0 section 4: after the issuer's path.
-fn openid_url(issuer: &str) -> String {
-    format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'))
-}
-
-/// RFC 8414 section 3: between the issuer's host and its path.
-fn oauth_url(issuer: &str) -> String {
-    let issuer = issuer.trim_end_matches('/');
-    let path = issuer[8..].find('/').map_or(issuer.len(), |slash| slash + 8);
-    format!(
-        "{}/.well-known/oauth-authorization-server{}",
-        &issuer[..path],
-        &issuer[path..]
-    )
 }

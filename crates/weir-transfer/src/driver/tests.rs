@@ -17,7 +17,7 @@ use weir_world::{
 use super::Driver;
 use crate::{
     events::Events,
-    executor::{Executor, ExecutorSettings},
+    executor::{Executor, ExecutorSettings, Keeper},
     store::{Change, Sealer, SqliteStore, Store, StoreError, TroubledStore, submission},
 };
 
@@ -77,10 +77,11 @@ impl Harness for RealWorld {
         let entered = runtime.enter();
         let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
         let executor = Executor::new(
-            client,
+            client.clone(),
             store.clone(),
             ExecutorSettings::default(),
             Events::default(),
+            Keeper::idle(&client, store.clone()),
             None,
         );
         let driver = Driver::start(core, store, executor, &[], None, None).unwrap();
@@ -161,10 +162,11 @@ async fn a_driver_without_a_core_says_so() {
     let store = Arc::new(crate::store::MemoryStore::new());
     let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
     let executor = Executor::new(
-        client,
+        client.clone(),
         store.clone(),
         ExecutorSettings::default(),
         Events::default(),
+        Keeper::idle(&client, store.clone()),
         None,
     );
     let driver = Driver::start(Broken, store, executor, &[], None, None).unwrap();
@@ -186,10 +188,11 @@ fn around(store: Arc<TroubledStore>) -> Driver {
     store.apply(&[Change::Submit(Box::new(submission(1, 1, 1)))]).unwrap();
     let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
     let executor = Executor::new(
-        client,
+        client.clone(),
         store.clone(),
         ExecutorSettings::default(),
         Events::default(),
+        Keeper::idle(&client, store.clone()),
         None,
     );
     let config = weir_sched::Config {

@@ -6,7 +6,6 @@ use weir_units::Algorithm;
 use weir_world::{Party, Phase};
 
 use super::{
-    expiry,
     failure::{Scene, told_by_weir},
     markers::{Markers, Told},
     stat, wire,
@@ -64,7 +63,7 @@ pub fn answers(data: &[u8]) {
         let stat = stat::read(&headers, Some(algorithm));
         assert!(stat.checksum.is_none_or(|checksum| checksum.algorithm == algorithm));
     }
-    let _ = expiry(&Secret::new(String::from_utf8_lossy(data)));
+    let _ = super::tokens::expiry(&Secret::new(String::from_utf8_lossy(data)));
 }
 
 /// `Location` of a redirect: one that begins with a slash must stay with whom it came from.

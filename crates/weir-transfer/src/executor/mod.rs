@@ -38,6 +38,7 @@ mod stat;
 mod streamed;
 mod tape;
 mod thirdparty;
+mod tokens;
 mod trace;
 mod verify;
 mod wire;
@@ -47,15 +48,13 @@ use std::{
     collections::HashSet,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
-use base64::Engine as _;
 use futures_util::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use weir_auth::Secret;
 use weir_http::Client;
 use weir_sched::Op;
 use weir_units::Bytes;
@@ -63,6 +62,7 @@ use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, WorldEvent};
 
 pub(crate) use failure::{Scene, chain};
 pub(crate) use modes::Modes;
+pub(crate) use tokens::Keeper;
 
 use crate::{
     events::{Events, Timeline},
@@ -74,6 +74,7 @@ use crate::{
 };
 use attempt::Attempt;
 use clients::Clients;
+use tokens::Right;
 use trace::State;
 use verify::Expected;
 use wire::Side;
@@ -142,6 +143,7 @@ struct Shared {
     places: Semaphore,
     relays: Semaphore,
     tapes: tape::Tapes,
+    keeper: Arc<Keeper>,
     /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files. At the scheduler's node this holds
     /// those of other nodes too.
     targets: Mutex<HashSet<String>>,
@@ -162,6 +164,7 @@ impl Executor {
         store: Arc<dyn Store>,
         settings: ExecutorSettings,
         events: Events,
+        keeper: Arc<Keeper>,
         last_life_ended: Option<Millis>,
     ) -> Self {
         let places = Semaphore::new(settings.concurrency);
@@ -178,6 +181,7 @@ impl Executor {
                 places,
                 relays,
                 tapes,
+                keeper,
                 targets,
             }),
             life: Life {
@@ -254,7 +258,7 @@ impl Executor {
             Ok(order) => Box::new(order),
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
-        let (source, destination) = match source(&order).and_then(|source| Ok((source, destination(&order)?))) {
+        let (source, destination) = match Box::pin(self.sides(&order)).await {
             Ok(sides) => sides,
             Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
         };
@@ -339,6 +343,32 @@ impl Executor {
         surl.map(|surl| self.enter(surl.identity())).transpose()
     }
 
+    /// Both sides, with tokens that are good now.
+    async fn sides(&self, order: &Order) -> Result<(Side, Side), Failure> {
+        let mut sides = [Party::Source, Party::Destination].map(|party| self.side(party, order));
+        for side in sides.iter_mut().flatten() {
+            let scene = side.scene(Phase::Preparation);
+            side.token = side.right.now(scene).await?;
+        }
+        let [source, destination] = sides;
+        Ok((source?, destination?))
+    }
+
+    /// One side, whose token is not looked at yet.
+    fn side(&self, party: Party, order: &Order) -> Result<Side, Failure> {
+        let (url, token) = match party {
+            Party::Source => (&order.file.spec.source, &order.source_token),
+            _ => (&order.file.spec.destination, &order.destination_token),
+        };
+        let scene = Scene::new(party, Phase::Preparation);
+        Ok(Side {
+            party,
+            surl: Surl::parse(url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?,
+            token: None,
+            right: Right::of(order, token.as_ref(), &self.shared.keeper),
+        })
+    }
+
     fn enter(&self, destination: String) -> Result<Target, Failure> {
         let mut targets = self.shared.targets.lock().unwrap_or_else(PoisonError::into_inner);
         if targets.insert(destination.clone()) {
@@ -393,56 +423,6 @@ fn unreadable(error: &StoreError) -> Failure {
     internal(&format!("could not read the order: {}", chain(error)))
 }
 
-fn source(order: &Order) -> Result<Side, Failure> {
-    side(Party::Source, &order.file.spec.source, order.source_token.as_ref())
-}
-
-fn destination(order: &Order) -> Result<Side, Failure> {
-    side(
-        Party::Destination,
-        &order.file.spec.destination,
-        order.destination_token.as_ref(),
-    )
-}
-
-fn side(party: Party, url: &str, token: Option<&Secret>) -> Result<Side, Failure> {
-    let scene = Scene::new(party, Phase::Preparation);
-    let surl = Surl::parse(url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?;
-    if let Some(token) = token {
-        check_expiry(scene, token)?;
-    }
-    Ok(Side {
-        party,
-        surl,
-        token: token.cloned(),
-    })
-}
-
-/// A token that has run out in the queue is not worth a request. One that cannot be read is left to the storage.
-fn check_expiry(scene: Scene, token: &Secret) -> Result<(), Failure> {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
-    match expiry(token) {
-        Some(end) if end <= now => {
-            let text = format!("the token for the {} expired {} s ago", scene.party, now - end);
-            let mut failure = scene.fail(ErrorClass::Token, text);
-            failure.remedy = "submit with tokens that outlive the queue".into();
-            Err(failure)
-        }
-        _ => Ok(()),
-    }
-}
-
-/// `exp` of a JWT, unverified: only the storage's judgement counts.
-fn expiry(token: &Secret) -> Option<u64> {
-    let payload = token.expose().split('.').nth(1)?;
-    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(payload).ok()?;
-    let claims: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
-    claims.get("exp")?.as_f64().map(|seconds| seconds as u64)
-}
-
 /// The copy's wall time: the job's, or by size. Rows may hold any number; a clock cannot be asked for all of them.
 fn wall(settings: &ExecutorSettings, order: &Order) -> Duration {
     let longest = Duration::from_secs(TIMEOUT_MAX);
@@ -477,7 +457,15 @@ mod tests {
         let client = Client::new(weir_http::ClientConfig::new(roots)).expect("no roots are needed");
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let journal = Writer::start(store.clone(), |_| ()).expect("a thread starts");
-        let executor = Executor::new(client, store, ExecutorSettings::default(), Events::default(), None);
+        let keeper = Keeper::idle(&client, store.clone());
+        let executor = Executor::new(
+            client,
+            store,
+            ExecutorSettings::default(),
+            Events::default(),
+            keeper,
+            None,
+        );
         let id = OpId {
             transfer: weir_world::TransferId(1),
             attempt: 1,

@@ -74,6 +74,7 @@ mod tests {
             party,
             surl: Surl::parse(url).unwrap(),
             token: None,
+            right: crate::executor::Right::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use weir_auth::Secret;
 use weir_http::{Body, Client, ClientError, body};
 use weir_world::{ErrorClass, Failure, Party, Phase};
 
-use super::failure::Scene;
+use super::{failure::Scene, tokens::Right};
 use crate::surl::Surl;
 
 /// Redirects followed in a row.
@@ -22,7 +22,10 @@ const ERROR_TEXT_MAX: usize = 16 * 1024;
 pub(crate) struct Side {
     pub(crate) party: Party,
     pub(crate) surl: Surl,
+    /// Good when the attempt began.
     pub(crate) token: Option<Secret>,
+    /// Where the next one comes from.
+    pub(crate) right: Right,
 }
 
 impl Side {

@@ -52,6 +52,7 @@ pub(super) async fn metrics(
                 "Rows of the store that were passed over at the start",
             );
             let _ = writeln!(text, "{name} {}", service.driver.unreadable().len());
+            text += &service.keeper.figures();
             text.extend(service.events.meters().map(Meters::text));
             if let Some(membership) = &service.membership {
                 text += &crate::nodes::figures(membership, service.driver.is_taken()).await;

@@ -72,6 +72,7 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
     if let Some(place) = choice(&service, &submission).await {
         submission.live = submission.files.get(place).map(|file| file.id);
     }
+    submission.expiring = service.keeper.expiring(&submission);
     // Goes on if the client leaves: the reservation must last as long as the submission is on its way.
     let driver = service.driver.clone();
     let taken = tokio::spawn(async move {

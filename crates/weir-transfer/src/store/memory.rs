@@ -9,12 +9,13 @@ use uuid::Uuid;
 use weir_auth::Secret;
 use weir_sched::Work;
 
+mod renewals;
 mod secrets;
 mod tape;
 
 use super::{
-    Change, FollowUp, JobFilter, Kept, Live, LiveJob, Order, Pin, Restored, Sealer, Store, StoreError, Submission,
-    proxy_name,
+    Change, Due, FollowUp, JobFilter, Kept, Live, LiveJob, Order, Pin, Renewal, Restored, Sealer, Store, StoreError,
+    Submission, proxy_name,
 };
 use crate::{
     model::{Counts, File, FileResult, FileState, Job, Retry, SEVERAL_SOURCES, TapeTimes, TokenHash},
@@ -42,6 +43,7 @@ struct Tables {
     tokens: BTreeMap<TokenHash, (Vec<u8>, usize)>,
     settings: BTreeMap<String, String>,
     secrets: Secrets,
+    renewals: BTreeMap<TokenHash, renewals::Row>,
     history: History,
 }
 
@@ -248,6 +250,19 @@ impl Store for MemoryStore {
         Ok(self.lock().secrets.discard(name))
     }
 
+    fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
+        self.lock().renewal(token, &self.sealer)
+    }
+
+    fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError> {
+        self.lock().renewed(outcomes, &self.sealer);
+        Ok(())
+    }
+
+    fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError> {
+        Ok(self.lock().due_renewals(now, (skip, limit), &self.sealer))
+    }
+
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
         Ok(self.lock().forget(before, jobs_max))
     }
@@ -375,6 +390,7 @@ impl Tables {
 
     fn submit(&mut self, submission: &Submission, sealer: &Sealer) {
         let number = submission.files.first().map_or(0, |file| file.id);
+        self.expect_renewals(submission);
         for spec in &submission.files {
             for hash in [spec.source_token, spec.destination_token].into_iter().flatten() {
                 if let Some(token) = submission.tokens.get(&hash) {
@@ -536,6 +552,7 @@ impl Tables {
             *named -= 1;
             if *named == 0 {
                 self.tokens.remove(&hash);
+                self.renewals.remove(&hash);
             }
         }
     }

@@ -14,12 +14,15 @@ mod packed;
 pub(crate) mod postgres;
 #[cfg(test)]
 mod rates;
+mod renewals;
 mod seal;
 mod sqlite;
 #[cfg(test)]
 mod suite;
 #[cfg(test)]
 mod suite_history;
+#[cfg(test)]
+mod suite_renewals;
 #[cfg(test)]
 mod suite_routes;
 #[cfg(test)]
@@ -39,6 +42,7 @@ use weir_sched::Work;
 
 pub(crate) use memory::MemoryStore;
 pub(crate) use postgres::PostgresStore;
+pub(crate) use renewals::{Due, Expiring, Renewal, Turn};
 pub(crate) use seal::{Sealer, hash_of};
 pub(crate) use sqlite::SqliteStore;
 pub(crate) use writer::{Durable, Writer};
@@ -201,6 +205,8 @@ pub(crate) struct Submission {
     pub tokens: BTreeMap<TokenHash, Secret>,
     /// The one file that begins, if the others wait for it: they are [`FileState::NotUsed`].
     pub live: Option<u64>,
+    /// Those of its tokens that may be renewed.
+    pub expiring: BTreeMap<TokenHash, Expiring>,
 }
 
 impl Submission {
@@ -213,7 +219,14 @@ impl Submission {
             files,
             tokens,
             live,
+            expiring: BTreeMap::new(),
         }
+    }
+
+    /// The ids of its first and its last file.
+    pub(crate) fn range(&self) -> (u64, u64) {
+        let end = |file: Option<&NewFile>| file.map_or(0, |file| file.id);
+        (end(self.files.first()), end(self.files.last()))
     }
 
     /// The state in which a file begins.
@@ -494,6 +507,29 @@ pub(crate) trait Store: Send + Sync + 'static {
 
     /// Forgets the secret of this name. Returns whether there was one.
     fn discard(&self, name: &str) -> Result<bool, StoreError>;
+
+    /// What the issuer gave for a token that was submitted.
+    fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError>;
+
+    /// Takes the right to ask the issuer for this token, until a time: of several nodes one at a time has it. It goes with
+    /// [`Self::renewed`]. A backend that only one process can open always gives it.
+    fn claim_renewal(&self, token: TokenHash, now: Millis, until: Millis) -> Result<Turn, StoreError> {
+        let _ = (now, until);
+        self.renewal(token).map(Turn::Ours)
+    }
+
+    /// Keeps what the issuer gave for these tokens, as long as files of the present name them; `None`: nothing, and they are not due any
+    /// more. Any node may, in office or not.
+    fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError>;
+
+    /// Lets go of what was claimed, and changes nothing else.
+    fn release_renewals(&self, tokens: &[TokenHash]) -> Result<(), StoreError> {
+        let _ = tokens;
+        Ok(())
+    }
+
+    /// Tokens that are to be exchanged by now, those that expire first coming first; without the first `skip` of them.
+    fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError>;
 
     /// Forgets at most `jobs_max` jobs of history that ended at `before` or earlier. Returns how many.
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError>;

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
 
-use super::{Change, JobFilter, Kept, MemoryStore, Order, Pin, Restored, Store, StoreError};
+use super::{Change, Due, JobFilter, Kept, MemoryStore, Order, Pin, Renewal, Restored, Store, StoreError};
 use crate::{
-    model::{File, Job, Retry},
+    model::{File, Job, Retry, TokenHash},
     time::Millis,
 };
 
@@ -96,6 +96,18 @@ impl Store for TroubledStore {
         self.inner.discard(name)
     }
 
+    fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
+        self.inner.renewal(token)
+    }
+
+    fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError> {
+        self.inner.renewed(outcomes)
+    }
+
+    fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError> {
+        self.inner.due_renewals(now, skip, limit)
+    }
+
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
         self.inner.forget(before, jobs_max)
     }
@@ -147,6 +159,15 @@ impl Store for Arc<MemoryStore> {
     }
     fn forget(&self, before: i64, jobs_max: usize) -> Result<usize, StoreError> {
         self.as_ref().forget(before, jobs_max)
+    }
+    fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
+        self.as_ref().renewal(token)
+    }
+    fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError> {
+        self.as_ref().renewed(outcomes)
+    }
+    fn due_renewals(&self, now: i64, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError> {
+        self.as_ref().due_renewals(now, skip, limit)
     }
     fn keep(&self, kept: &Kept, now: i64) -> Result<(), StoreError> {
         self.as_ref().keep(kept, now)

@@ -97,6 +97,7 @@ fn kept(submitted: &Object, certificate: bool, now: Millis) -> Result<JobParams,
         bring_online,
         copy_pin_lifetime,
         archive_timeout: from_zero(submitted, "archive_timeout")?,
+        unmanaged_tokens: values::flag(submitted, "unmanaged_tokens"),
     })
 }
 

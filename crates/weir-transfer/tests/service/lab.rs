@@ -61,10 +61,7 @@ impl Lab {
             directories: Vec::new(),
         };
         config.store = Some(directory.path().join("transfer.db"));
-        config.issuers = vec![Trusted {
-            url: issuer.url().to_owned(),
-            vo: "testvo".into(),
-        }];
+        config.issuers = vec![Trusted::new(issuer.url(), "testvo")];
         config.admins = vec![AdminConfig {
             subject: Some("root".into()),
             ..AdminConfig::default()

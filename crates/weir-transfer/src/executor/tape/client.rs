@@ -12,11 +12,10 @@ use std::{
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use weir_auth::Secret;
 use weir_http::{Client, body};
 use weir_world::{ErrorClass, Failure, Party, Phase, Retry};
 
-use super::super::{failure::Scene, wire::bearer};
+use super::super::{failure::Scene, tokens::Right, wire::bearer};
 
 /// How long a storage is believed to offer what it said it offers.
 const DISCOVERY_KEPT: Duration = Duration::from_secs(3600);
@@ -29,7 +28,7 @@ pub(crate) struct Tape {
     /// `https://host:port`.
     pub(crate) endpoint: String,
     pub(crate) party: Party,
-    pub(crate) token: Option<Secret>,
+    pub(crate) right: Right,
 }
 
 /// A file of a stage request.
@@ -301,7 +300,9 @@ impl TapeClient {
         if json.is_some() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        if let Some(token) = tape.token.as_ref().and_then(bearer) {
+        // Requests are polled for longer than a token lives.
+        let token = tape.right.now(scene(tape)).await?;
+        if let Some(token) = token.as_ref().and_then(bearer) {
             headers.insert(header::AUTHORIZATION, token);
         }
         let response = self.client.send_within(request, self.limit).await;

@@ -21,7 +21,6 @@ use std::{
 };
 
 use tokio::sync::{mpsc, oneshot};
-use weir_auth::Secret;
 use weir_http::Client;
 use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, Retry, WorldEvent};
 
@@ -31,10 +30,11 @@ use pins::Pins;
 use stager::{Ask, News, Stager};
 use watcher::{Watch, Watcher};
 
-use super::{Executor, destination, failure::Scene, source, wire::Side};
+use super::{Executor, failure::Scene, tokens::Right, wire::Side};
 use crate::{
     model::TokenHash,
-    store::{Change, Order, Writer, hash_of},
+    store::{Change, Order, Writer},
+    surl::Surl,
     time::{self, Millis},
 };
 
@@ -94,11 +94,12 @@ impl Tapes {
 
     /// Where a file is, in the words of the API.
     pub(super) async fn locality(&self, side: &Side) -> Result<String, Failure> {
-        let path = path_of(side);
-        let told = self
-            .client
-            .localities(&tape_of(side), std::slice::from_ref(&path))
-            .await?;
+        let path = path_of(&side.surl);
+        let tape = Tape {
+            right: Right::as_is(side.token.clone()),
+            ..tape_of(side)
+        };
+        let told = self.client.localities(&tape, std::slice::from_ref(&path)).await?;
         let said = told.get(&client::plain(&path)).cloned();
         said.unwrap_or_else(|| Err("the storage does not say where it is".to_owned()))
             .map_err(|text| {
@@ -160,9 +161,9 @@ fn hand_over<K: Hash + Eq, T>(
     tasks.insert(counter, sender);
 }
 
-/// The path of a side, as tape endpoints are asked for it.
-fn path_of(side: &Side) -> String {
-    let url = side.surl.http_url();
+/// The path of a URL, as tape endpoints are asked for it.
+fn path_of(surl: &Surl) -> String {
+    let url = surl.http_url();
     let start = url.find("://").map_or(0, |at| at + 3);
     let path = url[start..].find('/').map_or("/", |at| &url[start + at..]);
     path.split('?').next().unwrap_or_default().to_owned()
@@ -173,14 +174,14 @@ pub(crate) fn tape_of(side: &Side) -> Tape {
     Tape {
         endpoint: side.surl.endpoint(),
         party: side.party,
-        token: side.token.clone(),
+        right: side.right.clone(),
     }
 }
 
 fn counter_of(tape: &Tape, vo: &str) -> Counter {
     Counter {
         endpoint: tape.endpoint.clone(),
-        token: tape.token.as_ref().map(|token: &Secret| hash_of(token.expose())),
+        token: tape.right.hash(),
         vo: vo.to_owned(),
     }
 }
@@ -202,13 +203,14 @@ impl Executor {
 
     async fn staged(&self, id: OpId, journal: &Writer) -> Result<(), Failure> {
         let order = self.order(id).await?;
-        let source = source(&order)?;
+        let source = self.side(Party::Source, &order)?;
+        source.right.now(source.scene(Phase::Preparation)).await?;
         let params = &order.job.params;
         let (tell, mut news) = mpsc::unbounded_channel();
         let tape = tape_of(&source);
         let ask = Ask {
             wanted: Wanted {
-                path: path_of(&source),
+                path: path_of(&source.surl),
                 lifetime: params.copy_pin_lifetime,
                 metadata: metadata(&order),
             },
@@ -222,7 +224,9 @@ impl Executor {
             while let Some(news) = news.recv().await {
                 match news {
                     News::Requested(request) => {
-                        tapes.pins.took(id.transfer.0, source.surl.endpoint(), path_of(&source));
+                        tapes
+                            .pins
+                            .took(id.transfer.0, source.surl.endpoint(), path_of(&source.surl));
                         let files = vec![id.transfer.0];
                         journal.make_durable(Change::Requested { files, request }).await;
                     }
@@ -249,11 +253,12 @@ impl Executor {
 
     async fn archived(&self, id: OpId) -> Result<(), Failure> {
         let order = self.order(id).await?;
-        let destination = destination(&order)?;
+        let destination = self.side(Party::Destination, &order)?;
+        destination.right.now(destination.scene(Phase::Finalization)).await?;
         let (tell, end) = oneshot::channel();
         let tape = tape_of(&destination);
         let watch = Watch {
-            path: path_of(&destination),
+            path: path_of(&destination.surl),
             tell,
         };
         self.shared.tapes.watch(counter_of(&tape, &order.job.vo), tape, watch);

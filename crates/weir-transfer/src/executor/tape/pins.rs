@@ -11,12 +11,13 @@ use std::{
 };
 
 use tokio::{sync::mpsc, time::Instant};
+use weir_world::{ErrorClass, Party, Retry};
 
 use super::{Executor, client::Tape, path_of, tape_of};
 use crate::{
-    executor::{chain, source},
+    executor::chain,
     model::{FileState, TokenHash},
-    store::{Change, Order, Writer, hash_of},
+    store::{Change, Order, Writer},
     surl::Surl,
 };
 
@@ -157,12 +158,7 @@ impl Executor {
         let pins = &self.shared.tapes.pins;
         for pin in &left {
             if let Ok(surl) = Surl::parse(&pin.source) {
-                let side = super::Side {
-                    party: weir_world::Party::Source,
-                    token: None,
-                    surl,
-                };
-                pins.took(pin.file, side.surl.endpoint(), path_of(&side));
+                pins.took(pin.file, surl.endpoint(), path_of(&surl));
             }
         }
         left.iter()
@@ -199,7 +195,7 @@ impl Executor {
             let last = self.shared.tapes.pins.leave(file);
             let asked = order
                 .filter(|order| last && !is_kept(order))
-                .and_then(|order| asked(&order));
+                .and_then(|order| self.asked(&order));
             let Some((group, tape, path)) = asked else {
                 done.push(file);
                 continue;
@@ -227,33 +223,37 @@ impl Executor {
         let client = &self.shared.tapes.client;
         for paths in given.paths.chunks(REQUEST_MAX) {
             if let Err(failure) = client.give_back(tape, &group.request, paths, group.staged).await {
+                if failure.class == ErrorClass::Token && failure.retry == Retry::Never {
+                    tracing::warn!(endpoint = group.endpoint, %failure, "pins cannot be given back; they go with their lifetime");
+                    return true;
+                }
                 tracing::warn!(endpoint = group.endpoint, request = group.request, %failure, "pins could not be given back");
                 return false;
             }
         }
         true
     }
+
+    fn asked(&self, order: &Order) -> Option<(Group, Tape, String)> {
+        let source = match self.side(Party::Source, order) {
+            Ok(source) => source,
+            Err(failure) => {
+                tracing::warn!(file = order.file.spec.id, %failure, "a pin cannot be given back; it goes with its lifetime");
+                return None;
+            }
+        };
+        let tape = tape_of(&source);
+        let group = Group {
+            endpoint: tape.endpoint.clone(),
+            token: tape.right.hash(),
+            request: order.file.tape.request.clone()?,
+            staged: order.file.tape.staging_finished.is_some(),
+        };
+        Some((group, tape, path_of(&source.surl)))
+    }
 }
 
 /// A job that only brings a file online wants it to stay there for its lifetime.
 fn is_kept(order: &Order) -> bool {
     order.file.state == FileState::Finished && order.file.spec.source == order.file.spec.destination
-}
-
-fn asked(order: &Order) -> Option<(Group, Tape, String)> {
-    let source = match source(order) {
-        Ok(source) => source,
-        Err(failure) => {
-            tracing::warn!(file = order.file.spec.id, %failure, "a pin cannot be given back; it goes with its lifetime");
-            return None;
-        }
-    };
-    let tape = tape_of(&source);
-    let group = Group {
-        endpoint: tape.endpoint.clone(),
-        token: tape.token.as_ref().map(|token| hash_of(token.expose())),
-        request: order.file.tape.request.clone()?,
-        staged: order.file.tape.staging_finished.is_some(),
-    };
-    Some((group, tape, path_of(&source)))
 }

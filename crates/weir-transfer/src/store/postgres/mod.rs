@@ -10,6 +10,7 @@ mod nodes;
 mod office;
 mod read;
 mod relays;
+mod renewals;
 mod rows;
 mod schema;
 mod secrets;
@@ -29,8 +30,12 @@ use std::{
 use uuid::Uuid;
 use weir_http::TrustRoots;
 
-use super::{Change, JobFilter, Kept, Order, Pin, Restored, Sealer, Standing, Store, StoreError};
-use crate::{config::PostgresConfig, model, time::Millis};
+use super::{Change, Due, JobFilter, Kept, Order, Pin, Renewal, Restored, Sealer, Standing, Store, StoreError, Turn};
+use crate::{
+    config::PostgresConfig,
+    model::{self, TokenHash},
+    time::Millis,
+};
 #[cfg(test)]
 pub(super) use tests::bench;
 
@@ -243,6 +248,30 @@ impl Store for PostgresStore {
 
     fn discard(&self, name: &str) -> Result<bool, StoreError> {
         self.readers.with(|session| secrets::discard(session, name))
+    }
+
+    fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
+        self.readers
+            .with(|session| renewals::renewal(session, &self.sealer, token))
+    }
+
+    fn claim_renewal(&self, token: TokenHash, now: Millis, until: Millis) -> Result<Turn, StoreError> {
+        self.readers
+            .with(|session| renewals::claim(session, &self.sealer, token, (now, until)))
+    }
+
+    fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError> {
+        self.readers
+            .with(|session| renewals::renewed(session, &self.sealer, outcomes))
+    }
+
+    fn release_renewals(&self, tokens: &[TokenHash]) -> Result<(), StoreError> {
+        self.readers.with(|session| renewals::release(session, tokens))
+    }
+
+    fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError> {
+        self.readers
+            .with(|session| renewals::due(session, &self.sealer, now, (skip, limit)))
     }
 
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {

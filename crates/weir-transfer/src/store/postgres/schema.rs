@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::store::StoreError;
 
 /// Migrations, in order; the table `schema_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE, SECRETS];
+const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE, SECRETS, RENEWALS];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
 /// ids is on `files`, so that a change of state writes into the page of its row and nowhere else (`fillfactor`).
@@ -193,6 +193,20 @@ CREATE TABLE secrets (
     sealed bytea NOT NULL,
     until  bigint NOT NULL
 );
+";
+
+/// See [`crate::store::Renewal`], and the same table in SQLite. `claimed`: until when a node has the right to ask the issuer.
+const RENEWALS: &str = "
+CREATE TABLE renewals (
+    token_no   bigint PRIMARY KEY REFERENCES tokens ON DELETE CASCADE,
+    expires    bigint NOT NULL,
+    due        bigint,
+    first_file bigint NOT NULL,
+    last_file  bigint NOT NULL,
+    claimed    bigint,
+    sealed     bytea
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX renewals_due ON renewals (due) WHERE due IS NOT NULL;
 ";
 
 /// What keeps two services that start at the same time from making the same tables.

@@ -189,6 +189,7 @@ fn submit(session: &mut Session, sealer: &Sealer, submissions: &[&Submission]) -
     insert_jobs(session, submissions)?;
     let tokens = tokens(session, sealer, submissions)?;
     copy_files(session, submissions, &tokens)?;
+    super::renewals::expect(session, submissions, &tokens)?;
     let ids = submissions
         .iter()
         .flat_map(|submission| &submission.files)

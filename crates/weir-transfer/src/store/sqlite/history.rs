@@ -51,11 +51,14 @@ pub(super) fn archive(
     }
     let mut release = transaction.prepare_cached("UPDATE tokens SET n_refs = n_refs - ?2 WHERE token_no = ?1")?;
     let mut remove = transaction.prepare_cached("DELETE FROM tokens WHERE token_no = ?1 AND n_refs <= 0")?;
+    let mut forget = transaction.prepare_cached("DELETE FROM renewals WHERE token_no = ?1")?;
     for (token, files) in tokens {
         release.execute([token, files])?;
-        remove.execute([token])?;
+        if remove.execute([token])? > 0 {
+            forget.execute([token])?;
+        }
     }
-    drop((release, remove));
+    drop((release, remove, forget));
     transaction.commit()?;
     Ok(moved)
 }

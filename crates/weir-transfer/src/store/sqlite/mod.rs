@@ -2,6 +2,7 @@
 
 mod history;
 mod read;
+mod renewals;
 mod schema;
 mod secrets;
 mod tape;
@@ -20,8 +21,11 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
-use super::{Change, JobFilter, Kept, Order, Pin, Restored, Sealer, Store, StoreError};
-use crate::{model, time::Millis};
+use super::{Change, Due, JobFilter, Kept, Order, Pin, Renewal, Restored, Sealer, Store, StoreError};
+use crate::{
+    model::{self, TokenHash},
+    time::Millis,
+};
 
 /// Connections for reading. A status poll holds one for milliseconds; four keep two cores busy with room to wait on disk.
 const READERS: usize = 4;
@@ -161,6 +165,20 @@ impl Store for SqliteStore {
 
     fn discard(&self, name: &str) -> Result<bool, StoreError> {
         self.write(|connection| secrets::discard(connection, name))
+    }
+
+    fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
+        self.readers
+            .with(|connection| renewals::renewal(connection, &self.sealer, token))
+    }
+
+    fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError> {
+        self.write(|connection| renewals::renewed(connection, &self.sealer, outcomes))
+    }
+
+    fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError> {
+        self.readers
+            .with(|connection| renewals::due(connection, &self.sealer, now, (skip, limit)))
     }
 
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {

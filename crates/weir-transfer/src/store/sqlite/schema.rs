@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY, TAPE, SECRETS];
+const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY, TAPE, SECRETS, RENEWALS];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
 /// `first_file` and `n_files` find them, and the only index on `files` holds the live ones.
@@ -181,6 +181,20 @@ CREATE TABLE secrets (
     sealed BLOB NOT NULL,
     until  INTEGER NOT NULL
 ) WITHOUT ROWID;
+";
+
+/// See [`crate::store::Renewal`]. `due`: when the token is to be exchanged, if it still is; `first_file` and `last_file`: where the files
+/// are that name it.
+const RENEWALS: &str = "
+CREATE TABLE renewals (
+    token_no   INTEGER PRIMARY KEY,
+    expires    INTEGER NOT NULL,
+    due        INTEGER,
+    first_file INTEGER NOT NULL,
+    last_file  INTEGER NOT NULL,
+    sealed     BLOB
+);
+CREATE INDEX renewals_due ON renewals (due) WHERE due IS NOT NULL;
 ";
 
 /// Brings a database up to date, each migration in a transaction of its own.

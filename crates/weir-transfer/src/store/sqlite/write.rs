@@ -242,6 +242,11 @@ fn submit(
             submission.first_state(file).code(),
         ])?;
     }
+    for (hash, expiring) in &submission.expiring {
+        if let Some((number, _)) = touched.tokens.get(hash) {
+            super::renewals::expect(transaction, *number, *expiring, submission.range())?;
+        }
+    }
     transaction
         .prepare_cached("UPDATE meta SET value = max(value, ?1) WHERE key = 'next_file'")?
         .execute([last as i64 + 1])?;

@@ -1,0 +1,141 @@
+//! Issuers, and how tokens are renewed.
+
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use weir_auth::Secret;
+
+use super::ConfigError;
+
+/// An issuer whose tokens are taken.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IssuerConfig {
+    /// As tokens write it in `iss`, character by character.
+    pub url: String,
+    /// The VO that its users belong to.
+    pub vo: String,
+    /// As whom this service asks it for fresh tokens. Default: it is not asked, and tokens are used as they are.
+    #[serde(default)]
+    pub client_id: Option<String>,
+    /// The secret of that client, in a file that nobody but its owner reads.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
+}
+
+impl IssuerConfig {
+    /// An issuer that is not asked for fresh tokens.
+    pub fn new(url: impl Into<String>, vo: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            vo: vo.into(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn problem(&self) -> Option<&'static str> {
+        match (&self.client_id, &self.secret_file) {
+            (Some(id), _) if id.is_empty() => Some("client_id is empty"),
+            (Some(_), None) => Some("client_id needs a secret_file"),
+            (None, Some(_)) => Some("secret_file needs a client_id"),
+            _ => None,
+        }
+    }
+
+    /// Client and secret, if there are any.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or others than its owner may: a secret that was open must be replaced, not used.
+    pub(crate) fn credentials(&self) -> Result<Option<(String, Secret)>, ConfigError> {
+        let (Some(id), Some(path)) = (&self.client_id, &self.secret_file) else {
+            return Ok(None);
+        };
+        let read = |path: &Path| -> std::io::Result<(u32, Secret)> {
+            let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
+            Ok((mode, Secret::read(path)?))
+        };
+        let (mode, secret) = read(path).map_err(|source| ConfigError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        if mode & 0o077 != 0 {
+            return Err(ConfigError::Value {
+                key: "issuer.secret_file",
+                why: format!(
+                    "the mode of {} is {mode:04o}; make it 0600, and replace the secret if others read it",
+                    path.display()
+                ),
+            });
+        }
+        Ok(Some((id.clone(), secret)))
+    }
+}
+
+/// How tokens are renewed, of issuers with a `client_id`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TokensConfig {
+    /// A token that lives no longer than this is renewed before it is used. FTS3: 300 s.
+    #[serde(with = "weir_units::duration")]
+    pub refresh_margin: Duration,
+    /// A token that still waits is exchanged so long before it expires, or at half its life if that is later.
+    #[serde(with = "weir_units::duration")]
+    pub exchange_ahead: Duration,
+    /// Requests to one issuer at once.
+    pub requests: usize,
+    /// Limit for one request.
+    #[serde(with = "weir_units::duration")]
+    pub request_timeout: Duration,
+    /// How long an issuer is left alone after a request that failed.
+    #[serde(with = "weir_units::duration")]
+    pub issuer_pause: Duration,
+}
+
+impl Default for TokensConfig {
+    fn default() -> Self {
+        Self {
+            refresh_margin: Duration::from_secs(300),
+            exchange_ahead: Duration::from_secs(3600),
+            requests: 8,
+            request_timeout: Duration::from_secs(10),
+            issuer_pause: Duration::from_secs(30),
+        }
+    }
+}
+
+impl TokensConfig {
+    pub(super) fn problem(&self) -> Option<&'static str> {
+        (self.requests == 0 || self.requests > 1000).then_some("requests is from 1 to 1000")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+
+    #[test]
+    fn a_secret_that_others_may_read_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("secret");
+        std::fs::write(&path, "hush\n").unwrap();
+        let issuer = IssuerConfig {
+            client_id: Some("fts".into()),
+            secret_file: Some(path.clone()),
+            ..IssuerConfig::new("https://i", "vo")
+        };
+        let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o640);
+        let error = issuer.credentials().unwrap_err().to_string();
+        assert!(error.contains("0640") && !error.contains("hush"), "{error}");
+        mode(0o600);
+        assert_eq!(issuer.credentials().unwrap().unwrap().1.expose(), "hush");
+        assert!(IssuerConfig::new("https://i", "vo").credentials().unwrap().is_none());
+        std::fs::remove_file(&path).unwrap();
+        assert!(issuer.credentials().is_err());
+    }
+}

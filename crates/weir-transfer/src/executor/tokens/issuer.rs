@@ -1,0 +1,244 @@
+//! One issuer: where it grants tokens, as whom it is asked, and whether it is asked at all.
+//!
+//! One contact that fails shuts it for a while: whoever needs it waits, and nobody asks. Then one request is let through; if that
+//! fails too, it stays shut.
+
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use weir_auth::{
+    Secret,
+    client::{Granted, Grants, TokenError, Wanted},
+    error_chain,
+    verifier::token_endpoint,
+};
+use weir_http::Client;
+
+use super::{
+    Trouble,
+    figures::{Came, Figures, Grant},
+};
+use crate::config::TokensConfig;
+
+/// How long an issuer is believed to grant tokens where it said it does.
+const DISCOVERY_KEPT: Duration = Duration::from_secs(3600);
+
+#[derive(Debug)]
+pub(super) struct Issuer {
+    url: String,
+    client: Client,
+    client_id: String,
+    secret: Secret,
+    limit: Duration,
+    pause: Duration,
+    grants: Mutex<Option<(Grants, Instant)>>,
+    places: Semaphore,
+    gate: Mutex<Gate>,
+    /// Whether the newest answer was waited for in vain: then nobody holds a slot of a link to wait for another.
+    slow: AtomicBool,
+    pub(super) figures: Figures,
+}
+
+/// Whether it is asked.
+#[derive(Debug, Default)]
+struct Gate {
+    /// Until then it is not, and why.
+    shut: Option<(Instant, String)>,
+    /// Somebody tries whether it is back.
+    trying: bool,
+}
+
+/// The right to make one request. To be given back through [`Issuer::judge`].
+pub(super) struct Pass<'a> {
+    issuer: &'a Issuer,
+    _place: SemaphorePermit<'a>,
+    judged: bool,
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        if !self.judged {
+            self.issuer.gate().trying = false;
+        }
+    }
+}
+
+impl Issuer {
+    pub(super) fn new(
+        client: Client,
+        url: String,
+        (client_id, secret): (String, Secret),
+        config: &TokensConfig,
+    ) -> Self {
+        Self {
+            url,
+            client,
+            client_id,
+            secret,
+            limit: config.request_timeout,
+            pause: config.issuer_pause,
+            grants: Mutex::default(),
+            places: Semaphore::new(config.requests),
+            gate: Mutex::default(),
+            slow: AtomicBool::new(false),
+            figures: Figures::default(),
+        }
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why it is not asked now, if it is not.
+    pub(super) fn shut(&self) -> Option<String> {
+        let gate = self.gate();
+        let (until, why) = gate.shut.as_ref()?;
+        (gate.trying || Instant::now() < *until).then(|| why.clone())
+    }
+
+    pub(super) fn is_slow(&self) -> bool {
+        self.slow.load(Relaxed)
+    }
+
+    pub(super) fn was_slow(&self) {
+        self.slow.store(true, Relaxed);
+    }
+
+    /// Waits for one of few places. None if it is shut by then.
+    pub(super) async fn admit(&self) -> Result<Pass<'_>, Trouble> {
+        let place = self.places.acquire().await;
+        let place = place.map_err(|_| Trouble::Waits("the service stops".into()))?;
+        let mut gate = self.gate();
+        if let Some((until, why)) = &gate.shut {
+            if gate.trying || Instant::now() < *until {
+                return Err(Trouble::Waits(why.clone()));
+            }
+            gate.trying = true;
+        }
+        drop(gate);
+        Ok(Pass {
+            issuer: self,
+            _place: place,
+            judged: false,
+        })
+    }
+
+    /// Shows a token, or a refresh token.
+    pub(super) async fn ask(
+        &self,
+        pass: &mut Pass<'_>,
+        grant: Grant,
+        shown: &Secret,
+        wanted: &Wanted,
+    ) -> Result<Granted, Trouble> {
+        let begin = Instant::now();
+        let answer = match self.grants().await {
+            Ok(grants) if grant == Grant::Exchange => grants.exchange(shown, wanted).await,
+            Ok(grants) => grants.refresh(shown, wanted).await,
+            Err(why) => {
+                self.figures.count(grant, Came::Failure, begin.elapsed());
+                return Err(self.failed(pass, why));
+            }
+        };
+        let came = came(&answer);
+        self.figures.count(grant, came, begin.elapsed());
+        match answer {
+            Ok(granted) => {
+                self.answered(pass, begin.elapsed());
+                Ok(granted)
+            }
+            Err(error) => {
+                let why = self.told(&error, wanted, shown);
+                if came == Came::Refusal {
+                    self.answered(pass, begin.elapsed());
+                    return Err(Trouble::Refused(why, error.code() == Some("invalid_grant")));
+                }
+                Err(self.failed(pass, why))
+            }
+        }
+    }
+
+    async fn grants(&self) -> Result<Grants, String> {
+        let lock = || self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().clone();
+        if let Some((grants, _)) = known.filter(|(_, since)| since.elapsed() < DISCOVERY_KEPT) {
+            return Ok(grants);
+        }
+        let endpoint = token_endpoint(&self.client, &self.url).await?;
+        let grants = Grants::new(
+            self.client.clone(),
+            endpoint,
+            (&self.client_id, &self.secret),
+            self.limit,
+        );
+        *lock() = Some((grants.clone(), Instant::now()));
+        Ok(grants)
+    }
+
+    fn answered(&self, pass: &mut Pass<'_>, took: Duration) {
+        pass.judged = true;
+        if took < super::PATIENCE {
+            self.slow.store(false, Relaxed);
+        }
+        let reopened = std::mem::take(&mut *self.gate()).shut.is_some();
+        if reopened {
+            tracing::info!(issuer = self.url, "the token issuer answers again");
+        }
+    }
+
+    fn failed(&self, pass: &mut Pass<'_>, why: String) -> Trouble {
+        pass.judged = true;
+        // It may have moved.
+        *self.grants.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        tracing::warn!(issuer = self.url, why, pause = ?self.pause, "the token issuer grants nothing; whoever needs it waits");
+        let shut = Some((Instant::now() + self.pause, why.clone()));
+        *self.gate() = Gate { shut, trying: false };
+        Trouble::Waits(why)
+    }
+
+    /// For people. An issuer may repeat what it was shown.
+    fn told(&self, error: &TokenError, wanted: &Wanted, shown: &Secret) -> String {
+        let text = match error {
+            TokenError::Refused { status, reason, .. } => {
+                let cut = |text: &str| text.chars().take(300).collect::<String>();
+                let (scope, audience) = (cut(&wanted.scope), cut(&wanted.audience));
+                format!("HTTP {status}, {reason} (asked for scope \"{scope}\" and audience \"{audience}\")")
+            }
+            _ => error_chain(error),
+        };
+        text.replace(shown.expose(), weir_auth::MASK)
+            .replace(self.secret.expose(), weir_auth::MASK)
+    }
+}
+
+/// A refusal speaks of the token that was shown. What speaks of this service, as which it is asked, is a failure: all tokens have it,
+/// and an operator mends it.
+fn came(answer: &Result<Granted, TokenError>) -> Came {
+    match answer {
+        Ok(_) => Came::Token,
+        Err(error @ TokenError::Refused { status, .. }) if status.is_client_error() && !error.is_temporary() => {
+            let ours = [
+                "invalid_client",
+                "unauthorized_client",
+                "unsupported_grant_type",
+                "without a reason",
+            ];
+            if ours.contains(&error.code().unwrap_or_default()) {
+                Came::Failure
+            } else {
+                Came::Refusal
+            }
+        }
+        Err(_) => Came::Failure,
+    }
+}

@@ -1,0 +1,467 @@
+//! Tokens that are renewed just before use.
+//!
+//! A token that was submitted is used as it is while it lives, whatever the issuer says: nothing here makes a long one short. One
+//! that is about to expire is replaced by a fresh one, if its issuer is configured with credentials of this service and its job does not
+//! say `unmanaged_tokens`: the first time by token exchange (RFC 8693), which also gives a refresh token, later by that.
+//!
+//! - One request for a token, however many transfers need it: by the hash of what was submitted.
+//! - Nobody waits long: an attempt gives its slot back after [`PATIENCE`], or at once while the issuer is shut or slow, and the
+//!   request goes on without it. That costs no retry.
+//! - What came is kept sealed ([`Renewal`]), in batches and not waited for. With several nodes one asks at a time
+//!   ([`Store::claim_renewal`]): two that show one refresh token would make an issuer that turns them with each use take both back.
+//! - A token that is expired cannot be exchanged. Those that wait are exchanged ahead ([`sweep`]), slowly.
+
+mod claims;
+mod figures;
+mod held;
+mod issuer;
+mod outbox;
+mod right;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use futures_util::{FutureExt as _, future::Shared};
+use tokio::sync::oneshot;
+use weir_auth::{Secret, client::Granted};
+use weir_http::Client;
+use weir_world::{ErrorClass, Failure, Party, Retry};
+
+pub(crate) use claims::expiry;
+pub(crate) use right::Right;
+
+use super::failure::{Scene, chain};
+use crate::{
+    config::{ConfigError, IssuerConfig, TokensConfig},
+    model::TokenHash,
+    store::{Expiring, Renewal, Store, Submission, Turn, hash_of},
+    time::{self, Millis},
+};
+use claims::{Claims, lacking};
+use figures::Grant;
+use held::{Held, Known};
+use issuer::Issuer;
+use outbox::Outbox;
+
+/// How long an attempt waits with a slot of its link in hand.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Life taken for granted if neither the issuer nor the token tells.
+const LIFE_DEFAULT: Millis = 300_000;
+
+/// Why there is no fresh token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Trouble {
+    /// There may be one later.
+    Waits(String),
+    /// There will be none: why, and whether what was shown is what the issuer does not take.
+    Refused(String, bool),
+}
+
+type Outcome = Result<Secret, Trouble>;
+type Flight = Shared<oneshot::Receiver<Outcome>>;
+
+/// Keeps tokens fresh. One for all executors of a process.
+pub(crate) struct Keeper {
+    store: Arc<dyn Store>,
+    issuers: BTreeMap<String, Arc<Issuer>>,
+    config: TokensConfig,
+    held: Mutex<Held>,
+    /// What is being asked, by the hash of the token that was submitted.
+    flights: Mutex<HashMap<TokenHash, Flight>>,
+    outbox: Outbox,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper")
+            .field("issuers", &self.issuers.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}
+
+impl Keeper {
+    /// A keeper that renews tokens of those issuers that give this service credentials.
+    ///
+    /// # Errors
+    /// If a secret cannot be read, or others than its owner may.
+    pub(crate) fn new(
+        client: &Client,
+        store: Arc<dyn Store>,
+        issuers: &[IssuerConfig],
+        config: &TokensConfig,
+    ) -> Result<Arc<Self>, ConfigError> {
+        let mut managed = BTreeMap::new();
+        for issuer in issuers {
+            if let Some(credentials) = issuer.credentials()? {
+                let known = Issuer::new(client.clone(), issuer.url.clone(), credentials, config);
+                managed.insert(issuer.url.clone(), Arc::new(known));
+            }
+        }
+        Ok(Arc::new(Self {
+            outbox: Outbox::new(store.clone()),
+            store,
+            issuers: managed,
+            config: config.clone(),
+            held: Mutex::default(),
+            flights: Mutex::default(),
+        }))
+    }
+
+    /// A keeper that leaves every token as it is.
+    #[cfg(test)]
+    pub(crate) fn idle(client: &Client, store: Arc<dyn Store>) -> Arc<Self> {
+        Self::new(client, store, &[], &TokensConfig::default()).expect("nothing is to be read")
+    }
+
+    /// The tokens of a submission that may have to be renewed.
+    pub(crate) fn expiring(&self, submission: &Submission) -> BTreeMap<TokenHash, Expiring> {
+        if self.issuers.is_empty() || submission.job.params.unmanaged_tokens {
+            return BTreeMap::new();
+        }
+        let now = submission.job.submitted;
+        let expiring = |(hash, token): (&TokenHash, &Secret)| {
+            let expires = Millis::try_from(expiry(token)?).ok()?.saturating_mul(1000);
+            self.issuer_of(token)?;
+            // One that lives long is left alone as long as possible; of one that does not, half its life.
+            let half = now.saturating_add(expires.saturating_sub(now) / 2);
+            let due = half.max(expires.saturating_sub(millis(self.config.exchange_ahead)));
+            Some((*hash, Expiring { expires, due }))
+        };
+        submission.tokens.iter().filter_map(expiring).collect()
+    }
+
+    fn issuer_of(&self, token: &Secret) -> Option<(&Arc<Issuer>, Claims)> {
+        if self.issuers.is_empty() {
+            return None;
+        }
+        let claims = Claims::read(token)?;
+        Some((self.issuers.get(&claims.issuer)?, claims))
+    }
+
+    /// A token to be used now, in place of the one that was submitted.
+    ///
+    /// # Errors
+    /// It has expired, and there is no fresh one: for good, or ([`Party::Issuer`], [`Retry::Later`]) not yet.
+    pub(crate) async fn fresh(
+        self: &Arc<Self>,
+        scene: Scene,
+        token: &Secret,
+        managed: bool,
+    ) -> Result<Secret, Failure> {
+        // One that cannot be read is left to the storage.
+        let Some(expires) = expiry(token) else {
+            return Ok(token.clone());
+        };
+        let now = u64::try_from(time::now() / 1000).unwrap_or_default();
+        if expires > now.saturating_add(self.config.refresh_margin.as_secs()) {
+            return Ok(token.clone());
+        }
+        let renewed = match self.issuer_of(token).filter(|_| managed) {
+            Some((issuer, claims)) => self
+                .renewed(issuer, claims, token)
+                .await
+                .map_err(|trouble| (issuer, trouble)),
+            None if expires > now => return Ok(token.clone()),
+            None => return Err(expired(scene, now - expires)),
+        };
+        match renewed {
+            Ok(fresh) => Ok(fresh),
+            Err(_) if expires > now => Ok(token.clone()),
+            Err((issuer, trouble)) => Err(trouble.failure(scene, issuer)),
+        }
+    }
+
+    async fn renewed(self: &Arc<Self>, issuer: &Arc<Issuer>, claims: Claims, token: &Secret) -> Outcome {
+        let hash = hash_of(token.expose());
+        let known = lock(&self.held).get(hash, time::now());
+        match known {
+            Some(Known::Fresh(fresh, _)) => return Ok(fresh),
+            Some(Known::Refused(why, _)) => return Err(Trouble::Refused(why, false)),
+            // Nobody asks the store again and again while there is nobody else to be asked.
+            Some(Known::Nothing) if let Some(why) = issuer.shut() => return Err(Trouble::Waits(why)),
+            Some(Known::Nothing) | None => {}
+        }
+        let flight = self.join(issuer, claims, token, hash);
+        let patience = if issuer.is_slow() { Duration::ZERO } else { PATIENCE };
+        let Ok(landed) = tokio::time::timeout(patience, flight).await else {
+            issuer.was_slow();
+            let seconds = PATIENCE.as_secs();
+            return Err(Trouble::Waits(format!(
+                "it has been asked, and did not answer within {seconds} s"
+            )));
+        };
+        landed.unwrap_or_else(|_| Err(Trouble::Waits("the service stops".into())))
+    }
+
+    /// Joins who asks for the same, or begins to. It goes on whoever goes away: what an issuer gave must not be lost.
+    fn join(self: &Arc<Self>, issuer: &Arc<Issuer>, claims: Claims, token: &Secret, hash: TokenHash) -> Flight {
+        let mut flights = lock(&self.flights);
+        if let Some(flight) = flights.get(&hash) {
+            return flight.clone();
+        }
+        let (land, flight) = oneshot::channel();
+        let flight = flight.shared();
+        flights.insert(hash, flight.clone());
+        let (this, issuer, token) = (self.clone(), issuer.clone(), token.clone());
+        tokio::spawn(async move {
+            let _flying = Flying { keeper: &this, hash };
+            let outcome = this.fly(&issuer, &claims, &token, hash).await;
+            // Everybody may have gone.
+            let _ = land.send(outcome);
+        });
+        flight
+    }
+
+    async fn fly(&self, issuer: &Issuer, claims: &Claims, token: &Secret, hash: TokenHash) -> Outcome {
+        let kept = self.read(move |store| store.renewal(hash)).await?;
+        if let Some(fresh) = self.still_good(hash, kept.as_ref()) {
+            return Ok(fresh);
+        }
+        if kept.is_none() {
+            lock(&self.held).put(hash, Known::Nothing);
+        }
+        let mut pass = issuer.admit().await?;
+        let now = time::now();
+        let until = now + 3 * millis(self.config.request_timeout);
+        let kept = match self.read(move |store| store.claim_renewal(hash, now, until)).await? {
+            Turn::Ours(kept) => kept,
+            Turn::Theirs => return Err(Trouble::Waits("another node is asking it".into())),
+        };
+        let outcome = match self.still_good(hash, kept.as_ref()) {
+            Some(fresh) => Ok(fresh),
+            None => self.ask(issuer, &mut pass, claims, token, (hash, kept)).await,
+        };
+        match outcome {
+            Ok(fresh) => Ok(fresh),
+            Err(trouble) => {
+                match &trouble {
+                    Trouble::Refused(why, _) => {
+                        tracing::warn!(
+                            issuer = issuer.url(),
+                            token = hash.short(),
+                            why,
+                            "a token cannot be renewed"
+                        );
+                        lock(&self.held).refuse(hash, why.clone(), time::now());
+                        self.outbox.put(hash, None);
+                    }
+                    Trouble::Waits(_) => self.outbox.release(hash),
+                }
+                Err(trouble)
+            }
+        }
+    }
+
+    fn still_good(&self, hash: TokenHash, kept: Option<&Renewal>) -> Option<Secret> {
+        let kept = kept.filter(|kept| time::now() < kept.good_until)?;
+        let access = kept.access.clone()?;
+        lock(&self.held).put(hash, Known::Fresh(access.clone(), kept.good_until));
+        Some(access)
+    }
+
+    /// Refreshes, or exchanges what was never exchanged, or whose refresh token is not taken any more.
+    async fn ask(
+        &self,
+        issuer: &Issuer,
+        pass: &mut issuer::Pass<'_>,
+        claims: &Claims,
+        token: &Secret,
+        (hash, kept): (TokenHash, Option<Renewal>),
+    ) -> Outcome {
+        let wanted = &claims.wanted;
+        let alive = || expiry(token).is_none_or(|end| Millis::try_from(end).is_ok_and(|end| end > time::now() / 1000));
+        let mut refresh = kept.and_then(|kept| kept.refresh);
+        let mut granted = None;
+        if let Some(shown) = &refresh {
+            match issuer.ask(pass, Grant::Refresh, shown, wanted).await {
+                Ok(answer) => granted = Some(answer),
+                Err(Trouble::Refused(_, true)) if alive() => {}
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        let mut granted = match granted {
+            Some(granted) => granted,
+            None if alive() => issuer.ask(pass, Grant::Exchange, token, wanted).await?,
+            None => return Err(Trouble::Refused("it expired before it could be exchanged".into(), true)),
+        };
+        if let Some(fresh) = granted.refresh.clone() {
+            refresh = Some(fresh);
+        }
+        if let (None, Some(shown)) = (&granted.access, &refresh) {
+            // What was granted must not be lost, whatever comes now.
+            self.outbox
+                .put(hash, Some(renewal(&self.config, None, refresh.clone())));
+            granted = issuer.ask(pass, Grant::Refresh, shown, wanted).await?;
+            refresh = granted.refresh.clone().or(refresh);
+        }
+        let access = granted.access.clone();
+        let renewal = renewal(&self.config, Some(&granted), refresh);
+        self.outbox.put(hash, Some(renewal.clone()));
+        let Some(access) = access else {
+            return Err(Trouble::Waits("it gave no access token".into()));
+        };
+        if let Some(lost) = lacking(&access, granted.scope.as_deref(), wanted) {
+            return Err(Trouble::Refused(format!("its new token lacks {lost}"), false));
+        }
+        lock(&self.held).put(hash, Known::Fresh(access.clone(), renewal.good_until));
+        Ok(access)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn Store) -> Result<T, crate::store::StoreError> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let store = self.store.clone();
+        let read = tokio::task::spawn_blocking(move || read(store.as_ref())).await;
+        match read {
+            Ok(Ok(read)) => Ok(read),
+            Ok(Err(error)) => Err(Trouble::Waits(chain(&error))),
+            Err(error) => Err(Trouble::Waits(chain(&error))),
+        }
+    }
+
+    /// Returns when what came from issuers is kept. What is being asked is waited for some seconds.
+    pub(crate) async fn close(&self) {
+        let flying = lock(&self.flights).values().cloned().collect::<Vec<_>>();
+        let landed = futures_util::future::join_all(flying);
+        let _ = tokio::time::timeout(Duration::from_secs(3), landed).await;
+        self.outbox.close().await;
+    }
+
+    /// Figures for Prometheus, as `docs/metrics.md` has them.
+    pub(crate) fn figures(&self) -> String {
+        let mut text = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, each: &dyn Fn(&mut String, &str, &Issuer)| {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for issuer in self.issuers.values() {
+                each(&mut text, name, issuer);
+            }
+        };
+        let label = |issuer: &Issuer| issuer.url().replace('\\', "\\\\").replace('"', "\\\"");
+        let help = "Requests for tokens, by issuer, grant and result";
+        family(
+            "weir_transfer_token_requests_total",
+            "counter",
+            help,
+            &|text, name, issuer| {
+                issuer.figures.requests(text, name, &label(issuer));
+            },
+        );
+        let help = "Time of a request for a token";
+        family(
+            "weir_transfer_token_request_seconds",
+            "histogram",
+            help,
+            &|text, name, issuer| {
+                issuer.figures.seconds(text, name, &label(issuer));
+            },
+        );
+        let help = "Attempts that were sent back to wait for the issuer";
+        family(
+            "weir_transfer_token_waits_total",
+            "counter",
+            help,
+            &|text, name, issuer| {
+                let waits = issuer.figures.waits.load(Relaxed);
+                let _ = writeln!(text, "{name}{{issuer=\"{}\"}} {waits}", label(issuer));
+            },
+        );
+        let help = "1 if the issuer is asked, 0 while it is left alone after a failure";
+        family("weir_transfer_token_issuer_ok", "gauge", help, &|text, name, issuer| {
+            let ok = u8::from(issuer.shut().is_none());
+            let _ = writeln!(text, "{name}{{issuer=\"{}\"}} {ok}", label(issuer));
+        });
+        let held = lock(&self.held).fresh(time::now());
+        let pending = lock(&self.flights).len();
+        for (name, help, value) in [
+            ("weir_transfer_tokens_held", "Fresh tokens in memory", held),
+            (
+                "weir_transfer_tokens_pending",
+                "Tokens that are being renewed, or wait for their turn",
+                pending,
+            ),
+        ] {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+        }
+        text
+    }
+}
+
+/// A request that is under way; it is not any more, however its task ends.
+struct Flying<'a> {
+    keeper: &'a Keeper,
+    hash: TokenHash,
+}
+
+impl Drop for Flying<'_> {
+    fn drop(&mut self) {
+        lock(&self.keeper.flights).remove(&self.hash);
+    }
+}
+
+/// What is kept of an answer. A token of a short life is used for half of it: otherwise it would be renewed at each use.
+fn renewal(config: &TokensConfig, granted: Option<&Granted>, refresh: Option<Secret>) -> Renewal {
+    let now = time::now();
+    let access = granted.and_then(|granted| granted.access.clone());
+    let told = access.as_ref().and_then(expiry);
+    let told = told
+        .and_then(|end| Millis::try_from(end).ok())
+        .map(|end| end.saturating_mul(1000));
+    let life = granted.and_then(|granted| granted.life).map_or(LIFE_DEFAULT, millis);
+    let expires = told.unwrap_or(now + life);
+    let margin = millis(config.refresh_margin).min((expires - now).max(0) / 2);
+    Renewal {
+        access,
+        expires,
+        good_until: expires - margin,
+        refresh,
+    }
+}
+
+impl Trouble {
+    fn failure(self, scene: Scene, issuer: &Issuer) -> Failure {
+        let of = Scene::new(Party::Issuer, scene.phase);
+        let (side, url) = (scene.party, issuer.url());
+        match self {
+            Self::Waits(why) => {
+                issuer.figures.waits.fetch_add(1, Relaxed);
+                let text = format!("the token for the {side} has expired, and waits for the token issuer {url}: {why}");
+                let mut failure = of.fail(ErrorClass::Timeout, text);
+                failure.remedy = "none needed if the issuer comes back; it is asked again".into();
+                failure.retry = Retry::Later;
+                failure
+            }
+            Self::Refused(why, _) => {
+                let text =
+                    format!("the token for the {side} has expired, and the token issuer {url} gives no other: {why}");
+                let mut failure = of.fail(ErrorClass::Token, text);
+                failure.remedy = "submit again with a token whose scope and audience this service may renew, or one that outlives the queue".into();
+                failure.retry = Retry::Never;
+                failure
+            }
+        }
+    }
+}
+
+fn expired(scene: Scene, ago: u64) -> Failure {
+    let text = format!("the token for the {} expired {ago} s ago", scene.party);
+    let mut failure = scene.fail(ErrorClass::Token, text);
+    failure.remedy = "submit with tokens that outlive the queue, or have this service renew them".into();
+    failure
+}

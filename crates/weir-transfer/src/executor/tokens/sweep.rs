@@ -1,0 +1,83 @@
+//! Tokens that wait are exchanged while they can be: those that expire first come first, few at a time, and only those that a
+//! transfer still needs.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::StreamExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::{Keeper, Trouble};
+use crate::{
+    store::{Due, hash_of},
+    time,
+};
+
+/// Between two looks when nothing is due.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Tokens of one look.
+const LOOK: usize = 256;
+
+/// Requests at once: less than an issuer may have, so that transfers that are about to start come through.
+const AT_ONCE: usize = 4;
+
+impl Keeper {
+    /// Works until it is told to stop. One node of several is enough: `is_ours` says whether it is this one.
+    pub(crate) async fn sweep(self: Arc<Self>, is_ours: impl Fn() -> bool, stop: CancellationToken) {
+        if self.issuers.is_empty() {
+            return;
+        }
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(self.config.exchange_ahead.min(INTERVAL)) => {}
+            }
+            if is_ours() {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = self.look() => {}
+                }
+            }
+        }
+    }
+
+    /// Once through all that is due. What an issuer that is shut would have to grant is passed over.
+    pub(super) async fn look(self: &Arc<Self>) {
+        let mut passed = 0;
+        loop {
+            let due = self
+                .read(move |store| store.due_renewals(time::now(), passed, LOOK))
+                .await;
+            let due = match due {
+                Ok(due) => due,
+                Err(Trouble::Waits(why) | Trouble::Refused(why, _)) => {
+                    tracing::warn!(why, "could not look for tokens that expire; trying again");
+                    return;
+                }
+            };
+            if due.is_empty() {
+                return;
+            }
+            let left = futures_util::stream::iter(due)
+                .map(|due| self.exchange_ahead(due))
+                .buffer_unordered(AT_ONCE);
+            passed += left.filter(|left| std::future::ready(*left)).count().await;
+            // What was done is not due any more, once that is written.
+            self.outbox.written().await;
+        }
+    }
+
+    /// Whether it is still due.
+    async fn exchange_ahead(self: &Arc<Self>, due: Due) -> bool {
+        let issuer = self.issuer_of(&due.token).filter(|_| due.needed);
+        let Some((issuer, claims)) = issuer else {
+            self.outbox.put(due.hash, None);
+            return false;
+        };
+        if issuer.shut().is_some() {
+            return true;
+        }
+        let flight = self.join(issuer, claims, &due.token, hash_of(due.token.expose()));
+        matches!(flight.await, Ok(Err(Trouble::Waits(_))) | Err(_))
+    }
+}

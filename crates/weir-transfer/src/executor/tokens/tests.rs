@@ -1,0 +1,523 @@
+//! The keeper in front of an issuer that does what it is told.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use serde_json::json;
+use weir_auth::{
+    Secret,
+    ca::{CertificateAuthority, San},
+};
+use weir_http::{Body, Client, ClientConfig, RunningServer, ServerLimits, TrustRoots, body};
+use weir_world::{Party, Phase, Retry};
+
+use super::{Keeper, Scene, claims::tests::token, hash_of};
+use crate::{
+    config::{IssuerConfig, TokensConfig},
+    store::{Change, Expiring, MemoryStore, Store, submission},
+    time,
+};
+
+type Form = HashMap<String, String>;
+type Said = Box<dyn FnMut(&Form) -> (u16, String, Duration) + Send>;
+
+/// An issuer.
+struct Issuer {
+    url: String,
+    said: Arc<Mutex<Said>>,
+    asked: Arc<Mutex<Vec<Form>>>,
+    at_once: Arc<(AtomicUsize, AtomicUsize)>,
+    client: Client,
+    directory: tempfile::TempDir,
+    _server: RunningServer,
+}
+
+fn form(text: &str) -> Form {
+    let decode = |text: &str| {
+        let text = text.replace('+', " ");
+        percent_encoding::percent_decode_str(&text)
+            .decode_utf8()
+            .unwrap()
+            .into_owned()
+    };
+    text.split('&')
+        .filter_map(|field| field.split_once('='))
+        .map(|(key, value)| (decode(key), decode(value)))
+        .collect()
+}
+
+impl Issuer {
+    fn start(said: impl FnMut(&Form) -> (u16, String, Duration) + Send + 'static) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let authority = CertificateAuthority::create(&directory.path().join("ca")).unwrap();
+        let identity = authority.issue(&[San::from("127.0.0.1")], "issuer").unwrap();
+        let client = Client::new(ClientConfig::new(TrustRoots::file(authority.file()))).unwrap();
+        let listener = weir_http::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let said = Arc::new(Mutex::new(Box::new(said) as Said));
+        let (asked, at_once) = (Arc::new(Mutex::default()), Arc::default());
+        let shared = (url.clone(), said.clone(), Arc::clone(&asked), Arc::clone(&at_once));
+        let service = tower::service_fn(move |request: Request<Incoming>| answer(shared.clone(), request));
+        let tls = weir_http::server_config(&identity).unwrap();
+        let server = weir_http::serve(listener, Some(tls), ServerLimits::default(), service).unwrap();
+        Self {
+            url,
+            said,
+            asked,
+            at_once,
+            client,
+            directory: directory,
+            _server: server,
+        }
+    }
+
+    fn says(&self, said: impl FnMut(&Form) -> (u16, String, Duration) + Send + 'static) {
+        *self.said.lock().unwrap() = Box::new(said);
+    }
+
+    /// Kinds of requests so far.
+    fn asked(&self) -> Vec<String> {
+        let kind = |form: &Form| form["grant_type"].rsplit(':').next().unwrap().to_owned();
+        self.asked.lock().unwrap().iter().map(kind).collect()
+    }
+
+    /// A token of this issuer that ends so many seconds from now.
+    fn token(&self, name: &str, seconds: i64) -> Secret {
+        token(&json!({
+            "iss": self.url, "sub": name, "exp": time::now() / 1000 + seconds,
+            "scope": "storage.read:/a", "aud": "https://storage"
+        }))
+    }
+
+    fn keeper(&self, store: &Arc<MemoryStore>) -> Arc<Keeper> {
+        self.keeper_with(store, |_| {})
+    }
+
+    fn keeper_with(&self, store: &Arc<MemoryStore>, change: impl FnOnce(&mut TokensConfig)) -> Arc<Keeper> {
+        let path = self.directory.path().join("secret");
+        weir_auth::files::write_private(&path, b"the client's own secret").unwrap();
+        let issuer = IssuerConfig {
+            client_id: Some("fts".into()),
+            secret_file: Some(path),
+            ..IssuerConfig::new(&self.url, "vo")
+        };
+        let mut config = TokensConfig {
+            request_timeout: Duration::from_secs(2),
+            issuer_pause: Duration::from_secs(60),
+            ..TokensConfig::default()
+        };
+        change(&mut config);
+        Keeper::new(&self.client, store.clone(), &[issuer], &config).unwrap()
+    }
+}
+
+type Shared = (
+    String,
+    Arc<Mutex<Said>>,
+    Arc<Mutex<Vec<Form>>>,
+    Arc<(AtomicUsize, AtomicUsize)>,
+);
+
+async fn answer((url, said, asked, at_once): Shared, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    if request.uri().path().starts_with("/.well-known") {
+        let document = json!({ "issuer": url, "token_endpoint": format!("{url}/token") });
+        return Ok(Response::new(body::full(document.to_string())));
+    }
+    let bytes = request.into_body().collect().await.unwrap().to_bytes();
+    let form = form(std::str::from_utf8(&bytes).unwrap());
+    let now = at_once.0.fetch_add(1, SeqCst) + 1;
+    at_once.1.fetch_max(now, SeqCst);
+    let (status, text, after) = (said.lock().unwrap())(&form);
+    asked.lock().unwrap().push(form);
+    tokio::time::sleep(after).await;
+    at_once.0.fetch_sub(1, SeqCst);
+    let mut response = Response::new(body::full(text));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap();
+    Ok(response)
+}
+
+const AT_ONCE: Duration = Duration::ZERO;
+const NEVER: Duration = Duration::from_secs(600);
+
+/// What an issuer grants that turns refresh tokens with each use.
+fn turning() -> impl FnMut(&Form) -> (u16, String, Duration) + Send {
+    let (mut valid, mut n) = (None::<String>, 0);
+    move |form| {
+        if form["grant_type"] == "refresh_token" && valid.as_ref() != form.get("refresh_token") {
+            return (400, json!({ "error": "invalid_grant" }).to_string(), AT_ONCE);
+        }
+        n += 1;
+        valid = Some(format!("refresh-{n}"));
+        let answer = json!({ "access_token": format!("access-{n}"), "refresh_token": valid, "expires_in": 3600 });
+        (200, answer.to_string(), AT_ONCE)
+    }
+}
+
+fn refusal(error: &str) -> (u16, String, Duration) {
+    let text = json!({ "error": error, "error_description": "storage.read:/a is not yours" });
+    (400, text.to_string(), AT_ONCE)
+}
+
+fn source() -> Scene {
+    Scene::new(Party::Source, Phase::Preparation)
+}
+
+/// A store that knows this token.
+fn knowing(tokens: &[&Secret]) -> Arc<MemoryStore> {
+    let store = Arc::new(MemoryStore::new());
+    for (n, token) in (1..).zip(tokens) {
+        let mut submission = submission(n.into(), n, 1);
+        let hash = hash_of(token.expose());
+        submission.tokens.insert(hash, (*token).clone());
+        submission.files[0].source_token = Some(hash);
+        let expires = time::now();
+        submission.expiring.insert(hash, Expiring { expires, due: expires });
+        store.apply(&[Change::Submit(Box::new(submission))]).unwrap();
+    }
+    store
+}
+
+async fn fresh(keeper: &Arc<Keeper>, token: &Secret) -> String {
+    keeper.fresh(source(), token, true).await.unwrap().expose().to_owned()
+}
+
+#[tokio::test]
+async fn a_token_that_lives_is_used_as_it_is() {
+    // A token of ten hours would become one of one hour, and every transfer would wait for the issuer.
+    let issuer = Issuer::start(|_| panic!("nobody should ask"));
+    let keeper = issuer.keeper(&knowing(&[]));
+    let long = issuer.token("a", 3600);
+    for token in [long, Secret::new("opaque"), Secret::new("a.b.c")] {
+        assert_eq!(fresh(&keeper, &token).await, token.expose());
+    }
+    // About to expire, and nobody's business but its owner's.
+    let short = issuer.token("a", 100);
+    let got = keeper.fresh(source(), &short, false).await.unwrap();
+    assert_eq!(got.expose(), short.expose());
+    let over = issuer.token("a", -10);
+    let failure = keeper.fresh(source(), &over, false).await.unwrap_err();
+    assert_eq!((failure.party, failure.retry), (Party::Source, Retry::Never));
+    assert!(issuer.asked().is_empty());
+}
+
+#[tokio::test]
+async fn many_transfers_with_one_token_make_one_request() {
+    let issuer = Issuer::start(turning());
+    let token = issuer.token("a", 100);
+    let keeper = issuer.keeper(&knowing(&[&token]));
+    let all = (0..64).map(|_| fresh(&keeper, &token));
+    let all = futures_util::future::join_all(all).await;
+    assert_eq!(all, vec!["access-1"; 64]);
+    assert_eq!(fresh(&keeper, &token).await, "access-1");
+    assert_eq!(issuer.asked(), ["token-exchange"]);
+    let form = issuer.asked.lock().unwrap()[0].clone();
+    assert_eq!(form["scope"], "storage.read:/a offline_access");
+    assert_eq!(form["audience"], "https://storage");
+}
+
+#[tokio::test]
+async fn what_was_granted_is_used_again_by_the_next_process() {
+    // A restart would ask for everything at once.
+    let issuer = Issuer::start(turning());
+    let token = issuer.token("a", 100);
+    let store = knowing(&[&token]);
+    let keeper = issuer.keeper(&store);
+    assert_eq!(fresh(&keeper, &token).await, "access-1");
+    keeper.close().await;
+    issuer.says(|_| panic!("nobody should ask"));
+    assert_eq!(fresh(&issuer.keeper(&store), &token).await, "access-1");
+}
+
+#[tokio::test]
+async fn refresh_tokens_that_are_turned_stay_in_step() {
+    // The one that was shown is void; who shows it again loses all.
+    let issuer = Issuer::start(turning());
+    let token = issuer.token("a", 100);
+    let store = knowing(&[&token]);
+    // Granted for an hour, good for no time at all.
+    let config = |config: &mut TokensConfig| config.refresh_margin = Duration::from_secs(7200);
+    let mut got = Vec::new();
+    for _ in 0..4 {
+        let keeper = issuer.keeper_with(&store, config);
+        got.push(fresh(&keeper, &token).await);
+        keeper.close().await;
+        let mut kept = store.renewal(hash_of(token.expose())).unwrap().unwrap();
+        kept.good_until = 0;
+        store.renewed(&[(hash_of(token.expose()), Some(kept))]).unwrap();
+    }
+    assert_eq!(got, ["access-1", "access-2", "access-3", "access-4"]);
+    assert_eq!(issuer.asked()[1..], ["refresh_token"; 3]);
+    // Out of step, while what was submitted still lives: from the beginning.
+    let mut lost = store.renewal(hash_of(token.expose())).unwrap().unwrap();
+    lost.refresh = Some(Secret::new("refresh-1"));
+    store.renewed(&[(hash_of(token.expose()), Some(lost))]).unwrap();
+    assert_eq!(fresh(&issuer.keeper(&store), &token).await, "access-5");
+    assert_eq!(issuer.asked()[4..], ["refresh_token", "token-exchange"]);
+}
+
+#[tokio::test]
+async fn a_refusal_names_scope_audience_and_issuer_and_is_final() {
+    for error in ["invalid_scope", "invalid_target", "invalid_grant"] {
+        let issuer = Issuer::start(move |_| refusal(error));
+        let alive = issuer.token("a", 100);
+        let store = knowing(&[&alive]);
+        let keeper = issuer.keeper(&store);
+        assert_eq!(fresh(&keeper, &alive).await, alive.expose(), "it still lives");
+        // Once more, when it has expired: the issuer's word is remembered.
+        let failure = keeper.renewed_or_failure(&alive).await;
+        assert_eq!((failure.party, failure.retry), (Party::Issuer, Retry::Never), "{error}");
+        for part in [
+            error,
+            "scope \"storage.read:/a\"",
+            "audience \"https://storage\"",
+            &issuer.url,
+            "is not yours",
+        ] {
+            assert!(failure.message.contains(part), "{part} in {}", failure.message);
+        }
+        assert_eq!(issuer.asked().len(), 1, "{error}");
+    }
+}
+
+impl Keeper {
+    /// The failure of a token that has expired meanwhile.
+    async fn renewed_or_failure(self: &Arc<Self>, token: &Secret) -> weir_world::Failure {
+        let (issuer, claims) = self.issuer_of(token).unwrap();
+        let trouble = self.renewed(issuer, claims, token).await.unwrap_err();
+        trouble.failure(source(), issuer)
+    }
+}
+
+type Fault = Box<dyn Fn() -> (u16, String, Duration) + Send>;
+
+/// What the issuer does wrong, and a word of the reason.
+fn faults() -> Vec<(&'static str, Fault)> {
+    vec![
+        ("did not answer", Box::new(|| (200, String::new(), NEVER))),
+        ("503", Box::new(|| (503, "busy".into(), AT_ONCE))),
+        ("429", Box::new(|| (429, "{}".into(), AT_ONCE))),
+        (
+            "holds no bearer token",
+            Box::new(|| (200, "<html>garbage".into(), AT_ONCE)),
+        ),
+        ("could not read", Box::new(|| (200, "x".repeat(1 << 20), AT_ONCE))),
+        (
+            "invalid_client",
+            Box::new(|| (401, json!({ "error": "invalid_client" }).to_string(), AT_ONCE)),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn an_issuer_in_trouble_is_left_alone_and_everybody_waits() {
+    // A thousand transfers would each find out by themselves, and pile upon an issuer that is coming back.
+    for (word, fault) in faults() {
+        let issuer = Issuer::start(move |_| fault());
+        let first = issuer.token("first", -10);
+        let alive = issuer.token("alive", 100);
+        let tokens = [issuer.token("a", 100), issuer.token("b", 100)];
+        let keeper = issuer.keeper(&knowing(&[&first, &alive, &tokens[0], &tokens[1]]));
+        let failure = keeper.fresh(source(), &tokens[0], true).await;
+        assert_eq!(failure.unwrap().expose(), tokens[0].expose(), "{word}: it still lives");
+        let begin = Instant::now();
+        while keeper.issuers[&issuer.url].shut().is_none() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{word}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let begin = Instant::now();
+        for token in [&tokens[1], &alive] {
+            let failure = keeper.renewed_or_failure(token).await;
+            assert_eq!((failure.party, failure.retry), (Party::Issuer, Retry::Later), "{word}");
+            assert!(
+                failure.message.contains(word) && failure.message.contains(&issuer.url),
+                "{failure}"
+            );
+        }
+        assert!(begin.elapsed() < Duration::from_secs(1), "{word}");
+        assert_eq!(issuer.asked().len(), 1, "{word}");
+        assert!(keeper.figures().contains("weir_transfer_token_issuer_ok{"), "{word}");
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_that_comes_back_is_asked_by_one_first() {
+    let issuer = Issuer::start(|_| (503, String::new(), AT_ONCE));
+    let tokens = (0..20).map(|n| issuer.token(&n.to_string(), 100)).collect::<Vec<_>>();
+    let keeper = issuer.keeper_with(&knowing(&tokens.iter().collect::<Vec<_>>()), |config| {
+        config.issuer_pause = Duration::from_millis(300);
+    });
+    keeper.renewed_or_failure(&tokens[0]).await;
+    let ask_all = || futures_util::future::join_all(tokens.iter().map(|token| fresh(&keeper, token)));
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    ask_all().await;
+    assert_eq!(issuer.asked().len(), 2, "one tried");
+    issuer.says(turning());
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    let begin = Instant::now();
+    while !ask_all().await.iter().all(|token| token.starts_with("access-")) {
+        assert!(begin.elapsed() < Duration::from_secs(20));
+    }
+    assert_eq!(issuer.asked().len(), 22, "each once");
+}
+
+#[tokio::test]
+async fn a_slow_issuer_holds_nobody_up_and_few_ask_at_once() {
+    // Transfers whose tokens are good would wait for slots that are held by those that wait.
+    let slow = Duration::from_millis(1500);
+    let issuer = Issuer::start(move |_| {
+        (
+            200,
+            json!({ "access_token": "late", "expires_in": 3600 }).to_string(),
+            slow,
+        )
+    });
+    let tokens = (0..200).map(|n| issuer.token(&n.to_string(), 100)).collect::<Vec<_>>();
+    let keeper = issuer.keeper(&knowing(&tokens.iter().collect::<Vec<_>>()));
+    let begin = Instant::now();
+    let waits = futures_util::future::join_all(tokens.iter().map(|token| keeper.renewed_or_failure(token))).await;
+    assert!(begin.elapsed() < Duration::from_millis(1450), "{:?}", begin.elapsed());
+    assert!(waits.iter().all(|failure| failure.retry == Retry::Later));
+    let begin = Instant::now();
+    for token in &tokens[..50] {
+        keeper.renewed_or_failure(token).await;
+    }
+    assert!(begin.elapsed() < Duration::from_millis(500), "{:?}", begin.elapsed());
+    // What was asked for comes, though nobody waits for it.
+    let begin = Instant::now();
+    while fresh(&keeper, &tokens[0]).await != "late" {
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(issuer.at_once.1.load(SeqCst) <= 8);
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_gone_costs_no_time() {
+    let issuer = Issuer::start(turning());
+    let token = issuer.token("a", 100);
+    let keeper = issuer.keeper(&knowing(&[&token]));
+    drop(issuer);
+    let failure = keeper.renewed_or_failure(&token).await;
+    assert_eq!(failure.retry, Retry::Later, "{failure}");
+}
+
+#[tokio::test]
+async fn a_token_that_lost_a_right_is_not_used() {
+    let issuer = Issuer::start(turning());
+    let less = token(
+        &json!({ "iss": issuer.url, "exp": time::now() / 1000 + 3600, "scope": "openid", "aud": "https://storage" }),
+    );
+    issuer.says(move |_| (200, json!({ "access_token": less.expose() }).to_string(), AT_ONCE));
+    let token = issuer.token("a", 100);
+    let failure = issuer.keeper(&knowing(&[&token])).renewed_or_failure(&token).await;
+    assert!(failure.message.contains("lacks scope \"storage.read:/a\""), "{failure}");
+    assert_eq!(failure.retry, Retry::Never);
+}
+
+#[tokio::test]
+async fn what_an_issuer_repeats_is_not_told_on() {
+    let issuer = Issuer::start(|form: &Form| {
+        let shown = form.get("refresh_token").cloned().unwrap_or_default();
+        (
+            400,
+            json!({ "error": "invalid_grant", "error_description": format!("no: {shown}") }).to_string(),
+            AT_ONCE,
+        )
+    });
+    let token = issuer.token("a", -5);
+    let store = knowing(&[&token]);
+    let kept = crate::store::Renewal {
+        access: None,
+        expires: 0,
+        good_until: 0,
+        refresh: Some(Secret::new("opaque-refresh-token")),
+    };
+    store.renewed(&[(hash_of(token.expose()), Some(kept))]).unwrap();
+    let failure = issuer.keeper(&store).fresh(source(), &token, true).await.unwrap_err();
+    assert!(failure.message.contains("no: ***"), "{failure}");
+    assert_eq!(failure.retry, Retry::Never);
+}
+
+#[tokio::test]
+async fn tokens_that_wait_are_exchanged_before_they_expire() {
+    // An expired token cannot be exchanged: everything that waits for hours would fail.
+    let issuer = Issuer::start(turning());
+    let (alive, over, other) = (
+        issuer.token("a", 1000),
+        issuer.token("b", -1),
+        token(&json!({ "iss": "x", "exp": 1 })),
+    );
+    let store = knowing(&[&alive, &over, &other]);
+    let keeper = issuer.keeper(&store);
+    keeper.look().await;
+    assert_eq!(issuer.asked(), ["token-exchange"]);
+    let kept = store.renewal(hash_of(alive.expose())).unwrap().unwrap();
+    assert_eq!(kept.refresh.unwrap().expose(), "refresh-1");
+    assert!(
+        store.due_renewals(i64::MAX, 0, 10).unwrap().is_empty(),
+        "what cannot be exchanged is not asked for again"
+    );
+    assert_eq!(
+        fresh(&keeper, &alive).await,
+        alive.expose(),
+        "it lives: it is used as it is"
+    );
+}
+
+#[tokio::test]
+async fn what_could_not_be_exchanged_is_tried_again() {
+    let issuer = Issuer::start(|_| (503, String::new(), AT_ONCE));
+    let tokens = (0..600).map(|n| issuer.token(&n.to_string(), 1000)).collect::<Vec<_>>();
+    let store = knowing(&tokens.iter().collect::<Vec<_>>());
+    let keeper = issuer.keeper_with(&store, |config| config.issuer_pause = Duration::from_millis(100));
+    keeper.look().await;
+    assert!(issuer.asked().len() < 20, "an issuer in trouble is left alone");
+    issuer.says(turning());
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let begin = Instant::now();
+    while !store.due_renewals(i64::MAX, 0, 1).unwrap().is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        keeper.look().await;
+    }
+    assert!(issuer.at_once.1.load(SeqCst) <= 4);
+}
+
+#[test]
+fn only_tokens_of_managed_issuers_are_expected() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _entered = runtime.enter();
+    let issuer = Issuer::start(turning());
+    let keeper = issuer.keeper(&knowing(&[]));
+    let (long, short) = (issuer.token("long", 36_000), issuer.token("short", 600));
+    let mut job = submission(1, 1, 1);
+    job.job.submitted = time::now();
+    for token in [
+        &long,
+        &short,
+        &Secret::new("opaque"),
+        &token(&json!({ "iss": "https://other", "exp": 1e10 })),
+    ] {
+        job.tokens.insert(hash_of(token.expose()), token.clone());
+    }
+    let expected = keeper.expiring(&job);
+    let ahead = |token: &Secret| {
+        let expiring = expected[&hash_of(token.expose())];
+        (expiring.expires - expiring.due + 500) / 1000
+    };
+    assert_eq!(expected.len(), 2);
+    assert_eq!(ahead(&long), 3600);
+    assert!((299..=301).contains(&ahead(&short)), "{}", ahead(&short));
+    job.job.params.unmanaged_tokens = true;
+    assert!(keeper.expiring(&job).is_empty());
+}
