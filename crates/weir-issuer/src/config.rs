@@ -34,6 +34,9 @@ pub struct IssuerConfig {
     /// How long one key signs. Default 7 d.
     #[serde(default = "default_rotation", with = "weir_units::duration")]
     pub rotation: Duration,
+    /// How long a refresh token is good. Default 30 d.
+    #[serde(default = "default_refresh_lifetime", with = "weir_units::duration")]
+    pub refresh_lifetime: Duration,
     /// Tokens per second that one client may ask for, in the long run; more are answered 429. Default 1000: a signature
     /// takes some 25 µs, so that forty clients at their limit would fill one core.
     #[serde(default = "default_rate")]
@@ -73,6 +76,10 @@ pub struct Client {
     /// `sub` of its tokens. Default: its id.
     #[serde(default)]
     pub subject: Option<String>,
+    /// Whether it may exchange tokens that this issuer gave to others (RFC 8693), and refresh what it got so: for a service that goes on
+    /// in their name. It gets nothing that they do not have, and nothing beyond its own scopes and audiences. Default: no.
+    #[serde(default)]
+    pub exchange: bool,
     /// `wlcg.groups` of tokens for which the scope `wlcg.groups` is asked.
     #[serde(default)]
     pub groups: Vec<String>,
@@ -80,6 +87,10 @@ pub struct Client {
 
 fn default_lifetime() -> Duration {
     Duration::from_secs(3600)
+}
+
+fn default_refresh_lifetime() -> Duration {
+    Duration::from_secs(30 * 86_400)
 }
 
 fn default_rotation() -> Duration {
@@ -142,6 +153,7 @@ impl IssuerConfig {
             key_directory: key_directory.into(),
             token_lifetime: default_lifetime(),
             rotation: default_rotation(),
+            refresh_lifetime: default_refresh_lifetime(),
             tokens_per_second: default_rate(),
             clients,
         }
@@ -219,6 +231,13 @@ impl IssuerConfig {
                 "set some days",
             ));
         }
+        if self.refresh_lifetime < self.token_lifetime || self.refresh_lifetime > 366 * day {
+            return Err(invalid(
+                "refresh_lifetime",
+                "a refresh token would live for less than a token, or for more than a year",
+                "set some days",
+            ));
+        }
         if self.tokens_per_second == 0 {
             return Err(invalid("tokens_per_second", "0 lets nothing through", "set at least 1"));
         }
@@ -263,6 +282,7 @@ impl Client {
             scopes: own(scopes),
             audiences: own(audiences),
             subject: None,
+            exchange: false,
             groups: Vec::new(),
         }
     }

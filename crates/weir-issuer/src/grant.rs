@@ -14,8 +14,10 @@ pub(crate) struct KnownClient {
     pub(crate) id: String,
     pub(crate) subject: String,
     secret_hash: [u8; 32],
-    scopes: Vec<Scope>,
-    audiences: Vec<String>,
+    pub(crate) scopes: Vec<Scope>,
+    pub(crate) audiences: Vec<String>,
+    /// Whether it may exchange and refresh.
+    pub(crate) exchange: bool,
     default_audience: String,
     groups: Vec<String>,
 }
@@ -34,6 +36,7 @@ impl KnownClient {
                 .filter_map(|text| Scope::parse(text).ok())
                 .collect(),
             audiences: client.audiences.clone(),
+            exchange: client.exchange,
             default_audience: client.default_audience().to_owned(),
             groups: client.groups.clone(),
         })
@@ -58,6 +61,15 @@ pub(crate) struct Grant {
     pub(crate) audiences: Vec<String>,
     /// Empty unless the scope `wlcg.groups` is granted.
     pub(crate) groups: Vec<String>,
+    /// In whose name.
+    pub(crate) subject: String,
+}
+
+impl KnownClient {
+    /// Whether it may have tokens for this service.
+    pub(crate) fn may_reach(&self, audience: &String) -> bool {
+        self.audiences.contains(audience) || self.audiences.iter().any(|allowed| allowed == "*")
+    }
 }
 
 /// The client that the credentials belong to.
@@ -102,8 +114,7 @@ pub(crate) fn grant(client: &KnownClient, request: &TokenRequest) -> Result<Gran
     } else {
         request.audiences.clone()
     };
-    let any = client.audiences.iter().any(|allowed| allowed == "*");
-    if let Some(refused) = audiences.iter().find(|asked| !any && !client.audiences.contains(asked)) {
+    if let Some(refused) = audiences.iter().find(|asked| !client.may_reach(asked)) {
         let description = format!("this client may have no token for {refused}");
         return Err(Refusal::bad("invalid_target", description));
     }
@@ -114,6 +125,7 @@ pub(crate) fn grant(client: &KnownClient, request: &TokenRequest) -> Result<Gran
         scopes,
         audiences,
         groups: if with_groups { client.groups.clone() } else { Vec::new() },
+        subject: client.subject.clone(),
     })
 }
 
@@ -180,7 +192,7 @@ impl<'a> Claims<'a> {
         Self {
             version: "1.0",
             iss: issuer,
-            sub: &client.subject,
+            sub: &grant.subject,
             aud,
             iat: now,
             nbf: now.saturating_sub(NOT_BEFORE),
@@ -256,6 +268,7 @@ mod tests {
 
     fn ask(text: &str, audiences: &[&str]) -> TokenRequest {
         TokenRequest {
+            basis: crate::request::Basis::Client,
             credentials: Vec::new(),
             scopes: if text.is_empty() { Vec::new() } else { scopes(text) },
             audiences: audiences.iter().map(|name| (*name).to_owned()).collect(),

@@ -19,6 +19,8 @@ use weir_auth::{LEEWAY, Secret};
 
 /// The file within the key directory.
 const FILE: &str = "signing-keys.json";
+/// The file with the key of refresh tokens.
+const REFRESH: &str = "refresh.key";
 /// The file that is locked while an issuer uses the directory.
 const LOCK: &str = "lock";
 
@@ -153,6 +155,20 @@ impl KeyStore {
             }),
             Err(fs::TryLockError::WouldBlock) => Err(KeyError::InUse(dir.to_owned())),
             Err(fs::TryLockError::Error(source)) => Err(KeyError::File { path, source }),
+        }
+    }
+
+    /// The key of refresh tokens; made and written if there is none. Without this file all of them are void.
+    pub(crate) fn refresh_key(&self) -> Result<Secret, KeyError> {
+        let path = self.file.with_file_name(REFRESH);
+        match Secret::read(&path) {
+            Ok(key) => Ok(key),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let fresh = SigningKey::generate()?.to_base64().clone();
+                write_private(&path, fresh.expose().as_bytes()).map_err(KeyError::file(&path))?;
+                Ok(fresh)
+            }
+            Err(source) => Err(KeyError::File { path, source }),
         }
     }
 

@@ -7,11 +7,12 @@
 //! |---|---|
 //! | `/.well-known/openid-configuration`, `/.well-known/oauth-authorization-server` | discovery |
 //! | `/jwks` | public keys: the one that signs, the next, and those whose tokens still live |
-//! | `/token` | a token for a client with its secret (RFC 6749 section 4.4) |
+//! | `/token` | a token for a client with its secret: RFC 6749 section 4.4; if it may, RFC 8693 and RFC 6749 section 6 |
 //! | `/.well-known/weir/health` | whether tokens can be had |
 //!
-//! Invariants: a token never says more than its client's configuration allows; a key signs only after it has been on disk
-//! and published; a secret is compared in constant time. Deliberately absent: users, sessions, refresh tokens, and who may
+//! Invariants: a token never says more than its client's configuration allows, nor more than the token it follows from; a key signs only after it has been on disk
+//! and published; a secret is compared in constant time. Deliberately absent: users, sessions, lists of tokens (a refresh token
+//! speaks for itself, and is void without the client's secret), and who may
 //! write what where, which is for services to decide.
 //!
 //! ```no_run
@@ -27,6 +28,7 @@
 //! ```
 
 mod config;
+mod exchange;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod grant;

@@ -51,9 +51,27 @@ pub struct Credentials {
     pub secrets: Vec<Secret>,
 }
 
+/// What a token is to follow from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Basis {
+    /// The client's own rights: RFC 6749 section 4.4.
+    Client,
+    /// A token that somebody else got: RFC 8693.
+    Exchange {
+        /// That token.
+        subject: Secret,
+        /// Whether a refresh token is asked for as well.
+        refresh: bool,
+    },
+    /// A refresh token that the client got by exchange: RFC 6749 section 6.
+    Refresh(Secret),
+}
+
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRequest {
+    /// What it is to follow from.
+    pub basis: Basis,
     /// Who asks: one, in each way that the header can be read. Never empty.
     pub credentials: Vec<Credentials>,
     /// In their order, none twice; may be empty.
@@ -80,20 +98,66 @@ pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<TokenRequest, Refusal> {
     }
     let form = Form::parse(body)?;
     let credentials = credentials(headers, &form)?;
-    match form.single("grant_type")? {
-        Some("client_credentials") => {}
+    let mut scopes = scopes(&form)?;
+    let named = scopes.len();
+    // It asks for a refresh token, and is no right of a token.
+    scopes.retain(|scope| !matches!(scope, Scope::Other(text) if text == OFFLINE));
+    let basis = match form.single("grant_type")? {
+        Some("client_credentials") => Basis::Client,
+        Some("refresh_token") => Basis::Refresh(token(&form, "refresh_token")?),
+        Some(EXCHANGE) => exchange(&form, scopes.len() < named)?,
         Some(_) => {
             return Err(Refusal::bad(
                 "unsupported_grant_type",
-                "only client_credentials is offered",
+                "only client_credentials, refresh_token and token exchange are offered",
             ));
         }
         None => return Err(Refusal::bad("invalid_request", "grant_type is missing")),
-    }
+    };
     Ok(TokenRequest {
+        basis,
         credentials,
-        scopes: scopes(&form)?,
+        scopes,
         audiences: audiences(&form)?,
+    })
+}
+
+/// RFC 8693 section 2.1.
+pub(crate) const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+/// RFC 8693 section 3.
+pub(crate) const ACCESS: &str = "urn:ietf:params:oauth:token-type:access_token";
+const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
+/// RFC 8693 section 3.
+const REFRESH: &str = "urn:ietf:params:oauth:token-type:refresh_token";
+/// OpenID Connect Core 1.0 section 11.
+const OFFLINE: &str = "offline_access";
+
+fn token(form: &Form, name: &'static str) -> Result<Secret, Refusal> {
+    let text = form.single(name)?.filter(|text| !text.is_empty());
+    text.map(Secret::new)
+        .ok_or_else(|| Refusal::bad("invalid_request", format!("{name} is missing")))
+}
+
+fn exchange(form: &Form, offline: bool) -> Result<Basis, Refusal> {
+    if !matches!(form.single("subject_token_type")?, Some(ACCESS | JWT)) {
+        return Err(Refusal::bad("invalid_request", "only access tokens are exchanged"));
+    }
+    if form.single("actor_token")?.is_some() {
+        return Err(Refusal::bad("invalid_request", "actor_token is not supported"));
+    }
+    let wanted = match form.single("requested_token_type")? {
+        None | Some(ACCESS | JWT) => false,
+        Some(REFRESH) => true,
+        Some(_) => {
+            return Err(Refusal::bad(
+                "invalid_request",
+                "tokens of the requested type are not issued",
+            ));
+        }
+    };
+    Ok(Basis::Exchange {
+        subject: token(form, "subject_token")?,
+        refresh: wanted || offline,
     })
 }
 

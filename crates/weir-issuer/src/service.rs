@@ -17,14 +17,15 @@ use thiserror::Error;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 use weir_auth::jws::TOKEN_MAX;
-use weir_auth::signing::jwks;
+use weir_auth::signing::{jwks, key_set};
 use weir_auth::{Scope, Secret};
 use weir_http::{BodyError, Identity, RunningServer, ServerLimits, TlsError};
 
 use crate::config::{ConfigError, IssuerConfig};
-use crate::grant::{Allowance, Claims, KnownClient, authenticate, grant};
+use crate::exchange::{Refresher, Source};
+use crate::grant::{Allowance, Claims, Grant, KnownClient, authenticate, grant};
 use crate::keys::{KeyError, KeyStore, Ring, Times};
-use crate::request::{self, Refusal};
+use crate::request::{self, Basis, Refusal, TokenRequest};
 
 /// Largest request for a token, in bytes: some hundred scopes with long paths.
 const REQUEST_MAX: usize = 32 * 1024;
@@ -87,6 +88,7 @@ struct Shared {
     clients: Vec<KnownClient>,
     /// One for each client, in their order.
     allowances: Vec<Mutex<Allowance>>,
+    refresher: Refresher,
     store: KeyStore,
     ring: RwLock<Published>,
 }
@@ -126,6 +128,7 @@ impl Issuer {
         let tls = weir_http::server_config(identity)?;
         let store = KeyStore::open(&config.key_directory)?;
         let ring = store.load_or_create(seconds())?;
+        let refresher = Refresher::new(store.refresh_key()?.expose().as_bytes(), config.refresh_lifetime);
         let listen = |source| StartError::Listen {
             address: config.listen,
             source,
@@ -142,6 +145,7 @@ impl Issuer {
                 .map(|_| Mutex::new(Allowance::new(config.tokens_per_second, started)))
                 .collect(),
             clients,
+            refresher,
             store,
             ring: RwLock::new(Published::new(ring)),
         });
@@ -226,11 +230,15 @@ impl Shared {
     }
 
     fn discovery(&self) -> Value {
+        let mut grants = vec!["client_credentials"];
+        if self.clients.iter().any(|client| client.exchange) {
+            grants.extend(["refresh_token", request::EXCHANGE]);
+        }
         json!({
             "issuer": self.url,
             "jwks_uri": self.at("/jwks"),
             "token_endpoint": self.at("/token"),
-            "grant_types_supported": ["client_credentials"],
+            "grant_types_supported": grants,
             "response_types_supported": [],
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["ES256"],
@@ -254,7 +262,7 @@ impl Shared {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take(Instant::now())?;
-        let granted = grant(client, &request)?;
+        let granted = self.granted(client, &request)?;
         let scope = granted
             .scopes
             .iter()
@@ -271,12 +279,39 @@ impl Shared {
         }
         let shown = scope.get(..SCOPE_SHOWN).unwrap_or(&scope);
         info!(client = %client.id, jti = claims.id(), scope = shown, audience = ?granted.audiences, "issued a token");
-        Ok(json!({
+        let mut answer = json!({
             "access_token": token.expose(),
             "token_type": "Bearer",
             "expires_in": self.lifetime.as_secs(),
             "scope": scope,
-        }))
+        });
+        if let Basis::Exchange { refresh, .. } = request.basis {
+            answer["issued_token_type"] = request::ACCESS.into();
+            if refresh {
+                let refresh = self.refresher.issue(&self.url, client, &granted, seconds());
+                answer["refresh_token"] = refresh.expose().into();
+            }
+        }
+        Ok(answer)
+    }
+
+    fn granted(&self, client: &KnownClient, request: &TokenRequest) -> Result<Grant, Refusal> {
+        if !matches!(request.basis, Basis::Client) && !client.exchange {
+            let text = "this client may not exchange or refresh tokens";
+            return Err(Refusal::bad("unauthorized_client", text));
+        }
+        let here = (self.url.as_str(), seconds());
+        match &request.basis {
+            Basis::Client => grant(client, request),
+            Basis::Refresh(token) => self.refresher.read(token, client, here)?.narrowed(client, request),
+            Basis::Exchange { subject, .. } => {
+                let keys = {
+                    let published = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+                    key_set(published.ring.published())
+                };
+                Source::of_access(subject, &keys, here)?.narrowed(client, request)
+            }
+        }
     }
 
     fn sign(&self, claims: &Claims<'_>) -> Secret {

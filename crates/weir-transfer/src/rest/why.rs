@@ -17,7 +17,7 @@ use super::{
     caller::Caller,
     query::one,
 };
-use crate::settings::se_name;
+use crate::{model::File, settings::se_name};
 use std::sync::Arc;
 
 use crate::service::Service;
@@ -160,7 +160,25 @@ async fn job(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
         .await??;
     let live = files.iter().filter(|file| !file.state.is_terminal());
     let live = live.map(|file| file.spec.id).take(FILES_MAX).collect();
-    Ok(ok(&ask_core(&service, live).await?))
+    let mut told = ask_core(&service, live).await?;
+    for shown in &mut told {
+        let file = files.iter().find(|file| shown["file_id"] == file.spec.id);
+        name_issuer(shown, file);
+    }
+    Ok(ok(&told))
+}
+
+/// Which issuer a transfer waits for, and why, its last attempt has told.
+fn name_issuer(shown: &mut Value, file: Option<&File>) {
+    let Some(why) = file.and_then(|file| file.result.reason.as_deref()) else {
+        return;
+    };
+    let reasons = shown["reasons"].as_array_mut();
+    let waits = reasons.and_then(|reasons| reasons.iter_mut().find(|reason| reason["reason"] == "issuer"));
+    if let Some(waits) = waits {
+        waits["text"] = format!("{}: {why}", waits["text"].as_str().unwrap_or_default()).into();
+        shown["text"] = format!("{}: {why}", shown["text"].as_str().unwrap_or_default()).into();
+    }
 }
 
 /// `GET /why/files/{id}`.
@@ -179,7 +197,8 @@ async fn file(service: State, caller: Caller, Path(id): Path<String>) -> Answer 
         .await?;
     let Some((job, file)) = found else { return Err(missing) };
     job?;
-    if let Some(shown) = ask_core(&service, vec![number]).await?.pop() {
+    if let Some(mut shown) = ask_core(&service, vec![number]).await?.pop() {
+        name_issuer(&mut shown, Some(&file));
         return Ok(ok(&shown));
     }
     let text = match file.result.reason {

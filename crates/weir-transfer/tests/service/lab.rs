@@ -41,6 +41,13 @@ impl Lab {
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut TransferConfig)) -> Self {
+        Self::start_managed(|config, _, _| change(config)).await
+    }
+
+    /// The change also sees who signs certificates here, and the lab's directory.
+    pub(crate) async fn start_managed(
+        change: impl FnOnce(&mut TransferConfig, &CertificateAuthority, &std::path::Path),
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let authority = CertificateAuthority::create(&directory.path().join("ca")).unwrap();
         let identity = authority.issue(&[San::from("127.0.0.1")], "lab").unwrap();
@@ -70,7 +77,7 @@ impl Lab {
         config.retry.delay = Duration::from_millis(50);
         config.retry.delay_max = Duration::from_millis(200);
         config.copy.busy_patience = Duration::from_secs(3);
-        change(&mut config);
+        change(&mut config, &authority, directory.path());
 
         let client = Client::new(ClientConfig::new(TrustRoots::file(authority.file()))).unwrap();
         let mut lab = Self {

@@ -71,13 +71,13 @@ pub(super) fn lacking(fresh: &Secret, told: Option<&str>, wanted: &Wanted) -> Op
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use serde_json::json;
 
     use super::*;
 
-    pub(crate) fn token(claims: &Value) -> Secret {
+    fn token(claims: &Value) -> Secret {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         Secret::new(format!("{}.{}.c2ln", part(&json!({ "alg": "ES256" })), part(claims)))
     }

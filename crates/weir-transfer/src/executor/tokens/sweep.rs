@@ -30,7 +30,7 @@ impl Keeper {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.config.exchange_ahead.min(INTERVAL)) => {}
+                () = tokio::time::sleep(INTERVAL.min(self.config.exchange_ahead / 4)) => {}
             }
             if is_ours() {
                 tokio::select! {

@@ -2,102 +2,51 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::{
-    collections::HashMap,
-    convert::Infallible,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use http::{Request, Response, StatusCode};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use serde_json::json;
-use weir_auth::{
-    Secret,
-    ca::{CertificateAuthority, San},
-};
-use weir_http::{Body, Client, ClientConfig, RunningServer, ServerLimits, TrustRoots, body};
+use weir_auth::{Secret, ca::CertificateAuthority};
+use weir_http::{Client, ClientConfig, TrustRoots};
 use weir_world::{Party, Phase, Retry};
 
-use super::{Keeper, Scene, claims::tests::token, hash_of};
+use super::{Keeper, Scene, hash_of};
 use crate::{
     config::{IssuerConfig, TokensConfig},
     store::{Change, Expiring, MemoryStore, Store, submission},
     time,
 };
 
-type Form = HashMap<String, String>;
-type Said = Box<dyn FnMut(&Form) -> (u16, String, Duration) + Send>;
+#[path = "../../../tests/service/granter.rs"]
+mod granter;
 
-/// An issuer.
+use granter::{AT_ONCE, Form, Granter, NEVER, Reply, refusal, unsigned};
+
+/// An issuer, and who believes it.
 struct Issuer {
-    url: String,
-    said: Arc<Mutex<Said>>,
-    asked: Arc<Mutex<Vec<Form>>>,
-    at_once: Arc<(AtomicUsize, AtomicUsize)>,
+    granter: Granter,
     client: Client,
     directory: tempfile::TempDir,
-    _server: RunningServer,
 }
 
-fn form(text: &str) -> Form {
-    let decode = |text: &str| {
-        let text = text.replace('+', " ");
-        percent_encoding::percent_decode_str(&text)
-            .decode_utf8()
-            .unwrap()
-            .into_owned()
-    };
-    text.split('&')
-        .filter_map(|field| field.split_once('='))
-        .map(|(key, value)| (decode(key), decode(value)))
-        .collect()
+impl std::ops::Deref for Issuer {
+    type Target = Granter;
+
+    fn deref(&self) -> &Granter {
+        &self.granter
+    }
 }
 
 impl Issuer {
-    fn start(said: impl FnMut(&Form) -> (u16, String, Duration) + Send + 'static) -> Self {
+    fn start(said: impl FnMut(&Form) -> Reply + Send + 'static) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let authority = CertificateAuthority::create(&directory.path().join("ca")).unwrap();
-        let identity = authority.issue(&[San::from("127.0.0.1")], "issuer").unwrap();
-        let client = Client::new(ClientConfig::new(TrustRoots::file(authority.file()))).unwrap();
-        let listener = weir_http::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let url = format!("https://{}", listener.local_addr().unwrap());
-        let said = Arc::new(Mutex::new(Box::new(said) as Said));
-        let (asked, at_once) = (Arc::new(Mutex::default()), Arc::default());
-        let shared = (url.clone(), said.clone(), Arc::clone(&asked), Arc::clone(&at_once));
-        let service = tower::service_fn(move |request: Request<Incoming>| answer(shared.clone(), request));
-        let tls = weir_http::server_config(&identity).unwrap();
-        let server = weir_http::serve(listener, Some(tls), ServerLimits::default(), service).unwrap();
         Self {
-            url,
-            said,
-            asked,
-            at_once,
-            client,
-            directory: directory,
-            _server: server,
+            granter: Granter::start(&authority, said),
+            client: Client::new(ClientConfig::new(TrustRoots::file(authority.file()))).unwrap(),
+            directory,
         }
-    }
-
-    fn says(&self, said: impl FnMut(&Form) -> (u16, String, Duration) + Send + 'static) {
-        *self.said.lock().unwrap() = Box::new(said);
-    }
-
-    /// Kinds of requests so far.
-    fn asked(&self) -> Vec<String> {
-        let kind = |form: &Form| form["grant_type"].rsplit(':').next().unwrap().to_owned();
-        self.asked.lock().unwrap().iter().map(kind).collect()
-    }
-
-    /// A token of this issuer that ends so many seconds from now.
-    fn token(&self, name: &str, seconds: i64) -> Secret {
-        token(&json!({
-            "iss": self.url, "sub": name, "exp": time::now() / 1000 + seconds,
-            "scope": "storage.read:/a", "aud": "https://storage"
-        }))
     }
 
     fn keeper(&self, store: &Arc<MemoryStore>) -> Arc<Keeper> {
@@ -122,51 +71,8 @@ impl Issuer {
     }
 }
 
-type Shared = (
-    String,
-    Arc<Mutex<Said>>,
-    Arc<Mutex<Vec<Form>>>,
-    Arc<(AtomicUsize, AtomicUsize)>,
-);
-
-async fn answer((url, said, asked, at_once): Shared, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    if request.uri().path().starts_with("/.well-known") {
-        let document = json!({ "issuer": url, "token_endpoint": format!("{url}/token") });
-        return Ok(Response::new(body::full(document.to_string())));
-    }
-    let bytes = request.into_body().collect().await.unwrap().to_bytes();
-    let form = form(std::str::from_utf8(&bytes).unwrap());
-    let now = at_once.0.fetch_add(1, SeqCst) + 1;
-    at_once.1.fetch_max(now, SeqCst);
-    let (status, text, after) = (said.lock().unwrap())(&form);
-    asked.lock().unwrap().push(form);
-    tokio::time::sleep(after).await;
-    at_once.0.fetch_sub(1, SeqCst);
-    let mut response = Response::new(body::full(text));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap();
-    Ok(response)
-}
-
-const AT_ONCE: Duration = Duration::ZERO;
-const NEVER: Duration = Duration::from_secs(600);
-
-/// What an issuer grants that turns refresh tokens with each use.
-fn turning() -> impl FnMut(&Form) -> (u16, String, Duration) + Send {
-    let (mut valid, mut n) = (None::<String>, 0);
-    move |form| {
-        if form["grant_type"] == "refresh_token" && valid.as_ref() != form.get("refresh_token") {
-            return (400, json!({ "error": "invalid_grant" }).to_string(), AT_ONCE);
-        }
-        n += 1;
-        valid = Some(format!("refresh-{n}"));
-        let answer = json!({ "access_token": format!("access-{n}"), "refresh_token": valid, "expires_in": 3600 });
-        (200, answer.to_string(), AT_ONCE)
-    }
-}
-
-fn refusal(error: &str) -> (u16, String, Duration) {
-    let text = json!({ "error": error, "error_description": "storage.read:/a is not yours" });
-    (400, text.to_string(), AT_ONCE)
+fn turning() -> impl FnMut(&Form) -> Reply + Send {
+    granter::turning(3600)
 }
 
 fn source() -> Scene {
@@ -221,7 +127,7 @@ async fn many_transfers_with_one_token_make_one_request() {
     assert_eq!(all, vec!["access-1"; 64]);
     assert_eq!(fresh(&keeper, &token).await, "access-1");
     assert_eq!(issuer.asked(), ["token-exchange"]);
-    let form = issuer.asked.lock().unwrap()[0].clone();
+    let form = issuer.forms()[0].clone();
     assert_eq!(form["scope"], "storage.read:/a offline_access");
     assert_eq!(form["audience"], "https://storage");
 }
@@ -299,7 +205,7 @@ impl Keeper {
     }
 }
 
-type Fault = Box<dyn Fn() -> (u16, String, Duration) + Send>;
+type Fault = Box<dyn Fn() -> Reply + Send>;
 
 /// What the issuer does wrong, and a word of the reason.
 fn faults() -> Vec<(&'static str, Fault)> {
@@ -382,7 +288,7 @@ async fn a_slow_issuer_holds_nobody_up_and_few_ask_at_once() {
             slow,
         )
     });
-    let tokens = (0..200).map(|n| issuer.token(&n.to_string(), 100)).collect::<Vec<_>>();
+    let tokens = (0..1000).map(|n| issuer.token(&n.to_string(), 100)).collect::<Vec<_>>();
     let keeper = issuer.keeper(&knowing(&tokens.iter().collect::<Vec<_>>()));
     let begin = Instant::now();
     let waits = futures_util::future::join_all(tokens.iter().map(|token| keeper.renewed_or_failure(token))).await;
@@ -393,13 +299,17 @@ async fn a_slow_issuer_holds_nobody_up_and_few_ask_at_once() {
         keeper.renewed_or_failure(token).await;
     }
     assert!(begin.elapsed() < Duration::from_millis(500), "{:?}", begin.elapsed());
+    let good = issuer.token("good", 3600);
+    let begin = Instant::now();
+    assert_eq!(fresh(&keeper, &good).await, good.expose());
+    assert!(begin.elapsed() < Duration::from_millis(100), "{:?}", begin.elapsed());
     // What was asked for comes, though nobody waits for it.
     let begin = Instant::now();
     while fresh(&keeper, &tokens[0]).await != "late" {
         assert!(begin.elapsed() < Duration::from_secs(20));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(issuer.at_once.1.load(SeqCst) <= 8);
+    assert!(issuer.at_once() <= 8);
 }
 
 #[tokio::test]
@@ -415,7 +325,7 @@ async fn an_issuer_that_is_gone_costs_no_time() {
 #[tokio::test]
 async fn a_token_that_lost_a_right_is_not_used() {
     let issuer = Issuer::start(turning());
-    let less = token(
+    let less = unsigned(
         &json!({ "iss": issuer.url, "exp": time::now() / 1000 + 3600, "scope": "openid", "aud": "https://storage" }),
     );
     issuer.says(move |_| (200, json!({ "access_token": less.expose() }).to_string(), AT_ONCE));
@@ -456,7 +366,7 @@ async fn tokens_that_wait_are_exchanged_before_they_expire() {
     let (alive, over, other) = (
         issuer.token("a", 1000),
         issuer.token("b", -1),
-        token(&json!({ "iss": "x", "exp": 1 })),
+        unsigned(&json!({ "iss": "x", "exp": 1 })),
     );
     let store = knowing(&[&alive, &over, &other]);
     let keeper = issuer.keeper(&store);
@@ -490,7 +400,7 @@ async fn what_could_not_be_exchanged_is_tried_again() {
         assert!(begin.elapsed() < Duration::from_secs(60));
         keeper.look().await;
     }
-    assert!(issuer.at_once.1.load(SeqCst) <= 4);
+    assert!(issuer.at_once() <= 4);
 }
 
 #[test]
@@ -506,7 +416,7 @@ fn only_tokens_of_managed_issuers_are_expected() {
         &long,
         &short,
         &Secret::new("opaque"),
-        &token(&json!({ "iss": "https://other", "exp": 1e10 })),
+        &unsigned(&json!({ "iss": "https://other", "exp": 1e10 })),
     ] {
         job.tokens.insert(hash_of(token.expose()), token.clone());
     }
