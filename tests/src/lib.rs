@@ -25,6 +25,7 @@ mod nodes;
 mod peer;
 mod postgres;
 mod run;
+mod secrets;
 mod services;
 mod xrootd;
 
@@ -41,5 +42,6 @@ pub use nodes::{
 pub use peer::Peer;
 pub use postgres::Postgres;
 pub use run::{Run, peers, run, weir};
+pub use secrets::{Secrets, files_below, holds, holds_jwt, process_words};
 pub use services::{Answer, NodeSettings, Service, Services, StorageSettings, drafts, has_ended, visible_files};
 pub use xrootd::{Xrootd, XrootdSettings};

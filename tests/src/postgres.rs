@@ -175,6 +175,13 @@ impl Postgres {
             .collect()
     }
 
+    /// What a backup of the database holds.
+    pub fn dump(&self) -> Result<String> {
+        let dump = run(self.tool("pg_dump").arg("weir"))?;
+        ensure!(dump.ok(), "{}", dump.stderr);
+        Ok(dump.stdout)
+    }
+
     /// Asks the database: one row a line.
     pub fn ask(&self, query: &str) -> Result<String> {
         let answer = run(self.tool("psql").args(["-XAtc", query, "weir"]))?;

@@ -78,6 +78,7 @@ pub struct Service {
     pub url: String,
     daemon: Option<Daemon>,
     starts: u32,
+    level: &'static str,
 }
 
 impl Service {
@@ -86,7 +87,7 @@ impl Service {
         self.starts += 1;
         let mut command = Command::new(weir_binary());
         command
-            .args(["serve", self.kind, "--json", "--log-level", "info", "--config"])
+            .args(["serve", self.kind, "--json", "--log-level", self.level, "--config"])
             .arg(self.folder.join(format!("{}.toml", self.name)))
             .env_remove("WEIR_LOG");
         let log = self.folder.join(format!("{}.{}.log", self.name, self.starts));
@@ -201,8 +202,10 @@ pub struct NodeSettings {
     pub name: String,
     /// Keys of its configuration, before all tables.
     pub keys: String,
-    /// Tables of its configuration.
+    /// Tables of its configuration. They begin within `[[issuer]]`: the first lines may be keys of that.
     pub tables: String,
+    /// Whether its log says all that operators ever ask it to say.
+    pub talks: bool,
 }
 
 /// Issuer, storages and transfer service in a folder of their own; all are killed when it goes.
@@ -234,6 +237,7 @@ impl Services {
             name: "transfer".to_owned(),
             keys: "store = \"transfer.sqlite\"\n".to_owned(),
             tables: transfer.to_owned(),
+            talks: false,
         };
         Self::start_nodes(storages, &[node], files)
     }
@@ -281,6 +285,9 @@ impl Services {
             let address = Ipv4Addr::new(127, 0, 7, 251 + u8::try_from(place)?);
             let tables = format!("{trusted}vo = \"test\"\n{}\n", node.tables);
             let mut service = ground.service("transfer", &node.name, (address, &[]), (&node.keys, &tables))?;
+            if node.talks {
+                service.level = "debug";
+            }
             service.start()?;
             started.push(service);
         }
@@ -355,10 +362,15 @@ impl Services {
 
     /// A token of the issuer that was good until a while ago, longer than clocks may differ.
     pub fn expired_token(&self, scopes: &str) -> Result<String> {
+        self.token_until(scopes, "expired", -3600)
+    }
+
+    /// A token of the issuer, of this name, that ends so many seconds from now.
+    pub fn token_until(&self, scopes: &str, name: &str, seconds: i64) -> Result<String> {
         let ring: Value = serde_json::from_slice(&fs::read(self.file("keys/signing-keys.json"))?)?;
         let key = ring["current"].as_str().context("no signing key")?;
         let key = SigningKey::from_base64(&Secret::new(key))?;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+        let now = i64::try_from(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs())?;
         let claims = json!({
             "wlcg.ver": "1.0",
             "iss": self.issuer.url,
@@ -366,8 +378,8 @@ impl Services {
             "aud": ANY_AUDIENCE,
             "iat": now - 7200,
             "nbf": now - 7200,
-            "exp": now - 3600,
-            "jti": "expired",
+            "exp": now + seconds,
+            "jti": name,
             "scope": scopes,
         });
         Ok(key.sign(&claims)?.expose().to_owned())
@@ -482,7 +494,7 @@ pub fn drafts(root: &Path) -> Vec<(PathBuf, u64)> {
 
 const ISSUER: (&str, &str) = (
     "key_directory = \"keys\"\n",
-    "[[client]]\nid = \"tester\"\nsecret_file = \"client.secret\"\naudiences = [\"*\"]\n\
+    "[[client]]\nid = \"tester\"\nsecret_file = \"client.secret\"\naudiences = [\"*\"]\nexchange = true\n\
     scopes = [\"storage.read:/\", \"storage.create:/\", \"storage.modify:/\"]\n",
 );
 
@@ -521,6 +533,7 @@ impl Ground<'_> {
             url,
             daemon: None,
             starts: 0,
+            level: "info",
         })
     }
 }

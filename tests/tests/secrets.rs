@@ -2,129 +2,24 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use serde_json::Value;
-use weir_tests::{Daemon, wait_for, weir_binary};
+use serde_json::json;
+use weir_tests::{
+    Daemon, NodeSettings, Postgres, Secrets, Services, StorageSettings, files_below, holds, peers, process_words,
+    wait_for, weir_binary,
+};
 
 const LIMIT: Duration = Duration::from_secs(240);
-
-/// Whether bytes hold something in the shape of a JWT, its signature cut off or not: `eyJ….eyJ…`.
-fn holds_jwt(bytes: &[u8]) -> bool {
-    let in_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
-    let begins = |text: &[u8]| text.starts_with(b"eyJ") && text.len() >= 12;
-    (0..bytes.len())
-        .filter(|at| bytes[*at..].starts_with(b"eyJ"))
-        .any(|at| {
-            let end = bytes[at..]
-                .iter()
-                .position(|byte| !in_token(byte))
-                .unwrap_or(bytes.len() - at);
-            let mut parts = bytes[at..at + end].split(|byte| *byte == b'.');
-            parts.next().is_some_and(begins) && parts.next().is_some_and(begins)
-        })
-}
-
-fn holds(bytes: &[u8], secret: &[u8]) -> bool {
-    bytes.windows(secret.len()).any(|window| window == secret)
-}
-
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        if entry.file_type().unwrap().is_dir() {
-            files.extend(files_below(&entry.path()));
-        } else {
-            files.push(entry.path());
-        }
-    }
-    files
-}
-
-/// What only one file may hold, with the name of that file.
-#[derive(Default)]
-struct Secrets(BTreeMap<PathBuf, BTreeSet<Vec<u8>>>);
-
-impl Secrets {
-    /// Learns the secrets of a grid's directory as far as they are there by now.
-    fn learn(&mut self, grid: &Path) {
-        let lines = |text: &str| text.lines().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>();
-        let data = grid.join("storage");
-        for file in files_below(grid).into_iter().filter(|file| !file.starts_with(&data)) {
-            let (Ok(bytes), Some(name)) = (fs::read(&file), file.file_name().and_then(|name| name.to_str())) else {
-                continue;
-            };
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            let found = match name {
-                "client.secret" => vec![text.trim().as_bytes().to_vec()],
-                "signing-keys.json" => {
-                    let ring: Value = serde_json::from_str(&text).unwrap();
-                    let key = |name: &str| ring[name].as_str().unwrap().as_bytes().to_vec();
-                    vec![key("current"), key("next")]
-                }
-                "seal.key" => vec![bytes.trim_ascii().to_vec()],
-                _ if Path::new(name).extension().is_some_and(|e| e == "key") => lines(&text)
-                    .into_iter()
-                    .filter(|line| !line.starts_with(b"--"))
-                    .collect(),
-                _ if holds_jwt(&bytes) => vec![text.trim().as_bytes().to_vec()],
-                _ => continue,
-            };
-            let known = self.0.entry(file).or_default();
-            // A short line of a key's text is no secret by itself.
-            known.extend(found.into_iter().filter(|secret| secret.len() >= 16));
-        }
-    }
-
-    /// The file of the first secret that these bytes hold.
-    fn in_bytes(&self, bytes: &[u8]) -> Option<&Path> {
-        // Data areas are large: most positions are passed over by their first byte.
-        let mut first = [false; 256];
-        let all = || {
-            self.0
-                .iter()
-                .flat_map(|(file, secrets)| secrets.iter().map(move |secret| (file, secret)))
-        };
-        all().for_each(|(_, secret)| first[usize::from(secret[0])] = true);
-        let begins = (0..bytes.len()).filter(|at| first[usize::from(bytes[*at])]);
-        begins
-            .filter_map(|at| all().find(|(_, secret)| bytes[at..].starts_with(secret)))
-            .map(|(file, _)| file.as_path())
-            .next()
-    }
-
-    fn assert_absent(&self, place: &str, bytes: &[u8]) {
-        assert!(!holds_jwt(bytes), "a token is in {place}");
-        assert!(!holds(bytes, b"PRIVATE KEY"), "a private key is in {place}");
-        let found = self.in_bytes(bytes);
-        assert!(
-            found.is_none(),
-            "what belongs into {} is in {place}",
-            found.unwrap().display()
-        );
-    }
-}
-
-/// Arguments and environment of a process and of those that it started.
-fn process_words(pid: u32) -> Vec<u8> {
-    let mut words = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
-        let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
-        let own = entry.file_name().to_str() == Some(&pid.to_string());
-        if own || status.lines().any(|line| line == format!("PPid:\t{pid}")) {
-            words.extend(fs::read(entry.path().join("cmdline")).unwrap_or_default());
-            words.push(0);
-            words.extend(fs::read(entry.path().join("environ")).unwrap_or_default());
-        }
-    }
-    words
-}
 
 #[test]
 fn a_run_tells_no_secret_to_anybody() {
@@ -205,4 +100,200 @@ fn a_run_tells_no_secret_to_anybody() {
     }
     let grid = fs::metadata(folder.join("scratch")).unwrap().permissions().mode() & 0o777;
     assert_eq!(grid, 0o700, "the grid's directory is open to others");
+}
+
+/// Takes whatever is posted to it.
+struct Hook {
+    url: String,
+    seen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Hook {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let told = seen.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut wire = BufReader::new(stream.try_clone().unwrap());
+                let (mut line, mut length) = (String::new(), 0);
+                while wire.read_line(&mut line).unwrap_or(0) > 2 {
+                    if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
+                    told.lock().unwrap().extend(line.as_bytes());
+                    line.clear();
+                }
+                let mut body = vec![0; length];
+                let _cut_off = wire.read_exact(&mut body);
+                told.lock().unwrap().extend(body);
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                let _gone = (&stream).write_all(answer);
+            }
+        });
+        Self { url, seen }
+    }
+}
+
+/// Bytes as a dump writes them: `\x` and two digits for each.
+fn unhex_dump(dump: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in dump.split("\\x").skip(1) {
+        let digits = part.bytes().take_while(u8::is_ascii_hexdigit).collect::<Vec<_>>();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        bytes.extend(digits.chunks_exact(2).map(byte));
+        bytes.push(b' ');
+    }
+    bytes
+}
+
+const SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/";
+const NEEDLE: &str = "needle-that-the-look-must-find";
+const OPAQUE: &str = "an-opaque-token-that-no-storage-takes";
+
+/// What the database holds, as whoever gets hold of it would read it.
+type Stolen<'a> = &'a dyn Fn(&Services) -> Vec<u8>;
+
+/// A job whose tokens expire while it waits completes, others fail, and nobody is told a secret.
+fn tells_no_token(keys: &str, table: &str, stolen: Stolen<'_>) {
+    let hook = Hook::start();
+    let tables = format!(
+        "client_id = \"tester\"\nsecret_file = \"client.secret\"\n{table}\
+         [[admin]]\nsubject = \"tester\"\n[tokens]\nrefresh_margin = \"2s\"\nexchange_ahead = \"5s\"\n\
+         [events]\nspool = \"spool\"\n[[events.file]]\npath = \"events.jsonl\"\n[[events.webhook]]\nurl = \"{}\"\n",
+        hook.url
+    );
+    let node = NodeSettings {
+        name: "transfer".to_owned(),
+        keys: keys.to_owned(),
+        tables,
+        talks: true,
+    };
+    let storages = ["alpha", "beta"].map(StorageSettings::new);
+    let services = Services::start_nodes(&storages, &[node], |_| Ok(())).unwrap();
+    let (alpha, beta) = (&services.storage("alpha").url, &services.storage("beta").url);
+    services.put(b"bytes", &format!("{alpha}/f")).unwrap();
+    let door = services.transfer.url.clone();
+    let drain = |drain: bool| {
+        let body = json!({ "hostname": door.trim_start_matches("https://"), "drain": drain }).to_string();
+        let url = format!("{door}/config/drain");
+        let answer = services
+            .ask(&["-H", "Content-Type: application/json", "-d", &body, &url])
+            .unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+    };
+    drain(true);
+
+    let short = ["source", "destination"].map(|name| services.token_until(SCOPES, name, 10).unwrap());
+    let narrow = services.token("storage.read:/elsewhere").unwrap();
+    let file = |source: &str, name: &str, tokens: [&str; 2]| {
+        json!({
+            "sources": [format!("{alpha}/{source}")], "destinations": [format!("{beta}/{name}")],
+            "source_tokens": [tokens[0]], "destination_tokens": [tokens[1]], "metadata": { "planted": NEEDLE }
+        })
+    };
+    let files = json!([
+        file("f", "good", [&short[0], &short[1]]),
+        file("absent", "absent", [&short[0], &short[1]]),
+        file("f", "narrow", [&narrow, &narrow]),
+        file("f", "opaque", [OPAQUE, OPAQUE]),
+    ]);
+    let job = json!({ "files": files, "params": { "retry": -1, "job_metadata": { "planted": NEEDLE } } });
+    let id = services.submit("job", &job).unwrap();
+    let mut words = process_words(services.transfer.pid().unwrap());
+    // Longer than the tokens live.
+    std::thread::sleep(Duration::from_secs(12));
+    drain(false);
+    let files = services.settled(&id, LIMIT).unwrap();
+    let states = files
+        .iter()
+        .map(|file| file["file_state"].as_str().unwrap())
+        .collect::<Vec<_>>();
+    assert_eq!(states, ["FINISHED", "FAILED", "FAILED", "FAILED"], "{files:#?}");
+    words.extend(process_words(services.transfer.pid().unwrap()));
+
+    let mut secrets = Secrets::default();
+    secrets.learn(&services.file(""));
+    let mut submitted: BTreeSet<Vec<u8>> = short
+        .iter()
+        .chain([&narrow])
+        .map(|token| token.clone().into_bytes())
+        .collect();
+    submitted.insert(OPAQUE.as_bytes().to_vec());
+    secrets.0.insert(PathBuf::from("the job"), submitted);
+    for kind in ["client.secret", "signing-keys.json", "refresh.key", "ca.key"] {
+        assert!(secrets.0.keys().any(|file| file.ends_with(kind)), "no {kind}");
+    }
+
+    let ask = |path: &str| services.ask(&[&format!("{door}{path}")]).unwrap().body;
+    let mut answers = String::new();
+    for file in &files {
+        answers += &ask(&format!("/jobs/{id}/files/{}/retries", file["file_id"]));
+    }
+    for path in [
+        &format!("/jobs/{id}?files=file_state,reason,file_metadata"),
+        &format!("/jobs/{id}/files"),
+        "/config/audit",
+    ] {
+        answers += &ask(path);
+    }
+    let metrics = ask("/.well-known/weir/metrics");
+    let granted = metrics
+        .lines()
+        .filter(|line| line.contains("grant=\"exchange\",result=\"granted\""));
+    assert!(granted.clone().any(|line| line.ends_with(" 2")), "{metrics}");
+    let hooked = || {
+        let seen = hook.seen.lock().unwrap().clone();
+        Ok(holds(&seen, b"t_final_transfer_state").then_some(seen))
+    };
+    let hooked = wait_for(LIMIT, hooked).unwrap();
+    let events = fs::read(services.file("events.jsonl")).unwrap();
+    let spool = files_below(&services.file("spool"))
+        .iter()
+        .map(|file| fs::read(file).unwrap())
+        .collect::<Vec<_>>();
+    let said = services.transfer.said();
+    let database = stolen(&services);
+    // The hash of a token lies beside what must not be read of it.
+    let hash = files[0]["src_token_id"].as_str().unwrap();
+    let hash = unhex_dump(&format!("\\x{hash}"));
+    let found: [(&str, &[u8], &[u8]); 8] = [
+        ("the answers", answers.as_bytes(), NEEDLE.as_bytes()),
+        ("the metrics", metrics.as_bytes(), b"weir_transfer_tokens_held"),
+        ("the webhook", &hooked, NEEDLE.as_bytes()),
+        ("the JSON lines", &events, NEEDLE.as_bytes()),
+        ("the spool", &spool.concat(), NEEDLE.as_bytes()),
+        ("the log", said.as_bytes(), b"DEBUG"),
+        ("the list of processes", &words, b"transfer.toml"),
+        ("the database", &database, &hash[..8]),
+    ];
+    for (place, bytes, needle) in found {
+        assert!(holds(bytes, needle), "the look does not see {place}");
+        secrets.assert_absent(place, bytes);
+    }
+    assert!(holds(&database, NEEDLE.as_bytes()), "the look does not see the rows");
+}
+
+#[test]
+fn a_transfer_service_on_sqlite_tells_no_token_to_anybody() {
+    tells_no_token("store = \"transfer.sqlite\"\n", "", &|services| {
+        let mut bytes = fs::read(services.file("transfer.sqlite")).unwrap();
+        bytes.extend(fs::read(services.file("transfer.sqlite-wal")).unwrap_or_default());
+        bytes
+    });
+}
+
+#[test]
+fn a_transfer_service_on_postgresql_tells_no_token_to_anybody() {
+    if !peers() {
+        return;
+    }
+    let postgres = Postgres::start().unwrap();
+    tells_no_token("key_file = \"transfer.key\"\n", &postgres.table("any"), &|_| {
+        let dump = postgres.dump().unwrap();
+        let mut bytes = unhex_dump(&dump);
+        bytes.extend(dump.into_bytes());
+        bytes
+    });
 }

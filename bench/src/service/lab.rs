@@ -6,14 +6,17 @@ use std::{
     path::PathBuf,
     process::Command,
     sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::{HeaderValue, Request, StatusCode, header};
 use serde_json::Value;
-use weir_auth::ca::{CertificateAuthority, San, write_identity};
+use weir_auth::{
+    SigningKey,
+    ca::{CertificateAuthority, San, write_identity},
+};
 use weir_http::{Client, ClientConfig, TrustRoots, body};
 use weir_tests::{Daemon, NodeSettings, Postgres, Services, wait_for};
 
@@ -71,6 +74,7 @@ impl ServiceLab {
             name: format!("node{place}"),
             keys: "key_file = \"transfer.key\"\n".to_owned(),
             tables: format!("{tables}{}", database.table(role)),
+            talks: false,
         };
         let nodes: Vec<_> = roles.iter().enumerate().map(node).collect();
         Self::around(Services::start_nodes(&[], &nodes, |_| Ok(()))?, Some(database))
@@ -125,6 +129,18 @@ impl ServiceLab {
 
     /// A job of so many files that were never seen before, from the first stub to the second, each copied for so long.
     pub(crate) fn job(&self, files: u64, copy: Duration) -> Bytes {
+        self.job_with(files, copy, |_| String::new())
+    }
+
+    /// As [`Self::job`], each file with the next of these tokens for both sides.
+    pub(crate) fn job_of_tokens(&self, files: u64, tokens: &Tokens) -> Bytes {
+        self.job_with(files, Duration::ZERO, |number| {
+            let token = tokens.of(number);
+            format!(r#","source_tokens":["{token}"],"destination_tokens":["{token}"]"#)
+        })
+    }
+
+    fn job_with(&self, files: u64, copy: Duration, keys: impl Fn(u64) -> String) -> Bytes {
         let first = self.names.fetch_add(files, Ordering::Relaxed);
         let mut text = String::with_capacity(512 * usize::try_from(files).unwrap_or(0));
         text.push_str(r#"{"params":{"verify_checksum":"both"},"files":["#);
@@ -137,10 +153,11 @@ impl ServiceLab {
             );
             let _ = write!(
                 text,
-                r#"{comma}{{"sources":["{}/src/{name}"],"destinations":["{}/dst/t{}/{name}"],"checksum":"ADLER32:{ADLER32}","filesize":{SIZE},"activity":"Production"}}"#,
+                r#"{comma}{{"sources":["{}/src/{name}"],"destinations":["{}/dst/t{}/{name}"],"checksum":"ADLER32:{ADLER32}","filesize":{SIZE},"activity":"Production"{}}}"#,
                 self.stubs[0],
                 self.stubs[1],
-                copy.as_millis()
+                copy.as_millis(),
+                keys(number)
             );
         }
         text.push_str("]}");
@@ -171,6 +188,34 @@ impl ServiceLab {
 
     pub(crate) fn service_pid(&self) -> Result<u32> {
         self.services.transfer.pid()
+    }
+}
+
+/// Tokens as users bring them, of an issuer that nobody can ask: none of them needs it.
+pub(crate) struct Tokens(Vec<String>);
+
+impl Tokens {
+    /// `iss` of them all.
+    pub(crate) const ISSUER: &'static str = "https://127.0.0.1:1";
+
+    /// So many different ones.
+    pub(crate) fn new(distinct: u64) -> Result<Self> {
+        let key = SigningKey::generate()?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+        let token = |number: u64| {
+            let claims = serde_json::json!({
+                "wlcg.ver": "1.0", "iss": Self::ISSUER, "sub": "5f0b6a52-9b1c-4d5e-8f1a-2b3c4d5e6f70",
+                "aud": "https://storage.example.org:8443", "iat": now, "nbf": now, "exp": now + 7 * 86_400,
+                "jti": format!("{number:032}"), "client_id": "production",
+                "scope": "storage.read:/atlas/rucio/data25_13p6TeV storage.modify:/atlas/rucio/data25_13p6TeV"
+            });
+            Ok(key.sign(&claims)?.expose().to_owned())
+        };
+        (0..distinct).map(token).collect::<Result<_>>().map(Self)
+    }
+
+    fn of(&self, number: u64) -> &str {
+        &self.0[usize::try_from(number).unwrap_or(0) % self.0.len()]
     }
 }
 

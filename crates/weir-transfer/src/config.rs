@@ -483,10 +483,11 @@ mod tests {
                 retry,
                 copy,
                 history,
+                tokens,
                 ..
             } = config;
             let flags = (config.any_audience, config.plain_http, &config.audiences);
-            format!("{limits:?} {retry:?} {copy:?} {history:?} {flags:?}")
+            format!("{limits:?} {retry:?} {copy:?} {history:?} {tokens:?} {flags:?}")
         };
         assert_eq!(settings(&config), settings(&default));
         let beside = config.store.unwrap().with_extension("key");
@@ -515,6 +516,10 @@ mod tests {
             "listen = '127.0.0.1:0'\n[[issuer]]\nurl = 'u'\nvo = 'x'\n[[admin]]\nissuer = 'u'",
             "admin",
         );
+        let issuer = "listen = '127.0.0.1:0'\n[[issuer]]\nurl = 'u'\nvo = 'x'\n";
+        refused(&format!("{issuer}client_id = 'c'"), "secret_file");
+        refused(&format!("{issuer}secret_file = 's'"), "client_id");
+        refused(&format!("{issuer}[tokens]\nrequests = 0"), "requests");
         refused("listen = '127.0.0.1:0'\n[retry]\ndelay = '5'", "delay");
         refused("listen = '127.0.0.1:0'\n[x509]\nauthorities = 'a'", "tls");
         refused("listen = '127.0.0.1:0'\n[x509]\nvomsdir = 'a'", "authorities");

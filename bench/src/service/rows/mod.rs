@@ -4,6 +4,7 @@ mod copies;
 mod nodes;
 mod standing;
 mod submission;
+mod tokens;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -54,6 +55,11 @@ pub(crate) async fn all(only: &str, scale: f64) -> Result<Value> {
     if wanted(NODES) {
         tell(nodes::throughput(scale).await?);
     }
+    for store in Store::ALL {
+        if wanted(TOKENS) {
+            tell(tokens::row(store, scale).await?);
+        }
+    }
     for stopped in [false, true] {
         if wanted(TAKE_OVER) {
             tell(nodes::take_over(stopped, scale).await?);
@@ -100,6 +106,7 @@ const RESTART_LARGE: &str = "restart, 10 M";
 const POLL: &str = "status poll of 100 x 100";
 const NODES: &str = "completions by several nodes";
 const TAKE_OVER: &str = "take-over";
+const TOKENS: &str = "distinct tokens, against one";
 
 const ADMIN: &str = "[[admin]]\nsubject = \"tester\"\n";
 

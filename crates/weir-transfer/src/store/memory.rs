@@ -9,6 +9,7 @@ use uuid::Uuid;
 use weir_auth::Secret;
 use weir_sched::Work;
 
+mod history;
 mod renewals;
 mod secrets;
 mod tape;
@@ -21,6 +22,7 @@ use crate::{
     model::{Counts, File, FileResult, FileState, Job, Retry, SEVERAL_SOURCES, TapeTimes, TokenHash},
     time::Millis,
 };
+use history::History;
 use secrets::Secrets;
 
 /// See the module. Tokens are sealed here too, so that a core dump shows as little as a database.
@@ -45,13 +47,6 @@ struct Tables {
     secrets: Secrets,
     renewals: BTreeMap<TokenHash, renewals::Row>,
     history: History,
-}
-
-/// What left the present.
-#[derive(Debug, Default, Clone)]
-struct History {
-    jobs: BTreeMap<u64, Job>,
-    files: BTreeMap<u64, File>,
 }
 
 #[derive(Debug, Clone)]
@@ -266,14 +261,6 @@ impl Store for MemoryStore {
     fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
         Ok(self.lock().forget(before, jobs_max))
     }
-}
-
-/// Numbers of jobs that ended at this time or earlier, those that ended first coming first.
-fn ended(jobs: &BTreeMap<u64, Job>, before: Millis) -> Vec<u64> {
-    let ended = jobs.iter().filter_map(|(number, job)| Some((job.finished?, *number)));
-    let mut ended = ended.filter(|(at, _)| *at <= before).collect::<Vec<_>>();
-    ended.sort_unstable();
-    ended.into_iter().map(|(_, number)| number).collect()
 }
 
 impl Row {
@@ -516,64 +503,6 @@ impl Tables {
             counts.canceled += canceled;
             counts.archiving -= archiving;
         });
-    }
-
-    fn archive(&mut self, before: Millis, files_max: usize) -> usize {
-        let mut moved = 0;
-        for number in ended(&self.jobs, before) {
-            let n = self.jobs.get(&number).map_or(0, |job| job.counts.files as u64);
-            let ids = self.files.range(number..number + n).map(|(id, _)| *id);
-            let ids = ids.take(files_max - moved).collect::<Vec<_>>();
-            moved += ids.len();
-            for id in ids {
-                let Some(row) = self.files.remove(&id) else { continue };
-                for hash in [row.file.spec.source_token, row.file.spec.destination_token]
-                    .into_iter()
-                    .flatten()
-                {
-                    self.release(hash);
-                }
-                self.history.files.insert(id, row.file);
-            }
-            if moved >= files_max {
-                break;
-            }
-            if let Some(job) = self.jobs.remove(&number) {
-                self.history.jobs.insert(number, job);
-                moved += 1;
-            }
-        }
-        moved
-    }
-
-    /// A file that names this token left the present.
-    fn release(&mut self, hash: TokenHash) {
-        if let Some((_, named)) = self.tokens.get_mut(&hash) {
-            *named -= 1;
-            if *named == 0 {
-                self.tokens.remove(&hash);
-                self.renewals.remove(&hash);
-            }
-        }
-    }
-
-    fn forget(&mut self, before: Millis, jobs_max: usize) -> usize {
-        let mut old = ended(&self.history.jobs, before);
-        old.truncate(jobs_max);
-        for number in &old {
-            let Some(job) = self.history.jobs.remove(number) else {
-                continue;
-            };
-            self.numbers.remove(&job.spec.id);
-            for id in *number..number + job.counts.files as u64 {
-                self.history.files.remove(&id);
-                while let Some((key, _)) = self.retries.range((id, 0)..=(id, u32::MAX)).next() {
-                    let key = *key;
-                    self.retries.remove(&key);
-                }
-            }
-        }
-        old.len()
     }
 
     fn count(&mut self, number: u64, at: Millis, change: impl FnOnce(&mut Counts)) {

@@ -297,10 +297,16 @@ async fn delegation_goes_as_clients_know_it() {
     grid.lab.down().await;
     let mut store = fs::read(grid.lab.store()).unwrap();
     store.extend(fs::read(grid.lab.store().with_extension("db-wal")).unwrap_or_default());
-    let key = store
-        .windows(11)
-        .any(|window| window == b"PRIVATE KEY" || window == b"CERTIFICATE");
-    assert!(!key, "the store holds a proxy or its key");
+    let holds = |text: &str| store.windows(text.len()).any(|window| window == text.as_bytes());
+    // Its name is there, so this is where it would be.
+    assert!(
+        holds(&format!("proxy/{id}")),
+        "these are not the bytes that hold the proxy"
+    );
+    assert!(
+        !holds("PRIVATE KEY") && !holds("CERTIFICATE"),
+        "the store holds a proxy or its key"
+    );
     grid.lab.up().await;
     let ada = grid.with(&identity);
     assert!(

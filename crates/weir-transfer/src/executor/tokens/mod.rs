@@ -5,7 +5,7 @@
 //! say `unmanaged_tokens`: the first time by token exchange (RFC 8693), which also gives a refresh token, later by that.
 //!
 //! - One request for a token, however many transfers need it: by the hash of what was submitted.
-//! - Nobody waits long: an attempt gives its slot back after [`PATIENCE`], or at once while the issuer is shut or slow, and the
+//! - Nobody waits long: an attempt gives its slot back after [`PATIENCE`], much sooner while the issuer is slow, at once while it is shut; the
 //!   request goes on without it. That costs no retry.
 //! - What came is kept sealed ([`Renewal`]), in batches and not waited for. With several nodes one asks at a time
 //!   ([`Store::claim_renewal`]): two that show one refresh token would make an issuer that turns them with each use take both back.
@@ -52,6 +52,9 @@ use outbox::Outbox;
 
 /// How long an attempt waits with a slot of its link in hand.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same while others have waited in vain: long enough to find an issuer that is well again.
+const PATIENCE_WITH_SLOW: Duration = Duration::from_millis(100);
 
 /// Life taken for granted if neither the issuer nor the token tells.
 const LIFE_DEFAULT: Millis = 300_000;
@@ -198,13 +201,10 @@ impl Keeper {
             Some(Known::Nothing) | None => {}
         }
         let flight = self.join(issuer, claims, token, hash);
-        let patience = if issuer.is_slow() { Duration::ZERO } else { PATIENCE };
+        let patience = if issuer.is_slow() { PATIENCE_WITH_SLOW } else { PATIENCE };
         let Ok(landed) = tokio::time::timeout(patience, flight).await else {
             issuer.was_slow();
-            let seconds = PATIENCE.as_secs();
-            return Err(Trouble::Waits(format!(
-                "it has been asked, and did not answer within {seconds} s"
-            )));
+            return Err(Trouble::Waits("it has been asked, and has not answered yet".into()));
         };
         landed.unwrap_or_else(|_| Err(Trouble::Waits("the service stops".into())))
     }

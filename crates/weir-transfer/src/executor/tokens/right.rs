@@ -1,9 +1,9 @@
 //! The right to ask a storage, for as long as it takes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use weir_auth::Secret;
-use weir_world::Failure;
+use weir_world::{ErrorClass, Failure, Retry};
 
 use super::Keeper;
 use crate::{
@@ -12,11 +12,11 @@ use crate::{
     store::{Order, hash_of},
 };
 
-/// The token that was submitted for a side, and who keeps it fresh: for what outlives a token. Nobody keeps none.
+/// The token that was submitted for a side, and who keeps it fresh: for what outlives a token, and may outlive the service.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Right {
     token: Option<Secret>,
-    keeper: Option<Arc<Keeper>>,
+    keeper: Option<Weak<Keeper>>,
     managed: bool,
 }
 
@@ -25,7 +25,7 @@ impl Right {
     pub(crate) fn of(order: &Order, token: Option<&Secret>, keeper: &Arc<Keeper>) -> Self {
         Self {
             token: token.cloned(),
-            keeper: Some(keeper.clone()),
+            keeper: Some(Arc::downgrade(keeper)),
             managed: !order.job.params.unmanaged_tokens,
         }
     }
@@ -43,10 +43,15 @@ impl Right {
     /// # Errors
     /// [`Keeper::fresh`].
     pub(crate) async fn now(&self, scene: Scene) -> Result<Option<Secret>, Failure> {
-        match (&self.token, &self.keeper) {
-            (Some(token), Some(keeper)) => keeper.fresh(scene, token, self.managed).await.map(Some),
-            (token, _) => Ok(token.clone()),
-        }
+        let (Some(token), Some(keeper)) = (&self.token, &self.keeper) else {
+            return Ok(self.token.clone());
+        };
+        let Some(keeper) = keeper.upgrade() else {
+            let mut failure = scene.fail(ErrorClass::Internal, "the service stops");
+            failure.retry = Retry::Later;
+            return Err(failure);
+        };
+        keeper.fresh(scene, token, self.managed).await.map(Some)
     }
 
     /// The name of what was submitted: it stays the same.
