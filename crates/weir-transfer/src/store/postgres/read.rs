@@ -187,7 +187,11 @@ pub(super) fn order(session: &mut Session, sealer: &Sealer, id: u64) -> Result<O
         let token = sealed.and_then(|sealed| sealer.open(hash, sealed));
         token.map(Some).ok_or_else(|| StoreError::Sealed(hash.short()))
     };
-    let (source_token, destination_token) = (open(file.spec.source_token)?, open(file.spec.destination_token)?);
+    let source_token = open(file.spec.source_token)?;
+    let destination_token = match file.spec.destination_token {
+        same if same == file.spec.source_token => source_token.clone(),
+        other => open(other)?,
+    };
     let proxy = if job.spec.moves_by_proxy(&file) {
         secrets::kept(session, sealer, &proxy_name(&job.spec.cred_id))?
     } else {

@@ -216,11 +216,19 @@ fn submit(
         "INSERT INTO files (file_id, job_no, source, dest, checksum, size, activity, strategy, scitag, metadata, staging,
          archive, src_token, dst_token, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?;
+    let mut named = HashMap::<TokenHash, i64>::new();
+    let hashes = submission
+        .files
+        .iter()
+        .flat_map(|file| [file.source_token, file.destination_token]);
+    for hash in hashes.flatten() {
+        *named.entry(hash).or_default() += 1;
+    }
     let mut last = 0;
     for file in &submission.files {
         last = last.max(file.id);
         let mut token_no = |hash: Option<TokenHash>| -> Result<Option<i64>, StoreError> {
-            hash.map(|hash| touched.token(transaction, sealer, hash, submission))
+            hash.map(|hash| touched.token(transaction, sealer, hash, (submission, &named)))
                 .transpose()
         };
         let (source_token, destination_token) = (token_no(file.source_token)?, token_no(file.destination_token)?);
@@ -442,34 +450,41 @@ impl Touched {
         transaction: &Transaction<'_>,
         sealer: &Sealer,
         hash: TokenHash,
-        submission: &Submission,
+        (submission, named): (&Submission, &HashMap<TokenHash, i64>),
     ) -> Result<i64, StoreError> {
-        if let Some((number, named)) = self.tokens.get_mut(&hash) {
-            *named += 1;
+        if let Some((number, more)) = self.tokens.get_mut(&hash) {
+            *more += 1;
             return Ok(*number);
         }
         let known = transaction
             .prepare_cached("SELECT token_no FROM tokens WHERE hash = ?1")?
             .query_row([hash.0], |row| row.get(0))
             .optional()?;
-        let number = if let Some(number) = known {
-            number
-        } else {
-            let token = submission.tokens.get(&hash).ok_or_else(|| {
-                StoreError::Broken(format!("job {} names a token it does not bring", submission.job.id).into())
-            })?;
-            transaction
-                .prepare_cached("INSERT INTO tokens (hash, sealed, first_seen) VALUES (?1, ?2, ?3)")?
-                .execute(params![hash.0, sealer.seal(hash, token), submission.job.submitted])?;
-            transaction.last_insert_rowid()
-        };
-        self.tokens.insert(hash, (number, 1));
+        if let Some(number) = known {
+            self.tokens.insert(hash, (number, 1));
+            return Ok(number);
+        }
+        let token = submission.tokens.get(&hash).ok_or_else(|| {
+            StoreError::Broken(format!("job {} names a token it does not bring", submission.job.id).into())
+        })?;
+        // What names it here is counted at once: with a token for each file, that is all there ever is.
+        let named = named.get(&hash).copied().unwrap_or_default();
+        transaction
+            .prepare_cached("INSERT INTO tokens (hash, sealed, first_seen, n_refs) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![
+                hash.0,
+                sealer.seal(hash, token),
+                submission.job.submitted,
+                named
+            ])?;
+        let number = transaction.last_insert_rowid();
+        self.tokens.insert(hash, (number, 1 - named));
         Ok(number)
     }
 
     fn settle(self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let mut named = transaction.prepare_cached("UPDATE tokens SET n_refs = n_refs + ?2 WHERE token_no = ?1")?;
-        for (number, files) in self.tokens.into_values() {
+        for (number, files) in self.tokens.into_values().filter(|(_, files)| *files != 0) {
             named.execute([number, files])?;
         }
         let mut count = transaction.prepare_cached(
