@@ -360,7 +360,7 @@ pub(crate) fn fuzz(data: &[u8]) {
     let tape = Tape {
         endpoint: "https://se.example.org:8443".into(),
         party: Party::Source,
-        token: None,
+        right: Right::default(),
     };
     let what = "GET https://se.example.org:8443/api/v1/stage/1";
     let mut failures = vec![refused(&tape, what, StatusCode::BAD_GATEWAY, data)];

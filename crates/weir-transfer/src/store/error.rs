@@ -1,0 +1,73 @@
+//! Why a store does not do what it is asked.
+
+use uuid::Uuid;
+
+/// What can go wrong with a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database cannot be opened or brought up to date.
+    #[error("could not open the store {path}")]
+    Open {
+        /// Its file.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The database cannot be reached, or its tables cannot be brought up to date.
+    #[error("could not use the database {database}")]
+    Database {
+        /// Where it is; without a password.
+        database: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Another scheduler has taken over.
+    #[error("another scheduler has taken over; this one changes nothing any more")]
+    Deposed,
+    /// An operation was taken from this node, and given to another.
+    #[error("file {0} is not this node's any more")]
+    NoLease(u64),
+    /// Another process has it.
+    #[error("the store {path} is in use by another process; stop it, or give this one a store of its own")]
+    Locked {
+        /// Its file.
+        path: std::path::PathBuf,
+    },
+    /// The key of the tokens cannot be read or made.
+    #[error("could not use the key file {path}: {reason}")]
+    Key {
+        /// The key file.
+        path: std::path::PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A token was sealed with another key.
+    #[error("the token {0} cannot be opened: it was sealed with another key")]
+    Sealed(String),
+    /// A passing trouble: disk full, database busy.
+    #[error("the store cannot work at the moment")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A job id that exists already.
+    #[error("job {0} exists already")]
+    Duplicate(Uuid),
+    /// A row whose values make no sense.
+    #[error("a row of the store cannot be read: {0}")]
+    Unreadable(String),
+    /// Anything else: a defect, or a damaged database.
+    #[error("the store failed")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// Whether the same call may work later.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+
+    /// Whether one change of a batch will never be taken, while the others may.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Duplicate(_) | Self::NoLease(_))
+    }
+}
