@@ -52,7 +52,7 @@ pub fn submissions(data: &[u8]) {
     for (place, file) in draft.files.iter().enumerate() {
         let index = if draft.job.kind == SEVERAL_SOURCES { 0 } else { place };
         assert_eq!(file.index as usize, index);
-        assert!(file.source != file.destination || draft.job.params.bring_online.is_some());
+        assert!(file.source_url() != file.destination_url() || draft.job.params.bring_online.is_some());
         for url in [&file.source, &file.destination] {
             check_surl(&Surl::parse(url).expect("a URL that was taken reads back"));
         }

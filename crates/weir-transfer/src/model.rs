@@ -3,14 +3,20 @@
 mod counts;
 mod tape;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use weir_auth::Secret;
 
 pub(crate) use counts::Counts;
 pub(crate) use tape::TapeTimes;
 pub(crate) use weir_sched::JobState;
 
-use crate::time::Millis;
+use crate::{
+    surl::{conceal, conceals, reveal},
+    time::Millis,
+};
 
 /// State of a file, with FTS3's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -335,10 +341,13 @@ pub(crate) struct NewFile {
     pub id: u64,
     /// Place among the files of the job, from 0. Sources of one file share theirs.
     pub index: u32,
-    /// Where from.
+    /// Where from; what it carries after the path is shown as `***`, and kept in [`Self::secrets`].
     pub source: String,
-    /// Where to.
+    /// Where to; likewise.
     pub destination: String,
+    /// Not there unless somebody asked for it: at submission, for the executor, and for an answer to the owner.
+    #[serde(skip)]
+    pub secrets: Option<Box<UrlSecrets>>,
     /// `ADLER32:0a1b2c3d`, or a bare algorithm name.
     pub checksum: String,
     /// The size the user expects; `None` if not said.
@@ -366,6 +375,53 @@ pub(crate) struct NewFile {
     /// The token for the destination, as its hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination_token: Option<TokenHash>,
+}
+
+/// What the URLs of a file carry after the path: credentials, often.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct UrlSecrets {
+    /// Of the source.
+    pub source: Option<Secret>,
+    /// Of the destination.
+    pub destination: Option<Secret>,
+}
+
+impl NewFile {
+    /// Takes the URLs as the client wrote them.
+    pub(crate) fn set_urls(&mut self, source: &str, destination: &str) {
+        let (source, of_source) = conceal(source);
+        let (destination, of_destination) = conceal(destination);
+        (self.source, self.destination) = (source, destination);
+        let any = of_source.is_some() || of_destination.is_some();
+        self.secrets = any.then(|| {
+            Box::new(UrlSecrets {
+                source: of_source,
+                destination: of_destination,
+            })
+        });
+    }
+
+    /// Whether a URL carries more than is shown.
+    pub(crate) fn hides(&self) -> bool {
+        conceals(&self.source) || conceals(&self.destination)
+    }
+
+    /// The source as the client wrote it, if its secrets are there.
+    pub(crate) fn source_url(&self) -> Cow<'_, str> {
+        reveal(
+            &self.source,
+            self.secrets.as_ref().and_then(|secrets| secrets.source.as_ref()),
+        )
+    }
+
+    /// The destination, likewise.
+    pub(crate) fn destination_url(&self) -> Cow<'_, str> {
+        let secrets = self.secrets.as_ref();
+        reveal(
+            &self.destination,
+            secrets.and_then(|secrets| secrets.destination.as_ref()),
+        )
+    }
 }
 
 /// SHA-256 of a token: its name in the store. Written as hexadecimal digits.

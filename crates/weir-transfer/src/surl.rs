@@ -1,12 +1,14 @@
 //! The URLs of files at storage elements, as clients write them and as we send them.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
+
+use weir_auth::{MASK, Secret};
 
 /// A file's URL, split once at the door.
 ///
 /// FTS tells storage elements apart by `scheme://host` and leaves the port out ([`Surl::se`]); requests need the port
 /// ([`Surl::http_url`]); messages must not carry the query, where some storages put a credential ([`Surl::redacted`]).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Surl {
     text: String,
     scheme: Scheme,
@@ -196,6 +198,12 @@ impl Surl {
     }
 }
 
+impl fmt::Debug for Surl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Surl({self})")
+    }
+}
+
 impl fmt::Display for Surl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.redacted())
@@ -207,6 +215,33 @@ pub(crate) fn redact_query(url: &str) -> String {
     match url.split_once('?') {
         Some((head, query)) if !query.is_empty() => format!("{head}?***"),
         _ => url.to_owned(),
+    }
+}
+
+/// Parts a URL into what everybody may see and what only its storage is told: the query, where credentials travel, and the
+/// fragment. In what may be seen `***` stands in their place, so that it can be shown as it is.
+pub(crate) fn conceal(url: &str) -> (String, Option<Secret>) {
+    let at = url.find(['?', '#']).unwrap_or(url.len());
+    let (head, tail) = url.split_at(at);
+    if tail.len() <= 1 {
+        return (url.to_owned(), None);
+    }
+    (format!("{head}{}{MASK}", &tail[..1]), Some(Secret::new(tail)))
+}
+
+/// Whether [`conceal`] hid something here.
+pub(crate) fn conceals(shown: &str) -> bool {
+    shown.strip_suffix(MASK).is_some_and(|head| head.ends_with(['?', '#']))
+}
+
+/// The URL that [`conceal`] parted.
+pub(crate) fn reveal<'a>(shown: &'a str, secret: Option<&Secret>) -> Cow<'a, str> {
+    match secret {
+        Some(secret) if conceals(shown) => {
+            let head = &shown[..shown.len() - MASK.len() - 1];
+            Cow::Owned(format!("{head}{}", secret.expose()))
+        }
+        _ => Cow::Borrowed(shown),
     }
 }
 
@@ -322,9 +357,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_concealed_is_revealed_by_its_secret_alone() {
+        for (url, shown) in [
+            ("https://a/f", "https://a/f"),
+            ("https://a/f?", "https://a/f?"),
+            ("https://a/f?authz=needle&x=1?y#z", "https://a/f?***"),
+            ("https://a/f#needle?x", "https://a/f#***"),
+            ("https://a/f?***", "https://a/f?***"),
+        ] {
+            let (seen, secret) = conceal(url);
+            assert_eq!((seen.as_str(), conceals(&seen)), (shown, secret.is_some()), "{url}");
+            assert_eq!(reveal(&seen, secret.as_ref()), url);
+            assert_eq!(reveal(&seen, None), shown);
+            assert!(Surl::parse(&seen).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
     fn a_query_never_reaches_a_message() {
         let surl = Surl::parse("https://a/f?authz=Bearer%20secret").unwrap();
         assert_eq!(surl.to_string(), "https://a/f?***");
+        assert_eq!(format!("{surl:?}"), "Surl(https://a/f?***)");
         assert!(
             !Surl::parse("https://a:x/f?authz=secret")
                 .unwrap_err()

@@ -29,6 +29,7 @@ mod clients;
 mod failure;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod hide;
 mod leftover;
 mod markers;
 mod modes;
@@ -308,11 +309,11 @@ impl Executor {
             state: State::new(earlier, order.file.spec.user_filesize, times),
         };
         if cleanup {
-            return Box::pin(attempt.clean_up()).await;
+            return hide::hide(&order.file.spec, Box::pin(attempt.clean_up()).await);
         }
         let last = attempt.run().await;
         self.shared.events.over(id, attempt.timeline());
-        last
+        hide::hide(&order.file.spec, last)
     }
 
     /// A claim of an earlier life ended with that life at the latest.
@@ -357,13 +358,13 @@ impl Executor {
     /// One side, whose token is not looked at yet.
     fn side(&self, party: Party, order: &Order) -> Result<Side, Failure> {
         let (url, token) = match party {
-            Party::Source => (&order.file.spec.source, &order.source_token),
-            _ => (&order.file.spec.destination, &order.destination_token),
+            Party::Source => (order.file.spec.source_url(), &order.source_token),
+            _ => (order.file.spec.destination_url(), &order.destination_token),
         };
         let scene = Scene::new(party, Phase::Preparation);
         Ok(Side {
             party,
-            surl: Surl::parse(url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?,
+            surl: Surl::parse(&url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?,
             token: None,
             right: Right::of(order, token.as_ref(), &self.shared.keeper),
         })

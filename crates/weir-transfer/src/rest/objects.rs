@@ -1,13 +1,11 @@
 //! Jobs and files as JSON objects: FTS3's keys, all or some of them, and what Weir adds.
 
-use std::borrow::Cow;
-
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use crate::{
     model::{File, Job},
-    surl::{Surl, redact_query},
+    surl::Surl,
     time,
 };
 
@@ -213,8 +211,6 @@ pub(crate) struct FileObject<'a> {
     pub(crate) file: &'a File,
     pub(crate) job: &'a Job,
     pub(crate) host: &'a str,
-    /// Whether the job is the caller's own: what URLs carry after the `?`, often a credential, is nobody else's business.
-    pub(crate) own: bool,
     /// `None`: all keys.
     pub(crate) keys: Option<&'a [String]>,
 }
@@ -227,14 +223,6 @@ impl FileObject<'_> {
             _ => self.job.spec.id.as_u128() as u64,
         };
         (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
-    }
-
-    fn url<'b>(&self, url: &'b str) -> Cow<'b, str> {
-        if self.own {
-            Cow::Borrowed(url)
-        } else {
-            Cow::Owned(redact_query(url))
-        }
     }
 
     /// Writes one key; nothing if there is no such key. Straight into the answer: pollers ask for ten thousand files at a time.
@@ -252,8 +240,8 @@ impl FileObject<'_> {
             "file_state" => put!(file.state.as_str()),
             "file_state_initial" => put!(""),
             "job_id" => put!(file.job),
-            "source_surl" => put!(self.url(&spec.source)),
-            "dest_surl" => put!(self.url(&spec.destination)),
+            "source_surl" => put!(spec.source_url()),
+            "dest_surl" => put!(spec.destination_url()),
             "source_se" => put!(se(&spec.source)),
             "dest_se" => put!(se(&spec.destination)),
             "vo_name" => put!(self.job.spec.vo),

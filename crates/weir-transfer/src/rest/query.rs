@@ -45,14 +45,13 @@ pub(super) async fn jobs(
         .collect::<Vec<_>>();
     let single = ids.split(',').count() == 1;
     let with_files = keys.is_some();
-    let (asked, who) = (names.clone(), caller.clone());
+    let asked = names.clone();
     let found = service
         .read(move |store| find(store, &caller, &asked, with_files))
         .await?;
 
     let shown = Showing {
         host: &service.host,
-        caller: &who,
         keys: keys.as_deref(),
     };
     let objects: Vec<_> = names
@@ -80,7 +79,6 @@ enum Shown<'a> {
 /// Who looks at which keys.
 struct Showing<'a> {
     host: &'a str,
-    caller: &'a Caller,
     /// Of the files; `None` if none were asked for.
     keys: Option<&'a [String]>,
 }
@@ -95,7 +93,6 @@ impl<'a> Showing<'a> {
             file,
             job,
             host: self.host,
-            own: self.caller.owns(job),
             keys: self.keys,
         };
         Shown::Job(Box::new(JobObject {
@@ -116,11 +113,13 @@ fn find(store: &dyn Store, caller: &Caller, names: &[String], with_files: bool) 
     for name in names {
         found.push(match one(store, caller, name)? {
             Ok(job) => {
-                let files = if with_files {
-                    store.files(job.spec.id)?
-                } else {
-                    Vec::new()
-                };
+                let mut files = Vec::new();
+                if with_files {
+                    files = store.files(job.spec.id)?;
+                    if caller.owns(&job) {
+                        store.reveal(&mut files)?;
+                    }
+                }
                 Ok((job, files))
             }
             Err(error) => Err(error),
@@ -145,7 +144,6 @@ pub(super) fn one(store: &dyn Store, caller: &Caller, name: &str) -> Result<Resu
 
 /// `GET /jobs/{id}/files`.
 pub(super) async fn files(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
-    let who = caller.clone();
     let found = service
         .read(move |store| find(store, &caller, &[id], true))
         .await?
@@ -157,7 +155,6 @@ pub(super) async fn files(service: State, caller: Caller, Path(id): Path<String>
             file,
             job: &job,
             host: &service.host,
-            own: who.owns(&job),
             keys: None,
         })
         .collect();

@@ -23,7 +23,7 @@ use crate::{
     time::Millis,
 };
 use history::History;
-use secrets::Secrets;
+use secrets::{Secrets, Urls};
 
 /// See the module. Tokens are sealed here too, so that a core dump shows as little as a database.
 #[derive(Debug)]
@@ -46,6 +46,7 @@ struct Tables {
     settings: BTreeMap<String, String>,
     secrets: Secrets,
     renewals: BTreeMap<TokenHash, renewals::Row>,
+    urls: Urls,
     history: History,
 }
 
@@ -197,6 +198,14 @@ impl Store for MemoryStore {
             .collect())
     }
 
+    fn reveal(&self, files: &mut [File]) -> Result<(), StoreError> {
+        let tables = self.lock();
+        for file in files {
+            tables.urls.put_back(&mut file.spec, &self.sealer);
+        }
+        Ok(())
+    }
+
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
         let tables = self.lock();
         let Some(row) = tables.files.get(&file) else {
@@ -209,11 +218,13 @@ impl Store for MemoryStore {
             hash.and_then(|hash| self.sealer.open(hash, &tables.tokens.get(&hash)?.0))
         };
         let kept = || tables.secrets.kept(&proxy_name(&job.spec.cred_id), &self.sealer);
+        let mut file = row.file.clone();
+        tables.urls.put_back(&mut file.spec, &self.sealer);
         Ok(Some(Order {
             proxy: job.spec.moves_by_proxy(&row.file).then(kept).flatten(),
             source_token: open(row.file.spec.source_token),
             destination_token: open(row.file.spec.destination_token),
-            file: row.file.clone(),
+            file,
             job: job.spec.clone(),
         }))
     }
@@ -386,10 +397,10 @@ impl Tables {
                 }
             }
             self.next_file = self.next_file.max(spec.id + 1);
+            let spec = self.urls.keep(spec, sealer);
             let file = File {
-                spec: spec.clone(),
                 job: submission.job.id,
-                state: submission.first_state(spec),
+                state: submission.first_state(&spec),
                 attempts: 0,
                 first_started: None,
                 started: None,
@@ -399,6 +410,7 @@ impl Tables {
                 moved_total: 0,
                 tape: TapeTimes::default(),
                 result: FileResult::default(),
+                spec,
             };
             let row = Row {
                 file,
@@ -407,7 +419,7 @@ impl Tables {
                 pinned: false,
                 follow_up: FollowUp::default(),
             };
-            self.files.insert(spec.id, row);
+            self.files.insert(row.file.spec.id, row);
         }
         self.numbers.insert(submission.job.id, number);
         let job = Job {
@@ -516,30 +528,4 @@ impl Tables {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::store::suite::Keeper;
-
-    /// Lives as long as the test: "opening again" finds what was there.
-    struct InMemory(Arc<MemoryStore>);
-
-    impl Keeper for InMemory {
-        type Store = Arc<MemoryStore>;
-
-        fn tokens(store: &Arc<MemoryStore>) -> usize {
-            store.lock().tokens.len()
-        }
-
-        fn new() -> Self {
-            Self(Arc::new(MemoryStore::new()))
-        }
-
-        fn open(&self) -> Arc<MemoryStore> {
-            self.0.clone()
-        }
-    }
-
-    crate::store::suite::store_suite!(InMemory);
-}
+mod tests;

@@ -4,10 +4,11 @@
 //!
 //! - [`Store::apply`] returns when a whole batch is durable, or changes nothing.
 //! - A file that has come to its end ([`FileState::is_terminal`]) never changes again; a change that comes late is ignored.
-//! - A token is kept once, sealed ([`Sealer`]), under its hash.
+//! - A token is kept once, sealed ([`Sealer`]), under its hash. What URLs carry after the path is sealed too, beside the file.
 //! - A job's files have consecutive ids, so that they are found without an index. The first one's is the job's number.
 //! - What ended some time ago leaves the tables of the present for history ([`Store::archive`]), by itself and in small pieces;
-//!   every question is answered from both. A token goes with the last file that names it.
+//!   every question is answered from both. A token goes with the last file that names it, and
+//!   what its URLs carried goes with each file.
 
 mod error;
 mod memory;
@@ -31,7 +32,10 @@ mod suite_secrets;
 #[cfg(test)]
 mod suite_tape;
 #[cfg(test)]
+mod suite_urls;
+#[cfg(test)]
 mod troubled;
+mod urls;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -476,6 +480,9 @@ pub(crate) trait Store: Send + Sync + 'static {
 
     /// A file's attempts that were followed by another, in order.
     fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError>;
+
+    /// Gives files what their URLs carry after the path, for whoever submitted them. What left the present has lost it.
+    fn reveal(&self, files: &mut [File]) -> Result<(), StoreError>;
 
     /// What the executor needs for one transfer.
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError>;

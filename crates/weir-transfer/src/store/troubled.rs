@@ -69,6 +69,10 @@ impl Store for TroubledStore {
         self.inner.retries(file)
     }
 
+    fn reveal(&self, files: &mut [File]) -> Result<(), StoreError> {
+        self.inner.reveal(files)
+    }
+
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
         self.inner.order(file)
     }
@@ -144,6 +148,9 @@ impl Store for Arc<MemoryStore> {
     }
     fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError> {
         self.as_ref().retries(file)
+    }
+    fn reveal(&self, files: &mut [File]) -> Result<(), StoreError> {
+        self.as_ref().reveal(files)
     }
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
         self.as_ref().order(file)

@@ -100,7 +100,8 @@ fn entries(
         id: 0,
         index,
         source: String::new(),
-        destination: destination.as_str().to_owned(),
+        destination: String::new(),
+        secrets: None,
         checksum,
         user_filesize: filesize(file)?,
         activity: values::text(file, "activity")?.unwrap_or_else(|| "default".to_owned()),
@@ -114,10 +115,8 @@ fn entries(
     };
     let mut entries = Vec::with_capacity(sources.len());
     for (place, source) in sources.iter().enumerate() {
-        let mut file = NewFile {
-            source: source.as_str().to_owned(),
-            ..common.clone()
-        };
+        let mut file = common.clone();
+        file.set_urls(source.as_str(), destination.as_str());
         if let Some((of_sources, of_destination)) = &own {
             (file.source_token, file.destination_token) = (Some(of_sources[place]), Some(*of_destination));
         }

@@ -274,11 +274,15 @@ pub(super) fn settle_checksum_mode(params: &Object, files: &[Entry], job: &mut N
 /// A file is copied to itself only where it is not copied: in a job that brings it online.
 pub(super) fn check_same(files: &[NewFile], job: &NewJob) -> Result<(), Refusal> {
     for file in files {
-        let (Ok(source), Ok(destination)) = (Surl::parse(&file.source), Surl::parse(&file.destination)) else {
+        let (Ok(source), Ok(destination)) = (Surl::parse(&file.source_url()), Surl::parse(&file.destination_url()))
+        else {
             continue;
         };
-        let same = source.identity() == destination.identity() && source.query() == destination.query();
-        let staged_only = job.params.bring_online.is_some() && file.source == file.destination;
+        let staged = job.params.bring_online.is_some();
+        // What is staged only is known by what may be seen of its URLs.
+        let same_query = source.query() == destination.query() || (staged && file.source == file.destination);
+        let same = source.identity() == destination.identity() && same_query;
+        let staged_only = staged && source.as_str() == destination.as_str();
         if same && !staged_only {
             return Err(Refusal::invalid(format!(
                 "source and destination are the same ({source})"

@@ -53,6 +53,8 @@ pub(crate) enum Fault {
     WritesThenSilent(&'static [u8]),
     /// HEAD: neither `Last-Modified` nor `ETag`.
     Timeless,
+    /// This status, and a text with all of the request's target, as some storages write their errors.
+    Echoes(u16),
 }
 
 /// A file, or a directory.
@@ -77,6 +79,8 @@ impl Entry {
 pub(crate) struct Seen {
     pub(crate) method: String,
     pub(crate) path: String,
+    /// What came after the `?`.
+    pub(crate) query: Option<String>,
     pub(crate) headers: HeaderMap,
     /// Names on the certificate that the client showed.
     pub(crate) peer: Option<String>,
@@ -231,6 +235,7 @@ impl Shared {
         self.seen.lock().unwrap().push(Seen {
             method: method.clone(),
             path: path.clone(),
+            query: request.uri().query().map(str::to_owned),
             headers: headers.clone(),
             peer: request.extensions().get().map(crate::proxies::names),
             from: request
@@ -241,6 +246,10 @@ impl Shared {
         let fault = self.fault(&method, &path);
         match &fault {
             Some(Fault::Status(status, text) | Fault::StatusTimes(status, text, _)) => return error(*status, text),
+            Some(Fault::Echoes(status)) => {
+                let text = format!("cannot do {method} on {}: sorry", request.uri());
+                return error(*status, &text);
+            }
             Some(Fault::Silent) => std::future::pending().await,
             Some(Fault::Redirect(to)) => {
                 let mut response = error(307, "");

@@ -39,6 +39,7 @@ impl Tables {
                 {
                     self.release(hash);
                 }
+                self.urls.forget(id);
                 self.history.files.insert(id, row.file);
             }
             if moved >= files_max {

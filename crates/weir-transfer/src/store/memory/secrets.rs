@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    store::{Kept, Sealer, hash_of},
+    model::NewFile,
+    store::{Kept, Sealer, hash_of, urls::SealedUrls},
     time::Millis,
 };
 
@@ -29,5 +30,32 @@ impl Secrets {
 
     pub(super) fn discard(&mut self, name: &str) -> bool {
         self.0.remove(name).is_some()
+    }
+}
+
+/// Sealed parts of URLs, by file.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Urls(BTreeMap<u64, SealedUrls>);
+
+impl Urls {
+    /// Takes what a file hides into custody; gives the file without it.
+    pub(super) fn keep(&mut self, file: &NewFile, sealer: &Sealer) -> NewFile {
+        if let Some(sealed) = SealedUrls::of(sealer, file) {
+            self.0.insert(file.id, sealed);
+        }
+        NewFile {
+            secrets: None,
+            ..file.clone()
+        }
+    }
+
+    pub(super) fn put_back(&self, file: &mut NewFile, sealer: &Sealer) {
+        if let Some(sealed) = self.0.get(&file.id) {
+            file.secrets = sealed.open(sealer);
+        }
+    }
+
+    pub(super) fn forget(&mut self, file: u64) {
+        self.0.remove(&file);
     }
 }

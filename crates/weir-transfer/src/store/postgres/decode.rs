@@ -105,6 +105,7 @@ pub(super) fn file(row: &Row) -> Result<File, StoreError> {
             index: index_of(get(row, 33)?, id - first),
             source: get(row, 16)?,
             destination: get(row, 17)?,
+            secrets: None,
             checksum: get(row, 18)?,
             user_filesize: size(row, 19)?,
             activity: get(row, 20)?,

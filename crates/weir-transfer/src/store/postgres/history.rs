@@ -112,8 +112,10 @@ impl Moved {
             )?;
             let text = format!("DELETE FROM attempts USING {ranges} WHERE file_id BETWEEN d.first AND d.last");
             session.execute(&text, &[&self.firsts, &self.lasts])?;
-            let text = format!("DELETE FROM tape USING {ranges} WHERE file_id BETWEEN d.first AND d.last");
-            session.execute(&text, &[&self.firsts, &self.lasts])?;
+            for table in ["tape", "urls"] {
+                let text = format!("DELETE FROM {table} USING {ranges} WHERE file_id BETWEEN d.first AND d.last");
+                session.execute(&text, &[&self.firsts, &self.lasts])?;
+            }
             let text = format!(
                 "DELETE FROM files USING {ranges} WHERE file_id BETWEEN d.first AND d.last RETURNING src_token, dst_token"
             );

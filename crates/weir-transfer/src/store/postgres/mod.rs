@@ -20,6 +20,7 @@ mod session;
 mod tape;
 #[cfg(test)]
 mod tests;
+mod urls;
 mod write;
 
 use std::{
@@ -213,6 +214,10 @@ impl Store for PostgresStore {
 
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
         self.readers.with(|session| read::order(session, &self.sealer, file))
+    }
+
+    fn reveal(&self, files: &mut [model::File]) -> Result<(), StoreError> {
+        self.readers.with(|session| urls::reveal(session, &self.sealer, files))
     }
 
     fn pins(&self) -> Result<Vec<Pin>, StoreError> {

@@ -10,6 +10,7 @@ use super::{
     decode::{self, FILE, JOB, LIVE, get},
     secrets,
     session::{PATIENCE, Session, wait},
+    urls,
 };
 use crate::{
     model::{File, Job, Retry, TokenHash, job_state_code},
@@ -174,7 +175,7 @@ pub(super) fn overdue(session: &mut Session, now: i64) -> Result<Vec<(Uuid, Vec<
 }
 
 pub(super) fn order(session: &mut Session, sealer: &Sealer, id: u64) -> Result<Option<Order>, StoreError> {
-    let Some(file) = present_file(session, id)? else {
+    let Some(mut file) = present_file(session, id)? else {
         return Ok(None);
     };
     let Some(job) = job(session, file.job)? else {
@@ -192,6 +193,7 @@ pub(super) fn order(session: &mut Session, sealer: &Sealer, id: u64) -> Result<O
         same if same == file.spec.source_token => source_token.clone(),
         other => open(other)?,
     };
+    urls::open(session, sealer, &mut file.spec)?;
     let proxy = if job.spec.moves_by_proxy(&file) {
         secrets::kept(session, sealer, &proxy_name(&job.spec.cred_id))?
     } else {

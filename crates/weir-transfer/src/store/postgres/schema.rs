@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::store::StoreError;
 
 /// Migrations, in order; the table `schema_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE, SECRETS, RENEWALS];
+const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE, SECRETS, RENEWALS, URLS];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
 /// ids is on `files`, so that a change of state writes into the page of its row and nowhere else (`fillfactor`).
@@ -207,6 +207,15 @@ CREATE TABLE renewals (
     sealed     bytea
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX renewals_due ON renewals (due) WHERE due IS NOT NULL;
+";
+
+/// What URLs carry after the path, sealed: see `store::urls`.
+const URLS: &str = "
+CREATE TABLE urls (
+    file_id bigint PRIMARY KEY,
+    source  bytea,
+    dest    bytea
+);
 ";
 
 /// What keeps two services that start at the same time from making the same tables.

@@ -13,6 +13,7 @@ use super::{
     office::{Office, Turn, mark},
     rows::{Ended, Rows},
     session::{PATIENCE, Session, Values, wait},
+    urls,
 };
 use crate::{
     model::{Counts, TokenHash, job_state_code, job_state_from_code, kind_of},
@@ -190,6 +191,7 @@ fn submit(session: &mut Session, sealer: &Sealer, submissions: &[&Submission]) -
     let tokens = tokens(session, sealer, submissions)?;
     copy_files(session, submissions, &tokens)?;
     super::renewals::expect(session, submissions, &tokens)?;
+    urls::keep(session, sealer, submissions)?;
     let ids = submissions
         .iter()
         .flat_map(|submission| &submission.files)

@@ -138,6 +138,9 @@ fn move_files(
     transaction
         .prepare_cached("DELETE FROM tape WHERE file_id BETWEEN ?1 AND ?2")?
         .execute(range)?;
+    transaction
+        .prepare_cached("DELETE FROM urls WHERE file_id BETWEEN ?1 AND ?2")?
+        .execute(range)?;
     Ok(n)
 }
 

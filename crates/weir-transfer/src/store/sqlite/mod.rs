@@ -6,6 +6,7 @@ mod renewals;
 mod schema;
 mod secrets;
 mod tape;
+mod urls;
 mod write;
 
 use std::{
@@ -140,6 +141,11 @@ impl Store for SqliteStore {
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
         self.readers
             .with(|connection| read::order(connection, &self.sealer, file))
+    }
+
+    fn reveal(&self, files: &mut [model::File]) -> Result<(), StoreError> {
+        self.readers
+            .with(|connection| urls::reveal(connection, &self.sealer, files))
     }
 
     fn pins(&self) -> Result<Vec<Pin>, StoreError> {

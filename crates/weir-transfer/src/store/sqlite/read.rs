@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-use super::{history, secrets, tape};
+use super::{history, secrets, tape, urls};
 
 const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, submitted, finished, reason, cancelled,
     source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled, job_no, n_archiving FROM jobs";
@@ -202,7 +202,7 @@ pub(super) fn overdue(connection: &Connection, now: i64) -> Result<Vec<(Uuid, Ve
 }
 
 pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result<Option<Order>, StoreError> {
-    let Some(file) = present_file(connection, id)? else {
+    let Some(mut file) = present_file(connection, id)? else {
         return Ok(None);
     };
     let Some(job) = job(connection, file.job)? else {
@@ -223,6 +223,7 @@ pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result
         same if same == file.spec.source_token => source_token.clone(),
         other => open(other)?,
     };
+    urls::open(connection, sealer, &mut file.spec)?;
     let proxy = if job.spec.moves_by_proxy(&file) {
         secrets::kept(connection, sealer, &proxy_name(&job.spec.cred_id))?
     } else {
@@ -367,6 +368,7 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<File> {
             index: index_of(&row.get::<_, String>(33)?, id - first),
             source: row.get(16)?,
             destination: row.get(17)?,
+            secrets: None,
             checksum: row.get(18)?,
             user_filesize: size(19)?,
             activity: row.get(20)?,

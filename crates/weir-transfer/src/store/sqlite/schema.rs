@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY, TAPE, SECRETS, RENEWALS];
+const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY, TAPE, SECRETS, RENEWALS, URLS];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
 /// `first_file` and `n_files` find them, and the only index on `files` holds the live ones.
@@ -195,6 +195,15 @@ CREATE TABLE renewals (
     sealed     BLOB
 );
 CREATE INDEX renewals_due ON renewals (due) WHERE due IS NOT NULL;
+";
+
+/// What URLs carry after the path, sealed: see `store::urls`.
+const URLS: &str = "
+CREATE TABLE urls (
+    file_id INTEGER PRIMARY KEY,
+    source  BLOB,
+    dest    BLOB
+);
 ";
 
 /// Brings a database up to date, each migration in a transaction of its own.

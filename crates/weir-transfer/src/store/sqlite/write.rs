@@ -6,11 +6,10 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use uuid::Uuid;
 use weir_sched::Work;
 
-use super::tape;
-
+use super::{tape, urls};
 use crate::{
     model::{Counts, FileResult, FileState, TokenHash, job_state_code, job_state_from_code, kind_of},
-    store::{Change, FollowUp, Sealer, StoreError, Submission},
+    store::{Change, FollowUp, Sealer, StoreError, Submission, urls::SealedUrls},
     time::Millis,
 };
 
@@ -227,6 +226,9 @@ fn submit(
     let mut last = 0;
     for file in &submission.files {
         last = last.max(file.id);
+        if let Some(sealed) = SealedUrls::of(sealer, file) {
+            urls::keep(transaction, &sealed)?;
+        }
         let mut token_no = |hash: Option<TokenHash>| -> Result<Option<i64>, StoreError> {
             hash.map(|hash| touched.token(transaction, sealer, hash, (submission, &named)))
                 .transpose()
