@@ -104,6 +104,7 @@ fn an_operator_who_follows_the_page_has_a_service() {
         ("https://ISSUER", machine.services.issuer().to_owned()),
         ("\"VO\"", "\"test\"".to_owned()),
         ("\"SUBJECT\"", "\"tester\"".to_owned()),
+        ("allow = []", "allow = [\"127.0.0.0/8\"]".to_owned()),
         ("HOSTCERT", machine.path("identities/transfer.pem")),
         ("HOSTKEY", machine.path("identities/transfer.key")),
         ("--token-file TOKEN", format!("--token-file {}", machine.path("token"))),

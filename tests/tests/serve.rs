@@ -170,6 +170,8 @@ fn a_transfer_service_serves_alone_and_remembers() {
         [[issuer]]
         url = "@ISSUER@"
         vo = "test"
+        [copy]
+        allow = ["127.0.0.0/8"]
     "#;
     let source = format!("{}/f", grid.rse_url("ALPHA"));
     let destination = format!("{}/g", grid.rse_url("BETA"));

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use rustix::process::{Resource, Rlimit};
 use weir_measure::report::Host;
 
 /// Describes the machine; `scratch` is where the data areas are.
@@ -31,22 +30,6 @@ pub(crate) fn cores() -> u32 {
 pub(crate) fn free_space(path: &Path) -> Option<u64> {
     let status = rustix::fs::statvfs(path).ok()?;
     status.f_bavail.checked_mul(status.f_frsize)
-}
-
-/// Raises the soft limit on open files to the hard one; returns what holds now, `None` for no limit.
-pub(crate) fn raise_open_files() -> Option<u64> {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    if limit.current == limit.maximum {
-        return limit.current;
-    }
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    match rustix::process::setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    }
 }
 
 fn memory() -> Option<u64> {

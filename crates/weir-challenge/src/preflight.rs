@@ -37,7 +37,7 @@ pub(crate) fn check(plan: &Plan, options: &Options, progress: &dyn Progress) -> 
         cores: host::cores(),
         free_bytes: host::free_space(&scratch),
         needed_bytes: summary.space.0,
-        open_files: host::raise_open_files(),
+        open_files: weir_http::raise_open_files(),
         warnings: Vec::new(),
     };
     let preflight = Preflight {

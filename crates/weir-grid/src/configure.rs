@@ -40,6 +40,15 @@ const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 /// Private networks, which a grid with external endpoints may live in (RFC 1918, RFC 4193).
 const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
 
+/// Where storages of the grid are.
+fn reachable(grid: &Grid) -> Vec<weir_http::Network> {
+    let external = grid.rses.iter().any(|rse| !rse.kind.is_embedded());
+    let ranges = LOOPBACK.iter().chain(if external { &PRIVATE[..] } else { &[] });
+    ranges
+        .map(|range| range.parse().expect("a constant range is valid"))
+        .collect()
+}
+
 /// The issuer: one client, any audience.
 pub(crate) fn issuer(ground: &Ground, listen: SocketAddr, lifetime: Duration) -> Result<IssuerConfig, GridError> {
     let client = Client::with_secret(CLIENT_ID, &ground.secret, &CLIENT_SCOPES, &["*"]);
@@ -54,7 +63,7 @@ pub(crate) fn storage(
     rse: &Rse,
     listen: SocketAddr,
     issuer_url: &str,
-    external: bool,
+    grid: &Grid,
 ) -> Result<StorageConfig, GridError> {
     let RseKind::Embedded {
         quota,
@@ -89,10 +98,7 @@ pub(crate) fn storage(
         prefixes: vec![StoragePath::root()],
         audiences: Vec::new(),
     }];
-    let reachable = LOOPBACK.iter().chain(if external { &PRIVATE[..] } else { &[] });
-    config.tpc.allow = reachable
-        .map(|range| range.parse().expect("a constant range is valid"))
-        .collect();
+    config.tpc.allow = reachable(grid);
     // Files on one machine take seconds: what one that is cut short has moved should be known by then.
     config.tpc.marker_interval = MARKER_INTERVAL;
     config.access_log = Some(ground.folder("log")?.join(format!("{name}.jsonl")));
@@ -123,6 +129,7 @@ pub(crate) fn transfer(
     config.limits.link = grid.transfer.max_active_per_link;
     config.limits.inbound = grid.transfer.max_active_per_rse_in;
     config.limits.outbound = grid.transfer.max_active_per_rse_out;
+    config.copy.allow = reachable(grid);
     config.retry.retries = u8::try_from(grid.transfer.retries).unwrap_or(u8::MAX);
     config.retry.delay = grid.transfer.retry_delay;
     config.retry.delay_max = config.retry.delay_max.max(config.retry.delay);

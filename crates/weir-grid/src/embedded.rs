@@ -178,7 +178,6 @@ impl Services {
         self.issuer = Some(issuer);
 
         let data = self.data_runtime.insert(runtime("weir-data", options.data_threads)?);
-        let external = grid.rses.iter().any(|rse| !rse.kind.is_embedded());
         let mut rses = Vec::new();
         for rse in &grid.rses {
             if let RseKind::External { url, .. } = &rse.kind {
@@ -187,7 +186,7 @@ impl Services {
             }
             let host = ground.addresses.host_of(rse.name.as_str())?;
             let listen = ground.addresses.choose(rse.name.as_str(), host)?;
-            let config = configure::storage(ground, rse, listen, &issuer_url, external)?;
+            let config = configure::storage(ground, rse, listen, &issuer_url, grid)?;
             let area = config.areas.first().map(|area| area.root.clone());
             let door = || format!("the storage of {}", rse.name);
             let storage = run_on(data, weir_storage::Storage::start(config)).await;

@@ -43,7 +43,7 @@ pub struct ClientConfig {
     pub idle_per_host: usize,
     /// How long an idle connection is kept. Default 20 s: below the 30 s after which [`crate::serve`] closes one.
     pub idle_timeout: Duration,
-    /// Addresses that may be connected to; `None` means all.
+    /// Addresses that may be connected to; `None` means all. See also [`Client::within`].
     pub filter: Option<AddressFilter>,
     /// The address to connect from, where it is of the other side's kind (IPv4 or IPv6, loopback or not); `None` lets the
     /// kernel choose.
@@ -77,8 +77,9 @@ impl ClientConfig {
 pub struct Client {
     pool: Arc<Pool>,
     tls: Arc<rustls::ClientConfig>,
-    /// Tells connections made with one TLS configuration from those of another.
+    /// Tells connections made with one TLS configuration and filter from those of another.
     identity: u64,
+    filter: Option<AddressFilter>,
     response_timeout: Duration,
     user_agent: HeaderValue,
 }
@@ -96,7 +97,6 @@ impl Client {
     pub fn new(config: ClientConfig) -> Result<Self, TlsError> {
         let connector = Connector {
             connect_timeout: config.connect_timeout,
-            filter: config.filter,
             local_address: config.local_address,
         };
         let limits = PoolLimits {
@@ -108,6 +108,7 @@ impl Client {
             pool: Pool::new(connector, limits),
             tls: client_config(&config.roots)?,
             identity: 0,
+            filter: config.filter,
             response_timeout: config.response_timeout,
             user_agent: config.user_agent,
         })
@@ -117,10 +118,20 @@ impl Client {
     /// are shared; connections are not: each is used with the configuration that made it.
     #[must_use]
     pub fn presenting(&self, tls: Arc<rustls::ClientConfig>) -> Self {
-        static IDENTITIES: AtomicU64 = AtomicU64::new(1);
         Self {
             tls,
-            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
+            identity: new_identity(),
+            ..self.clone()
+        }
+    }
+
+    /// The same client for what strangers ask for: it connects only where the filter lets it. Limits and descriptors are shared;
+    /// connections are not, or one that was made for us would take them anywhere.
+    #[must_use]
+    pub fn within(&self, filter: AddressFilter) -> Self {
+        Self {
+            filter: Some(filter),
+            identity: new_identity(),
             ..self.clone()
         }
     }
@@ -147,7 +158,7 @@ impl Client {
         mut request: Request<Body>,
         limit: Duration,
     ) -> Result<Response<Incoming>, ClientError> {
-        let target = Target::of(request.uri(), self.tls.clone())?;
+        let target = Target::of(request.uri(), self.tls.clone(), self.filter.clone())?;
         in_origin_form(&mut request, &target)?;
         request.extensions_mut().extend(crate::case::extensions().clone());
         request
@@ -200,6 +211,11 @@ impl Client {
         open(&go, Verdict::Never);
         outcome
     }
+}
+
+fn new_identity() -> u64 {
+    static IDENTITIES: AtomicU64 = AtomicU64::new(1);
+    IDENTITIES.fetch_add(1, Ordering::Relaxed)
 }
 
 type Opener = Arc<std::sync::Mutex<Option<oneshot::Sender<Verdict>>>>;

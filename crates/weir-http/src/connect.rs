@@ -19,14 +19,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{ClientError, tcp::Tcp};
-
-/// Says whether an address may be connected to. It is asked about the address in use, after resolution.
-pub type AddressFilter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+use crate::{AddressFilter, ClientError, tcp::Tcp};
 
 pub(crate) struct Connector {
     pub(crate) connect_timeout: Duration,
-    pub(crate) filter: Option<AddressFilter>,
     pub(crate) local_address: Option<IpAddr>,
 }
 
@@ -48,11 +44,16 @@ pub(crate) struct Target {
     host: String,
     port: u16,
     tls: Option<Arc<rustls::ClientConfig>>,
+    filter: Option<AddressFilter>,
 }
 
 impl Target {
     /// `dav` and `davs` are taken as `http` and `https`.
-    pub(crate) fn of(uri: &Uri, tls: Arc<rustls::ClientConfig>) -> Result<Self, ClientError> {
+    pub(crate) fn of(
+        uri: &Uri,
+        tls: Arc<rustls::ClientConfig>,
+        filter: Option<AddressFilter>,
+    ) -> Result<Self, ClientError> {
         let endpoint = endpoint_of(uri);
         let refuse = |reason| ClientError::Address {
             endpoint: endpoint.clone(),
@@ -72,6 +73,7 @@ impl Target {
             host,
             port,
             tls,
+            filter,
         })
     }
 
@@ -96,7 +98,7 @@ impl Connector {
         place: Option<OwnedSemaphorePermit>,
     ) -> Result<Stream, ClientError> {
         let endpoint = &target.endpoint;
-        let tcp = self.dial(endpoint, &target.host, target.port).await?;
+        let tcp = self.dial(target).await?;
         let peer = tcp.peer_addr().map_err(|source| ClientError::Connect {
             endpoint: endpoint.clone(),
             source,
@@ -128,9 +130,10 @@ impl Connector {
         }
     }
 
-    async fn dial(&self, endpoint: &str, host: &str, port: u16) -> Result<TcpStream, ClientError> {
+    async fn dial(&self, target: &Target) -> Result<TcpStream, ClientError> {
+        let endpoint = &target.endpoint;
         let attempt = async {
-            let addresses = tokio::net::lookup_host((host, port))
+            let addresses = tokio::net::lookup_host((target.host.as_str(), target.port))
                 .await
                 .map_err(|source| ClientError::Resolve {
                     endpoint: endpoint.to_owned(),
@@ -138,10 +141,12 @@ impl Connector {
                 })?;
             let mut last = None;
             for address in addresses {
-                if self.filter.as_ref().is_some_and(|allowed| !allowed(address.ip())) {
+                let filter = target.filter.as_ref();
+                if let Some(kind) = filter.and_then(|filter| filter.refuses(address.ip())) {
                     last.get_or_insert(ClientError::Forbidden {
                         endpoint: endpoint.to_owned(),
                         address: address.ip(),
+                        kind,
                     });
                     continue;
                 }

@@ -25,12 +25,14 @@ pub enum ClientError {
         source: io::Error,
     },
     /// Every address of the host is refused by the caller's [`crate::AddressFilter`].
-    #[error("{endpoint} resolves to {address}, an address that this service may not connect to")]
+    #[error("{endpoint} resolves to {address}, {kind} address, to which this service may not connect")]
     Forbidden {
         /// `scheme://host:port`.
         endpoint: String,
         /// The refused address.
         address: std::net::IpAddr,
+        /// What it is: `a loopback`, `a private`.
+        kind: &'static str,
     },
     /// No connection could be made.
     #[error("could not connect to {endpoint}")]

@@ -15,8 +15,8 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use weir_http::{
-    Body, Client, ClientConfig, ClientError, ConnectedTo, ConnectionInfo, Identity, RunningServer, ServerLimits,
-    TrustRoots, bind, body, serve, server_config,
+    AddressFilter, Body, Client, ClientConfig, ClientError, ConnectedTo, ConnectionInfo, Identity, RunningServer,
+    ServerLimits, TrustRoots, bind, body, client_config, serve, server_config,
 };
 
 struct Authority {
@@ -196,12 +196,26 @@ async fn a_refused_address_is_never_connected_to() {
         Response::new(body::empty())
     });
     let mut config = config(TrustRoots::file(authority.file.path()));
-    config.filter = Some(Arc::new(|address| !address.is_loopback()));
-    let request = Request::get(uri(server.address(), "https"))
-        .body(body::empty())
-        .unwrap();
-    let error = Client::new(config).unwrap().send(request).await.unwrap_err();
-    assert!(matches!(error, ClientError::Forbidden { .. }), "{error:?}");
+    let request = || {
+        let request = Request::get(uri(server.address(), "https"));
+        request.body(body::empty()).unwrap()
+    };
+    // Also not on a connection that is open because somebody else may.
+    let free = Client::new(config.clone()).unwrap();
+    read(free.send(request()).await.unwrap()).await;
+    let bound = free.within(AddressFilter::default());
+    config.filter = Some(AddressFilter::default());
+    for client in [
+        bound.clone(),
+        bound.presenting(client_config(&config.roots).unwrap()),
+        Client::new(config).unwrap(),
+    ] {
+        let error = client.send(request()).await.unwrap_err();
+        assert!(matches!(error, ClientError::Forbidden { .. }), "{error:?}");
+        assert!(error.to_string().contains("127.0.0.1, a loopback address"), "{error}");
+    }
+    let allowed = free.within(AddressFilter::allowing(&["127.0.0.0/8".parse().unwrap()]));
+    assert!(allowed.send(request()).await.is_ok());
 }
 
 /// A closed port and a silent server would be told apart by nobody, or waited for without end.

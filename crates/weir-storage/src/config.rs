@@ -8,10 +8,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use weir_auth::StoragePath;
-use weir_http::TrustRoots;
+use weir_http::{Network, TrustRoots};
 use weir_units::{Algorithm, Bytes};
 
-use crate::{backend::PRIVATE_PREFIX, network::Network};
+use crate::backend::PRIVATE_PREFIX;
 
 /// A storage endpoint. Unknown keys are refused.
 #[derive(Debug, Clone, Serialize, Deserialize)]

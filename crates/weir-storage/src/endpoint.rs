@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::{Arc, atomic::Ordering},
 };
 
@@ -21,7 +21,6 @@ use crate::{
     config::{AreaConfig, ConfigError, Durability, StorageConfig},
     data::{BlockPool, blocking},
     metrics::{Metrics, Traffic},
-    network::is_local,
     reaper::Reapers,
     refusal::chain,
     service::{Endpoint, answer},
@@ -94,7 +93,7 @@ impl Storage {
     /// Starts an endpoint on the current runtime: opens, sweeps and counts its areas, then listens.
     pub async fn start(config: StorageConfig) -> Result<Running, StartError> {
         config.check()?;
-        raise_open_files();
+        weir_http::raise_open_files();
         let metrics = Arc::new(Metrics::default());
         let mut areas = Vec::new();
         for area in &config.areas {
@@ -189,23 +188,6 @@ impl Running {
     }
 }
 
-/// Lets the process open as many files as its hard limit has. Shells give 1024 of them, which 500 transfers use up: a
-/// connection and a file each. Nothing here uses `select`, for whose sake the soft limit is low.
-fn raise_open_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current == maximum {
-        return;
-    }
-    let most = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    if let Err(errno) = setrlimit(Resource::Nofile, most) {
-        tracing::warn!(%errno, ?current, "could not raise the limit of open files");
-    }
-}
-
 fn open_area(config: &AreaConfig, metrics: &Metrics) -> Result<Arc<Area>, StartError> {
     let name = config.name.clone();
     let backend = PosixBackend::open(&config.root).map_err(|source| StartError::Area {
@@ -271,13 +253,10 @@ fn verifier(config: &StorageConfig, url: &str) -> Result<Verifier, TlsError> {
 /// The client of third-party copies: it connects to no local address but those that are allowed, and from the address that
 /// the endpoint listens on, so that the other side's counters tell endpoints apart.
 fn copy_client(config: &StorageConfig) -> Result<Client, TlsError> {
-    let allowed = config.tpc.allow.clone();
-    let filter: AddressFilter =
-        Arc::new(move |address: IpAddr| !is_local(address) || allowed.iter().any(|network| network.contains(address)));
     Client::new(ClientConfig {
         connect_timeout: config.tpc.connect_timeout,
         response_timeout: config.tpc.response_timeout,
-        filter: Some(filter),
+        filter: Some(AddressFilter::allowing(&config.tpc.allow)),
         local_address: Some(config.listen.ip()).filter(|address| !address.is_unspecified()),
         ..ClientConfig::new(config.trust.roots())
     })

@@ -38,7 +38,6 @@ mod endpoint;
 mod exchange;
 pub mod marker;
 mod metrics;
-pub mod network;
 mod pace;
 pub mod range;
 mod reaper;

@@ -18,7 +18,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use weir_http::TrustRoots;
+use weir_http::{Network, TrustRoots};
 use weir_units::Bytes;
 
 use crate::executor::ExecutorSettings;
@@ -248,6 +248,8 @@ pub struct CopyConfig {
     pub busy_patience: Duration,
     /// Streams asked of the active party if the client does not say.
     pub streams: u32,
+    /// Addresses of this host and of private networks that may be connected to all the same.
+    pub allow: Vec<Network>,
 }
 
 impl Default for CopyConfig {
@@ -260,6 +262,7 @@ impl Default for CopyConfig {
             stall_timeout: settings.stall_timeout,
             busy_patience: settings.busy_patience,
             streams: settings.streams,
+            allow: Vec::new(),
         }
     }
 }

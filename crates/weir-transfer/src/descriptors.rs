@@ -1,7 +1,5 @@
 //! How many transfers fit into the descriptors that the process may have.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 /// Store, log, listeners, spools, resolvers.
 const KEPT: usize = 256;
 
@@ -27,16 +25,7 @@ impl Descriptors {
     /// What this process may have, if so many clients may be connected to the door. Asks for as many as the system allows: most
     /// systems begin with 1024.
     pub(crate) fn of_this_process(clients: usize) -> Self {
-        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-        let most = maximum.unwrap_or(1 << 20);
-        let raised = Rlimit {
-            current: Some(most),
-            maximum,
-        };
-        let limit = match setrlimit(Resource::Nofile, raised) {
-            Ok(()) => most,
-            Err(_) => current.unwrap_or(1 << 20),
-        };
+        let limit = weir_http::raise_open_files().unwrap_or(1 << 20);
         Self::share(usize::try_from(limit).unwrap_or(usize::MAX), clients)
     }
 

@@ -11,7 +11,7 @@ use std::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 use weir_auth::{TrustedIssuer, Verifier, VerifierConfig};
-use weir_http::{Client, ClientConfig, Identity, RunningServer, ServerLimits, TlsError};
+use weir_http::{AddressFilter, Client, ClientConfig, Identity, RunningServer, ServerLimits, TlsError};
 use weir_sched::{Config, RetryPolicy, Scheduler};
 
 use crate::{
@@ -372,7 +372,7 @@ impl Service {
 
     fn executor(&self, events: Events, last_life_ended: Option<time::Millis>) -> Executor {
         Executor::new(
-            self.client.clone(),
+            self.client.within(AddressFilter::allowing(&self.config.copy.allow)),
             self.store.clone(),
             executor_settings(&self.config),
             events,

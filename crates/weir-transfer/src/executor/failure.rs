@@ -68,7 +68,8 @@ impl Scene {
         let mut failure = self.fail(class, format!("{what}: {}", chain(error)));
         if matches!(error, ClientError::Forbidden { .. }) {
             failure.remedy =
-                "allow the address in the transfer service's configuration, if it is meant to be reached".into();
+                "if the storage is meant to be there, add the address to `allow` of [copy] in the transfer service's configuration"
+                    .into();
         }
         failure
     }

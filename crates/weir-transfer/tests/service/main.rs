@@ -1,6 +1,7 @@
 //! The service from outside: over TLS, with a real issuer and storages that misbehave on demand.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+mod addresses;
 mod cancel;
 mod certificates;
 mod copies;
@@ -24,3 +25,4 @@ mod storages;
 mod stub;
 mod tape;
 mod tokens;
+mod urls;

@@ -1,9 +1,10 @@
-//! Address ranges: whom the endpoint may connect to, and who may see its metrics.
+//! Address ranges, and which addresses strangers may make us connect to.
 
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     str::FromStr,
+    sync::Arc,
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -74,39 +75,75 @@ impl<'de> Deserialize<'de> for Network {
     }
 }
 
-/// Whether an address is one that strangers must not make us connect to: this host, its private networks, or none at all
-/// (RFC 6890: special-purpose registries).
-pub fn is_local(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => is_local_v4(address),
-        IpAddr::V6(address) => is_local_v6(address),
+/// Which addresses may be connected to: those of the public network, and those that an operator allows.
+///
+/// It is asked about the address in use, after resolution, each time that a connection is made: a name that leads elsewhere the
+/// second time, or a redirect, leads nowhere.
+#[derive(Debug, Clone, Default)]
+pub struct AddressFilter {
+    allowed: Arc<[Network]>,
+}
+
+impl AddressFilter {
+    /// The public network, and these ranges.
+    pub fn allowing(allowed: &[Network]) -> Self {
+        Self {
+            allowed: allowed.into(),
+        }
+    }
+
+    /// What an address is that may not be connected to; `None` if it may.
+    pub fn refuses(&self, address: IpAddr) -> Option<&'static str> {
+        local_kind(address).filter(|_| !self.allowed.iter().any(|network| network.contains(address)))
     }
 }
 
-fn is_local_v4(address: Ipv4Addr) -> bool {
-    let [first, second, ..] = address.octets();
-    address.is_loopback()
-        || address.is_private()
-        || address.is_link_local()
-        || address.is_broadcast()
-        || address.is_multicast()
-        || first == 0
-        // Shared address space (RFC 6598) and benchmarking (RFC 2544).
-        || (first == 100 && second & 0xc0 == 64)
-        || (first == 198 && second & 0xfe == 18)
+/// What an address is that strangers must not make us connect to: this host's, its networks', or no host's at all (RFC 6890:
+/// special-purpose registries). `None` for those of the public network. Clouds tell credentials at link-local addresses.
+pub fn local_kind(address: IpAddr) -> Option<&'static str> {
+    match address.to_canonical() {
+        IpAddr::V4(address) => local_kind_v4(address),
+        IpAddr::V6(address) => local_kind_v6(address),
+    }
 }
 
-fn is_local_v6(address: Ipv6Addr) -> bool {
+const LOOPBACK: &str = "a loopback";
+const LINK_LOCAL: &str = "a link-local";
+const PRIVATE: &str = "a private";
+const SPECIAL: &str = "a special-purpose";
+
+fn local_kind_v4(address: Ipv4Addr) -> Option<&'static str> {
+    let [first, second, ..] = address.octets();
+    match address {
+        _ if address.is_loopback() => Some(LOOPBACK),
+        _ if address.is_link_local() => Some(LINK_LOCAL),
+        // And shared address space (RFC 6598).
+        _ if address.is_private() || (first == 100 && second & 0xc0 == 64) => Some(PRIVATE),
+        // And benchmarking (RFC 2544).
+        _ if address.is_broadcast()
+            || address.is_multicast()
+            || first == 0
+            || (first == 198 && second & 0xfe == 18) =>
+        {
+            Some(SPECIAL)
+        }
+        _ => None,
+    }
+}
+
+fn local_kind_v6(address: Ipv6Addr) -> Option<&'static str> {
     let segments = address.segments();
-    address.is_loopback()
-        || address.is_unspecified()
-        || address.is_multicast()
-        || address.is_unique_local()
-        || address.is_unicast_link_local()
-        // IPv4 behind a translator (RFC 6052), deprecated site-local, and IPv4-compatible addresses.
-        || (segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0] && is_local_v4(embedded(segments)))
-        || segments[0] & 0xffc0 == 0xfec0
-        || (segments[..6] == [0; 6])
+    match segments {
+        _ if address.is_loopback() => Some(LOOPBACK),
+        _ if address.is_unicast_link_local() => Some(LINK_LOCAL),
+        // And the site-local addresses of old.
+        _ if address.is_unique_local() || segments[0] & 0xffc0 == 0xfec0 => Some(PRIVATE),
+        // IPv4 behind a translator (RFC 6052), and IPv4-compatible addresses.
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => local_kind_v4(embedded(segments)),
+        [0, 0, 0, 0, 0, 0, ..] => Some(SPECIAL),
+        _ if address.is_multicast() => Some(SPECIAL),
+        _ => None,
+    }
 }
 
 fn embedded(segments: [u16; 8]) -> Ipv4Addr {
@@ -150,7 +187,7 @@ mod tests {
             "64:ff9b::7f00:1",
             "::7f00:1",
         ] {
-            assert!(is_local(address(text)), "{text}");
+            assert!(local_kind(address(text)).is_some(), "{text}");
         }
         for text in [
             "192.0.2.1",
@@ -161,7 +198,25 @@ mod tests {
             "64:ff9b::808:808",
             "::ffff:8.8.8.8",
         ] {
-            assert!(!is_local(address(text)), "{text}");
+            assert_eq!(local_kind(address(text)), None, "{text}");
+        }
+    }
+
+    /// An operator would not know what to allow, or allow it in vain.
+    #[test]
+    fn what_is_refused_has_a_name_and_can_be_allowed() {
+        let filter = AddressFilter::allowing(&["10.0.0.0/8".parse().unwrap()]);
+        for (text, kind) in [
+            ("127.0.0.1", Some("a loopback")),
+            ("::ffff:127.0.0.1", Some("a loopback")),
+            ("169.254.169.254", Some("a link-local")),
+            ("192.168.0.1", Some("a private")),
+            ("::", Some("a special-purpose")),
+            ("10.1.2.3", None),
+            ("::ffff:10.1.2.3", None),
+            ("192.0.2.1", None),
+        ] {
+            assert_eq!(filter.refuses(address(text)), kind, "{text}");
         }
     }
 
