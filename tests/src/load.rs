@@ -109,6 +109,8 @@ struct Finished {
 pub struct Load {
     /// Who carries it.
     pub services: Services,
+    /// Parameters of every job.
+    pub params: Value,
     seed: u64,
     sources: Vec<Vec<u8>>,
     plan: Vec<Planned>,
@@ -148,6 +150,7 @@ impl Load {
         };
         Self {
             services,
+            params: json!({ "verify_checksum": "both" }),
             seed,
             sources,
             plan,
@@ -228,6 +231,11 @@ impl Load {
         self.jobs.iter().all(|job| matches!(job, Job::Taken(_)))
     }
 
+    /// Jobs that were taken.
+    pub fn taken_ids(&self) -> Vec<String> {
+        self.jobs.iter().filter_map(id).map(str::to_owned).collect()
+    }
+
     /// Whether it is not known of some job whether it was taken.
     pub fn in_doubt(&self) -> bool {
         self.jobs.iter().any(|job| matches!(job, Job::Unknown))
@@ -261,14 +269,10 @@ impl Load {
                 "selection_strategy": "orderly",
             })
         });
-        json!({
-            "files": files.collect::<Vec<_>>(),
-            "params": {
-                "verify_checksum": "both",
-                "multihop": batch.kind == Kind::Hops,
-                "job_metadata": { "number": number },
-            },
-        })
+        let mut params = self.params.clone();
+        params["multihop"] = json!(batch.kind == Kind::Hops);
+        params["job_metadata"] = json!({ "number": number });
+        json!({ "files": files.collect::<Vec<_>>(), "params": params })
     }
 
     /// One submission at a time, to this node: half of the queue at once, the rest as the first files arrive. Gives the number of the

@@ -76,6 +76,8 @@ pub struct Service {
     folder: PathBuf,
     /// As clients write it, without a slash at the end.
     pub url: String,
+    /// Variables of its environment, from its next start on.
+    pub environment: Vec<(&'static str, String)>,
     daemon: Option<Daemon>,
     starts: u32,
     level: &'static str,
@@ -89,7 +91,8 @@ impl Service {
         command
             .args(["serve", self.kind, "--json", "--log-level", self.level, "--config"])
             .arg(self.folder.join(format!("{}.toml", self.name)))
-            .env_remove("WEIR_LOG");
+            .env_remove("WEIR_LOG")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
         let log = self.folder.join(format!("{}.{}.log", self.name, self.starts));
         self.daemon = Some(Daemon::start(command, &log)?);
         Ok(())
@@ -208,6 +211,16 @@ pub struct NodeSettings {
     pub talks: bool,
 }
 
+/// The tables, and that the addresses of tests may be connected to unless they say otherwise.
+fn reaching_storages(tables: &str) -> String {
+    let allow = "[copy]\nallow = [\"127.0.0.0/8\"]\n";
+    match tables.split_once("[copy]\n") {
+        Some((_, copy)) if copy.starts_with("allow = ") => tables.to_owned(),
+        Some((before, copy)) => format!("{before}{allow}{copy}"),
+        None => format!("{tables}\n{allow}"),
+    }
+}
+
 /// Issuer, storages and transfer service in a folder of their own; all are killed when it goes.
 #[derive(Debug)]
 pub struct Services {
@@ -283,7 +296,7 @@ impl Services {
         let mut started = Vec::new();
         for (place, node) in nodes.iter().enumerate() {
             let address = Ipv4Addr::new(127, 0, 7, 251 + u8::try_from(place)?);
-            let tables = format!("{trusted}vo = \"test\"\n{}\n", node.tables);
+            let tables = format!("{trusted}vo = \"test\"\n{}\n", reaching_storages(&node.tables));
             let mut service = ground.service("transfer", &node.name, (address, &[]), (&node.keys, &tables))?;
             if node.talks {
                 service.level = "debug";
@@ -531,6 +544,7 @@ impl Ground<'_> {
             name: name.to_owned(),
             folder: self.folder.to_owned(),
             url,
+            environment: Vec::new(),
             daemon: None,
             starts: 0,
             level: "info",

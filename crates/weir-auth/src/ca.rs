@@ -244,9 +244,9 @@ fn authority(key: &KeyPair) -> CertificateParams {
     params
 }
 
-/// From an hour ago, so that a client whose clock is a little late takes it too.
+/// From two days ago, so that a client whose clock is late takes it too.
 fn set_validity(params: &mut CertificateParams) {
-    let start = SystemTime::now() - Duration::from_secs(3600);
+    let start = SystemTime::now() - Duration::from_secs(2 * 86_400);
     params.not_before = start.into();
     params.not_after = (start + LIFETIME).into();
 }

@@ -109,12 +109,7 @@ impl RetryPolicy {
         if failures > self.allowed(terms) {
             return Next::Failed;
         }
-        let base = if terms.retry_delay.is_zero() {
-            self.delay
-        } else {
-            terms.retry_delay
-        };
-        let pause = self.pause(base.saturating_mul(patience(class)), failures);
+        let pause = self.pause(self.base(terms).saturating_mul(patience(class)), failures);
         let not_before = now + self.jittered(pause, history);
         Next::Queued {
             work: history.work,
@@ -123,6 +118,21 @@ impl RetryPolicy {
             free_retries: history.free_retries,
             resume,
         }
+    }
+
+    fn base(&self, terms: &Terms) -> Duration {
+        if terms.retry_delay.is_zero() {
+            self.delay
+        } else {
+            terms.retry_delay
+        }
+    }
+
+    /// No transfer of these terms waits longer for its next attempt, whatever a clock of an earlier life said.
+    pub(crate) fn longest(&self, terms: &Terms) -> Duration {
+        let counted = self.delay_max.max(self.base(terms).saturating_mul(PATIENCE_MAX));
+        let pause = counted.max(ISSUER_PAUSE);
+        pause.saturating_add((pause / 100).saturating_mul(self.jitter_percent))
     }
 
     /// How many retries a job has, from 0 to [`MOST_RETRIES`].
@@ -150,10 +160,13 @@ impl RetryPolicy {
     }
 }
 
+/// The most of [`patience`].
+const PATIENCE_MAX: u32 = 4;
+
 /// What takes longer to pass gets a longer pause: a full disk is not emptied in a minute.
 fn patience(class: ErrorClass) -> u32 {
     match class {
-        ErrorClass::NoSpace => 4,
+        ErrorClass::NoSpace => PATIENCE_MAX,
         ErrorClass::Overload | ErrorClass::ReadOnly => 2,
         _ => 1,
     }
@@ -196,6 +209,41 @@ mod tests {
         RetryPolicy {
             jitter_percent: 0,
             ..RetryPolicy::default()
+        }
+    }
+
+    /// A restart after the clock was set back would leave a transfer waiting for the time it was set back by.
+    #[test]
+    fn no_pause_is_longer_than_the_longest() {
+        let policy = RetryPolicy {
+            retries: MOST_RETRIES as u8,
+            ..RetryPolicy::default()
+        };
+        for delay in [0, 1, 600, 3600, 86_400] {
+            let terms = Terms {
+                retry_delay: Duration::from_secs(delay),
+                ..Terms::default()
+            };
+            let longest = policy.longest(&terms);
+            for class in ErrorClass::ALL {
+                for failures in 0..MOST_RETRIES as u8 {
+                    let history = history(failures, failures);
+                    let mut late = failure(*class, Retry::Later);
+                    let counted = policy.after_failure(&terms, history, &late, NOW);
+                    late.party = Party::Issuer;
+                    let issuer = policy.after_failure(&terms, history, &late, NOW);
+                    for next in [counted, issuer, policy.after_loss(&terms, history, NOW)] {
+                        let Next::Queued { not_before, .. } = next else {
+                            panic!("{next:?}");
+                        };
+                        assert!(not_before <= NOW + longest, "{class:?} {failures} {not_before:?}");
+                    }
+                }
+            }
+            assert!(
+                longest <= Duration::from_secs(3600.max(4 * delay)) * 5 / 4,
+                "{longest:?}"
+            );
         }
     }
 

@@ -32,6 +32,9 @@ const SUCCESSION: Duration = Duration::from_secs(2);
 /// How often jobs are looked for whose time in the queue is over. A promise in hours, kept to some seconds.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 
+/// A step of the wall clock that is told, in seconds.
+const STEP_TOLD: f64 = 30.0;
+
 /// Works until it is told to stop. One node of several is enough: `is_ours` says whether it is this one.
 pub(crate) async fn keep_house(
     store: Arc<dyn Store>,
@@ -108,11 +111,13 @@ pub(crate) async fn keep_scheduling(service: Arc<Service>, stop: CancellationTok
 
 /// Takes back what waited longer than its job allows. Looks again and again, from the same rows: nothing can be forgotten.
 pub(crate) async fn expire(service: Arc<Service>, stop: CancellationToken) {
+    let mut stepped = false;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
         }
+        stepped = watch_clock(stepped);
         if !service.driver.is_taken() {
             continue;
         }
@@ -150,6 +155,19 @@ pub(crate) async fn expire(service: Arc<Service>, stop: CancellationToken) {
             );
         }
     }
+}
+
+/// Says once that the wall clock has stepped; gives whether it is away.
+fn watch_clock(stepped: bool) -> bool {
+    let ahead = time::wall_ahead();
+    let away = ahead.abs() > STEP_TOLD;
+    if away && !stepped {
+        tracing::warn!(
+            seconds = ahead,
+            "the wall clock has stepped; this service goes after it by six minutes in an hour; if the new time is right, restart it"
+        );
+    }
+    away
 }
 
 /// Notes what links may run now.

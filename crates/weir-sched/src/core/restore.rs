@@ -83,18 +83,19 @@ impl Scheduler {
         if let Some((kind, first)) = live.route {
             self.rejoin(row, kind, first, live.state == LiveState::Held);
         }
+        let not_before = live.not_before.min(self.now + self.retry.longest(&live.terms));
         let entry = &mut self.table[row];
         match live.state {
             LiveState::Held if entry.route == NIL => self.enter(row, Join::Back),
             LiveState::Held => {}
-            LiveState::Queued => self.enqueue(row, self.level(row), Join::Back, live.not_before),
+            LiveState::Queued => self.enqueue(row, self.level(row), Join::Back, not_before),
             LiveState::Active => self.resume(row, live.attempt),
             LiveState::Stopping => {
                 entry.set_stopping();
                 // One that waited for its clean-up held no slot, and has no claim to one now.
                 if live.not_before > Timestamp(0) {
                     entry.set_resume(true);
-                    self.enqueue(row, self.level(row), Join::Back, live.not_before);
+                    self.enqueue(row, self.level(row), Join::Back, not_before);
                 } else {
                     self.resume(row, live.attempt);
                 }

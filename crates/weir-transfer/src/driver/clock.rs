@@ -1,31 +1,17 @@
-//! The core's time: the wall clock at the start, and what has passed since.
+//! The core's time: the service's, which neither steps nor goes back.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use weir_units::Timestamp;
 
-/// Never goes back and never jumps, whatever is done to the wall clock while the process runs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
-    began: Timestamp,
-    at: Instant,
+use crate::time;
+
+/// Now.
+pub(super) fn now() -> Timestamp {
+    Timestamp(time::nanos())
 }
 
-impl Clock {
-    pub(crate) fn start() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            began: Timestamp(since.as_nanos() as u64),
-            at: Instant::now(),
-        }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.began + self.at.elapsed()
-    }
-
-    /// The runtime's instant of a core's time.
-    pub(crate) fn instant(&self, at: Timestamp) -> tokio::time::Instant {
-        tokio::time::Instant::from_std(self.at + at.since(self.began))
-    }
+/// The runtime's instant of a core's time; by some percent early or late while the wall clock is being followed.
+pub(super) fn instant(at: Timestamp) -> tokio::time::Instant {
+    tokio::time::Instant::now() + Duration::from_nanos(at.0.saturating_sub(time::nanos()))
 }

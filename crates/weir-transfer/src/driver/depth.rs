@@ -85,6 +85,8 @@ pub(crate) struct Full {
     pub(crate) reason: String,
     /// When it may be worth asking again.
     pub(crate) retry_after: Duration,
+    /// Whether there is no telling yet: the queue is being brought back.
+    pub(crate) unknown: bool,
 }
 
 /// What another node asks before it takes a job.
@@ -116,6 +118,8 @@ pub(crate) struct Standing {
 #[derive(Debug, Default)]
 pub(crate) struct Depth {
     limits: QueueLimits,
+    /// Whether more waits than is counted here.
+    restoring: bool,
     /// By the id of their first file.
     jobs: BTreeMap<u64, JobRow>,
     queues: BTreeMap<Whose, Queue>,
@@ -161,6 +165,27 @@ impl Depth {
         self.limits = limits;
     }
 
+    /// What waits is still to be counted: until then there is no room, if there are limits.
+    pub(crate) fn await_queue(&mut self) {
+        self.restoring = true;
+    }
+
+    /// Everything that waits was counted.
+    pub(crate) fn queue_is_back(&mut self) {
+        self.restoring = false;
+    }
+
+    fn counted(&self) -> Result<(), Full> {
+        if !self.restoring || self.limits.is_none() {
+            return Ok(());
+        }
+        Err(Full {
+            reason: "the queue is being brought back, and its limits cannot be kept before it is there".to_owned(),
+            retry_after: Duration::from_secs(1),
+            unknown: true,
+        })
+    }
+
     fn limit(&self, whose: Whose) -> QueueLimit {
         match whose {
             Whose::Vo(_) => self.limits.vo,
@@ -182,6 +207,7 @@ impl Depth {
         let Some(first) = spec.transfers.first().map(|transfer| transfer.id.0) else {
             return Ok(());
         };
+        self.counted()?;
         let links = spec
             .transfers
             .iter()
@@ -210,6 +236,7 @@ impl Depth {
 
     /// Whether there is room for a job of another node. Nothing is counted in: it will be, when it has arrived.
     pub(crate) fn room(&self, room: &Room, names: &Names) -> Result<(), Full> {
+        self.counted()?;
         let number = |word: &str| self.words.numbers.get(word).copied();
         let files = room.links.len() as u64;
         let (vo, client) = (number(&room.vo).map(Whose::Vo), number(&room.client).map(Whose::Client));
@@ -247,6 +274,7 @@ impl Depth {
                     queue.live
                 ),
                 retry_after: Duration::from_secs(seconds.clamp(5, 600)),
+                unknown: false,
             });
         }
         if let Some(age) = limit.age
@@ -261,6 +289,7 @@ impl Depth {
                     age.as_secs()
                 ),
                 retry_after: Duration::from_secs(60),
+                unknown: false,
             });
         }
         Ok(())

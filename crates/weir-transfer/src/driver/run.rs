@@ -13,8 +13,7 @@ use weir_units::Timestamp;
 use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
 
 use super::{
-    Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore,
-    clock::Clock,
+    Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore, clock,
     desk::{Desk, NotTaken, Pending},
     inbox::{Feed, Inbox, Item, Round},
     learned,
@@ -61,7 +60,6 @@ struct Running {
 
 struct Loop<C> {
     core: C,
-    clock: Clock,
     now: Timestamp,
     names: Names,
     meter: Meter,
@@ -103,14 +101,14 @@ pub(super) fn start<C: TransferCore>(
     let mut names = Names::default();
     let settings = settings.iter().map(|one| one.resolve(&mut names)).collect::<Vec<_>>();
     let learned = Record::Learned(learned::restore(&*store, &mut names)?.into());
-    let clock = Clock::start();
     let pins = executor.clone().keep_pins(writer.clone());
+    let mut meter = Meter::default();
+    meter.depth.await_queue();
     let this = Loop {
         core,
-        clock,
-        now: clock.now(),
+        now: clock::now(),
         names,
-        meter: Meter::default(),
+        meter,
         desk: Desk::default(),
         writer: writer.clone(),
         executor,
@@ -173,7 +171,7 @@ impl<C: TransferCore> Loop<C> {
         let mut beat = tokio::time::interval(BEAT);
         loop {
             self.step(&mut inputs, &mut effects);
-            let wake = self.wakes.first().map(|at| self.clock.instant(*at));
+            let wake = self.wakes.first().map(|at| clock::instant(*at));
             let takes = self.takes();
             tokio::select! {
                 biased;
@@ -205,7 +203,7 @@ impl<C: TransferCore> Loop<C> {
     }
 
     fn step(&mut self, inputs: &mut Vec<Input<Command, Record>>, effects: &mut Vec<Effect<Record, Op, Event>>) {
-        self.now = self.clock.now().max(self.now);
+        self.now = clock::now().max(self.now);
         if self.wakes.first().is_some_and(|at| *at <= self.now) {
             self.wakes = self.wakes.split_off(&Timestamp(self.now.0 + 1));
             inputs.push(Input::Timer);
@@ -361,7 +359,10 @@ impl<C: TransferCore> Loop<C> {
                 self.executor.events().tell(Notice::Submitted(job.job.id));
                 self.feed(Feed::Restored(job), inputs);
             }
-            Feed::RestoreEnded => inputs.extend(self.ready.take().map(Input::Command)),
+            Feed::RestoreEnded => {
+                self.meter.depth.queue_is_back();
+                inputs.extend(self.ready.take().map(Input::Command));
+            }
         }
     }
 

@@ -118,7 +118,12 @@ impl From<NotTaken> for ApiError {
             NotTaken::Busy(why) => Self::unavailable(format!("The service cannot take this now: {why}")),
             NotTaken::Full(full) => {
                 let seconds = full.retry_after.as_secs();
-                let mut answer = Self::new(StatusCode::TOO_MANY_REQUESTS, full.reason);
+                let status = if full.unknown {
+                    StatusCode::SERVICE_UNAVAILABLE
+                } else {
+                    StatusCode::TOO_MANY_REQUESTS
+                };
+                let mut answer = Self::new(status, full.reason);
                 answer.headers.push((header::RETRY_AFTER, seconds.into()));
                 answer
             }

@@ -17,6 +17,7 @@ use crate::{
     nodes::Relayed,
     service::Service,
     submission::Submitter,
+    time,
 };
 
 /// A caller whose token or certificate was verified.
@@ -117,7 +118,7 @@ impl FromRequestParts<Arc<Service>> for Caller {
 }
 
 async fn by_token(service: &Service, text: &str) -> Result<Caller, ApiError> {
-    let verified = service.verifier.verify(text, SystemTime::now()).await;
+    let verified = service.verifier.verify(text, time::system()).await;
     let token = verified.map_err(|error| refuse(&error))?;
     if let Some(scope) = &service.required_scope
         && !token.has_scope(scope)
@@ -142,7 +143,7 @@ fn by_certificate(service: &Service, parts: &Parts) -> Result<Caller, ApiError> 
     let Some(certificates) = &service.certificates else {
         return Err(refuse(&AuthError::Missing));
     };
-    let identity = certificates.clients.identity(&parts.extensions, SystemTime::now());
+    let identity = certificates.clients.identity(&parts.extensions, time::system());
     let Some(identity) = identity.map_err(|error| not_taken(&error))? else {
         let mut answer = refuse(&AuthError::Missing);
         answer.message = "the request carries neither a token nor a certificate".into();

@@ -131,7 +131,7 @@ fn attributes(service: &Service, proxy: &Kept) -> Vec<String> {
     let (Ok(read), Some(certificates)) = (certificates.collect::<Result<Vec<_>, _>>(), &service.certificates) else {
         return Vec::new();
     };
-    match certificates.clients.verify(&read, SystemTime::now()) {
+    match certificates.clients.verify(&read, time::system()) {
         Ok(identity) => identity.fqans().map(str::to_owned).collect(),
         Err(error) => {
             tracing::info!(error = chain(&error), "a delegated proxy is not good any more");
@@ -213,7 +213,7 @@ async fn credential(service: State, caller: Caller, Path(id): Path<String>, body
     let certificates = service.certificates.as_ref();
     let certificates = certificates.ok_or_else(|| ApiError::not_found("Certificates are not taken here"))?;
     let key = Secret::new(split(known.secret.expose()).1);
-    let accepted = delegation::accept(&key, chain_pem, identity, &certificates.clients, SystemTime::now());
+    let accepted = delegation::accept(&key, chain_pem, identity, &certificates.clients, time::system());
     let accepted = accepted.map_err(|error| wrong(&chain(&error)))?;
     let proxy = Kept {
         name: proxy_name(&id),

@@ -15,6 +15,7 @@ use super::{State, answer::ApiError, caller::Caller};
 use crate::{
     driver::{LinkMeter, Meter, Standing},
     events::Meters,
+    time,
 };
 
 /// The type that Prometheus asks for (text format 0.0.4).
@@ -53,6 +54,10 @@ pub(super) async fn metrics(
             );
             let _ = writeln!(text, "{name} {}", service.driver.unreadable().len());
             text += &service.keeper.figures();
+            let name = "weir_transfer_clock_ahead_seconds";
+            let help = "How far the wall clock has stepped away from the service's time, which goes after it";
+            describe(&mut text, name, "gauge", help);
+            let _ = writeln!(text, "{name} {}", time::wall_ahead());
             text.extend(service.events.meters().map(Meters::text));
             if let Some(membership) = &service.membership {
                 text += &crate::nodes::figures(membership, service.driver.is_taken()).await;

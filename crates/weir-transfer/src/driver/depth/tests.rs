@@ -47,6 +47,20 @@ fn come(depth: &mut Depth, job: u128, first: u64, n: usize, at: Millis) -> Resul
 }
 
 #[test]
+fn before_the_queue_is_back_there_is_no_room_within_limits() {
+    // Just after a restart everybody could submit beyond every limit: what waits is not known yet.
+    let mut depth = Depth::default();
+    depth.await_queue();
+    assert_eq!(come(&mut depth, 1, 1, 2, 0), Ok(()), "there are no limits");
+    depth.limit_to(limits(3, 3600));
+    let refused = come(&mut depth, 2, 10, 1, 0).unwrap_err();
+    assert!(refused.unknown && refused.retry_after == Duration::from_secs(1));
+    depth.queue_is_back();
+    assert_eq!(come(&mut depth, 4, 20, 1, 0), Ok(()));
+    assert!(!come(&mut depth, 6, 30, 5, 0).unwrap_err().unknown);
+}
+
+#[test]
 fn the_sources_of_a_file_are_one_transfer_in_every_queue() {
     // Counted each, a file with ten replicas uses up the room of ten, and what is never used stays counted for ever.
     let (mut depth, mut names) = (Depth::default(), Names::default());

@@ -192,7 +192,9 @@ fn left(since: Option<Millis>, seconds: u32) -> Duration {
         .unwrap_or_else(time::now)
         .saturating_add(i64::from(seconds).saturating_mul(1000));
     let left = u64::try_from(over.saturating_sub(time::now())).unwrap_or_default();
-    Duration::from_millis(left).max(LAST_LOOK)
+    Duration::from_millis(left)
+        .min(Duration::from_secs(seconds.into()))
+        .max(LAST_LOOK)
 }
 
 impl Executor {
