@@ -82,6 +82,8 @@ pub(crate) struct Subject<'a> {
     pub attempt: u32,
     /// Retries that the service allows where the job leaves it to the service.
     pub retries: u8,
+    /// Where its job's hops lead in the end.
+    pub final_destination: Option<String>,
 }
 
 impl Subject<'_> {
@@ -320,7 +322,7 @@ struct Complete<'a> {
     ipver: &'static str,
     eviction_code: i32,
     cleanup_code: i32,
-    final_destination: &'static str,
+    final_destination: String,
     transfer_type: &'static str,
     auth_method: &'static str,
     overwrite_on_disk_flag: bool,
@@ -445,7 +447,7 @@ impl<'a> Complete<'a> {
             ipver: "unknown",
             eviction_code: -1,
             cleanup_code: -1,
-            final_destination: "",
+            final_destination: subject.final_destination.clone().unwrap_or_default(),
             transfer_type: transfer_type(result),
             auth_method: job.auth_method(),
             overwrite_on_disk_flag: false,

@@ -26,7 +26,9 @@ pub(crate) struct Meters {
 pub(crate) struct SinkMeter {
     /// Messages that it has taken.
     pub delivered: AtomicU64,
-    /// Messages that it will never take: it said so, or their segment went first (counted as one then).
+    /// Messages that it refused for good, and that were set aside.
+    pub refused: AtomicU64,
+    /// Segments of the spool that went before it had read them.
     pub lost: AtomicU64,
     /// Attempts that failed.
     pub failures: AtomicU64,
@@ -76,8 +78,13 @@ impl Meters {
             &of(|meter| &meter.delivered),
         );
         family(
+            "weir_transfer_events_refused_total",
+            "Messages that a sink refused for good; they are set aside.",
+            &of(|meter| &meter.refused),
+        );
+        family(
             "weir_transfer_events_lost_total",
-            "Messages that a sink refused for good, and segments of the spool that went before it had read them.",
+            "Segments of the spool that went before a sink had read them.",
             &of(|meter| &meter.lost),
         );
         family(

@@ -8,13 +8,15 @@
 
 mod message;
 mod metrics;
+mod notice;
 mod scribe;
 mod sinks;
 mod spool;
 
 pub(crate) use message::{Kind, Span, Timeline};
 pub(crate) use metrics::Meters;
-pub(crate) use scribe::{Events, Notice};
+pub(crate) use notice::Notice;
+pub(crate) use scribe::Events;
 pub use sinks::SinkError;
 #[cfg(any(test, fuzzing))]
 pub(crate) use sinks::fuzz;

@@ -18,7 +18,7 @@ use weir_sched::Work;
 use weir_world::OpId;
 
 use super::{
-    Kind, Timeline,
+    Kind, Notice, Timeline,
     message::{self, StateChange, Subject, Verdict},
     metrics::Meters,
     sinks::{self, Shared as Sinks},
@@ -42,74 +42,6 @@ const PRUNE_EVERY: Duration = Duration::from_secs(5);
 
 /// How long the scribe waits before it tries a spool again that refused.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
-
-/// What the scribe is told.
-#[derive(Debug)]
-pub(crate) enum Notice {
-    /// A job is durable.
-    Submitted(Uuid),
-    /// An attempt has begun; its message is written already.
-    Lines(Kind, String, Vec<u8>),
-    /// An attempt begins at another node.
-    BegunElsewhere(OpId, Millis),
-    /// An attempt at another node is over, and this is how its time went.
-    OverElsewhere(OpId, Timeline),
-    /// That an attempt ended is durable.
-    Ended(OpId, Box<Change>),
-    /// That a file is being brought online, or its copy watched, is durable.
-    Began {
-        /// Which.
-        file: u64,
-        /// What is done.
-        work: Work,
-        /// Since when.
-        at: Millis,
-    },
-    /// Files that ended without an attempt under way: that is durable.
-    Cancelled {
-        /// Their job.
-        job: Uuid,
-        /// They.
-        files: Vec<u64>,
-        /// When.
-        at: Millis,
-        /// Why.
-        reason: String,
-    },
-}
-
-impl Notice {
-    /// What a change, once durable, is to be told. `op`: the attempt behind it, if there is one.
-    pub(crate) fn of(op: Option<OpId>, change: &Change) -> Option<Self> {
-        Some(match (op, change) {
-            (_, Change::Submit(submission)) => Self::Submitted(submission.job.id),
-            (Some(op), Change::End { .. } | Change::Again { .. } | Change::Advance { .. }) => {
-                Self::Ended(op, Box::new(change.clone()))
-            }
-            (_, Change::Begin { file, work, at, .. }) if *work != Work::Copy => Self::Began {
-                file: *file,
-                work: *work,
-                at: *at,
-            },
-            (
-                _,
-                Change::Cancel {
-                    job,
-                    settled,
-                    at,
-                    reason,
-                    ..
-                },
-            ) if !settled.is_empty() => Self::Cancelled {
-                job: *job,
-                files: settled.clone(),
-                at: *at,
-                reason: reason.clone(),
-            },
-            _ => return None,
-        })
-    }
-}
 
 /// An attempt under way: what its messages will show.
 #[derive(Clone)]
@@ -290,6 +222,7 @@ impl Shared {
             endpoint: &self.endpoint,
             attempt,
             retries: self.retries,
+            final_destination: None,
         }
     }
 }
@@ -390,6 +323,7 @@ impl Scribe {
                 Ok(())
             }
             Notice::Submitted(job) => self.submitted(*job, page),
+            Notice::Released(file) => self.released(*file, page),
             Notice::Ended(op, change) => self.ended(*op, change, page),
             Notice::Began { file, work, at } => self.began(*file, *work, *at, page),
             Notice::Cancelled { job, files, at, reason } => self.cancelled((*job, files), (*at, reason), page),
@@ -457,6 +391,30 @@ impl Scribe {
         Ok(())
     }
 
+    /// What it has come to since is told by messages of its own.
+    fn released(&self, file: u64, page: &mut Page) -> Result<(), StoreError> {
+        let Some((job, file)) = self.rows(file)? else {
+            return Ok(());
+        };
+        let change = StateChange {
+            job: self.job_state(job.id)?,
+            file: job.params.first_state(&file).as_str(),
+            at: crate::time::now(),
+            reason: None,
+            tape: None,
+        };
+        let subject = self.shared.subject(&job, &file, 1);
+        page.write(Kind::State, &job.vo, &message::state(&subject, &change));
+        Ok(())
+    }
+
+    /// Where the hops of a job lead in the end.
+    fn final_destination(&self, job: &NewJob, file: &NewFile) -> Result<Option<String>, StoreError> {
+        let Some(hops) = job.params.hops else { return Ok(None) };
+        let last = (file.id + u64::from(hops)).saturating_sub(u64::from(file.index) + 1);
+        Ok(self.store.file(last)?.map(|file| file.spec.destination))
+    }
+
     fn ended(&self, op: OpId, change: &Change, page: &mut Page) -> Result<(), StoreError> {
         let nothing = FileResult::default();
         let (state, file_state, result, at) = match change {
@@ -477,7 +435,8 @@ impl Scribe {
         let verdict = verdict(state, result);
         let ride = lock(&self.shared.rides).get(&op).cloned();
         if let Some(ride) = &ride {
-            let subject = self.shared.subject(&ride.job, &ride.file, op.attempt);
+            let mut subject = self.shared.subject(&ride.job, &ride.file, op.attempt);
+            subject.final_destination = self.final_destination(&ride.job, &ride.file)?;
             let times = Timeline {
                 ended: if ride.times.ended == 0 { at } else { ride.times.ended },
                 ..ride.times

@@ -253,8 +253,20 @@ async fn a_sink_that_is_down_misses_nothing_and_a_refusal_holds_nothing_up() {
     let (a, b) = (Stub::start(), Stub::start());
     a.put("/f", b"x");
     lab.transfer(&a.url("/f"), &b.url("/1"), json!({})).await;
-    // Two answers ask for patience, the third refuses this batch for good.
+    // Two answers ask for patience, the third refuses this message for good.
     until(|| hook.seen(), |seen| seen.len() == 3).await;
+    let refused = folder.path().join("spool/hook.refused.jsonl");
+    let kept = until(|| told(&refused), |kept| !kept.is_empty()).await;
+    assert_eq!((kept.len(), &kept[0]["type"]), (1, &json!("complete")));
+    assert_eq!(kept[0]["data"]["dst_url"], b.url("/1"));
+    let metrics = lab
+        .ask("root", Method::GET, "/.well-known/weir/metrics", None)
+        .await
+        .text;
+    assert!(
+        metrics.contains("weir_transfer_events_refused_total{sink=\"hook\"} 1"),
+        "{metrics}"
+    );
     lab.down().await;
     lab.up().await;
     lab.transfer(&a.url("/f"), &b.url("/2"), json!({})).await;
@@ -314,6 +326,36 @@ async fn a_broker_that_goes_away_is_told_the_rest_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_message_that_a_broker_refuses_does_not_hold_the_others_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let lab = Lab::start_with(|config| {
+        let mut events = events(folder.path());
+        events.stomps.push(StompSinkConfig {
+            tls: false,
+            send: Messages::only(&["complete"]),
+            ..StompSinkConfig::new("broker", &broker.address())
+        });
+        config.events = Some(events);
+    })
+    .await;
+    broker.refuse("/poison");
+    let (a, b) = (Stub::start(), Stub::start());
+    a.put("/f", b"x");
+    for name in ["/1", "/poison", "/2"] {
+        lab.transfer(&a.url("/f"), &b.url(name), json!({})).await;
+    }
+    let seen = until(|| broker.seen(), |seen| seen.len() >= 2).await;
+    let completed: BTreeSet<_> = seen
+        .iter()
+        .map(|frame| frame["body"]["dst_url"].as_str().unwrap())
+        .collect();
+    assert_eq!(completed, [&*b.url("/1"), &*b.url("/2")].into());
+    let kept = told(&folder.path().join("spool/broker.refused.jsonl"));
+    assert_eq!((kept.len(), &kept[0]["data"]["dst_url"]), (1, &json!(b.url("/poison"))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn messages_of_sources_and_hops_say_what_they_are() {
     // Receivers take the failure of one source for the failure of the file, unless the message says that others follow.
     let folder = tempfile::tempdir().unwrap();
@@ -343,6 +385,12 @@ async fn messages_of_sources_and_hops_say_what_they_are() {
     );
     let submitted: Vec<&str> = states(&seen).into_iter().filter(|state| *state == "NOT_USED").collect();
     assert!(!submitted.is_empty(), "{:?}", states(&seen));
+    let of_second: Vec<&str> = of(&seen, "state")
+        .iter()
+        .filter(|data| data["src_url"] == a.url("/f"))
+        .filter_map(|data| data["file_state"].as_str())
+        .collect();
+    assert_eq!(of_second, ["NOT_USED", "SUBMITTED", "ACTIVE", "FINISHED"]);
 
     let hops = json!([
         { "sources": [a.url("/f")], "destinations": [b.url("/way")] },
@@ -351,12 +399,19 @@ async fn messages_of_sources_and_hops_say_what_they_are() {
     let job = lab.submit(hops, json!({ "multihop": true })).await;
     assert_eq!(lab.wait(&job).await, "FINISHED");
     let seen = until(|| told(&path), |seen| of(seen, "complete").len() == 4).await;
-    let keys = ["job_multihop", "transfer_lasthop", "job_m_replica", "job_state"];
+    let end = a.url("/end");
+    let keys = [
+        "job_multihop",
+        "transfer_lasthop",
+        "job_m_replica",
+        "job_state",
+        "final_destination",
+    ];
     assert_eq!(
         told_of(&seen, &keys)[2..],
         [
-            json!([true, false, false, "UNKNOWN"]),
-            json!([true, true, false, "UNKNOWN"])
+            json!([true, false, false, "UNKNOWN", end]),
+            json!([true, true, false, "UNKNOWN", end])
         ]
     );
 }

@@ -79,6 +79,7 @@ struct Frames {
     connections: Mutex<Vec<TcpStream>>,
     logins: Mutex<Vec<(String, String)>>,
     seen: Mutex<Vec<Value>>,
+    poison: Mutex<Option<String>>,
 }
 
 impl Broker {
@@ -110,6 +111,11 @@ impl Broker {
         self.shared.logins.lock().unwrap().clone()
     }
 
+    /// From now on a message that holds this is answered with an error, as one that is too large.
+    pub(crate) fn refuse(&self, text: &str) {
+        *self.shared.poison.lock().unwrap() = Some(text.to_owned());
+    }
+
     pub(crate) fn drop_connections(&self) {
         for stream in self.shared.connections.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
@@ -136,6 +142,12 @@ impl Frames {
             let mut text = Vec::new();
             wire.read_until(0, &mut text).ok()?;
             text.pop();
+            let poison = self.poison.lock().unwrap().clone();
+            if poison.is_some_and(|poison| String::from_utf8_lossy(&text).contains(&poison)) {
+                stream.write_all(b"ERROR\nmessage:too large\n\n\0\n").ok()?;
+                stream.shutdown(Shutdown::Both).ok()?;
+                return None;
+            }
             let mut frame: Map<String, Value> = lines[1..]
                 .iter()
                 .filter_map(|line| line.split_once(':'))

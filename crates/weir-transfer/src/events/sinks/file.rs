@@ -25,7 +25,7 @@ impl File {
     }
 }
 
-fn append(path: &std::path::Path, lines: &[u8]) -> io::Result<()> {
+pub(super) fn append(path: &std::path::Path, lines: &[u8]) -> io::Result<()> {
     use std::io::Write as _;
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.append(true).create(true).mode(0o640).open(path)?;

@@ -1,6 +1,7 @@
 //! Where messages go. Each sink reads the spool at its own pace, and remembers how far it is once the other side has taken it.
 
 mod file;
+mod refused;
 mod stomp;
 mod webhook;
 
@@ -27,9 +28,13 @@ use super::{
     spool::{self, Cursor, Position},
 };
 use crate::config::EventsConfig;
+use refused::Refused;
 
 /// Pauses between two tries of a sink that is down: this, doubled up to the other.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// A refusal that may pass is believed when it was heard so often of what one read brought.
+const REFUSALS_MAX: u32 = 5;
 
 /// A sink that cannot be used at all.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +68,8 @@ pub enum SinkError {
 pub(super) enum Undelivered {
     /// It may take it later.
     Later(String),
+    /// It says that something is wrong with it, but not for how long.
+    Refused(String),
     /// It never will.
     Never(String),
 }
@@ -173,6 +180,7 @@ pub(super) fn start(
         let reader = Reader {
             kinds: send.kinds(),
             cursor: Cursor::new(&config.spool, &name),
+            refused: Refused::of(&config.spool, &name),
             folder: config.spool.clone(),
             head: head.clone(),
             meter: meters.sink(&name),
@@ -191,6 +199,7 @@ struct Reader {
     kinds: Vec<Kind>,
     folder: PathBuf,
     cursor: Cursor,
+    refused: Refused,
     head: watch::Receiver<Position>,
     meter: Arc<SinkMeter>,
     need: Arc<AtomicU64>,
@@ -259,29 +268,65 @@ impl Reader {
             .unwrap_or_default()
     }
 
-    /// Tries until the sink takes the messages, or will never.
+    /// Tries until the sink has taken the messages, or refused them for good.
     async fn deliver(&self, sink: &mut Sink, lines: &[u8]) {
         let mut wanted = messages(lines);
         wanted.retain(|message| self.kinds.contains(&message.kind));
-        for batch in wanted.chunks(BATCH) {
-            let mut pause = PAUSES.0;
-            loop {
-                match sink.deliver(batch).await {
-                    Ok(()) => {
-                        self.meter.delivered.fetch_add(batch.len() as u64, Ordering::Relaxed);
-                        break;
-                    }
-                    Err(Undelivered::Never(why)) => {
-                        self.meter.lost.fetch_add(batch.len() as u64, Ordering::Relaxed);
-                        self.trouble(&format!("{} messages were refused for good: {why}", batch.len()));
-                        break;
-                    }
-                    Err(Undelivered::Later(why)) => {
-                        self.trouble(&why);
-                        tokio::time::sleep(pause).await;
-                        pause = (pause * 2).min(PAUSES.1);
+        // The next one last.
+        let mut batches = wanted.chunks(BATCH).rev().collect::<Vec<_>>();
+        let (mut pause, mut refusals) = (PAUSES.0, 0);
+        while let Some(batch) = batches.pop() {
+            let outcome = match sink.deliver(batch).await {
+                Err(Undelivered::Refused(why)) => {
+                    refusals += 1;
+                    Err(if refusals < REFUSALS_MAX {
+                        Undelivered::Later(why)
+                    } else {
+                        Undelivered::Never(why)
+                    })
+                }
+                outcome => outcome,
+            };
+            match outcome {
+                Ok(()) => {
+                    self.meter.delivered.fetch_add(batch.len() as u64, Ordering::Relaxed);
+                    pause = PAUSES.0;
+                    continue;
+                }
+                // One bad message must not take the others along.
+                Err(Undelivered::Never(_)) if batch.len() > 1 => {
+                    self.meter.failures.fetch_add(1, Ordering::Relaxed);
+                    let (first, second) = batch.split_at(batch.len() / 2);
+                    batches.extend([second, first]);
+                    continue;
+                }
+                Err(Undelivered::Never(why)) => {
+                    if self.set_aside(&batch[0], &why).await {
+                        continue;
                     }
                 }
+                Err(Undelivered::Later(why) | Undelivered::Refused(why)) => self.trouble(&why),
+            }
+            batches.push(batch);
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    /// Whether the message is kept where a person finds it.
+    async fn set_aside(&self, message: &Message<'_>, why: &str) -> bool {
+        let file = self.refused.path().display();
+        match self.refused.keep(message).await {
+            Ok(()) => {
+                self.meter.refused.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(sink = self.name, why, %file, "a message was refused for good; it is set aside");
+                true
+            }
+            Err(error) => {
+                self.trouble(&format!(
+                    "a message was refused for good, and {file} cannot be written: {error}"
+                ));
+                false
             }
         }
     }

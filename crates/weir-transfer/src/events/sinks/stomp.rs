@@ -3,11 +3,7 @@
 //! As FTS3 sends them: a text of JSON that ends with the character EOT (0x04), the VO in the header `vo`, persistent, with a time to
 //! live. <https://stomp.github.io/stomp-specification-1.2.html>
 
-use std::{
-    fmt::Write as _,
-    io,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{fmt::Write as _, io, time::Duration};
 
 use rustls_pki_types::ServerName;
 use tokio::{
@@ -20,13 +16,16 @@ use weir_auth::Secret;
 use weir_http::TrustRoots;
 
 use super::{Message, SinkError, Undelivered, secret};
-use crate::config::StompSinkConfig;
+use crate::{config::StompSinkConfig, time};
 
 /// Limit for connecting, and for each answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A frame of the broker, at most: it has nothing long to tell us.
 const FRAME_MAX: usize = 64 << 10;
+
+/// Kind of the error that a frame `ERROR` becomes; nothing else has it here.
+const REFUSED: io::ErrorKind = io::ErrorKind::InvalidInput;
 
 /// A connection that has rested for so long is made anew: the broker may have dropped it without a word.
 const REST_MAX: Duration = Duration::from_secs(60);
@@ -89,7 +88,10 @@ impl Stomp {
         self.frame(&mut frames, last, expires, Some(&receipt));
         let mut connection = match self.connection.take().filter(|held| held.used.elapsed() < REST_MAX) {
             Some(held) => held,
-            None => self.connect().await.map_err(|error| self.trouble(&error))?,
+            None => {
+                let connected = self.connect().await;
+                connected.map_err(|error| Undelivered::Later(self.told(&error)))?
+            }
         };
         let exchange = async {
             connection.wire.write_all(&frames).await?;
@@ -104,16 +106,22 @@ impl Stomp {
             }
         };
         let outcome = timeout(PATIENCE, exchange).await;
-        outcome
-            .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no receipt came")))
-            .map_err(|error| self.trouble(&error))?;
+        let outcome = outcome.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no receipt came")));
+        if let Err(error) = outcome {
+            let why = self.told(&error);
+            return Err(if is_about_messages(&error) {
+                Undelivered::Refused(why)
+            } else {
+                Undelivered::Later(why)
+            });
+        }
         connection.used = tokio::time::Instant::now();
         self.connection = Some(connection);
         Ok(())
     }
 
-    fn trouble(&self, error: &io::Error) -> Undelivered {
-        Undelivered::Later(format!("broker {}: {}", self.address, crate::executor::chain(error)))
+    fn told(&self, error: &io::Error) -> String {
+        format!("broker {}: {}", self.address, crate::executor::chain(error))
     }
 
     async fn connect(&self) -> io::Result<Connection> {
@@ -179,9 +187,15 @@ impl Stomp {
     }
 }
 
+/// Whether a broker's error may be about what was sent: not about who we are, and not of the network.
+fn is_about_messages(error: &io::Error) -> bool {
+    let text = error.to_string().to_ascii_lowercase();
+    let ours = ["auth", "permi", "denied", "login", "credential", "access"];
+    error.kind() == REFUSED && !ours.iter().any(|word| text.contains(word))
+}
+
 fn expiry(time_to_live: Duration) -> u128 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (now + time_to_live).as_millis()
+    u128::try_from(time::now()).unwrap_or_default() + time_to_live.as_millis()
 }
 
 /// Headers may not hold their own separators.
@@ -194,7 +208,7 @@ fn escape(text: &str) -> String {
 
 fn refused(frame: &Frame) -> io::Error {
     let why = frame.header("message").unwrap_or(&frame.command);
-    io::Error::other(format!("the broker refused: {why}"))
+    io::Error::new(REFUSED, format!("the broker refused: {why}"))
 }
 
 /// What a broker says.

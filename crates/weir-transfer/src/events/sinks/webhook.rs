@@ -1,5 +1,5 @@
-//! A webhook: `POST` of a JSON array of `{"type", "vo", "data"}`. Any 2xx takes the batch; 400, 413 and 422 refuse it for good; all
-//! else is tried again.
+//! A webhook: `POST` of a JSON array of `{"type", "vo", "data"}`. Any 2xx takes the batch; 400, 413, 415 and 422 refuse it for good;
+//! all else is tried again: 401, 403 and 404 are the operator's to mend.
 
 use std::{io, path::Path, time::Duration};
 
@@ -59,7 +59,7 @@ impl Webhook {
         };
         match status.as_u16() {
             200..300 => Ok(()),
-            400 | 413 | 422 => Err(Undelivered::Never(format!("the webhook answered {status}"))),
+            400 | 413 | 415 | 422 => Err(Undelivered::Never(format!("the webhook answered {status}"))),
             _ => Err(Undelivered::Later(format!("the webhook answered {status}"))),
         }
     }

@@ -1,0 +1,79 @@
+//! What the scribe is told.
+
+use uuid::Uuid;
+use weir_sched::Work;
+use weir_world::OpId;
+
+use super::{Kind, Timeline};
+use crate::{store::Change, time::Millis};
+
+/// What the scribe is told.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// A job is durable.
+    Submitted(Uuid),
+    /// An attempt has begun; its message is written already.
+    Lines(Kind, String, Vec<u8>),
+    /// An attempt begins at another node.
+    BegunElsewhere(OpId, Millis),
+    /// An attempt at another node is over, and this is how its time went.
+    OverElsewhere(OpId, Timeline),
+    /// That an attempt ended is durable.
+    Ended(OpId, Box<Change>),
+    /// That it is the turn of a file that was not used so far, is durable.
+    Released(u64),
+    /// That a file is being brought online, or its copy watched, is durable.
+    Began {
+        /// Which.
+        file: u64,
+        /// What is done.
+        work: Work,
+        /// Since when.
+        at: Millis,
+    },
+    /// Files that ended without an attempt under way: that is durable.
+    Cancelled {
+        /// Their job.
+        job: Uuid,
+        /// They.
+        files: Vec<u64>,
+        /// When.
+        at: Millis,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Notice {
+    /// What a change, once durable, is to be told. `op`: the attempt behind it, if there is one.
+    pub(crate) fn of(op: Option<OpId>, change: &Change) -> Option<Self> {
+        Some(match (op, change) {
+            (_, Change::Submit(submission)) => Self::Submitted(submission.job.id),
+            (Some(op), Change::End { .. } | Change::Again { .. } | Change::Advance { .. }) => {
+                Self::Ended(op, Box::new(change.clone()))
+            }
+            (_, Change::Release { file }) => Self::Released(*file),
+            (_, Change::Begin { file, work, at, .. }) if *work != Work::Copy => Self::Began {
+                file: *file,
+                work: *work,
+                at: *at,
+            },
+            (
+                _,
+                Change::Cancel {
+                    job,
+                    settled,
+                    at,
+                    reason,
+                    ..
+                },
+            ) if !settled.is_empty() => Self::Cancelled {
+                job: *job,
+                files: settled.clone(),
+                at: *at,
+                reason: reason.clone(),
+            },
+            _ => return None,
+        })
+    }
+}

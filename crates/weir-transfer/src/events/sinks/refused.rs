@@ -1,0 +1,41 @@
+//! What a sink refuses for good is set aside: in `NAME.refused.jsonl` beside the spool, one message to a line as a file sink has it, for
+//! a person to look at and send again.
+
+use std::{fs, io, path::PathBuf};
+
+use super::{
+    Message,
+    file::{append, envelopes},
+};
+
+/// A file that has grown beyond this becomes `NAME.refused.old.jsonl`, in place of the one before: a sink that refuses everything
+/// must not fill the disk.
+const SIZE_MAX: u64 = 64 << 20;
+
+#[derive(Debug, Clone)]
+pub(super) struct Refused {
+    path: PathBuf,
+}
+
+impl Refused {
+    pub(super) fn of(spool: &std::path::Path, sink: &str) -> Self {
+        Self {
+            path: spool.join(format!("{sink}.refused.jsonl")),
+        }
+    }
+
+    pub(super) fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    pub(super) async fn keep(&self, message: &Message<'_>) -> io::Result<()> {
+        let (path, line) = (self.path.clone(), envelopes(&[*message], b"\n"));
+        let kept = tokio::task::spawn_blocking(move || {
+            if fs::metadata(&path).is_ok_and(|file| file.len() > SIZE_MAX) {
+                fs::rename(&path, path.with_extension("old.jsonl"))?;
+            }
+            append(&path, &line)
+        });
+        kept.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+}
