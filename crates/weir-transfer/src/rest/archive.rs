@@ -21,7 +21,7 @@ use crate::{
     model::{File, FileState, Job},
     service::Service,
     store::{JobFilter, Store, StoreError},
-    surl::Surl,
+    surl::{Surl, conceal},
 };
 
 pub(super) fn routes() -> Router<Arc<Service>> {
@@ -125,20 +125,30 @@ impl FileFilter {
             && self
                 .dest_surl
                 .as_ref()
-                .is_none_or(|asked| *asked == file.spec.destination)
+                .is_none_or(|asked| conceal(asked).0 == file.spec.destination)
     }
 }
 
-fn find_files(store: &dyn Store, jobs: &JobFilter, filter: &FileFilter) -> Result<Vec<(Job, Vec<File>)>, StoreError> {
+fn find_files(
+    store: &dyn Store,
+    caller: &Caller,
+    (jobs, filter): (&JobFilter, &FileFilter),
+) -> Result<Vec<(Job, Vec<File>)>, StoreError> {
     let (mut found, mut n_files) = (Vec::new(), 0);
     for job in store.jobs(jobs)? {
         if n_files == filter.limit {
             break;
         }
+        if !caller.may_see(&job) {
+            continue;
+        }
         let mut files = store.files(job.spec.id)?;
         files.retain(|file| filter.fits(file));
         files.truncate(filter.limit - n_files);
         n_files += files.len();
+        if caller.owns(&job) {
+            store.reveal(&mut files)?;
+        }
         found.push((job, files));
     }
     Ok(found)
@@ -160,13 +170,14 @@ async fn files(service: State, caller: Caller, Query(query): Query<HashMap<Strin
         jobs.states = crate::model::JOB_STATES.to_vec();
     }
     jobs.limit = Some(FILES_MAX);
-    let found = service.read(move |store| find_files(store, &jobs, &filter)).await?;
+    let found = service
+        .read(move |store| find_files(store, &caller, (&jobs, &filter)))
+        .await?;
     let objects = found.iter().flat_map(|(job, files)| {
         files.iter().map(|file| FileObject {
             file,
             job,
             host: &service.host,
-            own: caller.owns(job),
             keys: None,
         })
     });

@@ -6,17 +6,15 @@ use serde_json::Value;
 
 use super::super::{
     State,
-    answer::{Answer, ApiError, json_answer, ok},
+    answer::{Answer, json_answer, ok},
     body::JsonBody,
     caller::Caller,
 };
-use super::{change, object, remove, row};
+use super::{change, forgotten, listed, object, row};
 use crate::settings::{Kind, normal_group};
 
 pub(super) async fn all(service: State, caller: Caller) -> Answer {
-    caller.require_admin()?;
-    let rows = service.settings.all(Kind::Group).into_iter();
-    Ok(ok(&rows.map(|(_, row)| row).collect::<Vec<_>>()))
+    listed(&service, &caller, Kind::Group)
 }
 
 pub(super) async fn one(service: State, caller: Caller, Path(name): Path<String>) -> Answer {
@@ -39,7 +37,5 @@ pub(super) async fn set(service: State, caller: Caller, JsonBody(body): JsonBody
 }
 
 pub(super) async fn forget(service: State, caller: Caller, Path(name): Path<String>) -> Answer {
-    let missing = ApiError::not_found(format!("Group {name} does not exist"));
-    remove(&service, &caller, "group-delete", (Kind::Group, name), Some(missing)).await?;
-    Ok(json_answer(StatusCode::NO_CONTENT, &Value::Null))
+    forgotten(&service, &caller, "group-delete", (Kind::Group, name), "Group").await
 }

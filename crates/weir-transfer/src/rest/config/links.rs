@@ -10,13 +10,11 @@ use super::super::{
     body::JsonBody,
     caller::Caller,
 };
-use super::{change, object, remove, row};
+use super::{change, forgotten, listed, object, row};
 use crate::settings::{Kind, Settings, ends, normal_link};
 
 pub(super) async fn all(service: State, caller: Caller) -> Answer {
-    caller.require_admin()?;
-    let links = service.settings.all(Kind::Link).into_iter();
-    Ok(ok(&links.map(|(_, link)| link).collect::<Vec<_>>()))
+    listed(&service, &caller, Kind::Link)
 }
 
 pub(super) async fn one(service: State, caller: Caller, Path(name): Path<String>) -> Answer {
@@ -55,7 +53,5 @@ fn only_name(settings: &Settings, name: &str, pair: &(String, String)) -> Answer
 }
 
 pub(super) async fn forget(service: State, caller: Caller, Path(name): Path<String>) -> Answer {
-    let missing = ApiError::not_found(format!("Link {name} does not exist"));
-    remove(&service, &caller, "link-delete", (Kind::Link, name), Some(missing)).await?;
-    Ok(json_answer(StatusCode::NO_CONTENT, &Value::Null))
+    forgotten(&service, &caller, "link-delete", (Kind::Link, name), "Link").await
 }

@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post};
+use http::StatusCode;
 use serde_json::Value;
 
-use super::answer::{Answer, ApiError};
+use super::answer::{Answer, ApiError, json_answer, ok};
 use super::caller::Caller;
 use crate::{
     driver::Request,
@@ -122,6 +123,20 @@ async fn remove(
         }
     })
     .await
+}
+
+/// `GET` of a collection: every row of the kind.
+fn listed(service: &Service, caller: &Caller, kind: Kind) -> Answer {
+    caller.require_admin()?;
+    let rows = service.settings.all(kind).into_iter();
+    Ok(ok(&rows.map(|(_, row)| row).collect::<Vec<_>>()))
+}
+
+/// `DELETE` of a row, which must be there: `what` names it for people.
+async fn forgotten(service: &Arc<Service>, caller: &Caller, action: &'static str, key: RowKey, what: &str) -> Answer {
+    let missing = ApiError::not_found(format!("{what} {} does not exist", key.1));
+    remove(service, caller, action, key, Some(missing)).await?;
+    Ok(json_answer(StatusCode::NO_CONTENT, &Value::Null))
 }
 
 /// One row.

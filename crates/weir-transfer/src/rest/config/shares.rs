@@ -12,13 +12,11 @@ use super::super::{
     body::JsonBody,
     caller::Caller,
 };
-use super::{change, object, remove, row};
+use super::{change, forgotten, listed, object, remove, row};
 use crate::settings::{Kind, Object, ends, normal_activities, normal_share};
 
 pub(super) async fn all(service: State, caller: Caller) -> Answer {
-    caller.require_admin()?;
-    let rows = service.settings.all(Kind::Share).into_iter();
-    Ok(ok(&rows.map(|(_, row)| row).collect::<Vec<_>>()))
+    listed(&service, &caller, Kind::Share)
 }
 
 fn name_of(row: &Object) -> String {
@@ -66,7 +64,7 @@ pub(super) async fn activities(service: State, caller: Caller) -> Answer {
 }
 
 pub(super) async fn activities_of(service: State, caller: Caller, Path(vo): Path<String>) -> Answer {
-    let missing = format!("Activity shares of {vo} do not exist");
+    let missing = format!("The activity share of {vo} does not exist");
     Ok(ok(&row(&service, &caller, Kind::Activities, &vo, &missing)?))
 }
 
@@ -84,8 +82,6 @@ pub(super) async fn set_activities(service: State, caller: Caller, JsonBody(body
 }
 
 pub(super) async fn forget_activities(service: State, caller: Caller, Path(vo): Path<String>) -> Answer {
-    let missing = ApiError::not_found(format!("Activity shares of {vo} do not exist"));
     let key = (Kind::Activities, vo);
-    remove(&service, &caller, "activity-share-delete", key, Some(missing)).await?;
-    Ok(json_answer(StatusCode::NO_CONTENT, &Value::Null))
+    forgotten(&service, &caller, "activity-share-delete", key, "The activity share of").await
 }
