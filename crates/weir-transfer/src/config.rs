@@ -144,6 +144,8 @@ pub struct LimitsConfig {
     pub queue: u64,
     /// The same for each VO, each client and each link, answered 429.
     pub queues: QueueLimits,
+    /// VOs whose submissions are refused (409) while another transfer writes to one of their destinations; `*`: all.
+    pub check_duplicates: Vec<String>,
     /// Files in one job.
     pub files_per_job: usize,
     /// Size of a request's body.
@@ -165,6 +167,7 @@ impl Default for LimitsConfig {
             outbounds: BTreeMap::new(),
             queue: 10_000_000,
             queues: QueueLimits::default(),
+            check_duplicates: Vec::new(),
             files_per_job: 50_000,
             body: Bytes(100_000_000),
             connections: 4096,

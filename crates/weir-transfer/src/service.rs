@@ -113,6 +113,14 @@ pub(crate) struct Service {
     reserved: Mutex<HashSet<Uuid>>,
 }
 
+impl Service {
+    /// Whether this VO's transfers are to be the only ones to their destinations.
+    pub(crate) fn wants_one_writer(&self, vo: &str) -> bool {
+        let listed = &self.config.limits.check_duplicates;
+        listed.iter().any(|listed| listed == vo || listed == "*")
+    }
+}
+
 impl TransferService {
     /// Starts a service on the current runtime.
     ///

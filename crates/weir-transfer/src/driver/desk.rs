@@ -24,6 +24,9 @@ pub(crate) enum NotTaken {
     /// The job exists already.
     #[error("job {0} exists already")]
     Duplicate(Uuid),
+    /// A transfer to this destination is under way, and its VO wants one writer.
+    #[error("a transfer to {0} is under way")]
+    Taken(String),
     /// More waits already than may wait.
     #[error("{}", .0.reason)]
     Full(Full),
@@ -40,6 +43,7 @@ impl NotTaken {
     pub(crate) fn of(error: &StoreError) -> Self {
         match error {
             StoreError::Duplicate(job) => Self::Duplicate(*job),
+            StoreError::Taken(destination) => Self::Taken(destination.clone()),
             other => Self::Broken(other.to_string()),
         }
     }

@@ -128,6 +128,10 @@ impl From<NotTaken> for ApiError {
                 answer
             }
             NotTaken::Duplicate(_) => Self::duplicate_sid(),
+            NotTaken::Taken(destination) => Self::new(
+                StatusCode::CONFLICT,
+                format!("The submission is duplicated: a transfer to {destination} is under way"),
+            ),
             // Not 503: clients would submit again.
             NotTaken::Unknown(why) => Self::new(
                 StatusCode::GATEWAY_TIMEOUT,

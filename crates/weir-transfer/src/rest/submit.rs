@@ -69,6 +69,7 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
         file.id = number;
     }
     let mut submission = Box::new(Submission::new(draft.job, draft.files, draft.tokens));
+    submission.one_writer = service.wants_one_writer(&submission.job.vo);
     if let Some(place) = choice(&service, &submission).await {
         submission.live = submission.files.get(place).map(|file| file.id);
     }

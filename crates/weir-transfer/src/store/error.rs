@@ -52,6 +52,9 @@ pub enum StoreError {
     /// A job id that exists already.
     #[error("job {0} exists already")]
     Duplicate(Uuid),
+    /// A transfer that has not ended writes to this destination.
+    #[error("a transfer to {0} is under way")]
+    Taken(String),
     /// A row whose values make no sense.
     #[error("a row of the store cannot be read: {0}")]
     Unreadable(String),
@@ -68,6 +71,6 @@ impl StoreError {
 
     /// Whether one change of a batch will never be taken, while the others may.
     pub(crate) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Duplicate(_) | Self::NoLease(_))
+        matches!(self, Self::Duplicate(_) | Self::NoLease(_) | Self::Taken(_))
     }
 }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use weir_auth::Secret;
 use weir_sched::Work;
 
+mod destinations;
 mod history;
 mod renewals;
 mod secrets;
@@ -47,6 +48,8 @@ struct Tables {
     secrets: Secrets,
     renewals: BTreeMap<TokenHash, renewals::Row>,
     urls: Urls,
+    /// The transfer that a destination was last promised to.
+    writers: BTreeMap<TokenHash, u64>,
     history: History,
 }
 
@@ -85,13 +88,18 @@ impl MemoryStore {
 impl Store for MemoryStore {
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
         let mut tables = self.lock();
-        // Duplicates are the only way to fail: found first, so that nothing has to be taken back.
-        let mut fresh = std::collections::BTreeSet::new();
+        // The only ways to fail are found first, so that nothing has to be taken back.
+        let (mut fresh, mut written) = (std::collections::BTreeSet::new(), tables.destinations());
         for change in changes {
             if let Change::Submit(submission) = change {
                 let id = submission.job.id;
                 if tables.numbers.contains_key(&id) || !fresh.insert(id) {
                     return Err(StoreError::Duplicate(id));
+                }
+                for (file, name) in submission.destinations() {
+                    if !written.insert(name) {
+                        return Err(StoreError::Taken(file.destination.clone()));
+                    }
                 }
             }
         }
@@ -389,6 +397,9 @@ impl Tables {
     fn submit(&mut self, submission: &Submission, sealer: &Sealer) {
         let number = submission.files.first().map_or(0, |file| file.id);
         self.expect_renewals(submission);
+        for (file, name) in submission.destinations() {
+            self.writers.insert(name, file.id);
+        }
         for spec in &submission.files {
             for hash in [spec.source_token, spec.destination_token].into_iter().flatten() {
                 if let Some(token) = submission.tokens.get(&hash) {

@@ -22,6 +22,8 @@ mod sqlite;
 #[cfg(test)]
 mod suite;
 #[cfg(test)]
+mod suite_destinations;
+#[cfg(test)]
 mod suite_history;
 #[cfg(test)]
 mod suite_renewals;
@@ -213,6 +215,8 @@ pub(crate) struct Submission {
     pub live: Option<u64>,
     /// Those of its tokens that may be renewed.
     pub expiring: BTreeMap<TokenHash, Expiring>,
+    /// Refused if a transfer that has not ended writes to one of its destinations.
+    pub one_writer: bool,
 }
 
 impl Submission {
@@ -226,6 +230,7 @@ impl Submission {
             tokens,
             live,
             expiring: BTreeMap::new(),
+            one_writer: false,
         }
     }
 
@@ -233,6 +238,13 @@ impl Submission {
     pub(crate) fn range(&self) -> (u64, u64) {
         let end = |file: Option<&NewFile>| file.map_or(0, |file| file.id);
         (end(self.files.first()), end(self.files.last()))
+    }
+
+    /// The files whose destinations must be free, with the names of these. As in FTS3 sources of one file are not asked.
+    pub(crate) fn destinations(&self) -> impl Iterator<Item = (&NewFile, TokenHash)> {
+        let asked = self.one_writer && self.job.kind != SEVERAL_SOURCES;
+        let files = self.files.iter().filter(move |_| asked);
+        files.map(|file| (file, hash_of(&file.destination_url())))
     }
 
     /// The state in which a file begins.

@@ -9,7 +9,7 @@ use weir_auth::Secret;
 use weir_sched::Work;
 
 use super::{Change, FollowUp, JobFilter, LiveJob, Restored, Store, StoreError, Submission, hash_of};
-pub(crate) use super::{suite_history::*, suite_renewals::*, suite_routes::*, suite_secrets::*, suite_tape::*, suite_urls::*};
+pub(crate) use super::{suite_destinations::*, suite_history::*, suite_renewals::*, suite_routes::*, suite_secrets::*, suite_tape::*, suite_urls::*};
 use crate::model::{ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite};
 
 /// Where a backend's rows live while a test opens and closes it.
@@ -68,6 +68,7 @@ pub(crate) fn submission(job: u128, first: u64, n: u64) -> Submission {
         tokens: BTreeMap::from([(hash, Secret::new(token))]),
         live: None,
         expiring: BTreeMap::new(),
+        one_writer: false,
     }
 }
 
@@ -548,7 +549,7 @@ macro_rules! store_suite {
             pins_are_kept_until_they_are_given_back, retries_at_a_tape_wait_for_the_same,
             what_an_issuer_gave_is_kept_as_long_as_its_token, only_tokens_that_wait_are_due,
             secrets_are_kept_for_their_time, the_first_of_several_secrets_stays, only_jobs_of_certificates_see_the_proxy,
-            urls_keep_their_secrets_to_themselves);
+            urls_keep_their_secrets_to_themselves, a_destination_has_one_writer);
     };
     (@tests $keeper:ty, $wanted:expr; $($test:ident),+) => {
         $(#[test] fn $test() { if $wanted { crate::store::suite::$test::<$keeper>(); } })+

@@ -3,7 +3,10 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::{lab::Lab, stub::Stub};
+use crate::{
+    lab::Lab,
+    stub::{Fault, Stub},
+};
 
 fn file(a: &Stub, b: &Stub, name: &str) -> Value {
     json!({ "sources": [a.url(name)], "destinations": [b.url(name)], "metadata": { "request_id": name } })
@@ -407,4 +410,34 @@ async fn unknown_paths_methods_and_bodies_are_refused_in_json() {
         lab.ask("", Method::GET, "/.well-known/weir/health", None).await.json["status"],
         "ok"
     );
+}
+
+/// Two transfers would be paid for, and the later one fail because the file is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_destination_is_written_to_by_one_transfer_of_a_vo_that_wants_it() {
+    let lab = Lab::start_with(|config| {
+        config.limits.check_duplicates = vec!["testvo".into()];
+        config.limits.link = 1;
+    })
+    .await;
+    let (a, b) = (Stub::start(), Stub::start());
+    a.put("/f", b"known content");
+    b.fault("COPY", "/f", Fault::Held);
+    let file = json!({ "sources": [a.url("/f")], "destinations": [b.url("/f")] });
+    let first = lab.submit(json!([file]), json!({})).await;
+    let body = json!({ "files": [file] });
+    let again = lab.ask("bob", Method::POST, "/jobs", Some(&body)).await;
+    assert_eq!(again.status, StatusCode::CONFLICT, "{}", again.text);
+    assert!(
+        again.message().starts_with("The submission is duplicated"),
+        "{}",
+        again.text
+    );
+    assert!(again.message().contains(&b.url("/f")), "{}", again.text);
+    b.heal("COPY", "/f");
+    b.release();
+    assert_eq!(lab.wait(&first).await, "FINISHED");
+    let overwrite = json!({ "files": [file], "params": { "overwrite": true } });
+    let later = lab.ask("bob", Method::POST, "/jobs", Some(&overwrite)).await;
+    assert_eq!(later.status, StatusCode::OK, "{}", later.text);
 }

@@ -99,7 +99,7 @@ async fn what_a_url_carries_goes_to_its_storage_and_back_to_its_owner_alone() {
     let look = [
         (format!("/jobs/{held}/files"), "/held?***"),
         (format!("/jobs/{held}?files=source_surl,dest_surl,reason"), "/held?***"),
-        (format!("/why/jobs/{held}"), "{"),
+        (format!("/why/jobs/{held}"), "["),
         ("/files?state_in=FINISHED&limit=100".to_owned(), "/held?***"),
         ("/jobs?limit=10&state_in=FINISHED".to_owned(), held.as_str()),
         ("/metrics".to_owned(), "weir_transfer"),

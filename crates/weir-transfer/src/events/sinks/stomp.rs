@@ -86,12 +86,12 @@ impl Stomp {
             self.frame(&mut frames, message, expires, None);
         }
         self.frame(&mut frames, last, expires, Some(&receipt));
-        let mut connection = match self.connection.take().filter(|held| held.used.elapsed() < REST_MAX) {
-            Some(held) => held,
-            None => {
-                let connected = self.connect().await;
-                connected.map_err(|error| Undelivered::Later(self.told(&error)))?
-            }
+        let usable = |held: &Connection| held.used.elapsed() < REST_MAX;
+        let mut connection = if let Some(held) = self.connection.take().filter(usable) {
+            held
+        } else {
+            let connected = self.connect().await;
+            connected.map_err(|error| Undelivered::Later(self.told(&error)))?
         };
         let exchange = async {
             connection.wire.write_all(&frames).await?;

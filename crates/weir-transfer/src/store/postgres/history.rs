@@ -112,7 +112,7 @@ impl Moved {
             )?;
             let text = format!("DELETE FROM attempts USING {ranges} WHERE file_id BETWEEN d.first AND d.last");
             session.execute(&text, &[&self.firsts, &self.lasts])?;
-            for table in ["tape", "urls"] {
+            for table in ["tape", "urls", "destinations"] {
                 let text = format!("DELETE FROM {table} USING {ranges} WHERE file_id BETWEEN d.first AND d.last");
                 session.execute(&text, &[&self.firsts, &self.lasts])?;
             }

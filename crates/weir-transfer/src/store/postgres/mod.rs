@@ -5,6 +5,7 @@
 
 mod connect;
 mod decode;
+mod destinations;
 mod history;
 mod nodes;
 mod office;

@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::store::StoreError;
 
 /// Migrations, in order; the table `schema_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE, SECRETS, RENEWALS, URLS];
+const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE, SECRETS, RENEWALS, URLS, DESTINATIONS];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
 /// ids is on `files`, so that a change of state writes into the page of its row and nowhere else (`fillfactor`).
@@ -215,6 +215,15 @@ CREATE TABLE urls (
     file_id bigint PRIMARY KEY,
     source  bytea,
     dest    bytea
+);
+";
+
+/// The transfer that a destination was last promised to, where a VO wants one writer for each. A row whose transfer has ended
+/// gives way to the next, so that ends of transfers need not look here.
+const DESTINATIONS: &str = "
+CREATE TABLE destinations (
+    file_id bigint PRIMARY KEY,
+    name    bytea NOT NULL UNIQUE
 );
 ";
 

@@ -10,6 +10,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::{
+    destinations,
     office::{Office, Turn, mark},
     rows::{Ended, Rows},
     session::{PATIENCE, Session, Values, wait},
@@ -192,6 +193,7 @@ fn submit(session: &mut Session, sealer: &Sealer, submissions: &[&Submission]) -
     copy_files(session, submissions, &tokens)?;
     super::renewals::expect(session, submissions, &tokens)?;
     urls::keep(session, sealer, submissions)?;
+    destinations::claim(session, submissions)?;
     let ids = submissions
         .iter()
         .flat_map(|submission| &submission.files)

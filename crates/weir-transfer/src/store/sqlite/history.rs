@@ -138,9 +138,10 @@ fn move_files(
     transaction
         .prepare_cached("DELETE FROM tape WHERE file_id BETWEEN ?1 AND ?2")?
         .execute(range)?;
-    transaction
-        .prepare_cached("DELETE FROM urls WHERE file_id BETWEEN ?1 AND ?2")?
-        .execute(range)?;
+    for table in ["urls", "destinations"] {
+        let text = format!("DELETE FROM {table} WHERE file_id BETWEEN ?1 AND ?2");
+        transaction.prepare_cached(&text)?.execute(range)?;
+    }
     Ok(n)
 }
 

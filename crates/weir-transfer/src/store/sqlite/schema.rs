@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 /// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY, TAPE, SECRETS, RENEWALS, URLS];
+const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY, TAPE, SECRETS, RENEWALS, URLS, DESTINATIONS];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
 /// `first_file` and `n_files` find them, and the only index on `files` holds the live ones.
@@ -203,6 +203,15 @@ CREATE TABLE urls (
     file_id INTEGER PRIMARY KEY,
     source  BLOB,
     dest    BLOB
+);
+";
+
+/// The transfer that a destination was last promised to, where a VO wants one writer for each. A row whose transfer has ended
+/// gives way to the next, so that ends of transfers need not look here.
+const DESTINATIONS: &str = "
+CREATE TABLE destinations (
+    file_id INTEGER PRIMARY KEY,
+    name    BLOB NOT NULL UNIQUE
 );
 ";
 

@@ -257,10 +257,27 @@ fn submit(
             super::renewals::expect(transaction, *number, *expiring, submission.range())?;
         }
     }
+    for (file, name) in submission.destinations() {
+        if !claim_destination(transaction, file.id, name)? {
+            return Err(StoreError::Taken(file.destination.clone()));
+        }
+    }
     transaction
         .prepare_cached("UPDATE meta SET value = max(value, ?1) WHERE key = 'next_file'")?
         .execute([last as i64 + 1])?;
     Ok(())
+}
+
+/// Whether the destination is free, and this file's from now on.
+fn claim_destination(transaction: &Transaction<'_>, file: u64, name: TokenHash) -> Result<bool, StoreError> {
+    let taken = transaction
+        .prepare_cached(
+            "INSERT INTO destinations VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET file_id = excluded.file_id
+             WHERE EXISTS (SELECT 1 FROM files f JOIN jobs j USING (job_no) WHERE f.file_id = destinations.file_id
+                 AND (f.finished IS NOT NULL OR j.finished IS NOT NULL))",
+        )?
+        .execute(params![file as i64, name.0])?;
+    Ok(taken > 0)
 }
 
 fn begin(
