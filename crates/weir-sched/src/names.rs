@@ -46,6 +46,11 @@ impl Names {
         self.ses.get_index_of(name).map(|known| SeId(known as u32))
     }
 
+    /// How many storage elements have a number.
+    pub fn n_ses(&self) -> usize {
+        self.ses.len()
+    }
+
     /// The name of a storage element, `?` if it has none.
     pub fn se_name(&self, se: SeId) -> &str {
         self.ses.get_index(se.0 as usize).map_or("?", String::as_str)

@@ -136,7 +136,7 @@ impl Scheduler {
             }
             // What was started in an earlier life may have left something behind: it is stopped, not just forgotten.
             if self.holds_slot(row) || self.was_active(row) {
-                self.table[row].set_stopping();
+                self.stop_later(row);
                 stopping.push(*transfer);
             } else if self.table[row].state == State::Held {
                 self.cancel_held(row, &mut settled);

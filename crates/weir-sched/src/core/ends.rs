@@ -31,7 +31,7 @@ impl Scheduler {
     pub(super) fn end(&mut self, op: OpId, end: End, effects: &mut Vec<Effect>) {
         let Some(row) = self.running(op) else { return };
         let next = self.decide_next(row, &end);
-        if self.table[row].work() == Work::Copy {
+        if !self.table[row].is_apart() {
             self.learn(row, &end);
         }
         let reported = self.operations.get(self.table[row].operation()).rate;

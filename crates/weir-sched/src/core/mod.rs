@@ -220,7 +220,7 @@ impl Scheduler {
     fn world(&mut self, op: OpId, event: &WorldEvent, effects: &mut Vec<Effect>) {
         let Some(row) = self.running(op) else { return };
         match event {
-            WorldEvent::Progress(bytes) if self.table[row].work() == Work::Copy => self.progress(row, *bytes),
+            WorldEvent::Progress(bytes) if !self.table[row].is_apart() => self.progress(row, *bytes),
             WorldEvent::Started | WorldEvent::Progress(_) => {}
             WorldEvent::Ended(outcome) => self.end(op, outcome.clone().into(), effects),
             WorldEvent::Lost => self.end(op, crate::End::Lost, effects),
@@ -249,7 +249,8 @@ impl Scheduler {
     fn enqueue(&mut self, row: u32, level: usize, join: Join, not_before: Timestamp) {
         if not_before <= self.now {
             self.table[row].state = State::Queued;
-            if self.table[row].work() != Work::Copy {
+            self.table[row].settle_apart();
+            if self.table[row].is_apart() {
                 let whose = self.whose(row);
                 self.table[row].set_level(level);
                 return self
@@ -271,6 +272,17 @@ impl Scheduler {
         counts.delayed_bytes += entry.size;
     }
 
+    /// Cancels a transfer of which an operation may be running. What waits for its turn waits elsewhere from now on.
+    fn stop_later(&mut self, row: u32) {
+        if self.table[row].state != State::Queued {
+            return self.table[row].set_stopping();
+        }
+        let level = self.table[row].level();
+        self.dequeue(row);
+        self.table[row].set_stopping();
+        self.enqueue(row, level, Join::Back, self.now);
+    }
+
     /// Puts a transfer that never was there into its queue.
     fn enter(&mut self, row: u32, join: Join) {
         self.enqueue(row, self.level(row), join, self.now);
@@ -279,7 +291,7 @@ impl Scheduler {
     /// Takes a transfer out of wherever it waits, if it waits.
     fn dequeue(&mut self, row: u32) {
         match self.table[row].state {
-            State::Queued if self.table[row].work() != Work::Copy => {
+            State::Queued if self.table[row].is_apart() => {
                 let whose = self.whose(row);
                 self.tapes.dequeue(&mut self.table, row, whose, self.policy.settings());
             }
@@ -298,7 +310,7 @@ impl Scheduler {
 
     /// Gives back the slot of a transfer, which was taken to move at this rate, if it reported any.
     fn free(&mut self, row: u32, reported: Option<f64>) {
-        if self.table[row].work() == Work::Copy {
+        if !self.table[row].is_apart() {
             self.policy.release(self.table[row].lane, reported, self.now);
         } else {
             let whose = self.whose(row);
@@ -306,16 +318,16 @@ impl Scheduler {
         }
     }
 
-    /// The queue at a tape that a transfer belongs to.
+    /// The queue at a tape that a transfer belongs to, or of what cleans up at its destination.
     fn whose(&self, row: u32) -> Whose {
         let entry = &self.table[row];
         let link = self.policy.key(entry.lane);
         Whose {
             work: entry.work(),
-            se: if entry.work() == Work::Archive {
-                link.destination
-            } else {
+            se: if entry.work() == Work::Stage {
                 link.source
+            } else {
+                link.destination
             },
             vo: self.terms.get(entry.terms).terms.vo,
         }

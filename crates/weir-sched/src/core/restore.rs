@@ -38,7 +38,7 @@ impl Scheduler {
                     });
                 }
                 for transfer in stopping {
-                    self.restored(*transfer, |core, row| core.table[row].set_stopping());
+                    self.restored(*transfer, Self::stop_later);
                 }
                 for transfer in released {
                     self.restored(*transfer, Self::release);

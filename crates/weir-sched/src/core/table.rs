@@ -61,6 +61,8 @@ const STAGING_SHIFT: u8 = 2;
 const ARCHIVE: u8 = 16;
 /// The level of the queue takes the upper bits.
 const LEVEL_SHIFT: u8 = 4;
+const LEVEL: u8 = 7 << LEVEL_SHIFT;
+const APART: u8 = 128;
 
 impl Row {
     pub(crate) fn new(id: TransferId, size: Bytes, lane: u32, terms: u32) -> Self {
@@ -108,6 +110,17 @@ impl Row {
         self.flags |= CLEANUP;
     }
 
+    /// It asks for no slot of its link: it has to do with tape, or cleans up.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.work() != Work::Copy || self.flags & APART != 0
+    }
+
+    /// It is queued now: to clean up, if it was cancelled while an operation of it may have been running.
+    pub(crate) fn settle_apart(&mut self) {
+        let apart = self.work() == Work::Copy && self.stopping();
+        self.flags = self.flags & !APART | if apart { APART } else { 0 };
+    }
+
     /// Its last operation had no answer from the issuer of its tokens.
     pub(crate) fn awaits_issuer(&self) -> bool {
         self.flags & ISSUER != 0
@@ -141,11 +154,11 @@ impl Row {
 
     /// The level of the queue it is in.
     pub(crate) fn level(&self) -> usize {
-        usize::from(self.flags >> LEVEL_SHIFT)
+        usize::from((self.flags & LEVEL) >> LEVEL_SHIFT)
     }
 
     pub(crate) fn set_level(&mut self, level: usize) {
-        self.flags = self.flags & ((1 << LEVEL_SHIFT) - 1) | (level as u8) << LEVEL_SHIFT;
+        self.flags = self.flags & !LEVEL | (level as u8) << LEVEL_SHIFT;
     }
 
     /// When a delayed one may be queued again.
@@ -255,6 +268,8 @@ mod tests {
         for level in 0..7 {
             row.set_level(level);
             assert_eq!((row.level(), row.resume(), row.stopping()), (level, true, true));
+            row.settle_apart();
+            assert_eq!((row.level(), row.is_apart()), (level, true));
         }
         row.set_resume(false);
         assert_eq!((row.level(), row.resume(), row.stopping()), (6, false, true));

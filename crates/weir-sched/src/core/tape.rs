@@ -1,4 +1,5 @@
-//! What waits for tape: files to be brought online, and copies to be written to tape.
+//! What waits for tape: files to be brought online, and copies to be written to tape. And, with it, what cleans up after a cancel: it
+//! asks for no slot either, or it would wait for ever where nothing may start any more.
 //!
 //! Apart from the queues of links: what tape works on moves no bytes over a link, takes hours, and is counted in tens of
 //! thousands. Each VO at a storage element has a queue; limits hold per storage element and per VO there. The more urgent
@@ -12,6 +13,9 @@ use crate::policy::{Join, LEVELS};
 use crate::settings::Settings;
 use crate::stats::TapeStats;
 use crate::{Cause, Reason, Resource, SeId, VoId, Work};
+
+/// Clean-ups at once, of a VO at a storage element: two or three small requests each.
+const CLEANUPS: u32 = 50;
 
 /// Whose queue, for what, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,10 +144,12 @@ impl Tapes {
 
     /// What a lane needs, how much of it is taken, and how much there is.
     fn limits(&self, whose: Whose, settings: &Settings) -> Vec<(Resource, u32, u32)> {
-        if whose.work != Work::Stage {
-            return Vec::new();
-        }
         let of_vo = self.lanes.get(&whose).map_or(0, |lane| lane.active);
+        match whose.work {
+            Work::Stage => {}
+            Work::Archive => return Vec::new(),
+            Work::Copy => return vec![(Resource::Inbound(whose.se), of_vo, CLEANUPS)],
+        }
         let of_se = self.active.get(&whose.se).copied().unwrap_or_default();
         let held = [
             (Resource::Staging(whose.se), of_se),

@@ -58,7 +58,7 @@ impl Scheduler {
             reasons.push(Reason::Held);
             return reasons;
         }
-        if entry.work() != Work::Copy {
+        if entry.is_apart() {
             reasons.push(self.tapes.why(self.whose(row), self.policy.settings()));
             return reasons;
         }

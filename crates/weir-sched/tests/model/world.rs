@@ -493,6 +493,8 @@ impl World {
                 assert_eq!(op.epoch, self.epoch);
                 self.started.insert(*op, seq);
                 match work {
+                    // It cleans up, and takes no slot.
+                    Work::Copy if self.is_stopping(op.transfer) => {}
                     Work::Copy => self.hold(op.transfer),
                     Work::Stage => self.hold_tape(op.transfer),
                     Work::Archive => {}

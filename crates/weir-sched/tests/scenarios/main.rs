@@ -418,19 +418,45 @@ fn after_a_crash_active_transfers_come_first_and_look_before_they_copy() {
             answer
             stop 2.1@1
         crash
-            start 1.2@2 A→B, looking at the destination first
             clean up 2.2@2 A→B
+            start 1.2@2 A→B, looking at the destination first
+            start 3.1@2 A→B
         done 1@1
         why 1
             running since 1970-01-01T00:00:00.000Z, 0 B moved
         adopted 1
             1.2@2 adopted
             1 settled Finished
-            start 3.1@2 A→B
+            start 4.1@2 A→B
         stopped 2
             2.2@2 stopped
             2 settled Cancelled
-            start 4.1@2 A→B
+        ",
+    );
+}
+
+#[test]
+fn what_was_cancelled_is_cleaned_up_where_nothing_may_start() {
+    // A ban that cancels takes all slots away: a job that it stopped would stay as it is until somebody lifts the ban.
+    check(
+        "
+        submit A→B 1..2
+            answer
+            start 1.1@1 A→B
+            start 2.1@1 A→B
+        cancel 1
+            answer
+            stop 1.1@1
+        limit links 0
+            answer
+        crash
+            clean up 1.2@2 A→B
+        stopped 1
+            1.2@2 stopped
+            1 settled Cancelled
+        cancel 2
+            answer
+            clean up 2.2@2 A→B
         ",
     );
 }

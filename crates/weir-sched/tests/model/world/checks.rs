@@ -1,6 +1,6 @@
 //! What is checked, from outside, in every step.
 
-use weir_sched::{Direction, GroupId, Link, Resource, VoId, Work};
+use weir_sched::{Direction, GroupId, Link, LiveState, Record, Resource, VoId, Work};
 use weir_units::Bytes;
 use weir_world::TransferId;
 
@@ -16,9 +16,19 @@ impl World {
         let of_core: Vec<Link> = self.own.iter().map(|transfer| self.links[transfer]).collect();
         self.check_limits(link, &of_core);
         if !self.limits_changed {
-            let all: Vec<Link> = self.held.values().copied().collect();
+            // What was cancelled in an earlier life holds no slot while it is cleaned up: that is what ends it.
+            let counted = self.held.iter().filter(|(transfer, _)| !self.is_stopping(**transfer));
+            let all: Vec<Link> = counted.map(|(_, link)| *link).collect();
             self.check_limits(link, &all);
         }
+    }
+
+    /// Whether a transfer was cancelled while an operation of it may have been running.
+    pub(super) fn is_stopping(&self, transfer: TransferId) -> bool {
+        let stops =
+            |record: &Record| matches!(record, Record::Cancelled { stopping, .. } if stopping.contains(&transfer));
+        let row = self.store.rows.get(&transfer);
+        self.issued.values().any(stops) || matches!(row, Some(Row::Live(live)) if live.state == LiveState::Stopping)
     }
 
     /// A file is brought online.
