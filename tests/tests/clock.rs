@@ -46,7 +46,7 @@ fn now() -> i64 {
 /// How far the service sees the wall clock away from its own.
 fn seen_ahead(services: &Services) -> Option<f64> {
     let page = services
-        .ask(&[&format!("{}/metrics", services.transfer.url)])
+        .ask(&[&format!("{}/.well-known/weir/metrics", services.transfer.url)])
         .unwrap()
         .body;
     let line = page

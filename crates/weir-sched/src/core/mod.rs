@@ -310,11 +310,11 @@ impl Scheduler {
 
     /// Gives back the slot of a transfer, which was taken to move at this rate, if it reported any.
     fn free(&mut self, row: u32, reported: Option<f64>) {
-        if !self.table[row].is_apart() {
-            self.policy.release(self.table[row].lane, reported, self.now);
-        } else {
+        if self.table[row].is_apart() {
             let whose = self.whose(row);
             self.tapes.release(whose, self.policy.settings());
+        } else {
+            self.policy.release(self.table[row].lane, reported, self.now);
         }
     }
 

@@ -14,6 +14,7 @@ use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
 
 use super::{
     Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore, clock,
+    depth::Full,
     desk::{Desk, NotTaken, Pending},
     inbox::{Feed, Inbox, Item, Round},
     learned,
@@ -26,7 +27,7 @@ use crate::{
     executor::Executor,
     nodes::Fleet,
     settings::NamedSetting,
-    store::{Change, Durable, Store, StoreError, Writer},
+    store::{Change, Durable, Store, StoreError, Submission, Writer},
     time::{self, Millis},
 };
 
@@ -392,6 +393,10 @@ impl<C: TransferCore> Loop<C> {
         let transfers = |files: Vec<u64>| files.into_iter().map(TransferId).collect();
         let command = match request {
             Request::Submit { submission, reply } => {
+                if let Err(full) = room_for_names(&self.names, &submission) {
+                    let _ = reply.send(Err(NotTaken::Full(full)));
+                    return;
+                }
                 let spec = records::job_spec(&submission, &mut self.names);
                 if let Err(full) = self.meter.depth.submitted(&submission.job, &spec, &self.names) {
                     let _ = reply.send(Err(NotTaken::Full(full)));
@@ -446,6 +451,26 @@ impl<C: TransferCore> Loop<C> {
         };
         inputs.push(Input::Command(command));
     }
+}
+
+/// Storage elements that are remembered, each with its links, at most: they are never forgotten while the service runs.
+const STORAGES_MAX: usize = 20_000;
+
+/// Names are taken in for good: nobody may fill the memory with invented ones.
+fn room_for_names(names: &Names, submission: &Submission) -> Result<(), Full> {
+    let unknown = |se: &&String| names.find_se(se).is_none();
+    let n_new = submission.storages.iter().filter(unknown).count();
+    if n_new == 0 || names.n_ses() + n_new <= STORAGES_MAX {
+        return Ok(());
+    }
+    Err(Full {
+        reason: format!(
+            "the service knows {} storage elements, at most {STORAGES_MAX} are remembered",
+            names.n_ses()
+        ),
+        retry_after: Duration::from_secs(600),
+        unknown: false,
+    })
 }
 
 /// How often the store is told that this life goes on, while anything runs.

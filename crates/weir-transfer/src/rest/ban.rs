@@ -19,13 +19,13 @@ use super::{
     body::JsonBody,
     caller::Caller,
     config::change,
+    mass,
 };
 use crate::{
-    driver::Request,
     model::{File, SEVERAL_HOPS},
     service::Service,
     settings::{Kind, Object, se_name},
-    store::{Live, LiveJob, Restored, Store, StoreError},
+    store::{Live, LiveJob},
     surl::Surl,
     time::{self, Millis},
 };
@@ -35,9 +35,6 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/ban/se", get(storages).post(ban_storage).delete(unban_storage))
         .route("/ban/dn", get(users).post(ban_user).delete(unban_user))
 }
-
-/// Above every file id that a store can hold.
-const ALL_FILES: u64 = i64::MAX as u64;
 
 const STORAGE_BANNED: &str = "Storage banned";
 const USER_BANNED: &str = "User banned";
@@ -125,6 +122,7 @@ impl StorageBan {
             "status": self.status,
             "message": self.message,
             "addition_time": time::format(now),
+            "added_ms": now,
             "admin_dn": admin,
             "wait_timeout": self.timeout,
             "waits_until_ms": waits_until,
@@ -146,13 +144,13 @@ async fn ban_storage(service: State, caller: Caller, JsonBody(body): JsonBody) -
         Ok(vec![(key, Some(row))])
     })
     .await?;
-    let affected = matching(&service, move |job, file| {
+    let affected = mass::matching(&service, move |job, file| {
         touches(job, file, &ban.se, ban.vo.as_deref())
     })
     .await?;
     let jobs = affected.iter().map(|(job, _)| *job).collect::<Vec<_>>();
     if ban.status == "CANCEL" {
-        cancel(&service, affected, STORAGE_BANNED).await?;
+        mass::cancel(&service, affected, false, STORAGE_BANNED).await?;
     }
     Ok(ok(&jobs))
 }
@@ -160,49 +158,6 @@ async fn ban_storage(service: State, caller: Caller, JsonBody(body): JsonBody) -
 fn touches(job: &LiveJob, file: &Live, se: &str, vo: Option<&str>) -> bool {
     let there = |url: &str| Surl::parse(url).is_ok_and(|url| url.se() == se);
     vo.is_none_or(|vo| job.job.vo == vo) && (there(&file.source) || there(&file.destination))
-}
-
-/// Files that have not ended and fit, by job. Looks at everything: bans are rare.
-async fn matching(
-    service: &Service,
-    fits: impl Fn(&LiveJob, &Live) -> bool + Send + 'static,
-) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
-    let look = move |store: &dyn Store| {
-        let mut found = Vec::new();
-        let mut each = |restored| {
-            if let Restored::Job(job) = restored {
-                let mut files = job.files.iter().filter(|file| !file.stopping).collect::<Vec<_>>();
-                // A job of hops is cancelled at once, or not at all.
-                if job.job.kind != SEVERAL_HOPS || !files.iter().any(|file| fits(&job, file)) {
-                    files.retain(|file| fits(&job, file));
-                }
-                let files = files.iter().map(|file| file.file).collect::<Vec<_>>();
-                if !files.is_empty() {
-                    found.push((job.job.id, files));
-                }
-            }
-        };
-        store.restore(ALL_FILES, &mut each)?;
-        Ok(found)
-    };
-    service.read(look).await
-}
-
-async fn cancel(service: &Service, affected: Vec<(Uuid, Vec<u64>)>, reason: &str) -> Answer<()> {
-    for (job, files) in affected {
-        let reason = reason.to_owned();
-        service
-            .driver
-            .ask(|reply| Request::Cancel {
-                job,
-                whole: false,
-                files,
-                reason,
-                reply,
-            })
-            .await?;
-    }
-    Ok(())
 }
 
 /// `DELETE /ban/se?storage=`.
@@ -236,6 +191,7 @@ async fn ban_user(service: State, caller: Caller, JsonBody(body): JsonBody) -> A
         "dn": dn,
         "message": text(&body, "message").unwrap_or_default(),
         "addition_time": time::format(time::now()),
+        "added_ms": time::now(),
         "admin_dn": caller.user_dn,
     });
     let (key, row) = ((Kind::BannedUser, dn.clone()), row.as_object().cloned());
@@ -243,9 +199,9 @@ async fn ban_user(service: State, caller: Caller, JsonBody(body): JsonBody) -> A
         Ok(vec![(key, row)])
     })
     .await?;
-    let affected = matching(&service, move |job, _| job.job.user_dn == dn).await?;
+    let affected = mass::matching(&service, move |job, _| job.job.user_dn == dn).await?;
     let jobs = affected.iter().map(|(job, _)| *job).collect::<Vec<_>>();
-    cancel(&service, affected, USER_BANNED).await?;
+    mass::cancel(&service, affected, false, USER_BANNED).await?;
     Ok(ok(&jobs))
 }
 
@@ -270,7 +226,7 @@ impl Sweeps {
         let mut sweeps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sweeps.retain(|(of, end), _| of != name || *end == until);
         let last = sweeps.get(&(name.to_owned(), until));
-        last.is_none_or(|last| now - last >= SWEEP_EVERY)
+        last.is_none_or(|last| now.saturating_sub(*last) >= SWEEP_EVERY)
     }
 
     fn done(&self, name: String, until: Millis, now: Millis) {
@@ -280,28 +236,68 @@ impl Sweeps {
 }
 
 /// Takes back what waited for a banned storage element for longer than its ban allows: at the end of its patience, and later what
-/// was running then and came back to the queue.
-pub(crate) async fn expire(service: &Service, now: Millis) -> Answer<()> {
+/// was running then and came back to the queue. And what a ban that cancels has not reached: the service may have gone while it did,
+/// and jobs come in at other nodes until they have heard of it.
+pub(crate) async fn expire(service: &Arc<Service>, now: Millis) -> Answer<()> {
+    let word = |ban: &Object, key: &str| ban.get(key).and_then(Value::as_str).map(str::to_owned);
     for (name, ban) in service.settings.all(Kind::BannedStorage) {
+        let (se, vo, banned) = (
+            word(&ban, "se").unwrap_or_default(),
+            word(&ban, "vo"),
+            word(&ban, "addition_time"),
+        );
+        if word(&ban, "status").as_deref() == Some("CANCEL") {
+            let fits = move |job: &LiveJob, file: &Live| touches(job, file, &se, vo.as_deref());
+            sweep(service, (name, added(&ban)), now, STORAGE_BANNED, fits).await?;
+            continue;
+        }
         let until = ban.get("waits_until_ms").and_then(Value::as_i64);
         let Some(until) = until.filter(|until| *until <= now && service.sweeps.is_due(&name, *until, now)) else {
             continue;
         };
-        let word = |key: &str| ban.get(key).and_then(Value::as_str).map(str::to_owned);
-        let (se, vo, banned) = (word("se").unwrap_or_default(), word("vo"), word("addition_time"));
-        let affected = matching(service, move |job, file| {
+        let affected = mass::matching(service, move |job, file| {
             let before = Some(time::format(job.job.submitted)) <= banned;
             before && !file.running && touches(job, file, &se, vo.as_deref())
         })
         .await?;
-        cancel(service, affected, STORAGE_BANNED).await?;
+        mass::cancel(service, affected, false, STORAGE_BANNED).await?;
         service.sweeps.done(name, until, now);
+    }
+    for (dn, ban) in service.settings.all(Kind::BannedUser) {
+        let user = dn.clone();
+        let fits = move |job: &LiveJob, _: &Live| job.job.user_dn == user;
+        sweep(service, (format!("user {dn}"), added(&ban)), now, USER_BANNED, fits).await?;
     }
     Ok(())
 }
 
+fn added(ban: &Object) -> Millis {
+    ban.get("added_ms").and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// When every node has heard of a ban, and what was on its way is there.
+const HEARD_AFTER: Millis = 60_000;
+
+/// Cancels what a ban that cancels has left; once nothing was left, never again.
+async fn sweep(
+    service: &Arc<Service>,
+    (name, added): (String, Millis),
+    now: Millis,
+    reason: &'static str,
+    fits: impl Fn(&LiveJob, &Live) -> bool + Send + 'static,
+) -> Answer<()> {
+    if now < added.saturating_add(HEARD_AFTER) || !service.sweeps.is_due(&name, added, now) {
+        return Ok(());
+    }
+    let left = mass::matching(service, fits).await?;
+    let clear = left.is_empty();
+    mass::cancel(service, left, false, reason).await?;
+    service.sweeps.done(name, added, if clear { Millis::MAX } else { now });
+    Ok(())
+}
+
 /// Takes back what of a submission passed the door just before a ban that cancels was recorded: nothing would ever start it.
-pub(super) async fn catch_up(service: &Service, job: Uuid, caller: &Caller) -> Answer<()> {
+pub(super) async fn catch_up(service: &Arc<Service>, job: Uuid, caller: &Caller) -> Answer<()> {
     let door = service.settings.door();
     let files = service.read(move |store| store.files(job)).await?;
     let cancels = |url: &str| Surl::parse(url).is_ok_and(|url| door.cancels(&url.se(), &caller.vo));
@@ -322,7 +318,7 @@ pub(super) async fn catch_up(service: &Service, job: Uuid, caller: &Caller) -> A
         return Ok(());
     }
     let files = files.iter().map(|file| file.spec.id).collect();
-    cancel(service, vec![(job, files)], reason).await
+    mass::cancel(service, vec![(job, files)], false, reason).await
 }
 
 #[cfg(test)]
@@ -340,6 +336,8 @@ mod tests {
         assert!(!sweeps.is_due("https://b", 5, 11));
         assert!(sweeps.is_due("https://b", 5, 10 + SWEEP_EVERY));
         assert!(sweeps.is_due("https://b", 7, 11), "it was banned anew");
+        sweeps.done("https://b".into(), 7, Millis::MAX);
+        assert!(!sweeps.is_due("https://b", 7, Millis::MAX), "nothing was left");
     }
 
     fn refuses(body: Value, words: &str) {

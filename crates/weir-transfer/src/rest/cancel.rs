@@ -1,6 +1,6 @@
 //! Taking back jobs and files, and changing their priority.
 
-use std::time::Duration;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::extract::Path;
 use http::StatusCode;
@@ -13,14 +13,14 @@ use super::{
     answer::{Answer, ApiError, json_answer, ok},
     body::JsonBody,
     caller::Caller,
+    mass,
     objects::JobObject,
     query::{failed, one},
 };
 use crate::{
     driver::Request,
-    model::{CANCELED_REASON, File, FileState, Job, SEVERAL_HOPS, SEVERAL_SOURCES},
+    model::{CANCELED_REASON, FileState, Job, SEVERAL_HOPS, SEVERAL_SOURCES},
     service::Service,
-    store::JobFilter,
 };
 
 /// How long a cancellation waits for running copies to stop, so that its answer can say how they ended.
@@ -188,12 +188,15 @@ pub(super) async fn files(service: State, caller: Caller, Path((id, files)): Pat
         .split(',')
         .map(|text| text.trim().parse::<u64>().ok())
         .collect::<Vec<_>>();
-    let state_of =
-        |files: &[File], id: Option<u64>| files.iter().find(|file| Some(file.spec.id) == id).map(|f| f.state);
+    let known = known
+        .iter()
+        .map(|file| (file.spec.id, file.state))
+        .collect::<HashMap<_, _>>();
+    let state_of = |id: Option<u64>| id.and_then(|id| known.get(&id).copied());
     let live: Vec<u64> = asked
         .iter()
         .copied()
-        .filter(|id| state_of(&known, *id).is_some_and(|state| !state.is_terminal()))
+        .filter(|id| state_of(*id).is_some_and(|state| !state.is_terminal()))
         .flatten()
         .collect();
     if !live.is_empty() {
@@ -209,7 +212,7 @@ pub(super) async fn files(service: State, caller: Caller, Path((id, files)): Pat
             })
             .await?;
     }
-    let states = asked.iter().map(|id| match state_of(&known, *id) {
+    let states = asked.iter().map(|id| match state_of(*id) {
         None => json!("File does not belong to the job"),
         Some(state) if state.is_terminal() => json!(state.as_str()),
         Some(_) => json!(FileState::Canceled.as_str()),
@@ -274,32 +277,25 @@ async fn modify_one(service: &Service, caller: &Caller, name: &str, priority: Op
 
 /// `DELETE /jobs/vo/{vo}`.
 pub(super) async fn vo(service: State, caller: Caller, Path(vo): Path<String>) -> Answer {
-    cancel_all(
-        &service,
-        &caller,
-        JobFilter {
-            vo: Some(vo),
-            ..JobFilter::default()
-        },
-    )
-    .await
+    cancel_all(&service, &caller, Some(vo)).await
 }
 
 /// `DELETE /jobs/all`.
 pub(super) async fn all(service: State, caller: Caller) -> Answer {
-    cancel_all(&service, &caller, JobFilter::default()).await
+    cancel_all(&service, &caller, None).await
 }
 
-async fn cancel_all(service: &Service, caller: &Caller, filter: JobFilter) -> Answer {
+async fn cancel_all(service: &Arc<Service>, caller: &Caller, vo: Option<String>) -> Answer {
     if !caller.admin {
         return Err(ApiError::forbidden("User does not have root privileges"));
     }
-    let jobs = service.read(move |store| store.jobs(&filter)).await?;
-    let mut n_files = 0;
-    for job in &jobs {
-        n_files += cancel_whole(service, job.spec.id).await?;
-    }
+    let affected = mass::matching(service, move |job, _| vo.as_ref().is_none_or(|vo| job.job.vo == *vo)).await?;
+    let (n_files, n_jobs) = (
+        affected.iter().map(|(_, files)| files.len()).sum::<usize>(),
+        affected.len(),
+    );
+    mass::cancel(service, affected, true, CANCELED_REASON).await?;
     Ok(ok(
-        &json!({ "affected_files": n_files, "affected_dm": 0, "affected_jobs": jobs.len() }),
+        &json!({ "affected_files": n_files, "affected_dm": 0, "affected_jobs": n_jobs }),
     ))
 }

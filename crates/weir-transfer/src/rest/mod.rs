@@ -17,6 +17,7 @@ mod delegation;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod list;
+mod mass;
 mod metrics;
 mod objects;
 mod openapi;

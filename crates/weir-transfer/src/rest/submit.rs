@@ -19,9 +19,9 @@ use crate::{
     model::{NewFile, SEVERAL_SOURCES},
     nodes,
     store::Submission,
-    submission::{self, Draft},
+    submission::{self, Draft, Submitter},
     surl::Surl,
-    time,
+    time::{self, Millis},
 };
 
 /// How long a submission waits for the scheduler's choice between sources.
@@ -30,7 +30,7 @@ const CHOICE_PATIENCE: Duration = Duration::from_secs(2);
 /// Takes a job: answers when it is durable.
 pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer<Response> {
     let now = time::now();
-    let mut draft = submission::read(&body, &caller.submitter(), &service.submission, now)?;
+    let mut draft = read(&service, body, caller.submitter(), now).await?;
     if draft.needs_proxy() {
         if draft.asks_tape() {
             // They would wait in the queue, and then be refused by every storage.
@@ -46,7 +46,6 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
         return Err(ApiError::forbidden(format!("{se} is banned")));
     }
     door.complete(&mut draft, now);
-    drop(body);
     if let Some(refused) = room(&service, &draft).await? {
         return Ok(refused);
     }
@@ -69,6 +68,7 @@ pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonB
         file.id = number;
     }
     let mut submission = Box::new(Submission::new(draft.job, draft.files, draft.tokens));
+    submission.storages = draft.storages;
     submission.one_writer = service.wants_one_writer(&submission.job.vo);
     if let Some(place) = choice(&service, &submission).await {
         submission.live = submission.files.get(place).map(|file| file.id);
@@ -117,6 +117,22 @@ fn links(files: &[NewFile]) -> Vec<(String, String)> {
     let se = |url: &str| Surl::parse(url).map_or_else(|_| url.to_owned(), |surl| surl.se());
     let link = |file: &NewFile| (se(&file.source), se(&file.destination));
     files.iter().map(link).collect()
+}
+
+/// Files of a job that are read at once: some milliseconds. More are read where nobody waits for the thread.
+const READ_HERE: usize = 500;
+
+async fn read(service: &State, body: Value, who: Submitter, now: Millis) -> Answer<Draft> {
+    let n_files = body.get("files").and_then(Value::as_array).map_or(0, Vec::len);
+    if n_files <= READ_HERE {
+        return Ok(submission::read(&body, &who, &service.submission, now)?);
+    }
+    let limits = service.submission.clone();
+    let read = tokio::task::spawn_blocking(move || submission::read(&body, &who, &limits, now));
+    let draft = read
+        .await
+        .map_err(|_| ApiError::unavailable("The service is stopping"))?;
+    Ok(draft?)
 }
 
 /// Asks the scheduler, if it is elsewhere and queues have limits, whether there is room: its refusal, if there is none.

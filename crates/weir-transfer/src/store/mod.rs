@@ -217,6 +217,8 @@ pub(crate) struct Submission {
     pub expiring: BTreeMap<TokenHash, Expiring>,
     /// Refused if a transfer that has not ended writes to one of its destinations.
     pub one_writer: bool,
+    /// The storage elements of its files, as far as that was found out.
+    pub storages: Vec<String>,
 }
 
 impl Submission {
@@ -231,6 +233,7 @@ impl Submission {
             live,
             expiring: BTreeMap::new(),
             one_writer: false,
+            storages: Vec::new(),
         }
     }
 

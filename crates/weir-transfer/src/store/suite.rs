@@ -9,7 +9,10 @@ use weir_auth::Secret;
 use weir_sched::Work;
 
 use super::{Change, FollowUp, JobFilter, LiveJob, Restored, Store, StoreError, Submission, hash_of};
-pub(crate) use super::{suite_destinations::*, suite_history::*, suite_renewals::*, suite_routes::*, suite_secrets::*, suite_tape::*, suite_urls::*};
+pub(crate) use super::{
+    suite_destinations::*, suite_history::*, suite_renewals::*, suite_routes::*, suite_secrets::*, suite_tape::*,
+    suite_urls::*,
+};
 use crate::model::{ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite};
 
 /// Where a backend's rows live while a test opens and closes it.
@@ -69,6 +72,7 @@ pub(crate) fn submission(job: u128, first: u64, n: u64) -> Submission {
         live: None,
         expiring: BTreeMap::new(),
         one_writer: false,
+        storages: Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The `files` of a submission.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use weir_auth::Secret;
@@ -16,6 +16,13 @@ use crate::{
     store::hash_of,
     surl::Surl,
 };
+
+/// Bytes of a URL. FTS3: 1100 for a path; signed URLs are longer.
+const URL_MAX: usize = 8 * 1024;
+
+/// Storage elements, and activities, that one job may name: each is remembered for as long as the service runs.
+const STORAGES_MAX: usize = 500;
+const ACTIVITIES_MAX: usize = 100;
 
 type Tokens = BTreeMap<TokenHash, Secret>;
 
@@ -126,11 +133,47 @@ fn entries(
 }
 
 fn url(text: &str, limits: &SubmissionLimits) -> Result<Surl, Refusal> {
+    if text.len() > URL_MAX {
+        let length = text.len();
+        return Err(Refusal::invalid(format!(
+            "a URL has {length} bytes, at most {URL_MAX} are taken"
+        )));
+    }
     let url = Surl::parse(text).map_err(Refusal::invalid)?;
     if !url.scheme().is_encrypted() && !limits.plain_http {
         return Err(Refusal::invalid(crate::surl::SurlError::Unencrypted(url.redacted())));
     }
     Ok(url)
+}
+
+/// The storage elements of a job's files, each once.
+///
+/// # Errors
+/// If they, or the activities, are too many for one job.
+pub(super) fn storages(files: &[NewFile]) -> Result<Vec<String>, Refusal> {
+    let activities = files.iter().map(|file| file.activity.as_str()).collect::<BTreeSet<_>>();
+    let hosts = files.iter().flat_map(|file| [&file.source, &file.destination]);
+    let hosts = hosts.map(|url| host_part(url)).collect::<BTreeSet<_>>();
+    let se = |host: &&str| Surl::parse(&format!("{host}/f")).map(|url| url.se()).ok();
+    let storages = hosts.iter().filter_map(se).collect::<BTreeSet<_>>();
+    for (n, most, what) in [
+        (storages.len(), STORAGES_MAX, "storage elements"),
+        (activities.len(), ACTIVITIES_MAX, "activities"),
+    ] {
+        if n > most {
+            return Err(Refusal::bad(format!(
+                "The files of one job name {n} {what}, at most {most} are taken; split the job"
+            )));
+        }
+    }
+    Ok(storages.into_iter().collect())
+}
+
+/// What comes before the path.
+fn host_part(url: &str) -> &str {
+    let begin = url.find("://").map_or(0, |at| at + 3);
+    let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
+    &url[..end]
 }
 
 fn strings<'a>(file: &'a Object, key: &str) -> Result<Vec<&'a str>, Refusal> {

@@ -74,6 +74,8 @@ pub(crate) struct Draft {
     pub files: Vec<NewFile>,
     /// Every token the files name, each once.
     pub tokens: BTreeMap<TokenHash, Secret>,
+    /// The storage elements of its files, each once.
+    pub storages: Vec<String>,
     /// Whether the id was made from the client's `sid`: only then can it exist already.
     pub deterministic: bool,
 }
@@ -161,12 +163,14 @@ pub(crate) fn read(body: &Value, user: &Submitter, limits: &SubmissionLimits, no
     let files = files.into_iter().map(files::Entry::into_file).collect::<Vec<_>>();
     params::check_same(&files, &job)?;
     params::settle_storages(&files, &mut job)?;
+    let storages = files::storages(&files)?;
     params::settle_strategy(&files, &mut job);
     params::check_overwrite(&files, &job)?;
     Ok(Draft {
         job,
         files,
         tokens,
+        storages,
         deterministic,
     })
 }

@@ -337,3 +337,31 @@ fn overwrite_modes_fit_the_job() {
         refuses(&with_params(pair), "Incompatible overwrite flags used at the same time");
     }
 }
+
+/// What is remembered for ever could be made up by the thousand.
+#[test]
+fn names_and_urls_have_bounds() {
+    let to = |n: usize, long: usize| {
+        let files = (0..n).map(|n| {
+            let url = format!("https://a{n}.ex/{}", "x".repeat(long));
+            json!({ "sources": [url], "destinations": ["https://b.ex/f?authz=1"] })
+        });
+        json!({ "files": files.collect::<Vec<_>>() })
+    };
+    let draft = read_it(&to(499, 1)).unwrap();
+    assert_eq!(draft.storages.len(), 500);
+    assert_eq!(draft.storages.last().map(String::as_str), Some("https://b.ex"));
+    refuses(
+        &to(500, 1),
+        "The files of one job name 501 storage elements, at most 500 are taken; split the job",
+    );
+    refuses(
+        &to(1, 9000),
+        "Invalid value within the request: a URL has 9014 bytes, at most 8192 are taken",
+    );
+    let activities = (0..101).map(|n| one_file(json!({ "activity": format!("a{n}") })));
+    refuses(
+        &json!({ "files": activities.collect::<Vec<_>>() }),
+        "The files of one job name 101 activities, at most 100 are taken; split the job",
+    );
+}

@@ -102,7 +102,7 @@ async fn what_a_url_carries_goes_to_its_storage_and_back_to_its_owner_alone() {
         (format!("/why/jobs/{held}"), "["),
         ("/files?state_in=FINISHED&limit=100".to_owned(), "/held?***"),
         ("/jobs?limit=10&state_in=FINISHED".to_owned(), held.as_str()),
-        ("/metrics".to_owned(), "weir_transfer"),
+        ("/.well-known/weir/metrics".to_owned(), "weir_transfer"),
     ];
     for (path, proof) in &look {
         let answer = lab.ask("root", Method::GET, path, None).await;

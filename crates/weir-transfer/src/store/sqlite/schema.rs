@@ -3,7 +3,17 @@
 use rusqlite::Connection;
 
 /// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, CLAIMS, MOVED, HISTORY, TAPE, SECRETS, RENEWALS, URLS, DESTINATIONS];
+const MIGRATIONS: &[&str] = &[
+    FIRST,
+    CLAIMS,
+    MOVED,
+    HISTORY,
+    TAPE,
+    SECRETS,
+    RENEWALS,
+    URLS,
+    DESTINATIONS,
+];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
 /// `first_file` and `n_files` find them, and the only index on `files` holds the live ones.
