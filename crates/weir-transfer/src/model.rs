@@ -276,6 +276,15 @@ pub(crate) const SEVERAL_SOURCES: char = 'R';
 /// The kind of a job whose files are hops, one after the other.
 pub(crate) const SEVERAL_HOPS: char = 'H';
 
+/// Largest size that is believed, and that clients may say: 8 PiB, as much as a whole storage system holds. Beyond it somebody errs or
+/// lies.
+pub(crate) const SIZE_MAX: u64 = 1 << 53;
+
+/// Bytes as databases hold them.
+pub(crate) fn bytes(bytes: u64) -> i64 {
+    bytes.min(SIZE_MAX) as i64
+}
+
 /// Reads the letter of a kind.
 pub(crate) fn kind_of(text: &str) -> char {
     text.chars().next().unwrap_or('N')

@@ -199,6 +199,11 @@ impl<C: TransferCore> Driver<C> {
         self.shared.restoration.unreadable()
     }
 
+    /// Changes that the store would not take, in this life.
+    pub(crate) fn set_aside(&self) -> u64 {
+        self.shared.writer.set_aside()
+    }
+
     /// Ends the driver: nothing starts any more, what runs is let go (the storages stop when their client leaves), and is
     /// resumed at the next start. Returns when everything handed to the writer is durable.
     pub(crate) async fn shutdown(&self) {

@@ -345,6 +345,23 @@ impl<C: TransferCore> Loop<C> {
                 }
                 inputs.push(Input::Refused(seq));
             }
+            // For the core they are cancelled: the store has their end already, and takes no other.
+            Feed::Durable(Durable::SetAside {
+                seq,
+                files,
+                instead,
+                error,
+            }) => {
+                if instead.is_empty() {
+                    self.desk.refuse(seq, &error);
+                }
+                self.notices
+                    .retain_mut(|(waiting, notice)| *waiting != seq || notice.holds_instead(&instead));
+                inputs.push(Input::Command(Command::Cancel {
+                    ticket: Ticket(0),
+                    transfers: files.into_iter().map(TransferId).collect(),
+                }));
+            }
             // Whatever runs here is let go: the other scheduler has it.
             Feed::Durable(Durable::Deposed) => self.stop.cancel(),
             Feed::World(id, event) => {

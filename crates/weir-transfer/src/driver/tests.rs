@@ -251,6 +251,36 @@ async fn a_restore_that_fails_is_said_and_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_whose_row_is_not_taken_fails_and_all_others_go_on() {
+    // It once stopped the writer, and with it everything, again after each restart.
+    let store = Arc::new(TroubledStore::refusing(|change| {
+        matches!(change, Change::Begin { file: 1, .. })
+    }));
+    let driver = around(store.clone());
+    soon("its end", || {
+        store.file(1).unwrap().unwrap().state == crate::model::FileState::Failed
+    })
+    .await;
+    let submission = Box::new(submission(2, 2, 1));
+    driver
+        .ask(|reply| super::Request::Submit { submission, reply })
+        .await
+        .unwrap();
+    soon("a start", || store.file(2).unwrap().unwrap().attempts > 0).await;
+    let mut held = Some(true);
+    for _ in 0..2000 {
+        held = driver.look(|core, _, _| core.why(TransferId(1)).is_some()).await;
+        if held == Some(false) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(held, Some(false), "the scheduler lets it go");
+    assert_eq!((driver.set_aside(), driver.trouble()), (1, None));
+    driver.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancellation_during_the_restore_has_its_effect() {
     // Were it answered before the core knows the transfer, the client would be told of a cancellation that never happens.
     let (go, wait) = std::sync::mpsc::channel::<()>();

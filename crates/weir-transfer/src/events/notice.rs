@@ -76,4 +76,13 @@ impl Notice {
             _ => return None,
         })
     }
+
+    /// The store took these in place of what this was to tell of. Whether it still has something to tell.
+    pub(crate) fn holds_instead(&mut self, instead: &[Change]) -> bool {
+        let Self::Ended(op, told) = self else {
+            return matches!(self, Self::Cancelled { .. }) && !instead.is_empty();
+        };
+        let found = |change: &&Change| matches!(change, Change::End { file, .. } if *file == op.transfer.0);
+        instead.iter().find(found).map(|end| **told = end.clone()).is_some()
+    }
 }

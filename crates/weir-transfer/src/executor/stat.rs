@@ -8,9 +8,7 @@ use weir_units::{Algorithm, Checksum};
 use weir_world::{Failure, Phase};
 
 use super::wire::{Forward, Side, send, text_of};
-
-/// Largest size that is believed: 8 PiB, as much as a whole storage system holds. Beyond it somebody errs or lies.
-pub(crate) const SIZE_MAX: u64 = 1 << 53;
+use crate::model::SIZE_MAX;
 
 /// What HEAD told.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -13,13 +13,10 @@ use weir_http::{Body, Handed};
 use weir_units::Bytes;
 use weir_world::{ErrorClass, Failure};
 
-use super::{
-    attempt::Attempt,
-    stat::{SIZE_MAX, Stat},
-};
+use super::{attempt::Attempt, stat::Stat};
 use crate::{
     events::{Span, Timeline},
-    model::Claim,
+    model::{Claim, SIZE_MAX},
     time,
 };
 
@@ -170,7 +167,7 @@ impl Attempt<'_> {
 
     /// Bytes that have moved so far, in all. No storage is believed to have moved more than there is. The end tells what was not told.
     pub(crate) fn moved(&self, bytes: u64) {
-        let bytes = bytes.min(self.trace().source_size.unwrap_or(SIZE_MAX));
+        let bytes = bytes.min(self.trace().source_size.unwrap_or(SIZE_MAX)).min(SIZE_MAX);
         if self.state.moved.fetch_max(bytes, Ordering::Relaxed) < bytes && self.state.is_due(Instant::now()) {
             (self.progress)(bytes);
         }

@@ -112,6 +112,12 @@ impl Seat {
         self.driver().map(|driver| driver.unreadable()).unwrap_or_default()
     }
 
+    /// Changes that the store would not take, in this life.
+    pub(crate) fn set_aside(&self) -> u64 {
+        let driver = self.driver().map_or(0, |driver| driver.set_aside());
+        driver + self.entry.as_ref().map_or(0, |entry| entry.writer.set_aside())
+    }
+
     /// Ends the driver, if there is one.
     pub(crate) async fn shutdown(&self) {
         if let Some(driver) = self.vacate() {
@@ -158,7 +164,8 @@ impl Entry {
                     let _ = reply.send(Err(NotTaken::of(&error)));
                 }
             }
-            Durable::Deposed => {}
+            // Nothing but submissions and notes comes in here.
+            Durable::SetAside { .. } | Durable::Deposed => {}
         };
         let writer = Writer::through(deposit, tell).map_err(|error| StoreError::Unavailable(error.into()))?;
         Ok(Arc::new(Self {

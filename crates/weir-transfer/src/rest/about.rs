@@ -89,10 +89,17 @@ pub(super) async fn submit_schema() -> Response {
 /// `GET /.well-known/weir/health`: 200 if the service does its work, else 503 with the reason.
 pub(super) async fn health(service: State) -> Response {
     match service.driver.trouble() {
-        None => match service.driver.unreadable() {
-            rows if rows.is_empty() => ok(&json!({ "status": "ok" })),
-            rows => ok(&json!({ "status": "ok", "unreadable": rows })),
-        },
+        None => {
+            let mut answer = json!({ "status": "ok" });
+            let (rows, aside) = (service.driver.unreadable(), service.driver.set_aside());
+            if !rows.is_empty() {
+                answer["unreadable"] = json!(rows);
+            }
+            if aside > 0 {
+                answer["set_aside"] = json!(aside);
+            }
+            ok(&answer)
+        }
         Some(reason) => json_answer(
             StatusCode::SERVICE_UNAVAILABLE,
             &json!({ "status": "trouble", "reason": reason, "remedy": "make room on the store's disk, or check it; the log says more" }),

@@ -53,6 +53,10 @@ pub(super) async fn metrics(
                 "Rows of the store that were passed over at the start",
             );
             let _ = writeln!(text, "{name} {}", service.driver.unreadable().len());
+            let name = "weir_transfer_set_aside_total";
+            let help = "Changes that the store will never take: their files failed, or their request was refused";
+            describe(&mut text, name, "counter", help);
+            let _ = writeln!(text, "{name} {}", service.driver.set_aside());
             text += &service.keeper.figures();
             let name = "weir_transfer_clock_ahead_seconds";
             let help = "How far the wall clock has stepped away from the service's time, which goes after it";

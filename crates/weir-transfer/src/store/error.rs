@@ -46,7 +46,7 @@ pub enum StoreError {
     /// A token was sealed with another key.
     #[error("the token {0} cannot be opened: it was sealed with another key")]
     Sealed(String),
-    /// A passing trouble: disk full, database busy.
+    /// A trouble of the store, which passes, or is mended by an operator: disk full, database busy or damaged.
     #[error("the store cannot work at the moment")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A job id that exists already.
@@ -58,7 +58,7 @@ pub enum StoreError {
     /// A row whose values make no sense.
     #[error("a row of the store cannot be read: {0}")]
     Unreadable(String),
-    /// Anything else: a defect, or a damaged database.
+    /// Anything else: a defect, or values that the store cannot take.
     #[error("the store failed")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -69,8 +69,13 @@ impl StoreError {
         matches!(self, Self::Unavailable(_))
     }
 
-    /// Whether one change of a batch will never be taken, while the others may.
+    /// Whether one change of a batch will never be taken, for a good reason.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Duplicate(_) | Self::NoLease(_) | Self::Taken(_))
+    }
+
+    /// Whether it is about a change of the batch, not about the store: others may be taken.
+    pub(crate) fn is_of_one(&self) -> bool {
+        self.is_refusal() || matches!(self, Self::Unreadable(_) | Self::Sealed(_) | Self::Broken(_))
     }
 }

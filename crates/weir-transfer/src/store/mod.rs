@@ -10,6 +10,7 @@
 //!   every question is answered from both. A token goes with the last file that names it, and
 //!   what its URLs carried goes with each file.
 
+mod aside;
 mod error;
 mod memory;
 mod packed;

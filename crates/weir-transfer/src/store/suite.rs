@@ -13,7 +13,9 @@ pub(crate) use super::{
     suite_destinations::*, suite_history::*, suite_renewals::*, suite_routes::*, suite_secrets::*, suite_tape::*,
     suite_urls::*,
 };
-use crate::model::{ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite};
+use crate::model::{
+    ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite, SIZE_MAX,
+};
 
 /// Where a backend's rows live while a test opens and closes it.
 pub(crate) trait Keeper {
@@ -277,6 +279,26 @@ pub(crate) fn bytes_of_all_attempts_add_up<K: Keeper>() {
     store.apply(&[begin(1, 3), end(1, FileState::Finished)]).unwrap();
     store.apply(&[end(1, FileState::Failed)]).unwrap();
     assert_eq!(moved(&store), (5, 35));
+}
+
+pub(crate) fn a_storage_that_lies_about_bytes_harms_nobody<K: Keeper>() {
+    // Their sum once grew beyond what a database can hold: nothing could be written any more, or the row not be read.
+    let keeper = K::new();
+    let store = keeper.open();
+    submit(&store, 1, 1, 1);
+    let failed = |bytes_moved| FileResult {
+        bytes_moved,
+        ..FileResult::default()
+    };
+    for attempt in 1..=3 {
+        let moved = failed(i64::MAX as u64);
+        store.apply(&[begin(1, attempt), again(1, moved)]).unwrap();
+    }
+    store.apply(&[begin(1, 4), again(1, failed(u64::MAX))]).unwrap();
+    assert_eq!(store.file(1).unwrap().unwrap().moved_total, 2 * SIZE_MAX);
+    assert!(store.order(1).unwrap().is_some());
+    store.apply(&[end(1, FileState::Finished)]).unwrap();
+    assert_eq!(job_state(&store, 1), JobState::Finished);
 }
 
 pub(crate) fn what_a_file_claims_is_read_back<K: Keeper>() {
@@ -545,7 +567,8 @@ macro_rules! store_suite {
     ($keeper:ty, $wanted:expr) => {
         crate::store::suite::store_suite!(@tests $keeper, $wanted;
             what_was_submitted_is_read_back, epochs_only_grow, a_job_follows_its_files, a_terminal_file_never_changes,
-            a_failed_attempt_is_remembered, what_a_file_claims_is_read_back, bytes_of_all_attempts_add_up, cancel_takes_only_what_is_live,
+            a_failed_attempt_is_remembered, what_a_file_claims_is_read_back, bytes_of_all_attempts_add_up,
+            a_storage_that_lies_about_bytes_harms_nobody, a_source_follows_whatever_the_parameters_hold, cancel_takes_only_what_is_live,
             a_stopping_file_stays_active_until_its_end, only_live_files_are_restored, a_batch_is_all_or_nothing,
             listings_are_filtered, what_waits_too_long_is_found, settings_are_kept, an_old_job_is_answered_from_history,
             a_large_job_leaves_in_pieces, only_what_ended_leaves, a_token_goes_with_its_last_file,

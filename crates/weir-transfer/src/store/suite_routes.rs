@@ -111,6 +111,28 @@ pub(crate) fn one_source_follows_another<K: Keeper>() {
     assert_eq!(K::tokens(&store), 0, "a source that was not used holds its token");
 }
 
+pub(crate) fn a_source_follows_whatever_the_parameters_hold<K: Keeper>() {
+    // PostgreSQL reads no JSON with such a character: the writer stood still for ever.
+    let odd = "a\u{0}b \"bring_online\":7 ü";
+    for (number, (online, expected)) in [(None, FileState::Submitted), (Some(60), FileState::Staging)]
+        .into_iter()
+        .enumerate()
+    {
+        let keeper = K::new();
+        let store = keeper.open();
+        let mut submission = submission(number as u128 + 1, 1, 2);
+        submission.job.kind = SEVERAL_SOURCES;
+        submission.live = Some(1);
+        let params = &mut submission.job.params;
+        (params.source_spacetoken, params.destination_spacetoken) = (Some(odd.into()), Some(odd.into()));
+        (params.bring_online, params.copy_pin_lifetime) = (online, online);
+        store.apply(&[Change::Submit(Box::new(submission))]).unwrap();
+        let ends = [begin(1, 1), end(1, FileState::Failed), Change::Release { file: 2 }];
+        store.apply(&ends).unwrap();
+        assert_eq!(store.file(2).unwrap().unwrap().state, expected);
+    }
+}
+
 pub(crate) fn hops_follow_each_other<K: Keeper>() {
     let keeper = K::new();
     let store = keeper.open();

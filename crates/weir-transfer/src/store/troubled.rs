@@ -16,6 +16,8 @@ type Before = Box<dyn FnMut() -> Result<(), StoreError> + Send>;
 pub(crate) struct TroubledStore {
     inner: MemoryStore,
     before: Mutex<Before>,
+    /// Changes that it will never take.
+    refused: fn(&Change) -> bool,
 }
 
 impl TroubledStore {
@@ -23,12 +25,24 @@ impl TroubledStore {
         Self {
             inner: MemoryStore::new(),
             before: Mutex::new(Box::new(before)),
+            refused: |_| false,
+        }
+    }
+
+    /// One that will never take such changes.
+    pub(crate) fn refusing(refused: fn(&Change) -> bool) -> Self {
+        Self {
+            refused,
+            ..Self::new(|| Ok(()))
         }
     }
 }
 
 impl Store for TroubledStore {
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
+        if changes.iter().any(self.refused) {
+            return Err(StoreError::Broken("no such value".into()));
+        }
         self.inner.apply(changes)
     }
 

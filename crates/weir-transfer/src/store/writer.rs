@@ -1,10 +1,13 @@
 //! Group commit: one thread that makes whatever has gathered durable in one transaction.
+//!
+//! What the store will never take must not hold up the rest: a batch that fails by itself is halved until the one behind the failure is
+//! alone, and that one is set aside. Nobody was told that it is durable.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
     thread::JoinHandle,
@@ -15,7 +18,7 @@ use tokio::sync::oneshot;
 use weir_world::Seq;
 
 use super::{Change, Store, StoreError};
-use crate::executor::chain;
+use crate::{executor::chain, time};
 
 /// Rows in one transaction at most. A commit costs one sync (0.1 to 5 ms); 10,000 rows some 50 ms: beyond that waiting for
 /// the batch costs more than the sync saves.
@@ -35,8 +38,19 @@ struct Item {
 pub(crate) enum Durable {
     /// Everything up to this number is on disk, or was refused.
     UpTo(Seq),
-    /// This one will never be: its job exists already.
+    /// This one will never be: its job exists already, or the store cannot take it.
     Refused(Seq, StoreError),
+    /// The store cannot take what this one says of files. They have failed instead, as far as the store takes that.
+    SetAside {
+        /// The record.
+        seq: Seq,
+        /// The files.
+        files: Vec<u64>,
+        /// What was written in its place.
+        instead: Vec<Change>,
+        /// Why.
+        error: StoreError,
+    },
     /// Another scheduler has taken over: nothing will ever be durable again from here.
     Deposed,
 }
@@ -53,6 +67,7 @@ pub(crate) struct Writer {
 struct State {
     trouble: Mutex<Option<String>>,
     closing: AtomicBool,
+    set_aside: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -124,6 +139,11 @@ impl Writer {
         lock(&self.state.trouble).clone()
     }
 
+    /// Changes that were set aside, since the start.
+    pub(crate) fn set_aside(&self) -> u64 {
+        self.state.set_aside.load(Ordering::Relaxed)
+    }
+
     /// Writes what was handed over, once, and ends the thread. Blocks. What cannot be written was never said to be durable.
     pub(crate) fn close(&self) {
         self.state.closing.store(true, Ordering::Relaxed);
@@ -152,9 +172,13 @@ fn run(store: &Apply, work: &Receiver<Item>, state: &State, tell: &(impl Fn(Dura
             rows += weight(&next.changes);
             batch.push(next);
         }
-        if let Err(StoreError::Deposed) = write(store, batch, state, tell) {
-            tell(Durable::Deposed);
-            return;
+        let last = batch.iter().rev().find_map(|item| item.seq);
+        let mut desk = Desk { store, state, tell };
+        match desk.write(batch) {
+            Ok(()) => drop(last.map(|last| tell(Durable::UpTo(last)))),
+            Err(StoreError::Deposed) => return tell(Durable::Deposed),
+            // The writer closes; nothing is said.
+            Err(_) => {}
         }
     }
 }
@@ -167,81 +191,149 @@ fn weight(changes: &[Change]) -> usize {
     changes.iter().map(rows).sum()
 }
 
-/// An error: the writer closes, or has no right to write any more, and nothing is said.
-fn write(store: &Apply, batch: Vec<Item>, state: &State, tell: &(impl Fn(Durable) + Send)) -> Result<(), StoreError> {
-    let last = batch.iter().rev().find_map(|item| item.seq);
-    let (mut changes, mut waiting) = (Vec::new(), Vec::new());
-    for item in batch {
-        waiting.push((item.seq, item.changes.len(), item.done));
-        changes.extend(item.changes);
-    }
-    let whole = persist(store, &changes, state);
-    let whole = match whole {
-        Ok(()) => true,
-        // One of them cannot be written: each for itself, so that only that one is refused.
-        Err(error) if error.is_refusal() => {
-            tracing::debug!(%error, "a batch was refused");
-            false
-        }
-        Err(error) => return Err(error),
-    };
-    let mut rest = changes.as_slice();
-    for (seq, n, done) in waiting {
-        let (own, others) = rest.split_at(n);
-        rest = others;
-        let outcome = if whole { Ok(()) } else { persist(store, own, state) };
-        match (outcome, seq) {
-            (Ok(()), _) => drop(done.map(|done| done.send(()))),
-            (Err(error), _) if !error.is_refusal() => return Err(error),
-            (Err(error), Some(seq)) => tell(Durable::Refused(seq, error)),
-            (Err(error), None) => tracing::error!(%error, "a note was refused"),
-        }
-    }
-    if let Some(last) = last {
-        tell(Durable::UpTo(last));
-    }
-    Ok(())
+/// What the thread works with.
+struct Desk<'a, T> {
+    store: &'a Apply,
+    state: &'a State,
+    tell: &'a T,
 }
 
-/// Tries until it works, or the writer closes. A duplicate is given back at once: everything else may pass, and nothing may
-/// be said to be durable that is not.
-fn persist(store: &Apply, changes: &[Change], state: &State) -> Result<(), StoreError> {
-    let show = |text: Option<String>| *lock(&state.trouble) = text;
-    let mut pause = Duration::from_millis(50);
-    let mut failed = false;
-    loop {
-        match apply(store, changes) {
+/// A part of a batch: its record, its place among the changes, who waits for it.
+type Part = (Option<Seq>, std::ops::Range<usize>, Option<oneshot::Sender<()>>);
+
+impl<T: Fn(Durable)> Desk<'_, T> {
+    /// An error: the writer closes, or has no right to write any more.
+    fn write(&mut self, batch: Vec<Item>) -> Result<(), StoreError> {
+        let (mut changes, mut parts) = (Vec::new(), Vec::new());
+        for item in batch {
+            let first = changes.len();
+            changes.extend(item.changes);
+            parts.push((item.seq, first..changes.len(), item.done));
+        }
+        self.write_parts(&changes, &mut parts)
+    }
+
+    fn write_parts(&mut self, changes: &[Change], parts: &mut [Part]) -> Result<(), StoreError> {
+        let (Some((_, first, _)), Some((_, last, _))) = (parts.first(), parts.last()) else {
+            return Ok(());
+        };
+        match self.persist(&changes[first.start..last.end]) {
             Ok(()) => {
-                if failed {
-                    tracing::info!("the store works again");
-                    show(None);
+                for done in parts.iter_mut().filter_map(|(.., done)| done.take()) {
+                    let _ = done.send(());
                 }
-                return Ok(());
+                Ok(())
             }
-            Err(error) if error.is_refusal() => return Err(error),
-            Err(error @ StoreError::Deposed) => {
-                tracing::error!("{error}");
-                show(Some(error.to_string()));
-                return Err(error);
+            Err(error) if !error.is_of_one() => Err(error),
+            Err(error) if parts.len() > 1 => {
+                tracing::debug!(error = chain(&error), "a batch was refused");
+                let (left, right) = parts.split_at_mut(parts.len() / 2);
+                self.write_parts(changes, left)?;
+                self.write_parts(changes, right)
             }
-            Err(error) if state.closing.load(Ordering::Relaxed) => {
-                tracing::error!(error = chain(&error), "could not write to the store before the end");
-                return Err(error);
+            Err(error) => match &mut parts[0] {
+                (Some(seq), place, _) => self.refuse(*seq, &changes[place.clone()], error),
+                (None, place, done) => {
+                    if !error.is_refusal() {
+                        self.state.set_aside.fetch_add(1, Ordering::Relaxed);
+                    }
+                    let change = changes.get(place.start).map(Change::name);
+                    tracing::error!(change, error = chain(&error), "a note was refused");
+                    drop(done.take());
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// One record that the store will not take.
+    fn refuse(&mut self, seq: Seq, changes: &[Change], error: StoreError) -> Result<(), StoreError> {
+        let files = changes.iter().flat_map(Change::set_aside_with).collect::<Vec<_>>();
+        if error.is_refusal() || files.is_empty() {
+            if !error.is_refusal() {
+                self.state.set_aside.fetch_add(1, Ordering::Relaxed);
+                let change = changes.first().map(Change::name);
+                tracing::error!(
+                    change,
+                    error = chain(&error),
+                    "the store will not take a change; it is refused"
+                );
             }
-            Err(error) => {
-                let text = chain(&error);
-                tracing::error!(error = text, "could not write to the store; trying again");
-                show(Some(text));
-                failed = true;
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_secs(2));
+            (self.tell)(Durable::Refused(seq, error));
+            return Ok(());
+        }
+        self.state.set_aside.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(
+            ?files,
+            error = chain(&error),
+            "the store will not take what happened to files; they fail"
+        );
+        let mut instead = Vec::new();
+        for change in changes {
+            let (own, plain) = (std::slice::from_ref(change), change.in_place(time::now()));
+            for tried in [own, &plain] {
+                match self.persist(tried) {
+                    Ok(()) => {
+                        instead.extend_from_slice(tried);
+                        break;
+                    }
+                    Err(error) if error.is_of_one() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        (self.tell)(Durable::SetAside {
+            seq,
+            files,
+            instead,
+            error,
+        });
+        Ok(())
+    }
+
+    /// Tries until it works, or the writer closes. What is wrong with the changes themselves is given back at once: everything else may
+    /// pass, and nothing may be said to be durable that is not.
+    fn persist(&self, changes: &[Change]) -> Result<(), StoreError> {
+        let (store, state) = (self.store, self.state);
+        let show = |text: Option<String>| *lock(&state.trouble) = text;
+        let mut pause = Duration::from_millis(50);
+        let mut failed = false;
+        loop {
+            match apply(store, changes) {
+                Ok(()) => {
+                    if failed {
+                        tracing::info!("the store works again");
+                        show(None);
+                    }
+                    return Ok(());
+                }
+                Err(error) if error.is_of_one() => {
+                    show(None);
+                    return Err(error);
+                }
+                Err(error @ StoreError::Deposed) => {
+                    tracing::error!("{error}");
+                    show(Some(error.to_string()));
+                    return Err(error);
+                }
+                Err(error) if state.closing.load(Ordering::Relaxed) => {
+                    tracing::error!(error = chain(&error), "could not write to the store before the end");
+                    return Err(error);
+                }
+                Err(error) => {
+                    let text = chain(&error);
+                    tracing::error!(error = text, "could not write to the store; trying again");
+                    show(Some(text));
+                    failed = true;
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_secs(2));
+                }
             }
         }
     }
 }
 
-/// A defect on the way into the store is a trouble like any other: shown, and tried again. Were the thread to end, nobody would
-/// ever be answered.
+/// A defect on the way into the store is one of what was to be written. Were the thread to end, nobody would ever be answered.
 fn apply(store: &Apply, changes: &[Change]) -> Result<(), StoreError> {
     let applied = catch_unwind(AssertUnwindSafe(|| store(changes)));
     applied.unwrap_or_else(|_| Err(StoreError::Broken("the store panicked, see the log".into())))
@@ -253,7 +345,70 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::store::{MemoryStore, suite::submission};
+    use crate::{
+        model::FileState,
+        store::{
+            MemoryStore,
+            suite::{begin, end, submission},
+        },
+    };
+
+    #[test]
+    fn what_the_store_will_never_take_holds_nothing_up() {
+        // One value that the database cannot hold once stopped everything, and again after each restart.
+        let store = Arc::new(MemoryStore::new());
+        let (tell, told) = mpsc::channel();
+        let (inner, tries) = (store.clone(), AtomicU64::new(0));
+        let picky = move |changes: &[Change]| {
+            // First the disk is full: that passes, and costs nothing.
+            if tries.fetch_add(1, Ordering::Relaxed) < 2 {
+                return Err(StoreError::Unavailable("disk full".into()));
+            }
+            for change in changes {
+                match change {
+                    Change::Begin { file: 2, .. } => return Err(StoreError::Broken("no such value".into())),
+                    Change::End { file: 3, result, .. } if result.filesize.is_some() => panic!("on purpose"),
+                    Change::Release { file: 4 } | Change::Metadata { .. } | Change::Priority { .. } => {
+                        return Err(StoreError::Broken("no such value".into()));
+                    }
+                    _ => {}
+                }
+            }
+            inner.apply(changes)
+        };
+        let writer = Writer::through(picky, move |durable| tell.send(durable).unwrap()).unwrap();
+        let metadata = serde_json::value::RawValue::from_string("{}".into()).unwrap();
+        let priority = Change::Priority {
+            job: uuid::Uuid::from_u128(1),
+            priority: 5,
+        };
+        writer.push(Seq(1), vec![Change::Submit(Box::new(submission(1, 1, 6)))]);
+        writer.push(Seq(2), vec![begin(1, 1)]);
+        writer.push(Seq(3), vec![begin(2, 1)]);
+        writer.push(Seq(4), vec![begin(3, 1), end(3, FileState::Finished)]);
+        writer.note(Change::Metadata { file: 1, metadata });
+        writer.push(Seq(5), vec![end(5, FileState::Failed), Change::Release { file: 4 }]);
+        writer.push(Seq(6), vec![priority]);
+        writer.push(Seq(7), vec![begin(6, 1)]);
+        let (mut refused, mut aside, mut up_to) = (Vec::new(), Vec::new(), Seq(0));
+        while up_to < Seq(7) {
+            match told.recv().unwrap() {
+                Durable::UpTo(seq) => up_to = seq,
+                Durable::Refused(seq, _) => refused.push(seq),
+                Durable::SetAside {
+                    seq, files, instead, ..
+                } => aside.push((seq, files, instead.len())),
+                Durable::Deposed => unreachable!(),
+            }
+        }
+        assert_eq!(refused, [Seq(6)]);
+        let expected = [(Seq(3), vec![2], 1), (Seq(4), vec![3, 3], 2), (Seq(5), vec![5, 4], 2)];
+        assert_eq!(aside, expected);
+        let states = store.files(uuid::Uuid::from_u128(1)).unwrap();
+        let states = states.iter().map(|file| file.state.as_str()).collect::<Vec<_>>();
+        assert_eq!(states, ["ACTIVE", "FAILED", "FINISHED", "FAILED", "FAILED", "ACTIVE"]);
+        assert_eq!((writer.set_aside(), writer.trouble()), (5, None));
+    }
 
     #[test]
     fn a_duplicate_is_refused_alone() {
@@ -271,7 +426,7 @@ mod tests {
             match told.recv().unwrap() {
                 Durable::UpTo(seq) => up_to = seq,
                 Durable::Refused(seq, _) => refused.push(seq),
-                Durable::Deposed => unreachable!("nobody else is there"),
+                other => unreachable!("{other:?}"),
             }
         }
         assert_eq!(refused, [Seq(2)]);

@@ -12,7 +12,7 @@ use super::{
     values::{self, Object},
 };
 use crate::{
-    model::{NewFile, TokenHash},
+    model::{NewFile, SIZE_MAX, TokenHash},
     store::hash_of,
     surl::Surl,
 };
@@ -264,9 +264,11 @@ fn checksum(file: &Object) -> Result<(String, bool), Refusal> {
 fn filesize(file: &Object) -> Result<Option<u64>, Refusal> {
     match values::integer(file, "filesize")? {
         None | Some(0) => Ok(None),
-        Some(size) => u64::try_from(size)
-            .map(Some)
-            .map_err(|_| Refusal::invalid(format!("filesize is negative ({size})"))),
+        Some(size) => match u64::try_from(size) {
+            Ok(size) if size <= SIZE_MAX => Ok(Some(size)),
+            Ok(_) => Err(Refusal::invalid(format!("filesize is beyond {SIZE_MAX} ({size})"))),
+            Err(_) => Err(Refusal::invalid(format!("filesize is negative ({size})"))),
+        },
     }
 }
 

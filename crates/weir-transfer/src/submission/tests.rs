@@ -365,3 +365,20 @@ fn names_and_urls_have_bounds() {
         "The files of one job name 101 activities, at most 100 are taken; split the job",
     );
 }
+
+#[test]
+fn what_a_database_cannot_hold_is_refused() {
+    for key in ["source_spacetoken", "spacetoken", "destination_spacetoken"] {
+        assert!(read_it(&with_params(json!({ key: "a\u{0}b" }))).is_err(), "{key}");
+        assert!(read_it(&with_params(json!({ key: "TOKEN ü" }))).is_ok(), "{key}");
+    }
+    for (extra, taken) in [
+        (json!({ "activity": "a\u{0}b" }), false),
+        (json!({ "filesize": 9_007_199_254_740_993_i64 }), false),
+        (json!({ "filesize": i64::MAX }), false),
+        (json!({ "filesize": 9_007_199_254_740_992_i64 }), true),
+    ] {
+        let read = read_it(&json!({ "files": [one_file(extra.clone())] }));
+        assert_eq!(read.is_ok(), taken, "{extra}");
+    }
+}

@@ -54,11 +54,14 @@ pub(super) fn as_integer(value: &Value) -> Option<i64> {
     }
 }
 
-/// A string; an empty one counts as not said.
+/// A string of printable characters; an empty one counts as not said.
 pub(super) fn text(object: &Object, key: &str) -> Result<Option<String>, Refusal> {
     match get(object, key) {
         None => Ok(None),
         Some(Value::String(text)) if text.is_empty() => Ok(None),
+        Some(Value::String(text)) if text.contains(char::is_control) => {
+            Err(Refusal::invalid(format!("'{key}' holds a control character")))
+        }
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(other) => Err(Refusal::invalid(format!("'{key}' is not a string ({})", brief(other)))),
     }

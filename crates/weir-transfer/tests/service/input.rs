@@ -123,13 +123,19 @@ async fn any_character_is_kept_or_refused() {
         "\"\\/\u{7f}\u{1}",
         "'; DROP TABLE jobs; --",
     ] {
-        let file = json!({ "metadata": { odd: odd }, "activity": odd });
-        let mut body = one(&file);
+        let printable = !odd.contains(char::is_control);
+        let file = |activity: &str| json!({ "metadata": { odd: odd }, "activity": activity });
+        if !printable {
+            let refused = post(&lab, one(&file(odd)).to_string()).await;
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+        }
+        let activity = if printable { odd } else { "default" };
+        let mut body = one(&file(activity));
         body["params"] = json!({ "job_metadata": { "m": odd } });
         let job = job(&lab, &post(&lab, body.to_string()).await).await;
         assert_eq!(job["job_metadata"]["m"], odd);
         assert_eq!(job["files"][0]["file_metadata"], json!({ odd: odd }));
-        assert_eq!(job["files"][0]["activity"], odd);
+        assert_eq!(job["files"][0]["activity"], activity);
     }
     let path = "https://a.example.org/d/😀";
     let body = json!({ "files": [{ "sources": [path], "destinations": [B] }] });

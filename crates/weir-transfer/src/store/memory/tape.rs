@@ -4,7 +4,7 @@ use weir_sched::Work;
 
 use super::{Row, Tables};
 use crate::{
-    model::{FileResult, FileState},
+    model::{FileResult, FileState, SIZE_MAX},
     store::{Change, Pin},
     time::Millis,
 };
@@ -24,7 +24,7 @@ impl Row {
             return;
         }
         let filesize = result.filesize.or(self.file.result.filesize);
-        self.file.moved_total = self.file.moved_total.saturating_add(result.bytes_moved);
+        self.file.moved_total = self.file.moved_total.min(SIZE_MAX) + result.bytes_moved.min(SIZE_MAX);
         self.file.result = FileResult {
             filesize,
             ..result.clone()

@@ -165,7 +165,7 @@ fn start_of(pid: &str) -> Option<String> {
 }
 
 fn lost() -> StoreError {
-    StoreError::Broken("the table scheduler has lost its row".into())
+    StoreError::Unavailable("the table scheduler has lost its row".into())
 }
 
 /// Tells a batch from the one before it.

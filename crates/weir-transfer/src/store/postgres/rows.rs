@@ -11,7 +11,7 @@ use super::{
     write::{Tally, optional, text},
 };
 use crate::{
-    model::{FileResult, FileState},
+    model::{FileResult, FileState, bytes},
     store::{Change, StoreError},
     time::Millis,
 };
@@ -266,13 +266,15 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// The newest claim that a source of the file left is what is known of the destination.
+    /// The newest claim that a source of the file left is what is known of the destination. Whether it is staged first is looked up in
+    /// the parameters as a text: they name it only then, inside of a text its quotes would be escaped, and JSON may hold characters that
+    /// PostgreSQL does not read.
     fn release(&self, session: &mut Session) -> Result<(), StoreError> {
         if self.releases.is_empty() {
             return Ok(());
         }
         session.execute(
-            "UPDATE files SET state = CASE WHEN j.kind = 'R' AND j.params::json->>'bring_online' IS NOT NULL THEN 6 ELSE 0 END,
+            "UPDATE files SET state = CASE WHEN j.kind = 'R' AND strpos(j.params, '\"bring_online\":') > 0 THEN 6 ELSE 0 END,
                  resume = j.kind = 'R', claim_since = c.since, claim_until = c.until
              FROM unnest($1::bigint[]) AS d (id) JOIN files f ON f.file_id = d.id JOIN jobs j ON j.job_no = f.job_no
              LEFT JOIN LATERAL (SELECT s.claim_since AS since, s.claim_until AS until FROM files s
@@ -314,8 +316,9 @@ pub(super) const RESULT_ARRAYS: &str =
     $9::text[], $10::boolean[], $11::boolean[]";
 pub(super) const RESULT_COLUMNS: &str =
     "file_id, filesize, moved, mode, reason, class, party, phase, remedy, again, keep";
+/// Bytes are bounded by [`crate::model::SIZE_MAX`], and so is their sum before each attempt: it never overflows.
 pub(super) const RESULT_SET: &str =
-    "filesize = coalesce(d.filesize, files.filesize), moved_total = moved_total + d.moved,
+    "filesize = coalesce(d.filesize, files.filesize), moved_total = least(moved_total, 9007199254740992) + d.moved,
     moved = CASE WHEN d.keep THEN files.moved ELSE d.moved END, mode = CASE WHEN d.keep THEN files.mode ELSE d.mode END,
     reason = d.reason, class = d.class, party = d.party, phase = d.phase, remedy = d.remedy, again = d.again";
 
@@ -336,8 +339,8 @@ impl Results {
     pub(super) fn push(&mut self, file: u64, work: Work, result: &FileResult) {
         self.keep.push(work == Work::Archive);
         self.files.push(file as i64);
-        self.filesizes.push(result.filesize.map(|size| size as i64));
-        self.moved.push(result.bytes_moved as i64);
+        self.filesizes.push(result.filesize.map(bytes));
+        self.moved.push(bytes(result.bytes_moved));
         let texts = [
             &result.mode,
             &result.reason,

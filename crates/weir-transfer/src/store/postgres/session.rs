@@ -208,19 +208,22 @@ impl Drop for Place<'_> {
 }
 
 impl From<tokio_postgres::Error> for StoreError {
-    /// By class of SQLSTATE (PostgreSQL's documentation, appendix A). What the database did not say itself is about the way to it.
+    /// By class of SQLSTATE (PostgreSQL's documentation, appendix A). What the database did not say itself is about the way to it, but
+    /// for what could not even be put into words.
     fn from(error: tokio_postgres::Error) -> Self {
-        let Some(said) = error.as_db_error() else {
-            return Self::Unavailable(error.into());
-        };
-        // Connection, authorisation (after a change of passwords), rollback by the database, resources, state of objects (locks),
-        // intervention, system. A transaction that may only read: this is a standby.
-        const PASSING: [&str; 7] = ["08", "28", "40", "53", "55", "57", "58"];
-        let code = said.code().code();
-        if PASSING.iter().any(|class| code.starts_with(class)) || code == "25006" {
-            Self::Unavailable(error.into())
+        // About values: cardinality, data, integrity, limits of the program, and a value too long to be allocated. All else is about the
+        // database: what a row holds must not make the writer wait for ever, and a table that is missing must not cost rows.
+        const VALUES: [&str; 5] = ["21", "22", "23", "54", "XX000"];
+        let is_about_values = if let Some(said) = error.as_db_error() {
+            VALUES.iter().any(|class| said.code().code().starts_with(class))
         } else {
+            let text = error.to_string();
+            text.starts_with("error serializing") || text.starts_with("error encoding")
+        };
+        if is_about_values {
             Self::Broken(error.into())
+        } else {
+            Self::Unavailable(error.into())
         }
     }
 }

@@ -263,11 +263,15 @@ fn is_about_a_value(error: &rusqlite::Error) -> bool {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, SystemIoFailure};
+        use rusqlite::ErrorCode::{
+            CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, OutOfMemory,
+            PermissionDenied, ReadOnly, SystemIoFailure,
+        };
         match error.sqlite_error_code() {
-            Some(DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure | CannotOpen | OutOfMemory) => {
-                Self::Unavailable(error.into())
-            }
+            Some(
+                DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure | CannotOpen | OutOfMemory | DatabaseCorrupt
+                | NotADatabase | ReadOnly | PermissionDenied,
+            ) => Self::Unavailable(error.into()),
             _ if is_about_a_value(&error) => Self::Unreadable(error.to_string()),
             _ => Self::Broken(error.into()),
         }

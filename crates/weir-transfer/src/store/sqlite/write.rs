@@ -8,7 +8,7 @@ use weir_sched::Work;
 
 use super::{tape, urls};
 use crate::{
-    model::{Counts, FileResult, FileState, TokenHash, job_state_code, job_state_from_code, kind_of},
+    model::{Counts, FileResult, FileState, TokenHash, bytes, job_state_code, job_state_from_code, kind_of},
     store::{Change, FollowUp, Sealer, StoreError, Submission, urls::SealedUrls},
     time::Millis,
 };
@@ -315,7 +315,7 @@ fn again(
     let changed = transaction
         .prepare_cached(
             "UPDATE files SET state = iif(stopping, state, ?15), epoch = NULL, not_before = ?2, failures = ?3, free_retries = ?4, resume = ?5,
-             filesize = coalesce(?6, filesize), moved = iif(?16, moved, ?7), moved_total = moved_total + ?7, mode = iif(?16, mode, ?8), reason = ?9, class = ?10, party = ?11, phase = ?12,
+             filesize = coalesce(?6, filesize), moved = iif(?16, moved, ?7), moved_total = min(moved_total, 9007199254740992) + ?7, mode = iif(?16, mode, ?8), reason = ?9, class = ?10, party = ?11, phase = ?12,
              remedy = ?13, again = ?14
              WHERE file_id = ?1 AND finished IS NULL",
         )?
@@ -325,8 +325,8 @@ fn again(
             follow_up.failures,
             follow_up.free_retries,
             follow_up.resume,
-            result.filesize.map(|size| size as i64),
-            result.bytes_moved as i64,
+            result.filesize.map(bytes),
+            bytes(result.bytes_moved),
             result.mode,
             result.reason,
             result.class,
@@ -363,7 +363,7 @@ fn end(
     let job_no = transaction
         .prepare_cached(
             "UPDATE files SET state = ?2, finished = ?3, epoch = NULL, stopping = 0,
-             filesize = coalesce(?4, filesize), moved = iif(?13, moved, ?5), moved_total = moved_total + ?5, mode = iif(?13, mode, ?6), reason = ?7, class = ?8, party = ?9, phase = ?10,
+             filesize = coalesce(?4, filesize), moved = iif(?13, moved, ?5), moved_total = min(moved_total, 9007199254740992) + ?5, mode = iif(?13, mode, ?6), reason = ?7, class = ?8, party = ?9, phase = ?10,
              remedy = ?11, again = ?12
              WHERE file_id = ?1 AND finished IS NULL RETURNING job_no",
         )?
@@ -372,8 +372,8 @@ fn end(
                 file as i64,
                 state.code(),
                 at,
-                result.filesize.map(|size| size as i64),
-                result.bytes_moved as i64,
+                result.filesize.map(bytes),
+                bytes(result.bytes_moved),
                 result.mode,
                 result.reason,
                 result.class,
@@ -402,14 +402,14 @@ fn end(
 fn moved(transaction: &Transaction<'_>, file: u64, result: &FileResult) -> Result<(), StoreError> {
     transaction
         .prepare_cached(
-            "UPDATE files SET filesize = coalesce(?2, filesize), moved = ?3, moved_total = moved_total + ?3, mode = ?4,
+            "UPDATE files SET filesize = coalesce(?2, filesize), moved = ?3, moved_total = min(moved_total, 9007199254740992) + ?3, mode = ?4,
              reason = NULL, class = NULL, party = NULL, phase = NULL, remedy = NULL, again = NULL
              WHERE file_id = ?1 AND finished IS NULL",
         )?
         .execute(params![
             file as i64,
-            result.filesize.map(|size| size as i64),
-            result.bytes_moved as i64,
+            result.filesize.map(bytes),
+            bytes(result.bytes_moved),
             result.mode
         ])?;
     Ok(())
