@@ -186,6 +186,8 @@ fn run(store: &Apply, work: &Receiver<Item>, state: &State, tell: &(impl Fn(Dura
 fn weight(changes: &[Change]) -> usize {
     let rows = |change: &Change| match change {
         Change::Submit(submission) => submission.files.len() + 1,
+        Change::Cancel { settled, stopping, .. } => settled.len() + stopping.len() + 1,
+        Change::Requested { files, .. } | Change::Unpinned { files } => files.len(),
         _ => 1,
     };
     changes.iter().map(rows).sum()

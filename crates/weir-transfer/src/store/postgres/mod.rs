@@ -65,6 +65,8 @@ pub(crate) struct PostgresStore {
     keeper: Pool,
     /// For what must not wait for anything else: signs of life.
     pulses: Pool,
+    /// For staying in office, which may have to wait for a batch.
+    terms: Pool,
     /// For what a node writes that is not in office.
     deposits: Pool,
     /// For what this node carries out for others.
@@ -108,6 +110,7 @@ impl PostgresStore {
             readers: Pool::new(connector.clone(), READERS),
             keeper: Pool::new(connector.clone(), 1),
             pulses: Pool::new(connector.clone(), 2).with_patience(PULSE_PATIENCE),
+            terms: Pool::new(connector.clone(), 1),
             deposits: Pool::new(connector.clone(), 1),
             hands: Pool::new(connector.clone(), 1),
             council: Pool::new(connector.clone(), 1),
@@ -158,9 +161,11 @@ impl Store for PostgresStore {
     }
 
     fn renew(&self) -> Result<(), StoreError> {
-        // Not on the writer's session: a long batch must not cost the office.
-        match *lock(&self.office) {
-            Some(office) => self.readers.with(|session| office.renew(session)),
+        // Not on the writer's session, nor where others read. While a batch is under way this waits for its end, which prolongs the term
+        // too: whoever stands meanwhile waits for the same.
+        let office = *lock(&self.office);
+        match office {
+            Some(office) => self.terms.with(|session| office.renew(session)),
             None => Ok(()),
         }
     }

@@ -9,7 +9,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::session::Session;
@@ -53,11 +53,13 @@ impl Office {
         if !ended && !holder.knows_dead(held_by) {
             return Ok(None);
         }
+        let dead = if ended { "" } else { held_by };
+        // Looked at once more under the lock: a batch may have prolonged the term while this waited for it.
         let text = format!(
             "UPDATE scheduler SET epoch = epoch + 1, batch = 0, mark = 0, holder = $2, until = {HELD}
-             WHERE epoch = $3 RETURNING epoch"
+             WHERE epoch = $3 AND (until < clock_timestamp() OR holder = $4) RETURNING epoch"
         );
-        let row = session.row(&text, &[&TERM.as_secs_f64(), &holder.name, &epoch])?;
+        let row = session.row(&text, &[&TERM.as_secs_f64(), &holder.name, &epoch, &dead])?;
         Ok(row.map(|row| Self::new(row.get(0))))
     }
 
@@ -112,6 +114,15 @@ impl Office {
         }
         session.execute(&text, &[&term, &self.batch, &mark, &epoch])?;
         Ok(Turn::Ours)
+    }
+
+    /// At the end of a batch that took long: nobody saw the begin of it prolong the term.
+    pub(super) fn prolong(session: &mut Session, begun: Instant) -> Result<(), StoreError> {
+        if begun.elapsed() > TERM / 4 {
+            let text = format!("UPDATE scheduler SET until = {HELD}");
+            session.execute(&text, &[&TERM.as_secs_f64()])?;
+        }
+        Ok(())
     }
 
     /// The batch that was opened is durable.

@@ -57,7 +57,7 @@ impl<'a> Rows<'a> {
         self.claim(session)?;
         self.release(session)?;
         tape::write(session, tally, &self.tapes)?;
-        self.others.iter().try_for_each(|change| other(session, change))
+        others(session, &self.others)
     }
 
     fn begin(&self, session: &mut Session, tally: &mut Tally) -> Result<(), StoreError> {
@@ -180,11 +180,12 @@ impl<'a> Rows<'a> {
             values.extend([&states as &(dyn tokio_postgres::types::ToSql + Sync), &ats, &works]);
             session.query(&text, &values)
         })?;
+        let mut taped = Vec::new();
         for row in ended {
             let (work, at) = (FileState::from_code(row.get::<_, i16>(3).into()).work(), row.get(2));
             let state = FileState::from_code(i64::from(row.get::<_, i16>(1)));
             if work != Work::Copy && state == FileState::Finished {
-                tape::finished(session, row.get(4), work, at)?;
+                taped.push((row.get(4), work, at));
             }
             let delta = tally.delta(row.get(0), at);
             delta.archiving -= i64::from(work == Work::Archive);
@@ -194,7 +195,7 @@ impl<'a> Rows<'a> {
                 _ => delta.canceled += 1,
             }
         }
-        Ok(())
+        tape::finished(session, &taped)
     }
 
     fn cancel(&self, session: &mut Session, tally: &mut Tally) -> Result<(), StoreError> {
@@ -373,28 +374,55 @@ impl Results {
     }
 }
 
-fn other(session: &mut Session, change: &Change) -> Result<(), StoreError> {
-    match change {
-        Change::Priority { job, priority } => session.execute(
-            "UPDATE jobs SET priority = $2 WHERE job_id = $1 AND finished IS NULL",
-            &[job, &i16::from(*priority)],
-        )?,
-        Change::Metadata { file, metadata } => session.execute(
-            "UPDATE files SET metadata = $2 WHERE file_id = $1 AND finished IS NULL",
-            &[&(*file as i64), &text(metadata.get())],
-        )?,
-        Change::Setting {
-            key,
-            value: Some(value),
-        } => session.execute(
-            "INSERT INTO settings VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = $2",
-            &[&text(key), &text(value)],
-        )?,
-        Change::Setting { key, value: None } => {
-            session.execute("DELETE FROM settings WHERE key = $1", &[&text(key)])?
+/// What changes rows one by one, of different files, jobs and settings.
+fn others(session: &mut Session, changes: &[&Change]) -> Result<(), StoreError> {
+    let (mut jobs, mut priorities, mut files, mut metadata) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut keys, mut values, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+    for change in changes {
+        match change {
+            Change::Priority { job, priority } => {
+                jobs.push(*job);
+                priorities.push(i16::from(*priority));
+            }
+            Change::Metadata { file, metadata: told } => {
+                files.push(*file as i64);
+                metadata.push(text(told.get()));
+            }
+            Change::Setting {
+                key,
+                value: Some(value),
+            } => {
+                keys.push(text(key));
+                values.push(text(value));
+            }
+            Change::Setting { key, value: None } => gone.push(text(key)),
+            _ => {}
         }
-        _ => 0,
-    };
+    }
+    if !jobs.is_empty() {
+        session.execute(
+            "UPDATE jobs SET priority = d.priority FROM unnest($1::uuid[], $2::smallint[]) AS d (id, priority)
+             WHERE job_id = d.id AND finished IS NULL",
+            &[&jobs, &priorities],
+        )?;
+    }
+    if !files.is_empty() {
+        session.execute(
+            "UPDATE files SET metadata = d.metadata FROM unnest($1::bigint[], $2::text[]) AS d (id, metadata)
+             WHERE file_id = d.id AND finished IS NULL",
+            &[&files, &metadata],
+        )?;
+    }
+    if !keys.is_empty() {
+        session.execute(
+            "INSERT INTO settings SELECT DISTINCT ON (key) * FROM unnest($1::text[], $2::text[]) AS d (key, value)
+             ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            &[&keys, &values],
+        )?;
+    }
+    if !gone.is_empty() {
+        session.execute("DELETE FROM settings WHERE key = ANY ($1)", &[&gone])?;
+    }
     Ok(())
 }
 

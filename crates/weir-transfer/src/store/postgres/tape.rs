@@ -21,23 +21,12 @@ pub(super) fn write(session: &mut Session, tally: &mut Tally, changes: &[&Change
     }
     begin(session, changes)?;
     advance(session, tally, changes)?;
-    for change in changes {
-        match change {
-            Change::Requested { files, request } => requested(session, files, request)?,
-            Change::Unpinned { files } => {
-                session.execute(
-                    "UPDATE tape SET pinned = false WHERE file_id = ANY ($1)",
-                    &[&ids(files)],
-                )?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    requested(session, changes)?;
+    unpinned(session, changes)
 }
 
-fn ids(files: &[u64]) -> Vec<i64> {
-    files.iter().map(|file| *file as i64).collect()
+fn ids(files: &[u64]) -> impl Iterator<Item = i64> {
+    files.iter().map(|file| *file as i64)
 }
 
 fn begin(session: &mut Session, changes: &[&Change]) -> Result<(), StoreError> {
@@ -118,26 +107,53 @@ fn advance(session: &mut Session, tally: &mut Tally, changes: &[&Change]) -> Res
     Ok(())
 }
 
-/// The last thing that was asked of tape has come about.
-pub(super) fn finished(session: &mut Session, file: i64, work: Work, at: Millis) -> Result<(), StoreError> {
-    let column = if work == Work::Stage {
-        "staging_finished"
-    } else {
-        "archive_finished"
-    };
-    let text = format!(
-        "INSERT INTO tape (file_id, {column}) VALUES ($1, $2) ON CONFLICT (file_id) DO UPDATE SET {column} = excluded.{column}"
-    );
-    session.execute(&text, &[&file, &at])?;
+/// The last thing that was asked of tape has come about for these files.
+pub(super) fn finished(session: &mut Session, ended: &[(i64, Work, Millis)]) -> Result<(), StoreError> {
+    for (of, column) in [(Work::Stage, "staging_finished"), (Work::Archive, "archive_finished")] {
+        let ended = ended.iter().filter(|(_, work, _)| *work == of);
+        let (files, ats) = ended.map(|(file, _, at)| (*file, *at)).unzip::<_, _, Vec<_>, Vec<_>>();
+        if files.is_empty() {
+            continue;
+        }
+        let text = format!(
+            "INSERT INTO tape (file_id, {column}) SELECT * FROM unnest($1::bigint[], $2::bigint[])
+             ON CONFLICT (file_id) DO UPDATE SET {column} = excluded.{column}"
+        );
+        session.execute(&text, &[&files, &ats])?;
+    }
     Ok(())
 }
 
-fn requested(session: &mut Session, files: &[u64], request: &str) -> Result<(), StoreError> {
+fn requested(session: &mut Session, changes: &[&Change]) -> Result<(), StoreError> {
+    let (mut ids, mut requests) = (Vec::new(), Vec::new());
+    for change in changes {
+        if let Change::Requested { files, request } = change {
+            ids.extend(self::ids(files));
+            requests.resize(ids.len(), text(request));
+        }
+    }
+    if ids.is_empty() {
+        return Ok(());
+    }
     session.execute(
-        "INSERT INTO tape (file_id, request, pinned) SELECT file_id, $2, true FROM files WHERE file_id = ANY ($1)
+        "INSERT INTO tape (file_id, request, pinned)
+             SELECT DISTINCT ON (file_id) file_id, d.request, true FROM files JOIN unnest($1::bigint[], $2::text[]) AS d (id, request) ON file_id = d.id
          ON CONFLICT (file_id) DO UPDATE SET request = excluded.request, pinned = true",
-        &[&ids(files), &text(request)],
+        &[&ids, &requests],
     )?;
+    Ok(())
+}
+
+fn unpinned(session: &mut Session, changes: &[&Change]) -> Result<(), StoreError> {
+    let given_back = |change: &&Change| match change {
+        Change::Unpinned { files } => ids(files).collect(),
+        _ => Vec::new(),
+    };
+    let files = changes.iter().flat_map(given_back).collect::<Vec<_>>();
+    if !files.is_empty() {
+        let text = "UPDATE tape SET pinned = false WHERE file_id = ANY ($1)";
+        session.execute(text, &[&files])?;
+    }
     Ok(())
 }
 

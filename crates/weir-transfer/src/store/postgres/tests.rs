@@ -128,6 +128,42 @@ fn an_office_ends_with_its_term_and_a_batch_prolongs_it() {
 }
 
 #[test]
+fn a_batch_that_takes_long_does_not_cost_the_office() {
+    // Others see the term only as it was before the batch.
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let (old, new, other) = (keeper.handle(), keeper.handle(), keeper.handle());
+    old.next_epoch().unwrap();
+    old.apply(&[submit(1, 1, 1)]).unwrap();
+    let past = "UPDATE scheduler SET until = clock_timestamp() - interval '1 s'";
+    old.readers.with(|session| session.run(past)).unwrap();
+    std::thread::scope(|scope| {
+        let (locked, is_locked) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            let hold = |session: &mut super::Session| {
+                session.run("BEGIN; LOCK TABLE files IN EXCLUSIVE MODE")?;
+                locked.send(()).unwrap();
+                sleep(Duration::from_secs(3));
+                session.run("COMMIT")
+            };
+            other.readers.with(hold).unwrap();
+        });
+        is_locked.recv().unwrap();
+        let batch = scope.spawn(|| old.apply(&[begin(1, 1)]));
+        sleep(Duration::from_millis(500));
+        assert!(matches!(new.stand().unwrap(), Standing::HeldBy(_)));
+        batch.join().unwrap().unwrap();
+    });
+    let left = "SELECT extract(epoch FROM until - clock_timestamp())::float8 FROM scheduler";
+    let left = new.readers.with(|session| session.row(left, &[])).unwrap().unwrap();
+    assert!(left.get::<_, f64>(0) > 6.0, "the term begins with the end of the batch");
+    old.renew().unwrap();
+    old.apply(&[end(1, FileState::Finished)]).unwrap();
+}
+
+#[test]
 fn a_writer_that_is_deposed_says_so_and_ends() {
     if !wanted() {
         return;

@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
+    time::Instant,
 };
 
 use serde_json::value::RawValue;
@@ -33,9 +34,11 @@ pub(super) fn apply(
     let plan = Plan::of(changes);
     let mark = mark(changes);
     let turn = session.transaction("BEGIN", |session| {
+        let begun = Instant::now();
         let turn = office.open(session, mark)?;
         if let Turn::Ours = turn {
             plan.write(session, sealer)?;
+            Office::prolong(session, begun)?;
         }
         Ok(turn)
     })?;
