@@ -340,7 +340,8 @@ impl Attempt<'_> {
         match params.overwrite {
             Overwrite::Yes => true,
             Overwrite::No => false,
-            Overwrite::OnRetry => self.op.attempt > 1,
+            // An attempt that staged the file, or was cut off by a restart, has tried nothing.
+            Overwrite::OnRetry => self.failures > 0,
             Overwrite::Hop => params.is_on_the_way(self.file.spec.index),
             Overwrite::OnDisk => self.is_only_on_disk(),
             Overwrite::HopOnDisk => params.is_on_the_way(self.file.spec.index) || self.is_only_on_disk(),

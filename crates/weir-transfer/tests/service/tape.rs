@@ -54,6 +54,19 @@ async fn a_file_is_brought_online_then_copied_and_its_pin_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn staging_is_no_retry_that_may_overwrite() {
+    // The file that the user wanted kept was replaced by the very first copy.
+    let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
+    source.put("/f", b"from tape");
+    destination.put("/g", b"to be kept");
+    source.library().delivers(Some(1));
+    let params = json!({ "bring_online": 60, "overwrite_on_retry": true, "retry": -1 });
+    let file = lab.transfer(&source.url("/f"), &destination.url("/g"), params).await;
+    assert_eq!(file["file_state"], "FAILED", "{file}");
+    assert_eq!(destination.get("/g").unwrap(), "to be kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_does_not_come_fails_with_the_tapes_own_words() {
     let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
     source.library().delivers(Some(1));
