@@ -22,6 +22,9 @@ const DISCOVERY_KEPT: Duration = Duration::from_secs(3600);
 /// Largest answer that is read: a status of 100,000 files is some 20 MB.
 const ANSWER_MAX: usize = 64 << 20;
 
+/// Longest name of a request, or of a site, that is taken: each file of a request keeps it.
+const NAME_MAX: usize = 256;
+
 /// A tape endpoint, and by which right it is asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Tape {
@@ -158,7 +161,7 @@ impl TapeClient {
         if status != StatusCode::CREATED && status != StatusCode::OK {
             return Err(refused(tape, &what, status, &text));
         }
-        Ok(read::<StageAnswer>(tape, &what, &text)?.request_id)
+        request_of(tape, &what, &text)
     }
 
     /// Where the files of a request stand, by path. None: the storage does not know the request.
@@ -271,7 +274,7 @@ impl TapeClient {
         }
         let api = Api {
             uri: ours.uri.trim_end_matches('/').to_owned(),
-            site: discovery.sitename,
+            site: discovery.sitename.filter(|name| name.len() <= NAME_MAX),
             known: Instant::now(),
         };
         self.lock().insert(tape.endpoint.clone(), api.clone());
@@ -323,6 +326,19 @@ fn refused(tape: &Tape, what: &str, status: StatusCode, text: &[u8]) -> Failure 
         (None, None) => String::from_utf8_lossy(&text[..text.len().min(300)]).into_owned(),
     };
     scene(tape).status(what, status, &text)
+}
+
+/// The storage's name for a request that it took.
+fn request_of(tape: &Tape, what: &str, text: &[u8]) -> Result<String, Failure> {
+    let name = read::<StageAnswer>(tape, what, text)?.request_id;
+    if name.len() > NAME_MAX {
+        let text = format!(
+            "{what}: the name of the request has {} bytes, at most {NAME_MAX} are taken",
+            name.len()
+        );
+        return Err(scene(tape).fail(ErrorClass::Protocol, text));
+    }
+    Ok(name)
 }
 
 /// A request's name as one segment of a path: it came from the storage, and leads nowhere else.
@@ -413,6 +429,22 @@ mod tests {
             let file: StatusFile = serde_json::from_str(&format!(r#"{{"path":"/f","state":"{state}"}}"#)).unwrap();
             assert!(matches!(staged(&file), Staged::Failed(_)));
         }
+    }
+
+    #[test]
+    fn a_request_has_a_name_that_can_be_kept() {
+        // Five thousand files kept one of megabytes each, in memory and in their rows.
+        let tape = Tape {
+            endpoint: "https://tape.ex".into(),
+            party: Party::Source,
+            right: Right::default(),
+        };
+        let answer = |name: &str| json!({ "requestId": name }).to_string();
+        let named = |name: &str| request_of(&tape, "POST", answer(name).as_bytes());
+        assert_eq!(named("8f14e45f-ceea").unwrap(), "8f14e45f-ceea");
+        assert!(named(&"x".repeat(NAME_MAX)).is_ok());
+        let failure = named(&"x".repeat(1 << 20)).unwrap_err();
+        assert!(failure.message.len() < 300, "{}", failure.message.len());
     }
 
     #[test]
