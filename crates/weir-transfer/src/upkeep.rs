@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -13,15 +14,18 @@ use crate::{
     executor::chain,
     rest,
     service::Service,
-    store::{Store, StoreError},
+    store::{Overdue, Store, StoreError},
     time::{self, Millis},
 };
 
 /// Between two looks when nothing was due.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Files, or jobs to be forgotten, of one step: it holds the writer up for some 20 ms.
+/// Files of one step: it holds the writer up for some 20 ms, or 100 ms where they are forgotten.
 const STEP: usize = 2000;
+
+/// After a failure to forget. It must not slow down what ends now.
+const FORGET_AGAIN: Duration = Duration::from_secs(60);
 
 /// One part of work to four of rest: some 20,000 files a second leave, ten times what is done.
 const REST: u32 = 4;
@@ -35,6 +39,9 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 /// A step of the wall clock that is told, in seconds.
 const STEP_TOLD: f64 = 30.0;
 
+/// Overdue jobs that are taken back at the same time: they share commits.
+const EXPIRING: usize = 200;
+
 /// Works until it is told to stop. One node of several is enough: `is_ours` says whether it is this one.
 pub(crate) async fn keep_house(
     store: Arc<dyn Store>,
@@ -43,6 +50,7 @@ pub(crate) async fn keep_house(
     stop: CancellationToken,
 ) {
     let mut pause = INTERVAL.min(config.archive_after);
+    let mut forgets_at = Instant::now();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -52,34 +60,55 @@ pub(crate) async fn keep_house(
             continue;
         }
         let begin = Instant::now();
-        let (store, config) = (store.clone(), config.clone());
-        let step = tokio::task::spawn_blocking(move || step(store.as_ref(), &config, time::now())).await;
-        pause = match step.unwrap_or_else(|error| Err(StoreError::Broken(error.into()))) {
-            Ok(true) => (begin.elapsed() * REST).clamp(Duration::from_millis(20), INTERVAL),
-            Ok(false) => INTERVAL,
-            Err(error) => {
-                tracing::warn!(
-                    error = chain(&error),
-                    "could not put finished jobs into history; trying again"
-                );
-                INTERVAL
-            }
+        let (store, config, forgets) = (store.clone(), config.clone(), forgets_at <= begin);
+        let step = tokio::task::spawn_blocking(move || step(store.as_ref(), &config, forgets, time::now())).await;
+        let step = step.unwrap_or(Step {
+            more: false,
+            forgot: false,
+        });
+        if !step.forgot {
+            forgets_at = Instant::now() + FORGET_AGAIN;
+        }
+        pause = if step.more {
+            (begin.elapsed() * REST).clamp(Duration::from_millis(20), INTERVAL)
+        } else {
+            INTERVAL
         };
     }
 }
 
-/// Whether more is due.
-fn step(store: &dyn Store, config: &HistoryConfig, now: Millis) -> Result<bool, StoreError> {
+/// What came of one step.
+struct Step {
+    /// More is due.
+    more: bool,
+    /// Nothing went wrong with forgetting.
+    forgot: bool,
+}
+
+/// One fails without the other.
+fn step(store: &dyn Store, config: &HistoryConfig, forgets: bool, now: Millis) -> Step {
     let ago = |age: Duration| now.saturating_sub(Millis::try_from(age.as_millis()).unwrap_or(Millis::MAX));
-    let archived = store.archive(ago(config.archive_after), STEP)?;
+    let archived = store.archive(ago(config.archive_after), STEP);
     let forgotten = match config.keep {
-        Duration::ZERO => 0,
-        keep => store.forget(ago(keep), STEP)?,
+        Duration::ZERO => Ok(0),
+        _ if !forgets => Ok(0),
+        keep => store.forget(ago(keep), STEP),
     };
-    if archived + forgotten > 0 {
-        tracing::debug!(archived, forgotten, "history");
+    for (outcome, what) in [
+        (&archived, "put finished jobs into history"),
+        (&forgotten, "forget old jobs"),
+    ] {
+        match outcome {
+            Ok(0) => {}
+            Ok(files) => tracing::debug!(files, "history"),
+            Err(error) => tracing::warn!(error = chain(error), "could not {what}; trying again"),
+        }
     }
-    Ok(archived >= STEP || forgotten >= STEP)
+    let is_full = |outcome: &Result<usize, StoreError>| matches!(outcome, Ok(n) if *n >= STEP);
+    Step {
+        more: is_full(&archived) || is_full(&forgotten),
+        forgot: forgotten.is_ok(),
+    }
 }
 
 /// Puts a new scheduler in the place of one that a defect has ended, where no other node would: from the rows, as after a restart.
@@ -125,26 +154,9 @@ pub(crate) async fn expire(service: Arc<Service>, stop: CancellationToken) {
         let now = time::now() / 1000;
         match service.read(move |store| store.overdue(now)).await {
             Ok(overdue) => {
-                for (job, files) in overdue {
-                    let files = match rest::cancel::with_siblings(&service, job, files).await {
-                        Ok(files) => files,
-                        Err(error) => {
-                            tracing::warn!(%job, error.message, "could not look for an overdue job's files; trying again");
-                            continue;
-                        }
-                    };
-                    let reason = "Job expired: longer in the queue than max_time_in_queue allows".to_owned();
-                    let cancel = |reply| crate::driver::Request::Cancel {
-                        job,
-                        whole: false,
-                        files,
-                        reason,
-                        reply,
-                    };
-                    if let Err(error) = service.driver.ask(cancel).await {
-                        tracing::warn!(%job, %error, "could not take back an overdue job; trying again");
-                    }
-                }
+                let taken_back = overdue.into_iter().map(|overdue| take_back(&service, overdue));
+                let mut taken_back = futures_util::stream::iter(taken_back).buffer_unordered(EXPIRING);
+                while taken_back.next().await.is_some() {}
             }
             Err(error) => tracing::warn!(%error, "could not look for overdue jobs"),
         }
@@ -168,6 +180,28 @@ fn watch_clock(stepped: bool) -> bool {
         );
     }
     away
+}
+
+async fn take_back(service: &Service, overdue: Overdue) {
+    let Overdue { job, kind, files } = overdue;
+    let files = match rest::cancel::with_siblings(service, job, kind, files).await {
+        Ok(files) => files,
+        Err(error) => {
+            tracing::warn!(%job, error.message, "could not look for an overdue job's files; trying again");
+            return;
+        }
+    };
+    let reason = "Job expired: longer in the queue than max_time_in_queue allows".to_owned();
+    let cancel = |reply| crate::driver::Request::Cancel {
+        job,
+        whole: false,
+        files,
+        reason,
+        reply,
+    };
+    if let Err(error) = service.driver.ask(cancel).await {
+        tracing::warn!(%job, %error, "could not take back an overdue job; trying again");
+    }
 }
 
 /// Notes what links may run now.
@@ -219,13 +253,13 @@ mod tests {
             let present = store.order(1).unwrap().is_some();
             (present, store.file(1).unwrap().is_some())
         };
-        step(&store, &config(seconds(20)), 13_999).unwrap();
+        step(&store, &config(seconds(20)), true, 13_999);
         assert_eq!(held(), (true, true));
-        step(&store, &config(seconds(20)), 14_000).unwrap();
+        step(&store, &config(seconds(20)), true, 14_000);
         assert_eq!(held(), (false, true));
-        step(&store, &config(Duration::ZERO), i64::MAX).unwrap();
+        step(&store, &config(Duration::ZERO), true, i64::MAX);
         assert_eq!(held(), (false, true), "0 keeps for ever");
-        step(&store, &config(seconds(20)), 24_000).unwrap();
+        step(&store, &config(seconds(20)), true, 24_000);
         assert_eq!(held(), (false, false));
     }
 

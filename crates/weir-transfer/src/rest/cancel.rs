@@ -126,14 +126,10 @@ async fn live_files(service: &Service, job: Uuid) -> Answer<Vec<u64>> {
         .collect())
 }
 
-/// These files, and those that wait for their turn after them.
-pub(crate) async fn with_siblings(service: &Service, job: Uuid, files: Vec<u64>) -> Answer<Vec<u64>> {
-    let kind = service
-        .read(move |store| store.job(job))
-        .await?
-        .map(|job| job.spec.kind);
+/// These files of a job of this kind, and those that wait for their turn after them.
+pub(crate) async fn with_siblings(service: &Service, job: Uuid, kind: char, files: Vec<u64>) -> Answer<Vec<u64>> {
     match kind {
-        Some(SEVERAL_SOURCES | SEVERAL_HOPS) => live_files(service, job).await,
+        SEVERAL_SOURCES | SEVERAL_HOPS => live_files(service, job).await,
         _ => Ok(files),
     }
 }

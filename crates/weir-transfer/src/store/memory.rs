@@ -16,8 +16,8 @@ mod secrets;
 mod tape;
 
 use super::{
-    Change, Due, FollowUp, JobFilter, Kept, Live, LiveJob, Order, Pin, Renewal, Restored, Sealer, Store, StoreError,
-    Submission, proxy_name,
+    Change, Due, FollowUp, JobFilter, Kept, Live, LiveJob, Order, Overdue, Pin, Renewal, Restored, Sealer, Store,
+    StoreError, Submission, proxy_name,
 };
 use crate::{
     model::{Counts, File, FileResult, FileState, Job, Retry, SEVERAL_SOURCES, TapeTimes, TokenHash},
@@ -182,7 +182,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+    fn overdue(&self, now: i64) -> Result<Vec<Overdue>, StoreError> {
         let tables = self.lock();
         let late = |job: &&Job| {
             job.finished.is_none() && job.spec.params.max_time_in_queue.is_some_and(|expires| expires <= now)
@@ -192,9 +192,13 @@ impl Store for MemoryStore {
         let overdue = tables.jobs.iter().filter(|(_, job)| late(job)).map(|(number, job)| {
             let files = tables.files.range(*number..number + job.counts.files as u64);
             let files = files.map(|(_, row)| row).filter(waits);
-            (job.spec.id, files.map(|row| row.file.spec.id).collect::<Vec<_>>())
+            Overdue {
+                job: job.spec.id,
+                kind: job.spec.kind,
+                files: files.map(|row| row.file.spec.id).collect(),
+            }
         });
-        Ok(overdue.filter(|(_, files)| !files.is_empty()).collect())
+        Ok(overdue.filter(|overdue| !overdue.files.is_empty()).collect())
     }
 
     fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError> {

@@ -319,6 +319,23 @@ pub(crate) struct Pin {
     pub over: bool,
 }
 
+/// A job whose time in the queue is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Overdue {
+    /// The job.
+    pub job: Uuid,
+    /// As [`NewJob::kind`].
+    pub kind: char,
+    /// Its files that wait to begin, in order.
+    pub files: Vec<u64>,
+}
+
+/// Files that are found overdue in one look.
+const OVERDUE_MAX: usize = 10_000;
+
+/// Jobs that are looked at together for overdue files.
+const OVERDUE_PAGE: i64 = 500;
+
 /// A job with files that have not come to their end.
 #[derive(Debug, Clone)]
 pub(crate) struct LiveJob {
@@ -490,9 +507,9 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// out, and logged.
     fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError>;
 
-    /// Jobs whose time in the queue is over (`now` in seconds since the epoch), each with its files that wait; at most some
-    /// hundreds at once.
-    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError>;
+    /// Jobs whose time in the queue is over (`now` in seconds since the epoch) and that have files that wait; at most about
+    /// [`OVERDUE_MAX`] of these at once.
+    fn overdue(&self, now: i64) -> Result<Vec<Overdue>, StoreError>;
 
     /// A file's attempts that were followed by another, in order.
     fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError>;

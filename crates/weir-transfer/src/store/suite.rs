@@ -534,10 +534,27 @@ pub(crate) fn what_waits_too_long_is_found<K: Keeper>() {
     store.apply(&[Change::Submit(Box::new(late))]).unwrap();
     submit(&store, 2, 4, 1);
     store.apply(&[begin(2, 1)]).unwrap();
-    assert_eq!(store.overdue(49).unwrap(), []);
-    assert_eq!(store.overdue(50).unwrap(), [(Uuid::from_u128(1), vec![1, 3])]);
+    let overdue = |now| {
+        let found = store.overdue(now).unwrap();
+        found
+            .into_iter()
+            .map(|job| (job.job.as_u128(), job.kind, job.files))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(overdue(49), []);
+    assert_eq!(overdue(50), [(1, 'N', vec![1, 3])]);
     store.apply(&[cancel(1, false, &[1, 3], &[])]).unwrap();
-    assert_eq!(store.overdue(50).unwrap(), []);
+    assert_eq!(overdue(50), []);
+    // Any number of jobs that have nothing that waits keep none back.
+    let mut jobs = Vec::new();
+    for job in 10..1210 {
+        let mut late = submission(job, job as u64, 1);
+        late.job.params.max_time_in_queue = Some(50 + i64::from(job == 1209));
+        jobs.push(Change::Submit(Box::new(late)));
+    }
+    jobs.extend((10..1209).filter(|file| *file != 700).map(|file| begin(file, 1)));
+    store.apply(&jobs).unwrap();
+    assert_eq!(overdue(51), [(700, 'N', vec![700]), (1209, 'N', vec![1209])]);
 }
 
 pub(crate) fn settings_are_kept<K: Keeper>() {

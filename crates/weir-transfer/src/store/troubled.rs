@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
 
-use super::{Change, Due, JobFilter, Kept, MemoryStore, Order, Pin, Renewal, Restored, Store, StoreError};
+use super::{Change, Due, JobFilter, Kept, MemoryStore, Order, Overdue, Pin, Renewal, Restored, Store, StoreError};
 use crate::{
     model::{File, Job, Retry, TokenHash},
     time::Millis,
@@ -75,7 +75,7 @@ impl Store for TroubledStore {
         self.inner.jobs(filter)
     }
 
-    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+    fn overdue(&self, now: i64) -> Result<Vec<Overdue>, StoreError> {
         self.inner.overdue(now)
     }
 
@@ -157,7 +157,7 @@ impl Store for Arc<MemoryStore> {
     fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
         self.as_ref().jobs(filter)
     }
-    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+    fn overdue(&self, now: i64) -> Result<Vec<Overdue>, StoreError> {
         self.as_ref().overdue(now)
     }
     fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError> {

@@ -32,7 +32,9 @@ use std::{
 use uuid::Uuid;
 use weir_http::TrustRoots;
 
-use super::{Change, Due, JobFilter, Kept, Order, Pin, Renewal, Restored, Sealer, Standing, Store, StoreError, Turn};
+use super::{
+    Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Standing, Store, StoreError, Turn,
+};
 use crate::{
     config::PostgresConfig,
     model::{self, TokenHash},
@@ -210,7 +212,7 @@ impl Store for PostgresStore {
         self.readers.with(|session| read::jobs(session, filter))
     }
 
-    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+    fn overdue(&self, now: i64) -> Result<Vec<Overdue>, StoreError> {
         self.readers.with(|session| read::overdue(session, now))
     }
 

@@ -13,9 +13,9 @@ use super::{
     urls,
 };
 use crate::{
-    model::{File, Job, Retry, TokenHash, job_state_code},
+    model::{File, Job, Retry, TokenHash, job_state_code, kind_of},
     store::{
-        JobFilter, LiveJob, Order, Restored, Sealer, StoreError, Unreadable,
+        JobFilter, LiveJob, OVERDUE_MAX, OVERDUE_PAGE, Order, Overdue, Restored, Sealer, StoreError, Unreadable,
         packed::{self, Packed},
         proxy_name,
     },
@@ -156,22 +156,50 @@ pub(super) fn retries_between(session: &mut Session, first: i64, last: i64) -> R
         .collect()
 }
 
-pub(super) fn overdue(session: &mut Session, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
-    let rows = session.query(
-        "SELECT j.job_id, f.file_id FROM jobs j JOIN files f ON f.file_id BETWEEN j.job_no AND j.job_no + j.n_files - 1
-         WHERE j.finished IS NULL AND j.expires <= $1 AND f.finished IS NULL AND f.state IN (0, 6) AND NOT f.stopping
-         ORDER BY f.file_id LIMIT 10000",
-        &[&now],
-    )?;
-    let mut jobs: Vec<(Uuid, Vec<u64>)> = Vec::new();
-    for row in &rows {
-        let (job, file) = (get(row, 0)?, get::<i64>(row, 1)? as u64);
-        match jobs.last_mut() {
-            Some((last, files)) if *last == job => files.push(file),
-            _ => jobs.push((job, vec![file])),
+/// Jobs first, by the index of those that expire; then their files by range. Page by page, as many may have nothing that waits.
+pub(super) fn overdue(session: &mut Session, now: i64) -> Result<Vec<Overdue>, StoreError> {
+    let (mut found, mut n_found, mut last) = (Vec::new(), 0, (i64::MIN, 0_i64));
+    loop {
+        let jobs = session.query(
+            "SELECT expires, job_no, job_id, kind, job_no + n_files - 1 FROM jobs
+             WHERE finished IS NULL AND expires <= $1 AND (expires, job_no) > ($2, $3) ORDER BY expires, job_no LIMIT $4",
+            &[&now, &last.0, &last.1, &OVERDUE_PAGE],
+        )?;
+        let Some(newest) = jobs.last() else { return Ok(found) };
+        last = (get(newest, 0)?, get(newest, 1)?);
+        let (mut firsts, mut lasts, mut of) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for row in &jobs {
+            let first: i64 = get(row, 1)?;
+            firsts.push(first);
+            lasts.push(get::<i64>(row, 4)?);
+            of.insert(first, (row, Vec::new()));
+        }
+        // The limit inside keeps each job a look of its own: planned as a join, all files would be read.
+        let files = session.query(
+            "SELECT d.first, f.file_id FROM unnest($1::bigint[], $2::bigint[]) AS d (first, last) CROSS JOIN LATERAL
+                 (SELECT file_id FROM files WHERE file_id BETWEEN d.first AND d.last AND finished IS NULL AND state IN (0, 6)
+                  AND NOT stopping ORDER BY file_id LIMIT $3) AS f LIMIT $3",
+            &[&firsts, &lasts, &(OVERDUE_MAX as i64)],
+        )?;
+        for row in &files {
+            if let Some((_, files)) = of.get_mut(&get(row, 0)?) {
+                files.push(get::<i64>(row, 1)? as u64);
+            }
+        }
+        n_found += files.len();
+        for first in &firsts {
+            if let Some((row, files)) = of.remove(first).filter(|(_, files)| !files.is_empty()) {
+                found.push(Overdue {
+                    job: get(row, 2)?,
+                    kind: kind_of(get(row, 3)?),
+                    files,
+                });
+            }
+        }
+        if n_found >= OVERDUE_MAX || (jobs.len() as i64) < OVERDUE_PAGE {
+            return Ok(found);
         }
     }
-    Ok(jobs)
 }
 
 pub(super) fn order(session: &mut Session, sealer: &Sealer, id: u64) -> Result<Option<Order>, StoreError> {

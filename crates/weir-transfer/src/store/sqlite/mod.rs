@@ -22,7 +22,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
-use super::{Change, Due, JobFilter, Kept, Order, Pin, Renewal, Restored, Sealer, Store, StoreError};
+use super::{Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Store, StoreError};
 use crate::{
     model::{self, TokenHash},
     time::Millis,
@@ -130,7 +130,7 @@ impl Store for SqliteStore {
         self.readers.with(|connection| read::jobs(connection, filter))
     }
 
-    fn overdue(&self, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
+    fn overdue(&self, now: i64) -> Result<Vec<Overdue>, StoreError> {
         self.readers.with(|connection| read::overdue(connection, now))
     }
 

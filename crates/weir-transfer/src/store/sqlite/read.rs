@@ -12,7 +12,8 @@ use crate::{
         job_state_from_code, kind_of,
     },
     store::{
-        FollowUp, JobFilter, Live, LiveJob, Order, Restored, Sealer, StoreError, Unreadable,
+        FollowUp, JobFilter, Live, LiveJob, OVERDUE_MAX, OVERDUE_PAGE, Order, Overdue, Restored, Sealer, StoreError,
+        Unreadable,
         packed::{self, Packed},
         proxy_name,
     },
@@ -181,24 +182,44 @@ pub(super) fn retries_between(connection: &Connection, range: [i64; 2]) -> Resul
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn overdue(connection: &Connection, now: i64) -> Result<Vec<(Uuid, Vec<u64>)>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT j.job_id, f.file_id FROM jobs j JOIN files f USING (job_no)
-         WHERE j.finished IS NULL AND j.expires <= ?1 AND f.finished IS NULL AND f.state IN (0, 6) AND f.stopping = 0
-           AND f.file_id BETWEEN j.first_file AND j.first_file + j.n_files - 1
-         ORDER BY f.file_id LIMIT 10000",
+/// Jobs first, by the index of those that expire; then their files by range. Page by page, as many may have nothing that waits.
+pub(super) fn overdue(connection: &Connection, now: i64) -> Result<Vec<Overdue>, StoreError> {
+    let mut page = connection.prepare_cached(
+        "SELECT expires, job_no, job_id, kind, first_file, n_files FROM jobs
+         WHERE finished IS NULL AND expires <= ?1 AND (expires, job_no) > (?2, ?3) ORDER BY expires, job_no LIMIT ?4",
     )?;
-    let rows = statement.query_map([now], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
-    let mut jobs: Vec<(Uuid, Vec<u64>)> = Vec::new();
-    for row in rows {
-        let (job, file) = row?;
-        let job = Uuid::from_bytes(job);
-        match jobs.last_mut() {
-            Some((last, files)) if *last == job => files.push(file as u64),
-            _ => jobs.push((job, vec![file as u64])),
+    let mut waiting = connection.prepare_cached(
+        "SELECT file_id FROM files WHERE file_id BETWEEN ?1 AND ?2 AND finished IS NULL AND state IN (0, 6) AND stopping = 0
+         ORDER BY file_id LIMIT ?3",
+    )?;
+    let (mut found, mut left, mut last) = (Vec::new(), OVERDUE_MAX, (i64::MIN, 0));
+    loop {
+        let mut jobs = page.query(params![now, last.0, last.1, OVERDUE_PAGE])?;
+        let mut n = 0;
+        while let Some(row) = jobs.next()? {
+            n += 1;
+            last = (row.get(0)?, row.get(1)?);
+            let (first, n_files) = (row.get::<_, i64>(4)?, row.get::<_, i64>(5)?);
+            let ids = waiting.query_map(params![first, first + n_files - 1, left as i64], |row| {
+                row.get::<_, i64>(0)
+            })?;
+            let files = ids.map(|id| Ok(id? as u64)).collect::<rusqlite::Result<Vec<_>>>()?;
+            left -= files.len();
+            if !files.is_empty() {
+                found.push(Overdue {
+                    job: Uuid::from_bytes(row.get(2)?),
+                    kind: kind_of(&row.get::<_, String>(3)?),
+                    files,
+                });
+            }
+            if left == 0 {
+                return Ok(found);
+            }
+        }
+        if n < OVERDUE_PAGE {
+            return Ok(found);
         }
     }
-    Ok(jobs)
 }
 
 pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result<Option<Order>, StoreError> {
