@@ -281,8 +281,8 @@ impl Store for MemoryStore {
         Ok(self.lock().due_renewals(now, (skip, limit), &self.sealer))
     }
 
-    fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
-        Ok(self.lock().forget(before, jobs_max))
+    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        Ok(self.lock().forget(before, files_max))
     }
 }
 

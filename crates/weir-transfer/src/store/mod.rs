@@ -573,6 +573,7 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Tokens that are to be exchanged by now, those that expire first coming first; without the first `skip` of them.
     fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError>;
 
-    /// Forgets at most `jobs_max` jobs of history that ended at `before` or earlier. Returns how many.
-    fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError>;
+    /// Forgets about `files_max` files of history, with their jobs, of those that ended at `before` or earlier. A large job may go in
+    /// several steps, its last files first. Returns how many files; less than `files_max`: nothing more is due.
+    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError>;
 }

@@ -589,7 +589,7 @@ macro_rules! store_suite {
             a_stopping_file_stays_active_until_its_end, only_live_files_are_restored, a_batch_is_all_or_nothing,
             listings_are_filtered, what_waits_too_long_is_found, settings_are_kept, an_old_job_is_answered_from_history,
             a_large_job_leaves_in_pieces, only_what_ended_leaves, a_token_goes_with_its_last_file,
-            history_is_forgotten, one_source_follows_another, hops_follow_each_other, a_file_goes_from_tape_to_tape,
+            history_is_forgotten, a_large_job_is_forgotten_in_time, one_source_follows_another, hops_follow_each_other, a_file_goes_from_tape_to_tape,
             pins_are_kept_until_they_are_given_back, retries_at_a_tape_wait_for_the_same,
             what_an_issuer_gave_is_kept_as_long_as_its_token, only_tokens_that_wait_are_due,
             secrets_are_kept_for_their_time, the_first_of_several_secrets_stays, only_jobs_of_certificates_see_the_proxy,

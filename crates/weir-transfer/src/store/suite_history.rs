@@ -160,10 +160,34 @@ pub(crate) fn history_is_forgotten<K: Keeper>() {
     assert_eq!(store.forget(9000, 10).unwrap(), 0, "the present is never forgotten");
     store.archive(9000, 100).unwrap();
     assert_eq!(store.forget(2999, 10).unwrap(), 0);
-    assert_eq!(store.forget(9000, 1).unwrap(), 1);
+    assert_eq!(store.forget(9000, 1).unwrap(), 3, "one job");
     assert!(store.job(Uuid::from_u128(1)).unwrap().is_none() && store.file(1).unwrap().is_none());
     assert!(store.files(Uuid::from_u128(1)).unwrap().is_empty() && store.retries(1).unwrap().is_empty());
     assert!(store.job(Uuid::from_u128(2)).unwrap().is_some());
     assert_eq!(store.forget(9000, 10).unwrap(), 1);
     assert_eq!(store.next_file_id().unwrap(), 5, "ids are never given twice");
+}
+
+pub(crate) fn a_large_job_is_forgotten_in_time<K: Keeper>() {
+    // A step that forgets jobs of any size holds the writer up for as long as it takes.
+    let keeper = K::new();
+    let store = keeper.open();
+    let ids = (1..=2500).collect::<Vec<u64>>();
+    submit(&store, 1, 1, 2500);
+    submit(&store, 2, 2501, 1);
+    store
+        .apply(&[cancel(1, true, &ids, &[]), cancel(2, true, &[2501], &[])])
+        .unwrap();
+    while store.archive(9000, 1000).unwrap() >= 1000 {}
+    let mut steps = Vec::new();
+    while steps.last().is_none_or(|n| *n >= 1000) {
+        assert!(store.file(2501).unwrap().is_some(), "the older one goes first");
+        steps.push(store.forget(9000, 1000).unwrap());
+    }
+    assert!(steps.len() <= 5, "{steps:?}");
+    for job in [1, 2] {
+        assert!(store.job(Uuid::from_u128(job)).unwrap().is_none());
+        assert!(store.files(Uuid::from_u128(job)).unwrap().is_empty());
+    }
+    assert!(store.file(1).unwrap().is_none() && store.file(2501).unwrap().is_none());
 }

@@ -126,8 +126,8 @@ impl Store for TroubledStore {
         self.inner.due_renewals(now, skip, limit)
     }
 
-    fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
-        self.inner.forget(before, jobs_max)
+    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        self.inner.forget(before, files_max)
     }
 }
 
@@ -178,8 +178,8 @@ impl Store for Arc<MemoryStore> {
     fn archive(&self, before: i64, files_max: usize) -> Result<usize, StoreError> {
         self.as_ref().archive(before, files_max)
     }
-    fn forget(&self, before: i64, jobs_max: usize) -> Result<usize, StoreError> {
-        self.as_ref().forget(before, jobs_max)
+    fn forget(&self, before: i64, files_max: usize) -> Result<usize, StoreError> {
+        self.as_ref().forget(before, files_max)
     }
     fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
         self.as_ref().renewal(token)

@@ -64,13 +64,16 @@ impl Tables {
         }
     }
 
-    pub(super) fn forget(&mut self, before: Millis, jobs_max: usize) -> usize {
-        let mut old = ended(&self.history.jobs, before);
-        old.truncate(jobs_max);
-        for number in &old {
+    pub(super) fn forget(&mut self, before: Millis, files_max: usize) -> usize {
+        let mut forgotten = 0;
+        for number in &ended(&self.history.jobs, before) {
+            if forgotten >= files_max {
+                break;
+            }
             let Some(job) = self.history.jobs.remove(number) else {
                 continue;
             };
+            forgotten += job.counts.files as usize;
             self.numbers.remove(&job.spec.id);
             for id in *number..number + job.counts.files as u64 {
                 self.history.files.remove(&id);
@@ -80,6 +83,6 @@ impl Tables {
                 }
             }
         }
-        old.len()
+        forgotten
     }
 }

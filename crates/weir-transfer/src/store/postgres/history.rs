@@ -160,12 +160,14 @@ fn release(session: &mut Session, tokens: &BTreeMap<i64, i64>) -> Result<(), Sto
 }
 
 /// See [`crate::store::Store::forget`].
-pub(super) fn forget(session: &mut Session, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
+pub(super) fn forget(session: &mut Session, before: Millis, files_max: usize) -> Result<usize, StoreError> {
     session.transaction(BEGIN, |session| {
         let rows = session.query(
-            "DELETE FROM history WHERE job_no IN (SELECT job_no FROM history WHERE finished <= $1 ORDER BY finished LIMIT $2)
-             RETURNING job_no, job_no + n_files - 1",
-            &[&before, &(jobs_max as i64)],
+            "WITH due AS (SELECT job_no, finished, n_files FROM history WHERE finished <= $1 ORDER BY finished, job_no LIMIT $2),
+             summed AS (SELECT job_no, sum(n_files) OVER (ORDER BY finished, job_no) - n_files AS before FROM due)
+             DELETE FROM history USING summed WHERE history.job_no = summed.job_no AND summed.before < $2
+             RETURNING history.job_no, history.job_no + n_files - 1, n_files",
+            &[&before, &(files_max as i64)],
         )?;
         let column = |n: usize| rows.iter().map(|row| get::<i64>(row, n)).collect::<Result<Vec<_>, _>>();
         session.execute(
@@ -173,6 +175,6 @@ pub(super) fn forget(session: &mut Session, before: Millis, jobs_max: usize) -> 
              WHERE first_file BETWEEN d.first AND d.last",
             &[&column(0)?, &column(1)?],
         )?;
-        Ok(rows.len())
+        Ok(column(2)?.iter().sum::<i64>() as usize)
     })
 }

@@ -287,7 +287,7 @@ impl Store for PostgresStore {
             .with(|session| renewals::due(session, &self.sealer, now, (skip, limit)))
     }
 
-    fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
-        self.keeper.with(|session| history::forget(session, before, jobs_max))
+    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        self.keeper.with(|session| history::forget(session, before, files_max))
     }
 }

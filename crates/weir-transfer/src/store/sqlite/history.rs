@@ -145,28 +145,56 @@ fn move_files(
     Ok(n)
 }
 
-/// See [`crate::store::Store::forget`].
-pub(super) fn forget(connection: &mut Connection, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
+/// See [`crate::store::Store::forget`]. A pack is hundreds of pages, each of which has to be freed, while the writer waits.
+pub(super) fn forget(connection: &mut Connection, before: Millis, files_max: usize) -> Result<usize, StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let old = {
-        let mut statement = transaction.prepare_cached(
-            "SELECT job_no, first_file, first_file + n_files - 1 FROM history WHERE finished <= ?1 ORDER BY finished LIMIT ?2",
-        )?;
-        let rows = statement.query_map(params![before, jobs_max as i64], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
-        })?;
-        rows.collect::<Result<Vec<_>, _>>()?
-    };
-    for (number, first, last) in &old {
-        transaction
-            .prepare_cached("DELETE FROM history_files WHERE first_file BETWEEN ?1 AND ?2")?
-            .execute([first, last])?;
-        transaction
-            .prepare_cached("DELETE FROM history WHERE job_no = ?1")?
-            .execute([number])?;
+    let mut forgotten = 0;
+    while forgotten < files_max
+        && let Some(job) = oldest(&transaction, before)?
+    {
+        forgotten += forget_some(&transaction, &job, files_max - forgotten)?;
     }
     transaction.commit()?;
-    Ok(old.len())
+    Ok(forgotten)
+}
+
+fn oldest(transaction: &Transaction<'_>, before: Millis) -> Result<Option<Ended>, StoreError> {
+    let text = "SELECT job_no, first_file, n_files FROM history WHERE finished <= ?1 ORDER BY finished, job_no LIMIT 1";
+    let job = |row: &rusqlite::Row<'_>| {
+        let (number, first, files): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Ended {
+            number,
+            first,
+            last: first + files - 1,
+        })
+    };
+    Ok(transaction.prepare_cached(text)?.query_row([before], job).optional()?)
+}
+
+/// Forgets packs of a job from its end, and the job with the first of them. Gives the number of files.
+fn forget_some(transaction: &Transaction<'_>, job: &Ended, files_max: usize) -> Result<usize, StoreError> {
+    let mut newest =
+        transaction.prepare_cached("SELECT max(first_file) FROM history_files WHERE first_file BETWEEN ?1 AND ?2")?;
+    let mut remove = transaction.prepare_cached("DELETE FROM history_files WHERE first_file = ?1")?;
+    let (mut end, mut forgotten) = (job.last + 1, 0);
+    while forgotten < files_max {
+        let Some(pack) = newest.query_row([job.first, end - 1], |row| row.get::<_, Option<i64>>(0))? else {
+            break;
+        };
+        remove.execute([pack])?;
+        forgotten += (end - pack).clamp(1, PACK_MAX as i64) as usize;
+        end = pack;
+    }
+    if newest
+        .query_row([job.first, end - 1], |row| row.get::<_, Option<i64>>(0))?
+        .is_none()
+    {
+        transaction
+            .prepare_cached("DELETE FROM history WHERE job_no = ?1")?
+            .execute([job.number])?;
+        forgotten = forgotten.max(1);
+    }
+    Ok(forgotten)
 }
 
 /// The packs that hold files of this range.

@@ -187,8 +187,8 @@ impl Store for SqliteStore {
             .with(|connection| renewals::due(connection, &self.sealer, now, (skip, limit)))
     }
 
-    fn forget(&self, before: Millis, jobs_max: usize) -> Result<usize, StoreError> {
-        self.write(|connection| history::forget(connection, before, jobs_max))
+    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        self.write(|connection| history::forget(connection, before, files_max))
     }
 }
 
