@@ -1,6 +1,7 @@
 //! What the service knows of a job and its files: the rows of the store, and the objects of the door.
 
 mod counts;
+mod hash;
 mod tape;
 
 use std::borrow::Cow;
@@ -10,6 +11,7 @@ use serde_json::value::RawValue;
 use weir_auth::Secret;
 
 pub(crate) use counts::Counts;
+pub(crate) use hash::{TokenHash, hex};
 pub(crate) use tape::TapeTimes;
 pub(crate) use weir_sched::JobState;
 
@@ -431,52 +433,6 @@ impl NewFile {
             secrets.and_then(|secrets| secrets.destination.as_ref()),
         )
     }
-}
-
-/// SHA-256 of a token: its name in the store. Written as hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub(crate) struct TokenHash(pub [u8; 32]);
-
-impl From<TokenHash> for String {
-    fn from(hash: TokenHash) -> Self {
-        hex(&hash.0)
-    }
-}
-
-impl TryFrom<String> for TokenHash {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        const WRONG: &str = "a hash has 64 hexadecimal digits";
-        let mut hash = [0; 32];
-        if text.len() != 2 * hash.len() || !text.is_ascii() {
-            return Err(WRONG);
-        }
-        for (byte, digits) in hash.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| WRONG)?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| WRONG)?;
-        }
-        Ok(Self(hash))
-    }
-}
-
-impl TokenHash {
-    /// What clients see as `src_token_id`: 16 hex digits.
-    pub(crate) fn short(&self) -> String {
-        hex(&self.0[..8])
-    }
-}
-
-/// Bytes as lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }
 
 /// A job as stored.

@@ -27,6 +27,8 @@ mod suite_destinations;
 #[cfg(test)]
 mod suite_history;
 #[cfg(test)]
+mod suite_listings;
+#[cfg(test)]
 mod suite_renewals;
 #[cfg(test)]
 mod suite_routes;

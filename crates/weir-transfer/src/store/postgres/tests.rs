@@ -1,6 +1,8 @@
 //! The suite against a real server, and what only this backend can go wrong with.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+mod ways;
+
 use std::{
     path::PathBuf,
     sync::Arc,
@@ -10,7 +12,6 @@ use std::{
 
 use rustix::process::Signal;
 use uuid::Uuid;
-use weir_http::TrustRoots;
 
 use super::{
     PostgresStore,
@@ -20,7 +21,7 @@ use crate::{
     config::PostgresConfig,
     model::FileState,
     store::{
-        Change, Durable, Renewal, Sealer, Standing, Store, StoreError, Turn, Writer, hash_of,
+        Change, Durable, Renewal, Standing, Store, StoreError, Turn, Writer, hash_of,
         suite::{Keeper, begin, end, submission},
     },
 };
@@ -434,112 +435,6 @@ fn a_full_disk_is_a_passing_trouble() {
         .with(|session| session.run("DROP TRIGGER refuse ON files"))
         .unwrap();
     store.apply(&[submit(1, 1, 1)]).unwrap();
-}
-
-#[test]
-fn a_password_is_read_from_its_file_and_told_to_nobody() {
-    use std::os::unix::fs::PermissionsExt as _;
-    if !wanted() {
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("password");
-    std::fs::write(&path, "open-sesame\n").unwrap();
-    let mut config = Server::shared().config("no_such_database");
-    config.password_file = Some(path.clone());
-    let fail = |config: &PostgresConfig| {
-        let error = PostgresStore::open(config, &TrustRoots::default(), Sealer::ephemeral()).unwrap_err();
-        let text = format!("{} {error:?}", crate::executor::chain(&error));
-        assert!(!text.contains("open-sesame"), "{text}");
-        text
-    };
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    assert!(fail(&config).contains("0644"));
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    assert!(fail(&config).contains("does not exist"));
-    config.host = "127.0.0.1".into();
-    config.port = 1;
-    assert!(fail(&config).contains("127.0.0.1"));
-}
-
-/// A server that only lets in who comes encrypted and knows the password; and the authority behind its certificate.
-fn guarded() -> (Server, tempfile::TempDir) {
-    use weir_auth::ca::{CertificateAuthority, San, write_identity};
-    let authority = tempfile::tempdir().unwrap();
-    let ca = CertificateAuthority::create(authority.path()).unwrap();
-    let identity = ca.issue(&[San::from("127.0.0.1")], "database").unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let server = Server::start_with(port, |directory| {
-        let (certificate, key) = write_identity(&identity, directory, "server").unwrap();
-        let rules = directory.join("hba");
-        std::fs::write(
-            &rules,
-            "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n",
-        )
-        .unwrap();
-        let settings = [
-            "listen_addresses=127.0.0.1".to_owned(),
-            "ssl=on".to_owned(),
-            format!("ssl_cert_file={}", certificate.display()),
-            format!("ssl_key_file={}", key.display()),
-            format!("hba_file={}", rules.display()),
-        ];
-        settings
-            .into_iter()
-            .flat_map(|setting| ["-c".to_owned(), setting])
-            .collect()
-    });
-    (server, authority)
-}
-
-#[test]
-fn a_database_elsewhere_is_spoken_to_encrypted_and_checked() {
-    use std::os::unix::fs::PermissionsExt as _;
-    if !wanted() {
-        return;
-    }
-    let (server, authority) = guarded();
-    let mut config = server.config("postgres");
-    super::session::Session::open(
-        &super::Connector::new(&config, &TrustRoots::default()).unwrap(),
-        super::PATIENCE,
-    )
-    .unwrap()
-    .run("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'open-sesame'")
-    .unwrap();
-    let password = authority.path().join("password");
-    let write = |text: &str| {
-        std::fs::write(&password, text).unwrap();
-        std::fs::set_permissions(&password, std::fs::Permissions::from_mode(0o600)).unwrap();
-    };
-    write("open-sesame\n");
-    config.host = "127.0.0.1".into();
-    config.user = "guarded".into();
-    config.password_file = Some(password.clone());
-    let open = |config: &PostgresConfig, trust: &TrustRoots| PostgresStore::open(config, trust, Sealer::ephemeral());
-    let fail = |config: &PostgresConfig, trust: &TrustRoots| {
-        let error = open(config, trust).unwrap_err();
-        let text = format!("{} {error:?}", crate::executor::chain(&error));
-        assert!(!text.contains("sesame"), "{text}");
-        text
-    };
-    assert!(
-        fail(&config, &TrustRoots::default()).contains("pg_hba"),
-        "in the clear nobody is let in"
-    );
-    config.authorities = vec![authority.path().join("ca.pem")];
-    let trust = TrustRoots::file(authority.path().join("ca.pem"));
-    assert_eq!(open(&config, &trust).unwrap().next_epoch().unwrap(), 1);
-    let stranger = tempfile::tempdir().unwrap();
-    weir_auth::ca::CertificateAuthority::create(stranger.path()).unwrap();
-    let untrusted = fail(&config, &TrustRoots::file(stranger.path().join("ca.pem")));
-    assert!(untrusted.contains("certificate"), "{untrusted}");
-    write("close-sesame");
-    assert!(fail(&config, &trust).contains("password authentication failed"));
 }
 
 /// A durable server with settings as operators are told to make them, and a store on it.
