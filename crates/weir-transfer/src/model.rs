@@ -2,6 +2,7 @@
 
 mod counts;
 mod hash;
+mod result;
 mod tape;
 
 use std::borrow::Cow;
@@ -12,6 +13,7 @@ use weir_auth::Secret;
 
 pub(crate) use counts::Counts;
 pub(crate) use hash::{TokenHash, hex};
+pub(crate) use result::{FileResult, Retry};
 pub(crate) use tape::TapeTimes;
 pub(crate) use weir_sched::JobState;
 
@@ -494,51 +496,6 @@ pub(crate) struct Claim {
     pub since: Millis,
     /// When the order was over; `None` if no end is on record.
     pub until: Option<Millis>,
-}
-
-/// How an attempt went.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct FileResult {
-    /// Size of the file, once known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub filesize: Option<u64>,
-    /// Bytes that travelled in the newest attempt.
-    pub bytes_moved: u64,
-    /// `pull`, `push`, `streamed`, or `adopted`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
-    /// For people: what happened.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The error's class.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub class: Option<String>,
-    /// Who is to blame.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub party: Option<String>,
-    /// When it happened.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
-    /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
-    /// Whether another attempt could help.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recoverable: Option<bool>,
-}
-
-/// An attempt that failed and was tried again: what `/retries` shows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Retry {
-    /// The file.
-    pub file: u64,
-    /// From 1.
-    pub attempt: u32,
-    /// When it ended.
-    pub at: Millis,
-    /// Why it failed.
-    pub reason: String,
 }
 
 #[cfg(test)]

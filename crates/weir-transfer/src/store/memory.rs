@@ -340,6 +340,9 @@ impl Tables {
                 if !row.file.stopping {
                     row.file.state = FileState::waiting(*work);
                 }
+                if result.waited_for_issuer() {
+                    return;
+                }
                 let reason = result.reason.clone().unwrap_or_default();
                 self.retries.insert(
                     (*file, *attempt),

@@ -5,9 +5,9 @@ use weir_auth::Secret;
 
 use super::{
     Change, Expiring, Renewal, Store, Turn, hash_of,
-    suite::{Keeper, begin, end, submission},
+    suite::{Keeper, again, begin, end, submission},
 };
-use crate::model::{FileState, TokenHash};
+use crate::model::{FileResult, FileState, TokenHash};
 
 fn token(job: u128) -> TokenHash {
     hash_of(&format!("token-of-{job}"))
@@ -125,4 +125,29 @@ pub(crate) fn only_tokens_that_wait_are_due<K: Keeper>() {
         store.apply(&[Change::Submit(Box::new(more))]).unwrap();
     }
     assert_eq!(due(9000), named(&[(2, true), (3, true)]));
+}
+
+/// An issuer that is away for a night would fill the database with rows that say so.
+pub(crate) fn waiting_for_an_issuer_is_no_retry<K: Keeper>() {
+    let keeper = K::new();
+    let store = keeper.open();
+    super::suite::submit(&store, 1, 1, 2);
+    let result = |party: &str| FileResult {
+        party: Some(party.to_owned()),
+        reason: Some(format!("because of the {party}")),
+        ..FileResult::default()
+    };
+    for (file, party) in [(1, "issuer"), (2, "source")] {
+        store.apply(&[begin(file, 1), again(file, result(party))]).unwrap();
+    }
+    assert_eq!(
+        (store.retries(1).unwrap().len(), store.retries(2).unwrap().len()),
+        (0, 1)
+    );
+    let reason = store.file(1).unwrap().unwrap().result.reason;
+    assert_eq!(
+        reason.as_deref(),
+        Some("because of the issuer"),
+        "and it is told why it waits"
+    );
 }

@@ -136,3 +136,46 @@ pub(super) fn due(
     };
     rows.iter().map(read).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use crate::store::{
+        PostgresStore, Renewal, Store as _, Turn, hash_of,
+        postgres::{
+            server::wanted,
+            tests::{OnServer, submit},
+        },
+        suite::Keeper as _,
+    };
+
+    #[test]
+    fn of_several_nodes_one_asks_for_a_token() {
+        // Two that show one refresh token make an issuer take both back.
+        if !wanted() {
+            return;
+        }
+        let keeper = OnServer::new();
+        let (one, other) = (keeper.open(), keeper.handle());
+        one.apply(&[submit(1, 1, 1)]).unwrap();
+        let token = hash_of("token-of-1");
+        let ours = |turn: Turn| match turn {
+            Turn::Ours(renewal) => Some(renewal.is_some()),
+            Turn::Theirs => None,
+        };
+        let claim = |store: &PostgresStore, now| ours(store.claim_renewal(token, now, now + 30).unwrap());
+        assert_eq!((claim(&one, 0), claim(&other, 0)), (Some(false), None));
+        one.release_renewals(&[token]).unwrap();
+        assert_eq!((claim(&other, 1), claim(&one, 30)), (Some(false), None));
+        let renewal = Renewal {
+            access: None,
+            expires: 0,
+            good_until: 0,
+            refresh: Some(weir_auth::Secret::new("r")),
+        };
+        other.renewed(&[(token, Some(renewal))]).unwrap();
+        assert_eq!((claim(&one, 2), claim(&other, 3)), (Some(true), None));
+        // A node that died gives nothing back.
+        assert_eq!(claim(&other, 32), Some(true));
+    }
+}

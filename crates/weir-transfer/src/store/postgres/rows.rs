@@ -129,8 +129,8 @@ impl<'a> Rows<'a> {
              changed AS (UPDATE files SET state = CASE WHEN stopping THEN state ELSE d.waiting END, epoch = NULL,
                  not_before = d.not_before, failures = d.failures, free_retries = d.free_retries, resume = d.resume, {RESULT_SET}
                  FROM d WHERE files.file_id = d.file_id AND finished IS NULL
-                 RETURNING files.file_id, d.attempt, d.at, coalesce(d.reason, ''))
-             INSERT INTO attempts SELECT * FROM changed
+                 RETURNING files.file_id, d.attempt, d.at, coalesce(d.reason, '') AS why, d.party)
+             INSERT INTO attempts SELECT file_id, attempt, at, why FROM changed WHERE party IS DISTINCT FROM 'issuer'
              ON CONFLICT (file_id, attempt) DO UPDATE SET ended = excluded.ended, reason = excluded.reason"
         );
         results.with(|columns| {

@@ -21,7 +21,7 @@ use crate::{
     config::PostgresConfig,
     model::FileState,
     store::{
-        Change, Durable, Renewal, Standing, Store, StoreError, Turn, Writer, hash_of,
+        Change, Durable, Standing, Store, StoreError, Writer,
         suite::{Keeper, begin, end, submission},
     },
 };
@@ -97,7 +97,6 @@ fn a_deposed_scheduler_changes_nothing() {
     let file = new.file(1).unwrap().unwrap();
     assert_eq!((file.state, file.attempts), (FileState::Active, 1));
     assert!(new.job(Uuid::from_u128(2)).unwrap().is_none());
-    // Its readers serve on.
     assert!(old.job(Uuid::from_u128(1)).unwrap().is_some());
     old.resign().unwrap();
     new.renew().unwrap();
@@ -493,34 +492,4 @@ impl Bench {
         session.run("DROP TABLE raw").unwrap();
         n as f64 / start.elapsed().as_secs_f64()
     }
-}
-
-#[test]
-fn of_several_nodes_one_asks_for_a_token() {
-    // Two that show one refresh token make an issuer take both back.
-    if !wanted() {
-        return;
-    }
-    let keeper = OnServer::new();
-    let (one, other) = (keeper.open(), keeper.handle());
-    one.apply(&[submit(1, 1, 1)]).unwrap();
-    let token = hash_of("token-of-1");
-    let ours = |turn: Turn| match turn {
-        Turn::Ours(renewal) => Some(renewal.is_some()),
-        Turn::Theirs => None,
-    };
-    let claim = |store: &PostgresStore, now| ours(store.claim_renewal(token, now, now + 30).unwrap());
-    assert_eq!((claim(&one, 0), claim(&other, 0)), (Some(false), None));
-    one.release_renewals(&[token]).unwrap();
-    assert_eq!((claim(&other, 1), claim(&one, 30)), (Some(false), None));
-    let renewal = Renewal {
-        access: None,
-        expires: 0,
-        good_until: 0,
-        refresh: Some(weir_auth::Secret::new("r")),
-    };
-    other.renewed(&[(token, Some(renewal))]).unwrap();
-    assert_eq!((claim(&one, 2), claim(&other, 3)), (Some(true), None));
-    // A node that died gives nothing back.
-    assert_eq!(claim(&other, 32), Some(true));
 }

@@ -337,7 +337,7 @@ fn again(
             FileState::waiting(work).code(),
             work == Work::Archive,
         ])?;
-    if changed > 0 {
+    if changed > 0 && !result.waited_for_issuer() {
         transaction
             .prepare_cached("INSERT OR REPLACE INTO attempts VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![

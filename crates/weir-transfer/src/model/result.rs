@@ -1,0 +1,58 @@
+//! How attempts went.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Millis;
+
+/// How an attempt went.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FileResult {
+    /// Size of the file, once known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filesize: Option<u64>,
+    /// Bytes that travelled in the newest attempt.
+    pub bytes_moved: u64,
+    /// `pull`, `push`, `streamed`, or `adopted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// For people: what happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The error's class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Who is to blame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub party: Option<String>,
+    /// When it happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// Whether another attempt could help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recoverable: Option<bool>,
+}
+
+impl FileResult {
+    /// Whether the attempt found out that its token has to be waited for, and did nothing else. Such ones are no retries, and not kept:
+    /// there is one every half minute for as long as an issuer is away.
+    pub(crate) fn waited_for_issuer(&self) -> bool {
+        self.party.as_deref() == Some(weir_world::Party::Issuer.as_str())
+    }
+}
+
+/// An attempt that failed and was tried again: what `/retries` shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Retry {
+    /// The file.
+    pub file: u64,
+    /// From 1.
+    pub attempt: u32,
+    /// When it ended.
+    pub at: Millis,
+    /// Why it failed.
+    pub reason: String,
+}
