@@ -264,8 +264,8 @@ fn tells_no_token(keys: &str, table: &str, stolen: Stolen<'_>) {
         ("the webhook", &hooked, NEEDLE.as_bytes()),
         ("the JSON lines", &events, NEEDLE.as_bytes()),
         ("the spool", &spool.concat(), NEEDLE.as_bytes()),
-        ("the log", said.as_bytes(), b"DEBUG"),
-        ("the list of processes", &words, b"transfer.toml"),
+        ("the log", said.as_bytes(), b"transfer service started"),
+        ("the list of processes", &words, b"--log-level\0debug"),
         ("the database", &database, &hash[..8]),
     ];
     for (place, bytes, needle) in found {
