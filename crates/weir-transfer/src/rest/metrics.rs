@@ -35,8 +35,9 @@ pub(super) async fn metrics(
     }
     let page = service
         .driver
-        .look(|core: &Scheduler, names: &Names, meter: &Meter| page(core, names, meter))
+        .look(|core: &Scheduler, names: &Names, meter: &Meter| Figures::of(core, names, meter))
         .await;
+    let page = page.map(|figures| figures.page());
     // A node that does not schedule has no queue to show, but itself.
     let page = page.or_else(|| service.membership.as_ref().map(|_| String::new()));
     match page {
@@ -72,17 +73,40 @@ pub(super) async fn metrics(
     }
 }
 
-fn page(core: &Scheduler, names: &Names, meter: &Meter) -> String {
-    let mut text = String::new();
-    let links = core.links().collect::<Vec<_>>();
-    let ses = core.ses().collect::<Vec<_>>();
-    queues(&mut text, names, &links);
-    slots(&mut text, names, &ses);
-    tapes(&mut text, names, core);
-    totals(&mut text, &core.totals());
-    waiting(&mut text, &meter.depth.standings(names));
-    counted(&mut text, names, meter);
-    text
+/// What the scheduler's loop is asked for; it goes on while this is written down.
+struct Figures {
+    names: Names,
+    links: Vec<LinkStats>,
+    ses: Vec<SeStats>,
+    tapes: Vec<TapeStats>,
+    totals: Counts,
+    standings: Vec<Standing>,
+    meters: Vec<(Link, LinkMeter)>,
+}
+
+impl Figures {
+    fn of(core: &Scheduler, names: &Names, meter: &Meter) -> Self {
+        Self {
+            names: names.clone(),
+            links: core.links().collect(),
+            ses: core.ses().collect(),
+            tapes: core.tapes().collect(),
+            totals: core.totals(),
+            standings: meter.depth.standings(names),
+            meters: meter.links().map(|(link, meter)| (*link, meter.clone())).collect(),
+        }
+    }
+
+    fn page(&self) -> String {
+        let mut text = String::new();
+        queues(&mut text, &self.names, &self.links);
+        slots(&mut text, &self.names, &self.ses);
+        tapes(&mut text, &self.names, &self.tapes);
+        totals(&mut text, &self.totals);
+        waiting(&mut text, &self.standings);
+        counted(&mut text, &self.names, &self.meters);
+        text
+    }
 }
 
 fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
@@ -176,12 +200,12 @@ fn slots(text: &mut String, names: &Names, ses: &[SeStats]) {
     }
 }
 
-fn tapes(text: &mut String, names: &Names, core: &Scheduler) {
+fn tapes(text: &mut String, names: &Names, tapes: &[TapeStats]) {
     let mut family = |work: Work, name: &str, help: &str, of: fn(&TapeStats) -> u64| {
         describe(text, name, "gauge", help);
-        for tape in core.tapes().filter(|tape| tape.work == work) {
+        for tape in tapes.iter().filter(|tape| tape.work == work) {
             let (se, vo) = (label(names.se_name(tape.se)), label(names.vo_name(tape.vo)));
-            let _ = writeln!(text, "{name}{{se=\"{se}\",vo=\"{vo}\"}} {}", of(&tape));
+            let _ = writeln!(text, "{name}{{se=\"{se}\",vo=\"{vo}\"}} {}", of(tape));
         }
     };
     let help = "Files that wait for their turn to be brought online";
@@ -233,10 +257,10 @@ fn totals(text: &mut String, totals: &Counts) {
     let _ = writeln!(text, "weir_transfer_retried_total {}", totals.retried);
 }
 
-fn counted(text: &mut String, names: &Names, meter: &Meter) {
+fn counted(text: &mut String, names: &Names, meters: &[(Link, LinkMeter)]) {
     let mut family = |name: &str, help: &str, of: fn(&LinkMeter) -> u64| {
         describe(text, name, "counter", help);
-        for (link, counts) in meter.links() {
+        for (link, counts) in meters {
             let _ = writeln!(text, "{name}{{{}}} {}", of_link(names, *link), of(counts));
         }
     };
@@ -257,7 +281,7 @@ fn counted(text: &mut String, names: &Names, meter: &Meter) {
     let classes = |name: &str, help: &str, label_name: &str, of: fn(&LinkMeter) -> Vec<(&'static str, u64)>| {
         let mut part = String::new();
         describe(&mut part, name, "counter", help);
-        for (link, counts) in meter.links() {
+        for (link, counts) in meters {
             for (class, count) in of(counts) {
                 let _ = writeln!(
                     part,
