@@ -31,7 +31,8 @@ struct Group {
 pub(super) struct Routes {
     groups: Vec<Group>,
     vacant: Vec<u32>,
-    /// Routes that were restored, by their first transfer; needed only until restoring is over.
+    /// Routes that were restored, by their first transfer: all of them until restoring is over, then the newest, as transfers of a job
+    /// come together.
     named: BTreeMap<TransferId, u32>,
 }
 
@@ -96,10 +97,23 @@ impl Scheduler {
 
     /// Takes back one transfer of a route that is named by its first.
     pub(super) fn rejoin(&mut self, row: u32, kind: RouteKind, first: TransferId, held: bool) {
+        if self.begun && !self.routes.named.contains_key(&first) {
+            self.forget_names();
+        }
         let known = self.routes.named.get(&first).copied();
         let number = known.unwrap_or_else(|| self.routes.insert(kind));
         self.routes.named.insert(first, number);
         self.attach(row, number, held);
+    }
+
+    /// No more transfers of restored routes will come: what has none left is given back.
+    fn forget_names(&mut self) {
+        for number in std::mem::take(&mut self.routes.named).into_values() {
+            let group = &self.routes.groups[number as usize];
+            if group.live == 0 && group.held.is_empty() {
+                self.routes.vacant.push(number);
+            }
+        }
     }
 
     fn attach(&mut self, row: u32, number: u32, held: bool) {
@@ -125,8 +139,13 @@ impl Scheduler {
         } else {
             group.live -= 1;
         }
-        // While routes are restored, more of this one may come.
-        if group.live == 0 && group.held.is_empty() && self.routes.named.is_empty() {
+        // While a route is restored, more of it may come.
+        let may_grow = match self.routes.named.len() {
+            0 => false,
+            1 => self.routes.named.values().any(|named| *named == number),
+            _ => true,
+        };
+        if group.live == 0 && group.held.is_empty() && !may_grow {
             self.routes.vacant.push(number);
         }
     }
@@ -230,6 +249,54 @@ impl Scheduler {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn routes_that_come_from_elsewhere_are_given_back() {
+        // Each job of hops that came in at another node would leave some bytes behind, for ever.
+        let mut core = Scheduler::new(crate::Config::default());
+        let mut step = |inputs: &[weir_world::Input<crate::Command, crate::Record>]| {
+            let mut effects = Vec::new();
+            weir_world::Core::step(&mut core, weir_units::Timestamp(1), inputs, &mut effects);
+            let durable = effects.iter().filter_map(|effect| match effect {
+                weir_world::Effect::Persist(seq, _) => Some(weir_world::Input::Persisted(*seq)),
+                _ => None,
+            });
+            let durable = durable.collect::<Vec<_>>();
+            weir_world::Core::step(&mut core, weir_units::Timestamp(1), &durable, &mut effects);
+            core.routes.named.len()
+        };
+        step(&[weir_world::Input::Command(crate::Command::Begin)]);
+        let live = |id: u64, first: u64| crate::Live {
+            transfer: crate::TransferSpec {
+                id: TransferId(id),
+                ..crate::TransferSpec::default()
+            },
+            terms: crate::Terms::default(),
+            route: Some((RouteKind::Hops, TransferId(first))),
+            state: if id == first {
+                crate::LiveState::Queued
+            } else {
+                crate::LiveState::Held
+            },
+            work: Work::Copy,
+            attempt: 0,
+            failures: 0,
+            free_retries: 0,
+            resume: false,
+            // None of them is started.
+            not_before: weir_units::Timestamp(1_000_000_000_000),
+        };
+        for first in [1, 11, 21] {
+            let hops = [first, first + 1].map(|id| weir_world::Input::Restored(crate::Record::Live(live(id, first))));
+            assert_eq!(step(&hops), 1, "only the newest may still grow");
+            let cancel = crate::Command::Cancel {
+                ticket: crate::Ticket(first),
+                transfers: vec![TransferId(first), TransferId(first + 1)].into(),
+            };
+            step(&[weir_world::Input::Command(cancel)]);
+        }
+        assert_eq!(core.routes.groups.len(), 1, "numbers are used again");
+    }
 
     #[test]
     fn a_route_of_two_stays_below_the_budget_of_its_transfers() {
