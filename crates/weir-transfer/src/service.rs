@@ -403,14 +403,16 @@ impl Service {
         &self,
         read: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        // While the database is known to be away nobody is kept waiting for it.
-        if let Some(trouble) = self.membership.as_ref().and_then(|membership| membership.trouble()) {
-            return Err(StoreError::Unavailable(trouble.into()));
-        }
         let store = self.store.clone();
-        tokio::task::spawn_blocking(move || read(store.as_ref()))
-            .await
-            .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
+        let reading = async {
+            tokio::task::spawn_blocking(move || read(store.as_ref()))
+                .await
+                .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
+        };
+        match &self.membership {
+            Some(membership) => membership.unless_away(reading).await,
+            None => reading.await,
+        }
     }
 }
 

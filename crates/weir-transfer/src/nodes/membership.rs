@@ -1,12 +1,12 @@
 //! This node among the others: says that it lives, and lets go when it cannot.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
@@ -30,7 +30,8 @@ const BEAT_AGAIN: Duration = Duration::from_millis(500);
 pub(crate) struct Bells {
     pub(super) office: Notify,
     pub(super) hands: Notify,
-    pub(super) doors: Notify,
+    /// Those who wait for the scheduler's answer, by the number of their request.
+    doors: Mutex<HashMap<i64, Arc<Notify>>>,
     beat: Notify,
 }
 
@@ -48,6 +49,8 @@ pub(crate) struct Membership {
     pub(super) bells: Bells,
     pub(crate) tenure: Arc<Tenure>,
     state: Mutex<State>,
+    /// Why the last sign of life was not taken.
+    trouble: watch::Sender<Option<String>>,
     stop: CancellationToken,
 }
 
@@ -62,7 +65,6 @@ struct State {
     given: BTreeSet<Uuid>,
     /// A driver sits here, or has not let go of everything yet.
     in_office: bool,
-    trouble: Option<String>,
 }
 
 impl Membership {
@@ -78,8 +80,8 @@ impl Membership {
                 epoch: 0,
                 given: BTreeSet::new(),
                 in_office: false,
-                trouble: None,
             }),
+            trouble: watch::Sender::new(None),
             stop,
         })
     }
@@ -101,7 +103,22 @@ impl Membership {
 
     /// What keeps this node from being one, if anything does: the database is away.
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.lock().trouble.clone()
+        self.trouble.borrow().clone()
+    }
+
+    /// Waits for what the database does: not longer than until it is known to be away.
+    pub(crate) async fn unless_away<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mut trouble = self.trouble.subscribe();
+        tokio::select! {
+            biased;
+            Ok(trouble) = trouble.wait_for(Option::is_some) => {
+                Err(StoreError::Unavailable(trouble.clone().unwrap_or_default().into()))
+            }
+            done = work => done,
+        }
     }
 
     /// The scheduler here gives operations to these nodes.
@@ -133,8 +150,8 @@ impl Membership {
         let begin = Instant::now();
         let (store, asked) = (self.store.clone(), node.clone());
         let pulse = call(move || store.pulse(&asked, former)).await?;
+        self.trouble.send_replace(None);
         let mut state = self.lock();
-        state.trouble = None;
         if state.former == former {
             state.former = None;
         }
@@ -153,7 +170,7 @@ impl Membership {
                 Err(error) => {
                     let text = chain(&error);
                     tracing::warn!(error = text, "could not say that this node lives");
-                    self.lock().trouble = Some(text);
+                    self.trouble.send_replace(Some(text));
                     BEAT_AGAIN
                 }
             };
@@ -269,20 +286,82 @@ impl Crew {
 }
 
 impl Bells {
+    /// Rings when there may be an answer to this request.
+    pub(super) fn door(&self, number: i64) -> Door<'_> {
+        let bell = Arc::new(Notify::new());
+        self.lock().insert(number, bell.clone());
+        Door {
+            bells: self,
+            number,
+            bell,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Arc<Notify>>> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn ring(&self, word: &str) {
-        match word {
-            OFFICE => self.office.notify_one(),
-            HANDS => {
+        match (word, word.split_once(' ')) {
+            (OFFICE, _) => self.office.notify_one(),
+            (HANDS, _) => {
                 self.hands.notify_one();
                 self.beat.notify_one();
             }
-            DOORS => self.doors.notify_waiters(),
+            (_, Some((DOORS, number))) => {
+                let number = number.parse().unwrap_or_default();
+                if let Some(bell) = self.lock().get(&number) {
+                    bell.notify_one();
+                }
+            }
             // Who knows what was missed.
             _ => {
                 self.office.notify_one();
                 self.hands.notify_one();
-                self.doors.notify_waiters();
+                self.lock().values().for_each(|bell| bell.notify_one());
             }
         }
+    }
+}
+
+/// A bell that hangs as long as somebody waits.
+pub(super) struct Door<'a> {
+    bells: &'a Bells,
+    number: i64,
+    bell: Arc<Notify>,
+}
+
+impl Door<'_> {
+    pub(super) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+}
+
+impl Drop for Door<'_> {
+    fn drop(&mut self) {
+        self.bells.lock().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_wakes_only_who_waits_for_it() {
+        // Each answer would make everybody ask the database.
+        let bells = Bells::default();
+        let (one, two) = (bells.door(1), bells.door(2));
+        bells.ring("doors 2");
+        bells.ring("doors 3");
+        assert!(one.rung().now_or_never().is_none());
+        assert!(two.rung().now_or_never().is_some());
+        // The line was down for a while.
+        bells.ring("");
+        assert!(one.rung().now_or_never().is_some() && two.rung().now_or_never().is_some());
+        drop((one, two));
+        assert!(bells.lock().is_empty());
     }
 }

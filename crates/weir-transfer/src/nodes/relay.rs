@@ -26,7 +26,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How often an answer is looked for even if nobody rings.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Marks a request that came from another node: with whom it found out who asks.
 #[derive(Debug, Clone)]
@@ -146,14 +146,14 @@ async fn exchange(membership: &Arc<Membership>, envelope: &Envelope, body: Vec<u
 }
 
 async fn wait(membership: &Arc<Membership>, number: i64) -> Result<Response, ApiError> {
+    let door = membership.bells.door(number);
     loop {
-        let rung = membership.bells.doors.notified();
         let store = membership.store.clone();
         if let Some((heading, body)) = call(move || store.answer_to(number)).await? {
             return Ok(response(&heading, body).unwrap_or_else(|| vacant().into_response()));
         }
         tokio::select! {
-            () = rung => {}
+            () = door.rung() => {}
             () = tokio::time::sleep(LOOK) => {}
         }
     }

@@ -77,7 +77,7 @@ impl PostgresStore {
         self.readers.with(|session| {
             let text = "UPDATE relays SET response = $2, answer = $3 WHERE relay_no = $1";
             session.execute(text, &[&number, &response, &body])?;
-            notify(session, DOORS)
+            notify(session, &format!("{DOORS} {number}"))
         })
     }
 }
