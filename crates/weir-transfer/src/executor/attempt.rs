@@ -200,8 +200,15 @@ impl Attempt<'_> {
         let forced = self.job.params.copy_mode.as_deref().or(by_proxy);
         let (order, explores) = self.modes.order(forced, self.source, self.destination, self.failures);
         let mut first_failure = None;
-        let deadline = Instant::now() + self.wall;
+        let mut deadline = Instant::now() + self.wall;
         for mode in order {
+            // Waiting for a place says nothing about the path.
+            let waits = Instant::now();
+            let _place = match mode {
+                CopyMode::Streamed => self.relays.acquire().await.ok(),
+                _ => None,
+            };
+            deadline += waits.elapsed();
             let outcome = match tokio::time::timeout_at(deadline, self.copy_by(mode, source, size)).await {
                 Ok(outcome) => outcome,
                 Err(_) => Err(Refused::for_good(self.overdue())),
@@ -241,10 +248,7 @@ impl Attempt<'_> {
         let mut parents_made = false;
         loop {
             let outcome = match mode {
-                CopyMode::Streamed => {
-                    let _second = self.relays.acquire().await;
-                    Box::pin(streamed::copy(self, size)).await
-                }
+                CopyMode::Streamed => Box::pin(streamed::copy(self, size)).await,
                 _ => thirdparty::copy(self, mode, source.checksum.is_some())
                     .await
                     .map(|()| None),

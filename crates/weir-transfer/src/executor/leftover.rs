@@ -111,7 +111,8 @@ impl Attempt<'_> {
         };
         if claim != trace.stored {
             let file = self.file.spec.id;
-            self.journal.note(Change::Claim { file, claim });
+            // Before the end is told: after that the file may be another node's, and a claim that was to end would go on there.
+            self.journal.make_durable(Change::Claim { file, claim }).await;
         }
         clear
     }

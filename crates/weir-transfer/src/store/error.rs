@@ -26,9 +26,9 @@ pub enum StoreError {
     /// Another scheduler has taken over.
     #[error("another scheduler has taken over; this one changes nothing any more")]
     Deposed,
-    /// An operation was taken from this node, and given to another.
-    #[error("file {0} is not this node's any more")]
-    NoLease(u64),
+    /// Operations on these files were taken from this node, and given to another; none: it may not write such a change at all.
+    #[error("files {0:?} are not this node's any more")]
+    NoLease(Vec<u64>),
     /// Another process has it.
     #[error("the store {path} is in use by another process; stop it, or give this one a store of its own")]
     Locked {

@@ -85,6 +85,31 @@ async fn a_file_that_does_not_come_fails_with_the_tapes_own_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_does_not_answer_keeps_no_other_pins() {
+    // Pins of all other storages would stay for as long as it is asked again and again.
+    let (lab, dead, well, destination) = (Lab::start().await, Stub::start(), Stub::start(), Stub::start());
+    let params = json!({ "bring_online": 60, "copy_pin_lifetime": 600 });
+    for source in [&dead, &well] {
+        source.put("/f", b"from tape");
+        source.library().delivers(Some(1));
+    }
+    dead.fault("POST", "/api/v1/release/request-1", Fault::Silent);
+    let first = lab
+        .submit(one(&dead.url("/f"), &destination.url("/a")), params.clone())
+        .await;
+    assert_eq!(lab.wait(&first).await, "FINISHED");
+    eventually("it is asked", || {
+        !dead.seen("POST", "/api/v1/release/request-1").is_empty()
+    })
+    .await;
+    let second = lab.submit(one(&well.url("/f"), &destination.url("/b")), params).await;
+    assert_eq!(lab.wait(&second).await, "FINISHED");
+    let ended = std::time::Instant::now();
+    eventually("the pin is given back", || well.library().released() == ["/f"]).await;
+    assert!(ended.elapsed() < Duration::from_secs(4), "{:?}", ended.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn time_is_over_when_the_job_says() {
     let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
     let params = json!({ "bring_online": 1, "retry": -1 });

@@ -112,34 +112,49 @@ impl Executor {
         let (ended, mut endings) = mpsc::unbounded_channel();
         *pins.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
         self.recall_pins().await;
+        // Each endpoint for itself: one that does not answer keeps only its own waiting.
+        let mut endpoints: HashMap<String, mpsc::UnboundedSender<(Group, Given)>> = HashMap::new();
+        let mut tasks = tokio::task::JoinSet::new();
+        while let Some(first) = endings.recv().await {
+            tokio::time::sleep(WINDOW).await;
+            let mut files = vec![first];
+            while let Ok(file) = endings.try_recv() {
+                files.push(file);
+            }
+            for (group, given) in self.groups(files, &journal).await {
+                let endpoint = endpoints.entry(group.endpoint.clone()).or_insert_with(|| {
+                    let (give, given) = mpsc::unbounded_channel();
+                    tasks.spawn(self.clone().give_back_at_one(given, journal.clone()));
+                    give
+                });
+                let _ = endpoint.send((group, given));
+            }
+        }
+    }
+
+    /// Gives back what is handed over, all at one endpoint, until nobody hands over more.
+    async fn give_back_at_one(self, mut groups: mpsc::UnboundedReceiver<(Group, Given)>, journal: Arc<Writer>) {
         let mut later: BTreeMap<(Instant, u64), (Group, Given)> = BTreeMap::new();
         let mut number = 0;
         loop {
             let next = later.keys().next().map(|(at, _)| *at);
-            let mut due: Vec<(Group, Given)> = Vec::new();
-            tokio::select! {
-                first = endings.recv() => {
-                    let Some(first) = first else { return };
-                    tokio::time::sleep(WINDOW).await;
-                    let mut files = vec![first];
-                    while let Ok(file) = endings.try_recv() {
-                        files.push(file);
-                    }
-                    due.extend(self.groups(files, &journal).await);
-                }
+            let due = tokio::select! {
+                one = groups.recv() => match one {
+                    Some(one) => Some(one),
+                    None => return,
+                },
                 () = async { match next { Some(at) => tokio::time::sleep_until(at).await, None => std::future::pending().await } } => {
-                    due.extend(later.pop_first().map(|(_, one)| one));
+                    later.pop_first().map(|(_, one)| one)
                 }
+            };
+            let Some((group, mut given)) = due else { continue };
+            if self.give_back(&group, &given).await || given.tries >= TRIES {
+                journal.note(Change::Unpinned { files: given.files });
+                continue;
             }
-            for (group, mut given) in due {
-                if self.give_back(&group, &given).await || given.tries >= TRIES {
-                    journal.note(Change::Unpinned { files: given.files });
-                    continue;
-                }
-                let pause = PAUSE.0.saturating_mul(1 << given.tries).min(PAUSE.1);
-                (given.tries, number) = (given.tries + 1, number + 1);
-                later.insert((Instant::now() + pause, number), (group, given));
-            }
+            let pause = PAUSE.0.saturating_mul(1 << given.tries).min(PAUSE.1);
+            (given.tries, number) = (given.tries + 1, number + 1);
+            later.insert((Instant::now() + pause, number), (group, given));
         }
     }
 

@@ -33,7 +33,7 @@ pub(crate) const CHANNEL: &str = "weir";
 pub(crate) const OFFICE: &str = "office";
 /// For those who copy.
 pub(crate) const HANDS: &str = "hands";
-/// For those who wait for an answer.
+/// For who waits for an answer: this, and the number of the request.
 pub(crate) const DOORS: &str = "doors";
 
 /// A node as it tells of itself.
@@ -216,7 +216,7 @@ impl PostgresStore {
     pub(crate) fn deposit(&self, node: Uuid, changes: &[Change]) -> Result<(), StoreError> {
         let may = |change: &Change| matches!(change, Change::Submit(_)) || change.of_copy().is_some();
         if !changes.iter().all(may) {
-            return Err(StoreError::NoLease(0));
+            return Err(StoreError::NoLease(Vec::new()));
         }
         let mut files = changes
             .iter()
@@ -314,10 +314,12 @@ fn hold_leases(session: &mut Session, node: Uuid, files: &[i64]) -> Result<(), S
     let text = "SELECT file_id FROM leases WHERE file_id = ANY($1) AND node = $2 ORDER BY file_id FOR KEY SHARE";
     let held = session.query(text, &[&files, &node])?;
     let held = held.iter().map(|row| row.get(0)).collect::<HashSet<i64>>();
-    match files.iter().find(|file| !held.contains(file)) {
-        Some(lost) => Err(StoreError::NoLease(*lost as u64)),
-        None => Ok(()),
+    let lost = files.iter().filter(|file| !held.contains(file));
+    let lost = lost.map(|file| *file as u64).collect::<Vec<_>>();
+    if lost.is_empty() {
+        return Ok(());
     }
+    Err(StoreError::NoLease(lost))
 }
 
 /// Numbers of submissions that the store has already.
@@ -503,7 +505,7 @@ mod tests {
             file,
             claim: Some(crate::model::Claim { since: 5, until: None }),
         };
-        assert!(matches!(door.deposit(node, &[claim(1)]), Err(StoreError::NoLease(1))));
+        assert!(matches!(door.deposit(node, &[claim(1)]), Err(StoreError::NoLease(lost)) if lost == [1]));
         let op = OpId {
             transfer: TransferId(1),
             attempt: 1,
@@ -520,7 +522,7 @@ mod tests {
         assert_eq!(office.file(1).unwrap().unwrap().claim.unwrap().since, 5);
         // Of a node that is gone.
         assert_eq!(office.bury(9).unwrap(), [(op, None)]);
-        assert!(matches!(door.deposit(node, &[claim(1)]), Err(StoreError::NoLease(1))));
+        assert!(matches!(door.deposit(node, &[claim(1)]), Err(StoreError::NoLease(lost)) if lost == [1]));
         assert!(office.file(1).unwrap().unwrap().claim.unwrap().until.is_some());
         let mut found = Vec::new();
         let mut take = |row| found.push(crate::store::suite::live(row).files.len());
