@@ -393,7 +393,7 @@ impl Load {
         }
         let fields = "file_id,file_state,dest_surl,finish_time,filesize,reason,weir";
         let url = format!("{door}/jobs/{}?files={fields}", ids.join(","));
-        let answer = self.services.ask(&["--max-time", "60", &url]).unwrap();
+        let answer = self.services.ask(&["--max-time", "20", &url]).unwrap();
         if answer.exit != Some(0) || answer.status == 503 {
             return None;
         }
