@@ -9,6 +9,7 @@ use axum::{
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
 use super::{
@@ -24,7 +25,7 @@ use crate::{
 };
 
 /// A job that may be seen, with its files if they were asked for.
-type Found = Result<(Job, Vec<File>), ApiError>;
+type FoundJob = Result<(Job, Vec<File>), ApiError>;
 
 /// `GET /jobs/{id}[,id...]?files=a,b`.
 ///
@@ -48,7 +49,7 @@ pub(super) async fn jobs(
     let asked = names.clone();
     let found = service
         .read(move |store| find(store, &caller, &asked, with_files))
-        .await?;
+        .await??;
 
     let shown = Showing {
         host: &service.host,
@@ -56,11 +57,11 @@ pub(super) async fn jobs(
     };
     let objects: Vec<_> = names
         .iter()
-        .zip(&found)
+        .zip(&found.jobs)
         .map(|(name, found)| shown.object(name, found))
         .collect();
-    let any_error = found.iter().any(Result::is_err);
-    Ok(match (single, found.first(), objects.first()) {
+    let any_error = found.jobs.iter().any(Result::is_err);
+    Ok(match (single, found.jobs.first(), objects.first()) {
         (true, Some(Err(error)), Some(object)) => json_answer(error.status, object),
         (true, _, Some(object)) => ok(object),
         _ if any_error => json_answer(StatusCode::MULTI_STATUS, &objects),
@@ -84,7 +85,7 @@ struct Showing<'a> {
 }
 
 impl<'a> Showing<'a> {
-    fn object(&self, name: &str, found: &'a Found) -> Shown<'a> {
+    fn object(&self, name: &str, found: &'a FoundJob) -> Shown<'a> {
         let (job, files) = match found {
             Ok(found) => found,
             Err(error) => return Shown::Failed(failed(name, error)),
@@ -108,10 +109,36 @@ pub(super) fn failed(id: &str, error: &ApiError) -> Value {
     json!({ "job_id": id, "http_status": error.status_text(), "http_message": error.message })
 }
 
-fn find(store: &dyn Store, caller: &Caller, names: &[String], with_files: bool) -> Result<Vec<Found>, StoreError> {
-    let mut found = Vec::with_capacity(names.len());
+/// Files of one answer, at most, unless they are of one job.
+const FILES_MAX: i64 = 200_000;
+
+/// Files in memory for answers: about a gigabyte.
+static IN_HAND: Semaphore = Semaphore::const_new(600_000);
+
+/// What was found, and its share of the memory.
+struct Found {
+    jobs: Vec<FoundJob>,
+    _places: Vec<SemaphorePermit<'static>>,
+}
+
+fn find(store: &dyn Store, caller: &Caller, names: &[String], with_files: bool) -> Result<Answer<Found>, StoreError> {
+    let (mut found, mut places, mut left) = (Vec::with_capacity(names.len()), Vec::new(), FILES_MAX);
     for name in names {
-        found.push(match one(store, caller, name)? {
+        let job = one(store, caller, name)?;
+        if with_files && let Ok(job) = &job {
+            let files = job.counts.files;
+            if files > left && left < FILES_MAX {
+                return Ok(Err(too_many()));
+            }
+            left -= files;
+            let Ok(place) = IN_HAND.try_acquire_many(files.clamp(0, FILES_MAX) as u32) else {
+                return Ok(Err(ApiError::unavailable(
+                    "Too many files are looked at at once; ask again",
+                )));
+            };
+            places.push(place);
+        }
+        found.push(match job {
             Ok(job) => {
                 let mut files = Vec::new();
                 if with_files {
@@ -125,7 +152,15 @@ fn find(store: &dyn Store, caller: &Caller, names: &[String], with_files: bool) 
             Err(error) => Err(error),
         });
     }
-    Ok(found)
+    Ok(Ok(Found {
+        jobs: found,
+        _places: places,
+    }))
+}
+
+fn too_many() -> ApiError {
+    let text = format!("These jobs have more than {FILES_MAX} files; ask for fewer of them at once");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
 }
 
 /// A job by its name, if it is there and the caller may see it.
@@ -144,11 +179,8 @@ pub(super) fn one(store: &dyn Store, caller: &Caller, name: &str) -> Result<Resu
 
 /// `GET /jobs/{id}/files`.
 pub(super) async fn files(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
-    let found = service
-        .read(move |store| find(store, &caller, &[id], true))
-        .await?
-        .pop();
-    let (job, files) = found.unwrap_or_else(|| Err(ApiError::no_job("")))?;
+    let mut found = service.read(move |store| find(store, &caller, &[id], true)).await??;
+    let (job, files) = found.jobs.pop().unwrap_or_else(|| Err(ApiError::no_job("")))?;
     let objects: Vec<_> = files
         .iter()
         .map(|file| FileObject {
@@ -209,5 +241,45 @@ pub(super) async fn field(service: State, caller: Caller, Path((id, field)): Pat
     match JobObject::plain(&job, &service.host).field(&field) {
         Some(value) => Ok(ok(&value)),
         None => Err(ApiError::not_found("No such field")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+    use crate::{
+        rest::caller::By,
+        store::{Change, MemoryStore, submission},
+    };
+
+    #[test]
+    fn an_answer_holds_only_so_many_files() {
+        // A list of ids of large jobs took the whole memory.
+        let store = MemoryStore::new();
+        let mut names = Vec::new();
+        for (job, first, n) in [(1_u128, 1, 120_000), (2, 200_000, 100_000)] {
+            store
+                .apply(&[Change::Submit(Box::new(submission(job, first, n)))])
+                .unwrap();
+            names.push(Uuid::from_u128(job).to_string());
+        }
+        let caller = Caller {
+            user_dn: "alice".into(),
+            cred_id: "cred-1".into(),
+            vo: "testvo".into(),
+            admin: true,
+            by: By::Elsewhere { certificate: false },
+        };
+        let look = |names: &[String], with_files| find(&store, &caller, names, with_files).unwrap();
+        assert_eq!(
+            look(&names, true).map(|_| ()).unwrap_err().status,
+            StatusCode::PAYLOAD_TOO_LARGE
+        );
+        assert_eq!(look(&names, false).unwrap().jobs.len(), 2);
+        for name in &names {
+            assert_eq!(look(std::slice::from_ref(name), true).unwrap().jobs.len(), 1);
+        }
+        assert_eq!(IN_HAND.available_permits(), 600_000);
     }
 }
