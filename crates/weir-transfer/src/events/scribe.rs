@@ -1,7 +1,7 @@
 //! Writes messages: a thread that hears what has become durable, finds the rows behind it, and appends lines to the spool.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -257,6 +257,9 @@ impl Page {
     }
 }
 
+/// A file that is looked up by itself costs as much as so many of a range.
+const FEW: i64 = 100;
+
 /// A page is appended when it is so long, or when nothing more waits.
 const PAGE: usize = 256 << 10;
 
@@ -434,30 +437,26 @@ impl Scribe {
         };
         let verdict = verdict(state, result);
         let ride = lock(&self.shared.rides).get(&op).cloned();
-        if let Some(ride) = &ride {
-            let mut subject = self.shared.subject(&ride.job, &ride.file, op.attempt);
-            subject.final_destination = self.final_destination(&ride.job, &ride.file)?;
-            let times = Timeline {
-                ended: if ride.times.ended == 0 { at } else { ride.times.ended },
-                ..ride.times
-            };
-            let line = message::complete(&subject, &times, verdict, result, self.job_state(ride.job.id)?);
-            page.write(Kind::Complete, &ride.job.vo, &line);
-        }
-        let (job, file) = match ride {
-            Some(ride) => (ride.job, ride.file),
-            None => match self.rows(op.transfer.0)? {
-                Some(rows) => rows,
-                None => return Ok(()),
-            },
+        let known = match ride {
+            Some(ride) => Some((Some(ride.times), ride.job, ride.file)),
+            None => self.rows(op.transfer.0)?.map(|(job, file)| (None, job, file)),
         };
+        let Some((times, job, file)) = known else { return Ok(()) };
+        let job_state = self.job_state(job.id)?;
+        let mut subject = self.shared.subject(&job, &file, op.attempt);
+        if let Some(times) = times {
+            subject.final_destination = self.final_destination(&job, &file)?;
+            let ended = if times.ended == 0 { at } else { times.ended };
+            let times = Timeline { ended, ..times };
+            let line = message::complete(&subject, &times, verdict, result, job_state);
+            page.write(Kind::Complete, &job.vo, &line);
+        }
         let taped = job.params.bring_online.is_some() || job.params.archive_timeout.is_some();
         let tape = if taped {
             self.store.file(op.transfer.0)?.map(|file| file.tape)
         } else {
             None
         };
-        let job_state = self.job_state(job.id)?;
         let change = StateChange {
             job: job_state,
             file: file_state.as_str(),
@@ -465,7 +464,6 @@ impl Scribe {
             reason: result.reason.as_deref(),
             tape: tape.as_ref(),
         };
-        let subject = self.shared.subject(&job, &file, op.attempt);
         page.write(Kind::State, &job.vo, &message::state(&subject, &change));
         lock(&self.shared.rides).remove(&op);
         Ok(())
@@ -490,8 +488,17 @@ impl Scribe {
         page: &mut Page,
     ) -> Result<(), StoreError> {
         let Some(row) = self.store.job(job)? else { return Ok(()) };
-        for file in files {
-            let Some(file) = self.store.file(*file)? else { continue };
+        // All in one statement, unless they are few of many.
+        let rows = if files.len() as i64 * FEW > row.counts.files {
+            let (cancelled, all) = (files.iter().collect::<HashSet<_>>(), self.store.files(job)?);
+            all.into_iter()
+                .filter(|file| cancelled.contains(&file.spec.id))
+                .collect()
+        } else {
+            let rows = files.iter().filter_map(|file| self.store.file(*file).transpose());
+            rows.collect::<Result<Vec<_>, _>>()?
+        };
+        for file in rows {
             let change = StateChange {
                 job: row.state.as_str(),
                 file: FileState::Canceled.as_str(),
