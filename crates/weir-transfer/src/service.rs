@@ -18,7 +18,7 @@ use crate::{
     certificates::{Certificates, CertificatesError},
     config::{AdminConfig, ConfigError, QueueLimits, TransferConfig},
     descriptors::Descriptors,
-    driver::Driver,
+    driver::{Beginning, Driver},
     events::{Events, SinkError},
     evolution::Evolution,
     executor::{Executor, ExecutorSettings, Keeper},
@@ -337,11 +337,11 @@ impl Service {
             membership.take_office(epoch).await;
         }
         let following = self.clone();
-        let last_life_ended = self
+        let (last_life_ended, beginning) = self
             .read(move |store| {
                 following.settings.follow(store)?;
                 following.settings.audit.follow(store)?;
-                crate::driver::last_life_ended(store)
+                Ok((crate::driver::last_life_ended(store)?, Beginning::read(store)?))
             })
             .await?;
         let executor = self.executor(self.events.clone(), last_life_ended);
@@ -352,7 +352,7 @@ impl Service {
         let told = difference(&Plan::new(), &self.settings.plan());
         let driver = Driver::start(
             Scheduler::new(core_config(&self.config, epoch)),
-            self.store.clone(),
+            (self.store.clone(), beginning),
             executor,
             &told,
             Some(weir_sched::Command::Begin),

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use weir_sched::{Learned, Link, Names, Resource};
 use weir_units::{BitRate, Timestamp};
 
-use crate::store::{Change, Store, StoreError};
+use crate::store::Change;
 
 /// Keys of the store's settings that belong here.
-const PREFIX: &str = "learned/";
+pub(super) const PREFIX: &str = "learned/";
 
 /// One row's value.
 #[derive(Debug, Serialize, Deserialize)]
@@ -83,8 +83,7 @@ pub(super) fn changes(learned: &[Learned], names: &Names) -> Vec<Change> {
 }
 
 /// What was written in earlier lives. A row that cannot be read is passed over: it would only have saved time.
-pub(super) fn restore(store: &dyn Store, names: &mut Names) -> Result<Vec<Learned>, StoreError> {
-    let rows = store.settings(PREFIX)?;
+pub(super) fn restore(rows: &[(String, String)], names: &mut Names) -> Vec<Learned> {
     let rows = rows
         .iter()
         .filter_map(|(_, value)| serde_json::from_str::<Row>(value).ok());
@@ -94,14 +93,14 @@ pub(super) fn restore(store: &dyn Store, names: &mut Names) -> Result<Vec<Learne
         each: BitRate(row.each_bps),
         at: Timestamp(row.at_ns),
     });
-    Ok(learned.collect())
+    learned.collect()
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use super::*;
-    use crate::store::MemoryStore;
+    use crate::store::{MemoryStore, Store as _};
 
     #[test]
     fn what_was_learned_survives_under_other_numbers() {
@@ -121,7 +120,7 @@ mod tests {
         store.apply(&changes(&[known], &names)).unwrap();
         let mut others = Names::default();
         others.se("davs://somebody-else");
-        let restored = restore(&store, &mut others).unwrap();
+        let restored = restore(&store.settings(PREFIX).unwrap(), &mut others);
         let link = Link {
             source: others.se("davs://ral"),
             destination: others.se("davs://qmul"),

@@ -112,18 +112,36 @@ impl<C> Clone for Driver<C> {
     }
 }
 
+/// What a driver must know of the store before it begins.
+pub(crate) struct Beginning {
+    /// The first id of a file that this life may give.
+    below: u64,
+    /// What was learned in earlier lives, as it was written.
+    learned: Vec<(String, String)>,
+}
+
+impl Beginning {
+    /// Blocks.
+    pub(crate) fn read(store: &dyn Store) -> Result<Self, StoreError> {
+        Ok(Self {
+            below: store.next_file_id()?,
+            learned: store.settings(learned::PREFIX)?,
+        })
+    }
+}
+
 impl<C: TransferCore> Driver<C> {
     /// Starts the driver on the current runtime: takes requests, and brings back what the store holds; then gives the core
     /// `ready`. `fleet`: other nodes, if there may be any.
     pub(crate) fn start(
         core: C,
-        store: Arc<dyn Store>,
+        (store, beginning): (Arc<dyn Store>, Beginning),
         executor: Executor,
         settings: &[NamedSetting],
         ready: Option<Command>,
         fleet: Option<Fleet>,
     ) -> Result<Self, StoreError> {
-        run::start(core, store, executor, settings, ready, fleet)
+        run::start(core, (store, beginning), executor, settings, ready, fleet)
     }
 
     /// Where other nodes' news go in.

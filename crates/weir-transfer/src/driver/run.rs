@@ -13,7 +13,7 @@ use weir_units::Timestamp;
 use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
 
 use super::{
-    Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore, clock,
+    Beginning, Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore, clock,
     depth::Full,
     desk::{Desk, NotTaken, Pending},
     inbox::{Feed, Inbox, Item, Round},
@@ -85,7 +85,7 @@ struct Loop<C> {
 
 pub(super) fn start<C: TransferCore>(
     core: C,
-    store: Arc<dyn Store>,
+    (store, Beginning { below, learned }): (Arc<dyn Store>, Beginning),
     executor: Executor,
     settings: &[NamedSetting],
     ready: Option<Command>,
@@ -98,10 +98,9 @@ pub(super) fn start<C: TransferCore>(
     let tell = feeds.clone();
     let writer = Writer::start(store.clone(), move |durable| drop(tell.send(Feed::Durable(durable))));
     let writer = Arc::new(writer.map_err(|error| StoreError::Unavailable(error.into()))?);
-    let below = store.next_file_id()?;
     let mut names = Names::default();
     let settings = settings.iter().map(|one| one.resolve(&mut names)).collect::<Vec<_>>();
-    let learned = Record::Learned(learned::restore(&*store, &mut names)?.into());
+    let learned = Record::Learned(learned::restore(&learned, &mut names).into());
     let pins = executor.clone().keep_pins(writer.clone());
     let mut meter = Meter::default();
     meter.depth.await_queue();

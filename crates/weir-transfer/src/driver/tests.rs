@@ -14,7 +14,7 @@ use weir_world::{
     suite::{Harness, Probe},
 };
 
-use super::Driver;
+use super::{Beginning, Driver};
 use crate::{
     events::Events,
     executor::{Executor, ExecutorSettings, Keeper},
@@ -25,6 +25,11 @@ type Core = Probe<Command, Record, Op, Event>;
 
 /// Files below this end at once, because nobody listens at their source; those above wait for a source that never answers.
 const LONG: u64 = 1000;
+
+fn beginning(store: Arc<dyn Store>) -> (Arc<dyn Store>, Beginning) {
+    let beginning = Beginning::read(store.as_ref()).unwrap();
+    (store, beginning)
+}
 
 struct RealWorld {
     driver: Driver<Core>,
@@ -84,7 +89,7 @@ impl Harness for RealWorld {
             Keeper::idle(&client, store.clone()),
             None,
         );
-        let driver = Driver::start(core, store, executor, &[], None, None).unwrap();
+        let driver = Driver::start(core, beginning(store), executor, &[], None, None).unwrap();
         drop(entered);
         Self {
             driver,
@@ -169,7 +174,7 @@ async fn a_driver_without_a_core_says_so() {
         Keeper::idle(&client, store.clone()),
         None,
     );
-    let driver = Driver::start(Broken, store, executor, &[], None, None).unwrap();
+    let driver = Driver::start(Broken, beginning(store), executor, &[], None, None).unwrap();
     for _ in 0..500 {
         if driver.trouble().is_some() {
             break;
@@ -201,7 +206,7 @@ fn around(store: Arc<TroubledStore>) -> Driver {
     };
     Driver::start(
         weir_sched::Scheduler::new(config),
-        store,
+        beginning(store),
         executor,
         &[],
         Some(Command::Begin),
