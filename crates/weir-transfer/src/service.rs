@@ -8,6 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 use weir_auth::{TrustedIssuer, Verifier, VerifierConfig};
@@ -111,6 +112,8 @@ pub(crate) struct Service {
     ids: tokio::sync::Mutex<Range<u64>>,
     /// Deterministic job ids between the look whether they exist and their record.
     reserved: Mutex<HashSet<Uuid>>,
+    /// Places for whoever reads from the store.
+    reading: Arc<Semaphore>,
 }
 
 impl Service {
@@ -189,6 +192,7 @@ impl TransferService {
             queues: config.limits.queues,
             ids: tokio::sync::Mutex::new(0..0),
             reserved: Mutex::default(),
+            reading: Arc::new(Semaphore::new(READ_PLACES)),
         });
         service.begin(entry, &tasks, &stop).await?;
         let tls = match &config.tls {
@@ -280,6 +284,12 @@ impl Running {
         }
     }
 }
+
+/// How many read from the store, or wait for one of its readers, at once: of tokio's 512 threads for what blocks.
+const READ_PLACES: usize = 64;
+
+/// How long others wait for one of these places.
+const READ_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a shutdown waits for the last reader of the store.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
@@ -403,9 +413,18 @@ impl Service {
         &self,
         read: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let store = self.store.clone();
+        let (store, places) = (self.store.clone(), self.reading.clone());
         let reading = async {
-            tokio::task::spawn_blocking(move || read(store.as_ref()))
+            // What waits must not take the threads that signs of life need; and who left may not have as much read again at once.
+            let Ok(Ok(place)) = tokio::time::timeout(READ_PATIENCE, places.acquire_owned()).await else {
+                let text = "too much is read from the store at once";
+                return Err(StoreError::Unavailable(text.into()));
+            };
+            let read = move || {
+                let _place = place;
+                read(store.as_ref())
+            };
+            tokio::task::spawn_blocking(read)
                 .await
                 .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
         };

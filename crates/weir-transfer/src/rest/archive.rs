@@ -129,12 +129,17 @@ impl FileFilter {
     }
 }
 
+/// Files that are looked through for one answer, at most: no index knows them by their locations.
+const READ_MAX: i64 = 200_000;
+
+type Found = Vec<(Job, Vec<File>)>;
+
 fn find_files(
     store: &dyn Store,
     caller: &Caller,
     (jobs, filter): (&JobFilter, &FileFilter),
-) -> Result<Vec<(Job, Vec<File>)>, StoreError> {
-    let (mut found, mut n_files) = (Vec::new(), 0);
+) -> Result<Answer<Found>, StoreError> {
+    let (mut found, mut n_files, mut left) = (Vec::new(), 0, READ_MAX);
     for job in store.jobs(jobs)? {
         if n_files == filter.limit {
             break;
@@ -142,6 +147,13 @@ fn find_files(
         if !caller.may_see(&job) {
             continue;
         }
+        // The first job is looked through whatever its size.
+        if left < job.counts.files && left < READ_MAX {
+            return Ok(Err(ApiError::bad_request(format!(
+                "More than {READ_MAX} files would have to be looked through; ask for a shorter time_window, or for the job"
+            ))));
+        }
+        left -= job.counts.files;
         let mut files = store.files(job.spec.id)?;
         files.retain(|file| filter.fits(file));
         files.truncate(filter.limit - n_files);
@@ -151,7 +163,7 @@ fn find_files(
         }
         found.push((job, files));
     }
-    Ok(found)
+    Ok(Ok(found))
 }
 
 /// `GET /files`: files of the caller's jobs; administrators see everybody's.
@@ -172,7 +184,7 @@ async fn files(service: State, caller: Caller, Query(query): Query<HashMap<Strin
     jobs.limit = Some(FILES_MAX);
     let found = service
         .read(move |store| find_files(store, &caller, (&jobs, &filter)))
-        .await?;
+        .await??;
     let objects = found.iter().flat_map(|(job, files)| {
         files.iter().map(|file| FileObject {
             file,

@@ -64,6 +64,8 @@ pub(crate) struct PostgresStore {
     office: Mutex<Option<Office>>,
     writing: Pool,
     readers: Pool,
+    /// For what begins attempts: it must not wait for people who look.
+    orders: Pool,
     keeper: Pool,
     /// For what must not wait for anything else: signs of life.
     pulses: Pool,
@@ -110,6 +112,7 @@ impl PostgresStore {
             office: Mutex::default(),
             writing: Pool::new(connector.clone(), 1),
             readers: Pool::new(connector.clone(), READERS),
+            orders: Pool::new(connector.clone(), 2),
             keeper: Pool::new(connector.clone(), 1),
             pulses: Pool::new(connector.clone(), 2).with_patience(PULSE_PATIENCE),
             terms: Pool::new(connector.clone(), 1),
@@ -221,7 +224,7 @@ impl Store for PostgresStore {
     }
 
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
-        self.readers.with(|session| read::order(session, &self.sealer, file))
+        self.orders.with(|session| read::order(session, &self.sealer, file))
     }
 
     fn reveal(&self, files: &mut [model::File]) -> Result<(), StoreError> {

@@ -21,6 +21,9 @@ use crate::{
     },
 };
 
+/// Less than the patience here.
+const LISTING_TIMEOUT: &str = "SET statement_timeout = '25s'";
+
 pub(super) fn job(session: &mut Session, id: Uuid) -> Result<Option<Job>, StoreError> {
     let text =
         format!("SELECT {JOB} FROM jobs WHERE job_id = $1 UNION ALL SELECT {JOB} FROM history WHERE job_id = $1");
@@ -68,7 +71,10 @@ pub(super) fn jobs(session: &mut Session, filter: &JobFilter) -> Result<Vec<Job>
         format!("{} UNION ALL {} {order}", side("jobs"), side("history"))
     };
     let values = values.iter().map(AsRef::as_ref).collect::<Vec<_>>();
+    // A filter that no index serves may have to look through everything: the database must not go on with it when nobody waits any more.
+    session.run(LISTING_TIMEOUT)?;
     let rows = wait(session.client().query(&text, &values), PATIENCE)??;
+    session.run("SET statement_timeout = 0")?;
     let mut jobs = Vec::with_capacity(rows.len());
     for row in &rows {
         match decode::job(row) {

@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::store::StoreError;
 
 /// Migrations, in order; the table `schema_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE, SECRETS, RENEWALS, URLS, DESTINATIONS];
+const MIGRATIONS: &[&str] = &[FIRST, NODES, TAPE, SECRETS, RENEWALS, URLS, DESTINATIONS, LISTED];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
 /// ids is on `files`, so that a change of state writes into the page of its row and nowhere else (`fillfactor`).
@@ -226,6 +226,9 @@ CREATE TABLE destinations (
     name    bytea NOT NULL UNIQUE
 );
 ";
+
+/// A user's own jobs are listed without a look at those of all others.
+const LISTED: &str = "CREATE INDEX jobs_of ON jobs (cred_id, job_no) WHERE finished IS NULL;";
 
 /// What keeps two services that start at the same time from making the same tables.
 const LOCK: i64 = 0x5745_4952;

@@ -35,6 +35,8 @@ const READERS: usize = 4;
 pub(crate) struct SqliteStore {
     writer: Mutex<Connection>,
     readers: Readers,
+    /// For what begins attempts: it must not wait for people who look.
+    orders: Readers,
     sealer: Sealer,
     /// Jobs that ended and whose rows cannot be read: they stay where they are.
     damaged: Mutex<BTreeSet<i64>>,
@@ -78,9 +80,11 @@ impl SqliteStore {
         schema::migrate(&mut writer).map_err(|error| fail(error.into()))?;
         let readers = (0..READERS).map(|_| connect(path, true)).collect::<Result<Vec<_>, _>>();
         let readers = Readers::new(readers.map_err(|error| fail(error.into()))?);
+        let orders = Readers::new(vec![connect(path, true).map_err(|error| fail(error.into()))?]);
         Ok(Self {
             writer: Mutex::new(writer),
             readers,
+            orders,
             sealer,
             damaged: Mutex::default(),
             _lock: file_lock,
@@ -139,7 +143,7 @@ impl Store for SqliteStore {
     }
 
     fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
-        self.readers
+        self.orders
             .with(|connection| read::order(connection, &self.sealer, file))
     }
 
@@ -343,6 +347,41 @@ mod tests {
                 "{name} holds a token"
             );
         }
+    }
+
+    #[test]
+    fn attempts_begin_while_others_read() {
+        // Four listings once kept every transfer from starting.
+        let keeper = OnDisk::new();
+        let store = keeper.open();
+        store.apply(&[Change::Submit(Box::new(submission(1, 1, 1)))]).unwrap();
+        let (all, done) = (
+            std::sync::Barrier::new(READERS + 1),
+            std::sync::Barrier::new(READERS + 1),
+        );
+        let read = |_: &Connection| {
+            all.wait();
+            done.wait();
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..READERS {
+                scope.spawn(|| store.readers.with(read).unwrap());
+            }
+            all.wait();
+            assert!(store.order(1).unwrap().is_some());
+            done.wait();
+        });
+    }
+
+    #[test]
+    fn a_users_jobs_are_listed_without_a_look_at_those_of_all_others() {
+        let keeper = OnDisk::new();
+        let store = keeper.open();
+        let text = "EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE finished IS NULL AND cred_id = 'x' ORDER BY job_no";
+        let plan = |connection: &Connection| Ok(connection.query_row(text, [], |row| row.get::<_, String>(3))?);
+        let plan = store.readers.with(plan).unwrap();
+        assert!(plan.contains("INDEX jobs_of (cred_id=?)"), "{plan}");
     }
 
     #[test]

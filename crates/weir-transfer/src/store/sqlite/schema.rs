@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     RENEWALS,
     URLS,
     DESTINATIONS,
+    LISTED,
 ];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
@@ -224,6 +225,9 @@ CREATE TABLE destinations (
     name    BLOB NOT NULL UNIQUE
 );
 ";
+
+/// A user's own jobs are listed without a look at those of all others.
+const LISTED: &str = "CREATE INDEX jobs_of ON jobs (cred_id, job_no) WHERE finished IS NULL;";
 
 /// Brings a database up to date, each migration in a transaction of its own.
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
