@@ -44,7 +44,7 @@ use crate::{
     store::{Expiring, Renewal, Store, Submission, Turn, hash_of},
     time::{self, Millis},
 };
-use claims::{Claims, lacking};
+use claims::{Claims, lacking, outline};
 use figures::Grant;
 use held::{Held, Known};
 use issuer::Issuer;
@@ -139,8 +139,9 @@ impl Keeper {
         }
         let now = submission.job.submitted;
         let expiring = |(hash, token): (&TokenHash, &Secret)| {
-            let expires = Millis::try_from(expiry(token)?).ok()?.saturating_mul(1000);
-            self.issuer_of(token)?;
+            let (issuer, expires) = outline(token)?;
+            let expires = Millis::try_from(expires).ok()?.saturating_mul(1000);
+            self.issuers.get(&issuer)?;
             // One that lives long is left alone as long as possible; of one that does not, half its life.
             let half = now.saturating_add(expires.saturating_sub(now) / 2);
             let due = half.max(expires.saturating_sub(millis(self.config.exchange_ahead)));

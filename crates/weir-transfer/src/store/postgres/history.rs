@@ -156,6 +156,12 @@ fn release(session: &mut Session, tokens: &BTreeMap<i64, i64>) -> Result<(), Sto
         "DELETE FROM tokens WHERE token_no = ANY ($1) AND n_refs <= 0",
         &[&numbers],
     )?;
+    // A statement of its own: it sees what came for a token while the one before waited for its row.
+    session.execute(
+        "DELETE FROM renewals r WHERE token_no = ANY ($1)
+         AND NOT EXISTS (SELECT 1 FROM tokens t WHERE t.token_no = r.token_no)",
+        &[&numbers],
+    )?;
     Ok(())
 }
 

@@ -1,4 +1,7 @@
 //! What issuers gave for tokens.
+//!
+//! A row goes with its token. No foreign key says so, as it would be looked up for every token of a submission: who writes a row holds its
+//! token's (`FOR KEY SHARE`, or has just written it), and who removes a token looks for its row after that.
 
 use std::collections::HashMap;
 
@@ -69,7 +72,7 @@ pub(super) fn claim(
 ) -> Result<Turn, StoreError> {
     let row = session.row(
         "INSERT INTO renewals (token_no, expires, first_file, last_file, claimed)
-         SELECT token_no, 0, 0, 0, $3 FROM tokens WHERE hash = $1
+         SELECT token_no, 0, 0, 0, $3 FROM tokens WHERE hash = $1 FOR KEY SHARE
          ON CONFLICT (token_no) DO UPDATE SET claimed = excluded.claimed
          WHERE renewals.claimed IS NULL OR renewals.claimed <= $2 RETURNING sealed",
         &[&token.0.as_slice(), &now, &until],
@@ -92,7 +95,7 @@ pub(super) fn renewed(
     session.execute(
         "INSERT INTO renewals (token_no, expires, first_file, last_file, sealed)
          SELECT t.token_no, 0, 0, 0, d.sealed FROM unnest($1::bytea[], $2::bytea[]) AS d (hash, sealed)
-         JOIN tokens t ON t.hash = d.hash ORDER BY d.hash
+         JOIN tokens t ON t.hash = d.hash ORDER BY d.hash FOR KEY SHARE OF t
          ON CONFLICT (token_no) DO UPDATE SET due = NULL, claimed = NULL,
          sealed = coalesce(excluded.sealed, renewals.sealed)",
         &[&hashes, &sealed],

@@ -198,7 +198,7 @@ CREATE TABLE secrets (
 /// See [`crate::store::Renewal`], and the same table in SQLite. `claimed`: until when a node has the right to ask the issuer.
 const RENEWALS: &str = "
 CREATE TABLE renewals (
-    token_no   bigint PRIMARY KEY REFERENCES tokens ON DELETE CASCADE,
+    token_no   bigint PRIMARY KEY,
     expires    bigint NOT NULL,
     due        bigint,
     first_file bigint NOT NULL,

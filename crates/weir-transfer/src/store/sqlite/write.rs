@@ -475,29 +475,28 @@ impl Touched {
             *more += 1;
             return Ok(*number);
         }
-        let known = transaction
-            .prepare_cached("SELECT token_no FROM tokens WHERE hash = ?1")?
-            .query_row([hash.0], |row| row.get(0))
-            .optional()?;
-        if let Some(number) = known {
-            self.tokens.insert(hash, (number, 1));
-            return Ok(number);
-        }
         let token = submission.tokens.get(&hash).ok_or_else(|| {
             StoreError::Broken(format!("job {} names a token it does not bring", submission.job.id).into())
         })?;
         // What names it here is counted at once: with a token for each file, that is all there ever is.
         let named = named.get(&hash).copied().unwrap_or_default();
-        transaction
-            .prepare_cached("INSERT INTO tokens (hash, sealed, first_seen, n_refs) VALUES (?1, ?2, ?3, ?4)")?
+        let fresh = transaction
+            .prepare_cached("INSERT OR IGNORE INTO tokens (hash, sealed, first_seen, n_refs) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![
                 hash.0,
                 sealer.seal(hash, token),
                 submission.job.submitted,
                 named
             ])?;
-        let number = transaction.last_insert_rowid();
-        self.tokens.insert(hash, (number, 1 - named));
+        let (number, more) = if fresh > 0 {
+            (transaction.last_insert_rowid(), 1 - named)
+        } else {
+            let number = transaction
+                .prepare_cached("SELECT token_no FROM tokens WHERE hash = ?1")?
+                .query_row([hash.0], |row| row.get(0))?;
+            (number, 1)
+        };
+        self.tokens.insert(hash, (number, more));
         Ok(number)
     }
 
