@@ -501,7 +501,7 @@ impl World {
                 }
             }
             Record::Ended { op, end, next, .. } => {
-                self.held_no_more(op.transfer);
+                self.held_no_more(op.transfer, next.settled().is_some());
                 self.staging.remove(&op.transfer);
                 let good = matches!(end, End::Done { .. } | End::Adopted { .. } | End::Ready);
                 let goes_on = matches!(end, End::Ready) || self.tapes[&op.transfer].archive;

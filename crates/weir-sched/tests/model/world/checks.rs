@@ -82,8 +82,10 @@ impl World {
         member(link.source, Direction::Out) || member(link.destination, Direction::In)
     }
 
-    pub(super) fn held_no_more(&mut self, transfer: TransferId) {
-        if self.own.remove(&transfer) || !self.started.keys().any(|op| op.transfer == transfer) {
+    /// An operation has ended. `over`: so has its transfer, and with it whatever ran in an earlier life: a clean-up takes no slot of its
+    /// own, and ends that.
+    pub(super) fn held_no_more(&mut self, transfer: TransferId, over: bool) {
+        if self.own.remove(&transfer) || over || !self.started.keys().any(|op| op.transfer == transfer) {
             self.held.remove(&transfer);
         }
     }

@@ -21,7 +21,7 @@ impl World {
         let event = self.end(op, order, fate);
         self.operations.insert(op, Operation::Ended(event.clone()));
         if op.epoch != self.epoch {
-            self.held_no_more(op.transfer);
+            self.held_no_more(op.transfer, false);
         }
         self.inbox.push_back(Input::World(op, event));
     }
