@@ -19,7 +19,7 @@ use weir_transfer::{
 pub(crate) const SECRET: &str = "a secret of at least sixteen characters";
 
 /// How long anything may take that should happen at once: generous, because the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 pub(crate) struct Lab {
     pub(crate) directory: tempfile::TempDir,
