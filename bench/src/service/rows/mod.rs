@@ -28,7 +28,9 @@ pub(crate) async fn all(only: &str, scale: f64) -> Result<Value> {
         found.push(json!({ "name": figure.name, "said": figure.said, "numbers": figure.numbers }));
     };
     for row in submissions().filter(|row| wanted(row.name)) {
-        tell(row.measure(scale).await?);
+        for figure in row.measure(scale).await? {
+            tell(figure);
+        }
     }
     if wanted(COPIES) {
         tell(copies::concurrent(scale).await?);
@@ -78,6 +80,7 @@ fn submissions() -> impl Iterator<Item = Submission> {
         keep,
         queued: 0,
         completing: false,
+        paced: None,
     };
     Store::ALL.into_iter().flat_map(move |store| {
         [
@@ -88,6 +91,7 @@ fn submissions() -> impl Iterator<Item = Submission> {
             Submission {
                 queued: 5_000_000,
                 completing: true,
+                paced: Some(40_000),
                 ..plain(SUBMIT_BESIDE, store, 200, 16, true)
             },
         ]

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -24,6 +24,9 @@ const ROUNDS: usize = 3;
 const COPY: Duration = Duration::from_millis(100);
 const ACTIVE: u64 = 240;
 
+/// Clients of a paced row. Each submits one job at a time: as many may be late at once.
+const PACED_CLIENTS: u32 = 64;
+
 /// Who submits what.
 #[derive(Clone, Copy)]
 pub(super) struct Submission {
@@ -37,6 +40,8 @@ pub(super) struct Submission {
     pub(super) queued: u64,
     /// Whether transfers begin and end beside.
     pub(super) completing: bool,
+    /// Files that come in each second, in a second measurement: at their times, whatever the service does.
+    pub(super) paced: Option<u32>,
 }
 
 /// What clients saw in one window.
@@ -49,13 +54,19 @@ struct Window {
 }
 
 impl Window {
+    fn add(&mut self, other: Self) {
+        self.jobs += other.jobs;
+        self.seconds += other.seconds;
+        self.waits.extend(other.waits);
+    }
+
     fn rate(&self) -> f64 {
         self.jobs as f64 / self.seconds
     }
 }
 
 impl Submission {
-    pub(super) async fn measure(self, scale: f64) -> Result<Figure> {
+    pub(super) async fn measure(self, scale: f64) -> Result<Vec<Figure>> {
         let lab = Arc::new(ServiceLab::up(&limits(1000), self.store)?);
         let caller = lab.client()?;
         fix(&caller, ACTIVE).await?;
@@ -76,12 +87,21 @@ impl Submission {
             took.add(&before, &Took::so_far(&lab, &caller).await?);
             let bare = self.window(&lab, length / 5, true).await?;
             ratios.push(window.rate() / bare.rate());
-            all.jobs += window.jobs;
-            all.seconds += window.seconds;
-            all.waits.extend(window.waits);
+            all.add(window);
         }
         all.waits.sort_by(f64::total_cmp);
-        Ok(self.figure(&all, queued, median(&mut ratios), &took))
+        let mut figures = vec![self.figure(&all, queued, median(&mut ratios), &took)];
+        if let Some(files_per_s) = self.paced {
+            let (mut all, mut took) = (Window::default(), Took::default());
+            for _ in 0..ROUNDS {
+                let before = Took::so_far(&lab, &caller).await?;
+                all.add(self.paced(&lab, length, files_per_s).await?);
+                took.add(&before, &Took::so_far(&lab, &caller).await?);
+            }
+            all.waits.sort_by(f64::total_cmp);
+            figures.push(self.paced_figure(&all, queued, files_per_s, &took));
+        }
+        Ok(figures)
     }
 
     fn figure(self, all: &Window, queued: u64, ratio: f64, took: &Took) -> Figure {
@@ -106,6 +126,63 @@ impl Submission {
                 "jobs_per_s": rate, "files_per_s": rate * self.files as f64, "p50_ms": p50, "p99_ms": p99,
                 "cpu_us_per_file": each, "database_cpu_us_per_file": database, "of_bare_door": ratio, "queued": queued, "ended_per_s": per_second }),
         }
+    }
+
+    fn paced_figure(self, all: &Window, queued: u64, offered: u32, took: &Took) -> Figure {
+        let rate = all.rate() * self.files as f64;
+        let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|p| quantile(&all.waits, p));
+        let per_second = took.ended / all.seconds;
+        let cores = |seconds: f64| seconds / all.seconds;
+        let (service, database) = (cores(took.service), cores(took.database));
+        Figure {
+            name: self.name,
+            said: format!(
+                "{}, {offered} files/s offered at their times: {rate:.0} files/s; p50 {p50:.1} ms, p99 {p99:.1} ms, {worst:.0} ms at most, from the time; over {queued} files, {per_second:.0} transfers/s beside; {service:.2} processors in the service, {database:.2} in the database",
+                self.store.name()
+            ),
+            numbers: json!({ "store": self.store.name(), "offered_files_per_s": offered, "files_per_job": self.files,
+                "files_per_s": rate, "p50_ms": p50, "p99_ms": p99, "max_ms": worst, "queued": queued, "ended_per_s": per_second,
+                "service_cores": service, "database_cores": database }),
+        }
+    }
+
+    /// Submits one job after the other at its time, for so long. A wait counts from that time: a service that falls behind does not
+    /// make those wait less who come then.
+    async fn paced(self, lab: &Arc<ServiceLab>, length: Duration, files_per_s: u32) -> Result<Window> {
+        let apart = Duration::from_secs_f64(self.files as f64 / f64::from(files_per_s));
+        let jobs = (length.as_secs_f64() / apart.as_secs_f64()) as u32;
+        // Clients find each other's connections idle: connecting is no part of this.
+        let caller = lab.client()?;
+        let (next, start) = (Arc::new(AtomicU32::new(0)), Instant::now() + apart);
+        let mut tasks = Vec::new();
+        for _ in 0..PACED_CLIENTS {
+            let (lab, caller, next) = (lab.clone(), caller.clone(), next.clone());
+            tasks.push(tokio::spawn(async move {
+                let mut waits = Vec::new();
+                loop {
+                    // Made before its time.
+                    let job = lab.job(self.files, COPY);
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= jobs {
+                        return Ok::<_, anyhow::Error>(waits);
+                    }
+                    let due = start + apart * number;
+                    tokio::time::sleep_until(due.into()).await;
+                    caller.submit(job).await?;
+                    waits.push(due.elapsed().as_secs_f64() * 1e3);
+                }
+            }));
+        }
+        let mut waits = Vec::new();
+        for task in tasks {
+            waits.extend(task.await??);
+        }
+        Ok(Window {
+            jobs: waits.len() as u64,
+            // To the last answer.
+            seconds: start.elapsed().as_secs_f64(),
+            waits,
+        })
     }
 
     /// Lets all clients submit for so long, to the service or to the bare door of a stub.
