@@ -7,6 +7,7 @@
 //! | 403 | known, but not allowed | gives up | asks for rights | adds an administrator |
 //! | 404 | no such job | forgets it | checks the id | nothing |
 //! | 405 | not done here | gives up | nothing | nothing |
+//! | 408 | the body took too long | comes again | nothing | nothing |
 //! | 409 | that job exists | takes it as submitted | nothing | nothing |
 //! | 413 | too large | splits it | nothing | raises `limits.body` |
 //! | 419 | no delegated proxy that lasts | delegates, and submits again | delegates | nothing |

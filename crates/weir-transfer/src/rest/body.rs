@@ -1,41 +1,143 @@
 //! Bodies as FTS3 reads them.
 
-use axum::extract::{FromRequest, Request, rejection::BytesRejection};
-use bytes::Bytes;
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::{FromRequest, Request},
+};
 use http::{Method, StatusCode, header};
+use http_body_util::BodyExt as _;
 use serde_json::Value;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::answer::ApiError;
+use crate::service::Service;
 
-/// Above this, a body is parsed on a thread that may take its time: 1 MB of JSON is some 5 ms.
+/// Above this, a body is parsed on a thread that may take its time: 1 MB of JSON is some 5 ms. Only submissions are larger.
 const PARSE_INLINE: usize = 1 << 20;
 
-/// Large bodies parsed at once: 100 MB of JSON become some 600 MB in memory.
-static LARGE: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
+/// Large submissions that are parsed, or looked through, at once: 100 MB of JSON become some 600 MB in memory.
+static LARGE: Semaphore = Semaphore::const_new(2);
+
+/// Room for bodies on their way, in KiB: what thousands of connections bring at once must fit into the memory.
+const ROOM_MAX: usize = 512 << 10;
+static ROOM: Semaphore = Semaphore::const_new(ROOM_MAX);
+
+/// What each may bring without asking for room.
+const FREE: usize = 256 << 10;
+
+/// How long a large body waits for room.
+const ROOM_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a body may take to arrive: it takes room as long.
+const ARRIVAL: Duration = Duration::from_secs(120);
 
 /// A body that holds JSON: by its content type, or because the method is PUT, or URL-encoded under the odd type that one
 /// old client sends.
 #[derive(Debug)]
 pub(crate) struct JsonBody(pub(crate) Value);
 
-impl<S: Send + Sync> FromRequest<S> for JsonBody {
+impl FromRequest<Arc<Service>> for JsonBody {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, ApiError> {
         let kind = kind_of(&request)?;
-        let bytes = Bytes::from_request(request, state)
-            .await
-            .map_err(|rejection| too_large(&rejection))?;
-        let value = if bytes.len() > PARSE_INLINE {
-            let _place = LARGE.acquire().await;
-            tokio::task::spawn_blocking(move || parse(kind, &bytes))
-                .await
-                .map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "The body could not be read"))?
-        } else {
-            parse(kind, &bytes)
-        };
-        value.map(Self)
+        let (bytes, _) = arrive(request, service.body_max.min(PARSE_INLINE), &ROOM).await?;
+        parse(kind, &bytes).map(Self)
     }
+}
+
+/// A submission: as [`JsonBody`], and it may be large. Its place is held as long as it is.
+#[derive(Debug)]
+pub(crate) struct JobBody {
+    value: Value,
+    place: Option<SemaphorePermit<'static>>,
+}
+
+impl JobBody {
+    /// What was said, and its place.
+    pub(super) fn into_parts(self) -> (Value, Option<SemaphorePermit<'static>>) {
+        (self.value, self.place)
+    }
+}
+
+impl FromRequest<Arc<Service>> for JobBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, ApiError> {
+        let kind = kind_of(&request)?;
+        let (bytes, _room) = arrive(request, service.body_max, &ROOM).await?;
+        if bytes.len() <= PARSE_INLINE {
+            let (value, place) = (parse(kind, &bytes)?, None);
+            return Ok(Self { value, place });
+        }
+        let place = LARGE.acquire().await.ok();
+        let parsed = tokio::task::spawn_blocking(move || parse(kind, &bytes)).await;
+        let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "The body could not be read");
+        let value = parsed.map_err(failed)??;
+        Ok(Self { value, place })
+    }
+}
+
+/// The bytes of a body, and the room that they take.
+type Arrived<'a> = (Vec<u8>, Option<SemaphorePermit<'a>>);
+
+async fn arrive(request: Request, limit: usize, room: &Semaphore) -> Result<Arrived<'_>, ApiError> {
+    let told = request.headers().get(header::CONTENT_LENGTH);
+    let told = told.and_then(|length| length.to_str().ok()?.parse().ok());
+    let arrived = tokio::time::timeout(ARRIVAL, collect(request.into_body(), told, limit, room)).await;
+    arrived.unwrap_or_else(|_| {
+        let text = format!("The body did not arrive within {} s", ARRIVAL.as_secs());
+        Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, text))
+    })
+}
+
+/// Reads a body. What is large is read on only once there is room for it; one that does not say how large it is may become as large
+/// as any.
+async fn collect(mut body: Body, told: Option<usize>, limit: usize, room: &Semaphore) -> Result<Arrived<'_>, ApiError> {
+    let told = told.unwrap_or_default();
+    if told > limit {
+        discard(&mut body, limit).await;
+        return Err(too_large());
+    }
+    let mut taken = None;
+    if told > FREE {
+        taken = Some(make_room(room, told).await?);
+    }
+    let mut bytes = Vec::with_capacity(told);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::bad_request("The body broke off"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > limit {
+            drop((bytes, taken));
+            discard(&mut body, limit).await;
+            return Err(too_large());
+        }
+        if taken.is_none() && bytes.len() + data.len() > FREE {
+            taken = Some(make_room(room, limit).await?);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok((bytes, taken))
+}
+
+/// Most clients read an answer only once they have written: so much more is taken and forgotten, before it is refused.
+async fn discard(body: &mut Body, most: usize) {
+    let mut left = most;
+    while let Some(Ok(frame)) = body.frame().await
+        && let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, bytes::Bytes::len))
+    {
+        left = rest;
+    }
+}
+
+async fn make_room(room: &Semaphore, bytes: usize) -> Result<SemaphorePermit<'_>, ApiError> {
+    let all = ROOM_MAX.min(bytes.div_ceil(1024));
+    let taken = tokio::time::timeout(ROOM_PATIENCE, room.acquire_many(all as u32)).await;
+    taken.ok().and_then(Result::ok).ok_or_else(|| {
+        ApiError::unavailable("Too many large submissions are on their way; try again, or split the job")
+    })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,14 +164,11 @@ fn kind_of(request: &Request) -> Result<Kind, ApiError> {
     }
 }
 
-fn too_large(rejection: &BytesRejection) -> ApiError {
-    match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "The body is larger than this service takes; split the job",
-        ),
-        _ => ApiError::bad_request("The body broke off"),
-    }
+fn too_large() -> ApiError {
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "The body is larger than this service takes; split the job",
+    )
 }
 
 pub(super) fn parse(kind: Kind, bytes: &[u8]) -> Result<Value, ApiError> {
@@ -110,6 +209,8 @@ fn form(text: &str) -> serde_json::Map<String, Value> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use serde_json::json;
 
     use super::*;
@@ -123,6 +224,42 @@ mod tests {
                 .insert(header::CONTENT_TYPE, kind.parse().unwrap());
         }
         request
+    }
+
+    /// A body of 64 KiB pieces, and how many of them were read.
+    fn pieces(n: usize) -> (Body, Arc<AtomicUsize>) {
+        let read = Arc::new(AtomicUsize::new(0));
+        let counter = read.clone();
+        let pieces = (0..n).map(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(bytes::Bytes::from(vec![b' '; 64 << 10]))
+        });
+        (Body::from_stream(futures_util::stream::iter(pieces)), read)
+    }
+
+    #[tokio::test]
+    async fn a_large_body_is_not_read_before_there_is_room() {
+        // Hundreds of connections with 100 MB each once ended the process.
+        let (room, limit) = (Semaphore::new(1024), 4 << 20);
+        let taken = room.acquire_many(1024).await.unwrap();
+        for (told, some) in [(None, 5), (Some(16 * (64 << 10)), 0)] {
+            let (body, read) = pieces(16);
+            let wait = Duration::from_millis(200);
+            let early = tokio::time::timeout(wait, collect(body, told, limit, &room)).await;
+            assert!(early.is_err(), "{told:?}");
+            assert!(read.load(Ordering::Relaxed) <= some, "{told:?}: {read:?}");
+        }
+        let (small, large) = (pieces(4).0, pieces(65).0);
+        assert_eq!(collect(small, None, limit, &room).await.unwrap().0.len(), FREE);
+        drop(taken);
+        let (body, _) = pieces(16);
+        let (bytes, room_of_it) = collect(body, Some(1 << 20), limit, &room).await.unwrap();
+        assert_eq!((bytes.len(), room.available_permits()), (1 << 20, 0));
+        drop(room_of_it);
+        let refused = collect(large, None, limit, &Semaphore::new(ROOM_MAX))
+            .await
+            .unwrap_err();
+        assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{
     CHOICE, ROOM, State,
     answer::{Answer, ApiError, ok},
     ban,
-    body::JsonBody,
+    body::JobBody,
     caller::Caller,
     delegation,
     queue::Sources,
@@ -28,9 +28,11 @@ use crate::{
 const CHOICE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Takes a job: answers when it is durable.
-pub(super) async fn submit(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer<Response> {
+pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Answer<Response> {
     let now = time::now();
+    let (body, place) = body.into_parts();
     let mut draft = read(&service, body, caller.submitter(), now).await?;
+    drop(place);
     if draft.needs_proxy() {
         if draft.asks_tape() {
             // They would wait in the queue, and then be refused by every storage.
