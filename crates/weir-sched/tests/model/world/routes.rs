@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use weir_sched::{Link, LiveState, Route, RouteKind, SeId, Settled, Strategy, TransferSpec};
+use weir_sched::{Link, LiveState, Op, Route, RouteKind, SeId, Settled, Strategy, TransferSpec};
 use weir_world::{OpId, TransferId};
 
-use super::{Copied, SES, World};
+use super::{Copied, Operation, SES, World};
 use crate::common::Row;
 use crate::moves::Together;
 
@@ -74,6 +74,18 @@ impl World {
         }
     }
 
+    /// It may still write. What an earlier life asked of a tape writes nothing at a destination, and when its transfer is
+    /// cancelled, a new life has nothing to wait for.
+    fn is_in_the_way(&self, transfer: TransferId) -> bool {
+        self.operations.iter().any(|(op, operation)| match operation {
+            Operation::Running(Op::Stage { .. } | Op::Archive { .. }) => {
+                op.transfer == transfer && op.epoch == self.epoch
+            }
+            Operation::Running(_) => op.transfer == transfer,
+            Operation::Ended(_) => false,
+        })
+    }
+
     /// A transfer of a route runs only when it is its turn: a hop after all before it, a source when no other runs or has
     /// brought the file.
     pub(super) fn check_turn(&self, op: OpId) {
@@ -90,8 +102,7 @@ impl World {
                 RouteKind::Hops => self.is_held(*member) || settled == Some(Settled::Cancelled),
             };
             assert!(fits, "{op} starts while {member} is {:?}", self.store.rows.get(member));
-            let runs = self.running().iter().any(|running| running.transfer == *member);
-            assert!(!runs, "{op} starts beside {member}");
+            assert!(!self.is_in_the_way(*member), "{op} starts beside {member}");
         }
     }
 }
