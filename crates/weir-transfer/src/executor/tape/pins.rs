@@ -6,7 +6,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -106,6 +109,13 @@ struct Given {
     tries: u32,
 }
 
+/// An endpoint at which pins are given back.
+struct Endpoint {
+    give: mpsc::UnboundedSender<(Group, Given)>,
+    /// Groups that were handed over and are not done.
+    open: Arc<AtomicUsize>,
+}
+
 impl Executor {
     pub(super) async fn give_back_pins(self, journal: Arc<Writer>) {
         let pins = &self.shared.tapes.pins;
@@ -113,7 +123,7 @@ impl Executor {
         *pins.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
         self.recall_pins().await;
         // Each endpoint for itself: one that does not answer keeps only its own waiting.
-        let mut endpoints: HashMap<String, mpsc::UnboundedSender<(Group, Given)>> = HashMap::new();
+        let mut endpoints: HashMap<String, Endpoint> = HashMap::new();
         let mut tasks = tokio::task::JoinSet::new();
         while let Some(first) = endings.recv().await {
             tokio::time::sleep(WINDOW).await;
@@ -121,19 +131,30 @@ impl Executor {
             while let Ok(file) = endings.try_recv() {
                 files.push(file);
             }
+            // Users name the endpoints: one with nothing to give back is forgotten, and its task ends.
+            endpoints.retain(|_, endpoint| endpoint.open.load(Ordering::Acquire) > 0);
+            while tasks.try_join_next().is_some() {}
             for (group, given) in self.groups(files, &journal).await {
                 let endpoint = endpoints.entry(group.endpoint.clone()).or_insert_with(|| {
                     let (give, given) = mpsc::unbounded_channel();
-                    tasks.spawn(self.clone().give_back_at_one(given, journal.clone()));
-                    give
+                    let open = Arc::new(AtomicUsize::new(0));
+                    let work = self.clone().give_back_at_one(given, open.clone(), journal.clone());
+                    tasks.spawn(work);
+                    Endpoint { give, open }
                 });
-                let _ = endpoint.send((group, given));
+                endpoint.open.fetch_add(1, Ordering::Release);
+                let _ = endpoint.give.send((group, given));
             }
         }
     }
 
     /// Gives back what is handed over, all at one endpoint, until nobody hands over more.
-    async fn give_back_at_one(self, mut groups: mpsc::UnboundedReceiver<(Group, Given)>, journal: Arc<Writer>) {
+    async fn give_back_at_one(
+        self,
+        mut groups: mpsc::UnboundedReceiver<(Group, Given)>,
+        open: Arc<AtomicUsize>,
+        journal: Arc<Writer>,
+    ) {
         let mut later: BTreeMap<(Instant, u64), (Group, Given)> = BTreeMap::new();
         let mut number = 0;
         loop {
@@ -150,6 +171,7 @@ impl Executor {
             let Some((group, mut given)) = due else { continue };
             if self.give_back(&group, &given).await || given.tries >= TRIES {
                 journal.note(Change::Unpinned { files: given.files });
+                open.fetch_sub(1, Ordering::Release);
                 continue;
             }
             let pause = PAUSE.0.saturating_mul(1 << given.tries).min(PAUSE.1);
