@@ -15,7 +15,8 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn events(folder: &Path) -> EventsConfig {
+/// Messages into a file of this folder.
+pub(crate) fn events(folder: &Path) -> EventsConfig {
     EventsConfig {
         spool: folder.join("spool"),
         keep: Bytes(1 << 30),

@@ -2,10 +2,9 @@
 
 use http::Method;
 use serde_json::json;
-use weir_transfer::config::{EventsConfig, FileSinkConfig, Messages};
-use weir_units::Bytes;
 
 use crate::{
+    events::events,
     lab::Lab,
     stub::{Fault, Stub},
 };
@@ -36,17 +35,7 @@ fn at_rest(lab: &Lab) -> Vec<u8> {
 async fn start() -> Lab {
     Lab::start_with(|config| {
         let folder = config.store.as_ref().unwrap().parent().unwrap().to_owned();
-        config.events = Some(EventsConfig {
-            spool: folder.join("spool"),
-            keep: Bytes(1 << 30),
-            files: vec![FileSinkConfig {
-                name: "file".into(),
-                path: folder.join("events.jsonl"),
-                send: Messages::default(),
-            }],
-            webhooks: Vec::new(),
-            stomps: Vec::new(),
-        });
+        config.events = Some(events(&folder));
     })
     .await
 }
