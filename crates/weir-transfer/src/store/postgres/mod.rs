@@ -48,7 +48,7 @@ pub(crate) use nodes::{DOORS, HANDS, Lease, Node, OFFICE, Peer, Report};
 pub(crate) use office::TERM;
 use office::{Holder, Office};
 pub(crate) use relays::Asked;
-use session::{PATIENCE, PULSE_PATIENCE, Pool, Session};
+use session::{PATIENCE, PULSE_PATIENCE, Pool, Purpose, Session};
 
 /// Sessions for reading. A status poll holds one for milliseconds; the database does the work.
 const READERS: usize = 8;
@@ -105,20 +105,20 @@ impl PostgresStore {
             database: config.to_string(),
             source: source.into(),
         };
-        let mut session = Session::open(&connector, PATIENCE).map_err(fail)?;
+        let mut session = Session::open(&connector, Purpose::Batches, PATIENCE).map_err(fail)?;
         schema::migrate(&mut session).map_err(fail)?;
         Ok(Self {
             writer: Mutex::default(),
             office: Mutex::default(),
-            writing: Pool::new(connector.clone(), 1),
-            readers: Pool::new(connector.clone(), READERS),
-            orders: Pool::new(connector.clone(), 2),
-            keeper: Pool::new(connector.clone(), 1),
-            pulses: Pool::new(connector.clone(), 2).with_patience(PULSE_PATIENCE),
-            terms: Pool::new(connector.clone(), 1),
-            deposits: Pool::new(connector.clone(), 1),
-            hands: Pool::new(connector.clone(), 1),
-            council: Pool::new(connector.clone(), 1),
+            writing: Pool::new(connector.clone(), Purpose::Batches, 1),
+            readers: Pool::new(connector.clone(), Purpose::Rows, READERS),
+            orders: Pool::new(connector.clone(), Purpose::Rows, 2),
+            keeper: Pool::new(connector.clone(), Purpose::Batches, 1),
+            pulses: Pool::new(connector.clone(), Purpose::Rows, 2).with_patience(PULSE_PATIENCE),
+            terms: Pool::new(connector.clone(), Purpose::Rows, 1),
+            deposits: Pool::new(connector.clone(), Purpose::Batches, 1),
+            hands: Pool::new(connector.clone(), Purpose::Batches, 1),
+            council: Pool::new(connector.clone(), Purpose::Batches, 1),
             connector,
             damaged: Mutex::default(),
             sealer,

@@ -189,7 +189,7 @@ impl Server {
 
     pub(super) fn session(&self, database: &str) -> Session {
         let connector = Connector::new(&self.config(database), &TrustRoots::default()).unwrap();
-        let session = Session::open(&connector, super::PATIENCE).unwrap();
+        let session = Session::open(&connector, super::Purpose::Batches, super::PATIENCE).unwrap();
         // The sockets live as long as the test.
         std::mem::forget(connector);
         session

@@ -52,6 +52,27 @@ pub(super) fn wait<F: Future>(future: F, patience: Duration) -> Result<F::Output
 /// Values of a statement.
 pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
+/// How a session's statements are planned.
+///
+/// A table may grow from nothing to millions of rows between two looks of autovacuum. A plan that is kept was made for the table as it was
+/// then: for a hundred rows, to read them all is best.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    /// Batches: each is planned for the table as it is.
+    Batches,
+    /// Rows that an index leads to, very often: planned once, and never so that a whole table is read.
+    Rows,
+}
+
+impl Purpose {
+    fn setting(self) -> &'static str {
+        match self {
+            Self::Batches => "SET plan_cache_mode = force_custom_plan",
+            Self::Rows => "SET enable_seqscan = off",
+        }
+    }
+}
+
 /// A connection with its prepared statements.
 pub(super) struct Session {
     client: Client,
@@ -61,7 +82,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn open(connector: &Connector, patience: Duration) -> Result<Self, StoreError> {
+    pub(super) fn open(connector: &Connector, purpose: Purpose, patience: Duration) -> Result<Self, StoreError> {
         let (client, carrier) = connector.connect(patience)?;
         let session = Self {
             client,
@@ -74,6 +95,7 @@ impl Session {
         session.run(
             "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '20s'",
         )?;
+        session.run(purpose.setting())?;
         Ok(session)
     }
 
@@ -135,6 +157,7 @@ impl Session {
 /// Some sessions, handed out one at a time. One that failed is not handed out again.
 pub(super) struct Pool {
     connector: Arc<Connector>,
+    purpose: Purpose,
     patience: Duration,
     /// Free sessions, and how many more may be opened.
     free: Mutex<(Vec<Session>, usize)>,
@@ -142,9 +165,10 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(connector: Arc<Connector>, size: usize) -> Self {
+    pub(super) fn new(connector: Arc<Connector>, purpose: Purpose, size: usize) -> Self {
         Self {
             connector,
+            purpose,
             patience: PATIENCE,
             free: Mutex::new((Vec::new(), size)),
             returned: Condvar::new(),
@@ -164,7 +188,7 @@ impl Pool {
         };
         let mut session = match place.session.take() {
             Some(session) if !session.client.is_closed() => session,
-            _ => Session::open(&self.connector, self.patience)?,
+            _ => Session::open(&self.connector, self.purpose, self.patience)?,
         };
         let outcome = work(&mut session);
         if !matches!(&outcome, Err(error) if error.is_passing()) {

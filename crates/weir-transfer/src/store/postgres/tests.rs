@@ -1,6 +1,7 @@
 //! The suite against a real server, and what only this backend can go wrong with.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+mod plans;
 mod ways;
 
 use std::{

@@ -3,7 +3,7 @@
 use weir_http::TrustRoots;
 
 use super::super::{
-    Connector, PATIENCE, PostgresStore,
+    Connector, PATIENCE, PostgresStore, Purpose,
     server::{Server, wanted},
     session::Session,
 };
@@ -80,7 +80,8 @@ fn a_database_elsewhere_is_spoken_to_encrypted_and_checked() {
     }
     let (server, authority) = guarded();
     let mut config = server.config("postgres");
-    Session::open(&Connector::new(&config, &TrustRoots::default()).unwrap(), PATIENCE)
+    let connector = Connector::new(&config, &TrustRoots::default()).unwrap();
+    Session::open(&connector, Purpose::Rows, PATIENCE)
         .unwrap()
         .run("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'open-sesame'")
         .unwrap();
