@@ -103,7 +103,7 @@ struct Shared {
 /// What [`Fleet::run`] needs.
 pub(crate) struct Errands(UnboundedReceiver<Errand>);
 
-/// Done before decisions begin: false if the service stopped.
+/// Done before decisions begin: false if the service stopped, or another schedules.
 pub(crate) type Gate = Box<dyn FnOnce(&CancellationToken, &mut dyn FnMut(Box<LiveJob>)) -> bool + Send>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -209,6 +209,7 @@ impl Fleet {
                             waits_for = peer;
                         }
                     }
+                    Err(StoreError::Deposed) => return false,
                     Err(error) => tracing::warn!(error = chain(&error), "could not hear of other nodes; trying again"),
                 }
                 std::thread::sleep(Duration::from_millis(100));
@@ -235,7 +236,7 @@ impl Fleet {
                 return Ok(None);
             }
             store.restore_these(&jobs, &mut |restored| hand_over(restored, &mut |job| each(job)))?;
-            store.arrived(&jobs)?;
+            store.arrived(epoch, &jobs)?;
         }
     }
 
@@ -254,7 +255,8 @@ impl Fleet {
         self.shared.membership.gives_to(places.keys().copied().collect());
     }
 
-    /// Works until it is stopped.
+    /// Works until it is stopped, or finds that it is not in office any more: then it stops all else of it. After this process's time it
+    /// does nothing: one that was stopped and goes on must not even look.
     pub(crate) async fn run(
         self,
         service: Arc<Service>,
@@ -274,23 +276,33 @@ impl Fleet {
             looked: Instant::now(),
             read: Instant::now(),
         };
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                Some(errand) = errands.recv() => desk.to_do.push(errand),
-                () = self.shared.membership.bells.office.notified() => {}
-                () = tokio::time::sleep(LOOK) => {}
+        let tenure = self.tenure();
+        let work = async {
+            loop {
+                tokio::select! {
+                    Some(errand) = errands.recv() => desk.to_do.push(errand),
+                    () = self.shared.membership.bells.office.notified() => {}
+                    () = tokio::time::sleep(LOOK) => {}
+                }
+                while desk.to_do.len() < 5000
+                    && let Ok(errand) = errands.try_recv()
+                {
+                    desk.to_do.push(errand);
+                }
+                match desk.round().await {
+                    Ok(()) => {}
+                    Err(StoreError::Deposed) => return,
+                    Err(error) => {
+                        desk.doubt = true;
+                        tracing::warn!(error = chain(&error), "could not speak with other nodes; trying again");
+                        tokio::time::sleep(Duration::from_millis(200)).await;
+                    }
+                }
             }
-            while desk.to_do.len() < 5000
-                && let Ok(errand) = errands.try_recv()
-            {
-                desk.to_do.push(errand);
-            }
-            if let Err(error) = desk.round().await {
-                desk.doubt = true;
-                tracing::warn!(error = chain(&error), "could not speak with other nodes; trying again");
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _ = tenure.within(work) => stop.cancel(),
         }
     }
 }
@@ -356,15 +368,15 @@ impl Desk {
             }
         }
         let ops = leases.iter().map(|lease| lease.op).collect::<Vec<_>>();
-        let store = self.store();
+        let (store, epoch) = (self.store(), self.fleet.shared.epoch);
         call(move || {
             if !leases.is_empty() {
-                store.lend(&leases)?;
+                store.lend(epoch, &leases)?;
             }
             if recalled.is_empty() {
                 Ok(())
             } else {
-                store.recall(&recalled)
+                store.recall(epoch, &recalled)
             }
         })
         .await?;
@@ -428,6 +440,7 @@ impl Desk {
     async fn arrivals(&mut self) -> Result<(), StoreError> {
         loop {
             let (store, fleet, inlet) = (self.store(), self.fleet.clone(), self.inlet.clone());
+            let epoch = fleet.shared.epoch;
             let n = call(move || {
                 let jobs = store.arrivals()?;
                 if jobs.is_empty() {
@@ -444,7 +457,7 @@ impl Desk {
                 store.restore_these(&fresh, &mut |restored| hand_over(restored, &mut |job| found.push(job)))?;
                 known.extend(&fresh);
                 found.into_iter().for_each(|job| inlet.arrived(job));
-                store.arrived(&jobs)?;
+                store.arrived(epoch, &jobs)?;
                 known.clear();
                 Ok(jobs.len())
             })
@@ -461,17 +474,18 @@ impl Desk {
         if answering.len() >= ANSWERING_MAX {
             return Ok(());
         }
-        let store = self.store();
-        for asked in call(move || store.asked(&answering)).await? {
+        let (store, epoch) = (self.store(), self.fleet.shared.epoch);
+        for asked in call(move || store.asked(epoch, &answering)).await? {
             lock(&self.answering).insert(asked.number);
             let (service, store, answering) = (self.service.clone(), self.store(), self.answering.clone());
             let membership = self.fleet.shared.membership.clone();
             tokio::spawn(async move {
                 let number = asked.number;
                 let (response, body) = relay::answer(service, asked).await;
-                let answered = call(move || store.answer(number, &response, &body)).await;
-                if let Err(error) = answered {
-                    tracing::warn!(error = chain(&error), "could not answer another node");
+                match call(move || store.answer(epoch, number, &response, &body)).await {
+                    // Whoever is in office now answers.
+                    Ok(()) | Err(StoreError::Deposed) => {}
+                    Err(error) => tracing::warn!(error = chain(&error), "could not answer another node"),
                 }
                 lock(&answering).remove(&number);
                 // There may be more than were taken at once.

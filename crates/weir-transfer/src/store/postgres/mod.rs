@@ -4,6 +4,7 @@
 //! thread of their own. A session that failed is thrown away, and the next call opens another: the database may come and go.
 
 mod connect;
+mod council;
 mod decode;
 mod destinations;
 mod history;

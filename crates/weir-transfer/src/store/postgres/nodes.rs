@@ -13,15 +13,14 @@ use weir_world::{OpId, TransferId};
 use super::{
     PostgresStore,
     office::TERM,
-    read,
     session::Session,
     write::{Plan, number_of, with_arrivals},
 };
-use crate::store::{Change, Restored, StoreError};
+use crate::store::{Change, StoreError};
 
 /// How long after its time a node is taken for dead. By its own clock it has let go when its time was over; this is for the orders
 /// to get out of the way.
-const GRACE: Duration = Duration::from_secs(2);
+pub(super) const GRACE: Duration = Duration::from_secs(2);
 
 /// The term of a node that lives alone. Nobody waits for what it does, so a database that is away for a minute need not end it; whoever
 /// comes meanwhile waits for the end of this term, which is in its row.
@@ -82,7 +81,7 @@ pub(crate) struct Lease {
 /// What was said of an operation that ran elsewhere: JSON; `None`: nothing, its node is gone.
 pub(crate) type Report = (OpId, Option<String>);
 
-fn op_of(row: &Row) -> OpId {
+pub(super) fn op_of(row: &Row) -> OpId {
     OpId {
         transfer: TransferId(row.get::<_, i64>(0) as u64),
         attempt: row.get::<_, i32>(1) as u32,
@@ -94,10 +93,10 @@ pub(super) fn notify(session: &mut Session, whom: &str) -> Result<(), StoreError
     session.query("SELECT pg_notify($1, $2)", &[&CHANNEL, &whom]).map(drop)
 }
 
-type Columns = (Vec<i64>, Vec<i32>, Vec<i64>);
+pub(super) type Columns = (Vec<i64>, Vec<i32>, Vec<i64>);
 
 /// Ids for `unnest`.
-fn columns<'a>(ops: impl Iterator<Item = &'a OpId>) -> Columns {
+pub(super) fn columns<'a>(ops: impl Iterator<Item = &'a OpId>) -> Columns {
     let mut columns = Columns::default();
     for op in ops {
         columns.0.push(op.transfer.0 as i64);
@@ -339,122 +338,8 @@ fn known(session: &mut Session, changes: &[Change]) -> Result<HashSet<i64>, Stor
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// Of the scheduler.
+/// Of everybody.
 impl PostgresStore {
-    /// Numbers of jobs that came in elsewhere.
-    pub(crate) fn arrivals(&self) -> Result<Vec<u64>, StoreError> {
-        let text = "SELECT job_no FROM arrivals ORDER BY job_no LIMIT 5000";
-        self.council.with(|session| {
-            let rows = session.query(text, &[])?;
-            Ok(rows.iter().map(|row| row.get::<_, i64>(0) as u64).collect())
-        })
-    }
-
-    /// As [`crate::store::Store::restore`], of these jobs.
-    pub(crate) fn restore_these(&self, jobs: &[u64], each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
-        self.council.with(|session| read::restore_these(session, jobs, each))
-    }
-
-    /// The scheduler knows these jobs.
-    pub(crate) fn arrived(&self, jobs: &[u64]) -> Result<(), StoreError> {
-        let jobs = jobs.iter().map(|job| *job as i64).collect::<Vec<_>>();
-        self.council.with(|session| {
-            let text = "DELETE FROM arrivals WHERE job_no = ANY($1)";
-            session.execute(text, &[&jobs]).map(drop)
-        })
-    }
-
-    /// Takes back all leases of schedulers before this epoch.
-    pub(crate) fn end_older_leases(&self, epoch: u64) -> Result<(), StoreError> {
-        self.council.with(|session| {
-            session.execute("DELETE FROM leases WHERE epoch < $1", &[&(epoch as i64)])?;
-            notify(session, HANDS)
-        })
-    }
-
-    /// Where these files go.
-    pub(crate) fn destinations(&self, files: &[u64]) -> Result<Vec<(u64, String)>, StoreError> {
-        let files = files.iter().map(|file| *file as i64).collect::<Vec<_>>();
-        self.council.with(|session| {
-            let rows = session.query("SELECT file_id, dest FROM files WHERE file_id = ANY($1)", &[&files])?;
-            Ok(rows
-                .iter()
-                .map(|row| (row.get::<_, i64>(0) as u64, row.get(1)))
-                .collect())
-        })
-    }
-
-    /// Gives operations to nodes.
-    pub(crate) fn lend(&self, leases: &[Lease]) -> Result<(), StoreError> {
-        let (files, attempts, epochs) = columns(leases.iter().map(|lease| &lease.op));
-        let nodes = leases.iter().map(|lease| lease.node).collect::<Vec<_>>();
-        let orders = leases.iter().map(|lease| lease.order.as_str()).collect::<Vec<_>>();
-        let stops = leases.iter().map(|lease| lease.stop).collect::<Vec<_>>();
-        let text = "INSERT INTO leases (file_id, attempt, epoch, node, op, stop)
-            SELECT * FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::uuid[], $5::text[], $6::boolean[])
-            ON CONFLICT (file_id) DO UPDATE SET attempt = excluded.attempt, epoch = excluded.epoch, node = excluded.node,
-                op = excluded.op, stop = excluded.stop, taken = false, moved = NULL, report = NULL
-            WHERE (leases.attempt, leases.epoch) IS DISTINCT FROM (excluded.attempt, excluded.epoch)";
-        self.council.with(|session| {
-            session.execute(text, &[&files, &attempts, &epochs, &nodes, &orders, &stops])?;
-            notify(session, HANDS)
-        })
-    }
-
-    /// Ends operations early.
-    pub(crate) fn recall(&self, ops: &[OpId]) -> Result<(), StoreError> {
-        let (files, attempts, epochs) = columns(ops.iter());
-        let text = "UPDATE leases SET stop = true FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS d (f, a, e)
-            WHERE file_id = f AND attempt = a AND epoch = e";
-        self.council.with(|session| {
-            session.execute(text, &[&files, &attempts, &epochs])?;
-            notify(session, HANDS)
-        })
-    }
-
-    /// Takes what was reported.
-    pub(crate) fn reports(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
-        let text =
-            "DELETE FROM leases WHERE epoch = $1 AND report IS NOT NULL RETURNING file_id, attempt, epoch, report";
-        self.council.with(|session| {
-            let rows = session.query(text, &[&(epoch as i64)])?;
-            Ok(rows.iter().map(|row| (op_of(row), row.get(3))).collect())
-        })
-    }
-
-    /// Buries nodes that are dead, and takes the leases of all that are gone. What they have claimed at destinations ends with them.
-    pub(crate) fn bury(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
-        let dead = self.peers()?.into_iter().filter(|peer| self.is_dead(&peer.name));
-        let dead = dead.map(|peer| peer.node.id).collect::<Vec<_>>();
-        self.council.with(|session| {
-            session.transaction("BEGIN", |session| {
-                let text = "DELETE FROM nodes
-                    WHERE until + make_interval(secs => $1) < clock_timestamp() OR node = ANY($2)";
-                session.execute(text, &[&GRACE.as_secs_f64(), &dead])?;
-                let text = "DELETE FROM leases WHERE epoch = $1 AND NOT EXISTS
-                    (SELECT 1 FROM nodes WHERE nodes.node = leases.node) RETURNING file_id, attempt, epoch, report";
-                let rows = session.query(text, &[&(epoch as i64)])?;
-                let files = rows.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>();
-                if !files.is_empty() {
-                    let text = "UPDATE files SET claim_until = extract(epoch FROM clock_timestamp()) * 1000
-                        WHERE file_id = ANY($1) AND claim_since IS NOT NULL AND claim_until IS NULL AND finished IS NULL";
-                    session.execute(text, &[&files])?;
-                }
-                Ok(rows.iter().map(|row| (op_of(row), row.get(3))).collect())
-            })
-        })
-    }
-
-    /// How far operations are, as far as that is known; all leases of this epoch.
-    pub(crate) fn lent(&self, epoch: u64) -> Result<Vec<(OpId, Option<u64>)>, StoreError> {
-        let text = "SELECT file_id, attempt, epoch, moved FROM leases WHERE epoch = $1";
-        self.council.with(|session| {
-            let rows = session.query(text, &[&(epoch as i64)])?;
-            let moved = |row: &Row| (op_of(row), row.get::<_, Option<i64>>(3).map(|bytes| bytes as u64));
-            Ok(rows.iter().map(moved).collect())
-        })
-    }
-
     /// Hears what others ring for, until the session ends or is stopped: tells each word, and at the beginning an empty one. Blocks.
     pub(crate) fn listen(
         &self,
@@ -487,7 +372,8 @@ mod tests {
             return;
         }
         let keeper = OnServer::new();
-        let (office, door) = (keeper.open(), keeper.handle());
+        let (office, door) = (keeper.handle(), keeper.handle());
+        let epoch = office.next_epoch().unwrap();
         let node = Uuid::from_u128(7);
         for change in [submit(1, 1, 1), begin(1, 1)] {
             assert!(matches!(door.apply(&[change]), Err(StoreError::Deposed)));
@@ -509,7 +395,7 @@ mod tests {
         let op = OpId {
             transfer: TransferId(1),
             attempt: 1,
-            epoch: 9,
+            epoch,
         };
         let lease = Lease {
             op,
@@ -517,18 +403,18 @@ mod tests {
             order: "{}".into(),
             stop: false,
         };
-        office.lend(std::slice::from_ref(&lease)).unwrap();
+        office.lend(epoch, &[lease]).unwrap();
         door.deposit(node, &[claim(1)]).unwrap();
         assert_eq!(office.file(1).unwrap().unwrap().claim.unwrap().since, 5);
         // Of a node that is gone.
-        assert_eq!(office.bury(9).unwrap(), [(op, None)]);
+        assert_eq!(office.bury(epoch).unwrap(), [(op, None)]);
         assert!(matches!(door.deposit(node, &[claim(1)]), Err(StoreError::NoLease(lost)) if lost == [1]));
         assert!(office.file(1).unwrap().unwrap().claim.unwrap().until.is_some());
         let mut found = Vec::new();
         let mut take = |row| found.push(crate::store::suite::live(row).files.len());
         office.restore_these(&[1, 3, 4], &mut take).unwrap();
         assert_eq!(found, [2, 1, 1]);
-        office.arrived(&[1, 3, 4]).unwrap();
+        office.arrived(epoch, &[1, 3, 4]).unwrap();
         assert!(office.arrivals().unwrap().is_empty());
     }
 

@@ -6,13 +6,16 @@
 //! - a scheduler that was stopped and goes on after another has taken over changes nothing ([`StoreError::Deposed`]);
 //! - a batch whose commit was never answered (the database went away, or froze) is given again, and is found to be durable or not,
 //!   even if the database was still at work on it: the second one waits for the first one's end at the lock.
+//!
+//! What the scheduler does beside its batches (see `council`) must not wait for them: it shares a lock of its own, which takers-over take
+//! alone, and looks for its epoch under it.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     time::{Duration, Instant},
 };
 
-use super::session::Session;
+use super::session::{Session, Values};
 use crate::store::{Change, StoreError};
 
 /// How long a scheduler is in office after its last sign of life. Its own batches are such signs; a quiet one renews.
@@ -33,6 +36,9 @@ pub(super) enum Turn {
     Done,
 }
 
+/// What all share who do something in office beside batches, and whoever takes over has alone.
+const STAYS: i64 = 0x5745_4953;
+
 const HELD: &str = "clock_timestamp() + make_interval(secs => $1)";
 
 impl Office {
@@ -41,8 +47,8 @@ impl Office {
         let text = format!(
             "UPDATE scheduler SET epoch = epoch + 1, batch = 0, mark = 0, holder = $2, until = {HELD} RETURNING epoch"
         );
-        let row = session.row(&text, &[&TERM.as_secs_f64(), &holder.name])?;
-        row.map(|row| Self::new(row.get(0))).ok_or_else(lost)
+        let row = take_over(session, &text, &[&TERM.as_secs_f64(), &holder.name])?;
+        row.map(Self::new).ok_or_else(lost)
     }
 
     /// Takes over if nobody is in office: the term has ended, or who holds it is known to be dead.
@@ -59,8 +65,8 @@ impl Office {
             "UPDATE scheduler SET epoch = epoch + 1, batch = 0, mark = 0, holder = $2, until = {HELD}
              WHERE epoch = $3 AND (until < clock_timestamp() OR holder = $4) RETURNING epoch"
         );
-        let row = session.row(&text, &[&TERM.as_secs_f64(), &holder.name, &epoch, &dead])?;
-        Ok(row.map(|row| Self::new(row.get(0))))
+        let values: Values<'_> = &[&TERM.as_secs_f64(), &holder.name, &epoch, &dead];
+        Ok(take_over(session, &text, values)?.map(Self::new))
     }
 
     /// Who is in office, for people.
@@ -82,6 +88,19 @@ impl Office {
         match session.execute(&text, &[&TERM.as_secs_f64(), &(self.epoch as i64)])? {
             0 => Err(StoreError::Deposed),
             _ => Ok(()),
+        }
+    }
+
+    /// Begins a transaction during which nobody takes over.
+    pub(super) fn staying() -> String {
+        format!("BEGIN; SELECT pg_advisory_xact_lock_shared({STAYS})")
+    }
+
+    /// In such a transaction: whether this epoch's scheduler is in office still.
+    pub(super) fn look(session: &mut Session, epoch: u64) -> Result<(), StoreError> {
+        match session.row("SELECT FROM scheduler WHERE epoch = $1", &[&(epoch as i64)])? {
+            Some(_) => Ok(()),
+            None => Err(StoreError::Deposed),
         }
     }
 
@@ -131,6 +150,12 @@ impl Office {
             self.batch += 1;
         }
     }
+}
+
+/// Makes a change of epoch, and gives the new one.
+fn take_over(session: &mut Session, text: &str, values: Values<'_>) -> Result<Option<i64>, StoreError> {
+    let begin = format!("BEGIN; SELECT pg_advisory_xact_lock({STAYS})");
+    session.transaction(&begin, |session| Ok(session.row(text, values)?.map(|row| row.get(0))))
 }
 
 /// A process, so that another one on the same machine can tell that it is dead and need not wait for its term to end.

@@ -4,6 +4,7 @@ use tokio_postgres::Row;
 
 use super::{
     PostgresStore,
+    council::in_office,
     nodes::{DOORS, OFFICE, notify},
 };
 use crate::store::StoreError;
@@ -54,8 +55,8 @@ impl PostgresStore {
 impl PostgresStore {
     /// Some requests without an answer, the oldest first, but for those that are being answered. Those that nobody waits for any more are
     /// forgotten.
-    pub(crate) fn asked(&self, answering: &[i64]) -> Result<Vec<Asked>, StoreError> {
-        self.council.with(|session| {
+    pub(crate) fn asked(&self, epoch: u64, answering: &[i64]) -> Result<Vec<Asked>, StoreError> {
+        in_office(&self.council, epoch, |session| {
             session.execute(
                 "DELETE FROM relays WHERE asked < clock_timestamp() - interval '1 min'",
                 &[],
@@ -73,8 +74,8 @@ impl PostgresStore {
     }
 
     /// Answers a request.
-    pub(crate) fn answer(&self, number: i64, response: &str, body: &[u8]) -> Result<(), StoreError> {
-        self.readers.with(|session| {
+    pub(crate) fn answer(&self, epoch: u64, number: i64, response: &str, body: &[u8]) -> Result<(), StoreError> {
+        in_office(&self.readers, epoch, |session| {
             let text = "UPDATE relays SET response = $2, answer = $3 WHERE relay_no = $1";
             session.execute(text, &[&number, &response, &body])?;
             notify(session, &format!("{DOORS} {number}"))
@@ -86,7 +87,7 @@ impl PostgresStore {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use super::super::{server::wanted, tests::OnServer};
-    use crate::store::suite::Keeper as _;
+    use crate::store::{Store as _, suite::Keeper as _};
 
     #[test]
     fn a_request_is_read_once_and_few_at_a_time() {
@@ -95,18 +96,19 @@ mod tests {
             return;
         }
         let keeper = OnServer::new();
-        let (office, door) = (keeper.open(), keeper.handle());
+        let (office, door) = (keeper.handle(), keeper.handle());
+        let epoch = office.next_epoch().unwrap();
         let asked = (0..100).map(|n| door.ask("{}", &[n])).collect::<Result<Vec<_>, _>>();
         let asked = asked.unwrap();
         let read = |answering: &[i64]| {
-            let requests = office.asked(answering).unwrap();
+            let requests = office.asked(epoch, answering).unwrap();
             requests.iter().map(|asked| asked.number).collect::<Vec<_>>()
         };
         let first = read(&[]);
         assert_eq!(first, asked[..64]);
         assert_eq!(read(&first), asked[64..]);
         assert!(read(&asked).is_empty());
-        office.answer(asked[0], "heading", b"body").unwrap();
+        office.answer(epoch, asked[0], "heading", b"body").unwrap();
         assert!(read(&asked[1..]).is_empty(), "it has its answer");
         assert_eq!(
             door.answer_to(asked[0]).unwrap(),
