@@ -87,7 +87,7 @@ soak: web ## Run the long tests: the scheduler's model in new worlds, a hundred 
 	@scripts/peers.sh tests
 	cargo test --workspace --locked --no-run
 	PROPTEST_CASES=100000 cargo test --release --locked -p weir-sched --test model
-	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer --test nodes --test outages
+	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer --test nodes --test outages --test disk_full
 
 fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each (nightly Rust, cargo-fuzz)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)

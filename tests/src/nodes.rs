@@ -28,7 +28,7 @@ pub fn node_settings(nodes: &[(&Path, &str)]) -> Vec<NodeSettings> {
         name: format!("node{place}"),
         keys: "key_file = \"transfer.key\"\n".to_owned(),
         tables: format!("{}{TRANSFER}", Postgres::table_by(socket, role)),
-        talks: false,
+        ..NodeSettings::default()
     };
     nodes.iter().enumerate().map(node).collect()
 }

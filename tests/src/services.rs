@@ -81,13 +81,22 @@ pub struct Service {
     daemon: Option<Daemon>,
     starts: u32,
     level: &'static str,
+    /// What runs it, if it is not run as it is.
+    within: Vec<String>,
 }
 
 impl Service {
     /// Starts it without waiting for anything.
     pub fn spawn(&mut self) -> Result<()> {
         self.starts += 1;
-        let mut command = Command::new(weir_binary());
+        let mut command = match self.within.split_first() {
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(weir_binary());
+                command
+            }
+            None => Command::new(weir_binary()),
+        };
         command
             .args(["serve", self.kind, "--json", "--log-level", self.level, "--config"])
             .arg(self.folder.join(format!("{}.toml", self.name)))
@@ -209,6 +218,8 @@ pub struct NodeSettings {
     pub tables: String,
     /// Whether its log says all that operators ever ask it to say.
     pub talks: bool,
+    /// A program that runs it, with its arguments, if there is one.
+    pub within: Vec<String>,
 }
 
 /// The tables, and that the addresses of tests may be connected to unless they say otherwise.
@@ -250,7 +261,7 @@ impl Services {
             name: "transfer".to_owned(),
             keys: "store = \"transfer.sqlite\"\n".to_owned(),
             tables: transfer.to_owned(),
-            talks: false,
+            ..NodeSettings::default()
         };
         Self::start_nodes(storages, &[node], files)
     }
@@ -301,6 +312,7 @@ impl Services {
             if node.talks {
                 service.level = "debug";
             }
+            service.within.clone_from(&node.within);
             service.start()?;
             started.push(service);
         }
@@ -548,6 +560,7 @@ impl Ground<'_> {
             daemon: None,
             starts: 0,
             level: "info",
+            within: Vec::new(),
         })
     }
 }

@@ -169,6 +169,7 @@ fn tells_no_token(keys: &str, table: &str, stolen: Stolen<'_>) {
         keys: keys.to_owned(),
         tables,
         talks: true,
+        ..NodeSettings::default()
     };
     let storages = ["alpha", "beta"].map(StorageSettings::new);
     let services = Services::start_nodes(&storages, &[node], |_| Ok(())).unwrap();

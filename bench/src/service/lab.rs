@@ -74,7 +74,7 @@ impl ServiceLab {
             name: format!("node{place}"),
             keys: "key_file = \"transfer.key\"\n".to_owned(),
             tables: format!("{tables}{}", database.table(role)),
-            talks: false,
+            ..NodeSettings::default()
         };
         let nodes: Vec<_> = roles.iter().enumerate().map(node).collect();
         Self::around(Services::start_nodes(&[], &nodes, |_| Ok(()))?, Some(database))
@@ -129,21 +129,27 @@ impl ServiceLab {
 
     /// A job of so many files that were never seen before, from the first stub to the second, each copied for so long.
     pub(crate) fn job(&self, files: u64, copy: Duration) -> Bytes {
-        self.job_with(files, copy, |_| String::new())
+        self.job_with("", files, copy, |_| String::new())
+    }
+
+    /// As [`Self::job`], copied in no time once they have come from tape.
+    pub(crate) fn job_from_tape(&self, files: u64) -> Bytes {
+        let params = r#","bring_online":3600,"copy_pin_lifetime":86400"#;
+        self.job_with(params, files, Duration::ZERO, |_| String::new())
     }
 
     /// As [`Self::job`], each file with the next of these tokens for both sides.
     pub(crate) fn job_of_tokens(&self, files: u64, tokens: &Tokens) -> Bytes {
-        self.job_with(files, Duration::ZERO, |number| {
+        self.job_with("", files, Duration::ZERO, |number| {
             let token = tokens.of(number);
             format!(r#","source_tokens":["{token}"],"destination_tokens":["{token}"]"#)
         })
     }
 
-    fn job_with(&self, files: u64, copy: Duration, keys: impl Fn(u64) -> String) -> Bytes {
+    fn job_with(&self, params: &str, files: u64, copy: Duration, keys: impl Fn(u64) -> String) -> Bytes {
         let first = self.names.fetch_add(files, Ordering::Relaxed);
         let mut text = String::with_capacity(512 * usize::try_from(files).unwrap_or(0));
-        text.push_str(r#"{"params":{"verify_checksum":"both"},"files":["#);
+        let _ = write!(text, r#"{{"params":{{"verify_checksum":"both"{params}}},"files":["#);
         for number in first..first + files {
             let comma = if number == first { "" } else { "," };
             let name = format!(

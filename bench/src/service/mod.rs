@@ -5,6 +5,7 @@
 mod lab;
 mod rows;
 mod stub;
+mod tape;
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! A storage that moves nothing: what a transfer service is measured against, in a process of its own.
 //!
 //! `/src/...` is a file of one megabyte, always. `/dst/t30000/...` is not there until a COPY to it has ended, which takes 30,000 ms
-//! and tells a performance marker each five seconds. `GET /stats` tells what happened when, by the machine's monotonic clock.
+//! and tells a performance marker each five seconds. Everything comes from [tape](super::tape) if it is asked for there. `GET /stats` tells what happened when, by the machine's monotonic clock.
 
 use std::{
     collections::HashSet,
@@ -20,6 +20,8 @@ use hyper::body::Incoming;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use weir_http::{Body, Identity, ServerLimits, body};
+
+use super::tape::{self, Tape};
 
 /// Size and checksum of every file.
 pub(crate) const SIZE: u64 = 1_000_000;
@@ -62,12 +64,14 @@ pub(crate) fn serve(address: SocketAddr, certificate: &Path, key: &Path) -> Resu
             head_timeout: Duration::from_secs(120),
             ..ServerLimits::default()
         };
-        let shared = Shared::default();
+        let (shared, tape) = (Shared::default(), Arc::new(Tape::default()));
         let service = tower::service_fn(move |request: Request<Incoming>| {
-            let shared = shared.clone();
+            let (shared, tape) = (shared.clone(), tape.clone());
             async move {
-                Ok::<_, Infallible>(match request.method() {
-                    &Method::POST => taken(request).await,
+                Ok::<_, Infallible>(match *request.method() {
+                    _ if tape::is_about(request.uri().path()) => about_tape(&tape, request).await,
+                    Method::GET if request.uri().path() == "/stats" => stats(&shared, &tape),
+                    Method::POST => taken(request).await,
                     _ => answer(&shared, &request),
                 })
             }
@@ -91,6 +95,19 @@ async fn taken(request: Request<Incoming>) -> Response<Body> {
     }
 }
 
+async fn about_tape(tape: &Tape, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let Ok(body) = body::read_limited(body, 64 << 20, Duration::from_secs(60)).await else {
+        return status(StatusCode::BAD_REQUEST);
+    };
+    let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or(head.uri.authority().map(http::uri::Authority::as_str));
+    let (status, answer) = tape.answer(host.unwrap_or_default(), head.method.as_str(), head.uri.path(), &body);
+    let mut response = Response::new(body::full(answer.to_string()));
+    *response.status_mut() = status;
+    response
+}
+
 fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     look(shared, |seen| seen.requests += 1);
@@ -110,7 +127,6 @@ fn answer(shared: &Shared, request: &Request<Incoming>) -> Response<Body> {
             if there { whole() } else { status(StatusCode::NOT_FOUND) }
         }
         "COPY" => copy(shared.clone(), path),
-        "GET" if path == "/stats" => stats(shared),
         "MKCOL" => status(StatusCode::CREATED),
         "DELETE" => {
             look(shared, |seen| seen.there.remove(&path));
@@ -138,7 +154,7 @@ fn whole() -> Response<Body> {
     response
 }
 
-fn stats(shared: &Shared) -> Response<Body> {
+fn stats(shared: &Shared, tape: &Tape) -> Response<Body> {
     let text = look(shared, |seen| {
         json!({
             "copying": seen.copying,
@@ -147,6 +163,7 @@ fn stats(shared: &Shared) -> Response<Body> {
             "requests": seen.requests,
             "began": seen.began,
             "ended": seen.ended,
+            "tape": tape.stats(),
         })
         .to_string()
     });

@@ -2,6 +2,7 @@
 
 mod copies;
 mod nodes;
+mod staging;
 mod standing;
 mod submission;
 mod tokens;
@@ -58,6 +59,11 @@ pub(crate) async fn all(only: &str, scale: f64) -> Result<Value> {
         tell(nodes::throughput(scale).await?);
     }
     for store in Store::ALL {
+        if wanted(STAGING) {
+            tell(staging::row(store, scale).await?);
+        }
+    }
+    for store in Store::ALL {
         if wanted(TOKENS) {
             tell(tokens::row(store, scale).await?);
         }
@@ -110,6 +116,7 @@ const RESTART_LARGE: &str = "restart, 10 M";
 const POLL: &str = "status poll of 100 x 100";
 const NODES: &str = "completions by several nodes";
 const TAKE_OVER: &str = "take-over";
+const STAGING: &str = "staging campaign";
 const TOKENS: &str = "distinct tokens, against one";
 
 const ADMIN: &str = "[[admin]]\nsubject = \"tester\"\n";
