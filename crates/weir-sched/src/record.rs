@@ -144,7 +144,7 @@ pub enum Next {
         /// An attempt may have left something at the destination: look before copying.
         resume: bool,
     },
-    /// Cancelled, but the operation was lost: another one will look at what it left at the destination.
+    /// Cancelled, but the operation was lost, or its clean-up failed: another one will look at what is left at the destination.
     Cleanup {
         /// Not before this time.
         not_before: Timestamp,

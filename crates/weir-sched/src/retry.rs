@@ -14,6 +14,9 @@ use crate::{Next, Terms, Work};
 const FREE_IMMEDIATE: u8 = 2;
 /// Lost executors that are not counted, per transfer. Restarts of the service do not count at all.
 const FREE_LOSSES: u8 = 8;
+/// Clean-ups of a cancelled transfer that may fail before it is let go with whatever is left. With the pause that doubles from 10 s on
+/// that is three quarters of an hour: who cancelled waits for a storage that was restarted, not for one that is gone.
+const FAILED_CLEANUPS: u8 = 8;
 /// Pause while the issuer of tokens is slow or gone. Not counted: it says nothing of the transfer, and may take hours.
 const ISSUER_PAUSE: Duration = Duration::from_secs(30);
 /// The most retries a job can ask for.
@@ -101,7 +104,20 @@ impl RetryPolicy {
 
     /// When to look after a cancelled transfer whose operation was lost.
     pub(crate) fn cleanup_at(&self, history: History, now: Timestamp) -> Timestamp {
-        now + self.jittered(self.delay.min(Duration::from_secs(10)), history)
+        now + self.jittered(self.cleanup_delay(), history)
+    }
+
+    /// When to look again after a clean-up that failed, as many of which are in `free_retries`. `None`: not any more.
+    pub(crate) fn failed_cleanup_at(&self, history: History, failure: &Failure, now: Timestamp) -> Option<Timestamp> {
+        if failure.retry == Retry::Never || history.free_retries >= FAILED_CLEANUPS {
+            return None;
+        }
+        let pause = self.pause(self.cleanup_delay(), history.free_retries + 1);
+        Some(now + self.jittered(pause, history))
+    }
+
+    fn cleanup_delay(&self) -> Duration {
+        self.delay.min(Duration::from_secs(10))
     }
 
     fn counted(&self, terms: &Terms, history: History, class: ErrorClass, resume: bool, now: Timestamp) -> Next {

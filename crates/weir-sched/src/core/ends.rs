@@ -31,6 +31,9 @@ impl Scheduler {
     pub(super) fn end(&mut self, op: OpId, end: End, effects: &mut Vec<Effect>) {
         let Some(row) = self.running(op) else { return };
         let next = self.decide_next(row, &end);
+        if let (End::Failed(_), Next::Cleanup { .. }) = (&end, next) {
+            self.table[row].free_retries += 1;
+        }
         if !self.table[row].is_apart() {
             self.learn(row, &end);
         }
@@ -130,6 +133,13 @@ impl Scheduler {
             End::Lost if stopping => Next::Cleanup {
                 not_before: self.retry.cleanup_at(history, self.now),
             },
+            // It may not have looked at anything yet.
+            End::Failed(failure) if entry.cleaning() => {
+                match self.retry.failed_cleanup_at(history, failure, self.now) {
+                    Some(not_before) => Next::Cleanup { not_before },
+                    None => Next::Cancelled,
+                }
+            }
             End::Failed(_) | End::Stopped { .. } if stopping => Next::Cancelled,
             End::Failed(failure) => self.retry.after_failure(terms, history, failure, self.now),
             // Nobody here asked for the stop: the executor went away in good order.

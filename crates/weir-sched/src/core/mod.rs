@@ -180,6 +180,10 @@ impl Scheduler {
         row.set_operation(operation);
         let order = match (row.stopping(), row.resume()) {
             (true, true) if row.work() == Work::Copy => {
+                if !row.cleaning() {
+                    // From now on it counts clean-ups that failed.
+                    row.free_retries = 0;
+                }
                 row.set_cleaning();
                 Op::Cleanup { link }
             }

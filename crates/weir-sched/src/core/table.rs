@@ -43,6 +43,7 @@ pub(crate) struct Row {
     /// The queue of its lane that it is in.
     pub(crate) queue: u16,
     pub(crate) failures: u8,
+    /// Of one that is cleaned up: clean-ups of this life that failed.
     pub(crate) free_retries: u8,
     pub(crate) state: State,
     flags: u8,

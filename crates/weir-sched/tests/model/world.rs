@@ -84,6 +84,7 @@ pub(crate) struct World {
     acknowledged: BTreeSet<TransferId>,
     announced: BTreeMap<TransferId, Settled>,
     issued_terminal: BTreeSet<TransferId>,
+    cleanups: checks::CleanUps,
     woken: Option<Timestamp>,
     next_transfer: u64,
     next_job: u128,
@@ -128,6 +129,7 @@ impl World {
             acknowledged: BTreeSet::new(),
             announced: BTreeMap::new(),
             issued_terminal: BTreeSet::new(),
+            cleanups: checks::CleanUps::default(),
             woken: None,
             next_transfer: 1,
             next_job: 1,
@@ -503,6 +505,7 @@ impl World {
             Record::Ended { op, end, next, .. } => {
                 self.held_no_more(op.transfer, next.settled().is_some());
                 self.staging.remove(&op.transfer);
+                self.cleanups.check(*op, end, *next);
                 let good = matches!(end, End::Done { .. } | End::Adopted { .. } | End::Ready);
                 let goes_on = matches!(end, End::Ready) || self.tapes[&op.transfer].archive;
                 let to_another = matches!(

@@ -4,6 +4,7 @@
 //! quick unless the scenario says `store stops`; then records pile up until `store goes on`.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod cleanups;
 #[path = "../common/mod.rs"]
 mod common;
 mod order;

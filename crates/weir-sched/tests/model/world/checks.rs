@@ -1,11 +1,46 @@
 //! What is checked, from outside, in every step.
 
-use weir_sched::{Direction, GroupId, Link, LiveState, Record, Resource, VoId, Work};
+use std::collections::BTreeSet;
+
+use weir_sched::{Direction, End, GroupId, Link, LiveState, Next, Record, Resource, VoId, Work};
 use weir_units::Bytes;
-use weir_world::TransferId;
+use weir_world::{OpId, Retry, TransferId};
 
 use super::World;
 use crate::common::Row;
+
+/// Clean-ups that may fail before a cancelled transfer is let go with what is left of it.
+const FAILED_CLEANUPS: usize = 8;
+
+/// Clean-ups, and those of them that failed.
+#[derive(Debug, Default)]
+pub(super) struct CleanUps {
+    begun: BTreeSet<OpId>,
+    failed: BTreeSet<OpId>,
+}
+
+impl CleanUps {
+    pub(super) fn begun(&mut self, op: OpId) {
+        self.begun.insert(op);
+    }
+
+    /// One that failed, and may work later, is not taken for done. Each life has its own patience.
+    pub(super) fn check(&mut self, op: OpId, end: &End, next: Next) {
+        let End::Failed(failure) = end else { return };
+        if !self.begun.contains(&op) {
+            return;
+        }
+        let same = |other: &&OpId| (other.transfer, other.epoch) == (op.transfer, op.epoch) && **other != op;
+        let before = self.failed.iter().filter(same).count();
+        self.failed.insert(op);
+        let again = failure.retry != Retry::Never && before < FAILED_CLEANUPS;
+        assert_eq!(
+            matches!(next, Next::Cleanup { .. }),
+            again,
+            "{op} could not clean up, {before} before it, and is {next:?}"
+        );
+    }
+}
 
 impl World {
     pub(super) fn hold(&mut self, transfer: TransferId) {

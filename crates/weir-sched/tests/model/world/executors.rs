@@ -136,6 +136,9 @@ impl World {
                 "{op} would copy over what an earlier attempt left"
             );
         }
+        if let Op::Cleanup { .. } = order {
+            self.cleanups.begun(op);
+        }
         let former = self.operations.insert(op, Operation::Running(order));
         assert_eq!(former, None, "{op} started twice");
         self.inbox.push_back(Input::World(op, WorldEvent::Started));
