@@ -17,8 +17,6 @@ const FREE_LOSSES: u8 = 8;
 /// Clean-ups of a cancelled transfer that may fail before it is let go with whatever is left. With the pause that doubles from 10 s on
 /// that is three quarters of an hour: who cancelled waits for a storage that was restarted, not for one that is gone.
 const FAILED_CLEANUPS: u8 = 8;
-/// Pause while the issuer of tokens is slow or gone. Not counted: it says nothing of the transfer, and may take hours.
-const ISSUER_PAUSE: Duration = Duration::from_secs(30);
 /// The most retries a job can ask for.
 const MOST_RETRIES: i32 = 100;
 
@@ -31,6 +29,8 @@ pub struct RetryPolicy {
     pub delay: Duration,
     /// The pause grows no further than this (unless the job's own delay is longer, which then stays as it is).
     pub delay_max: Duration,
+    /// Pause while the issuer of tokens is slow or gone. Not counted: it says nothing of the transfer, and may take hours.
+    pub issuer_pause: Duration,
     /// Up to so many hundredths are added to each pause, so that what failed together does not come back together.
     pub jitter_percent: u32,
     /// Seed of the jitter.
@@ -44,6 +44,7 @@ impl Default for RetryPolicy {
             retries: 3,
             delay: Duration::from_secs(120),
             delay_max: Duration::from_secs(3600),
+            issuer_pause: Duration::from_secs(30),
             jitter_percent: 25,
             seed: 0,
         }
@@ -70,7 +71,7 @@ impl RetryPolicy {
             Retry::Never => Next::Failed,
             Retry::Now | Retry::Later if failure.party == Party::Issuer => Next::Queued {
                 work: history.work,
-                not_before: now + self.jittered(ISSUER_PAUSE, history),
+                not_before: now + self.jittered(self.issuer_pause, history),
                 failures: history.failures,
                 free_retries: history.free_retries,
                 resume,
@@ -147,7 +148,7 @@ impl RetryPolicy {
     /// No transfer of these terms waits longer for its next attempt, whatever a clock of an earlier life said.
     pub(crate) fn longest(&self, terms: &Terms) -> Duration {
         let counted = self.delay_max.max(self.base(terms).saturating_mul(PATIENCE_MAX));
-        let pause = counted.max(ISSUER_PAUSE);
+        let pause = counted.max(self.issuer_pause);
         pause.saturating_add((pause / 100).saturating_mul(self.jitter_percent))
     }
 
@@ -360,7 +361,7 @@ mod tests {
             else {
                 panic!("{failures}")
             };
-            assert_eq!((kept, not_before.since(NOW)), (failures, ISSUER_PAUSE));
+            assert_eq!((kept, not_before.since(NOW)), (failures, Duration::from_secs(30)));
         }
         gone.retry = Retry::Never;
         assert_eq!(

@@ -230,6 +230,20 @@ impl Default for RetryConfig {
     }
 }
 
+impl RetryConfig {
+    /// For the core. Pauses are drawn from this seed.
+    pub(crate) fn policy(&self, issuer_pause: Duration, seed: u64) -> weir_sched::RetryPolicy {
+        weir_sched::RetryPolicy {
+            retries: self.retries,
+            delay: self.delay,
+            delay_max: self.delay_max,
+            issuer_pause,
+            seed,
+            ..weir_sched::RetryPolicy::default()
+        }
+    }
+}
+
 /// How copies are made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -13,7 +13,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 use weir_auth::{TrustedIssuer, Verifier, VerifierConfig};
 use weir_http::{AddressFilter, Client, ClientConfig, Identity, RunningServer, ServerLimits, TlsError};
-use weir_sched::{Config, RetryPolicy, Scheduler};
+use weir_sched::{Config, Scheduler};
 
 use crate::{
     certificates::{Certificates, CertificatesError},
@@ -546,13 +546,7 @@ fn core_config(config: &TransferConfig, epoch: u64) -> Config {
             outbound: config.limits.outbound,
             ..weir_sched::Settings::default()
         },
-        retry: RetryPolicy {
-            retries: config.retry.retries,
-            delay: config.retry.delay,
-            delay_max: config.retry.delay_max,
-            seed: epoch,
-            ..RetryPolicy::default()
-        },
+        retry: config.retry.policy(config.tokens.issuer_pause, epoch),
         transfers_max: config.limits.queue,
         ..Config::default()
     }

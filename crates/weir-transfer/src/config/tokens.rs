@@ -90,7 +90,7 @@ pub struct TokensConfig {
     /// Limit for one request.
     #[serde(with = "weir_units::duration")]
     pub request_timeout: Duration,
-    /// How long an issuer is left alone after a request that failed.
+    /// How long an issuer is left alone after a request that failed, and what waits for it until it tries again.
     #[serde(with = "weir_units::duration")]
     pub issuer_pause: Duration,
 }
@@ -109,7 +109,11 @@ impl Default for TokensConfig {
 
 impl TokensConfig {
     pub(super) fn problem(&self) -> Option<&'static str> {
-        (self.requests == 0 || self.requests > 1000).then_some("requests is from 1 to 1000")
+        if self.requests == 0 || self.requests > 1000 {
+            return Some("requests is from 1 to 1000");
+        }
+        // Everything that waits would try all the time.
+        (self.issuer_pause < Duration::from_secs(1)).then_some("issuer_pause is 1s or more")
     }
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use weir_auth::ca::{CertificateAuthority, San};
 use weir_http::{Body, Client, ClientConfig, RunningServer, ServerLimits, TrustRoots, body};
 use weir_units::{Algorithm, Hasher};
@@ -99,7 +99,8 @@ struct Shared {
     files: Mutex<BTreeMap<String, Entry>>,
     faults: Mutex<BTreeMap<(String, String), Fault>>,
     seen: Mutex<Vec<Seen>>,
-    release: Notify,
+    /// How often held copies were let go.
+    released: watch::Sender<u64>,
     library: Library,
     scheme: &'static str,
     client: Client,
@@ -136,7 +137,7 @@ impl Stub {
             files: Mutex::default(),
             faults: Mutex::default(),
             seen: Mutex::default(),
-            release: Notify::new(),
+            released: watch::Sender::new(0),
             library: Library::default(),
             scheme,
             client: Client::new(ClientConfig::new(TrustRoots::default())).unwrap(),
@@ -209,9 +210,9 @@ impl Stub {
             .remove(&(method.to_owned(), path.to_owned()));
     }
 
-    /// Lets held copies go on.
+    /// Lets held copies go on: all that were seen.
     pub(crate) fn release(&self) {
-        self.shared.release.notify_waiters();
+        self.shared.released.send_modify(|times| *times += 1);
     }
 
     pub(crate) fn all_seen(&self) -> Vec<Seen> {
@@ -232,6 +233,8 @@ impl Shared {
         let method = request.method().as_str().to_owned();
         let path = request.uri().path().to_owned();
         let headers = request.headers().clone();
+        // Before anybody sees it, so that no release is missed.
+        let released = self.released.subscribe();
         self.seen.lock().unwrap().push(Seen {
             method: method.clone(),
             path: path.clone(),
@@ -330,7 +333,7 @@ impl Shared {
                     self.write(&path, Bytes::from_static(bytes));
                     return std::future::pending().await;
                 }
-                self.copy(path, &headers, fault)
+                self.copy(path, &headers, fault, released)
             }
             _ => error(405, "not supported"),
         }
@@ -383,7 +386,13 @@ impl Shared {
         response
     }
 
-    fn copy(self: &Arc<Self>, path: String, headers: &HeaderMap, fault: Option<Fault>) -> Response<Body> {
+    fn copy(
+        self: &Arc<Self>,
+        path: String,
+        headers: &HeaderMap,
+        fault: Option<Fault>,
+        mut released: watch::Receiver<u64>,
+    ) -> Response<Body> {
         let (lines, pieces) = tokio::sync::mpsc::channel::<Bytes>(16);
         let shared = self.clone();
         let headers = headers.clone();
@@ -411,7 +420,7 @@ impl Shared {
                         return;
                     }
                     tokio::select! {
-                        () = shared.release.notified() => break,
+                        _ = released.changed() => break,
                         () = lines.closed() => return,
                         () = tokio::time::sleep(Duration::from_millis(50)) => {}
                     }
@@ -499,5 +508,27 @@ impl Shared {
         } else {
             Err(format!("destination answered {}", response.status()))
         }
+    }
+}
+
+#[tokio::test]
+async fn a_copy_that_was_seen_misses_no_release() {
+    // On a busy machine some were held for ever.
+    let stub = Stub::start();
+    stub.fault("COPY", "/held", Fault::Held);
+    let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
+    for round in 1..=20 {
+        let request = Request::builder().method("COPY").uri(stub.url("/held"));
+        let answer = tokio::spawn({
+            let (client, request) = (client.clone(), request.body(body::empty()).unwrap());
+            async move { client.send(request).await }
+        });
+        while stub.seen("COPY", "/held").len() < round {
+            tokio::task::yield_now().await;
+        }
+        stub.release();
+        let answer = answer.await.unwrap().unwrap().into_body();
+        let text = tokio::time::timeout(Duration::from_secs(20), answer.collect()).await;
+        assert!(text.is_ok(), "round {round}");
     }
 }

@@ -40,6 +40,7 @@ impl Scene {
             config.tokens.refresh_margin = Duration::from_secs(1);
             config.tokens.exchange_ahead = Duration::from_secs(2);
             config.tokens.issuer_pause = Duration::from_secs(1);
+            config.tokens.request_timeout = Duration::from_secs(4);
             granter = Some(started);
         };
         let lab = Lab::start_managed(manage).await;
