@@ -239,8 +239,9 @@ impl Executor {
             place = self.shared.places.acquire() => {
                 let _place = place;
                 tell(WorldEvent::Started);
-                // One operation's defect must not take the others along.
-                let work = AssertUnwindSafe(self.work((id, op), &stop, journal, &tell));
+                // One operation's defect must not take the others along. On the heap: whoever waits for tape, or a place, is as large as the
+                // largest of what it may become.
+                let work = AssertUnwindSafe(Box::pin(self.work((id, op), &stop, journal, &tell)));
                 work.catch_unwind().await.unwrap_or_else(|panic| defect(id, panic.as_ref()))
             }
         };

@@ -110,6 +110,51 @@ async fn an_endpoint_that_does_not_answer_keeps_no_other_pins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_transfers_of_one_file_give_back_both_of_their_pins() {
+    // The first one's request would stay pinned for its whole lifetime; or the file go to tape while the other still copies it.
+    let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
+    source.put("/f", b"from tape");
+    source.library().delivers(Some(1));
+    let params = json!({ "bring_online": 60, "copy_pin_lifetime": 600 });
+    destination.fault("COPY", "/a", Fault::Held);
+    let first = lab
+        .submit(one(&source.url("/f"), &destination.url("/a")), params.clone())
+        .await;
+    eventually("it is copied", || !destination.seen("COPY", "/a").is_empty()).await;
+    let second = lab.submit(one(&source.url("/f"), &destination.url("/b")), params).await;
+    assert_eq!(lab.wait(&second).await, "FINISHED");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(source.library().released().is_empty(), "the other still needs it");
+    assert_eq!(source.library().asked().len(), 2);
+    destination.heal("COPY", "/a");
+    destination.release();
+    assert_eq!(lab.wait(&first).await, "FINISHED");
+    eventually("both pins are given back", || {
+        source.library().released() == ["/f", "/f"]
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_does_not_give_back_what_another_job_only_brought_online() {
+    // Who wanted the file on disk for a week would not find it there.
+    let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
+    source.put("/f", b"from tape");
+    let params = json!({ "bring_online": 60, "copy_pin_lifetime": 600 });
+    let url = source.url("/f");
+    let keeps = lab.submit(one(&url, &url), params.clone()).await;
+    let copies = lab.submit(one(&url, &destination.url("/a")), params).await;
+    eventually("both wait", || source.library().polled() > 0).await;
+    source.library().delivers(Some(1));
+    for job in [&keeps, &copies] {
+        assert_eq!(lab.wait(job).await, "FINISHED");
+    }
+    assert_eq!(source.library().asked().len(), 1);
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert!(source.library().released().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn time_is_over_when_the_job_says() {
     let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
     let params = json!({ "bring_online": 1, "retry": -1 });

@@ -204,31 +204,35 @@ impl Executor {
     }
 
     async fn staged(&self, id: OpId, journal: &Writer) -> Result<(), Failure> {
-        let order = self.order(id).await?;
-        let source = self.side(Party::Source, &order)?;
-        source.right.now(source.scene(Phase::Preparation)).await?;
-        let params = &order.job.params;
         let (tell, mut news) = mpsc::unbounded_channel();
-        let tape = tape_of(&source);
-        let ask = Ask {
-            wanted: Wanted {
-                path: path_of(&source.surl),
-                lifetime: params.copy_pin_lifetime,
-                metadata: metadata(&order),
-            },
-            request: order.file.tape.request.clone(),
-            forgotten: false,
-            tell,
-        };
-        let (tapes, seconds) = (&self.shared.tapes, params.bring_online.unwrap_or(u32::MAX));
-        let _asking = tapes.stage(counter_of(&tape, &order.job.vo), tape, ask);
+        // On the heap, and gone: of very many that wait, each keeps only what it needs.
+        let (tape, path, vo, since, seconds, ask) = Box::pin(async {
+            let order = self.order(id).await?;
+            let source = self.side(Party::Source, &order)?;
+            source.right.now(source.scene(Phase::Preparation)).await?;
+            let (params, path) = (&order.job.params, path_of(&source.surl));
+            let ask = Ask {
+                wanted: Wanted {
+                    path: path.clone(),
+                    lifetime: params.copy_pin_lifetime,
+                    metadata: metadata(&order),
+                },
+                request: order.file.tape.request.clone(),
+                forgotten: false,
+                tell,
+            };
+            let seconds = params.bring_online.unwrap_or(u32::MAX);
+            let since = order.file.tape.staging_start;
+            Ok::<_, Failure>((tape_of(&source), path, order.job.vo.clone(), since, seconds, ask))
+        })
+        .await?;
+        let (tapes, endpoint) = (&self.shared.tapes, tape.endpoint.clone());
+        let _asking = tapes.stage(counter_of(&tape, &vo), tape, ask);
         let wait = async {
             while let Some(news) = news.recv().await {
                 match news {
                     News::Requested(request) => {
-                        tapes
-                            .pins
-                            .took(id.transfer.0, source.surl.endpoint(), path_of(&source.surl));
+                        tapes.pins.took(id.transfer.0, endpoint.clone(), path.clone());
                         let files = vec![id.transfer.0];
                         journal.make_durable(Change::Requested { files, request }).await;
                     }
@@ -237,7 +241,7 @@ impl Executor {
             }
             Err(super::internal("whoever brings files online has gone"))
         };
-        let over = tokio::time::timeout(left(order.file.tape.staging_start, seconds), wait).await;
+        let over = tokio::time::timeout(left(since, seconds), wait).await;
         over.unwrap_or_else(|_| {
             let text = format!("the file was not online within {seconds} s");
             Err(too_late(
@@ -254,22 +258,23 @@ impl Executor {
     }
 
     async fn archived(&self, id: OpId) -> Result<(), Failure> {
-        let order = self.order(id).await?;
-        let destination = self.side(Party::Destination, &order)?;
-        destination.right.now(destination.scene(Phase::Finalization)).await?;
         let (tell, end) = oneshot::channel();
-        let tape = tape_of(&destination);
-        let watch = Watch {
-            path: path_of(&destination.surl),
-            tell,
-        };
-        self.shared.tapes.watch(counter_of(&tape, &order.job.vo), tape, watch);
+        let (tape, vo, since, seconds, watch) = Box::pin(async {
+            let order = self.order(id).await?;
+            let destination = self.side(Party::Destination, &order)?;
+            destination.right.now(destination.scene(Phase::Finalization)).await?;
+            let path = path_of(&destination.surl);
+            let seconds = order.job.params.archive_timeout.filter(|seconds| *seconds > 0);
+            let (vo, since) = (order.job.vo.clone(), order.file.tape.archive_start);
+            Ok::<_, Failure>((tape_of(&destination), vo, since, seconds, Watch { path, tell }))
+        })
+        .await?;
+        self.shared.tapes.watch(counter_of(&tape, &vo), tape, watch);
         let gone = || Err(super::internal("whoever watches copies has gone"));
-        let seconds = order.job.params.archive_timeout.filter(|seconds| *seconds > 0);
         let Some(seconds) = seconds else {
             return end.await.unwrap_or_else(|_| gone());
         };
-        let end = tokio::time::timeout(left(order.file.tape.archive_start, seconds), end).await;
+        let end = tokio::time::timeout(left(since, seconds), end).await;
         let Ok(end) = end else {
             let text = format!("the copy was not on tape within {seconds} s");
             let remedy = "allow more time with 'archive_timeout', or look after the tape system";

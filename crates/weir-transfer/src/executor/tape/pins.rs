@@ -1,11 +1,12 @@
 //! Pins: what was brought online is given back when its transfer has ended, after success and after failure.
 //!
 //! The store keeps which files hold one ([`Store::pins`](crate::store::Store::pins)); a restart goes on from there. Two
-//! transfers of one file share its pin: the last one gives it back. A request that is not over is taken back as well. An endpoint that
-//! cannot be reached is asked again, with growing pauses; a pin that could not be given back goes with its lifetime.
+//! transfers of one file share its pin: the last one gives it back, in all of their requests. A request that is not over is taken back
+//! as well. An endpoint that cannot be reached is asked again, with growing pauses; a pin that could not be given back goes with its
+//! lifetime.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -46,7 +47,15 @@ pub(super) struct Pins {
 #[derive(Debug, Default)]
 struct Held {
     files: HashMap<u64, Place>,
-    places: HashMap<Place, usize>,
+    places: HashMap<Place, Holders>,
+}
+
+/// Transfers of one file. Each may have its own request, but storages differ in whose pin they take when one is given back.
+#[derive(Debug, Default)]
+struct Holders {
+    n_left: usize,
+    /// Those that have ended: their pins are given back with the last one's.
+    over: Vec<u64>,
 }
 
 impl Pins {
@@ -58,7 +67,7 @@ impl Pins {
     pub(super) fn took(&self, file: u64, endpoint: String, path: String) {
         let (mut held, place) = (self.lock(), (endpoint, path));
         if held.files.insert(file, place.clone()).is_none() {
-            *held.places.entry(place).or_default() += 1;
+            held.places.entry(place).or_default().n_left += 1;
         }
     }
 
@@ -73,21 +82,29 @@ impl Pins {
         }
     }
 
-    /// A transfer lets its pin go; tells whether nobody else holds it.
-    fn leave(&self, file: u64) -> bool {
+    /// As [`Self::settled`], of one that has let go already.
+    fn once_more(&self, file: u64) {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ended) = ended.as_ref() {
+            let _ = ended.send(file);
+        }
+    }
+
+    /// A transfer lets its pin go; gives the transfers whose pins are to be given back now: none while somebody else needs the file.
+    fn leave(&self, file: u64) -> Vec<u64> {
         let mut held = self.lock();
         let Some(place) = held.files.remove(&file) else {
-            return true;
+            return vec![file];
         };
-        let Some(holders) = held.places.get_mut(&place) else {
-            return true;
+        let Entry::Occupied(mut holders) = held.places.entry(place) else {
+            return vec![file];
         };
-        *holders -= 1;
-        let last = *holders == 0;
-        if last {
-            held.places.remove(&place);
+        holders.get_mut().over.push(file);
+        holders.get_mut().n_left -= 1;
+        if holders.get().n_left > 0 {
+            return Vec::new();
         }
-        last
+        holders.remove().over
     }
 }
 
@@ -105,7 +122,7 @@ struct Group {
 struct Given {
     tape: Option<Tape>,
     files: Vec<u64>,
-    paths: Vec<String>,
+    paths: BTreeSet<String>,
     tries: u32,
 }
 
@@ -206,6 +223,8 @@ impl Executor {
     /// What is to be asked of whom, for these files.
     async fn groups(&self, files: Vec<u64>, journal: &Writer) -> Vec<(Group, Given)> {
         let store = self.shared.store.clone();
+        let files = files.into_iter().flat_map(|file| self.shared.tapes.pins.leave(file));
+        let files = files.collect::<Vec<_>>();
         let read = move || {
             files
                 .into_iter()
@@ -215,7 +234,7 @@ impl Executor {
         let orders = tokio::task::spawn_blocking(read).await.unwrap_or_default();
         let mut unread = Vec::new();
         let mut groups: BTreeMap<Group, Given> = BTreeMap::new();
-        let mut done = Vec::new();
+        let (mut done, mut seen_to) = (Vec::new(), BTreeSet::new());
         for (file, order) in orders {
             let order = match order {
                 Ok(order) => order,
@@ -229,10 +248,12 @@ impl Executor {
                     continue;
                 }
             };
-            let last = self.shared.tapes.pins.leave(file);
-            let asked = order
-                .filter(|order| last && !is_kept(order))
-                .and_then(|order| self.asked(&order));
+            let is_kept = order.as_ref().is_some_and(is_kept);
+            let asked = order.and_then(|order| self.asked(&order));
+            if is_kept && let Some((group, _, path)) = &asked {
+                seen_to.insert((group.endpoint.clone(), group.request.clone(), path.clone()));
+            }
+            let asked = asked.filter(|_| !is_kept);
             let Some((group, tape, path)) = asked else {
                 done.push(file);
                 continue;
@@ -240,7 +261,7 @@ impl Executor {
             let given = groups.entry(group).or_default();
             given.tape.get_or_insert(tape);
             given.files.push(file);
-            given.paths.push(path);
+            given.paths.insert(path);
         }
         if !done.is_empty() {
             journal.note(Change::Unpinned { files: done });
@@ -249,16 +270,26 @@ impl Executor {
             let this = self.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(PAUSE.0).await;
-                unread.into_iter().for_each(|file| this.shared.tapes.pins.settled(file));
+                unread
+                    .into_iter()
+                    .for_each(|file| this.shared.tapes.pins.once_more(file));
             });
         }
-        groups.into_iter().collect()
+        // One path of a request is given back once, whoever asked for it; and as one that came, if it came for anybody.
+        let mut groups = groups.into_iter().collect::<Vec<_>>();
+        groups.sort_by_key(|(group, _)| !group.staged);
+        for (group, given) in &mut groups {
+            let place = |path: &str| (group.endpoint.clone(), group.request.clone(), path.to_owned());
+            given.paths.retain(|path| seen_to.insert(place(path)));
+        }
+        groups
     }
 
     async fn give_back(&self, group: &Group, given: &Given) -> bool {
         let Some(tape) = &given.tape else { return true };
         let client = &self.shared.tapes.client;
-        for paths in given.paths.chunks(REQUEST_MAX) {
+        let paths = given.paths.iter().cloned().collect::<Vec<_>>();
+        for paths in paths.chunks(REQUEST_MAX) {
             if let Err(failure) = client.give_back(tape, &group.request, paths, group.staged).await {
                 if failure.class == ErrorClass::Token && failure.retry == Retry::Never {
                     tracing::warn!(endpoint = group.endpoint, %failure, "pins cannot be given back; they go with their lifetime");
