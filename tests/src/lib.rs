@@ -28,6 +28,7 @@ mod postgres;
 mod run;
 mod secrets;
 mod services;
+mod tape;
 mod xrootd;
 
 pub use binary::weir_binary;
@@ -46,4 +47,5 @@ pub use postgres::Postgres;
 pub use run::{Run, peers, run, weir};
 pub use secrets::{Secrets, files_below, holds, holds_jwt, process_words};
 pub use services::{Answer, NodeSettings, Service, Services, StorageSettings, drafts, has_ended, visible_files};
+pub use tape::{Tape, TapeState};
 pub use xrootd::{Xrootd, XrootdSettings};

@@ -21,7 +21,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{Answer, Draw, Run, Services, adler32, drafts, has_ended, visible_files};
+use crate::{Answer, Draw, Run, Services, Tape, adler32, drafts, has_ended, visible_files};
 
 /// The storages it needs.
 pub const STORAGES: [&str; 3] = ["ALPHA", "BETA", "GAMMA"];
@@ -111,6 +111,8 @@ pub struct Load {
     pub services: Services,
     /// Parameters of every job.
     pub params: Value,
+    /// Where sources are read, if not at their storages.
+    sources_at: Option<String>,
     seed: u64,
     sources: Vec<Vec<u8>>,
     plan: Vec<Planned>,
@@ -151,6 +153,7 @@ impl Load {
         Self {
             services,
             params: json!({ "verify_checksum": "both" }),
+            sources_at: None,
             seed,
             sources,
             plan,
@@ -182,6 +185,15 @@ impl Load {
             let one = planned(&self.services, (0, target), source, &format!("choice{number}"));
             self.insert(Kind::Sources, vec![one], draw);
         }
+        self
+    }
+
+    /// All sources are brought online from this tape.
+    #[must_use]
+    pub fn from_tape(mut self, tape: &Tape) -> Self {
+        self.sources_at = Some(tape.url.clone());
+        self.params["bring_online"] = json!(600);
+        self.params["copy_pin_lifetime"] = json!(3600);
         self
     }
 
@@ -244,8 +256,11 @@ impl Load {
     fn job(&self, number: usize) -> Value {
         let batch = &self.batches[number];
         let source = |storage: usize, name: &str| {
-            let storage = &self.services.storage(STORAGES[storage]).url;
-            format!("{storage}/source/{name}")
+            let name = format!("source/{name}");
+            match &self.sources_at {
+                Some(door) => format!("{door}/{}/{name}", STORAGES[storage]),
+                None => format!("{}/{name}", self.services.storage(STORAGES[storage]).url),
+            }
         };
         let mut before = None::<&Planned>;
         let files = self.plan[batch.files.clone()].iter().map(|planned| {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
+    collections::BTreeSet,
     net::Ipv4Addr,
     time::{Duration, Instant},
 };
@@ -9,8 +10,9 @@ use std::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use weir_tests::{
-    Draw, FILES_PER_JOB, JOBS, LIMIT, Load, NodeSettings, Postgres, STORAGES, Services, StorageSettings, all_known,
-    attempts, node_settings, peers, running, seeds, silent, silent_at, start_nodes, submit_to, wait_for, waiting_job,
+    Draw, FILES_PER_JOB, JOBS, LIMIT, Load, NodeSettings, Postgres, STORAGES, Services, StorageSettings, Tape,
+    all_known, attempts, node_settings, peers, running, seeds, silent, silent_at, start_nodes, submit_to, wait_for,
+    waiting_job,
 };
 
 fn nodes(postgres: &Postgres, roles: &[&str]) -> Vec<NodeSettings> {
@@ -200,6 +202,8 @@ fn faults(seed: u64, draw: &mut Draw) -> Vec<Fault> {
 
 struct Round {
     load: Load,
+    /// Where its sources are, if they are not on disk.
+    tape: Option<Tape>,
     postgres: Postgres,
     faults: Vec<Fault>,
     /// What a fault has hit, and when it ends. A node by its number, the database without.
@@ -211,13 +215,20 @@ struct Round {
 const ROLES: [&str; 3] = ["any", "any", "door"];
 
 impl Round {
-    fn prepare(seed: u64) -> Self {
+    fn prepare(seed: u64, from_tape: bool) -> Self {
         let mut draw = Draw::new(seed);
         let postgres = Postgres::start().unwrap();
         let services = start(&postgres, &STORAGES, &ROLES);
+        let tape = from_tape.then(|| Tape::start(&services, seed).unwrap());
+        let faults = faults(seed, &mut draw);
+        let load = Load::prepare(services, seed, &mut draw).mixed(&mut draw);
         Self {
-            faults: faults(seed, &mut draw),
-            load: Load::prepare(services, seed, &mut draw).mixed(&mut draw),
+            faults,
+            load: match &tape {
+                Some(tape) => load.from_tape(tape),
+                None => load,
+            },
+            tape,
             postgres,
             hit: None,
             turn: 0,
@@ -285,6 +296,31 @@ impl Round {
         )
     }
 
+    /// Every pin is given back whose request the service knows. A process that is killed may have made one of which nobody has heard.
+    fn audit_tape(&self) {
+        let (tape, services) = (self.tape.as_ref().unwrap(), &self.load.services);
+        let mut known = BTreeSet::new();
+        for job in self.load.taken_ids() {
+            for file in services.files(&job).unwrap() {
+                known.extend(file["bringonline_token"].as_str().map(str::to_owned));
+            }
+        }
+        let mut left = None;
+        let all_back = || {
+            let state = tape.state(services)?;
+            let held = state.held.iter();
+            let held = held.filter(|(request, paths)| known.contains(*request) && !paths.is_empty());
+            let none = held.count() == 0;
+            left = Some(state);
+            Ok(none.then_some(()))
+        };
+        let ended = wait_for(LIMIT, all_back);
+        let state = left.unwrap();
+        ended.unwrap_or_else(|error| panic!("pins stay: {error:#}: {state:?}; known {known:?}\n{}", self.scene()));
+        assert!(state.read_offline.is_empty(), "{state:?}\n{}", self.scene());
+        assert!(known.len() > 1 && state.polls > 0, "{known:?}, {state:?}");
+    }
+
     fn hit_if_due(&mut self) {
         let arrived = self.load.n_arrived();
         if self.hit.is_some() || self.faults.first().is_none_or(|fault| fault.files > arrived) {
@@ -330,9 +366,23 @@ fn nodes_keep_their_word_whatever_happens_to_one_of_them() {
         return;
     }
     for seed in seeds(5) {
-        let mut round = Round::prepare(seed);
+        let mut round = Round::prepare(seed, false);
         round.run();
         round.load.audit();
+    }
+}
+
+#[test]
+fn nodes_keep_their_word_about_tape_whatever_happens_to_one_of_them() {
+    // A file would be read that is on tape, which holds a mover for hours; or be pinned for ever, which fills the buffer.
+    if !peers() {
+        return;
+    }
+    for seed in seeds(1) {
+        let mut round = Round::prepare(seed, true);
+        round.run();
+        round.load.audit();
+        round.audit_tape();
     }
 }
 
