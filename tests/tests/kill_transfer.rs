@@ -1,10 +1,12 @@
-//! `kill -9` of the transfer service, again and again, while it works: acknowledged means durable, and done once.
+//! `kill -9` of the transfer service, again and again, while it works, and times in which it stands still: acknowledged means durable, and
+//! done once.
 //!
-//! Three seeded rounds; a hundred with `WEIR_SOAK` set; one with `WEIR_SEED=n`.
+//! Five seeded rounds; a hundred with `WEIR_SOAK` set; one with `WEIR_SEED=n`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use weir_tests::{Draw, FILES_PER_JOB, JOBS, Load, STORAGES, Services, StorageSettings, seeds};
 
 /// Nothing new for so long is a hang.
@@ -22,6 +24,8 @@ enum Kill {
     Submitting { job: usize, after: Duration },
     /// As `Arrived`, and once more so long after its start.
     Twice { files: usize, after: Duration },
+    /// Not at all: when so many files are there it is stopped, and continued after this time.
+    Stop { files: usize, lasts: Duration },
 }
 
 fn kills(draw: &mut Draw) -> Vec<Kill> {
@@ -40,6 +44,9 @@ fn kills(draw: &mut Draw) -> Vec<Kill> {
     }
     let files = draw.between(10, total - 10) as usize;
     kills.push(Kill::Twice { files, after: start });
+    let files = draw.between(10, total - 10) as usize;
+    let lasts = Duration::from_millis(draw.between(200, 4_000));
+    kills.push(Kill::Stop { files, lasts });
     kills
 }
 
@@ -112,7 +119,7 @@ impl Round {
     fn kill_if_due(&mut self) {
         let arrived = self.load.n_arrived();
         let due = |kill: &Kill| match kill {
-            Kill::Arrived { files, .. } | Kill::Twice { files, .. } => *files <= arrived,
+            Kill::Arrived { files, .. } | Kill::Twice { files, .. } | Kill::Stop { files, .. } => *files <= arrived,
             Kill::Submitting { .. } => false,
         };
         let Some(place) = self.kills.iter().position(due) else {
@@ -128,6 +135,13 @@ impl Round {
             Kill::Arrived { after, .. } => {
                 std::thread::sleep(after);
                 self.kill();
+            }
+            Kill::Stop { lasts, .. } => {
+                let service = &self.load.services.transfer;
+                service.signal(Signal::STOP).unwrap();
+                std::thread::sleep(lasts);
+                service.signal(Signal::CONT).unwrap();
+                return self.load.wait_anew();
             }
             Kill::Submitting { .. } => unreachable!("they are due with their submission"),
         }
@@ -153,7 +167,7 @@ impl Round {
 fn a_killed_transfer_service_keeps_its_word() {
     // An acknowledged transfer would be lost, done twice, or visible in part, after a crash of the transfer service.
     let mut n_again = 0;
-    for seed in seeds(3) {
+    for seed in seeds(5) {
         let mut round = Round::prepare(seed);
         round.run();
         // A last restart, with nothing left to do, changes nothing.
