@@ -63,8 +63,9 @@ pub(super) async fn rate(lab: &ServiceLab, files: u64) -> Result<Rate> {
     fix(&caller, 200).await?;
     caller.drain(true).await?;
     let earlier = ends(lab, &caller).await?.len();
+    let mut jobs = Vec::new();
     for _ in 0..files / 200 {
-        caller.submit(lab.job(200, Duration::ZERO)).await?;
+        jobs.push(caller.submit(lab.job(200, Duration::ZERO)).await?);
     }
     let pid = lab.service_pid()?;
     let stubs = || -> Result<f64> { lab.stub_pids.iter().map(|pid| cpu(*pid)).sum() };
@@ -78,6 +79,7 @@ pub(super) async fn rate(lab: &ServiceLab, files: u64) -> Result<Rate> {
     .await?;
     let each = |used: f64| used / files as f64 * 1e6;
     let (us_each, stub_us_each) = (each(cpu(pid)? - used), each(stubs()? - stub_used));
+    all_finished(&caller, &jobs).await?;
     // The first and the last tenth are ramps.
     let ended = &ended[earlier..];
     let (first, last) = (ended.len() / 10, ended.len() * 9 / 10);
@@ -87,6 +89,22 @@ pub(super) async fn rate(lab: &ServiceLab, files: u64) -> Result<Rate> {
         us_each,
         stub_us_each,
     })
+}
+
+/// What has ended at the destination is FINISHED at the service within moments.
+async fn all_finished(caller: &Caller, jobs: &[String]) -> Result<()> {
+    for some in jobs.chunks(100) {
+        let path = format!("/jobs/{}", some.join(","));
+        until(Duration::from_secs(10), Duration::from_millis(200), || async {
+            let told: Value = serde_json::from_slice(&caller.get(&path).await?)?;
+            let told = told.as_array().map_or(std::slice::from_ref(&told), Vec::as_slice);
+            let finished = told.iter().filter(|job| job["job_state"] == "FINISHED").count();
+            Ok((finished == some.len()).then_some(()))
+        })
+        .await
+        .context("not all jobs are FINISHED")?;
+    }
+    Ok(())
 }
 
 /// When transfers ended at the destination, microseconds.

@@ -51,12 +51,18 @@ pub(super) async fn take_over(stopped: bool, scale: f64) -> Result<Figure> {
     .await?;
     let earlier = began(&lab.seen(&caller, 0).await?);
     let victim = &lab.services.nodes[0];
+    let had = leases(&caller, &victim.url).await?;
+    ensure!(had > 0 && had < copies, "it had {had} of {copies} copies");
     let start = Instant::now();
     victim.signal(if stopped { Signal::STOP } else { Signal::KILL })?;
     // A copy that is tried again is looked at again at its source. How many they were is known when no more follow.
     let (mut last, mut count) = (start, earlier);
-    while last.elapsed() < Duration::from_secs(8) || count == earlier {
-        ensure!(start.elapsed() < Duration::from_secs(120), "nothing began elsewhere");
+    while last.elapsed() < Duration::from_secs(8) || count < earlier + had {
+        ensure!(
+            start.elapsed() < Duration::from_secs(120),
+            "of {had} copies {} began elsewhere",
+            count - earlier
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
         let now = began(&lab.seen(&caller, 0).await?);
         if now > count {
@@ -68,11 +74,20 @@ pub(super) async fn take_over(stopped: bool, scale: f64) -> Result<Figure> {
     Ok(Figure {
         name: TAKE_OVER,
         said: format!(
-            "executor {how}: all {} of its copies began elsewhere after {seconds:.1} s",
+            "executor {how}: all of its {had} copies began elsewhere after {seconds:.1} s, {} in all",
             count - earlier
         ),
-        numbers: json!({ "how": how, "copies": copies, "taken_over": count - earlier, "seconds": seconds }),
+        numbers: json!({ "how": how, "copies": copies, "had": had, "taken_over": count - earlier, "seconds": seconds }),
     })
+}
+
+/// Operations that the scheduler has given to the node of this URL.
+async fn leases(caller: &Caller, url: &str) -> Result<u64> {
+    let told: Value = serde_json::from_slice(&caller.get("/.well-known/weir/nodes").await?)?;
+    let nodes = told["nodes"].as_array().context("no nodes")?;
+    let node = nodes.iter().find(|node| node["url"] == url);
+    node.and_then(|node| node["leases"].as_u64())
+        .with_context(|| format!("{url} is not among {told}"))
 }
 
 /// Until the scheduler gives work to both executors: both take part in a few copies.
