@@ -76,6 +76,7 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
         submission.live = submission.files.get(place).map(|file| file.id);
     }
     submission.expiring = service.keeper.expiring(&submission);
+    let submission = sealed(&service, submission).await?;
     // Goes on if the client leaves: the reservation must last as long as the submission is on its way.
     let driver = service.driver.clone();
     let taken = tokio::spawn(async move {
@@ -90,6 +91,22 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
         ban::catch_up(&service, id, &caller).await?;
     }
     Ok(ok(&json!({ "job_id": id })))
+}
+
+/// Here, and not on the store's one thread of writing.
+async fn sealed(service: &State, mut submission: Box<Submission>) -> Answer<Box<Submission>> {
+    if submission.tokens.len() <= READ_HERE {
+        service.store.seal(&mut submission);
+        return Ok(submission);
+    }
+    let store = service.store.clone();
+    let sealing = tokio::task::spawn_blocking(move || {
+        store.seal(&mut submission);
+        submission
+    });
+    sealing
+        .await
+        .map_err(|_| ApiError::unavailable("The service is stopping"))
 }
 
 /// Asks the scheduler, if it is elsewhere, with which of its sources a file begins. While there is none, it is the first.

@@ -214,6 +214,8 @@ pub(crate) struct Submission {
     pub files: Vec<NewFile>,
     /// Every token that a file names.
     pub tokens: BTreeMap<TokenHash, Secret>,
+    /// Those that are sealed already: [`Store::seal`].
+    pub sealed: BTreeMap<TokenHash, Vec<u8>>,
     /// The one file that begins, if the others wait for it: they are [`FileState::NotUsed`].
     pub live: Option<u64>,
     /// Those of its tokens that may be renewed.
@@ -233,6 +235,7 @@ impl Submission {
             job,
             files,
             tokens,
+            sealed: BTreeMap::new(),
             live,
             expiring: BTreeMap::new(),
             one_writer: false,
@@ -454,6 +457,11 @@ pub(crate) enum Standing {
 
 /// Where jobs live. Calls block; the service makes them on threads that may.
 pub(crate) trait Store: Send + Sync + 'static {
+    /// Seals the tokens of a submission ahead of [`Self::apply`], where several can be at it at once. Nothing depends on it.
+    fn seal(&self, submission: &mut Submission) {
+        let _ = submission;
+    }
+
     /// Makes a batch durable: all of it, or nothing. After an error that passes it is not known which; whoever goes on gives the very
     /// same batch again, until it is known.
     ///

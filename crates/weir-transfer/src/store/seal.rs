@@ -1,6 +1,7 @@
 //! Tokens at rest: AES-256-GCM under a key that lives in a file of its own.
 
 use std::{
+    borrow::Cow,
     fs::{self, OpenOptions},
     io::Write as _,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
@@ -12,20 +13,55 @@ use aws_lc_rs::{
     digest,
     rand::{SecureRandom as _, SystemRandom},
 };
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use weir_auth::Secret;
 
-use super::StoreError;
+use super::{StoreError, Submission};
 use crate::model::TokenHash;
 
 const KEY_BYTES: usize = 32;
 /// 96 bits: the nonce of GCM (NIST SP 800-38D section 5.2.1.1). Random ones are safe for 2^32 tokens under one key.
 const NONCE_BYTES: usize = 12;
 
+/// What a packed token begins with. No text does: UTF-8 has no such byte.
+const PACKED: u8 = 0xff;
+
 /// The name of a token in the store: its SHA-256.
 pub(crate) fn hash_of(token: &str) -> TokenHash {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
     TokenHash(hash)
+}
+
+/// A token of three parts without its base64, which is a quarter of it. None if it would not come back as it was.
+fn packed(token: &str) -> Option<Vec<u8>> {
+    let (signed, signature) = token.rsplit_once('.')?;
+    let (header, claims) = signed.split_once('.')?;
+    let mut packed = Vec::with_capacity(token.len());
+    packed.push(PACKED);
+    for part in [header, claims] {
+        let from = packed.len();
+        packed.extend_from_slice(&[0, 0]);
+        // Padding, and bits that say nothing, are errors: what is read can be written in one way only.
+        URL_SAFE_NO_PAD.decode_vec(part, &mut packed).ok()?;
+        let length = u16::try_from(packed.len() - from - 2).ok()?;
+        packed[from..from + 2].copy_from_slice(&length.to_be_bytes());
+    }
+    URL_SAFE_NO_PAD.decode_vec(signature, &mut packed).ok()?;
+    Some(packed)
+}
+
+fn unpacked(packed: &[u8]) -> Option<String> {
+    let (mut token, mut rest) = (String::with_capacity(packed.len() * 4 / 3 + 4), packed);
+    for _ in 0..2 {
+        let (length, more) = rest.split_first_chunk::<2>()?;
+        let (part, more) = more.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        URL_SAFE_NO_PAD.encode_string(part, &mut token);
+        token.push('.');
+        rest = more;
+    }
+    URL_SAFE_NO_PAD.encode_string(rest, &mut token);
+    Some(token)
 }
 
 /// Seals and opens tokens. The sealed form is nonce, ciphertext and tag; the token's hash is bound to it.
@@ -97,7 +133,8 @@ impl Sealer {
 
     /// Seals a token.
     pub(crate) fn seal(&self, hash: TokenHash, token: &Secret) -> Vec<u8> {
-        let mut text = token.expose().as_bytes().to_vec();
+        let text = token.expose();
+        let mut text = packed(text).unwrap_or_else(|| text.as_bytes().to_vec());
         let nonce = self
             .key
             .seal_in_place_append_tag(Aad::from(hash.0), &mut text)
@@ -113,7 +150,29 @@ impl Sealer {
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut text = text.to_vec();
         let plain = self.key.open_in_place(nonce, Aad::from(hash.0), &mut text).ok()?;
-        Some(Secret::new(std::str::from_utf8(plain).ok()?))
+        match plain.split_first() {
+            Some((&PACKED, packed)) => unpacked(packed).map(Secret::new),
+            _ => Some(Secret::new(std::str::from_utf8(plain).ok()?)),
+        }
+    }
+}
+
+impl Submission {
+    /// A token that a file names, as it is kept.
+    pub(crate) fn sealed_token(&self, hash: TokenHash, sealer: &Sealer) -> Result<Cow<'_, [u8]>, StoreError> {
+        if let Some(sealed) = self.sealed.get(&hash) {
+            return Ok(Cow::Borrowed(sealed));
+        }
+        let token = self
+            .tokens
+            .get(&hash)
+            .ok_or_else(|| StoreError::Broken(format!("job {} names a token it does not bring", self.job.id).into()))?;
+        Ok(Cow::Owned(sealer.seal(hash, token)))
+    }
+
+    pub(super) fn seal_with(&mut self, sealer: &Sealer) {
+        let seal = |(hash, token): (&TokenHash, &Secret)| (*hash, sealer.seal(*hash, token));
+        self.sealed = self.tokens.iter().map(seal).collect();
     }
 }
 
@@ -132,6 +191,42 @@ mod tests {
         assert!(sealer.open(hash_of("x"), &sealed).is_none());
         assert!(sealer.open(hash, &sealed[..5]).is_none());
         assert!(!sealed.windows(5).any(|window| window == b"token"));
+    }
+
+    #[test]
+    fn what_was_packed_comes_back_as_it_was() {
+        let part = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let token = format!(
+            "{}.{}.{}",
+            part(b"{\"alg\":\"ES256\"}"),
+            part(&[0, 255, 7]),
+            part(&[9; 64])
+        );
+        let short = packed(&token).unwrap();
+        assert!(short.len() < token.len() * 4 / 5, "{} of {}", short.len(), token.len());
+        // The last but one has bits that say nothing: written anew, they would be gone.
+        let texts = [
+            "",
+            ".",
+            "..",
+            "a.b",
+            "YQ.YQ.YQ",
+            "YQ.YQ.YQ.YQ",
+            "YQ==.YQ.YQ",
+            "YQ.YR.YQ",
+            "opaque-token.YQ",
+        ];
+        let long = format!("YQ.{}.YQ", part(&vec![1; 70_000]));
+        let sealer = Sealer::ephemeral();
+        for text in texts.into_iter().chain([token.as_str(), &long]) {
+            let sealed = sealer.seal(hash_of(text), &Secret::new(text));
+            assert_eq!(sealer.open(hash_of(text), &sealed).unwrap().expose(), text);
+        }
+        assert!(
+            [&[0, 9][..], &[0, 1, 5, 0], &[0]]
+                .iter()
+                .all(|broken| unpacked(broken).is_none())
+        );
     }
 
     #[test]

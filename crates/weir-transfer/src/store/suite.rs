@@ -71,6 +71,7 @@ pub(crate) fn submission(job: u128, first: u64, n: u64) -> Submission {
         job,
         files: files.collect(),
         tokens: BTreeMap::from([(hash, Secret::new(token))]),
+        sealed: BTreeMap::new(),
         live: None,
         expiring: BTreeMap::new(),
         one_writer: false,

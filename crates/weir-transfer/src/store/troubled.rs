@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
 
-use super::{Change, Due, JobFilter, Kept, MemoryStore, Order, Overdue, Pin, Renewal, Restored, Store, StoreError};
+use super::{
+    Change, Due, JobFilter, Kept, MemoryStore, Order, Overdue, Pin, Renewal, Restored, Store, StoreError, Submission,
+};
 use crate::{
     model::{File, Job, Retry, TokenHash},
     time::Millis,
@@ -96,6 +98,10 @@ impl Store for TroubledStore {
     }
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.inner.settings(prefix)
+    }
+
+    fn seal(&self, submission: &mut Submission) {
+        self.inner.seal(submission);
     }
 
     fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {

@@ -230,6 +230,10 @@ impl Keeper {
     }
 
     async fn fly(&self, issuer: &Issuer, claims: &Claims, token: &Secret, hash: TokenHash) -> Outcome {
+        // What another request has just brought may still be on its way to the store.
+        if let Some(Known::Fresh(fresh, _)) = lock(&self.held).get(hash, time::now()) {
+            return Ok(fresh);
+        }
         let kept = self.read(move |store| store.renewal(hash)).await?;
         if let Some(fresh) = self.still_good(hash, kept.as_ref()) {
             return Ok(fresh);

@@ -34,7 +34,8 @@ use uuid::Uuid;
 use weir_http::TrustRoots;
 
 use super::{
-    Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Standing, Store, StoreError, Turn,
+    Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Standing, Store, StoreError,
+    Submission, Turn,
 };
 use crate::{
     config::PostgresConfig,
@@ -137,6 +138,10 @@ impl PostgresStore {
 }
 
 impl Store for PostgresStore {
+    fn seal(&self, submission: &mut Submission) {
+        submission.seal_with(&self.sealer);
+    }
+
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
         let mut office = lock(&self.writer);
         let Some(office) = office.as_mut() else {

@@ -1,51 +1,99 @@
-//! What issuers gave for tokens.
+//! Tokens, and what issuers gave for them.
 //!
-//! A row goes with its token. No foreign key says so, as it would be looked up for every token of a submission: who writes a row holds its
+//! A row of `renewals` goes with its token. No foreign key says so, as it would be looked up for every token of a submission: who writes a row holds its
 //! token's (`FOR KEY SHARE`, or has just written it), and who removes a token looks for its row after that.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{decode::get, session::Session};
 use crate::{
     model::TokenHash,
-    store::{Due, Renewal, Sealer, StoreError, Submission, Turn, renewals::LOOK_MAX},
+    store::{Due, Expiring, Renewal, Sealer, StoreError, Submission, Turn, renewals::LOOK_MAX},
     time::Millis,
 };
 
-/// Submissions name tokens that may be renewed. What was renewed is not due again. In the order of hashes, as their tokens.
-pub(super) fn expect(
-    session: &mut Session,
-    submissions: &[&Submission],
-    tokens: &HashMap<TokenHash, i64>,
-) -> Result<(), StoreError> {
-    let mut rows = std::collections::BTreeMap::new();
+/// A token as submissions of one batch name it.
+struct Named<'a> {
+    hash: TokenHash,
+    by: &'a Submission,
+    files: i64,
+    expiring: Option<(Expiring, u64, u64)>,
+}
+
+impl Named<'_> {
+    fn expiring<T>(&self, of: impl Fn(&(Expiring, u64, u64)) -> T) -> Option<T> {
+        self.expiring.as_ref().map(of)
+    }
+}
+
+/// The tokens of a batch, in the order of hashes, so that no two writers wait for each other.
+fn named<'a>(submissions: &[&'a Submission]) -> Vec<Named<'a>> {
+    let mut named = BTreeMap::<TokenHash, Named<'a>>::new();
     for submission in submissions {
+        for file in &submission.files {
+            for hash in [file.source_token, file.destination_token].into_iter().flatten() {
+                let fresh = || Named {
+                    hash,
+                    by: submission,
+                    files: 0,
+                    expiring: None,
+                };
+                named.entry(hash).or_insert_with(fresh).files += 1;
+            }
+        }
         let (first, last) = submission.range();
         for (hash, expiring) in &submission.expiring {
-            if let Some(number) = tokens.get(hash) {
-                let row = rows.entry(*hash).or_insert((*number, *expiring, first, last));
-                row.3 = row.3.max(last);
+            if let Some(token) = named.get_mut(hash) {
+                let since = token.expiring.map_or(first, |(_, since, _)| since);
+                token.expiring = Some((*expiring, since, last));
             }
         }
     }
-    if rows.is_empty() {
-        return Ok(());
+    named.into_values().collect()
+}
+
+/// The numbers of the tokens that submissions name: those that were not known are written. What was renewed is not due again.
+pub(super) fn tokens(
+    session: &mut Session,
+    sealer: &Sealer,
+    submissions: &[&Submission],
+) -> Result<HashMap<TokenHash, i64>, StoreError> {
+    let named = named(submissions);
+    if named.is_empty() {
+        return Ok(HashMap::new());
     }
-    let column = |of: fn(&(i64, crate::store::Expiring, u64, u64)) -> i64| rows.values().map(of).collect::<Vec<_>>();
-    session.execute(
-        "INSERT INTO renewals (token_no, expires, due, first_file, last_file)
-         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
-         ON CONFLICT (token_no) DO UPDATE SET due = CASE WHEN renewals.sealed IS NULL THEN excluded.due END,
-         last_file = greatest(renewals.last_file, excluded.last_file)",
+    let column = |of: fn(&Named<'_>) -> i64| named.iter().map(of).collect::<Vec<_>>();
+    let maybe = |of: fn(&Named<'_>) -> Option<i64>| named.iter().map(of).collect::<Vec<_>>();
+    let sealed = named.iter().map(|token| token.by.sealed_token(token.hash, sealer));
+    let sealed = sealed.collect::<Result<Vec<_>, _>>()?;
+    let rows = session.query(
+        "INSERT INTO tokens (hash, sealed, first_seen, n_refs, expires, due, first_file, last_file)
+         SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+             $8::bigint[])
+         ON CONFLICT (hash) DO UPDATE SET n_refs = tokens.n_refs + excluded.n_refs,
+             expires = coalesce(excluded.expires, tokens.expires),
+             due = CASE WHEN excluded.due IS NULL THEN tokens.due WHEN NOT tokens.renewed THEN excluded.due END,
+             first_file = coalesce(tokens.first_file, excluded.first_file),
+             last_file = greatest(tokens.last_file, excluded.last_file)
+         RETURNING hash, token_no",
         &[
-            &column(|row| row.0),
-            &column(|row| row.1.expires),
-            &column(|row| row.1.due),
-            &column(|row| row.2 as i64),
-            &column(|row| row.3 as i64),
+            &named.iter().map(|token| token.hash.0.as_slice()).collect::<Vec<_>>(),
+            &sealed.iter().map(AsRef::as_ref).collect::<Vec<&[u8]>>(),
+            &column(|token| token.by.job.submitted),
+            &column(|token| token.files),
+            &maybe(|token| token.expiring(|(expiring, ..)| expiring.expires)),
+            &maybe(|token| token.expiring(|(expiring, ..)| expiring.due)),
+            &maybe(|token| token.expiring(|(_, first, _)| *first as i64)),
+            &maybe(|token| token.expiring(|(.., last)| *last as i64)),
         ],
     )?;
-    Ok(())
+    rows.iter().map(|row| Ok((hash_in(row)?, get(row, 1)?))).collect()
+}
+
+/// The hash in a row's first column.
+fn hash_in(row: &tokio_postgres::Row) -> Result<TokenHash, StoreError> {
+    let hash = <[u8; 32]>::try_from(get::<&[u8]>(row, 0)?).map_err(|error| StoreError::Broken(error.into()))?;
+    Ok(TokenHash(hash))
 }
 
 pub(super) fn renewal(session: &mut Session, sealer: &Sealer, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
@@ -71,8 +119,8 @@ pub(super) fn claim(
     (now, until): (Millis, Millis),
 ) -> Result<Turn, StoreError> {
     let row = session.row(
-        "INSERT INTO renewals (token_no, expires, first_file, last_file, claimed)
-         SELECT token_no, 0, 0, 0, $3 FROM tokens WHERE hash = $1 FOR KEY SHARE
+        "INSERT INTO renewals (token_no, claimed)
+         SELECT token_no, $3 FROM tokens WHERE hash = $1 FOR KEY SHARE
          ON CONFLICT (token_no) DO UPDATE SET claimed = excluded.claimed
          WHERE renewals.claimed IS NULL OR renewals.claimed <= $2 RETURNING sealed",
         &[&token.0.as_slice(), &now, &until],
@@ -93,11 +141,11 @@ pub(super) fn renewed(
     let seal = |(token, renewal): &(TokenHash, Option<Renewal>)| renewal.as_ref().map(|one| one.seal(*token, sealer));
     let sealed = outcomes.iter().map(seal).collect::<Vec<_>>();
     session.execute(
-        "INSERT INTO renewals (token_no, expires, first_file, last_file, sealed)
-         SELECT t.token_no, 0, 0, 0, d.sealed FROM unnest($1::bytea[], $2::bytea[]) AS d (hash, sealed)
-         JOIN tokens t ON t.hash = d.hash ORDER BY d.hash FOR KEY SHARE OF t
-         ON CONFLICT (token_no) DO UPDATE SET due = NULL, claimed = NULL,
-         sealed = coalesce(excluded.sealed, renewals.sealed)",
+        "WITH met AS (SELECT t.token_no, d.sealed FROM unnest($1::bytea[], $2::bytea[]) AS d (hash, sealed)
+             JOIN tokens t ON t.hash = d.hash ORDER BY d.hash FOR NO KEY UPDATE OF t),
+         done AS (UPDATE tokens t SET due = NULL, renewed = renewed OR met.sealed IS NOT NULL FROM met WHERE t.token_no = met.token_no)
+         INSERT INTO renewals (token_no, sealed) SELECT * FROM met
+         ON CONFLICT (token_no) DO UPDATE SET claimed = NULL, sealed = coalesce(excluded.sealed, renewals.sealed)",
         &[&hashes, &sealed],
     )?;
     Ok(())
@@ -119,17 +167,16 @@ pub(super) fn due(
     (skip, limit): (usize, usize),
 ) -> Result<Vec<Due>, StoreError> {
     let rows = session.query(
-        "SELECT t.hash, t.sealed, r.last_file - r.first_file >= $3 OR EXISTS (
+        "SELECT t.hash, t.sealed, t.last_file - t.first_file >= $3 OR EXISTS (
              SELECT 1 FROM (SELECT finished, src_token, dst_token FROM files
-                 WHERE file_id BETWEEN r.first_file AND r.last_file ORDER BY file_id DESC LIMIT $3) AS f
-             WHERE f.finished IS NULL AND (f.src_token = r.token_no OR f.dst_token = r.token_no))
-         FROM (SELECT * FROM renewals WHERE due <= $1 ORDER BY expires, token_no LIMIT $2 OFFSET $4) AS r
-         JOIN tokens t ON t.token_no = r.token_no ORDER BY r.expires, r.token_no",
+                 WHERE file_id BETWEEN t.first_file AND t.last_file ORDER BY file_id DESC LIMIT $3) AS f
+             WHERE f.finished IS NULL AND (f.src_token = t.token_no OR f.dst_token = t.token_no))
+         FROM (SELECT * FROM tokens WHERE due <= $1 ORDER BY expires, token_no LIMIT $2 OFFSET $4) AS t
+         ORDER BY t.expires, t.token_no",
         &[&now, &(limit as i64), &(LOOK_MAX as i64), &(skip as i64)],
     )?;
     let read = |row: &tokio_postgres::Row| {
-        let hash = <[u8; 32]>::try_from(get::<&[u8]>(row, 0)?).map_err(|error| StoreError::Broken(error.into()))?;
-        let hash = TokenHash(hash);
+        let hash = hash_in(row)?;
         let token = sealer.open(hash, get(row, 1)?);
         Ok(Due {
             hash,

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::{
     destinations,
     office::{Office, Turn, mark},
+    renewals,
     rows::{Ended, Rows},
     session::{PATIENCE, Session, Values, wait},
     urls,
@@ -192,9 +193,8 @@ pub(super) fn number_of(submission: &Submission) -> i64 {
 
 fn submit(session: &mut Session, sealer: &Sealer, submissions: &[&Submission]) -> Result<(), StoreError> {
     insert_jobs(session, submissions)?;
-    let tokens = tokens(session, sealer, submissions)?;
+    let tokens = renewals::tokens(session, sealer, submissions)?;
     copy_files(session, submissions, &tokens)?;
-    super::renewals::expect(session, submissions, &tokens)?;
     urls::keep(session, sealer, submissions)?;
     destinations::claim(session, submissions)?;
     let ids = submissions
@@ -254,46 +254,6 @@ fn insert_jobs(session: &mut Session, submissions: &[&Submission]) -> Result<(),
     let taken = taken.iter().map(|row| row.get::<_, i64>(0)).collect::<HashSet<_>>();
     let refused = submissions.iter().find(|job| !taken.contains(&number_of(job)));
     Err(StoreError::Duplicate(refused.map_or(Uuid::nil(), |job| job.job.id)))
-}
-
-/// The numbers of tokens: those that were not known are written. In the order of hashes, so that no two writers wait for each other.
-fn tokens(
-    session: &mut Session,
-    sealer: &Sealer,
-    submissions: &[&Submission],
-) -> Result<HashMap<TokenHash, i64>, StoreError> {
-    let mut named = BTreeMap::<TokenHash, (i64, &Submission)>::new();
-    for submission in submissions {
-        for file in &submission.files {
-            for hash in [file.source_token, file.destination_token].into_iter().flatten() {
-                named.entry(hash).or_insert((0, submission)).0 += 1;
-            }
-        }
-    }
-    if named.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let (mut hashes, mut sealed, mut seen, mut refs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (hash, (n, submission)) in &named {
-        let token = submission.tokens.get(hash).ok_or_else(|| {
-            StoreError::Broken(format!("job {} names a token it does not bring", submission.job.id).into())
-        })?;
-        hashes.push(hash.0.to_vec());
-        sealed.push(sealer.seal(*hash, token));
-        seen.push(submission.job.submitted);
-        refs.push(*n);
-    }
-    let rows = session.query(
-        "INSERT INTO tokens (hash, sealed, first_seen, n_refs)
-         SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[])
-         ON CONFLICT (hash) DO UPDATE SET n_refs = tokens.n_refs + excluded.n_refs RETURNING hash, token_no",
-        &[&hashes, &sealed, &seen, &refs],
-    )?;
-    let number = |row: &tokio_postgres::Row| {
-        let hash = <[u8; 32]>::try_from(row.get::<_, &[u8]>(0)).map_err(|error| StoreError::Broken(error.into()))?;
-        Ok((TokenHash(hash), row.get(1)))
-    };
-    rows.iter().map(number).collect()
 }
 
 fn copy_files(

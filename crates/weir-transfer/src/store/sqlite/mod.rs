@@ -22,7 +22,9 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
-use super::{Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Store, StoreError};
+use super::{
+    Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Store, StoreError, Submission,
+};
 use crate::{
     model::{self, TokenHash},
     time::Millis,
@@ -97,6 +99,10 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
+    fn seal(&self, submission: &mut Submission) {
+        submission.seal_with(&self.sealer);
+    }
+
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
         self.write(|connection| write::apply(connection, &self.sealer, changes))
     }

@@ -1,6 +1,6 @@
 //! Reading.
 
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 use serde_json::value::RawValue;
@@ -223,19 +223,26 @@ pub(super) fn overdue(connection: &Connection, now: i64) -> Result<Vec<Overdue>,
 }
 
 pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result<Option<Order>, StoreError> {
+    // One look at all of it: each look by itself would read its pages anew if somebody wrote meanwhile.
+    let _one_look = connection.unchecked_transaction()?;
     let Some(mut file) = present_file(connection, id)? else {
         return Ok(None);
     };
     let Some(job) = job(connection, file.job)? else {
         return Ok(None);
     };
+    let mut tokens = connection.prepare_cached(
+        "SELECT t.hash, t.sealed FROM files f JOIN tokens t ON t.token_no IN (f.src_token, f.dst_token) WHERE f.file_id = ?1",
+    )?;
+    let tokens = tokens.query_map([id as i64], |row| {
+        Ok((TokenHash(row.get(0)?), row.get::<_, Vec<u8>>(1)?))
+    })?;
+    let tokens = tokens.collect::<Result<HashMap<_, _>, _>>()?;
     let open = |hash: Option<TokenHash>| -> Result<_, StoreError> {
         let Some(hash) = hash else { return Ok(None) };
-        let sealed: Vec<u8> = connection
-            .prepare_cached("SELECT sealed FROM tokens WHERE hash = ?1")?
-            .query_row([hash.0], |row| row.get(0))?;
-        sealer
-            .open(hash, &sealed)
+        tokens
+            .get(&hash)
+            .and_then(|sealed| sealer.open(hash, sealed))
             .map(Some)
             .ok_or_else(|| StoreError::Sealed(hash.short()))
     };

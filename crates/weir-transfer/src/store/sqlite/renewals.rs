@@ -1,14 +1,48 @@
-//! What issuers gave for tokens.
+//! Tokens, and what issuers gave for them.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use crate::{
     model::TokenHash,
-    store::{Due, Expiring, Renewal, Sealer, StoreError, renewals::LOOK_MAX},
+    store::{Due, Expiring, Renewal, Sealer, StoreError, Submission, renewals::LOOK_MAX},
     time::Millis,
 };
 
-/// A submission names a token that may be renewed. What was renewed is not due again.
+/// Writes a token that is not known yet, with the files that name it; gives its number.
+pub(super) fn write_token(
+    transaction: &Transaction<'_>,
+    sealer: &Sealer,
+    submission: &Submission,
+    (hash, files): (TokenHash, i64),
+) -> Result<Option<i64>, StoreError> {
+    let expiring = submission.expiring.get(&hash);
+    let (first, last) = submission.range();
+    let fresh = transaction
+        .prepare_cached(
+            "INSERT INTO tokens (hash, sealed, first_seen, n_refs, expires, due, first_file, last_file)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+             WHERE NOT EXISTS (SELECT 1 FROM tokens WHERE substr(hash, 1, 8) = substr(?1, 1, 8) AND hash = ?1)",
+        )?
+        .execute(params![
+            hash.0,
+            submission.sealed_token(hash, sealer)?,
+            submission.job.submitted,
+            files,
+            expiring.map(|expiring| expiring.expires),
+            expiring.map(|expiring| expiring.due),
+            expiring.map(|_| first as i64),
+            expiring.map(|_| last as i64)
+        ])?;
+    Ok((fresh > 0).then(|| transaction.last_insert_rowid()))
+}
+
+pub(super) fn number_of(connection: &Connection, token: TokenHash) -> Result<i64, StoreError> {
+    let mut statement = connection
+        .prepare_cached("SELECT token_no FROM tokens WHERE substr(hash, 1, 8) = substr(?1, 1, 8) AND hash = ?1")?;
+    Ok(statement.query_row([token.0], |row| row.get(0))?)
+}
+
+/// A submission names a token that is known and may be renewed. What was renewed is not due again.
 pub(super) fn expect(
     transaction: &Transaction<'_>,
     token_no: i64,
@@ -17,9 +51,8 @@ pub(super) fn expect(
 ) -> Result<(), StoreError> {
     transaction
         .prepare_cached(
-            "INSERT INTO renewals (token_no, expires, due, first_file, last_file) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (token_no) DO UPDATE SET due = iif(sealed IS NULL, excluded.due, NULL),
-             last_file = max(last_file, excluded.last_file)",
+            "UPDATE tokens SET expires = ?2, due = iif(renewed, NULL, ?3), first_file = coalesce(first_file, ?4),
+             last_file = max(coalesce(last_file, 0), ?5) WHERE token_no = ?1",
         )?
         .execute(params![
             token_no,
@@ -36,10 +69,11 @@ pub(super) fn renewal(
     sealer: &Sealer,
     token: TokenHash,
 ) -> Result<Option<Renewal>, StoreError> {
-    let mut statement = connection
-        .prepare_cached("SELECT r.sealed FROM renewals r JOIN tokens t ON t.token_no = r.token_no WHERE t.hash = ?1")?;
-    let sealed: Option<Option<Vec<u8>>> = statement.query_row([token.0], |row| row.get(0)).optional()?;
-    let sealed = sealed.flatten();
+    let mut statement = connection.prepare_cached(
+        "SELECT r.sealed FROM tokens t JOIN renewals r ON r.token_no = t.token_no
+             WHERE substr(t.hash, 1, 8) = substr(?1, 1, 8) AND t.hash = ?1",
+    )?;
+    let sealed: Option<Vec<u8>> = statement.query_row([token.0], |row| row.get(0)).optional()?;
     sealed.map(|sealed| Renewal::open(token, &sealed, sealer)).transpose()
 }
 
@@ -50,16 +84,20 @@ pub(super) fn renewed(
 ) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
+        let mut done = transaction.prepare_cached(
+            "UPDATE tokens SET due = NULL, renewed = renewed OR ?2
+             WHERE substr(hash, 1, 8) = substr(?1, 1, 8) AND hash = ?1 RETURNING token_no",
+        )?;
         let mut keep = transaction.prepare_cached(
-            "INSERT INTO renewals (token_no, expires, due, first_file, last_file, sealed)
-             SELECT token_no, 0, NULL, 0, 0, ?2 FROM tokens WHERE hash = ?1
-             ON CONFLICT (token_no) DO UPDATE SET due = NULL, sealed = coalesce(excluded.sealed, sealed)",
+            "INSERT INTO renewals VALUES (?1, ?2) ON CONFLICT (token_no) DO UPDATE SET sealed = excluded.sealed",
         )?;
         for (token, renewal) in outcomes {
-            keep.execute(params![
-                token.0,
-                renewal.as_ref().map(|renewal| renewal.seal(*token, sealer))
-            ])?;
+            let number = done
+                .query_row(params![token.0, renewal.is_some()], |row| row.get::<_, i64>(0))
+                .optional()?;
+            if let (Some(number), Some(renewal)) = (number, renewal) {
+                keep.execute(params![number, renewal.seal(*token, sealer)])?;
+            }
         }
     }
     Ok(transaction.commit()?)
@@ -72,8 +110,8 @@ pub(super) fn due(
     (skip, limit): (usize, usize),
 ) -> Result<Vec<Due>, StoreError> {
     let mut rows = connection.prepare_cached(
-        "SELECT r.token_no, t.hash, t.sealed, r.first_file, r.last_file FROM renewals r
-         JOIN tokens t ON t.token_no = r.token_no WHERE r.due <= ?1 ORDER BY r.expires, r.token_no LIMIT ?2 OFFSET ?3",
+        "SELECT token_no, hash, sealed, first_file, last_file FROM tokens
+         WHERE due <= ?1 ORDER BY expires, token_no LIMIT ?2 OFFSET ?3",
     )?;
     let rows = rows.query_map(params![now, limit as i64, skip as i64], |row| {
         let (first, last): (i64, i64) = (row.get(3)?, row.get(4)?);

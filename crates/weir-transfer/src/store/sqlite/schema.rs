@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     URLS,
     DESTINATIONS,
     LISTED,
+    DISTINCT,
 ];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
@@ -228,6 +229,38 @@ CREATE TABLE destinations (
 
 /// A user's own jobs are listed without a look at those of all others.
 const LISTED: &str = "CREATE INDEX jobs_of ON jobs (cred_id, job_no) WHERE finished IS NULL;";
+
+/// For jobs with a token for each file: what was in `renewals` for each of them is in its row, which is found by the first bytes of its
+/// hash. These are in no order, so that each submission writes to pages all over their index, and an entry of it is small. No two rows
+/// have one hash, as there is one writer. `renewed`: there is a row in `renewals`, which has what an issuer gave and nothing else.
+const DISTINCT: &str = "
+CREATE TABLE distinct_tokens (
+    token_no   INTEGER PRIMARY KEY,
+    hash       BLOB NOT NULL,
+    sealed     BLOB NOT NULL,
+    first_seen INTEGER NOT NULL,
+    n_refs     INTEGER NOT NULL,
+    expires    INTEGER,
+    due        INTEGER,
+    first_file INTEGER,
+    last_file  INTEGER,
+    renewed    INTEGER NOT NULL DEFAULT 0
+);
+INSERT INTO distinct_tokens
+    SELECT t.token_no, t.hash, t.sealed, t.first_seen, t.n_refs, r.expires, r.due, r.first_file, r.last_file, r.sealed IS NOT NULL
+    FROM tokens t LEFT JOIN renewals r USING (token_no);
+CREATE TABLE given (
+    token_no INTEGER PRIMARY KEY,
+    sealed   BLOB NOT NULL
+);
+INSERT INTO given SELECT token_no, sealed FROM renewals WHERE sealed IS NOT NULL;
+DROP TABLE tokens;
+DROP TABLE renewals;
+ALTER TABLE distinct_tokens RENAME TO tokens;
+ALTER TABLE given RENAME TO renewals;
+CREATE INDEX tokens_named ON tokens (substr(hash, 1, 8));
+CREATE INDEX tokens_due ON tokens (due) WHERE due IS NOT NULL;
+";
 
 /// Brings a database up to date, each migration in a transaction of its own.
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use uuid::Uuid;
 use weir_sched::Work;
 
-use super::{tape, urls};
+use super::{renewals, tape, urls};
 use crate::{
     model::{Counts, FileResult, FileState, TokenHash, bytes, job_state_code, job_state_from_code, kind_of},
     store::{Change, FollowUp, Sealer, StoreError, Submission, urls::SealedUrls},
@@ -215,25 +215,14 @@ fn submit(
         "INSERT INTO files (file_id, job_no, source, dest, checksum, size, activity, strategy, scitag, metadata, staging,
          archive, src_token, dst_token, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?;
-    let mut named = HashMap::<TokenHash, i64>::new();
-    let hashes = submission
-        .files
-        .iter()
-        .flat_map(|file| [file.source_token, file.destination_token]);
-    for hash in hashes.flatten() {
-        *named.entry(hash).or_default() += 1;
-    }
+    let tokens = touched.tokens(transaction, sealer, submission)?;
     let mut last = 0;
     for file in &submission.files {
         last = last.max(file.id);
         if let Some(sealed) = SealedUrls::of(sealer, file) {
             urls::keep(transaction, &sealed)?;
         }
-        let mut token_no = |hash: Option<TokenHash>| -> Result<Option<i64>, StoreError> {
-            hash.map(|hash| touched.token(transaction, sealer, hash, (submission, &named)))
-                .transpose()
-        };
-        let (source_token, destination_token) = (token_no(file.source_token)?, token_no(file.destination_token)?);
+        let token = |hash: Option<TokenHash>| hash.and_then(|hash| tokens.get(&hash).copied());
         insert.execute(params![
             file.id as i64,
             job_no,
@@ -247,15 +236,10 @@ fn submit(
             file.metadata.as_ref().map(|raw| raw.get()),
             file.staging_metadata.as_ref().map(|raw| raw.get()),
             file.archive_metadata.as_ref().map(|raw| raw.get()),
-            source_token,
-            destination_token,
+            token(file.source_token),
+            token(file.destination_token),
             submission.first_state(file).code(),
         ])?;
-    }
-    for (hash, expiring) in &submission.expiring {
-        if let Some((number, _)) = touched.tokens.get(hash) {
-            super::renewals::expect(transaction, *number, *expiring, submission.range())?;
-        }
     }
     for (file, name) in submission.destinations() {
         if !claim_destination(transaction, file.id, name)? {
@@ -463,40 +447,48 @@ impl Touched {
         delta
     }
 
-    /// The number of a token, which is written when it is met for the first time.
+    /// The numbers of the tokens that a submission names. Those that are met for the first time are written.
+    fn tokens(
+        &mut self,
+        transaction: &Transaction<'_>,
+        sealer: &Sealer,
+        submission: &Submission,
+    ) -> Result<HashMap<TokenHash, i64>, StoreError> {
+        let mut named = BTreeMap::<TokenHash, i64>::new();
+        for file in &submission.files {
+            for hash in [file.source_token, file.destination_token].into_iter().flatten() {
+                *named.entry(hash).or_default() += 1;
+            }
+        }
+        let number = |(hash, files): (TokenHash, i64)| {
+            let number = self.token(transaction, sealer, submission, (hash, files))?;
+            Ok((hash, number))
+        };
+        named.into_iter().map(number).collect()
+    }
+
     fn token(
         &mut self,
         transaction: &Transaction<'_>,
         sealer: &Sealer,
-        hash: TokenHash,
-        (submission, named): (&Submission, &HashMap<TokenHash, i64>),
+        submission: &Submission,
+        (hash, files): (TokenHash, i64),
     ) -> Result<i64, StoreError> {
-        if let Some((number, more)) = self.tokens.get_mut(&hash) {
-            *more += 1;
-            return Ok(*number);
-        }
-        let token = submission.tokens.get(&hash).ok_or_else(|| {
-            StoreError::Broken(format!("job {} names a token it does not bring", submission.job.id).into())
-        })?;
-        // What names it here is counted at once: with a token for each file, that is all there ever is.
-        let named = named.get(&hash).copied().unwrap_or_default();
-        let fresh = transaction
-            .prepare_cached("INSERT OR IGNORE INTO tokens (hash, sealed, first_seen, n_refs) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![
-                hash.0,
-                sealer.seal(hash, token),
-                submission.job.submitted,
-                named
-            ])?;
-        let (number, more) = if fresh > 0 {
-            (transaction.last_insert_rowid(), 1 - named)
-        } else {
-            let number = transaction
-                .prepare_cached("SELECT token_no FROM tokens WHERE hash = ?1")?
-                .query_row([hash.0], |row| row.get(0))?;
-            (number, 1)
+        let number = match self.tokens.get(&hash) {
+            Some((number, _)) => *number,
+            None => match renewals::write_token(transaction, sealer, submission, (hash, files))? {
+                // With all that is to be said of it: with a token for each file that is all there ever is.
+                Some(fresh) => {
+                    self.tokens.insert(hash, (fresh, 0));
+                    return Ok(fresh);
+                }
+                None => renewals::number_of(transaction, hash)?,
+            },
         };
-        self.tokens.insert(hash, (number, more));
+        self.tokens.entry(hash).or_insert((number, 0)).1 += files;
+        if let Some(expiring) = submission.expiring.get(&hash) {
+            renewals::expect(transaction, number, *expiring, submission.range())?;
+        }
         Ok(number)
     }
 
