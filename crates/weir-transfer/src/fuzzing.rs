@@ -2,7 +2,7 @@
 //! only.
 
 pub use crate::{
-    executor::fuzzing::{answers, failures, markers, redirects, tapes},
+    executor::fuzzing::{answers, failures, grants, markers, redirects, tapes},
     rest::fuzzing::{bodies, limits, queries},
 };
 
@@ -132,5 +132,6 @@ mod tests {
         run("transfer_tapes", super::tapes);
         run("transfer_frames", super::frames);
         run("transfer_configs", super::configs);
+        run("transfer_grants", super::grants);
     }
 }

@@ -108,42 +108,45 @@ impl Grants {
                 limit: self.limit,
             })
         })?;
-        read(&answer).ok_or_else(|| TokenError::NoToken {
+        Granted::read(&answer).ok_or_else(|| TokenError::NoToken {
             token_url: self.token_url.clone(),
         })
     }
 }
 
-/// Reads an answer. RFC 8693 has a refresh token that was asked for under `access_token`, and most issuers have it under its own name.
-pub(crate) fn read(answer: &[u8]) -> Option<Granted> {
-    #[derive(Deserialize)]
-    struct Answer {
-        access_token: Option<Secret>,
-        refresh_token: Option<Secret>,
-        issued_token_type: Option<String>,
-        expires_in: Option<u64>,
-        scope: Option<String>,
+impl Granted {
+    /// Reads the body of an answer: none if there is no token in it. RFC 8693 has a refresh token that was asked for under `access_token`,
+    /// and most issuers have it under its own name.
+    pub fn read(answer: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Answer {
+            access_token: Option<Secret>,
+            refresh_token: Option<Secret>,
+            issued_token_type: Option<String>,
+            expires_in: Option<u64>,
+            scope: Option<String>,
+        }
+        let answer: Answer = serde_json::from_slice(answer).ok()?;
+        let usable = |token: &Secret| {
+            let text = token.expose();
+            !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        let (mut access, mut refresh) = (answer.access_token.filter(usable), answer.refresh_token.filter(usable));
+        if refresh.is_none() && answer.issued_token_type.as_deref() == Some(REFRESH) {
+            refresh = access.take();
+        }
+        if access.is_none() && refresh.is_none() {
+            return None;
+        }
+        Some(Self {
+            access,
+            life: answer
+                .expires_in
+                .map(|seconds| Duration::from_secs(seconds).min(LIFE_MAX)),
+            refresh,
+            scope: answer.scope,
+        })
     }
-    let answer: Answer = serde_json::from_slice(answer).ok()?;
-    let usable = |token: &Secret| {
-        let text = token.expose();
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    let (mut access, mut refresh) = (answer.access_token.filter(usable), answer.refresh_token.filter(usable));
-    if refresh.is_none() && answer.issued_token_type.as_deref() == Some(REFRESH) {
-        refresh = access.take();
-    }
-    if access.is_none() && refresh.is_none() {
-        return None;
-    }
-    Some(Granted {
-        access,
-        life: answer
-            .expires_in
-            .map(|seconds| Duration::from_secs(seconds).min(LIFE_MAX)),
-        refresh,
-        scope: answer.scope,
-    })
 }
 
 #[cfg(test)]
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
 
     fn tokens(answer: &str) -> Option<(Option<String>, Option<String>)> {
-        let granted = read(answer.as_bytes())?;
+        let granted = Granted::read(answer.as_bytes())?;
         let text = |token: Option<Secret>| token.map(|token| token.expose().to_owned());
         Some((text(granted.access), text(granted.refresh)))
     }
@@ -184,7 +187,7 @@ mod tests {
         ] {
             assert_eq!(tokens(answer), None, "{answer}");
         }
-        let long = read(br#"{"access_token":"a","expires_in":18446744073709551615}"#).unwrap();
+        let long = Granted::read(br#"{"access_token":"a","expires_in":18446744073709551615}"#).unwrap();
         assert_eq!(long.life, Some(LIFE_MAX));
     }
 }

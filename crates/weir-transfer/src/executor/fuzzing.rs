@@ -46,6 +46,11 @@ pub fn tapes(data: &[u8]) {
     super::tape::fuzz(data);
 }
 
+/// What an issuer answers to an exchange or a refresh of a token.
+pub fn grants(data: &[u8]) {
+    super::tokens::fuzz(data);
+}
+
 /// Header lines of an answer to HEAD, and the claims of a token that goes along.
 pub fn answers(data: &[u8]) {
     let mut headers = HeaderMap::new();

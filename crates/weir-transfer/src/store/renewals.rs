@@ -66,7 +66,7 @@ fn name(token: TokenHash) -> TokenHash {
 }
 
 impl Renewal {
-    pub(super) fn seal(&self, token: TokenHash, sealer: &Sealer) -> Vec<u8> {
+    pub(crate) fn seal(&self, token: TokenHash, sealer: &Sealer) -> Vec<u8> {
         let text = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
         let packed = Packed {
             access: text(&self.access),
@@ -78,7 +78,7 @@ impl Renewal {
         sealer.seal(name(token), &Secret::new(packed))
     }
 
-    pub(super) fn open(token: TokenHash, sealed: &[u8], sealer: &Sealer) -> Result<Self, StoreError> {
+    pub(crate) fn open(token: TokenHash, sealed: &[u8], sealer: &Sealer) -> Result<Self, StoreError> {
         let strange = || StoreError::Sealed(token.short());
         let packed = sealer.open(name(token), sealed).ok_or_else(strange)?;
         let packed: Packed = serde_json::from_str(packed.expose()).map_err(|_| strange())?;

@@ -13,6 +13,8 @@
 
 mod claims;
 mod figures;
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
 mod held;
 mod issuer;
 mod outbox;
@@ -35,6 +37,8 @@ use weir_http::Client;
 use weir_world::{ErrorClass, Failure, Party, Retry};
 
 pub(crate) use claims::expiry;
+#[cfg(any(test, fuzzing))]
+pub(super) use fuzzing::fuzz;
 pub(crate) use right::Right;
 
 use super::failure::{Scene, chain};
