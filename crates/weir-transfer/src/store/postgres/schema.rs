@@ -237,8 +237,12 @@ CREATE TABLE destinations (
 );
 ";
 
-/// A user's own jobs are listed without a look at those of all others.
-const LISTED: &str = "CREATE INDEX jobs_of ON jobs (cred_id, job_no) WHERE finished IS NULL;";
+/// As in SQLite.
+const LISTED: &str = "
+CREATE INDEX jobs_of ON jobs (user_dn, job_no);
+CREATE INDEX history_of ON history (user_dn, job_no);
+DROP INDEX history_cred;
+";
 
 /// As in SQLite: one row less for each token. The index of their hashes stays whole, as several nodes write.
 const DISTINCT: &str = "

@@ -16,7 +16,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rusqlite::{Connection, OpenFlags};
@@ -32,6 +32,10 @@ use crate::{
 
 /// Connections for reading. A status poll holds one for milliseconds; four keep two cores busy with room to wait on disk.
 const READERS: usize = 4;
+/// A filter that no index serves may look through everything: it may keep its connection this long.
+const LISTING_MAX: Duration = Duration::from_secs(25);
+/// SQLite looks at the clock every so many steps of its machine: some tenths of a millisecond.
+const STEPS_PER_LOOK: i32 = 10_000;
 
 /// See the module.
 pub(crate) struct SqliteStore {
@@ -137,7 +141,8 @@ impl Store for SqliteStore {
     }
 
     fn jobs(&self, filter: &JobFilter) -> Result<Vec<model::Job>, StoreError> {
-        self.readers.with(|connection| read::jobs(connection, filter))
+        self.readers
+            .with(|connection| at_most(connection, LISTING_MAX, || read::jobs(connection, filter)))
     }
 
     fn overdue(&self, now: i64) -> Result<Vec<Overdue>, StoreError> {
@@ -262,6 +267,25 @@ impl Readers {
     }
 }
 
+/// Reads for so long, and then fails as [`StoreError::Unavailable`].
+fn at_most<T>(
+    connection: &Connection,
+    limit: Duration,
+    read: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    /// Whoever borrows the connection next has all the time it needs, even after a panic.
+    struct Limited<'a>(&'a Connection);
+    impl Drop for Limited<'_> {
+        fn drop(&mut self) {
+            self.0.progress_handler(0, None::<fn() -> bool>);
+        }
+    }
+    let begun = Instant::now();
+    connection.progress_handler(STEPS_PER_LOOK, Some(move || begun.elapsed() > limit));
+    let _limited = Limited(connection);
+    read()
+}
+
 /// Whether a row was found, and one of its values is not what it should be.
 fn is_about_a_value(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
@@ -274,13 +298,13 @@ fn is_about_a_value(error: &rusqlite::Error) -> bool {
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{
-            CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, OutOfMemory,
-            PermissionDenied, ReadOnly, SystemIoFailure,
+            CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, OperationInterrupted,
+            OutOfMemory, PermissionDenied, ReadOnly, SystemIoFailure,
         };
         match error.sqlite_error_code() {
             Some(
                 DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure | CannotOpen | OutOfMemory | DatabaseCorrupt
-                | NotADatabase | ReadOnly | PermissionDenied,
+                | NotADatabase | ReadOnly | PermissionDenied | OperationInterrupted,
             ) => Self::Unavailable(error.into()),
             _ if is_about_a_value(&error) => Self::Unreadable(error.to_string()),
             _ => Self::Broken(error.into()),
@@ -384,10 +408,44 @@ mod tests {
     fn a_users_jobs_are_listed_without_a_look_at_those_of_all_others() {
         let keeper = OnDisk::new();
         let store = keeper.open();
-        let text = "EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE finished IS NULL AND cred_id = 'x' ORDER BY job_no";
-        let plan = |connection: &Connection| Ok(connection.query_row(text, [], |row| row.get::<_, String>(3))?);
-        let plan = store.readers.with(plan).unwrap();
-        assert!(plan.contains("INDEX jobs_of (cred_id=?)"), "{plan}");
+        let own = [
+            ("finished IS NULL", "jobs"),
+            ("state IN (3, 4)", "jobs"),
+            ("finished >= 7", "history"),
+        ];
+        for (which, table) in own {
+            let text = format!(
+                "EXPLAIN QUERY PLAN SELECT * FROM {table}
+                WHERE {which} AND user_dn = 'x' AND cred_id = 'y' ORDER BY job_no DESC LIMIT 10"
+            );
+            let plan = |connection: &Connection| Ok(connection.query_row(&text, [], |row| row.get::<_, String>(3))?);
+            let plan = store.readers.with(plan).unwrap();
+            assert!(plan.contains(&format!("INDEX {table}_of (user_dn=?)")), "{plan}");
+        }
+    }
+
+    #[test]
+    fn a_listing_without_end_comes_to_one() {
+        // Four of them once kept every status poll waiting for as long as they liked.
+        let keeper = OnDisk::new();
+        let store = keeper.open();
+        let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
+        let count = |connection: &Connection, text: &str| {
+            at_most(connection, Duration::from_millis(20), || {
+                Ok(connection.query_row(text, [], |row| row.get::<_, i64>(0))?)
+            })
+        };
+        let outcomes = store.readers.with(|connection| {
+            let stopped = count(connection, endless);
+            std::thread::sleep(Duration::from_millis(40));
+            Ok((
+                stopped,
+                connection.query_row("SELECT 7", [], |row| row.get::<_, i64>(0))?,
+            ))
+        });
+        let (stopped, after) = outcomes.unwrap();
+        assert!(matches!(stopped, Err(StoreError::Unavailable(_))), "{stopped:?}");
+        assert_eq!(after, 7, "the next reader has all the time it needs");
     }
 
     #[test]

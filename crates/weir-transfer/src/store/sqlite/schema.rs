@@ -227,8 +227,12 @@ CREATE TABLE destinations (
 );
 ";
 
-/// A user's own jobs are listed without a look at those of all others.
-const LISTED: &str = "CREATE INDEX jobs_of ON jobs (cred_id, job_no) WHERE finished IS NULL;";
+/// A user's own jobs, live and ended, are listed without a look at those of all others, whoever comes with a token or a certificate.
+const LISTED: &str = "
+CREATE INDEX jobs_of ON jobs (user_dn, job_no);
+CREATE INDEX history_of ON history (user_dn, job_no);
+DROP INDEX history_cred;
+";
 
 /// For jobs with a token for each file: what was in `renewals` for each of them is in its row, which is found by the first bytes of its
 /// hash. These are in no order, so that each submission writes to pages all over their index, and an entry of it is small. No two rows
