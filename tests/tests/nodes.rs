@@ -74,6 +74,28 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
         .output()
         .unwrap();
     assert!(String::from_utf8_lossy(&nobody.stdout).ends_with("401"), "{nobody:?}");
+    large_bodies_are_not_passed_on(services, &door);
+}
+
+/// Anybody could fill the database and the scheduler's memory.
+fn large_bodies_are_not_passed_on(services: &Services, door: &str) {
+    let body = services.file("large");
+    std::fs::write(&body, format!("{{\"user_dn\":\"{}\"}}", "x".repeat(2 << 20))).unwrap();
+    let data = format!("@{}", body.display());
+    let ban = format!("{door}/ban/dn");
+    let known = services.ask(&["--data-binary", &data, &ban]).unwrap();
+    assert_eq!(known.status, 413, "{known:?}");
+    for (path, status) in [(ban.as_str(), "401"), (&format!("{door}/.well-known/weir/room"), "404")] {
+        let unknown = services
+            .bare_curl()
+            .args(["--data-binary", &data, path])
+            .output()
+            .unwrap();
+        assert!(
+            String::from_utf8_lossy(&unknown.stdout).ends_with(status),
+            "{unknown:?}"
+        );
+    }
 }
 
 /// The scheduler has told of every copy, though another node made it, with the times of that node.

@@ -13,14 +13,22 @@ use axum::{
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
 
 use super::{Membership, call};
 use crate::{
+    config::Level,
     rest::{ApiError, By, Caller, router},
     service::Service,
     store::postgres::Asked,
 };
+
+/// Bytes of a body that is passed on: settings, bans, priorities. All of them pass through the database and the scheduler's memory.
+const BODY_MAX: usize = 1 << 20;
+
+/// Requests of clients that this node has passed on and that have no answer yet.
+static IN_HAND: Semaphore = Semaphore::const_new(64);
 
 /// How long a request waits for the scheduler's answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -28,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How often an answer is looked for even if nobody rings.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Marks a request that came from another node: with whom it found out who asks.
+/// Marks a request that came from another node: with whom it found out who asks, or nobody if the node asks for itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Relayed(pub(crate) Option<Caller>);
 
@@ -45,7 +53,7 @@ struct Identity {
     user_dn: String,
     cred_id: String,
     vo: String,
-    admin: bool,
+    level: Level,
     certificate: bool,
 }
 
@@ -91,18 +99,17 @@ fn is_for_all(method: &Method, path: &str) -> bool {
 
 async fn pass_on(service: &Arc<Service>, membership: &Arc<Membership>, request: Request) -> Result<Response, ApiError> {
     let (mut parts, body) = request.into_parts();
-    let shows_certificate = parts.extensions.get::<weir_http::PeerCertificates>().is_some();
-    let anonymous = !parts.headers.contains_key(header::AUTHORIZATION) && !shows_certificate;
-    let caller = match Caller::from_request_parts(&mut parts, service).await {
-        Ok(caller) => Some(Identity {
-            user_dn: caller.user_dn,
-            cred_id: caller.cred_id,
-            certificate: caller.by.is_certificate(),
-            vo: caller.vo,
-            admin: caller.admin,
-        }),
-        Err(refused) if refused.status == StatusCode::UNAUTHORIZED && anonymous => None,
-        Err(refused) => return Err(refused),
+    // Nothing that only the scheduler can answer is for everybody: without a credential it ends here.
+    let caller = Caller::from_request_parts(&mut parts, service).await?;
+    let _place = IN_HAND
+        .try_acquire()
+        .map_err(|_| ApiError::unavailable("Too many requests wait for the scheduler's answer; try again later"))?;
+    let caller = Identity {
+        user_dn: caller.user_dn,
+        cred_id: caller.cred_id,
+        certificate: caller.by.is_certificate(),
+        vo: caller.vo,
+        level: caller.level,
     };
     let content_type = parts.headers.get(header::CONTENT_TYPE);
     let envelope = Envelope {
@@ -112,9 +119,9 @@ async fn pass_on(service: &Arc<Service>, membership: &Arc<Membership>, request: 
             .path_and_query()
             .map_or_else(|| "/".into(), ToString::to_string),
         content_type: content_type.and_then(|value| value.to_str().ok()).map(str::to_owned),
-        caller,
+        caller: Some(caller),
     };
-    let body = to_bytes(body, service.body_max)
+    let body = to_bytes(body, BODY_MAX.min(service.body_max))
         .await
         .map_err(|_| ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"))?;
     exchange(membership, &envelope, body.into()).await
@@ -181,7 +188,8 @@ pub(super) async fn answer(service: Arc<Service>, asked: Asked) -> (String, Vec<
             // Nobody waits for it longer.
             match tokio::time::timeout(PATIENCE, answer).await {
                 Ok(response) => response.unwrap_or_else(|never| match never {}),
-                Err(_) => ApiError::unavailable("The scheduler did not answer in time").into_response(),
+                Err(_) => ApiError::unavailable("The scheduler did not answer in time; what was begun goes on")
+                    .into_response(),
             }
         }
         None => ApiError::bad_request("The scheduler does not understand what another node passed on").into_response(),
@@ -214,7 +222,7 @@ fn rebuild(envelope: Envelope, body: Vec<u8>) -> Option<Request> {
         user_dn: identity.user_dn,
         cred_id: identity.cred_id,
         vo: identity.vo,
-        admin: identity.admin,
+        level: identity.level,
         by: By::Elsewhere {
             certificate: identity.certificate,
         },

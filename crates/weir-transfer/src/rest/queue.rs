@@ -1,6 +1,7 @@
 //! `GET /.well-known/weir/queue`: how deep queues are, and how deep they may be, before anybody is refused.
 
-use axum::{Extension, Json, response::Response};
+use axum::{Json, extract::FromRequestParts, response::Response};
+use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use weir_sched::{Link, Names, Scheduler, SeId, Strategy};
@@ -29,11 +30,22 @@ fn shown(standing: &Standing, now: time::Millis) -> Value {
     })
 }
 
-/// Whether there is room for a job that came in at another node, which asks.
-pub(super) async fn room(service: State, node: Option<Extension<Relayed>>, Json(room): Json<Room>) -> Answer<Response> {
-    if node.is_none() {
-        return Err(ApiError::not_found("The requested URL was not found on the server."));
+/// Another node asks, for itself. Stands before the body, which is read for nobody else.
+pub(super) struct FromNode;
+
+impl<S: Sync> FromRequestParts<S> for FromNode {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        match parts.extensions.get() {
+            Some(Relayed(None)) => Ok(Self),
+            _ => Err(ApiError::not_found("The requested URL was not found on the server.")),
+        }
     }
+}
+
+/// Whether there is room for a job that came in at another node, which asks.
+pub(super) async fn room(service: State, _: FromNode, Json(room): Json<Room>) -> Answer<Response> {
     let room = service
         .driver
         .look(move |_: &Scheduler, names: &Names, meter: &Meter| meter.depth.room(&room, names))
@@ -53,14 +65,7 @@ pub(super) struct Sources {
 }
 
 /// The place of the best source.
-pub(super) async fn choice(
-    service: State,
-    node: Option<Extension<Relayed>>,
-    Json(sources): Json<Sources>,
-) -> Answer<Response> {
-    if node.is_none() {
-        return Err(ApiError::not_found("The requested URL was not found on the server."));
-    }
+pub(super) async fn choice(service: State, _: FromNode, Json(sources): Json<Sources>) -> Answer<Response> {
     let choose = move |core: &Scheduler, names: &Names, _: &Meter| {
         let strategy = sources
             .strategy
@@ -89,7 +94,7 @@ pub(super) async fn queue(service: State, caller: Caller) -> Answer<Response> {
         .await;
     let standings = standings.ok_or_else(|| ApiError::unavailable("The service is stopping"))?;
     let seen = |standing: &&Standing| {
-        caller.admin
+        caller.is_admin()
             || match standing.kind {
                 "vo" => standing.name == caller.vo,
                 "client" => standing.name == caller.cred_id,
