@@ -8,7 +8,7 @@ mod x509;
 pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use postgres::{PostgresConfig, Role};
 pub use tokens::{IssuerConfig, TokensConfig};
-pub use x509::{AdminConfig, X509Config};
+pub use x509::{AdminConfig, Level, X509Config};
 
 use std::{
     collections::BTreeMap,
@@ -418,7 +418,7 @@ impl TransferConfig {
         if let Some(why) = self.tokens.problem() {
             return wrong("tokens", why);
         }
-        if let Some(why) = self.admins.iter().find_map(AdminConfig::problem) {
+        if let Some(why) = self.admins.iter().find_map(|admin| admin.problem(self.issuers.len())) {
             return wrong("admin", why);
         }
         for link in self.limits.links.keys() {

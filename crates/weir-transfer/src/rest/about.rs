@@ -57,8 +57,7 @@ pub(super) async fn whoami(caller: Caller) -> Response {
         }
     }
     let ids = vos.iter().map(|vo| uuid::Uuid::new_v5(&BASE_ID, vo.as_bytes()));
-    let level = if caller.admin { "all" } else { "private" };
-    let config = if caller.admin { json!("all") } else { json!(null) };
+    let config = caller.is_admin().then_some(caller.level);
     ok(&json!({
         "user_dn": caller.user_dn,
         "dn": [caller.user_dn],
@@ -67,10 +66,10 @@ pub(super) async fn whoami(caller: Caller) -> Response {
         "vos": vos,
         "vos_id": ids.collect::<Vec<_>>(),
         "roles": roles(fqans.iter().copied()),
-        "level": { "transfer": level, "datamanagement": null, "config": config },
+        "level": { "transfer": caller.level, "datamanagement": null, "config": config },
         "delegation_id": caller.cred_id,
         "method": method,
-        "is_root": caller.admin,
+        "is_root": caller.is_admin(),
     }))
 }
 

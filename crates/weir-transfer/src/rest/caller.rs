@@ -12,7 +12,7 @@ use weir_auth::{
 use super::answer::ApiError;
 use crate::{
     certificates::short_fqan,
-    config::AdminConfig,
+    config::{AdminConfig, Level},
     model::{Job, hex},
     nodes::Relayed,
     service::Service,
@@ -28,7 +28,7 @@ pub(crate) struct Caller {
     /// Says whose a job is.
     pub(crate) cred_id: String,
     pub(crate) vo: String,
-    pub(crate) admin: bool,
+    pub(crate) level: Level,
     pub(crate) by: By,
 }
 
@@ -53,8 +53,18 @@ impl By {
 }
 
 impl Caller {
+    /// Whether everybody's jobs and the settings are this caller's business.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.level == Level::All
+    }
+
+    /// Whether all jobs of this VO are.
+    pub(crate) fn manages(&self, vo: &str) -> bool {
+        self.is_admin() || self.level == Level::Vo && self.vo == vo
+    }
+
     pub(crate) fn may_see(&self, job: &Job) -> bool {
-        self.admin || self.owns(job)
+        self.manages(&job.spec.vo) || self.owns(job)
     }
 
     /// A job belongs to who submitted it; with a certificate to its name and VO, whatever the groups and roles are today.
@@ -68,7 +78,7 @@ impl Caller {
     }
 
     pub(crate) fn require_admin(&self) -> Result<(), ApiError> {
-        if self.admin {
+        if self.is_admin() {
             Ok(())
         } else {
             Err(ApiError::forbidden("Only administrators of this service may do this"))
@@ -134,7 +144,7 @@ async fn by_token(service: &Service, text: &str) -> Result<Caller, ApiError> {
         cred_id: cred_id(&token),
         user_dn: token.subject.clone(),
         vo: vo.clone(),
-        admin: service.admins.iter().any(|admin| fits(admin, &token)),
+        level: level(service, |admin| fits(admin, &token)),
         by: By::Token(Secret::new(text), token.expires),
     })
 }
@@ -162,7 +172,7 @@ fn by_certificate(service: &Service, parts: &Parts) -> Result<Caller, ApiError> 
         cred_id: delegation_id(&identity.subject, identity.fqans()),
         user_dn: identity.subject.clone(),
         vo,
-        admin: service.admins.iter().any(|admin| fits_certificate(admin, &identity)),
+        level: level(service, |admin| fits_certificate(admin, &identity)),
         by: By::Certificate(identity),
     })
 }
@@ -194,6 +204,15 @@ fn refuse(error: &AuthError) -> ApiError {
             .push((header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge)));
     }
     answer
+}
+
+fn level(service: &Service, fits: impl Fn(&AdminConfig) -> bool) -> Level {
+    let levels = service
+        .admins
+        .iter()
+        .filter(|admin| fits(admin))
+        .map(|admin| admin.level);
+    levels.max().unwrap_or(Level::Private)
 }
 
 fn cred_id(token: &Token) -> String {

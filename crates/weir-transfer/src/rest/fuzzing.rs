@@ -9,7 +9,10 @@ use super::{
     caller::{By, Caller},
     collapse_slashes, list,
 };
-use crate::settings::{Kind, Settings, normal_activities, normal_group, normal_link, normal_share};
+use crate::{
+    config::Level,
+    settings::{Kind, Settings, normal_activities, normal_group, normal_link, normal_share},
+};
 
 /// A body, after a byte that says which kind it claims to be.
 pub fn bodies(data: &[u8]) {
@@ -32,18 +35,21 @@ pub fn queries(data: &[u8]) {
     let Ok(Query(query)) = Query::try_from_uri(request.uri()) else {
         return;
     };
-    let caller = |admin| Caller {
+    let caller = |level| Caller {
         user_dn: "alice".into(),
         cred_id: "01".into(),
         vo: "test".into(),
-        admin,
+        level,
         by: By::Token(Secret::new("t"), std::time::SystemTime::UNIX_EPOCH),
     };
-    if let Ok(Some(filter)) = list::filter(&query, &caller(false)) {
+    if let Ok(Some(filter)) = list::filter(&query, &caller(Level::Private)) {
         assert_eq!(filter.cred_id.as_deref(), Some("01"));
         assert!(filter.limit.is_none_or(|limit| (1..=list::JOBS_MAX).contains(&limit)));
     }
-    let _ = list::filter(&query, &caller(true));
+    if let Ok(Some(filter)) = list::filter(&query, &caller(Level::Vo)) {
+        assert!(filter.cred_id.as_deref() == Some("01") || filter.vo.as_deref() == Some("test"));
+    }
+    let _ = list::filter(&query, &caller(Level::All));
 }
 
 /// The body of a call that changes settings: what is taken must make sense to the core, and again as a row of the store.

@@ -10,7 +10,7 @@ use super::{
     caller::Caller,
     objects::JobObject,
 };
-use crate::{model::job_state_from_name, store::JobFilter, time};
+use crate::{config::Level, model::job_state_from_name, store::JobFilter, time};
 
 /// Jobs of a listing without a limit, the newest first: some 10 MB.
 pub(super) const JOBS_MAX: usize = 10_000;
@@ -36,12 +36,18 @@ fn given<'a>(query: &'a HashMap<String, String>, key: &str) -> Option<&'a str> {
 
 /// `None`: nothing can fit, because no job is ever in one of the states that were asked for. FTS3 answers an empty list.
 pub(super) fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result<Option<JobFilter>, ApiError> {
-    if given(query, "dlg_id").is_some_and(|id| id != caller.cred_id) && !caller.admin {
+    // Administrators of a VO look beyond their own jobs when they name it, or another user.
+    let of_vo = caller.level == Level::Vo
+        && (given(query, "vo_name") == Some(&caller.vo)
+            || given(query, "dlg_id").is_some_and(|id| id != caller.cred_id)
+            || given(query, "user_dn").is_some_and(|dn| dn != caller.user_dn));
+    let beyond = caller.is_admin() || of_vo;
+    if given(query, "dlg_id").is_some_and(|id| id != caller.cred_id) && !beyond {
         return Err(ApiError::forbidden(
             "The provided delegation id does not match your delegation id",
         ));
     }
-    if given(query, "user_dn").is_some_and(|dn| dn != caller.user_dn) && !caller.admin {
+    if given(query, "user_dn").is_some_and(|dn| dn != caller.user_dn) && !beyond {
         return Err(ApiError::bad_request(
             "The provided DN and delegation id do not correspond to the same user",
         ));
@@ -72,16 +78,21 @@ pub(super) fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result
         }
     }
     let (cred_id, user_dn) = match text("dlg_id") {
-        asked if caller.admin => (asked, text("user_dn")),
+        asked if beyond => (asked, text("user_dn")),
         // Groups and roles make the delegation id: whoever comes with others today is the same user.
         None if caller.by.is_certificate() => (None, Some(caller.user_dn.clone())),
-        _ => (Some(caller.cred_id.clone()), text("user_dn")),
+        // The name finds them: stores have an index of names.
+        _ => (Some(caller.cred_id.clone()), Some(caller.user_dn.clone())),
     };
     Ok(Some(JobFilter {
         states,
         user_dn,
         cred_id,
-        vo: text("vo_name"),
+        vo: if of_vo {
+            Some(caller.vo.clone())
+        } else {
+            text("vo_name")
+        },
         source_se: text("source_se"),
         dest_se: text("dest_se"),
         finished_since,
@@ -111,13 +122,13 @@ mod tests {
     use super::*;
     use crate::rest::caller::By;
 
-    fn caller(admin: bool) -> Caller {
+    fn caller(level: Level) -> Caller {
         let (user_dn, cred_id, vo) = ("alice".to_owned(), "01".to_owned(), "testvo".to_owned());
         Caller {
             user_dn,
             cred_id,
             vo,
-            admin,
+            level,
             by: By::Token(Secret::new("t"), std::time::SystemTime::UNIX_EPOCH),
         }
     }
@@ -127,7 +138,7 @@ mod tests {
     fn users_with_certificates_are_known_by_their_name() {
         let ada = Caller {
             by: By::Elsewhere { certificate: true },
-            ..caller(false)
+            ..caller(Level::Private)
         };
         let read = |pair: &[(&str, &str)]| {
             let query = pair.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
@@ -136,47 +147,80 @@ mod tests {
         };
         assert_eq!(read(&[]), (Some("alice".to_owned()), None));
         assert_eq!(read(&[("user_dn", "alice")]), (Some("alice".to_owned()), None));
-        assert_eq!(read(&[("dlg_id", "01")]), (None, Some("01".to_owned())));
+        assert_eq!(
+            read(&[("dlg_id", "01")]),
+            (Some("alice".to_owned()), Some("01".to_owned()))
+        );
     }
 
-    fn find(text: &str, admin: bool) -> Result<Option<JobFilter>, ApiError> {
+    fn find(text: &str, level: Level) -> Result<Option<JobFilter>, ApiError> {
         let query = text.split('&').filter_map(|pair| pair.split_once('='));
         filter(
             &query.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
-            &caller(admin),
+            &caller(level),
         )
     }
 
-    fn read(text: &str, admin: bool) -> Result<JobFilter, ApiError> {
-        find(text, admin).map(Option::unwrap)
+    fn read(text: &str, level: Level) -> Result<JobFilter, ApiError> {
+        find(text, level).map(Option::unwrap)
     }
 
     #[test]
     fn a_state_that_does_not_exist_fits_no_job() {
         // It once listed every live job.
-        assert!(find("state_in=NONSENSE", false).unwrap().is_none());
-        assert_eq!(read("state_in=ACTIVE,FAILED,NONSENSE", false).unwrap().states.len(), 1);
-        assert!(read("state_in=", false).unwrap().states.is_empty());
-        assert!(find("state_in=FAILED", false).unwrap().is_none());
+        assert!(find("state_in=NONSENSE", Level::Private).unwrap().is_none());
+        assert_eq!(
+            read("state_in=ACTIVE,FAILED,NONSENSE", Level::Private)
+                .unwrap()
+                .states
+                .len(),
+            1
+        );
+        assert!(read("state_in=", Level::Private).unwrap().states.is_empty());
+        assert!(find("state_in=FAILED", Level::Private).unwrap().is_none());
     }
 
     #[test]
     fn users_see_their_own_and_administrators_all() {
-        assert_eq!(read("", false).unwrap().cred_id.as_deref(), Some("01"));
-        assert_eq!(read("", true).unwrap().cred_id, None);
-        assert_eq!(read("dlg_id=02", false).unwrap_err().status.as_u16(), 403);
-        assert_eq!(read("user_dn=bob", false).unwrap_err().status.as_u16(), 400);
-        assert_eq!(read("user_dn=bob", true).unwrap().user_dn.as_deref(), Some("bob"));
+        let own = read("", Level::Private).unwrap();
+        assert_eq!(
+            (own.cred_id.as_deref(), own.user_dn.as_deref()),
+            (Some("01"), Some("alice"))
+        );
+        assert_eq!(read("", Level::All).unwrap().cred_id, None);
+        assert_eq!(read("dlg_id=02", Level::Private).unwrap_err().status.as_u16(), 403);
+        assert_eq!(read("user_dn=bob", Level::Private).unwrap_err().status.as_u16(), 400);
+        assert_eq!(read("user_dn=bob", Level::All).unwrap().user_dn.as_deref(), Some("bob"));
+    }
+
+    #[test]
+    fn administrators_of_a_vo_see_its_jobs_when_they_name_it() {
+        let of = |text| {
+            let filter = read(text, Level::Vo).unwrap();
+            (filter.vo, filter.cred_id, filter.user_dn)
+        };
+        let vo = Some("testvo".to_owned());
+        let own = (None, Some("01".to_owned()), Some("alice".to_owned()));
+        assert_eq!(of(""), own);
+        assert_eq!(of("vo_name=testvo"), (vo.clone(), None, None));
+        assert_eq!(of("user_dn=bob"), (vo.clone(), None, Some("bob".to_owned())));
+        assert_eq!(of("dlg_id=02&vo_name=other"), (vo, Some("02".to_owned()), None));
+        let (vo, cred_id, _) = of("vo_name=other");
+        assert_eq!(
+            (vo.as_deref(), cred_id.as_deref()),
+            (Some("other"), Some("01")),
+            "own ones there"
+        );
     }
 
     #[test]
     fn limits_and_windows_are_read_as_fts_reads_them() {
         assert_eq!(
-            read("limit=501", false).unwrap_err().message,
+            read("limit=501", Level::Private).unwrap_err().message,
             "The limit must be positive and less or equal than 500"
         );
-        assert_eq!(read("limit=x", false).unwrap().limit, Some(JOBS_MAX));
-        assert_eq!(read("limit=7", false).unwrap().limit, Some(7));
+        assert_eq!(read("limit=x", Level::Private).unwrap().limit, Some(JOBS_MAX));
+        assert_eq!(read("limit=7", Level::Private).unwrap().limit, Some(7));
         assert_eq!(
             (window("1"), window("1:30"), window("x")),
             (Some(3_600_000), Some(5_400_000), None)

@@ -21,7 +21,7 @@ use crate::{
 /// The type that Prometheus asks for (text format 0.0.4).
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// For this host, and for whoever has a token: names of storages and volumes are nobody else's business.
+/// For this host, and for administrators: a VO's names, depths and volumes are no other VO's business.
 pub(super) async fn metrics(
     service: State,
     Extension(connection): Extension<ConnectionInfo>,
@@ -29,7 +29,8 @@ pub(super) async fn metrics(
 ) -> Response {
     if !connection.peer.ip().to_canonical().is_loopback() {
         let mut parts = request;
-        if let Err(refused) = Caller::from_request_parts(&mut parts, &service).await {
+        let caller = Caller::from_request_parts(&mut parts, &service).await;
+        if let Err(refused) = caller.and_then(|caller| caller.require_admin()) {
             return refused.into_response();
         }
     }

@@ -249,6 +249,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use super::*;
     use crate::{
+        config::Level,
         rest::caller::By,
         store::{Change, MemoryStore, submission},
     };
@@ -268,7 +269,7 @@ mod tests {
             user_dn: "alice".into(),
             cred_id: "cred-1".into(),
             vo: "testvo".into(),
-            admin: true,
+            level: Level::All,
             by: By::Elsewhere { certificate: false },
         };
         let look = |names: &[String], with_files| find(&store, &caller, names, with_files).unwrap();

@@ -75,7 +75,9 @@ fn routed() -> BTreeSet<String> {
             if path.is_file() {
                 let text = std::fs::read_to_string(path).unwrap();
                 let after = text.split(".route(").skip(1);
-                paths.extend(after.filter_map(|rest| Some(rest.split('"').nth(1)?.to_owned())));
+                // What nodes ask each other has a name in place of a path, and is described to nobody.
+                let for_clients = after.filter(|rest| !rest.starts_with(char::is_uppercase));
+                paths.extend(for_clients.filter_map(|rest| Some(rest.split('"').nth(1)?.to_owned())));
             }
         }
     }
@@ -111,6 +113,41 @@ async fn every_path_and_method_of_the_door_is_described_and_no_other() {
             assert_eq!(is_described, !refused, "{method} {path}: {}", answer.text);
         }
     }
+}
+
+/// A call that forgot to ask who comes would change settings for anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_let_in_is_as_described() {
+    let lab = Lab::start().await;
+    let description = described(&lab).await;
+    let (mut checked, mut others) = ([0; 2], Vec::new());
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        let asked = path.replace("{what}", "vo").replace(['{', '}'], "");
+        for (method, operation) in operations.as_object().unwrap() {
+            let method: Method = method.to_uppercase().parse().unwrap();
+            let body = (method != Method::GET).then(|| json!({}));
+            let ask = async |user| lab.ask(user, method.clone(), &asked, body.as_ref()).await;
+            // Whoever is on this host may read figures.
+            let open = operation["security"].is_null() || path.ends_with("/metrics");
+            let nobody = ask("").await;
+            assert_eq!(
+                nobody.status == StatusCode::UNAUTHORIZED,
+                !open,
+                "{method} {path}: {}",
+                nobody.text
+            );
+            if operation["description"] == "For administrators." && !open {
+                let user = ask("alice").await;
+                if user.status != StatusCode::FORBIDDEN {
+                    others.push(format!("{method} {path}: {}", user.text));
+                }
+                checked[0] += 1;
+            }
+            checked[1] += 1;
+        }
+    }
+    assert_eq!(others, [""; 0], "these answer who is no administrator");
+    assert!(checked[0] > 30 && checked[1] > 70, "{checked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

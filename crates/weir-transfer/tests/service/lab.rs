@@ -70,6 +70,7 @@ impl Lab {
         config.store = Some(directory.path().join("transfer.db"));
         config.issuers = vec![Trusted::new(issuer.url(), "testvo")];
         config.admins = vec![AdminConfig {
+            issuer: Some(issuer.url().to_owned()),
             subject: Some("root".into()),
             ..AdminConfig::default()
         }];

@@ -3,6 +3,8 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use weir_transfer::config::{AdminConfig, Level};
+
 use crate::lab::{Answer, Lab};
 
 const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
@@ -202,6 +204,48 @@ async fn lists_and_mass_cancellation_keep_to_rights() {
         all,
         json!({ "affected_files": 1, "affected_dm": 0, "affected_jobs": 1 })
     );
+}
+
+/// Somebody who looks after a VO's transfers would need the keys to everybody's.
+#[tokio::test(flavor = "multi_thread")]
+async fn administrators_of_a_vo_see_and_cancel_its_jobs_and_change_no_settings() {
+    let lab = Lab::start_with(|config| {
+        config.limits.link = 0;
+        config.admins.push(AdminConfig {
+            subject: Some("bob".into()),
+            level: Level::Vo,
+            ..AdminConfig::default()
+        });
+    })
+    .await;
+    let id = lab.submit(json!([file("1")]), json!({})).await;
+    let bob = async |method: Method, path: &str| lab.ask("bob", method, path, None).await;
+    let me = bob(Method::GET, "/whoami").await.json;
+    assert_eq!(
+        (&me["level"]["transfer"], &me["is_root"]),
+        (&json!("vo"), &json!(false))
+    );
+    assert_eq!(bob(Method::GET, &format!("/jobs/{id}")).await.status, StatusCode::OK);
+    for (query, expected) in [
+        ("", 0),
+        ("?vo_name=testvo", 1),
+        ("?user_dn=alice", 1),
+        ("?vo_name=other", 0),
+    ] {
+        let listed = bob(Method::GET, &format!("/jobs{query}")).await.json;
+        assert_eq!(listed.as_array().unwrap().len(), expected, "{query}");
+    }
+    for (method, path) in [
+        (Method::DELETE, "/jobs/all"),
+        (Method::DELETE, "/jobs/vo/other"),
+        (Method::GET, "/config/audit"),
+        (Method::GET, "/ban/dn"),
+    ] {
+        assert_eq!(bob(method, path).await.status, StatusCode::FORBIDDEN, "{path}");
+    }
+    let all = bob(Method::DELETE, "/jobs/vo/testvo").await.json;
+    assert_eq!(all["affected_jobs"], 1, "{all}");
+    assert_eq!(lab.wait(&id).await, "CANCELED");
 }
 
 /// Clients would take a page for JSON, or wait for what is never done here.

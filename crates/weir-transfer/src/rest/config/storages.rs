@@ -89,6 +89,7 @@ fn merged(former: Option<Object>, config: &Object) -> Answer<Object> {
 
 /// `{"<se>": {"se_info": {...}, "operations": {...}}}`; answers the last one's `[se_info, operations]`.
 pub(super) async fn set(service: State, caller: Caller, JsonBody(body): JsonBody) -> Answer {
+    caller.require_admin()?;
     let config = body.to_string();
     let mut asked = Vec::new();
     for (se, config) in object(body)? {
