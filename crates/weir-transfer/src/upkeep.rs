@@ -160,6 +160,19 @@ pub(crate) async fn expire(service: Arc<Service>, stop: CancellationToken) {
             }
             Err(error) => tracing::warn!(%error, "could not look for overdue jobs"),
         }
+    }
+}
+
+/// Takes back what bans let wait for too long, or have not reached. A look at everything takes long: nothing else waits for it.
+pub(crate) async fn keep_bans(service: Arc<Service>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
+        }
+        if !service.driver.is_taken() {
+            continue;
+        }
         if let Err(error) = rest::ban::expire(&service, time::now()).await {
             tracing::warn!(
                 error.message,

@@ -19,13 +19,12 @@ use super::{
     body::JsonBody,
     caller::Caller,
     config::change,
-    mass,
+    mass::{self, Fits, Seen},
 };
 use crate::{
     model::{File, SEVERAL_HOPS},
     service::Service,
     settings::{Kind, Object, se_name},
-    store::{Live, LiveJob},
     surl::Surl,
     time::{self, Millis},
 };
@@ -144,20 +143,24 @@ async fn ban_storage(service: State, caller: Caller, JsonBody(body): JsonBody) -
         Ok(vec![(key, Some(row))])
     })
     .await?;
-    let affected = mass::matching(&service, move |job, file| {
-        touches(job, file, &ban.se, ban.vo.as_deref())
-    })
-    .await?;
-    let jobs = affected.iter().map(|(job, _)| *job).collect::<Vec<_>>();
-    if ban.status == "CANCEL" {
-        mass::cancel(&service, affected, false, STORAGE_BANNED).await?;
-    }
+    let cancels = ban.status == "CANCEL";
+    let fits = of_storage(ban.se, ban.vo);
+    let jobs: Vec<Uuid> = if cancels {
+        let cancelled = mass::cancel_matching(&service, fits, false, STORAGE_BANNED).await?;
+        cancelled.into_iter().map(|(job, _)| job).collect()
+    } else {
+        let affected = mass::matching(&service, fits).await?;
+        affected.into_iter().map(|(job, _)| job).collect()
+    };
     Ok(ok(&jobs))
 }
 
-fn touches(job: &LiveJob, file: &Live, se: &str, vo: Option<&str>) -> bool {
-    let there = |url: &str| Surl::parse(url).is_ok_and(|url| url.se() == se);
-    vo.is_none_or(|vo| job.job.vo == vo) && (there(&file.source) || there(&file.destination))
+fn of_storage(se: String, vo: Option<String>) -> Fits {
+    Box::new(move |seen| vo.as_ref().is_none_or(|vo| seen.job.job.vo == *vo) && seen.touches(&se))
+}
+
+fn of_user(dn: String) -> Fits {
+    Box::new(move |seen| seen.job.job.user_dn == dn)
 }
 
 /// `DELETE /ban/se?storage=`.
@@ -199,14 +202,13 @@ async fn ban_user(service: State, caller: Caller, JsonBody(body): JsonBody) -> A
         Ok(vec![(key, row)])
     })
     .await?;
-    let affected = mass::matching(&service, move |job, _| job.job.user_dn == dn).await?;
-    let jobs = affected.iter().map(|(job, _)| *job).collect::<Vec<_>>();
-    mass::cancel(&service, affected, false, USER_BANNED).await?;
-    Ok(ok(&jobs))
+    let cancelled = mass::cancel_matching(&service, of_user(dn), false, USER_BANNED).await?;
+    Ok(ok(&cancelled.into_iter().map(|(job, _)| job).collect::<Vec<_>>()))
 }
 
 /// `DELETE /ban/dn?user_dn=`.
 async fn unban_user(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
+    caller.require_admin()?;
     let dn = query.get("user_dn").filter(|dn| !dn.is_empty()).cloned();
     let dn = dn.ok_or_else(|| ApiError::bad_request("Missing user_dn parameter"))?;
     let key = (Kind::BannedUser, dn.clone());
@@ -216,6 +218,9 @@ async fn unban_user(service: State, caller: Caller, Query(query): Query<HashMap<
 
 /// Between two looks for what a ban has let wait for too long: each costs a look at every transfer.
 const SWEEP_EVERY: Millis = 600_000;
+
+/// The same after one that failed.
+const SWEEP_AGAIN: Millis = 60_000;
 
 /// When it was last looked for what a ban has let wait, by the ban's name and the end of its patience.
 #[derive(Debug, Default)]
@@ -235,66 +240,86 @@ impl Sweeps {
     }
 }
 
-/// Takes back what waited for a banned storage element for longer than its ban allows: at the end of its patience, and later what
-/// was running then and came back to the queue. And what a ban that cancels has not reached: the service may have gone while it did,
-/// and jobs come in at other nodes until they have heard of it.
-pub(crate) async fn expire(service: &Arc<Service>, now: Millis) -> Answer<()> {
-    let word = |ban: &Object, key: &str| ban.get(key).and_then(Value::as_str).map(str::to_owned);
-    for (name, ban) in service.settings.all(Kind::BannedStorage) {
-        let (se, vo, banned) = (
-            word(&ban, "se").unwrap_or_default(),
-            word(&ban, "vo"),
-            word(&ban, "addition_time"),
-        );
-        if word(&ban, "status").as_deref() == Some("CANCEL") {
-            let fits = move |job: &LiveJob, file: &Live| touches(job, file, &se, vo.as_deref());
-            sweep(service, (name, added(&ban)), now, STORAGE_BANNED, fits).await?;
-            continue;
-        }
-        let until = ban.get("waits_until_ms").and_then(Value::as_i64);
-        let Some(until) = until.filter(|until| *until <= now && service.sweeps.is_due(&name, *until, now)) else {
-            continue;
-        };
-        let affected = mass::matching(service, move |job, file| {
-            let before = Some(time::format(job.job.submitted)) <= banned;
-            before && !file.running && touches(job, file, &se, vo.as_deref())
-        })
-        .await?;
-        mass::cancel(service, affected, false, STORAGE_BANNED).await?;
-        service.sweeps.done(name, until, now);
-    }
-    for (dn, ban) in service.settings.all(Kind::BannedUser) {
-        let user = dn.clone();
-        let fits = move |job: &LiveJob, _: &Live| job.job.user_dn == user;
-        sweep(service, (format!("user {dn}"), added(&ban)), now, USER_BANNED, fits).await?;
-    }
-    Ok(())
+/// A ban for which a look is due.
+struct Due {
+    name: String,
+    until: Millis,
+    reason: &'static str,
+    /// Once nothing is left, never again: nothing comes any more.
+    ends: bool,
 }
 
-fn added(ban: &Object) -> Millis {
-    ban.get("added_ms").and_then(Value::as_i64).unwrap_or_default()
+/// Takes back what waited for a banned storage element for longer than its ban allows: at the end of its patience, and later what
+/// was running then and came back to the queue. And what a ban that cancels has not reached: the service may have gone while it did,
+/// and jobs come in at other nodes until they have heard of it. One look serves all bans.
+pub(crate) async fn expire(service: &Arc<Service>, now: Millis) -> Answer<()> {
+    let (due, fits): (Vec<Due>, Vec<Fits>) = due(service, now).into_iter().unzip();
+    if due.is_empty() {
+        return Ok(());
+    }
+    let found = mass::matching_each(service, fits).await?;
+    let mut first = Ok(());
+    for (ban, affected) in due.into_iter().zip(found) {
+        let clear = affected.is_empty();
+        let outcome = mass::cancel(service, affected, false, ban.reason).await;
+        let done = match &outcome {
+            Err(_) => now - SWEEP_EVERY + SWEEP_AGAIN,
+            Ok(()) if ban.ends && clear => Millis::MAX,
+            Ok(()) => now,
+        };
+        service.sweeps.done(ban.name, ban.until, done);
+        first = first.and(outcome);
+    }
+    first
+}
+
+fn due(service: &Service, now: Millis) -> Vec<(Due, Fits)> {
+    let word = |ban: &Object, key: &str| ban.get(key).and_then(Value::as_str).map(str::to_owned);
+    let added = |ban: &Object| ban.get("added_ms").and_then(Value::as_i64).unwrap_or_default();
+    let mut due = Vec::new();
+    for (name, ban) in service.settings.all(Kind::BannedStorage) {
+        let of_it = of_storage(word(&ban, "se").unwrap_or_default(), word(&ban, "vo"));
+        let (until, ends, fits): (_, _, Fits) = if word(&ban, "status").as_deref() == Some("CANCEL") {
+            (added(&ban), true, of_it)
+        } else if let Some(until) = ban.get("waits_until_ms").and_then(Value::as_i64) {
+            let banned = word(&ban, "addition_time");
+            let waits = move |seen: &Seen| {
+                let before = Some(time::format(seen.job.job.submitted)) <= banned;
+                before && !seen.file.running && of_it(seen)
+            };
+            (until, false, Box::new(waits))
+        } else {
+            continue;
+        };
+        let reason = STORAGE_BANNED;
+        due.push((
+            Due {
+                name,
+                until,
+                reason,
+                ends,
+            },
+            fits,
+        ));
+    }
+    for (dn, ban) in service.settings.all(Kind::BannedUser) {
+        let ban = Due {
+            name: format!("user {dn}"),
+            until: added(&ban),
+            reason: USER_BANNED,
+            ends: true,
+        };
+        due.push((ban, of_user(dn)));
+    }
+    due.retain(|(ban, _)| {
+        let patience = if ban.ends { HEARD_AFTER } else { 0 };
+        now >= ban.until.saturating_add(patience) && service.sweeps.is_due(&ban.name, ban.until, now)
+    });
+    due
 }
 
 /// When every node has heard of a ban, and what was on its way is there.
 const HEARD_AFTER: Millis = 60_000;
-
-/// Cancels what a ban that cancels has left; once nothing was left, never again.
-async fn sweep(
-    service: &Arc<Service>,
-    (name, added): (String, Millis),
-    now: Millis,
-    reason: &'static str,
-    fits: impl Fn(&LiveJob, &Live) -> bool + Send + 'static,
-) -> Answer<()> {
-    if now < added.saturating_add(HEARD_AFTER) || !service.sweeps.is_due(&name, added, now) {
-        return Ok(());
-    }
-    let left = mass::matching(service, fits).await?;
-    let clear = left.is_empty();
-    mass::cancel(service, left, false, reason).await?;
-    service.sweeps.done(name, added, if clear { Millis::MAX } else { now });
-    Ok(())
-}
 
 /// Takes back what of a submission passed the door just before a ban that cancels was recorded: nothing would ever start it.
 pub(super) async fn catch_up(service: &Arc<Service>, job: Uuid, caller: &Caller) -> Answer<()> {

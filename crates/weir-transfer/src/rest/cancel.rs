@@ -13,7 +13,7 @@ use super::{
     answer::{Answer, ApiError, json_answer, ok},
     body::JsonBody,
     caller::Caller,
-    mass,
+    mass::{self, Seen},
     objects::JobObject,
     query::{failed, one},
 };
@@ -282,16 +282,13 @@ pub(super) async fn all(service: State, caller: Caller) -> Answer {
 }
 
 async fn cancel_all(service: &Arc<Service>, caller: &Caller, vo: Option<String>) -> Answer {
-    if !caller.admin {
+    if !vo.as_ref().map_or(caller.is_admin(), |vo| caller.manages(vo)) {
         return Err(ApiError::forbidden("User does not have root privileges"));
     }
-    let affected = mass::matching(service, move |job, _| vo.as_ref().is_none_or(|vo| job.job.vo == *vo)).await?;
-    let (n_files, n_jobs) = (
-        affected.iter().map(|(_, files)| files.len()).sum::<usize>(),
-        affected.len(),
-    );
-    mass::cancel(service, affected, true, CANCELED_REASON).await?;
+    let fits = move |seen: &Seen| vo.as_ref().is_none_or(|vo| seen.job.job.vo == *vo);
+    let cancelled = mass::cancel_matching(service, Box::new(fits), true, CANCELED_REASON).await?;
+    let n_files = cancelled.iter().map(|(_, files)| files).sum::<usize>();
     Ok(ok(
-        &json!({ "affected_files": n_files, "affected_dm": 0, "affected_jobs": n_jobs }),
+        &json!({ "affected_files": n_files, "affected_dm": 0, "affected_jobs": cancelled.len() }),
     ))
 }

@@ -1,6 +1,6 @@
 //! Cancels of very much: of all that a ban is about, of a VO, of everything.
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::OnceCell, sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use uuid::Uuid;
@@ -11,6 +11,7 @@ use crate::{
     model::SEVERAL_HOPS,
     service::Service,
     store::{Live, LiveJob, Restored, Store, StoreError},
+    surl::Surl,
 };
 
 /// Above every file id that a store can hold.
@@ -25,23 +26,54 @@ const TRIES: u32 = 60;
 /// Files that have not ended, by job.
 pub(super) type Affected = Vec<(Uuid, Vec<u64>)>;
 
-/// Files that have not ended and fit. Looks at everything: this is seldom asked for.
-pub(super) async fn matching(
-    service: &Service,
-    fits: impl Fn(&LiveJob, &Live) -> bool + Send + 'static,
-) -> Result<Affected, StoreError> {
+/// A file that has not ended, with what several questions ask of it found out once.
+pub(super) struct Seen<'a> {
+    pub(super) job: &'a LiveJob,
+    pub(super) file: &'a Live,
+    between: OnceCell<[Option<String>; 2]>,
+}
+
+impl Seen<'_> {
+    /// Whether it goes from or to this storage element.
+    pub(super) fn touches(&self, se: &str) -> bool {
+        let named = |url: &str| Surl::parse(url).ok().map(|url| url.se());
+        let between = self
+            .between
+            .get_or_init(|| [named(&self.file.source), named(&self.file.destination)]);
+        between.iter().flatten().any(|name| name == se)
+    }
+}
+
+/// Which files are meant.
+pub(super) type Fits = Box<dyn Fn(&Seen) -> bool + Send>;
+
+/// Files that have not ended and fit.
+pub(super) async fn matching(service: &Service, fits: Fits) -> Result<Affected, StoreError> {
+    let found = matching_each(service, vec![fits]).await?;
+    Ok(found.into_iter().next().unwrap_or_default())
+}
+
+/// Files that have not ended and fit, for each question. One look at everything answers them all: with ten million files it takes
+/// the better part of a minute.
+pub(super) async fn matching_each(service: &Service, questions: Vec<Fits>) -> Result<Vec<Affected>, StoreError> {
     let look = move |store: &dyn Store| {
-        let mut found = Vec::new();
+        let mut found = vec![Affected::new(); questions.len()];
         let mut each = |restored| {
-            if let Restored::Job(job) = restored {
-                let mut files = job.files.iter().filter(|file| !file.stopping).collect::<Vec<_>>();
+            let Restored::Job(job) = restored else { return };
+            let files = job.files.iter().filter(|file| !file.stopping);
+            let see = |file| Seen {
+                job: &job,
+                file,
+                between: OnceCell::new(),
+            };
+            let seen = files.map(see).collect::<Vec<_>>();
+            for (fits, found) in questions.iter().zip(&mut found) {
                 // A job of hops is cancelled at once, or not at all.
-                if job.job.kind != SEVERAL_HOPS || !files.iter().any(|file| fits(&job, file)) {
-                    files.retain(|file| fits(&job, file));
-                }
-                let files = files.iter().map(|file| file.file).collect::<Vec<_>>();
-                if !files.is_empty() {
-                    found.push((job.job.id, files));
+                let whole = job.job.kind == SEVERAL_HOPS && seen.iter().any(fits);
+                let meant = seen.iter().filter(|seen| whole || fits(seen));
+                let meant = meant.map(|seen| seen.file.file).collect::<Vec<_>>();
+                if !meant.is_empty() {
+                    found.push((job.job.id, meant));
                 }
             }
         };
@@ -51,7 +83,27 @@ pub(super) async fn matching(
     service.read(look).await
 }
 
-/// Cancels them all, also if whoever asked for it has gone. `whole`: their jobs are cancelled with them.
+/// Looks for them and cancels them all, to the end also if whoever asked for it has gone. Gives the jobs, and how many files of each.
+///
+/// # Errors
+/// As [`cancel`].
+pub(super) async fn cancel_matching(
+    service: &Arc<Service>,
+    fits: Fits,
+    whole: bool,
+    reason: &'static str,
+) -> Answer<Vec<(Uuid, usize)>> {
+    let service = service.clone();
+    let work = async move {
+        let affected = matching(&service, fits).await?;
+        let counts = affected.iter().map(|(job, files)| (*job, files.len())).collect();
+        cancel(&service, affected, whole, reason).await?;
+        Ok(counts)
+    };
+    to_the_end(work).await
+}
+
+/// Cancels them all, to the end also if whoever asked for it has gone. `whole`: their jobs are cancelled with them.
 ///
 /// # Errors
 /// The first job that could not be cancelled; the others are tried all the same.
@@ -62,7 +114,7 @@ pub(super) async fn cancel(
     reason: &'static str,
 ) -> Answer<()> {
     let service = service.clone();
-    let cancelled = tokio::spawn(async move {
+    to_the_end(async move {
         let one = |(job, files)| cancel_one(&service, job, files, whole, reason);
         let mut outcomes = futures_util::stream::iter(affected.into_iter().map(one)).buffer_unordered(IN_FLIGHT);
         let mut first = Ok(());
@@ -70,10 +122,13 @@ pub(super) async fn cancel(
             first = first.and(outcome);
         }
         first
-    });
-    cancelled
-        .await
-        .map_err(|_| ApiError::unavailable("The service is stopping"))?
+    })
+    .await
+}
+
+async fn to_the_end<T: Send + 'static>(work: impl Future<Output = Answer<T>> + Send + 'static) -> Answer<T> {
+    let done = tokio::spawn(work).await;
+    done.map_err(|_| ApiError::unavailable("The service is stopping"))?
 }
 
 async fn cancel_one(service: &Service, job: Uuid, files: Vec<u64>, whole: bool, reason: &'static str) -> Answer<()> {
