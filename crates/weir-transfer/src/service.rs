@@ -26,7 +26,9 @@ use crate::{
     nodes::{self, Entry, Fleet, Hands, Membership, Seat},
     rest,
     settings::{Key, Place, Plan, Settings, Worth, difference},
-    store::{MemoryStore, PostgresStore, Sealer, SqliteStore, Standing, Store, StoreError, postgres::Node},
+    store::{
+        MemoryStore, PostgresStore, Sealer, SqliteStore, Standing, Store, StoreError, confirm_key, postgres::Node,
+    },
     submission::SubmissionLimits,
     time,
 };
@@ -218,6 +220,7 @@ impl TransferService {
             }
         })?;
         tokio::spawn(crate::upkeep::expire(service.clone(), stop.clone()));
+        tokio::spawn(crate::upkeep::keep_bans(service.clone(), stop.clone()));
         let seat = service.driver.clone();
         tokio::spawn(crate::upkeep::keep_house(
             service.store.clone(),
@@ -491,6 +494,9 @@ async fn open(config: &TransferConfig) -> Result<Opened, StoreError> {
                 },
             };
             let store = Arc::new(PostgresStore::open(postgres, &trust, sealer(None)?)?);
+            if let Some(path) = &config.key_file {
+                confirm_key(store.as_ref(), path)?;
+            }
             return Ok((store.clone(), Some(store)));
         }
         let store: Arc<dyn Store> = match &config.store {

@@ -54,7 +54,7 @@ pub(crate) use error::StoreError;
 pub(crate) use memory::MemoryStore;
 pub(crate) use postgres::PostgresStore;
 pub(crate) use renewals::{Due, Expiring, Renewal, Turn};
-pub(crate) use seal::{Sealer, hash_of};
+pub(crate) use seal::{Sealer, confirm_key, hash_of};
 pub(crate) use sqlite::SqliteStore;
 pub(crate) use writer::{Durable, Writer};
 

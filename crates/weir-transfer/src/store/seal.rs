@@ -16,8 +16,8 @@ use aws_lc_rs::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use weir_auth::Secret;
 
-use super::{StoreError, Submission};
-use crate::model::TokenHash;
+use super::{Kept, Store, StoreError, Submission};
+use crate::{model::TokenHash, time::Millis};
 
 const KEY_BYTES: usize = 32;
 /// 96 bits: the nonce of GCM (NIST SP 800-38D section 5.2.1.1). Random ones are safe for 2^32 tokens under one key.
@@ -173,6 +173,31 @@ impl Submission {
     pub(super) fn seal_with(&mut self, sealer: &Sealer) {
         let seal = |(hash, token): (&TokenHash, &Secret)| (*hash, sealer.seal(*hash, token));
         self.sealed = self.tokens.iter().map(seal).collect();
+    }
+}
+
+/// Under which name nodes of one database keep a word that all of them must be able to read.
+const MARK: &str = "key";
+
+/// Makes sure that the key is the one that sealed what is in the store; the first to come says which it is.
+///
+/// # Errors
+/// [`StoreError::Key`] if it is another.
+pub(crate) fn confirm_key(store: &dyn Store, path: &Path) -> Result<(), StoreError> {
+    let mark = Kept {
+        name: MARK.to_owned(),
+        secret: Secret::new("sealed with the key of this database"),
+        until: Millis::MAX,
+    };
+    match store.keep_first(&mark, 0, 0) {
+        Ok(_) => Ok(()),
+        Err(StoreError::Sealed(_)) => Err(StoreError::Key {
+            path: path.to_owned(),
+            reason: "the database was sealed with another key; copy the key_file of a node that works. If that key is lost, delete \
+                     the row 'key' of the table secrets: what waits with tokens of the old key will fail"
+                .to_owned(),
+        }),
+        Err(error) => Err(error),
     }
 }
 

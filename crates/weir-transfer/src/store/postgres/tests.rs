@@ -22,7 +22,7 @@ use crate::{
     config::PostgresConfig,
     model::FileState,
     store::{
-        Change, Durable, Standing, Store, StoreError, Writer,
+        Change, Durable, Standing, Store, StoreError, Writer, confirm_key,
         suite::{Keeper, begin, end, submission},
     },
 };
@@ -75,6 +75,23 @@ crate::store::suite::store_suite!(OnServer, wanted());
 
 pub(super) fn submit(job: u128, first: u64, n: u64) -> Change {
     Change::Submit(Box::new(submission(job, first, n)))
+}
+
+#[test]
+fn a_node_with_another_key_does_not_start() {
+    // It would look well, and what came in at it would fail at all others.
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    confirm_key(&keeper.handle(), &keeper.key()).unwrap();
+    confirm_key(&keeper.handle(), &keeper.key()).unwrap();
+    let other = keeper.directory.path().join("other.key");
+    let refused = confirm_key(&open(&keeper.database, &other), &other).unwrap_err();
+    assert!(
+        matches!(&refused, StoreError::Key { path, .. } if *path == other),
+        "{refused}"
+    );
 }
 
 #[test]
