@@ -205,8 +205,18 @@ impl Cursor {
         }
     }
 
-    /// The position, if there is one.
+    /// The position, if there is one. A loss of power may have left the segment shorter than its reader had come: what is left was read.
     pub(crate) fn load(&self) -> io::Result<Option<Position>> {
+        let Some(position) = self.saved()? else { return Ok(None) };
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let offset = match fs::metadata(path_of(folder, position.segment)) {
+            Ok(segment) => position.offset.min(segment.len()),
+            Err(_) => position.offset,
+        };
+        Ok(Some(Position { offset, ..position }))
+    }
+
+    fn saved(&self) -> io::Result<Option<Position>> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -309,6 +319,23 @@ mod tests {
         let mut spool = Spool::open(folder.path(), 0).unwrap();
         spool.append(b"CO four\n").unwrap();
         assert_eq!(all(folder.path(), Position::default()).0, b"CO one\nCO two\nCO four\n");
+    }
+
+    #[test]
+    fn a_reader_that_was_further_than_the_disk_goes_on_with_what_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        let cursor = Cursor::new(folder.path(), "r");
+        let mut spool = Spool::open(folder.path(), 0).unwrap();
+        spool.append(b"CO one\nCO two\nCO three\n").unwrap();
+        cursor.save(spool.end()).unwrap();
+        drop(spool);
+        // The power goes, and with it what was not synced.
+        let segment = OpenOptions::new().write(true).open(path_of(folder.path(), 1)).unwrap();
+        segment.set_len(10).unwrap();
+        let mut spool = Spool::open(folder.path(), 0).unwrap();
+        let at = cursor.load().unwrap().unwrap();
+        spool.append(b"CO four and more\nCO five\n").unwrap();
+        assert_eq!(all(folder.path(), at).0, b"CO four and more\nCO five\n");
     }
 
     #[test]
