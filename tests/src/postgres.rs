@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Daemon, run, wait_for};
+use crate::{Daemon, free_port, run, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -22,6 +22,8 @@ pub struct Postgres {
     directory: tempfile::TempDir,
     /// Whether what is written must outlive the machine; tests kill processes only.
     durable: bool,
+    /// A port of 127.0.0.1, with passwords; else only the socket leads to it, without.
+    port: Option<u16>,
 }
 
 /// The server refuses to run as root.
@@ -44,7 +46,7 @@ impl Postgres {
 
     /// As [`Self::start`], and waits for the disk as a server does that an operator runs: for measurements.
     pub fn durable() -> Result<Self> {
-        Self::with_user(Self::make(true)?)
+        Self::with_user(Self::make(true, None)?)
     }
 
     fn with_user(this: Self) -> Result<Self> {
@@ -55,10 +57,15 @@ impl Postgres {
 
     /// Makes a server with nothing in it but its administrator, `postgres`.
     pub fn bare() -> Result<Self> {
-        Self::make(false)
+        Self::make(false, None)
     }
 
-    fn make(durable: bool) -> Result<Self> {
+    /// As [`Self::bare`], on a port of 127.0.0.1 as a distribution's package has it: who comes there needs a password.
+    pub fn listening() -> Result<Self> {
+        Self::make(false, Some(free_port()?))
+    }
+
+    fn make(durable: bool, port: Option<u16>) -> Result<Self> {
         let versions =
             fs::read_dir("/usr/lib/postgresql").context("PostgreSQL is needed: apt-get install postgresql")?;
         let programs = versions
@@ -74,14 +81,15 @@ impl Postgres {
             programs: programs.context("PostgreSQL is needed: apt-get install postgresql")?,
             directory,
             durable,
+            port,
         };
         let data = this.directory.path().join("data");
         let mut make = as_its_user(&this.programs.join("initdb"));
         make.args([
             "-U",
             "postgres",
-            "-A",
-            "trust",
+            "--auth-local=trust",
+            "--auth-host=scram-sha-256",
             "-E",
             "UTF8",
             "--locale=C",
@@ -98,6 +106,9 @@ impl Postgres {
     fn tool(&self, name: &str) -> Command {
         let mut command = Command::new(self.programs.join(name));
         command.args(["-U", "postgres", "-h"]).arg(self.directory.path());
+        if let Some(port) = self.port {
+            command.args(["-p", &port.to_string()]);
+        }
         command
     }
 
@@ -119,6 +130,11 @@ impl Postgres {
         self.directory.path()
     }
 
+    /// Its port, if it has one.
+    pub fn port(&self) -> Option<u16> {
+        self.port
+    }
+
     /// Serves again what is there.
     pub fn serve(&mut self) -> Result<()> {
         let mut command = as_its_user(&self.programs.join("postgres"));
@@ -128,8 +144,12 @@ impl Postgres {
             .arg(self.directory.path().join("data"))
             .arg("-k")
             .arg(self.directory.path())
-            .args(["-c", "listen_addresses=", "-c", &fsync, "-c", "max_connections=200"])
+            .args(["-c", &fsync, "-c", "max_connections=200"])
             .current_dir("/");
+        match self.port {
+            Some(port) => command.args(["-c", "listen_addresses=localhost", "-p", &port.to_string()]),
+            None => command.args(["-c", "listen_addresses="]),
+        };
         let log = self.directory.path().join("server.log");
         self.server = Some(Daemon::start(command, &log)?);
         wait_for(PATIENCE, || {

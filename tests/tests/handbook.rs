@@ -49,6 +49,7 @@ impl Machine {
             .arg(&script)
             .env("PATH", path)
             .env("PGHOST", self.postgres.socket())
+            .env("PGPORT", self.postgres.port().unwrap().to_string())
             .env("PGUSER", "postgres")
             .env("CURL_CA_BUNDLE", self.services.file("authority/ca.pem"))
             .env("WEIR_CA_FILE", self.services.file("authority/ca.pem"));
@@ -69,13 +70,33 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
+fn the_unit_makes_the_folders_that_the_samples_name() {
+    // The service would not start, on the first try.
+    let unit = include_str!("../../deploy/weir@.service");
+    assert!(unit.lines().any(|line| line == "StateDirectory=weir weir/%i"), "{unit}");
+    let samples = [
+        ("transfer", include_str!("../../deploy/transfer.toml"), 5),
+        ("issuer", include_str!("../../deploy/issuer.toml"), 1),
+        ("storage", include_str!("../../deploy/storage.toml"), 0),
+    ];
+    for (service, sample, least) in samples {
+        let below = sample.split("\"/var/lib/weir/").skip(1).collect::<Vec<_>>();
+        assert!(below.len() >= least, "{service}");
+        assert!(
+            below.iter().all(|path| path.starts_with(service)),
+            "{service}: {below:?}"
+        );
+    }
+}
+
+#[test]
 fn an_operator_who_follows_the_page_has_a_service() {
     // The first thing an operator does would fail.
     if !peers() {
         return;
     }
     let services = Services::start(&STORAGES.map(StorageSettings::new), "").unwrap();
-    let postgres = Postgres::bare().unwrap();
+    let postgres = Postgres::listening().unwrap();
     let port = free_port().unwrap();
     let mut machine = Machine {
         services,
@@ -87,7 +108,7 @@ fn an_operator_who_follows_the_page_has_a_service() {
         machine.services.storage("ALPHA").url.clone(),
         machine.services.storage("BETA").url.clone(),
     );
-    let socket = format!("host = \"{}\"", machine.postgres.socket().display());
+    let database = format!("host = \"localhost\"\nport = {}", machine.postgres.port().unwrap());
     let authority = machine.path("authority/ca.pem");
     let names = [
         // Places of a machine that is not the test's own.
@@ -97,7 +118,7 @@ fn an_operator_who_follows_the_page_has_a_service() {
         ("-o weir ", String::new()),
         ("chown weir:", "chown \"$(id -un)\":".to_owned()),
         ("runuser -u postgres -- ", String::new()),
-        ("host = \"localhost\"", socket),
+        ("host = \"localhost\"", database),
         ("0.0.0.0:8446", format!("127.0.7.251:{port}")),
         // Names that are the operator's.
         ("TRANSFER:8446", format!("127.0.7.251:{port}")),
@@ -127,6 +148,11 @@ fn an_operator_who_follows_the_page_has_a_service() {
     fs::create_dir_all(etc.join("tls")).unwrap();
     let install = blocks("1. The program", "sh");
     assert!(install[0].contains("weir@.service") && install[0].contains("/etc/weir/tls"));
+    let remote = &blocks("2. The database", "sh")[2];
+    assert!(
+        remote.contains("-o postgres DBKEY") && remote.contains("restart postgresql"),
+        "{remote}"
+    );
     // 2: the server is there already.
     let database = blocks("2. The database", "sh");
     let prepare = database[0].lines().filter(|line| !line.starts_with("apt-get"));
@@ -159,8 +185,28 @@ fn an_operator_who_follows_the_page_has_a_service() {
         fs::read(machine.services.root("BETA").join("first")).unwrap(),
         b"the first file"
     );
-    // 6.
-    let listed = machine.sh(&blocks("6. More nodes", "sh")[0]);
+    // 6: what a second node takes from the first, and what the first one says then.
+    let more = blocks("6. More nodes", "sh");
+    let second = |text: &str| {
+        let places = [
+            ("/etc/weir", machine.path("second")),
+            ("TRANSFERKEY", machine.path("etc/weir/transfer.key")),
+            ("PASSWORD", machine.path("etc/weir/postgres.password")),
+        ];
+        places
+            .iter()
+            .fold(text.to_owned(), |text, (name, here)| text.replace(name, here))
+    };
+    fs::create_dir_all(machine.services.file("second/tls")).unwrap();
+    machine.sh(&second(&more[0]));
+    for (name, wanted) in [
+        ("transfer.key", 0o600),
+        ("postgres.password", 0o600),
+        ("tls/transfer.pem", 0o644),
+    ] {
+        assert_eq!(mode(&machine.services.file("second").join(name)), wanted, "{name}");
+    }
+    let listed = machine.sh(&more[1]);
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed["nodes"][0]["scheduler"], true, "{listed}");
 }
