@@ -410,27 +410,34 @@ fn nodes_keep_their_word_about_tape_whatever_happens_to_one_of_them() {
 
 #[test]
 fn a_queue_that_is_full_is_full_at_every_door() {
-    // One client would flood the queue through a node that does not know how deep it is.
+    // One client would flood the queue through a node that does not know how deep it is, or fill its memory with invented names.
     if !peers() {
         return;
     }
-    let postgres = Postgres::start().unwrap();
-    let mut nodes = nodes(&postgres, &["any", "door"]);
-    for node in &mut nodes {
-        let limited = "[limits]\nqueues.client = { depth = 5 }\n";
-        node.tables = node.tables.replace("[limits]\n", limited);
+    for (limit, status) in [
+        ("queues.client = { depth = 5 }", "429 too many"),
+        ("queue = 5", "503 service"),
+        ("known_storages = 2", "429 too many"),
+        ("known_links = 1", "429 too many"),
+    ] {
+        let postgres = Postgres::start().unwrap();
+        let mut nodes = nodes(&postgres, &["any", "door"]);
+        for node in &mut nodes {
+            node.tables = node.tables.replace("[limits]\n", &format!("[limits]\n{limit}\n"));
+        }
+        let services = Services::start_nodes(&[StorageSettings::new("ALPHA")], &nodes, |_| Ok(())).unwrap();
+        let door = services.nodes[0].url.clone();
+        let id = submit_to(&services, &door, "first", &waiting_job(&services, silent(), "first", 4));
+        running(&services, &door, &id, 4, 1);
+        let elsewhere = silent_at(Ipv4Addr::new(127, 0, 0, 2));
+        let second = waiting_job(&services, elsewhere, "second", 4);
+        let mut curl = services.submission_to(&door, "second", &second).unwrap();
+        let refused = weir_tests::run(curl.arg("-i")).unwrap().stdout.to_lowercase();
+        assert!(
+            refused.contains(status) && refused.contains("retry-after"),
+            "{limit}: {refused}"
+        );
     }
-    let services = Services::start_nodes(&[StorageSettings::new("ALPHA")], &nodes, |_| Ok(())).unwrap();
-    let door = services.nodes[0].url.clone();
-    let id = submit_to(&services, &door, "first", &waiting_job(&services, silent(), "first", 4));
-    running(&services, &door, &id, 4, 1);
-    let second = waiting_job(&services, silent(), "second", 4);
-    let mut curl = services.submission_to(&door, "second", &second).unwrap();
-    let refused = weir_tests::run(curl.arg("-i")).unwrap().stdout.to_lowercase();
-    assert!(
-        refused.contains("429 too many") && refused.contains("retry-after"),
-        "{refused}"
-    );
 }
 
 #[test]

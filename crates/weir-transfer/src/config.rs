@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use weir_http::{Network, TrustRoots};
 use weir_units::Bytes;
 
-use crate::executor::ExecutorSettings;
+use crate::{driver::Holdings, executor::ExecutorSettings};
 
 /// A transfer service. Unknown keys are refused.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -146,8 +146,14 @@ pub struct LimitsConfig {
     pub queues: QueueLimits,
     /// VOs whose submissions are refused (409) while another transfer writes to one of their destinations; `*`: all.
     pub check_duplicates: Vec<String>,
+    /// Storage elements that are remembered, for as long as the service runs; beyond them submissions are answered 429.
+    pub known_storages: u64,
+    /// The same for links between them.
+    pub known_links: u64,
     /// Files in one job.
     pub files_per_job: usize,
+    /// Links that the files of one job may use.
+    pub links_per_job: usize,
     /// Size of a request's body.
     pub body: Bytes,
     /// Open connections of clients; more wait in the kernel's backlog.
@@ -168,9 +174,23 @@ impl Default for LimitsConfig {
             queue: 10_000_000,
             queues: QueueLimits::default(),
             check_duplicates: Vec::new(),
+            known_storages: 20_000,
+            known_links: 200_000,
             files_per_job: 50_000,
+            links_per_job: 2_000,
             body: Bytes(100_000_000),
             connections: 4096,
+        }
+    }
+}
+
+impl LimitsConfig {
+    /// How much there may be in all.
+    pub(crate) fn most(&self) -> Holdings {
+        Holdings {
+            transfers: self.queue,
+            storages: self.known_storages,
+            links: self.known_links,
         }
     }
 }

@@ -17,7 +17,7 @@ use weir_sched::{Config, Scheduler};
 
 use crate::{
     certificates::{Certificates, CertificatesError},
-    config::{AdminConfig, ConfigError, QueueLimits, TransferConfig},
+    config::{AdminConfig, ConfigError, TransferConfig},
     descriptors::Descriptors,
     driver::{Beginning, Driver},
     events::{Events, SinkError},
@@ -90,7 +90,7 @@ pub(crate) struct Service {
     /// With a database that other nodes may use.
     pub(crate) membership: Option<Arc<Membership>>,
     client: Client,
-    config: TransferConfig,
+    pub(crate) config: TransferConfig,
     pub(crate) events: Events,
     pub(crate) verifier: Verifier,
     /// Keeps tokens fresh.
@@ -109,7 +109,6 @@ pub(crate) struct Service {
     /// This host's name, for `submit_host` and `transfer_host`.
     pub(crate) host: String,
     pub(crate) body_max: usize,
-    pub(crate) queues: QueueLimits,
     /// File ids that this node may give.
     ids: tokio::sync::Mutex<Range<u64>>,
     /// Deterministic job ids between the look whether they exist and their record.
@@ -178,6 +177,7 @@ impl TransferService {
             submission: SubmissionLimits {
                 files: config.limits.files_per_job,
                 plain_http: config.plain_http,
+                links: config.limits.links_per_job,
                 ..SubmissionLimits::default()
             },
             required_scope: config.required_scope.clone(),
@@ -191,7 +191,6 @@ impl TransferService {
             delegations: rest::Delegations::default(),
             host: host_of(&url),
             body_max: usize::try_from(config.limits.body.0).unwrap_or(usize::MAX),
-            queues: config.limits.queues,
             ids: tokio::sync::Mutex::new(0..0),
             reserved: Mutex::default(),
             reading: Arc::new(Semaphore::new(READ_PLACES)),
@@ -371,7 +370,7 @@ impl Service {
             Some(weir_sched::Command::Begin),
             fleet.as_ref().map(|(fleet, _)| fleet.clone()),
         )?;
-        driver.limit_queues(self.config.limits.queues).await;
+        driver.limit(&self.config.limits).await;
         if let Some((fleet, errands)) = fleet {
             tokio::spawn(fleet.run(self.clone(), driver.inlet(), errands, driver.stop_token()));
         }

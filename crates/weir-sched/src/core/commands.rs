@@ -41,15 +41,22 @@ impl Scheduler {
 
     fn submit(&mut self, spec: &Arc<JobSpec>, effects: &mut Vec<Effect>) {
         let spec = self.choose(spec);
-        match self.check_room(&spec).and_then(|()| self.admit(&spec)) {
+        match self
+            .room_for(spec.transfers.len() as u64)
+            .and_then(|()| self.admit(&spec))
+        {
             Ok(()) => self.persist(Record::Submitted(Arc::clone(&spec)), Then::Admit(spec), effects),
             Err(refusal) => effects.push(Effect::Emit(Event::Refused { job: spec.job, refusal })),
         }
     }
 
-    fn check_room(&self, spec: &JobSpec) -> Result<(), Refusal> {
+    /// Tells whether so many more transfers would be taken now.
+    ///
+    /// # Errors
+    /// [`Refusal::QueueFull`].
+    pub fn room_for(&self, transfers: u64) -> Result<(), Refusal> {
         let (queued, limit) = (self.table.len() as u64, self.transfers_max);
-        if queued + spec.transfers.len() as u64 > limit {
+        if queued + transfers > limit {
             Err(Refusal::QueueFull { queued, limit })
         } else {
             Ok(())

@@ -97,6 +97,9 @@ pub(crate) struct Room {
     pub(crate) at: Millis,
     /// Source and destination of each file.
     pub(crate) links: Vec<(String, String)>,
+    /// One goes after the other.
+    #[serde(default)]
+    pub(crate) route: bool,
 }
 
 /// How deep a queue is.
@@ -175,6 +178,10 @@ impl Depth {
         self.restoring = false;
     }
 
+    pub(crate) fn is_restoring(&self) -> bool {
+        self.restoring
+    }
+
     fn counted(&self) -> Result<(), Full> {
         if !self.restoring || self.limits.is_none() {
             return Ok(());
@@ -238,14 +245,20 @@ impl Depth {
     pub(crate) fn room(&self, room: &Room, names: &Names) -> Result<(), Full> {
         self.counted()?;
         let number = |word: &str| self.words.numbers.get(word).copied();
-        let files = room.links.len() as u64;
+        // As in `submitted`.
+        let links = &room.links[..if room.route {
+            room.links.len().min(1)
+        } else {
+            room.links.len()
+        }];
+        let files = links.len() as u64;
         let (vo, client) = (number(&room.vo).map(Whose::Vo), number(&room.client).map(Whose::Client));
         let mut asked = vo
             .into_iter()
             .chain(client)
             .map(|whose| (whose, files))
             .collect::<BTreeMap<_, _>>();
-        for (source, destination) in &room.links {
+        for (source, destination) in links {
             if let (Some(source), Some(destination)) = (names.find_se(source), names.find_se(destination)) {
                 *asked.entry(Whose::Link(Link { source, destination })).or_default() += 1;
             }

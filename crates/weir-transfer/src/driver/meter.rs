@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use weir_sched::{End, Link, Next};
+use weir_sched::{End, JobSpec, Link, Names, Next, Record, Scheduler};
 use weir_units::Bytes;
 
-use super::depth::Depth;
+use super::{
+    bounds::{Bounds, Holdings},
+    depth::{Depth, Full, Room},
+};
+use crate::model::NewJob;
 
 /// Counts of one link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,6 +36,7 @@ pub(crate) struct LinkMeter {
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     pub(crate) depth: Depth,
+    pub(crate) bounds: Bounds,
     links: BTreeMap<Link, LinkMeter>,
 }
 
@@ -39,6 +44,35 @@ impl Meter {
     /// All links that have moved anything, in order.
     pub(crate) fn links(&self) -> impl Iterator<Item = (&Link, &LinkMeter)> {
         self.links.iter()
+    }
+
+    /// Counts a submission in, if there is room for all of it.
+    pub(crate) fn submitted(&mut self, job: &NewJob, spec: &JobSpec, names: &Names) -> Result<(), Full> {
+        self.bounds.links(spec)?;
+        self.depth.submitted(job, spec, names)?;
+        self.bounds.remember(spec);
+        Ok(())
+    }
+
+    /// Whether there is room for a job of another node. Nothing is counted in: it will be, when it has arrived.
+    pub(crate) fn room(&self, room: &Room, names: &Names) -> Result<(), Full> {
+        self.bounds.room(&room.links, names)?;
+        self.depth.room(room, names)
+    }
+
+    /// Counts in what the store brought back.
+    pub(crate) fn restored(&mut self, job: &NewJob, files: &[Record]) {
+        self.bounds.restored(files);
+        self.depth.restored(job, files);
+    }
+
+    /// What there is. `None`: the queue is being brought back.
+    pub(crate) fn holdings(&self, core: &Scheduler, names: &Names) -> Option<Holdings> {
+        (!self.depth.is_restoring()).then(|| Holdings {
+            transfers: core.len() as u64,
+            storages: names.n_ses() as u64,
+            links: self.bounds.n_links(),
+        })
     }
 
     pub(crate) fn moved(&mut self, link: Link, more: u64) {

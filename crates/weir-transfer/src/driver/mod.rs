@@ -3,6 +3,7 @@
 //! Requests come in through a bounded channel: full means 503 at the door. The core's records go to the [`Writer`]; what it
 //! orders goes to the [`Executor`]; nothing here decides anything.
 
+mod bounds;
 mod clock;
 mod depth;
 mod desk;
@@ -23,6 +24,7 @@ use uuid::Uuid;
 use weir_sched::{Command, Event, Names, Op, Record, Scheduler};
 use weir_world::Core;
 
+pub(crate) use bounds::Holdings;
 pub(crate) use depth::{Room, Standing};
 pub(crate) use desk::NotTaken;
 pub(crate) use meter::{LinkMeter, Meter};
@@ -35,7 +37,7 @@ pub(crate) use desk::Answer;
 use restore::Restoration;
 
 use crate::{
-    config::QueueLimits,
+    config::{LimitsConfig, QueueLimits},
     executor::Executor,
     nodes::Fleet,
     settings::NamedSetting,
@@ -81,8 +83,8 @@ pub(crate) enum Request<C> {
         reply: oneshot::Sender<Answer>,
     },
     Look(Look<C>),
-    /// New limits of queues.
-    QueueLimits(QueueLimits),
+    /// New limits of queues, and of all that is remembered.
+    Limits(QueueLimits, Holdings),
     #[cfg(test)]
     Raw(Command),
 }
@@ -191,9 +193,9 @@ impl<C: TransferCore> Driver<C> {
         answer.await.ok()
     }
 
-    /// Sets how much may wait.
-    pub(crate) async fn limit_queues(&self, limits: QueueLimits) {
-        let _ = self.requests.send(Request::QueueLimits(limits)).await;
+    /// Sets how much may wait, and be remembered.
+    pub(crate) async fn limit(&self, limits: &LimitsConfig) {
+        let _ = self.requests.send(Request::Limits(limits.queues, limits.most())).await;
     }
 
     /// Changes whenever transfers have come to their end, durably.

@@ -14,7 +14,6 @@ use weir_world::{Effect, Input, OpId, Seq, TransferId, WorldEvent};
 
 use super::{
     Beginning, Driver, Meter, REQUESTS_MAX, Request, Shared, TransferCore, clock,
-    depth::Full,
     desk::{Desk, NotTaken, Pending},
     inbox::{Feed, Inbox, Item, Round},
     learned,
@@ -27,7 +26,7 @@ use crate::{
     executor::Executor,
     nodes::Fleet,
     settings::NamedSetting,
-    store::{Change, Durable, Store, StoreError, Submission, Writer},
+    store::{Change, Durable, Store, StoreError, Writer},
     time::{self, Millis},
 };
 
@@ -369,7 +368,7 @@ impl<C: TransferCore> Loop<C> {
             }
             Feed::Restored(job) => {
                 let files = records::live(&job, &mut self.names);
-                self.meter.depth.restored(&job.job, &files);
+                self.meter.restored(&job.job, &files);
                 inputs.extend(files.into_iter().map(Input::Restored));
             }
             Feed::Arrived(job) => {
@@ -409,12 +408,13 @@ impl<C: TransferCore> Loop<C> {
         let transfers = |files: Vec<u64>| files.into_iter().map(TransferId).collect();
         let command = match request {
             Request::Submit { submission, reply } => {
-                if let Err(full) = room_for_names(&self.names, &submission) {
+                let named = submission.storages.iter().map(String::as_str);
+                if let Err(full) = self.meter.bounds.storages(named, &self.names) {
                     let _ = reply.send(Err(NotTaken::Full(full)));
                     return;
                 }
                 let spec = records::job_spec(&submission, &mut self.names);
-                if let Err(full) = self.meter.depth.submitted(&submission.job, &spec, &self.names) {
+                if let Err(full) = self.meter.submitted(&submission.job, &spec, &self.names) {
                     let _ = reply.send(Err(NotTaken::Full(full)));
                     return;
                 }
@@ -461,32 +461,15 @@ impl<C: TransferCore> Loop<C> {
                 }
             }
             Request::Look(look) => return look(&self.core, &self.names, &self.meter),
-            Request::QueueLimits(limits) => return self.meter.depth.limit_to(limits),
+            Request::Limits(queues, most) => {
+                self.meter.depth.limit_to(queues);
+                return self.meter.bounds.limit_to(most);
+            }
             #[cfg(test)]
             Request::Raw(command) => command,
         };
         inputs.push(Input::Command(command));
     }
-}
-
-/// Storage elements that are remembered, each with its links, at most: they are never forgotten while the service runs.
-const STORAGES_MAX: usize = 20_000;
-
-/// Names are taken in for good: nobody may fill the memory with invented ones.
-fn room_for_names(names: &Names, submission: &Submission) -> Result<(), Full> {
-    let unknown = |se: &&String| names.find_se(se).is_none();
-    let n_new = submission.storages.iter().filter(unknown).count();
-    if n_new == 0 || names.n_ses() + n_new <= STORAGES_MAX {
-        return Ok(());
-    }
-    Err(Full {
-        reason: format!(
-            "the service knows {} storage elements, at most {STORAGES_MAX} are remembered",
-            names.n_ses()
-        ),
-        retry_after: Duration::from_secs(600),
-        unknown: false,
-    })
 }
 
 /// How often the store is told that this life goes on, while anything runs.

@@ -347,6 +347,7 @@ impl Desk {
             let (reports, peers) = call(move || Ok((store.bury(epoch)?, store.peers()?))).await?;
             self.hear(reports);
             self.fleet.place(&peers);
+            self.tell_holdings().await;
             self.looked = Instant::now();
         }
         if self.read.elapsed() >= PROGRESS || self.doubt {
@@ -355,6 +356,17 @@ impl Desk {
         }
         self.doubt = false;
         Ok(())
+    }
+
+    /// Lets doors know how much room there is. A scheduler that has no time for it says it later.
+    async fn tell_holdings(&self) {
+        let look = self
+            .service
+            .driver
+            .look(|core, names, meter| meter.holdings(core, names));
+        if let Ok(Some(Some(holdings))) = tokio::time::timeout(LOOK / 4, look).await {
+            self.fleet.shared.membership.holds(holdings);
+        }
     }
 
     /// Gives and takes back.

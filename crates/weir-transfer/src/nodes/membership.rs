@@ -10,8 +10,9 @@ use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
-use super::{call, tenure::Tenure};
+use super::{call, ledger::Ledger, tenure::Tenure};
 use crate::{
+    driver::Holdings,
     executor::chain,
     store::{
         PostgresStore, StoreError,
@@ -65,6 +66,9 @@ struct State {
     given: BTreeSet<Uuid>,
     /// A driver sits here, or has not let go of everything yet.
     in_office: bool,
+    /// What is held here, while the scheduler is here.
+    holds: Option<Holdings>,
+    ledger: Ledger,
 }
 
 impl Membership {
@@ -80,6 +84,8 @@ impl Membership {
                 epoch: 0,
                 given: BTreeSet::new(),
                 in_office: false,
+                holds: None,
+                ledger: Ledger::new(Instant::now()),
             }),
             trouble: watch::Sender::new(None),
             stop,
@@ -126,6 +132,23 @@ impl Membership {
         self.lock().given = nodes;
     }
 
+    /// What the scheduler here holds: other nodes are told with the next sign of life.
+    pub(super) fn holds(&self, holds: Holdings) {
+        let mut state = self.lock();
+        state.holds = state.in_office.then_some(holds);
+    }
+
+    /// Whether the scheduler, elsewhere, surely has room for a job of so many transfers that comes in here, so that it need not be asked.
+    pub(crate) fn finds_room(
+        &self,
+        transfers: usize,
+        storages: &[String],
+        links: &[(String, String)],
+        most: Holdings,
+    ) -> bool {
+        self.lock().ledger.takes(transfers, storages, links, most)
+    }
+
     /// Whether the scheduler here gives operations to this node.
     pub(super) fn is_given(&self, node: Uuid) -> bool {
         let state = self.lock();
@@ -142,20 +165,24 @@ impl Membership {
 
     /// Says that this node lives, once: whether that was heard.
     pub(crate) async fn pulse(self: &Arc<Self>) -> Result<(), StoreError> {
-        let (node, former) = {
+        let (node, former, holds) = {
             let state = self.lock();
-            (state.node.clone(), state.former)
+            (state.node.clone(), state.former, state.holds)
         };
+        let holds = holds.and_then(|holds| serde_json::to_string(&holds).ok());
         // Counted from before the database was asked: it may count a little longer, never shorter.
         let begin = Instant::now();
         let (store, asked) = (self.store.clone(), node.clone());
-        let pulse = call(move || store.pulse(&asked, former)).await?;
+        let pulse = call(move || store.pulse(&asked, former, holds.as_deref())).await?;
         self.trouble.send_replace(None);
         let mut state = self.lock();
         if state.former == former {
             state.former = None;
         }
         state.epoch = state.epoch.max(pulse.epoch);
+        if let Some(told) = pulse.holds.and_then(|told| serde_json::from_str(&told).ok()) {
+            state.ledger.hear(told, Instant::now());
+        }
         if state.node.id == node.id {
             self.tenure.renew(begin + pulse.term);
         }
@@ -204,6 +231,7 @@ impl Membership {
             state.epoch = state.epoch.max(epoch);
             state.in_office = true;
             state.given.clear();
+            state.holds = None;
             std::mem::take(&mut state.crew)
         };
         crew.let_go().await;
@@ -212,7 +240,10 @@ impl Membership {
 
     /// This process is not in office any more, and has let go of what it did there.
     pub(super) fn leave_office(&self) {
-        self.lock().in_office = false;
+        {
+            let mut state = self.lock();
+            (state.in_office, state.holds) = (false, None);
+        }
         self.bells.beat.notify_one();
     }
 

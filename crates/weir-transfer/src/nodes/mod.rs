@@ -18,6 +18,7 @@ mod at_work;
 mod figures;
 mod fleet;
 mod hands;
+mod ledger;
 mod membership;
 mod politics;
 mod relay;

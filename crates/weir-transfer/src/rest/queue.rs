@@ -46,12 +46,13 @@ impl<S: Sync> FromRequestParts<S> for FromNode {
 
 /// Whether there is room for a job that came in at another node, which asks.
 pub(super) async fn room(service: State, _: FromNode, Json(room): Json<Room>) -> Answer<Response> {
-    let room = service
-        .driver
-        .look(move |_: &Scheduler, names: &Names, meter: &Meter| meter.depth.room(&room, names))
-        .await;
-    room.ok_or_else(|| ApiError::unavailable("The service is stopping"))?
-        .map_err(|full| ApiError::from(NotTaken::Full(full)))?;
+    let look = move |core: &Scheduler, names: &Names, meter: &Meter| {
+        meter.room(&room, names).map_err(NotTaken::Full)?;
+        let room = core.room_for(room.links.len() as u64);
+        room.map_err(|refusal| NotTaken::Busy(refusal.to_string()))
+    };
+    let room = service.driver.look(look).await;
+    room.ok_or_else(|| ApiError::unavailable("The service is stopping"))??;
     Ok(ok(&json!({})))
 }
 

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     driver::{Request, Room},
-    model::{NewFile, SEVERAL_SOURCES},
+    model::{NewFile, SEVERAL_HOPS, SEVERAL_SOURCES},
     nodes,
     store::Submission,
     submission::{self, Draft, Submitter},
@@ -154,12 +154,15 @@ async fn read(service: &State, body: Value, who: Submitter, now: Millis) -> Answ
     Ok(draft?)
 }
 
-/// Asks the scheduler, if it is elsewhere and queues have limits, whether there is room: its refusal, if there is none.
+/// If the scheduler is elsewhere: its refusal, if there is no room. It is not asked as long as there surely is: a node takes jobs also
+/// while there is no scheduler.
 async fn room(service: &State, draft: &Draft) -> Answer<Option<Response>> {
     let Some(membership) = service.membership.as_ref().filter(|_| !service.driver.is_taken()) else {
         return Ok(None);
     };
-    if service.queues.is_none() {
+    let limits = &service.config.limits;
+    if limits.queues.is_none() && membership.finds_room(draft.files.len(), &draft.storages, &draft.links, limits.most())
+    {
         return Ok(None);
     }
     let room = Room {
@@ -167,6 +170,7 @@ async fn room(service: &State, draft: &Draft) -> Answer<Option<Response>> {
         client: draft.job.cred_id.clone(),
         at: draft.job.submitted,
         links: links(&draft.files),
+        route: matches!(draft.job.kind, SEVERAL_SOURCES | SEVERAL_HOPS),
     };
     let answer = nodes::ask(membership, ROOM, &room).await?;
     Ok((!answer.status().is_success()).then_some(answer))

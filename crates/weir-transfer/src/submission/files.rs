@@ -169,6 +169,27 @@ pub(super) fn storages(files: &[NewFile]) -> Result<Vec<String>, Refusal> {
     Ok(storages.into_iter().collect())
 }
 
+/// The links that a job's files use, each once.
+///
+/// # Errors
+/// If they are more than `most`.
+pub(super) fn links(files: &[NewFile], most: usize) -> Result<Vec<(String, String)>, Refusal> {
+    let hosts = files
+        .iter()
+        .map(|file| (host_part(&file.source), host_part(&file.destination)));
+    let hosts = hosts.collect::<BTreeSet<_>>();
+    let se = |host: &str| Surl::parse(&format!("{host}/f")).map(|url| url.se()).ok();
+    let links = hosts.iter().filter_map(|(from, to)| Some((se(from)?, se(to)?)));
+    let links = links.collect::<BTreeSet<_>>();
+    if links.len() > most {
+        let n = links.len();
+        return Err(Refusal::bad(format!(
+            "The files of one job use {n} links between storage elements, at most {most} are taken; split the job"
+        )));
+    }
+    Ok(links.into_iter().collect())
+}
+
 /// What comes before the path.
 fn host_part(url: &str) -> &str {
     let begin = url.find("://").map_or(0, |at| at + 3);

@@ -43,6 +43,8 @@ pub(crate) struct Submitter {
 pub(crate) struct SubmissionLimits {
     /// Files in one job.
     pub files: usize,
+    /// Links that they may use.
+    pub links: usize,
     /// Whether `http` and `dav` URLs are taken.
     pub plain_http: bool,
     /// Largest `job_metadata`, in bytes of JSON. FTS3: 2048.
@@ -57,6 +59,7 @@ impl Default for SubmissionLimits {
     fn default() -> Self {
         Self {
             files: 50_000,
+            links: 2_000,
             plain_http: false,
             job_metadata: 2048,
             file_metadata: 4096,
@@ -76,6 +79,8 @@ pub(crate) struct Draft {
     pub tokens: BTreeMap<TokenHash, Secret>,
     /// The storage elements of its files, each once.
     pub storages: Vec<String>,
+    /// The links that they use, each once.
+    pub links: Vec<(String, String)>,
     /// Whether the id was made from the client's `sid`: only then can it exist already.
     pub deterministic: bool,
 }
@@ -164,6 +169,7 @@ pub(crate) fn read(body: &Value, user: &Submitter, limits: &SubmissionLimits, no
     params::check_same(&files, &job)?;
     params::settle_storages(&files, &mut job)?;
     let storages = files::storages(&files)?;
+    let links = files::links(&files, limits.links)?;
     params::settle_strategy(&files, &mut job);
     params::check_overwrite(&files, &job)?;
     Ok(Draft {
@@ -171,6 +177,7 @@ pub(crate) fn read(body: &Value, user: &Submitter, limits: &SubmissionLimits, no
         files,
         tokens,
         storages,
+        links,
         deterministic,
     })
 }

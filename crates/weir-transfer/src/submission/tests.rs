@@ -355,6 +355,22 @@ fn names_and_urls_have_bounds() {
         &to(500, 1),
         "The files of one job name 501 storage elements, at most 500 are taken; split the job",
     );
+    assert_eq!(draft.links.len(), 499);
+    let mesh = |n: usize| {
+        let files = (0..n * n).map(|place| {
+            let (source, destination) = (
+                format!("https://a{}.ex/f", place / n),
+                format!("https://b{}.ex/f", place % n),
+            );
+            json!({ "sources": [source], "destinations": [destination] })
+        });
+        json!({ "files": files.collect::<Vec<_>>() })
+    };
+    assert_eq!(read_it(&mesh(44)).unwrap().links.len(), 44 * 44);
+    refuses(
+        &mesh(45),
+        "The files of one job use 2025 links between storage elements, at most 2000 are taken; split the job",
+    );
     refuses(
         &to(1, 9000),
         "Invalid value within the request: a URL has 9014 bytes, at most 8192 are taken",

@@ -173,3 +173,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_route_of_another_node_is_one_transfer_too() {
+    // Thirty replicas of one file would be refused at one door, and taken at the next.
+    let (mut depth, names) = (Depth::default(), Names::default());
+    depth.limit_to(limits(4, 3600));
+    come(&mut depth, 1, 1, 2, 0).unwrap();
+    let client = submission(1, 1, 1).job.cred_id;
+    let room = |route| Room {
+        vo: "vo".into(),
+        client: client.clone(),
+        at: 0,
+        links: vec![("a".into(), "b".into()); 30],
+        route,
+    };
+    assert!(depth.room(&room(false), &names).is_err());
+    assert_eq!(depth.room(&room(true), &names), Ok(()));
+}

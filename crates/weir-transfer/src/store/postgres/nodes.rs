@@ -51,12 +51,14 @@ pub(crate) struct Node {
 }
 
 /// What a node learns when it says that it lives.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pulse {
     /// Of the newest scheduler.
     pub epoch: u64,
     /// How long it counts as living from now on.
     pub term: Duration,
+    /// What the newest scheduler says to hold, if one does.
+    pub holds: Option<String>,
 }
 
 /// Another node, as the scheduler and people see it.
@@ -108,16 +110,17 @@ pub(super) fn columns<'a>(ops: impl Iterator<Item = &'a OpId>) -> Columns {
 
 /// Of every node.
 impl PostgresStore {
-    /// Says that this node lives for another term. `former`: an id that it had, and has no more.
-    pub(crate) fn pulse(&self, node: &Node, former: Option<Uuid>) -> Result<Pulse, StoreError> {
+    /// Says that this node lives for another term. `former`: an id that it had, and has no more; `holds`: what it holds as the scheduler.
+    pub(crate) fn pulse(&self, node: &Node, former: Option<Uuid>, holds: Option<&str>) -> Result<Pulse, StoreError> {
         let text = "WITH former AS (DELETE FROM nodes WHERE node = $7),
             others AS (SELECT count(*) AS n FROM nodes
                 WHERE node <> $1 AND node IS DISTINCT FROM $7 AND until + make_interval(secs => $10) > clock_timestamp()),
             term AS (SELECT CASE WHEN n = 0 THEN $9::float8 ELSE $8::float8 END AS secs FROM others),
             now AS (INSERT INTO nodes
-                SELECT $1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => secs) FROM term
-                ON CONFLICT (node) DO UPDATE SET until = excluded.until, epoch = excluded.epoch)
-            SELECT epoch, secs FROM scheduler, term";
+                SELECT $1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => secs), $11 FROM term
+                ON CONFLICT (node) DO UPDATE SET until = excluded.until, epoch = excluded.epoch, holds = excluded.holds)
+            SELECT epoch, secs, (SELECT holds FROM nodes WHERE holds IS NOT NULL ORDER BY epoch DESC LIMIT 1)
+            FROM scheduler, term";
         self.pulses.with(|session| {
             let row = session.row(
                 text,
@@ -132,12 +135,14 @@ impl PostgresStore {
                     &TERM.as_secs_f64(),
                     &TERM_ALONE.as_secs_f64(),
                     &GRACE.as_secs_f64(),
+                    &holds,
                 ],
             )?;
             let row = row.ok_or_else(|| StoreError::Broken("the table scheduler has lost its row".into()))?;
             Ok(Pulse {
                 epoch: row.get::<_, i64>(0) as u64,
                 term: Duration::from_secs_f64(row.get(1)),
+                holds: row.get(2),
             })
         })
     }
@@ -439,18 +444,45 @@ mod tests {
             rows.iter().map(|row| row.get::<_, f64>(0)).collect::<Vec<_>>()
         };
         let (short, long) = (TERM.as_secs_f64(), TERM_ALONE.as_secs_f64());
-        assert_eq!(one.pulse(&node(1), None).unwrap().term, TERM_ALONE);
+        assert_eq!(one.pulse(&node(1), None, None).unwrap().term, TERM_ALONE);
         assert!(left()[0] > short && left()[0] <= long);
-        assert_eq!(two.pulse(&node(2), None).unwrap().term, TERM);
+        assert_eq!(two.pulse(&node(2), None, None).unwrap().term, TERM);
         assert!(
             left()[0] > short,
             "it may not know of the other yet, and counts on its time"
         );
-        assert_eq!(one.pulse(&node(1), None).unwrap().term, TERM);
+        assert_eq!(one.pulse(&node(1), None, None).unwrap().term, TERM);
         assert!(left().iter().all(|left| *left <= short), "{:?}", left());
         two.leave(Uuid::from_u128(2)).unwrap();
-        let renamed = one.pulse(&node(3), Some(Uuid::from_u128(1))).unwrap();
+        let renamed = one.pulse(&node(3), Some(Uuid::from_u128(1)), None).unwrap();
         assert_eq!((renamed.term, left().len()), (TERM_ALONE, 1));
+    }
+
+    #[test]
+    fn doors_hear_what_the_newest_scheduler_holds() {
+        // They would ask it for each job, or take jobs that it has no room for.
+        if !wanted() {
+            return;
+        }
+        let keeper = OnServer::new();
+        let store = keeper.open();
+        let says = |id, epoch, holds| {
+            let node = Node {
+                id: Uuid::from_u128(id),
+                url: "https://node".into(),
+                role: "any".into(),
+                slots: 1,
+                epoch,
+            };
+            store.pulse(&node, None, holds).unwrap().holds
+        };
+        assert_eq!(says(1, 1, Some("old")), None);
+        assert_eq!(says(2, 1, None).as_deref(), Some("old"));
+        says(3, 2, Some("new"));
+        assert_eq!(says(2, 1, None).as_deref(), Some("new"));
+        says(3, 2, None);
+        says(1, 2, None);
+        assert_eq!(says(2, 2, None), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     DESTINATIONS,
     LISTED,
     DISTINCT,
+    HOLDINGS,
 ];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
@@ -253,6 +254,9 @@ UPDATE tokens t SET expires = r.expires, due = r.due, first_file = r.first_file,
 ALTER TABLE renewals DROP COLUMN expires, DROP COLUMN due, DROP COLUMN first_file, DROP COLUMN last_file;
 CREATE INDEX tokens_due ON tokens (due) WHERE due IS NOT NULL;
 ";
+
+/// What the scheduler holds, as it says with its signs of life (JSON): how doors know that there is room without asking.
+const HOLDINGS: &str = "ALTER TABLE nodes ADD COLUMN holds text;";
 
 /// What keeps two services that start at the same time from making the same tables.
 const LOCK: i64 = 0x5745_4952;
