@@ -33,6 +33,8 @@ pub(crate) enum Fault {
     Hangs(&'static str),
     /// No answer at all.
     Silent,
+    /// As usual, after this time.
+    Slow(std::time::Duration),
     /// COPY: markers, and the copy only when [`Stub::release`] is called.
     Held,
     /// COPY: other bytes are written.
@@ -254,6 +256,7 @@ impl Shared {
                 return error(*status, &text);
             }
             Some(Fault::Silent) => std::future::pending().await,
+            Some(Fault::Slow(pause)) => tokio::time::sleep(*pause).await,
             Some(Fault::Redirect(to)) => {
                 let mut response = error(307, "");
                 response.headers_mut().insert("location", to.parse().unwrap());

@@ -207,6 +207,23 @@ async fn a_cancelled_file_is_taken_back_from_the_tape() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_cancelled_while_it_is_asked_for_is_taken_back() {
+    // Nobody knows the name of the request yet: the library would bring it online, and keep it there for its lifetime.
+    let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());
+    source.fault("POST", STAGE, Fault::Slow(Duration::from_secs(2)));
+    let params = json!({ "bring_online": 600 });
+    let id = lab.submit(one(&source.url("/f"), &destination.url("/g")), params).await;
+    eventually("it is asked for", || !source.seen("POST", STAGE).is_empty()).await;
+    let cancelled = lab
+        .ask("alice", http::Method::DELETE, &format!("/jobs/{id}"), None)
+        .await;
+    assert_eq!(cancelled.status, 200);
+    assert_eq!(lab.wait(&id).await, "CANCELED");
+    assert!(source.library().asked().is_empty(), "too late");
+    eventually("it is taken back", || source.library().cancelled() == ["/f"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_files_are_few_requests() {
     // A request and a poll for each file is what tape endpoints fall over.
     let (lab, source, destination) = (Lab::start().await, Stub::start(), Stub::start());

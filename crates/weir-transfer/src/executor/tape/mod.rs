@@ -16,7 +16,10 @@ pub(super) use client::fuzz;
 use std::{
     collections::HashMap,
     hash::Hash,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -205,12 +208,14 @@ impl Executor {
 
     async fn staged(&self, id: OpId, journal: &Writer) -> Result<(), Failure> {
         let (tell, mut news) = mpsc::unbounded_channel();
+        let heard = Arc::new(AtomicBool::new(false));
         // On the heap, and gone: of very many that wait, each keeps only what it needs.
         let (tape, path, vo, since, seconds, ask) = Box::pin(async {
             let order = self.order(id).await?;
             let source = self.side(Party::Source, &order)?;
             source.right.now(source.scene(Phase::Preparation)).await?;
             let (params, path) = (&order.job.params, path_of(&source.surl));
+            heard.store(order.file.tape.request.is_some(), Ordering::Release);
             let ask = Ask {
                 wanted: Wanted {
                     path: path.clone(),
@@ -219,6 +224,7 @@ impl Executor {
                 },
                 request: order.file.tape.request.clone(),
                 forgotten: false,
+                heard: heard.clone(),
                 tell,
             };
             let seconds = params.bring_online.unwrap_or(u32::MAX);
@@ -233,6 +239,7 @@ impl Executor {
                 match news {
                     News::Requested(request) => {
                         tapes.pins.took(id.transfer.0, endpoint.clone(), path.clone());
+                        heard.store(true, Ordering::Release);
                         let files = vec![id.transfer.0];
                         journal.make_durable(Change::Requested { files, request }).await;
                     }

@@ -5,7 +5,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,6 +32,10 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// After so long without anything to do, a task ends: credentials come and go.
 const IDLE: Duration = Duration::from_secs(120);
 
+/// Between two tries to give back what nobody waits for; after so many of them it goes with its lifetime.
+const AGAIN: Duration = Duration::from_secs(30);
+const TRIES: usize = 20;
+
 /// What a file hears.
 #[derive(Debug)]
 pub(crate) enum News {
@@ -46,6 +53,8 @@ pub(crate) struct Ask {
     pub(crate) request: Option<String>,
     /// The storage has forgotten a request for it already.
     pub(crate) forgotten: bool,
+    /// Whoever asks knows the name of its request, and gives back what was asked of it.
+    pub(crate) heard: Arc<AtomicBool>,
     pub(crate) tell: mpsc::UnboundedSender<News>,
 }
 
@@ -188,6 +197,16 @@ impl Stager {
         let Some(mut request) = self.requests.remove(name) else {
             return;
         };
+        let unknown = request.files.iter().filter(|(_, asks)| is_unknown(asks));
+        let unknown = unknown.map(|(path, _)| path.clone()).collect::<Vec<_>>();
+        if !unknown.is_empty() {
+            tokio::spawn(give_back(
+                self.client.clone(),
+                self.tape.clone(),
+                name.to_owned(),
+                unknown,
+            ));
+        }
         request.files.retain(|_, asks| prune(asks));
         if request.files.is_empty() {
             return;
@@ -234,6 +253,26 @@ fn forgets(name: &str) -> Failure {
     let mut failure = scene.fail(ErrorClass::Protocol, text);
     failure.retry = Retry::Later;
     failure
+}
+
+/// Whether all went away before they knew what was asked for them: nobody else will give it back.
+fn is_unknown(asks: &[Ask]) -> bool {
+    let unknown = |ask: &Ask| ask.tell.is_closed() && !ask.heard.load(Ordering::Acquire);
+    asks.iter().all(unknown)
+}
+
+/// Takes back what nobody waits for any more.
+async fn give_back(client: Arc<TapeClient>, tape: Tape, request: String, paths: Vec<String>) {
+    for _ in 0..TRIES {
+        let Err(failure) = client.give_back(&tape, &request, &paths, false).await else {
+            return;
+        };
+        tracing::warn!(endpoint = tape.endpoint, request, %failure, "files that nobody waits for could not be given back");
+        if failure.retry == Retry::Never {
+            return;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
 }
 
 /// Forgets who went away; tells whether anybody is left.
