@@ -17,6 +17,8 @@ const FREE_LOSSES: u8 = 8;
 /// Clean-ups of a cancelled transfer that may fail before it is let go with whatever is left. With the pause that doubles from 10 s on
 /// that is three quarters of an hour: who cancelled waits for a storage that was restarted, not for one that is gone.
 const FAILED_CLEANUPS: u8 = 8;
+/// Pause while this service has no place for what is to be done.
+const BUSY_PAUSE: Duration = Duration::from_secs(30);
 /// The most retries a job can ask for.
 const MOST_RETRIES: i32 = 100;
 
@@ -67,23 +69,36 @@ impl RetryPolicy {
     pub(crate) fn after_failure(&self, terms: &Terms, history: History, failure: &Failure, now: Timestamp) -> Next {
         let allowed = self.allowed(terms);
         let resume = history.resume || failure.phase != Phase::Preparation;
-        match failure.retry {
-            Retry::Never => Next::Failed,
-            Retry::Now | Retry::Later if failure.party == Party::Issuer => Next::Queued {
+        match (failure.retry, self.free_pause(failure)) {
+            (Retry::Never, _) => Next::Failed,
+            (Retry::Now | Retry::Later, Some(pause)) => Next::Queued {
                 work: history.work,
-                not_before: now + self.jittered(self.issuer_pause, history),
+                not_before: now + self.jittered(pause, history),
                 failures: history.failures,
                 free_retries: history.free_retries,
                 resume,
             },
-            Retry::Now if allowed > 0 && history.free_retries < FREE_IMMEDIATE => Next::Queued {
+            (Retry::Now, None) if allowed > 0 && history.free_retries < FREE_IMMEDIATE => Next::Queued {
                 work: history.work,
                 not_before: now,
                 failures: history.failures,
                 free_retries: history.free_retries + 1,
                 resume,
             },
-            Retry::Now | Retry::Later => self.counted(terms, history, failure.class, resume, now),
+            (Retry::Now | Retry::Later, None) => self.counted(terms, history, failure.class, resume, now),
+        }
+    }
+
+    /// The pause after a failure that says nothing of the transfer, and costs it no retry: the issuer of tokens is slow or gone, or this
+    /// service is busy itself. Either may take hours.
+    fn free_pause(&self, failure: &Failure) -> Option<Duration> {
+        match failure.party {
+            Party::Issuer => Some(self.issuer_pause),
+            // Before it there are reasons that are the transfer's own: another one writes to the same destination.
+            Party::TransferService if (failure.class, failure.phase) == (ErrorClass::Overload, Phase::Transfer) => {
+                Some(BUSY_PAUSE)
+            }
+            _ => None,
         }
     }
 
@@ -148,7 +163,7 @@ impl RetryPolicy {
     /// No transfer of these terms waits longer for its next attempt, whatever a clock of an earlier life said.
     pub(crate) fn longest(&self, terms: &Terms) -> Duration {
         let counted = self.delay_max.max(self.base(terms).saturating_mul(PATIENCE_MAX));
-        let pause = counted.max(self.issuer_pause);
+        let pause = counted.max(self.issuer_pause).max(BUSY_PAUSE);
         pause.saturating_add((pause / 100).saturating_mul(self.jitter_percent))
     }
 
@@ -368,6 +383,21 @@ mod tests {
             exact().after_failure(&Terms::default(), history(0, 0), &gone, NOW),
             Next::Failed
         );
+    }
+
+    #[test]
+    fn a_service_that_has_no_place_costs_no_retries() {
+        // One user's long copies would fail the others' that wait for the same places.
+        let mut busy = failure(ErrorClass::Overload, Retry::Later);
+        let after = |busy: &Failure| exact().after_failure(&Terms::default(), history(3, 0), busy, NOW);
+        assert_eq!(after(&busy), Next::Failed, "a storage that is busy");
+        busy.party = Party::TransferService;
+        let next = after(&busy);
+        assert!(matches!(next, Next::Queued { failures: 3, .. }), "{next:?}");
+        busy.phase = Phase::Preparation;
+        assert_eq!(after(&busy), Next::Failed);
+        (busy.phase, busy.class) = (Phase::Transfer, ErrorClass::Internal);
+        assert_eq!(after(&busy), Next::Failed);
     }
 
     #[test]

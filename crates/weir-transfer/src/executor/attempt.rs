@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 use weir_http::Client;
 use weir_units::{Bytes, Checksum};
@@ -55,6 +58,24 @@ pub(crate) struct Attempt<'a> {
     pub(crate) journal: &'a Writer,
     pub(crate) progress: &'a (dyn Fn(u64) + Send + Sync),
     pub(crate) state: State,
+}
+
+/// How long an attempt waits for a second connection. It holds slots of its link and of this process meanwhile, which others need.
+const RELAY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The right to hold a second connection.
+///
+/// # Errors
+/// If none becomes free in time: a failure of this service, which costs the transfer nothing but a pause.
+async fn relay(relays: &Semaphore, patience: Duration) -> Result<SemaphorePermit<'_>, Failure> {
+    let scene = Scene::new(Party::TransferService, Phase::Transfer);
+    match tokio::time::timeout(patience, relays.acquire()).await {
+        Ok(Ok(place)) => Ok(place),
+        _ => Err(scene.fail(
+            ErrorClass::Overload,
+            "the service has no connections left for another copy through itself; it waits for its turn",
+        )),
+    }
 }
 
 impl Attempt<'_> {
@@ -205,7 +226,7 @@ impl Attempt<'_> {
             // Waiting for a place says nothing about the path.
             let waits = Instant::now();
             let _place = match mode {
-                CopyMode::Streamed => self.relays.acquire().await.ok(),
+                CopyMode::Streamed => Some(relay(self.relays, RELAY_PATIENCE).await?),
                 _ => None,
             };
             deadline += waits.elapsed();
@@ -345,5 +366,26 @@ fn both(first: Failure, second: Failure) -> Failure {
         message,
         bytes_moved,
         ..main
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+
+    #[tokio::test]
+    async fn who_finds_no_second_connection_goes_soon() {
+        // Thousands would wait with their slots for one user's long copies, and nobody else's would begin.
+        let relays = Semaphore::new(1);
+        let patience = Duration::from_millis(20);
+        let place = relay(&relays, patience).await.unwrap();
+        let failure = relay(&relays, patience).await.unwrap_err();
+        // By these the scheduler knows that it is no failure of the transfer.
+        let (class, party) = (ErrorClass::Overload, Party::TransferService);
+        assert_eq!((failure.class, failure.party), (class, party));
+        assert_eq!((failure.phase, failure.retry), (Phase::Transfer, Retry::Later));
+        drop(place);
+        assert!(relay(&relays, patience).await.is_ok());
     }
 }
