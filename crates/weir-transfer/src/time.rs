@@ -21,6 +21,55 @@ struct Told {
     at: Instant,
     /// Wall clock less this one, in nanoseconds.
     ahead: i64,
+    wall: u64,
+    /// When the wall clock stepped last, unless that is long ago.
+    stepped: Option<Instant>,
+}
+
+/// A jump of the wall clock that is more than the correction of a clock that goes wrong.
+const STEP: Duration = Duration::from_secs(60);
+
+/// A wall clock that has gone evenly for so long after a step is believed where something expires.
+const BELIEVED: Duration = Duration::from_secs(300);
+
+impl Told {
+    /// The next look at the clocks.
+    fn next(told: Option<Self>, at: Instant, wall: u64) -> Self {
+        let Some(told) = told else {
+            return Self {
+                nanos: wall,
+                at,
+                ahead: 0,
+                wall,
+                stepped: None,
+            };
+        };
+        let elapsed = at.duration_since(told.at);
+        let nanos = follow(told.nanos, elapsed, wall);
+        let even = told
+            .wall
+            .saturating_add(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX / 4));
+        let stepped = if u128::from(wall.abs_diff(even)) > STEP.as_nanos() {
+            Some(at)
+        } else {
+            told.stepped.filter(|stepped| at.duration_since(*stepped) < BELIEVED)
+        };
+        Self {
+            nanos,
+            at,
+            ahead: wall.cast_signed().saturating_sub(nanos.cast_signed()),
+            wall,
+            stepped,
+        }
+    }
+
+    /// For what expires: this clock, or the wall clock if it is ahead, and has been for a while.
+    fn latest(self) -> u64 {
+        match self.stepped {
+            None => self.nanos.max(self.wall),
+            Some(_) => self.nanos,
+        }
+    }
 }
 
 static TOLD: Mutex<Option<Told>> = Mutex::new(None);
@@ -37,12 +86,8 @@ fn tell() -> Told {
     let (at, wall) = (Instant::now(), SystemTime::now());
     let wall = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
     let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX / 4);
-    let nanos = told.map_or(wall, |told| follow(told.nanos, at.duration_since(told.at), wall));
-    *told.insert(Told {
-        nanos,
-        at,
-        ahead: wall.cast_signed().saturating_sub(nanos.cast_signed()),
-    })
+    let next = Told::next(*told, at, wall);
+    *told.insert(next)
 }
 
 /// The time. Only drivers, doors and the executor ask for it; decisions are given the time.
@@ -55,9 +100,16 @@ pub(crate) fn nanos() -> u64 {
     tell().nanos
 }
 
+/// The time for what expires: tokens, proxies, certificates. A machine that was suspended, or began with an old clock, would take expired
+/// ones for as long as [`now()`] goes after the wall clock; so where that is ahead, and has gone evenly for five minutes, it is believed
+/// here. Where it is behind it is not: nothing expired comes to life when a clock is set back.
+pub(crate) fn latest() -> Millis {
+    (tell().latest() / 1_000_000) as Millis
+}
+
 /// The same, to be compared with what certificates and tokens say.
 pub(crate) fn system() -> SystemTime {
-    UNIX_EPOCH + Duration::from_nanos(nanos())
+    UNIX_EPOCH + Duration::from_nanos(tell().latest())
 }
 
 /// By how many seconds the wall clock is ahead of this one.
@@ -106,6 +158,49 @@ mod tests {
         }
         let met = |step| after(36_000, step) == (100 * HOUR + 36_000 * SECOND).saturating_add_signed(step);
         assert!(met(hour) && met(-hour) && met(0) && !met(2 * hour));
+    }
+
+    /// How far what expires is judged by a later time than the true one, so many seconds after a step of the wall clock.
+    fn judged(step: i64, seconds: u64) -> i64 {
+        let begin = Instant::now();
+        let look = |told, second: u64, step| {
+            let wall = (100 * HOUR + second * SECOND).saturating_add_signed(step);
+            Some(Told::next(told, begin + Duration::from_secs(second), wall))
+        };
+        let told = (0..10).fold(None, |told, second| look(told, second, 0));
+        let told = (10..=10 + seconds).fold(told, |told, second| look(told, second, step));
+        let even = 100 * HOUR + (10 + seconds) * SECOND;
+        (told.map_or(0, Told::latest).cast_signed() - even.cast_signed()) / SECOND.cast_signed()
+    }
+
+    #[test]
+    fn what_is_expired_stays_expired() {
+        // A machine that was suspended for ten hours would take tokens that were stolen, or given back, for a hundred more.
+        let hours = 10 * HOUR.cast_signed();
+        assert_eq!(judged(hours, 600), 36_000);
+        assert!(
+            judged(hours, 60) <= 6,
+            "a step that is taken back at once expires nothing"
+        );
+        assert_eq!(judged(0, 600), 0);
+        let back = judged(-hours, 600);
+        assert!((-60..=0).contains(&back), "{back}");
+    }
+
+    #[test]
+    fn a_clock_that_steps_again_is_believed_later() {
+        let begin = Instant::now();
+        let mut told = None;
+        for second in 0..1200 {
+            let step = if second < 200 { 0 } else { 1 + second / 200 } * HOUR;
+            let next = Told::next(
+                told,
+                begin + Duration::from_secs(second),
+                100 * HOUR + second * SECOND + step,
+            );
+            assert!(next.latest() < 101 * HOUR, "at {second} s");
+            told = Some(next);
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Clients {
             return Ok(self.plain.clone());
         }
         match &order.proxy {
-            Some(proxy) if proxy.until > time::now() => self.with(proxy),
+            Some(proxy) if proxy.until > time::latest() => self.with(proxy),
             Some(_) => Err(missing("the proxy that the user delegated has expired")),
             None => Err(missing("the proxy that the user delegated is gone")),
         }

@@ -74,7 +74,7 @@ fn own<'a>(caller: &'a Caller, id: &str) -> Result<&'a Arc<Identity>, ApiError> 
 }
 
 async fn kept(service: &Service, name: String) -> Result<Option<Kept>, ApiError> {
-    let now = time::now();
+    let now = time::latest();
     let kept = service.read(move |store| store.kept(&name)).await?;
     Ok(kept.filter(|kept| kept.until > now))
 }
@@ -270,7 +270,7 @@ async fn voms(service: State, caller: Caller, Path(id): Path<String>, JsonBody(w
 /// # Errors
 /// 419, in FTS3's words.
 pub(super) async fn require(service: &Service, caller: &Caller) -> Result<(), ApiError> {
-    let now = time::now();
+    let now = time::latest();
     let name = proxy_name(&caller.cred_id);
     let left = match service.read(move |store| store.kept(&name)).await? {
         None => {
