@@ -43,6 +43,7 @@ pub(super) async fn row(store: Store, scale: f64) -> Result<Figure> {
         given_back: 0.0,
     };
     campaign.asked = campaign.when(&lab, &caller, |seen| seen.wanted >= files).await?;
+    let (waiting, _) = memory(pid, "VmRSS")?;
     campaign.copied = campaign.when(&lab, &caller, |seen| seen.copied >= files).await?;
     campaign.given_back = campaign.when(&lab, &caller, |seen| seen.released >= files).await?;
     let (peak, _) = memory(pid, "VmHWM")?;
@@ -58,14 +59,14 @@ pub(super) async fn row(store: Store, scale: f64) -> Result<Figure> {
         name: STAGING,
         said: format!(
             "{}, {files}: asked for after {asked:.1} s in {} requests, {} polls; all copied after {copied:.1} s, given back after {given_back:.1} s \
-             in {} requests; {peak:.0} MiB at most ({before:.0} before), {used:.1} s of processor, {database:.1} s in the database",
+             in {} requests; {before:.0} MiB before, {waiting:.0} while all wait, {peak:.0} at most, {used:.1} s of processor, {database:.1} s in the database",
             store.name(),
             tape["requests"],
             tape["polls"],
             tape["releases"],
         ),
         numbers: json!({ "store": store.name(), "files": files, "asked_s": asked, "copied_s": copied, "given_back_s": given_back,
-            "peak_mib": peak, "before_mib": before, "cpu_s": used, "database_cpu_s": database, "tape": tape }),
+            "peak_mib": peak, "before_mib": before, "waiting_mib": waiting, "cpu_s": used, "database_cpu_s": database, "tape": tape }),
     })
 }
 

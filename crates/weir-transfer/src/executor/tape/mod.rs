@@ -243,7 +243,7 @@ impl Executor {
                         let files = vec![id.transfer.0];
                         journal.make_durable(Change::Requested { files, request }).await;
                     }
-                    News::Ended(end) => return end,
+                    News::Ended(end) => return end.map_err(|failure| *failure),
                 }
             }
             Err(super::internal("whoever brings files online has gone"))

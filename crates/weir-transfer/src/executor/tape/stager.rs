@@ -41,8 +41,8 @@ const TRIES: usize = 20;
 pub(crate) enum News {
     /// The storage's name for the request that it is part of: to be made durable.
     Requested(String),
-    /// It is online, or not.
-    Ended(Result<(), Failure>),
+    /// It is online, or not. Each of very many channels has room for 32 news from the first on: they are small.
+    Ended(Result<(), Box<Failure>>),
 }
 
 /// A file to be brought online. Who asks goes away by dropping the other end of `tell`.
@@ -185,7 +185,7 @@ impl Stager {
     fn ask_anew(&mut self, name: &str, request: Request) {
         for mut ask in request.files.into_values().flatten() {
             if ask.forgotten {
-                let _ = ask.tell.send(News::Ended(Err(forgets(name))));
+                let _ = ask.tell.send(News::Ended(Err(Box::new(forgets(name)))));
                 continue;
             }
             (ask.request, ask.forgotten) = (None, true);
@@ -220,7 +220,7 @@ impl Stager {
                         let end = match told.get(&path) {
                             None | Some(Staged::Pending) => return Some((path, asks)),
                             Some(Staged::Online) => Ok(()),
-                            Some(Staged::Failed(text)) => Err(failed(&path, text)),
+                            Some(Staged::Failed(text)) => Err(Box::new(failed(&path, text))),
                         };
                         for ask in asks {
                             let _ = ask.tell.send(News::Ended(end.clone()));
@@ -283,7 +283,7 @@ fn prune(asks: &mut Vec<Ask>) -> bool {
 
 fn fail(asks: impl Iterator<Item = Ask>, failure: &Failure) {
     for ask in asks {
-        let _ = ask.tell.send(News::Ended(Err(failure.clone())));
+        let _ = ask.tell.send(News::Ended(Err(Box::new(failure.clone()))));
     }
 }
 
