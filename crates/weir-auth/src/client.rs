@@ -74,6 +74,8 @@ pub enum TokenError {
         status: StatusCode,
         /// The error that it names, and its description.
         reason: String,
+        /// How long it wants to be left alone, if it tells.
+        retry_after: Option<Duration>,
     },
     /// The issuer's answer holds no token.
     #[error("the answer of {token_url} holds no bearer token")]
@@ -88,6 +90,14 @@ impl TokenError {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { reason, .. } => reason.split(':').next(),
+            _ => None,
+        }
+    }
+
+    /// How long the issuer wants to be left alone, if it tells: `Retry-After` in seconds. A date is not read.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
@@ -342,6 +352,8 @@ async fn post(
         .await
         .map_err(|error| TokenError::Ask(Arc::new(error)))?;
     let status = response.status();
+    let retry_after = response.headers().get(header::RETRY_AFTER);
+    let retry_after = retry_after.and_then(|after| after.to_str().ok()?.trim().parse().ok());
     let answer = body::read_limited(response.into_body(), ANSWER_MAX, REQUEST_TIMEOUT)
         .await
         .map_err(|error| TokenError::Answer(Arc::new(error)))?;
@@ -352,6 +364,7 @@ async fn post(
             audience: audience.to_owned(),
             status,
             reason: refusal(&answer),
+            retry_after: retry_after.map(Duration::from_secs),
         });
     }
     Ok(answer.to_vec())

@@ -34,16 +34,18 @@ pub(crate) const NEVER: Duration = Duration::from_secs(600);
 
 pub(crate) struct Granter {
     pub(crate) url: String,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     _server: RunningServer,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     url: String,
     said: Mutex<Said>,
     asked: Mutex<Vec<Form>>,
     now: AtomicUsize,
     at_once: AtomicUsize,
+    /// Seconds in `Retry-After` of all answers; none if it is zero.
+    pub(crate) wait: AtomicUsize,
 }
 
 impl Granter {
@@ -57,6 +59,7 @@ impl Granter {
             asked: Mutex::default(),
             now: AtomicUsize::new(0),
             at_once: AtomicUsize::new(0),
+            wait: AtomicUsize::new(0),
         });
         let inner = shared.clone();
         let service = tower::service_fn(move |request: Request<Incoming>| {
@@ -76,6 +79,7 @@ impl Granter {
         *self.shared.said.lock().unwrap() = Box::new(said);
     }
 
+    /// What was sent, with the header `authorization`.
     pub(crate) fn forms(&self) -> Vec<Form> {
         self.shared.asked.lock().unwrap().clone()
     }
@@ -111,8 +115,10 @@ impl Shared {
             let document = json!({ "issuer": self.url, "token_endpoint": format!("{}/token", self.url) });
             return Response::new(body::full(document.to_string()));
         }
+        let authorization = request.headers()["authorization"].to_str().unwrap().to_owned();
         let bytes = request.into_body().collect().await.unwrap().to_bytes();
-        let form = form(std::str::from_utf8(&bytes).unwrap());
+        let mut form = form(std::str::from_utf8(&bytes).unwrap());
+        form.insert("authorization".into(), authorization);
         self.at_once.fetch_max(self.now.fetch_add(1, SeqCst) + 1, SeqCst);
         let (status, text, after) = (self.said.lock().unwrap())(&form);
         self.asked.lock().unwrap().push(form);
@@ -120,6 +126,10 @@ impl Shared {
         self.now.fetch_sub(1, SeqCst);
         let mut response = Response::new(body::full(text));
         *response.status_mut() = StatusCode::from_u16(status).unwrap();
+        let wait = self.wait.load(SeqCst);
+        if wait > 0 {
+            response.headers_mut().insert(http::header::RETRY_AFTER, wait.into());
+        }
         response
     }
 }

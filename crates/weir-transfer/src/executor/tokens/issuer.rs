@@ -24,17 +24,20 @@ use super::{
     Trouble,
     figures::{Came, Figures, Grant},
 };
-use crate::config::TokensConfig;
+use crate::config::{IssuerConfig, TokensConfig};
 
 /// How long an issuer is believed to grant tokens where it said it does.
 const DISCOVERY_KEPT: Duration = Duration::from_secs(3600);
 
+/// An issuer that wants to be left alone for longer is asked nevertheless: it may have meant something else.
+const PAUSE_MAX: Duration = Duration::from_secs(600);
+
 #[derive(Debug)]
 pub(super) struct Issuer {
-    url: String,
+    config: IssuerConfig,
     client: Client,
-    client_id: String,
-    secret: Secret,
+    /// As it was last read: it may be replaced while the service runs.
+    secret: Mutex<Secret>,
     limit: Duration,
     pause: Duration,
     grants: Mutex<Option<(Grants, Instant)>>,
@@ -70,17 +73,11 @@ impl Drop for Pass<'_> {
 }
 
 impl Issuer {
-    pub(super) fn new(
-        client: Client,
-        url: String,
-        (client_id, secret): (String, Secret),
-        config: &TokensConfig,
-    ) -> Self {
+    pub(super) fn new(client: Client, issuer: IssuerConfig, secret: Secret, config: &TokensConfig) -> Self {
         Self {
-            url,
+            config: issuer,
             client,
-            client_id,
-            secret,
+            secret: Mutex::new(secret),
             limit: config.request_timeout,
             pause: config.issuer_pause,
             grants: Mutex::default(),
@@ -92,7 +89,7 @@ impl Issuer {
     }
 
     pub(super) fn url(&self) -> &str {
-        &self.url
+        &self.config.url
     }
 
     fn gate(&self) -> MutexGuard<'_, Gate> {
@@ -147,7 +144,7 @@ impl Issuer {
             Ok(grants) => grants.refresh(shown, wanted).await,
             Err(why) => {
                 self.figures.count(grant, Came::Failure, begin.elapsed());
-                return Err(self.failed(pass, why));
+                return Err(self.failed(pass, why, None));
             }
         };
         let came = came(&answer);
@@ -163,7 +160,7 @@ impl Issuer {
                     self.answered(pass, begin.elapsed());
                     return Err(Trouble::Refused(why, error.code() == Some("invalid_grant")));
                 }
-                Err(self.failed(pass, why))
+                Err(self.failed(pass, why, error.retry_after()))
             }
         }
     }
@@ -174,15 +171,21 @@ impl Issuer {
         if let Some((grants, _)) = known.filter(|(_, since)| since.elapsed() < DISCOVERY_KEPT) {
             return Ok(grants);
         }
-        let endpoint = token_endpoint(&self.client, &self.url).await?;
-        let grants = Grants::new(
-            self.client.clone(),
-            endpoint,
-            (&self.client_id, &self.secret),
-            self.limit,
-        );
+        let endpoint = token_endpoint(&self.client, self.url()).await?;
+        let (id, secret) = self.credentials().await?;
+        let grants = Grants::new(self.client.clone(), endpoint, (&id, &secret), self.limit);
+        *self.secret.lock().unwrap_or_else(PoisonError::into_inner) = secret;
         *lock() = Some((grants.clone(), Instant::now()));
         Ok(grants)
+    }
+
+    /// As whom it is asked: read anew after each failure, so that a secret that was replaced is found.
+    async fn credentials(&self) -> Result<(String, Secret), String> {
+        let config = self.config.clone();
+        let read = tokio::task::spawn_blocking(move || config.credentials()).await;
+        let read = read.map_err(|error| error_chain(&error))?;
+        let credentials = read.map_err(|error| error_chain(&error))?;
+        credentials.ok_or_else(|| "it gives this service no credentials".to_owned())
     }
 
     fn answered(&self, pass: &mut Pass<'_>, took: Duration) {
@@ -192,16 +195,22 @@ impl Issuer {
         }
         let reopened = std::mem::take(&mut *self.gate()).shut.is_some();
         if reopened {
-            tracing::info!(issuer = self.url, "the token issuer answers again");
+            tracing::info!(issuer = self.url(), "the token issuer answers again");
         }
     }
 
-    fn failed(&self, pass: &mut Pass<'_>, why: String) -> Trouble {
+    fn failed(&self, pass: &mut Pass<'_>, why: String, asked: Option<Duration>) -> Trouble {
         pass.judged = true;
         // It may have moved.
         *self.grants.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        tracing::warn!(issuer = self.url, why, pause = ?self.pause, "the token issuer grants nothing; whoever needs it waits");
-        let shut = Some((Instant::now() + self.pause, why.clone()));
+        let pause = self.pause.max(asked.unwrap_or_default().min(PAUSE_MAX));
+        tracing::warn!(
+            issuer = self.url(),
+            why,
+            ?pause,
+            "the token issuer grants nothing; whoever needs it waits"
+        );
+        let shut = Some((Instant::now() + pause, why.clone()));
         *self.gate() = Gate { shut, trying: false };
         Trouble::Waits(why)
     }
@@ -216,8 +225,9 @@ impl Issuer {
             }
             _ => error_chain(error),
         };
+        let secret = self.secret.lock().unwrap_or_else(PoisonError::into_inner);
         text.replace(shown.expose(), weir_auth::MASK)
-            .replace(self.secret.expose(), weir_auth::MASK)
+            .replace(secret.expose(), weir_auth::MASK)
     }
 }
 

@@ -115,8 +115,8 @@ impl Keeper {
     ) -> Result<Arc<Self>, ConfigError> {
         let mut managed = BTreeMap::new();
         for issuer in issuers {
-            if let Some(credentials) = issuer.credentials()? {
-                let known = Issuer::new(client.clone(), issuer.url.clone(), credentials, config);
+            if let Some((_, secret)) = issuer.credentials()? {
+                let known = Issuer::new(client.clone(), issuer.clone(), secret, config);
                 managed.insert(issuer.url.clone(), Arc::new(known));
             }
         }

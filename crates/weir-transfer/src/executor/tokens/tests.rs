@@ -21,6 +21,7 @@ use crate::{
 #[path = "../../../tests/service/granter.rs"]
 mod granter;
 
+use base64::Engine as _;
 use granter::{AT_ONCE, Form, Granter, NEVER, Reply, refusal, unsigned};
 
 /// An issuer, and who believes it.
@@ -275,6 +276,44 @@ async fn an_issuer_that_comes_back_is_asked_by_one_first() {
         assert!(begin.elapsed() < Duration::from_secs(20));
     }
     assert_eq!(issuer.asked().len(), 22, "each once");
+}
+
+#[tokio::test]
+async fn an_issuer_that_wants_to_be_left_alone_is() {
+    let issuer = Issuer::start(|_| (429, String::new(), AT_ONCE));
+    issuer.shared.wait.store(5, std::sync::atomic::Ordering::SeqCst);
+    let token = issuer.token("a", 100);
+    let keeper = issuer.keeper_with(&knowing(&[&token]), |config| {
+        config.issuer_pause = Duration::from_millis(50);
+    });
+    keeper.renewed_or_failure(&token).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    keeper.renewed_or_failure(&token).await;
+    assert_eq!(issuer.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_secret_that_was_replaced_is_found() {
+    // Whoever replaces it would have to restart the service, with all its transfers.
+    let mut granted = turning();
+    let issuer = Issuer::start(move |form: &Form| {
+        let known = "Basic ".to_owned() + &base64::engine::general_purpose::STANDARD.encode("fts:another-one");
+        if form["authorization"] == known {
+            return granted(form);
+        }
+        (401, json!({ "error": "invalid_client" }).to_string(), AT_ONCE)
+    });
+    let token = issuer.token("a", 100);
+    let keeper = issuer.keeper_with(&knowing(&[&token]), |config| {
+        config.issuer_pause = Duration::from_millis(50);
+    });
+    keeper.renewed_or_failure(&token).await;
+    weir_auth::files::write_private(&issuer.directory.path().join("secret"), b"another-one").unwrap();
+    let begin = Instant::now();
+    while fresh(&keeper, &token).await != "access-1" {
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ pub(super) fn write_token(
         .prepare_cached(
             "INSERT INTO tokens (hash, sealed, first_seen, n_refs, expires, due, first_file, last_file)
              SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
-             WHERE NOT EXISTS (SELECT 1 FROM tokens WHERE substr(hash, 1, 8) = substr(?1, 1, 8) AND hash = ?1)",
+             WHERE NOT EXISTS (SELECT 1 FROM tokens WHERE substr(hash, 1, 4) = substr(?1, 1, 4) AND hash = ?1)",
         )?
         .execute(params![
             hash.0,
@@ -38,7 +38,7 @@ pub(super) fn write_token(
 
 pub(super) fn number_of(connection: &Connection, token: TokenHash) -> Result<i64, StoreError> {
     let mut statement = connection
-        .prepare_cached("SELECT token_no FROM tokens WHERE substr(hash, 1, 8) = substr(?1, 1, 8) AND hash = ?1")?;
+        .prepare_cached("SELECT token_no FROM tokens WHERE substr(hash, 1, 4) = substr(?1, 1, 4) AND hash = ?1")?;
     Ok(statement.query_row([token.0], |row| row.get(0))?)
 }
 
@@ -71,7 +71,7 @@ pub(super) fn renewal(
 ) -> Result<Option<Renewal>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT r.sealed FROM tokens t JOIN renewals r ON r.token_no = t.token_no
-             WHERE substr(t.hash, 1, 8) = substr(?1, 1, 8) AND t.hash = ?1",
+             WHERE substr(t.hash, 1, 4) = substr(?1, 1, 4) AND t.hash = ?1",
     )?;
     let sealed: Option<Vec<u8>> = statement.query_row([token.0], |row| row.get(0)).optional()?;
     sealed.map(|sealed| Renewal::open(token, &sealed, sealer)).transpose()
@@ -86,7 +86,7 @@ pub(super) fn renewed(
     {
         let mut done = transaction.prepare_cached(
             "UPDATE tokens SET due = NULL, renewed = renewed OR ?2
-             WHERE substr(hash, 1, 8) = substr(?1, 1, 8) AND hash = ?1 RETURNING token_no",
+             WHERE substr(hash, 1, 4) = substr(?1, 1, 4) AND hash = ?1 RETURNING token_no",
         )?;
         let mut keep = transaction.prepare_cached(
             "INSERT INTO renewals VALUES (?1, ?2) ON CONFLICT (token_no) DO UPDATE SET sealed = excluded.sealed",

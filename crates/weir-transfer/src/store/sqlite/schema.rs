@@ -262,7 +262,7 @@ DROP TABLE tokens;
 DROP TABLE renewals;
 ALTER TABLE distinct_tokens RENAME TO tokens;
 ALTER TABLE given RENAME TO renewals;
-CREATE INDEX tokens_named ON tokens (substr(hash, 1, 8));
+CREATE INDEX tokens_named ON tokens (substr(hash, 1, 4));
 CREATE INDEX tokens_due ON tokens (due) WHERE due IS NOT NULL;
 ";
 
