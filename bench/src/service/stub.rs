@@ -1,7 +1,8 @@
 //! A storage that moves nothing: what a transfer service is measured against, in a process of its own.
 //!
 //! `/src/...` is a file of one megabyte, always. `/dst/t30000/...` is not there until a COPY to it has ended, which takes 30,000 ms
-//! and tells a performance marker each five seconds. Everything comes from [tape](super::tape) if it is asked for there. `GET /stats` tells what happened when, by the machine's monotonic clock.
+//! and tells a performance marker each five seconds. Everything comes from tape (see
+//! [`super::tape`]) if it is asked for there. `GET /stats` tells what happened when, by the machine's monotonic clock.
 
 use std::{
     collections::HashSet,
