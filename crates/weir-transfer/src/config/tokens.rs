@@ -112,8 +112,14 @@ impl TokensConfig {
         if self.requests == 0 || self.requests > 1000 {
             return Some("requests is from 1 to 1000");
         }
-        // Everything that waits would try all the time.
-        (self.issuer_pause < Duration::from_secs(1)).then_some("issuer_pause is 1s or more")
+        // Nothing would come of a request, and what waits, or looks for what expires, would try all the time.
+        let times = [
+            (self.issuer_pause, "issuer_pause is 1s or more"),
+            (self.request_timeout, "request_timeout is 1s or more"),
+            (self.exchange_ahead, "exchange_ahead is 1s or more"),
+        ];
+        let short = times.iter().find(|(time, _)| *time < Duration::from_secs(1));
+        short.map(|(_, why)| *why)
     }
 }
 

@@ -75,8 +75,7 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
     if let Some(place) = choice(&service, &submission).await {
         submission.live = submission.files.get(place).map(|file| file.id);
     }
-    submission.expiring = service.keeper.expiring(&submission);
-    let submission = sealed(&service, submission).await?;
+    let submission = with_tokens(&service, submission).await?;
     // Goes on if the client leaves: the reservation must last as long as the submission is on its way.
     let driver = service.driver.clone();
     let taken = tokio::spawn(async move {
@@ -93,20 +92,22 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
     Ok(ok(&json!({ "job_id": id })))
 }
 
-/// Here, and not on the store's one thread of writing.
-async fn sealed(service: &State, mut submission: Box<Submission>) -> Answer<Box<Submission>> {
-    if submission.tokens.len() <= READ_HERE {
-        service.store.seal(&mut submission);
-        return Ok(submission);
+/// Looks at the tokens and seals them: here, and not on the store's one thread of writing.
+async fn with_tokens(service: &State, mut submission: Box<Submission>) -> Answer<Box<Submission>> {
+    let (of, tokens) = (service.0.clone(), submission.tokens.len());
+    let look = move || {
+        let expired =
+            |issuer| ApiError::bad_request(format!("A token of {issuer} has expired; submit with a fresh one"));
+        submission.expiring = of.keeper.expiring(&submission).map_err(expired)?;
+        of.store.seal(&mut submission);
+        Ok(submission)
+    };
+    if tokens <= READ_HERE {
+        return look();
     }
-    let store = service.store.clone();
-    let sealing = tokio::task::spawn_blocking(move || {
-        store.seal(&mut submission);
-        submission
-    });
-    sealing
+    tokio::task::spawn_blocking(look)
         .await
-        .map_err(|_| ApiError::unavailable("The service is stopping"))
+        .map_err(|_| ApiError::unavailable("The service is stopping"))?
 }
 
 /// Asks the scheduler, if it is elsewhere, with which of its sources a file begins. While there is none, it is the first.

@@ -237,16 +237,14 @@ fn came(answer: &Result<Granted, TokenError>) -> Came {
     match answer {
         Ok(_) => Came::Token,
         Err(error @ TokenError::Refused { status, .. }) if status.is_client_error() && !error.is_temporary() => {
-            let ours = [
-                "invalid_client",
-                "unauthorized_client",
-                "unsupported_grant_type",
-                "without a reason",
-            ];
-            if ours.contains(&error.code().unwrap_or_default()) {
-                Came::Failure
-            } else {
-                Came::Refusal
+            let ours = ["invalid_client", "unauthorized_client", "unsupported_grant_type"];
+            // A page in place of an error: of a proxy that does not like what was shown, or of one that leads nowhere.
+            let about_request = [400, 413, 414, 422, 431].contains(&status.as_u16());
+            match error.code().unwrap_or("without a reason") {
+                "without a reason" if about_request => Came::Refusal,
+                "without a reason" => Came::Failure,
+                code if ours.contains(&code) => Came::Failure,
+                _ => Came::Refusal,
             }
         }
         Err(_) => Came::Failure,

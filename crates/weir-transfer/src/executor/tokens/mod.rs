@@ -63,6 +63,9 @@ const PATIENCE_WITH_SLOW: Duration = Duration::from_millis(100);
 /// Life taken for granted if neither the issuer nor the token tells.
 const LIFE_DEFAULT: Millis = 300_000;
 
+/// Tokens that are being renewed, or wait for their turn: an attempt that needs another one comes again.
+const FLIGHTS_MAX: usize = 2000;
+
 /// Why there is no fresh token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Trouble {
@@ -137,19 +140,25 @@ impl Keeper {
     }
 
     /// The tokens of a submission that may have to be renewed.
-    pub(crate) fn expiring(&self, submission: &Submission) -> BTreeMap<TokenHash, Expiring> {
+    ///
+    /// # Errors
+    /// The issuer of one that has expired: whoever finds such a token must not get what came in its place for whom it was issued to.
+    pub(crate) fn expiring(&self, submission: &Submission) -> Result<BTreeMap<TokenHash, Expiring>, String> {
         if self.issuers.is_empty() || submission.job.params.unmanaged_tokens {
-            return BTreeMap::new();
+            return Ok(BTreeMap::new());
         }
-        let now = submission.job.submitted;
+        let (now, latest) = (submission.job.submitted, time::latest());
         let expiring = |(hash, token): (&TokenHash, &Secret)| {
             let (issuer, expires) = outline(token)?;
             let expires = Millis::try_from(expires).ok()?.saturating_mul(1000);
             self.issuers.get(&issuer)?;
+            if expires <= latest {
+                return Some(Err(issuer));
+            }
             // One that lives long is left alone as long as possible; of one that does not, half its life.
             let half = now.saturating_add(expires.saturating_sub(now) / 2);
             let due = half.max(expires.saturating_sub(millis(self.config.exchange_ahead)));
-            Some((*hash, Expiring { expires, due }))
+            Some(Ok((*hash, Expiring { expires, due })))
         };
         submission.tokens.iter().filter_map(expiring).collect()
     }
@@ -176,7 +185,7 @@ impl Keeper {
         let Some(expires) = expiry(token) else {
             return Ok(token.clone());
         };
-        let now = u64::try_from(time::now() / 1000).unwrap_or_default();
+        let now = u64::try_from(time::latest() / 1000).unwrap_or_default();
         if expires > now.saturating_add(self.config.refresh_margin.as_secs()) {
             return Ok(token.clone());
         }
@@ -197,13 +206,16 @@ impl Keeper {
 
     async fn renewed(self: &Arc<Self>, issuer: &Arc<Issuer>, claims: Claims, token: &Secret) -> Outcome {
         let hash = hash_of(token.expose());
-        let known = lock(&self.held).get(hash, time::now());
+        let known = lock(&self.held).get(hash, time::latest());
         match known {
             Some(Known::Fresh(fresh, _)) => return Ok(fresh),
             Some(Known::Refused(why, _)) => return Err(Trouble::Refused(why, false)),
             // Nobody asks the store again and again while there is nobody else to be asked.
             Some(Known::Nothing) if let Some(why) = issuer.shut() => return Err(Trouble::Waits(why)),
             Some(Known::Nothing) | None => {}
+        }
+        if self.is_crowded(hash) {
+            return Err(Trouble::Waits("very many tokens wait for it".into()));
         }
         let flight = self.join(issuer, claims, token, hash);
         let patience = if issuer.is_slow() { PATIENCE_WITH_SLOW } else { PATIENCE };
@@ -212,6 +224,12 @@ impl Keeper {
             return Err(Trouble::Waits("it has been asked, and has not answered yet".into()));
         };
         landed.unwrap_or_else(|_| Err(Trouble::Waits("the service stops".into())))
+    }
+
+    /// Whether so many tokens are being renewed that this one has to come again later.
+    fn is_crowded(&self, hash: TokenHash) -> bool {
+        let flights = lock(&self.flights);
+        flights.len() >= FLIGHTS_MAX && !flights.contains_key(&hash)
     }
 
     /// Joins who asks for the same, or begins to. It goes on whoever goes away: what an issuer gave must not be lost.
@@ -235,7 +253,7 @@ impl Keeper {
 
     async fn fly(&self, issuer: &Issuer, claims: &Claims, token: &Secret, hash: TokenHash) -> Outcome {
         // What another request has just brought may still be on its way to the store.
-        if let Some(Known::Fresh(fresh, _)) = lock(&self.held).get(hash, time::now()) {
+        if let Some(Known::Fresh(fresh, _)) = lock(&self.held).get(hash, time::latest()) {
             return Ok(fresh);
         }
         let kept = self.read(move |store| store.renewal(hash)).await?;
@@ -246,8 +264,9 @@ impl Keeper {
             lock(&self.held).put(hash, Known::Nothing);
         }
         let mut pass = issuer.admit().await?;
-        let now = time::now();
-        let until = now + 3 * millis(self.config.request_timeout);
+        let now = time::latest();
+        // Discovery, a refresh, an exchange and another refresh may come under it, and clocks differ.
+        let until = now + 5 * millis(self.config.request_timeout) + 20_000;
         let kept = match self.read(move |store| store.claim_renewal(hash, now, until)).await? {
             Turn::Ours(kept) => kept,
             Turn::Theirs => return Err(Trouble::Waits("another node is asking it".into())),
@@ -267,7 +286,7 @@ impl Keeper {
                             why,
                             "a token cannot be renewed"
                         );
-                        lock(&self.held).refuse(hash, why.clone(), time::now());
+                        lock(&self.held).refuse(hash, why.clone(), time::latest());
                         self.outbox.put(hash, None);
                     }
                     Trouble::Waits(_) => self.outbox.release(hash),
@@ -278,7 +297,7 @@ impl Keeper {
     }
 
     fn still_good(&self, hash: TokenHash, kept: Option<&Renewal>) -> Option<Secret> {
-        let kept = kept.filter(|kept| time::now() < kept.good_until)?;
+        let kept = kept.filter(|kept| time::latest() < kept.good_until)?;
         let access = kept.access.clone()?;
         lock(&self.held).put(hash, Known::Fresh(access.clone(), kept.good_until));
         Some(access)
@@ -294,7 +313,8 @@ impl Keeper {
         (hash, kept): (TokenHash, Option<Renewal>),
     ) -> Outcome {
         let wanted = &claims.wanted;
-        let alive = || expiry(token).is_none_or(|end| Millis::try_from(end).is_ok_and(|end| end > time::now() / 1000));
+        let alive =
+            || expiry(token).is_none_or(|end| Millis::try_from(end).is_ok_and(|end| end > time::latest() / 1000));
         let mut refresh = kept.and_then(|kept| kept.refresh);
         let mut granted = None;
         if let Some(shown) = &refresh {
@@ -319,15 +339,17 @@ impl Keeper {
             granted = issuer.ask(pass, Grant::Refresh, shown, wanted).await?;
             refresh = granted.refresh.clone().or(refresh);
         }
-        let access = granted.access.clone();
-        let renewal = renewal(&self.config, Some(&granted), refresh);
-        self.outbox.put(hash, Some(renewal.clone()));
-        let Some(access) = access else {
+        let Some(access) = granted.access.clone() else {
+            self.outbox.put(hash, Some(renewal(&self.config, None, refresh)));
             return Err(Trouble::Waits("it gave no access token".into()));
         };
         if let Some(lost) = lacking(&access, granted.scope.as_deref(), wanted) {
+            // Kept without the token that lacks something: neither a restart nor another node may find and use it.
+            self.outbox.put(hash, Some(renewal(&self.config, None, refresh)));
             return Err(Trouble::Refused(format!("its new token lacks {lost}"), false));
         }
+        let renewal = renewal(&self.config, Some(&granted), refresh);
+        self.outbox.put(hash, Some(renewal.clone()));
         lock(&self.held).put(hash, Known::Fresh(access.clone(), renewal.good_until));
         Ok(access)
     }
@@ -396,7 +418,7 @@ impl Keeper {
             let ok = u8::from(issuer.shut().is_none());
             let _ = writeln!(text, "{name}{{issuer=\"{}\"}} {ok}", label(issuer));
         });
-        let held = lock(&self.held).fresh(time::now());
+        let held = lock(&self.held).fresh(time::latest());
         let pending = lock(&self.flights).len();
         for (name, help, value) in [
             ("weir_transfer_tokens_held", "Fresh tokens in memory", held),
@@ -426,7 +448,7 @@ impl Drop for Flying<'_> {
 
 /// What is kept of an answer. A token of a short life is used for half of it: otherwise it would be renewed at each use.
 fn renewal(config: &TokensConfig, granted: Option<&Granted>, refresh: Option<Secret>) -> Renewal {
-    let now = time::now();
+    let now = time::latest();
     let access = granted.and_then(|granted| granted.access.clone());
     let told = access.as_ref().and_then(expiry);
     let told = told

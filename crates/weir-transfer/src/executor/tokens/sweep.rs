@@ -7,10 +7,7 @@ use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::{Keeper, Trouble};
-use crate::{
-    store::{Due, hash_of},
-    time,
-};
+use crate::{store::Due, time};
 
 /// Between two looks when nothing is due.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -44,9 +41,10 @@ impl Keeper {
     /// Once through all that is due. What an issuer that is shut would have to grant is passed over.
     pub(super) async fn look(self: &Arc<Self>) {
         let mut passed = 0;
-        loop {
+        // With nobody to be asked it is all passed over: not looked for at all.
+        while self.issuers.values().any(|issuer| issuer.shut().is_none()) {
             let due = self
-                .read(move |store| store.due_renewals(time::now(), passed, LOOK))
+                .read(move |store| store.due_renewals(time::latest(), passed, LOOK))
                 .await;
             let due = match due {
                 Ok(due) => due,
@@ -69,15 +67,23 @@ impl Keeper {
 
     /// Whether it is still due.
     async fn exchange_ahead(self: &Arc<Self>, due: Due) -> bool {
-        let issuer = self.issuer_of(&due.token).filter(|_| due.needed);
-        let Some((issuer, claims)) = issuer else {
+        let Some(token) = due.token else {
+            let token = due.hash.short();
+            tracing::error!(
+                token,
+                "a token was sealed with another key and will expire; its transfers will fail"
+            );
+            self.outbox.put(due.hash, None);
+            return false;
+        };
+        let Some((issuer, claims)) = self.issuer_of(&token).filter(|_| due.needed) else {
             self.outbox.put(due.hash, None);
             return false;
         };
         if issuer.shut().is_some() {
             return true;
         }
-        let flight = self.join(issuer, claims, &due.token, hash_of(due.token.expose()));
+        let flight = self.join(issuer, claims, &token, due.hash);
         matches!(flight.await, Ok(Err(Trouble::Waits(_))) | Err(_))
     }
 }

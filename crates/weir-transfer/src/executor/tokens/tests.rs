@@ -367,9 +367,35 @@ async fn a_token_that_lost_a_right_is_not_used() {
     );
     issuer.says(move |_| (200, json!({ "access_token": less.expose() }).to_string(), AT_ONCE));
     let token = issuer.token("a", 100);
-    let failure = issuer.keeper(&knowing(&[&token])).renewed_or_failure(&token).await;
-    assert!(failure.message.contains("lacks scope \"storage.read:/a\""), "{failure}");
-    assert_eq!(failure.retry, Retry::Never);
+    let store = knowing(&[&token]);
+    // Nor by the next process, or by another node.
+    for _ in 0..2 {
+        let keeper = issuer.keeper(&store);
+        let failure = keeper.renewed_or_failure(&token).await;
+        assert!(failure.message.contains("lacks scope \"storage.read:/a\""), "{failure}");
+        assert_eq!(failure.retry, Retry::Never);
+        keeper.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_an_issuer_cannot_take_shuts_it_for_nobody() {
+    // One user with a token of some megabytes once kept everybody's from being renewed.
+    let issuer = Issuer::start(|form: &Form| {
+        let shown = form.get("subject_token").map_or(0, String::len);
+        if shown > 1000 {
+            (413, "<html>".into(), AT_ONCE)
+        } else {
+            (200, json!({ "access_token": "new" }).to_string(), AT_ONCE)
+        }
+    });
+    let of_size =
+        |n: usize| unsigned(&json!({ "iss": issuer.url, "exp": time::now() / 1000 + 100, "pad": "x".repeat(n) }));
+    let (large, huge, other) = (of_size(2000), of_size(100_000), issuer.token("a", 100));
+    let keeper = issuer.keeper(&knowing(&[&large, &huge, &other]));
+    assert_eq!(keeper.renewed_or_failure(&large).await.retry, Retry::Never);
+    assert!(keeper.issuer_of(&huge).is_none(), "nobody issues such a token");
+    assert_eq!(fresh(&keeper, &other).await, "new");
 }
 
 #[tokio::test]
@@ -457,7 +483,7 @@ fn only_tokens_of_managed_issuers_are_expected() {
     ] {
         job.tokens.insert(hash_of(token.expose()), token.clone());
     }
-    let expected = keeper.expiring(&job);
+    let expected = keeper.expiring(&job).unwrap();
     let ahead = |token: &Secret| {
         let expiring = expected[&hash_of(token.expose())];
         (expiring.expires - expiring.due + 500) / 1000
@@ -465,6 +491,10 @@ fn only_tokens_of_managed_issuers_are_expected() {
     assert_eq!(expected.len(), 2);
     assert_eq!(ahead(&long), 3600);
     assert!((299..=301).contains(&ahead(&short)), "{}", ahead(&short));
+    // Whoever finds one that has expired would get what came in its place for somebody else.
+    let old = issuer.token("old", -1);
+    job.tokens.insert(hash_of(old.expose()), old);
+    assert_eq!(keeper.expiring(&job).unwrap_err(), issuer.url);
     job.job.params.unmanaged_tokens = true;
-    assert!(keeper.expiring(&job).is_empty());
+    assert!(keeper.expiring(&job).unwrap().is_empty());
 }
