@@ -45,8 +45,8 @@ pub(crate) enum Turn {
 pub(crate) struct Due {
     /// Its name.
     pub hash: TokenHash,
-    /// Opened.
-    pub token: Secret,
+    /// Opened; none if it was sealed with another key.
+    pub token: Option<Secret>,
     /// Whether a file that names it has not ended, as far as was looked.
     pub needed: bool,
 }

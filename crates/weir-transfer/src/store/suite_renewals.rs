@@ -83,7 +83,7 @@ pub(crate) fn only_tokens_that_wait_are_due<K: Keeper>() {
     let due = |now| {
         let due = store.due_renewals(now, 0, 10).unwrap();
         due.into_iter()
-            .map(|due| (due.token.expose().to_owned(), due.needed))
+            .map(|due| (due.token.unwrap().expose().to_owned(), due.needed))
             .collect::<Vec<_>>()
     };
     let named = |jobs: &[(u32, bool)]| {

@@ -177,10 +177,9 @@ pub(super) fn due(
     )?;
     let read = |row: &tokio_postgres::Row| {
         let hash = hash_in(row)?;
-        let token = sealer.open(hash, get(row, 1)?);
         Ok(Due {
             hash,
-            token: token.ok_or_else(|| StoreError::Sealed(hash.short()))?,
+            token: sealer.open(hash, get(row, 1)?),
             needed: get(row, 2)?,
         })
     };

@@ -318,7 +318,10 @@ mod tests {
     use std::{os::unix::fs::PermissionsExt as _, path::PathBuf};
 
     use super::*;
-    use crate::store::suite::{Keeper, submission};
+    use crate::store::{
+        Expiring,
+        suite::{Keeper, submission},
+    };
 
     struct OnDisk {
         directory: tempfile::TempDir,
@@ -540,11 +543,14 @@ mod tests {
     #[test]
     fn a_token_of_another_key_is_not_opened() {
         let keeper = OnDisk::new();
-        keeper
-            .open()
-            .apply(&[Change::Submit(Box::new(submission(1, 1, 1)))])
-            .unwrap();
+        let mut expiring = submission(1, 1, 1);
+        let hash = *expiring.tokens.keys().next().unwrap();
+        expiring.expiring.insert(hash, Expiring { expires: 9, due: 5 });
+        keeper.open().apply(&[Change::Submit(Box::new(expiring))]).unwrap();
         let other = SqliteStore::open(&keeper.path(), Sealer::ephemeral()).unwrap();
         assert!(matches!(other.order(1), Err(StoreError::Sealed(_))));
+        // It must not keep those of others from being renewed.
+        let due = other.due_renewals(9, 0, 10).unwrap();
+        assert!(due[0].hash == hash && due[0].token.is_none());
     }
 }
