@@ -58,7 +58,8 @@ pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 /// then: for a hundred rows, to read them all is best.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
-    /// Batches: each is planned for the table as it is.
+    /// Batches of rows that an index leads to: planned once, and always so that each is looked up by it. To plan each anew costs as much as
+    /// a small batch.
     Batches,
     /// Rows that an index leads to, very often: planned once, and never so that a whole table is read.
     Rows,
@@ -67,7 +68,7 @@ pub(super) enum Purpose {
 impl Purpose {
     fn setting(self) -> &'static str {
         match self {
-            Self::Batches => "SET plan_cache_mode = force_custom_plan",
+            Self::Batches => "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off",
             Self::Rows => "SET enable_seqscan = off",
         }
     }
