@@ -75,7 +75,7 @@ fn the_unit_makes_the_folders_that_the_samples_name() {
     let unit = include_str!("../../deploy/weir@.service");
     assert!(unit.lines().any(|line| line == "StateDirectory=weir weir/%i"), "{unit}");
     let samples = [
-        ("transfer", include_str!("../../deploy/transfer.toml"), 5),
+        ("transfer", include_str!("../../deploy/transfer.toml"), 4),
         ("issuer", include_str!("../../deploy/issuer.toml"), 1),
         ("storage", include_str!("../../deploy/storage.toml"), 0),
     ];
@@ -128,6 +128,8 @@ fn an_operator_who_follows_the_page_has_a_service() {
         ("allow = []", "allow = [\"127.0.0.0/8\"]".to_owned()),
         ("HOSTCERT", machine.path("identities/transfer.pem")),
         ("HOSTKEY", machine.path("identities/transfer.key")),
+        ("TRANSFERKEY", machine.path("etc/weir/transfer.key")),
+        ("DBPASSWORD", machine.path("etc/weir/postgres.password")),
         ("--token-file TOKEN", format!("--token-file {}", machine.path("token"))),
         ("@AUTHORIZATION", format!("@{}", machine.path("header"))),
         ("https://SOURCE", format!("{alpha}/first")),
@@ -187,18 +189,8 @@ fn an_operator_who_follows_the_page_has_a_service() {
     );
     // 6: what a second node takes from the first, and what the first one says then.
     let more = blocks("6. More nodes", "sh");
-    let second = |text: &str| {
-        let places = [
-            ("/etc/weir", machine.path("second")),
-            ("TRANSFERKEY", machine.path("etc/weir/transfer.key")),
-            ("PASSWORD", machine.path("etc/weir/postgres.password")),
-        ];
-        places
-            .iter()
-            .fold(text.to_owned(), |text, (name, here)| text.replace(name, here))
-    };
     fs::create_dir_all(machine.services.file("second/tls")).unwrap();
-    machine.sh(&second(&more[0]));
+    machine.sh(&more[0].replace("/etc/weir", &machine.path("second")));
     for (name, wanted) in [
         ("transfer.key", 0o600),
         ("postgres.password", 0o600),
