@@ -19,13 +19,10 @@ use tower::ServiceExt as _;
 use super::{Membership, call};
 use crate::{
     config::Level,
-    rest::{ApiError, By, Caller, router},
+    rest::{ApiError, By, Caller, router, small},
     service::Service,
     store::postgres::Asked,
 };
-
-/// Bytes of a body that is passed on: settings, bans, priorities. All of them pass through the database and the scheduler's memory.
-const BODY_MAX: usize = 1 << 20;
 
 /// Requests of clients that this node has passed on and that have no answer yet.
 static IN_HAND: Semaphore = Semaphore::const_new(64);
@@ -121,10 +118,8 @@ async fn pass_on(service: &Arc<Service>, membership: &Arc<Membership>, request: 
         content_type: content_type.and_then(|value| value.to_str().ok()).map(str::to_owned),
         caller: Some(caller),
     };
-    let body = to_bytes(body, BODY_MAX.min(service.body_max))
-        .await
-        .map_err(|_| ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"))?;
-    exchange(membership, &envelope, body.into()).await
+    let body = small(Request::from_parts(parts, body), service).await?;
+    exchange(membership, &envelope, body).await
 }
 
 /// Asks the scheduler as a node, not for a client.

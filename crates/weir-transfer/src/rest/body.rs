@@ -43,9 +43,14 @@ impl FromRequest<Arc<Service>> for JsonBody {
 
     async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, ApiError> {
         let kind = kind_of(&request)?;
-        let (bytes, _) = arrive(request, service.body_max.min(PARSE_INLINE), &ROOM).await?;
-        parse(kind, &bytes).map(Self)
+        parse(kind, &small(request, service).await?).map(Self)
     }
+}
+
+/// The bytes of a body that is no submission: settings, bans, priorities.
+pub(crate) async fn small(request: Request, service: &Service) -> Result<Vec<u8>, ApiError> {
+    let limits = [service.body_max.min(PARSE_INLINE), service.body_max];
+    Ok(arrive(request, limits, &ROOM).await?.0)
 }
 
 /// A submission: as [`JsonBody`], and it may be large. Its place is held as long as it is.
@@ -67,7 +72,7 @@ impl FromRequest<Arc<Service>> for JobBody {
 
     async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, ApiError> {
         let kind = kind_of(&request)?;
-        let (bytes, _room) = arrive(request, service.body_max, &ROOM).await?;
+        let (bytes, _room) = arrive(request, [service.body_max; 2], &ROOM).await?;
         if bytes.len() <= PARSE_INLINE {
             let (value, place) = (parse(kind, &bytes)?, None);
             return Ok(Self { value, place });
@@ -83,10 +88,11 @@ impl FromRequest<Arc<Service>> for JobBody {
 /// The bytes of a body, and the room that they take.
 type Arrived<'a> = (Vec<u8>, Option<SemaphorePermit<'a>>);
 
-async fn arrive(request: Request, limit: usize, room: &Semaphore) -> Result<Arrived<'_>, ApiError> {
+/// `limits`: what it may have, and how much of one that has more is taken and forgotten before it is refused.
+async fn arrive(request: Request, limits: [usize; 2], room: &Semaphore) -> Result<Arrived<'_>, ApiError> {
     let told = request.headers().get(header::CONTENT_LENGTH);
     let told = told.and_then(|length| length.to_str().ok()?.parse().ok());
-    let arrived = tokio::time::timeout(ARRIVAL, collect(request.into_body(), told, limit, room)).await;
+    let arrived = tokio::time::timeout(ARRIVAL, collect(request.into_body(), told, limits, room)).await;
     arrived.unwrap_or_else(|_| {
         let text = format!("The body did not arrive within {} s", ARRIVAL.as_secs());
         Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, text))
@@ -95,10 +101,15 @@ async fn arrive(request: Request, limit: usize, room: &Semaphore) -> Result<Arri
 
 /// Reads a body. What is large is read on only once there is room for it; one that does not say how large it is may become as large
 /// as any.
-async fn collect(mut body: Body, told: Option<usize>, limit: usize, room: &Semaphore) -> Result<Arrived<'_>, ApiError> {
+async fn collect(
+    mut body: Body,
+    told: Option<usize>,
+    [limit, most]: [usize; 2],
+    room: &Semaphore,
+) -> Result<Arrived<'_>, ApiError> {
     let told = told.unwrap_or_default();
     if told > limit {
-        discard(&mut body, limit).await;
+        discard(&mut body, most).await;
         return Err(too_large());
     }
     let mut taken = None;
@@ -111,7 +122,7 @@ async fn collect(mut body: Body, told: Option<usize>, limit: usize, room: &Semap
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > limit {
             drop((bytes, taken));
-            discard(&mut body, limit).await;
+            discard(&mut body, most).await;
             return Err(too_large());
         }
         if taken.is_none() && bytes.len() + data.len() > FREE {
@@ -245,18 +256,18 @@ mod tests {
         for (told, some) in [(None, 5), (Some(16 * (64 << 10)), 0)] {
             let (body, read) = pieces(16);
             let wait = Duration::from_millis(200);
-            let early = tokio::time::timeout(wait, collect(body, told, limit, &room)).await;
+            let early = tokio::time::timeout(wait, collect(body, told, [limit; 2], &room)).await;
             assert!(early.is_err(), "{told:?}");
             assert!(read.load(Ordering::Relaxed) <= some, "{told:?}: {read:?}");
         }
         let (small, large) = (pieces(4).0, pieces(65).0);
-        assert_eq!(collect(small, None, limit, &room).await.unwrap().0.len(), FREE);
+        assert_eq!(collect(small, None, [limit; 2], &room).await.unwrap().0.len(), FREE);
         drop(taken);
         let (body, _) = pieces(16);
-        let (bytes, room_of_it) = collect(body, Some(1 << 20), limit, &room).await.unwrap();
+        let (bytes, room_of_it) = collect(body, Some(1 << 20), [limit; 2], &room).await.unwrap();
         assert_eq!((bytes.len(), room.available_permits()), (1 << 20, 0));
         drop(room_of_it);
-        let refused = collect(large, None, limit, &Semaphore::new(ROOM_MAX))
+        let refused = collect(large, None, [limit; 2], &Semaphore::new(ROOM_MAX))
             .await
             .unwrap_err();
         assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);

@@ -43,6 +43,7 @@ use tower::Service as _;
 
 use crate::service::Service;
 pub(crate) use answer::ApiError;
+pub(crate) use body::small;
 pub(crate) use caller::By;
 pub(crate) use caller::Caller;
 pub(crate) use delegation::Delegations;
