@@ -26,6 +26,9 @@ const BEAT: Duration = Duration::from_secs(2);
 /// After a sign of life that was not taken.
 const BEAT_AGAIN: Duration = Duration::from_millis(500);
 
+/// A database that stood still has heard by then what was said to it meanwhile.
+const FORMER_KEPT: Duration = Duration::from_secs(120);
+
 /// Rings when there may be something to look at.
 #[derive(Debug, Default)]
 pub(crate) struct Bells {
@@ -57,8 +60,10 @@ pub(crate) struct Membership {
 
 struct State {
     node: Node,
-    /// An id that is given up with the next sign of life.
-    former: Option<Uuid>,
+    /// The id was shown in a sign of life, whether that was heard or not.
+    shown: bool,
+    /// Ids that were given up, and since when: each sign of life takes them back.
+    former: Vec<(Uuid, Instant)>,
     crew: Crew,
     /// Of the newest scheduler, as far as is known.
     epoch: u64,
@@ -79,7 +84,8 @@ impl Membership {
             tenure: Arc::new(Tenure::new()),
             state: Mutex::new(State {
                 node,
-                former: None,
+                shown: false,
+                former: Vec::new(),
                 crew: Crew::default(),
                 epoch: 0,
                 given: BTreeSet::new(),
@@ -166,19 +172,19 @@ impl Membership {
     /// Says that this node lives, once: whether that was heard.
     pub(crate) async fn pulse(self: &Arc<Self>) -> Result<(), StoreError> {
         let (node, former, holds) = {
-            let state = self.lock();
-            (state.node.clone(), state.former, state.holds)
+            let mut state = self.lock();
+            state.shown = true;
+            let former = state.former.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+            (state.node.clone(), former, state.holds)
         };
         let holds = holds.and_then(|holds| serde_json::to_string(&holds).ok());
         // Counted from before the database was asked: it may count a little longer, never shorter.
         let begin = Instant::now();
         let (store, asked) = (self.store.clone(), node.clone());
-        let pulse = call(move || store.pulse(&asked, former, holds.as_deref())).await?;
+        let pulse = call(move || store.pulse(&asked, &former, holds.as_deref())).await?;
         self.trouble.send_replace(None);
         let mut state = self.lock();
-        if state.former == former {
-            state.former = None;
-        }
+        state.former.retain(|(_, since)| since.elapsed() < FORMER_KEPT);
         state.epoch = state.epoch.max(pulse.epoch);
         if let Some(told) = pulse.holds.and_then(|told| serde_json::from_str(&told).ok()) {
             state.ledger.hear(told, Instant::now());
@@ -253,10 +259,11 @@ impl Membership {
             let pause = if self.tenure.is_over() {
                 let crew = {
                     let mut state = self.lock();
-                    let id = state.node.id;
-                    // One that was never told is told still: rows of ids in between were never written, or end by themselves.
-                    state.former.get_or_insert(id);
-                    state.node.id = Uuid::new_v4();
+                    // A sign of life that nobody waited for any more may still be heard, by a database that stood still.
+                    if std::mem::take(&mut state.shown) {
+                        let id = std::mem::replace(&mut state.node.id, Uuid::new_v4());
+                        state.former.push((id, Instant::now()));
+                    }
                     std::mem::take(&mut state.crew)
                 };
                 if !crew.tasks.is_empty() {

@@ -110,11 +110,11 @@ pub(super) fn columns<'a>(ops: impl Iterator<Item = &'a OpId>) -> Columns {
 
 /// Of every node.
 impl PostgresStore {
-    /// Says that this node lives for another term. `former`: an id that it had, and has no more; `holds`: what it holds as the scheduler.
-    pub(crate) fn pulse(&self, node: &Node, former: Option<Uuid>, holds: Option<&str>) -> Result<Pulse, StoreError> {
-        let text = "WITH former AS (DELETE FROM nodes WHERE node = $7),
+    /// Says that this node lives for another term. `former`: ids that it had, and has no more; `holds`: what it holds as the scheduler.
+    pub(crate) fn pulse(&self, node: &Node, former: &[Uuid], holds: Option<&str>) -> Result<Pulse, StoreError> {
+        let text = "WITH former AS (DELETE FROM nodes WHERE node = ANY($7)),
             others AS (SELECT count(*) AS n FROM nodes
-                WHERE node <> $1 AND node IS DISTINCT FROM $7 AND until + make_interval(secs => $10) > clock_timestamp()),
+                WHERE node <> $1 AND node <> ALL($7) AND until + make_interval(secs => $10) > clock_timestamp()),
             term AS (SELECT CASE WHEN n = 0 THEN $9::float8 ELSE $8::float8 END AS secs FROM others),
             now AS (INSERT INTO nodes
                 SELECT $1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => secs), $11 FROM term
@@ -444,17 +444,17 @@ mod tests {
             rows.iter().map(|row| row.get::<_, f64>(0)).collect::<Vec<_>>()
         };
         let (short, long) = (TERM.as_secs_f64(), TERM_ALONE.as_secs_f64());
-        assert_eq!(one.pulse(&node(1), None, None).unwrap().term, TERM_ALONE);
+        assert_eq!(one.pulse(&node(1), &[], None).unwrap().term, TERM_ALONE);
         assert!(left()[0] > short && left()[0] <= long);
-        assert_eq!(two.pulse(&node(2), None, None).unwrap().term, TERM);
+        assert_eq!(two.pulse(&node(2), &[], None).unwrap().term, TERM);
         assert!(
             left()[0] > short,
             "it may not know of the other yet, and counts on its time"
         );
-        assert_eq!(one.pulse(&node(1), None, None).unwrap().term, TERM);
+        assert_eq!(one.pulse(&node(1), &[], None).unwrap().term, TERM);
         assert!(left().iter().all(|left| *left <= short), "{:?}", left());
         two.leave(Uuid::from_u128(2)).unwrap();
-        let renamed = one.pulse(&node(3), Some(Uuid::from_u128(1)), None).unwrap();
+        let renamed = one.pulse(&node(3), &[1, 2].map(Uuid::from_u128), None).unwrap();
         assert_eq!((renamed.term, left().len()), (TERM_ALONE, 1));
     }
 
@@ -474,7 +474,7 @@ mod tests {
                 slots: 1,
                 epoch,
             };
-            store.pulse(&node, None, holds).unwrap().holds
+            store.pulse(&node, &[], holds).unwrap().holds
         };
         assert_eq!(says(1, 1, Some("old")), None);
         assert_eq!(says(2, 1, None).as_deref(), Some("old"));
