@@ -93,8 +93,9 @@ impl Session {
         };
         // What is acknowledged is durable, whatever this user's default is. Who says nothing in the middle of a transaction is frozen, and
         // may hold what others need.
+        // Plans are short. To one whose cost looks high, as without another way to read a table, the database would compile code each time.
         session.run(
-            "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '20s'",
+            "SET jit = off; SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '20s'",
         )?;
         session.run(purpose.setting())?;
         Ok(session)
