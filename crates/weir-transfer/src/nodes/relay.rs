@@ -98,9 +98,6 @@ async fn pass_on(service: &Arc<Service>, membership: &Arc<Membership>, request: 
     let (mut parts, body) = request.into_parts();
     // Nothing that only the scheduler can answer is for everybody: without a credential it ends here.
     let caller = Caller::from_request_parts(&mut parts, service).await?;
-    let _place = IN_HAND
-        .try_acquire()
-        .map_err(|_| ApiError::unavailable("Too many requests wait for the scheduler's answer; try again later"))?;
     let caller = Identity {
         user_dn: caller.user_dn,
         cred_id: caller.cred_id,
@@ -119,6 +116,10 @@ async fn pass_on(service: &Arc<Service>, membership: &Arc<Membership>, request: 
         caller: Some(caller),
     };
     let body = small(Request::from_parts(parts, body), service).await?;
+    // Not before the body is here: who sends slowly would keep the places of all others.
+    let _place = IN_HAND
+        .try_acquire()
+        .map_err(|_| ApiError::unavailable("Too many requests wait for the scheduler's answer; try again later"))?;
     exchange(membership, &envelope, body).await
 }
 
