@@ -1,14 +1,16 @@
 //! What an operator says about the service: one TOML file.
 
+mod admin;
 mod events;
 mod postgres;
 mod tokens;
 mod x509;
 
+pub use admin::{AdminConfig, Level};
 pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use postgres::{PostgresConfig, Role};
 pub use tokens::{IssuerConfig, TokensConfig};
-pub use x509::{AdminConfig, Level, X509Config};
+pub use x509::X509Config;
 
 use std::{
     collections::BTreeMap,
