@@ -214,7 +214,8 @@ pub struct NodeSettings {
     pub name: String,
     /// Keys of its configuration, before all tables.
     pub keys: String,
-    /// Tables of its configuration. They begin within `[[issuer]]`: the first lines may be keys of that.
+    /// Tables of its configuration. They begin within `[[issuer]]`: the first lines may be keys of that. `{ISSUER}` stands for
+    /// its URL, which nobody knows before it runs.
     pub tables: String,
     /// Whether its log says all that operators ever ask it to say.
     pub talks: bool,
@@ -307,7 +308,8 @@ impl Services {
         let mut started = Vec::new();
         for (place, node) in nodes.iter().enumerate() {
             let address = Ipv4Addr::new(127, 0, 7, 251 + u8::try_from(place)?);
-            let tables = format!("{trusted}vo = \"test\"\n{}\n", reaching_storages(&node.tables));
+            let tables = reaching_storages(&node.tables).replace("{ISSUER}", &issuer.url);
+            let tables = format!("{trusted}vo = \"test\"\n{tables}\n");
             let mut service = ground.service("transfer", &node.name, (address, &[]), (&node.keys, &tables))?;
             if node.talks {
                 service.level = "debug";

@@ -119,7 +119,7 @@ const TAKE_OVER: &str = "take-over";
 const STAGING: &str = "staging campaign";
 const TOKENS: &str = "distinct tokens, against one";
 
-const ADMIN: &str = "[[admin]]\nsubject = \"tester\"\n";
+const ADMIN: &str = "[[admin]]\nissuer = \"{ISSUER}\"\nsubject = \"tester\"\n";
 
 fn limits(link: u32) -> String {
     format!("{ADMIN}[limits]\nlink = {link}\ninbound = 40000\noutbound = 40000\nconnections = 512\n")
