@@ -2,7 +2,7 @@
 //! only.
 
 pub use crate::{
-    executor::fuzzing::{answers, failures, grants, markers, redirects, tapes},
+    executor::fuzzing::{answers, failures, grants, listings, markers, redirects, tapes},
     rest::fuzzing::{bodies, limits, queries},
 };
 
@@ -133,5 +133,6 @@ mod tests {
         run("transfer_frames", super::frames);
         run("transfer_configs", super::configs);
         run("transfer_grants", super::grants);
+        run("transfer_listings", super::listings);
     }
 }

@@ -22,10 +22,10 @@ use crate::{
     driver::{Beginning, Driver},
     events::{Events, SinkError},
     evolution::Evolution,
-    executor::{Executor, ExecutorSettings, Keeper},
+    executor::{Executor, ExecutorSettings, Keeper, Namespace},
     nodes::{self, Entry, Fleet, Hands, Membership, Seat},
     rest,
-    settings::{Key, Place, Plan, Settings, Worth, difference},
+    settings::{Plan, Settings, configured, difference},
     store::{
         MemoryStore, PostgresStore, Sealer, SqliteStore, Standing, Store, StoreError, confirm_key, postgres::Node,
     },
@@ -90,6 +90,8 @@ pub(crate) struct Service {
     /// With a database that other nodes may use.
     pub(crate) membership: Option<Arc<Membership>>,
     client: Client,
+    /// Of storages, for users.
+    pub(crate) namespace: Namespace,
     pub(crate) config: TransferConfig,
     pub(crate) events: Events,
     pub(crate) verifier: Verifier,
@@ -167,6 +169,7 @@ impl TransferService {
             driver: Seat::new(entry.clone()),
             membership,
             client: client.clone(),
+            namespace: Namespace::new(for_users(&client, &config)),
             config: config.clone(),
             events,
             keeper,
@@ -392,7 +395,7 @@ impl Service {
 
     fn executor(&self, events: Events, last_life_ended: Option<time::Millis>) -> Executor {
         Executor::new(
-            self.client.within(AddressFilter::allowing(&self.config.copy.allow)),
+            for_users(&self.client, &self.config),
             self.store.clone(),
             executor_settings(&self.config),
             events,
@@ -525,6 +528,11 @@ fn client(config: &TransferConfig) -> Result<Client, TlsError> {
     Client::new(client)
 }
 
+/// The client for what users ask for: it connects only where it may.
+fn for_users(client: &Client, config: &TransferConfig) -> Client {
+    client.within(AddressFilter::allowing(&config.copy.allow))
+}
+
 fn verifier(config: &TransferConfig, url: &str, client: Client) -> Verifier {
     let mut audiences = vec![url.to_owned(), format!("{}/", url.trim_end_matches('/'))];
     audiences.extend(config.audiences.iter().cloned());
@@ -569,28 +577,6 @@ fn executor_settings(config: &TransferConfig) -> ExecutorSettings {
         streams: config.copy.streams,
         ..ExecutorSettings::default()
     }
-}
-
-/// What holds before administrators change it.
-fn configured(config: &TransferConfig) -> Plan {
-    let limits = &config.limits;
-    let se = |name: &str| name.trim().trim_end_matches('/').to_owned();
-    let slots = |place: Place, limit: u32| (Key::Slots(place), Worth::Number(limit));
-    let mut plan = Plan::from([
-        (Key::EveryLink, Worth::Number(limits.link)),
-        (Key::EveryInbound, Worth::Number(limits.inbound)),
-        (Key::EveryOutbound, Worth::Number(limits.outbound)),
-        (Key::EveryStaging, Worth::Number(limits.staging)),
-    ]);
-    plan.extend(limits.links.iter().filter_map(|(link, limit)| {
-        let (source, destination) = link.split_once('>')?;
-        Some(slots(Place::Link((se(source), se(destination))), *limit))
-    }));
-    let inbounds = limits.inbounds.iter();
-    plan.extend(inbounds.map(|(name, limit)| slots(Place::Inbound(se(name)), *limit)));
-    let outbounds = limits.outbounds.iter();
-    plan.extend(outbounds.map(|(name, limit)| slots(Place::Outbound(se(name)), *limit)));
-    plan
 }
 
 fn host_of(url: &str) -> String {

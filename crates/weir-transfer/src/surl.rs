@@ -87,6 +87,18 @@ impl Surl {
     /// # Errors
     /// See [`SurlError`]; the messages name the URL without its query.
     pub(crate) fn parse(text: &str) -> Result<Self, SurlError> {
+        Self::read(text, false)
+    }
+
+    /// As [`Self::parse`], of a file or a directory: that may be the storage's root.
+    ///
+    /// # Errors
+    /// See [`Self::parse`].
+    pub(crate) fn parse_place(text: &str) -> Result<Self, SurlError> {
+        Self::read(text, true)
+    }
+
+    fn read(text: &str, root: bool) -> Result<Self, SurlError> {
         let text = text.trim();
         let shown = || redact_query(text);
         let Some((scheme_text, rest)) = text.split_once("://") else {
@@ -109,7 +121,7 @@ impl Surl {
             ));
         }
         let (host, port) = split_port(authority).ok_or_else(|| SurlError::Malformed(shown()))?;
-        if tail.is_empty() || tail == "/" || tail.starts_with(['?', '#']) {
+        if tail.is_empty() || tail == "/" && !root || tail.starts_with(['?', '#']) {
             return Err(SurlError::MissingPath(shown()));
         }
         if host.is_empty() {
@@ -184,6 +196,25 @@ impl Surl {
         let port = self.port.unwrap_or(if self.scheme.is_encrypted() { 443 } else { 80 });
         let path = percent_encoding::percent_encode(&parts.join(&b'/'), percent_encoding::NON_ALPHANUMERIC).to_string();
         format!("{}://{host}:{port}/{path}", self.scheme.wire())
+    }
+
+    /// The same with a slash at the end of its path, as collections are best asked for (RFC 4918 section 5.2).
+    pub(crate) fn as_directory(&self) -> Self {
+        let tail = &self.text[self.path_start..];
+        let end = self.path_start + tail.find(['?', '#']).unwrap_or(tail.len());
+        let mut directory = self.clone();
+        if !self.text[..end].ends_with('/') {
+            directory.text.insert(end, '/');
+        }
+        directory
+    }
+
+    /// The last name in its path, decoded; `None` of the storage's root.
+    pub(crate) fn name(&self) -> Option<String> {
+        let path = self.text[self.path_start..].split(['?', '#']).next()?;
+        let name = path.split('/').rfind(|name| !name.is_empty())?;
+        let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
+        Some(name.into_owned())
     }
 
     /// What comes after the `?`, if anything.
@@ -354,6 +385,20 @@ mod tests {
         refused("https://u:p@a/f", "Malformed URL (https://***@a/f)");
         refused("https://a:99999/f", "Malformed URL (https://a:99999/f)");
         refused("https://a/f\u{0}g", "Malformed URL (https://a/f?g)");
+    }
+
+    #[test]
+    fn places_may_be_roots_and_directories_end_with_a_slash() {
+        let place = |url: &str| {
+            let place = Surl::parse_place(url).unwrap();
+            (place.as_directory().http_url(), place.name())
+        };
+        let is = |url: &str, name: Option<&str>| (url.to_owned(), name.map(str::to_owned));
+        assert_eq!(place("https://a/"), is("https://a/", None));
+        assert_eq!(place("davs://a:1/d"), is("https://a:1/d/", Some("d")));
+        assert_eq!(place("https://a/d//?x=/y"), is("https://a/d//?x=/y", Some("d")));
+        assert_eq!(place("https://a/d%20e?x=y#z"), is("https://a/d%20e/?x=y", Some("d e")));
+        assert!(Surl::parse_place("https://a").is_err() && Surl::parse_place("https://a?x").is_err());
     }
 
     #[test]

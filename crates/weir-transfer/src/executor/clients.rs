@@ -45,16 +45,25 @@ impl Clients {
     /// If the order is to go out with a proxy, and that is gone, over, or not to be read.
     pub(super) fn of(&self, order: &Order) -> Result<Arc<Client>, Failure> {
         if !order.job.moves_by_proxy(&order.file) {
-            return Ok(self.plain.clone());
+            return Ok(self.plain());
         }
         match &order.proxy {
-            Some(proxy) if proxy.until > time::latest() => self.with(proxy),
+            Some(proxy) if proxy.until > time::latest() => self.showing(proxy),
             Some(_) => Err(missing("the proxy that the user delegated has expired")),
             None => Err(missing("the proxy that the user delegated is gone")),
         }
     }
 
-    fn with(&self, proxy: &Kept) -> Result<Arc<Client>, Failure> {
+    /// The client of those who bring a token.
+    pub(super) fn plain(&self) -> Arc<Client> {
+        self.plain.clone()
+    }
+
+    /// The client of those who delegated this proxy.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn showing(&self, proxy: &Kept) -> Result<Arc<Client>, Failure> {
         let hash = hash_of(proxy.secret.expose());
         let now = Instant::now();
         let mut showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);

@@ -41,6 +41,11 @@ pub fn failures(data: &[u8]) {
     }
 }
 
+/// An answer to PROPFIND.
+pub fn listings(data: &[u8]) {
+    super::namespace::fuzz(data);
+}
+
 /// An answer of the Tape REST API.
 pub fn tapes(data: &[u8]) {
     super::tape::fuzz(data);

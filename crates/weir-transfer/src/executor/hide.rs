@@ -1,6 +1,6 @@
 //! Storages repeat what they were asked for in their errors, and errors are for everybody: what URLs carried is taken out again.
 
-use weir_auth::MASK;
+use weir_auth::{MASK, Secret};
 use weir_world::{Outcome, WorldEvent};
 
 use crate::model::{NewFile, UrlSecrets};
@@ -21,7 +21,12 @@ pub(super) fn hide(file: &NewFile, event: WorldEvent) -> WorldEvent {
 
 fn hidden(text: &str, secrets: &UrlSecrets) -> String {
     let tails = [&secrets.source, &secrets.destination].into_iter().flatten();
-    let mut words = tails.flat_map(|tail| words(tail.expose())).collect::<Vec<_>>();
+    without(text, tails.map(Secret::expose))
+}
+
+/// Takes what these tails of URLs carry out of a text.
+pub(super) fn without<'a>(text: &str, tails: impl Iterator<Item = &'a str>) -> String {
+    let mut words = tails.flat_map(words).collect::<Vec<_>>();
     // The longest first, or a part would be taken out of the middle of a whole.
     words.sort_by_key(|word| std::cmp::Reverse(word.len()));
     words

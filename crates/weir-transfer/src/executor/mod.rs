@@ -33,6 +33,7 @@ mod hide;
 mod leftover;
 mod markers;
 mod modes;
+mod namespace;
 mod parents;
 mod report;
 mod stat;
@@ -63,6 +64,7 @@ use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, WorldEvent};
 
 pub(crate) use failure::{Scene, chain};
 pub(crate) use modes::Modes;
+pub(crate) use namespace::{Attributes, Change, Credential, Namespace, Obstacle, Refused, Visit};
 pub(crate) use tokens::Keeper;
 
 use crate::{

@@ -137,7 +137,7 @@ pub(crate) async fn send_watched(
 }
 
 /// One exchange. If the connection broke before an answer came, it is tried once more; but not COPY, of which two might then
-/// run at once, nor DELETE, which might take what came after.
+/// run at once, nor what might meet what came of it before, or take what came after.
 async fn exchange(
     client: &Client,
     side: &Side,
@@ -157,7 +157,7 @@ async fn exchange(
         before(&mut request);
         request
     };
-    let repeatable = !matches!(method.as_str(), "COPY" | "DELETE");
+    let repeatable = !matches!(method.as_str(), "COPY" | "DELETE" | "MKCOL" | "MOVE");
     let mut outcome = client.send_within(build(), limit).await;
     if repeatable && matches!(outcome, Err(ClientError::Exchange { .. })) {
         outcome = client.send_within(build(), limit).await;

@@ -88,7 +88,7 @@ fn is_for_all(method: &Method, path: &str) -> bool {
     let reads = *method == Method::GET || *method == Method::HEAD;
     match first {
         "jobs" => reads || path.trim_matches('/') == "jobs",
-        "" | "whoami" | "api-docs" | "openapi.json" | "archive" | "delegation" => true,
+        "" | "whoami" | "api-docs" | "openapi.json" | "archive" | "delegation" | "dm" => true,
         ".well-known" => !path.ends_with("/queue"),
         _ => false,
     }

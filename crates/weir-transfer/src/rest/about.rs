@@ -10,6 +10,7 @@ use super::{
     caller::{By, Caller},
 };
 use crate::certificates::roles;
+use crate::config::Level;
 use crate::submission::{self, BASE_ID};
 
 /// `GET /`: every client asks this first, and reads `api` as numbers.
@@ -66,7 +67,7 @@ pub(super) async fn whoami(caller: Caller) -> Response {
         "vos": vos,
         "vos_id": ids.collect::<Vec<_>>(),
         "roles": roles(fqans.iter().copied()),
-        "level": { "transfer": caller.level, "datamanagement": null, "config": config },
+        "level": { "transfer": caller.level, "datamanagement": Level::All, "config": config },
         "delegation_id": caller.cred_id,
         "method": method,
         "is_root": caller.is_admin(),

@@ -18,12 +18,6 @@ use crate::service::Service;
 pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new()
         .route("/admin/force-start", post(force_start))
-        .route("/dm/list", get(namespace))
-        .route("/dm/stat", get(namespace))
-        .route("/dm/mkdir", post(namespace))
-        .route("/dm/unlink", post(namespace))
-        .route("/dm/rmdir", post(namespace))
-        .route("/dm/rename", post(namespace))
         .route("/config/cloud_storage", get(cloud_storages).post(cloud_storage))
         .route("/config/cloud_storage/{name}", any(cloud_storage))
         .route("/config/cloud_storage/{name}/{id}", any(cloud_storage))
@@ -35,13 +29,6 @@ async fn force_start(caller: Caller) -> Answer {
     Err(ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "Transfers are not started past their limits here; raise the priority of the job, or the limit that /why names",
-    ))
-}
-
-async fn namespace(_caller: Caller) -> Answer {
-    Err(ApiError::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "Namespaces are not managed by this service; ask the storage",
     ))
 }
 

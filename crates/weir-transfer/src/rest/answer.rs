@@ -13,6 +13,7 @@
 //! | 419 | no delegated proxy that lasts | delegates, and submits again | delegates | nothing |
 //! | 424 | the proxy lacks attributes that were asked for | gives up | delegates one that has them | nothing |
 //! | 429 | too much of this VO, client or link waits already | comes again after `Retry-After` | waits, or submits less | looks at `limits.queues` |
+//! | 502 | a storage is not reached, or makes no sense | gives up, or comes again later | asks its people | nothing |
 //! | 503 | too busy, or the store cannot write | comes again after `Retry-After` | waits | looks at disk and queue |
 //! | 504 | it may have been done | looks | looks for the job | looks at the database |
 

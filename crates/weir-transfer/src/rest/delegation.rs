@@ -290,6 +290,22 @@ pub(super) async fn require(service: &Service, caller: &Caller) -> Result<(), Ap
     }
 }
 
+/// The proxy that a user delegated, for what is done at once.
+///
+/// # Errors
+/// 419, in FTS3's words.
+pub(super) async fn proxy(service: &Service, caller: &Caller) -> Result<Kept, ApiError> {
+    let name = proxy_name(&caller.cred_id);
+    match service.read(move |store| store.kept(&name)).await? {
+        None => Err(ApiError::delegate("No delegated proxy available")),
+        Some(proxy) if proxy.until <= time::latest() => {
+            let id = &caller.cred_id;
+            Err(ApiError::delegate(format!("Delegated proxy expired ({id})")))
+        }
+        Some(proxy) => Ok(proxy),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]

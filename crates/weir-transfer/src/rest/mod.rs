@@ -19,6 +19,7 @@ pub(crate) mod fuzzing;
 mod list;
 mod mass;
 mod metrics;
+mod namespace;
 mod objects;
 mod openapi;
 mod optimizer;
@@ -108,6 +109,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .merge(optimizer::routes())
         .merge(status::routes())
         .merge(archive::routes())
+        .merge(namespace::routes())
         .merge(absent::routes())
         .merge(delegation::routes())
         .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "The requested URL was not found on the server."))

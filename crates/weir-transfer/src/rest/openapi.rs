@@ -81,12 +81,12 @@ delete /config/weir/groups/{name} admin 204 - Forget a group
 get    /config/cloud_storage admin 200 Array Cloud storages: none
 post   /config/cloud_storage admin 405 Error Not done by this service
 post   /admin/force-start admin 405 Error Not done by this service
-get    /dm/list?surl user 405 Error Not done by this service
-get    /dm/stat?surl user 405 Error Not done by this service
-post   /dm/mkdir user 405 Error Not done by this service
-post   /dm/unlink user 405 Error Not done by this service
-post   /dm/rmdir user 405 Error Not done by this service
-post   /dm/rename user 405 Error Not done by this service
+get    /dm/list?surl user 200 Listing What is in a directory of a storage
+get    /dm/stat?surl user 200 Stat What is known of a path at a storage
+post   /dm/mkdir user 200 Integer Make a directory at a storage
+post   /dm/unlink user 200 Integer Remove a file at a storage
+post   /dm/rmdir user 200 Integer Remove an empty directory at a storage
+post   /dm/rename user 200 Integer Rename a file or a directory at a storage
 get    /ban/se admin 200 Array Banned storage elements
 post   /ban/se admin 200 Strings Ban one
 delete /ban/se?storage,vo_name admin 204 - End a ban

@@ -202,6 +202,17 @@ pub(super) fn schemas() -> Map<String, Value> {
         ),
     );
     add("Groups", list("Group"));
+    add(
+        "Listing",
+        json!({ "type": "object", "additionalProperties": object(&["size", "mode", "mtime"], &json!({ "size": whole, "mode": whole, "mtime": whole })) }),
+    );
+    add(
+        "Stat",
+        object(
+            &["mode", "nlink", "size", "atime", "mtime", "ctime"],
+            &json!({ "mode": whole, "nlink": whole, "size": whole, "atime": whole, "mtime": whole, "ctime": whole }),
+        ),
+    );
     add("Health", object(&["status"], &json!({ "status": text })));
     add(
         "Queue",

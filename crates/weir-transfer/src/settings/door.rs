@@ -110,7 +110,8 @@ impl DoorView {
             .filter(move |ban| ban.vo.as_deref().is_none_or(|of| of == vo))
     }
 
-    fn refuses(&self, se: &str, vo: &str) -> bool {
+    /// Whether a storage element takes nothing from this VO.
+    pub(crate) fn refuses(&self, se: &str, vo: &str) -> bool {
         self.bans(se, vo).any(|ban| !ban.takes)
     }
 

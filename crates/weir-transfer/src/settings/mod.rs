@@ -5,6 +5,7 @@
 //! the difference between two such plans: so what a row said is taken back with it, and what the file says holds again.
 
 mod audit;
+mod configured;
 mod door;
 mod named;
 mod rows;
@@ -22,6 +23,7 @@ use serde_json::Value;
 use crate::store::{Change, Store, StoreError};
 
 pub(crate) use audit::Audit;
+pub(crate) use configured::configured;
 pub(crate) use door::DoorView;
 pub(crate) use named::{Key, NamedSetting, Place, Plan, Worth, difference};
 pub(crate) use rows::{GLOBAL_KEYS, ends, normal_activities, normal_group, normal_link, normal_share};

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     model::{NewFile, SIZE_MAX, TokenHash},
     store::hash_of,
-    surl::Surl,
+    surl::{Surl, SurlError},
 };
 
 /// Bytes of a URL. FTS3: 1100 for a path; signed URLs are longer.
@@ -133,15 +133,27 @@ fn entries(
 }
 
 fn url(text: &str, limits: &SubmissionLimits) -> Result<Surl, Refusal> {
+    checked(text, limits, Surl::parse)
+}
+
+/// A URL at a storage that is asked about itself: of the same kinds as those of files, and it may be the storage's root.
+///
+/// # Errors
+/// As a submission with such a file.
+pub(crate) fn place(text: &str, limits: &SubmissionLimits) -> Result<Surl, Refusal> {
+    checked(text, limits, Surl::parse_place)
+}
+
+fn checked(text: &str, limits: &SubmissionLimits, parse: fn(&str) -> Result<Surl, SurlError>) -> Result<Surl, Refusal> {
     if text.len() > URL_MAX {
         let length = text.len();
         return Err(Refusal::invalid(format!(
             "a URL has {length} bytes, at most {URL_MAX} are taken"
         )));
     }
-    let url = Surl::parse(text).map_err(Refusal::invalid)?;
+    let url = parse(text).map_err(Refusal::invalid)?;
     if !url.scheme().is_encrypted() && !limits.plain_http {
-        return Err(Refusal::invalid(crate::surl::SurlError::Unencrypted(url.redacted())));
+        return Err(Refusal::invalid(SurlError::Unencrypted(url.redacted())));
     }
     Ok(url)
 }

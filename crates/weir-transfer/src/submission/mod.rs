@@ -14,6 +14,7 @@ use serde_json::Value;
 use uuid::Uuid;
 use weir_auth::Secret;
 
+pub(crate) use files::place;
 pub(crate) use params::TIMEOUT_MAX;
 pub(crate) use schema::submit_schema;
 

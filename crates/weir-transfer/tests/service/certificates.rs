@@ -151,7 +151,7 @@ async fn a_certificate_says_who_somebody_is() {
             "vos": ["testvo"],
             "vos_id": ["477b9065-8416-5b27-be32-ff1573788e71"],
             "roles": [],
-            "level": { "transfer": "private", "datamanagement": null, "config": null },
+            "level": { "transfer": "private", "datamanagement": "all", "config": null },
             "delegation_id": id,
             "method": "certificate",
             "is_root": false,
@@ -406,4 +406,45 @@ async fn files_move_in_the_name_of_who_delegated() {
         reason.contains("is gone") && reason.contains("fts-rest-delegate"),
         "{reason}"
     );
+}
+
+/// Directories would be read and files removed in the name of nobody, or of somebody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_are_asked_in_the_name_of_who_delegated() {
+    let grid = Grid::start().await;
+    let stub = storage(&grid.lab);
+    for name in ["Ada", "Bob"] {
+        let folder = format!("/{name}");
+        stub.make_directory(&folder);
+        stub.put(&format!("{folder}/f"), b"content");
+        let identity = grid.certificate(name);
+        let user = grid.with(&identity);
+        let list = format!("/dm/list?surl={}", stub.url(&folder));
+        let early = user.get(&list).await;
+        assert_eq!(
+            (early.status.as_u16(), early.message()),
+            (419, "No delegated proxy available")
+        );
+        assert!(stub.seen("PROPFIND", &folder).is_empty());
+        assert_eq!(user.delegate(&identity, 1).await.status, StatusCode::CREATED);
+        let listed = user.get(&list).await;
+        assert_eq!(listed.json["f"]["size"], 7, "{}", listed.text);
+        let file = json!({ "surl": stub.url(&format!("{folder}/f")) });
+        let limited = grid.with(&limited(&identity)).post("/dm/unlink", &file).await;
+        assert_eq!(limited.status, StatusCode::FORBIDDEN, "{}", limited.text);
+        let removed = user.post("/dm/unlink", &file).await;
+        assert_eq!(removed.json, json!(0), "{}", removed.text);
+        let id = user.id().await;
+        user.delete(&format!("/delegation/{id}")).await;
+        assert_eq!(user.get(&list).await.status.as_u16(), 419);
+    }
+    let mut connections = std::collections::BTreeMap::new();
+    for seen in stub.all_seen() {
+        let owner = seen.path.split('/').nth(1).unwrap().to_owned();
+        assert_eq!(seen.peer, Some(format!("/Weir/{owner}/1700000000")), "{}", seen.method);
+        assert!(!seen.headers.contains_key("authorization"));
+        let known = connections.entry(seen.from.unwrap()).or_insert(owner.clone());
+        assert_eq!(*known, owner, "one connection served two users");
+    }
+    assert!(stub.get("/Ada/f").is_none() && stub.get("/Bob/f").is_none());
 }

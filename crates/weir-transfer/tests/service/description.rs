@@ -155,6 +155,8 @@ async fn answers_are_as_described() {
     let lab = Lab::start().await;
     let (a, b) = (Stub::start(), Stub::start());
     a.put("/f", b"bytes");
+    a.make_directory("/d");
+    a.put("/d/g", b"bytes");
     let files = json!([{ "sources": [a.url("/f")], "destinations": [b.url("/f")], "metadata": { "k": 1 } }]);
     let id = lab.submit(files.clone(), json!({ "job_metadata": "x" })).await;
     assert_eq!(lab.wait(&id).await, "FINISHED");
@@ -197,7 +199,9 @@ async fn answers_are_as_described() {
             .replace("{what}", "vo")
             .replace("{name}", "name")
             .replace("{vo}", "vo")
-            .replace("/why/link", &format!("/why/link?source_se={here}&dest_se={here}"));
+            .replace("/why/link", &format!("/why/link?source_se={here}&dest_se={here}"))
+            .replace("/dm/list", &format!("/dm/list?surl={}", a.url("/d")))
+            .replace("/dm/stat", &format!("/dm/stat?surl={}", a.url("/d/g")));
         let of_certificates = methods["get"]["security"] == json!([{ "certificate": [] }]);
         if ["/status/{host}", "/.well-known/weir/nodes"].contains(&path.as_str())
             || methods["get"].is_null()

@@ -256,7 +256,6 @@ async fn what_is_not_here_says_so_in_json() {
         (Method::GET, "/api-docs/", 404),
         (Method::GET, "/api-docs/schema", 404),
         (Method::GET, "/cs/registered/dropbox", 404),
-        (Method::GET, "/dm/list?surl=https://a/f", 405),
         (Method::GET, "/config/cloud_storage", 200),
         (Method::GET, "/config/cloud_storage/s3", 405),
         (Method::DELETE, "/config/cloud_storage/s3/alice", 405),

@@ -14,6 +14,7 @@ mod input;
 mod lab;
 mod library;
 mod lines;
+mod namespace;
 mod operator;
 mod ownership;
 mod proxies;

@@ -14,12 +14,12 @@ use crate::{
     stub::adler32,
 };
 
-struct Endpoint {
-    running: weir_storage::Running,
+pub(crate) struct Endpoint {
+    pub(crate) running: weir_storage::Running,
 }
 
 impl Endpoint {
-    async fn start(lab: &Lab, name: &str, change: impl FnOnce(&mut StorageConfig)) -> Self {
+    pub(crate) async fn start(lab: &Lab, name: &str, change: impl FnOnce(&mut StorageConfig)) -> Self {
         let folder = lab.directory.path().join(name);
         let identity = lab.authority.issue(&[San::from("127.0.0.1")], name).unwrap();
         let (certificate, key) = write_identity(&identity, &folder, "storage").unwrap();
@@ -50,7 +50,7 @@ impl Endpoint {
         }
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.running.url())
     }
 
@@ -58,7 +58,7 @@ impl Endpoint {
         lab.token_for("mover", scopes, self.running.url()).await
     }
 
-    async fn send(&self, lab: &Lab, method: Method, path: &str, content: &[u8]) -> (StatusCode, Vec<u8>) {
+    pub(crate) async fn send(&self, lab: &Lab, method: Method, path: &str, content: &[u8]) -> (StatusCode, Vec<u8>) {
         let token = self.token(lab, "storage.read:/ storage.modify:/").await;
         let mut request = Request::new(body::full(content.to_vec()));
         *request.method_mut() = method;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -57,6 +58,8 @@ pub(crate) enum Fault {
     Timeless,
     /// This status, and a text with all of the request's target, as some storages write their errors.
     Echoes(u16),
+    /// This status, this text, and then this one again and again.
+    Endless(u16, &'static str, &'static str),
 }
 
 /// A file, or a directory.
@@ -255,6 +258,13 @@ impl Shared {
                 let text = format!("cannot do {method} on {}: sorry", request.uri());
                 return error(*status, &text);
             }
+            Some(Fault::Endless(status, start, again)) => {
+                let pieces = futures_util::stream::repeat(Bytes::from_static(again.as_bytes()));
+                let start = futures_util::stream::iter([Bytes::from_static(start.as_bytes())]);
+                let mut response = Response::new(body::stream(start.chain(pieces).map(Ok)));
+                *response.status_mut() = StatusCode::from_u16(*status).unwrap();
+                return response;
+            }
             Some(Fault::Silent) => std::future::pending().await,
             Some(Fault::Slow(pause)) => tokio::time::sleep(*pause).await,
             Some(Fault::Redirect(to)) => {
@@ -310,18 +320,7 @@ impl Shared {
                 files.retain(|name, _| *name != path && !name.starts_with(&below));
                 error(if files.len() < before { 204 } else { 404 }, "")
             }
-            "PROPFIND" => match self.files.lock().unwrap().get(&path) {
-                None => error(404, ""),
-                Some(entry) => {
-                    let kind = if entry.directory { "<D:collection/>" } else { "" };
-                    error(
-                        207,
-                        &format!(
-                            "<D:multistatus><D:response><D:resourcetype>{kind}</D:resourcetype></D:response></D:multistatus>"
-                        ),
-                    )
-                }
-            },
+            "PROPFIND" => self.propfind(&path, headers.get("depth").is_some_and(|depth| depth == "1")),
             "COPY" => {
                 if self
                     .files
@@ -360,6 +359,27 @@ impl Shared {
 
     fn write(&self, path: &str, bytes: Bytes) {
         self.files.lock().unwrap().insert(path.to_owned(), Entry::now(bytes));
+    }
+
+    fn propfind(&self, path: &str, deep: bool) -> Response<Body> {
+        let files = self.files.lock().unwrap();
+        if !files.contains_key(path) {
+            return error(404, "");
+        }
+        let below = format!("{path}/");
+        let inside = |name: &str| deep && name.strip_prefix(&below).is_some_and(|rest| !rest.contains('/'));
+        let shown = files.iter().filter(|(name, _)| *name == path || inside(name));
+        let shown = shown.map(|(name, entry)| {
+            let kind = if entry.directory { "<D:collection/>" } else { "" };
+            let (size, modified) = (entry.bytes.len(), httpdate::fmt_http_date(entry.modified));
+            format!(
+                "<D:response><D:href>{name}</D:href><D:propstat><D:prop><D:resourcetype>{kind}</D:resourcetype>\
+                <D:getcontentlength>{size}</D:getcontentlength><D:getlastmodified>{modified}</D:getlastmodified>\
+                </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"
+            )
+        });
+        let shown = shown.collect::<String>();
+        error(207, &format!("<D:multistatus xmlns:D=\"DAV:\">{shown}</D:multistatus>"))
     }
 
     fn head(&self, path: &str, headers: &HeaderMap, fault: Option<&Fault>) -> Response<Body> {
