@@ -113,20 +113,17 @@ const PRIVATE: &str = "a private";
 const SPECIAL: &str = "a special-purpose";
 
 fn local_kind_v4(address: Ipv4Addr) -> Option<&'static str> {
-    let [first, second, ..] = address.octets();
-    match address {
+    let octets = address.octets();
+    let [first, second, ..] = octets;
+    match octets {
         _ if address.is_loopback() => Some(LOOPBACK),
         _ if address.is_link_local() => Some(LINK_LOCAL),
         // And shared address space (RFC 6598).
         _ if address.is_private() || (first == 100 && second & 0xc0 == 64) => Some(PRIVATE),
-        // And benchmarking (RFC 2544).
-        _ if address.is_broadcast()
-            || address.is_multicast()
-            || first == 0
-            || (first == 198 && second & 0xfe == 18) =>
-        {
-            Some(SPECIAL)
-        }
+        // "This network", multicast, what is reserved up to the broadcast address, benchmarking (RFC 2544).
+        _ if first == 0 || first >= 224 || (first == 198 && second & 0xfe == 18) => Some(SPECIAL),
+        // IETF protocol assignments, the documentation's apart: tests and examples have those.
+        [192, 0, 0, _] => Some(SPECIAL),
         _ => None,
     }
 }
@@ -138,16 +135,17 @@ fn local_kind_v6(address: Ipv6Addr) -> Option<&'static str> {
         _ if address.is_unicast_link_local() => Some(LINK_LOCAL),
         // And the site-local addresses of old.
         _ if address.is_unique_local() || segments[0] & 0xffc0 == 0xfec0 => Some(PRIVATE),
-        // IPv4 behind a translator (RFC 6052), and IPv4-compatible addresses.
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => local_kind_v4(embedded(segments)),
-        [0, 0, 0, 0, 0, 0, ..] => Some(SPECIAL),
+        // IPv4 behind a translator (RFC 6052), and in 6to4 (RFC 3056).
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => local_kind_v4(embedded(high, low)),
+        // Behind a site's own translator (RFC 8215), and IPv4-compatible.
+        [0x64, 0xff9b, 1, ..] | [0, 0, 0, 0, 0, 0, ..] => Some(SPECIAL),
         _ if address.is_multicast() => Some(SPECIAL),
         _ => None,
     }
 }
 
-fn embedded(segments: [u16; 8]) -> Ipv4Addr {
-    Ipv4Addr::from(u32::from(segments[6]) << 16 | u32::from(segments[7]))
+fn embedded(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))
 }
 
 #[cfg(test)]
@@ -174,7 +172,9 @@ mod tests {
             "100.64.0.1",
             "198.19.0.1",
             "224.0.0.1",
+            "240.0.0.1",
             "255.255.255.255",
+            "192.0.0.8",
             "::1",
             "::",
             "::ffff:127.0.0.1",
@@ -185,6 +185,9 @@ mod tests {
             "fec0::1",
             "ff02::1",
             "64:ff9b::7f00:1",
+            "64:ff9b:1::808:808",
+            "2002:a00:1::1",
+            "2002:7f00:1::",
             "::7f00:1",
         ] {
             assert!(local_kind(address(text)).is_some(), "{text}");
@@ -196,6 +199,7 @@ mod tests {
             "100.128.0.1",
             "2001:db8::1",
             "64:ff9b::808:808",
+            "2002:808:808::1",
             "::ffff:8.8.8.8",
         ] {
             assert_eq!(local_kind(address(text)), None, "{text}");
