@@ -86,12 +86,15 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// The error code of RFC 6749 section 5.2 by which the issuer said no, such as `invalid_scope`.
+    /// The error code of RFC 6749 section 5.2 by which the issuer said no, such as `invalid_scope`; none if its answer has no such
+    /// word.
     pub fn code(&self) -> Option<&str> {
-        match self {
-            Self::Refused { reason, .. } => reason.split(':').next(),
-            _ => None,
-        }
+        let Self::Refused { reason, .. } = self else {
+            return None;
+        };
+        let is_word =
+            |code: &&str| code.len() <= 40 && code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        reason.split(':').next().filter(is_word)
     }
 
     /// How long the issuer wants to be left alone, if it tells: `Retry-After` in seconds. A date is not read.

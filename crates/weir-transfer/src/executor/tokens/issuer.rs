@@ -144,7 +144,7 @@ impl Issuer {
             Ok(grants) => grants.refresh(shown, wanted).await,
             Err(why) => {
                 self.figures.count(grant, Came::Failure, begin.elapsed());
-                return Err(self.failed(pass, why, None));
+                return Err(self.failed(pass, why.clone(), why, None));
             }
         };
         let came = came(&answer);
@@ -160,7 +160,7 @@ impl Issuer {
                     self.answered(pass, begin.elapsed());
                     return Err(Trouble::Refused(why, error.code() == Some("invalid_grant")));
                 }
-                Err(self.failed(pass, why, error.retry_after()))
+                Err(self.failed(pass, why, for_everybody(&error), error.retry_after()))
             }
         }
     }
@@ -199,7 +199,8 @@ impl Issuer {
         }
     }
 
-    fn failed(&self, pass: &mut Pass<'_>, why: String, asked: Option<Duration>) -> Trouble {
+    /// `why` is for whose token it was, and for the log; `for_all` for the others that wait.
+    fn failed(&self, pass: &mut Pass<'_>, why: String, for_all: String, asked: Option<Duration>) -> Trouble {
         pass.judged = true;
         // It may have moved.
         *self.grants.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -210,7 +211,7 @@ impl Issuer {
             ?pause,
             "the token issuer grants nothing; whoever needs it waits"
         );
-        let shut = Some((Instant::now() + pause, why.clone()));
+        let shut = Some((Instant::now() + pause, for_all));
         *self.gate() = Gate { shut, trying: false };
         Trouble::Waits(why)
     }
@@ -231,6 +232,18 @@ impl Issuer {
     }
 }
 
+/// Without anything of the token that was shown, which the issuer's words may repeat: whose it is, and which files it is for, is not
+/// for those who wait behind it.
+fn for_everybody(error: &TokenError) -> String {
+    match error {
+        TokenError::Refused { status, .. } => {
+            let code = error.code().map(|code| format!(", {code}")).unwrap_or_default();
+            format!("HTTP {status}{code}")
+        }
+        _ => error_chain(error),
+    }
+}
+
 /// A refusal speaks of the token that was shown. What speaks of this service, as which it is asked, is a failure: all tokens have it,
 /// and an operator mends it.
 fn came(answer: &Result<Granted, TokenError>) -> Came {
@@ -240,11 +253,11 @@ fn came(answer: &Result<Granted, TokenError>) -> Came {
             let ours = ["invalid_client", "unauthorized_client", "unsupported_grant_type"];
             // A page in place of an error: of a proxy that does not like what was shown, or of one that leads nowhere.
             let about_request = [400, 413, 414, 422, 431].contains(&status.as_u16());
-            match error.code().unwrap_or("without a reason") {
-                "without a reason" if about_request => Came::Refusal,
-                "without a reason" => Came::Failure,
-                code if ours.contains(&code) => Came::Failure,
-                _ => Came::Refusal,
+            match error.code() {
+                None if about_request => Came::Refusal,
+                None => Came::Failure,
+                Some(code) if ours.contains(&code) => Came::Failure,
+                Some(_) => Came::Refusal,
             }
         }
         Err(_) => Came::Failure,

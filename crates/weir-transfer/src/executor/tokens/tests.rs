@@ -250,6 +250,8 @@ async fn an_issuer_in_trouble_is_left_alone_and_everybody_waits() {
                 failure.message.contains(word) && failure.message.contains(&issuer.url),
                 "{failure}"
             );
+            // Whose token found the trouble, and for which files, is not for those who wait behind it.
+            assert!(!failure.message.contains("asked for"), "{failure}");
         }
         assert!(begin.elapsed() < Duration::from_secs(1), "{word}");
         assert_eq!(issuer.asked().len(), 1, "{word}");
