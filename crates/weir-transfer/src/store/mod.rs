@@ -563,10 +563,10 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// What the issuer gave for a token that was submitted.
     fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError>;
 
-    /// Takes the right to ask the issuer for this token, until a time: of several nodes one at a time has it. It goes with
-    /// [`Self::renewed`]. A backend that only one process can open always gives it.
-    fn claim_renewal(&self, token: TokenHash, now: Millis, until: Millis) -> Result<Turn, StoreError> {
-        let _ = (now, until);
+    /// Takes the right to ask the issuer for this token, for so long by the backend's clock: of several nodes one at a time has it. It
+    /// goes with [`Self::renewed`]. A backend that only one process can open always gives it.
+    fn claim_renewal(&self, token: TokenHash, life: Millis) -> Result<Turn, StoreError> {
+        let _ = life;
         self.renewal(token).map(Turn::Ours)
     }
 

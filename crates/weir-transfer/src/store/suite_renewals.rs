@@ -62,7 +62,7 @@ pub(crate) fn what_an_issuer_gave_is_kept_as_long_as_its_token<K: Keeper>() {
     );
     assert_eq!(read(&store, 3), None);
     assert!(matches!(
-        store.claim_renewal(token(1), 0, 10).unwrap(),
+        store.claim_renewal(token(1), 10).unwrap(),
         Turn::Ours(Some(_))
     ));
     store.apply(&[begin(1, 1), end(1, FileState::Finished)]).unwrap();

@@ -264,10 +264,9 @@ impl Keeper {
             lock(&self.held).put(hash, Known::Nothing);
         }
         let mut pass = issuer.admit().await?;
-        let now = time::latest();
-        // Discovery, a refresh, an exchange and another refresh may come under it, and clocks differ.
-        let until = now + 5 * millis(self.config.request_timeout) + 20_000;
-        let kept = match self.read(move |store| store.claim_renewal(hash, now, until)).await? {
+        // Discovery, a refresh, an exchange and another refresh may come under it.
+        let life = 5 * millis(self.config.request_timeout) + 20_000;
+        let kept = match self.read(move |store| store.claim_renewal(hash, life)).await? {
             Turn::Ours(kept) => kept,
             Turn::Theirs => return Err(Trouble::Waits("another node is asking it".into())),
         };

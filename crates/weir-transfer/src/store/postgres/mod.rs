@@ -277,9 +277,9 @@ impl Store for PostgresStore {
             .with(|session| renewals::renewal(session, &self.sealer, token))
     }
 
-    fn claim_renewal(&self, token: TokenHash, now: Millis, until: Millis) -> Result<Turn, StoreError> {
+    fn claim_renewal(&self, token: TokenHash, life: Millis) -> Result<Turn, StoreError> {
         self.readers
-            .with(|session| renewals::claim(session, &self.sealer, token, (now, until)))
+            .with(|session| renewals::claim(session, &self.sealer, token, life))
     }
 
     fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError> {

@@ -110,20 +110,20 @@ fn opened(row: Option<&tokio_postgres::Row>, sealer: &Sealer, token: TokenHash) 
     sealed.map(|sealed| Renewal::open(token, sealed, sealer)).transpose()
 }
 
-/// One statement, so that of two nodes one waits for the other's row and then finds it taken. By this node's clock and the other's:
-/// they are some seconds apart at most, and a claim lasts longer than any request.
+/// One statement, so that of two nodes one waits for the other's row and then finds it taken. By the database's clock: those of two
+/// nodes may be hours apart.
 pub(super) fn claim(
     session: &mut Session,
     sealer: &Sealer,
     token: TokenHash,
-    (now, until): (Millis, Millis),
+    life: Millis,
 ) -> Result<Turn, StoreError> {
     let row = session.row(
         "INSERT INTO renewals (token_no, claimed)
-         SELECT token_no, $3 FROM tokens WHERE hash = $1 FOR KEY SHARE
+         SELECT token_no, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2 FROM tokens WHERE hash = $1 FOR KEY SHARE
          ON CONFLICT (token_no) DO UPDATE SET claimed = excluded.claimed
-         WHERE renewals.claimed IS NULL OR renewals.claimed <= $2 RETURNING sealed",
-        &[&token.0.as_slice(), &now, &until],
+         WHERE renewals.claimed IS NULL OR renewals.claimed <= excluded.claimed - $2 RETURNING sealed",
+        &[&token.0.as_slice(), &life],
     )?;
     match row {
         Some(row) => opened(Some(&row), sealer, token).map(Turn::Ours),
@@ -212,10 +212,10 @@ mod tests {
             Turn::Ours(renewal) => Some(renewal.is_some()),
             Turn::Theirs => None,
         };
-        let claim = |store: &PostgresStore, now| ours(store.claim_renewal(token, now, now + 30).unwrap());
-        assert_eq!((claim(&one, 0), claim(&other, 0)), (Some(false), None));
+        let claim = |store: &PostgresStore| ours(store.claim_renewal(token, 3_600_000).unwrap());
+        assert_eq!((claim(&one), claim(&other)), (Some(false), None));
         one.release_renewals(&[token]).unwrap();
-        assert_eq!((claim(&other, 1), claim(&one, 30)), (Some(false), None));
+        assert_eq!((claim(&other), claim(&one)), (Some(false), None));
         let renewal = Renewal {
             access: None,
             expires: 0,
@@ -223,8 +223,10 @@ mod tests {
             refresh: Some(weir_auth::Secret::new("r")),
         };
         other.renewed(&[(token, Some(renewal))]).unwrap();
-        assert_eq!((claim(&one, 2), claim(&other, 3)), (Some(true), None));
+        assert_eq!((claim(&one), claim(&other)), (Some(true), None));
         // A node that died gives nothing back.
-        assert_eq!(claim(&other, 32), Some(true));
+        let an_hour_later = "UPDATE renewals SET claimed = claimed - 3600000";
+        other.readers.with(|session| session.run(an_hour_later)).unwrap();
+        assert_eq!((claim(&other), claim(&one)), (Some(true), None));
     }
 }
