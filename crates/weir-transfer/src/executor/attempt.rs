@@ -17,6 +17,7 @@ use weir_world::{CopyMode, ErrorClass, Failure, OpId, Outcome, Party, Phase, Ret
 use super::{
     ExecutorSettings, Modes,
     failure::Scene,
+    hide,
     leftover::Left,
     parents::lacks_parent,
     stat::{Patience, Stat, stat},
@@ -241,7 +242,8 @@ impl Attempt<'_> {
                 }
                 Err(refused) => {
                     self.note_failure(&refused.failure);
-                    tracing::debug!(op = %self.op, %mode, failure = %refused.failure, fallback = refused.fallback, "copy refused");
+                    let failure = hide::shown(&self.file.spec, &refused.failure);
+                    tracing::debug!(op = %self.op, %mode, failure, fallback = refused.fallback, "copy refused");
                     let mut failure = refused.failure;
                     failure.message = format!("{mode}: {}", failure.message);
                     let fallback = refused.fallback || (explores && failure.retry == Retry::Never);

@@ -1,7 +1,7 @@
 //! Storages repeat what they were asked for in their errors, and errors are for everybody: what URLs carried is taken out again.
 
 use weir_auth::{MASK, Secret};
-use weir_world::{Outcome, WorldEvent};
+use weir_world::{Failure, Outcome, WorldEvent};
 
 use crate::model::{NewFile, UrlSecrets};
 
@@ -16,6 +16,15 @@ pub(super) fn hide(file: &NewFile, event: WorldEvent) -> WorldEvent {
             WorldEvent::Ended(Outcome::Failed(failure))
         }
         (event, _) => event,
+    }
+}
+
+/// A failure as the log may have it.
+pub(super) fn shown(file: &NewFile, failure: &Failure) -> String {
+    let text = failure.to_string();
+    match file.secrets.as_deref() {
+        Some(secrets) => hidden(&text, secrets),
+        None => text,
     }
 }
 

@@ -8,6 +8,7 @@ use weir_world::{ErrorClass, Failure, Party, Phase};
 use super::{
     attempt::Attempt,
     failure::Scene,
+    hide,
     stat::{Stat, is_collection},
     trace::Trace,
     wire::{Forward, send},
@@ -99,7 +100,8 @@ impl Attempt<'_> {
             }
         };
         if let Err(Some(failure)) = &left {
-            tracing::info!(op = %self.op, %failure, "could not look after what an attempt may have left");
+            let failure = hide::shown(&self.file.spec, failure);
+            tracing::info!(op = %self.op, failure, "could not look after what an attempt may have left");
         }
         let clear = matches!(left, Ok(Left::Nothing)) || trace.exists;
         let claim = match left {
