@@ -368,7 +368,18 @@ async fn messages_of_sources_and_hops_say_what_they_are() {
         "selection_strategy": "orderly" }]);
     let job = lab.submit(sources, json!({})).await;
     assert_eq!(lab.wait(&job).await, "FINISHED");
-    let seen = until(|| told(&path), |seen| of(seen, "complete").len() == 2).await;
+    let states_of_second = |seen: &[Value]| -> Vec<String> {
+        of(seen, "state")
+            .iter()
+            .filter(|data| data["src_url"] == a.url("/f"))
+            .filter_map(|data| Some(data["file_state"].as_str()?.to_owned()))
+            .collect()
+    };
+    // Its last state is told after the end of its copy.
+    let all = |seen: &[Value]| {
+        of(seen, "complete").len() == 2 && states_of_second(seen).last().is_some_and(|state| state == "FINISHED")
+    };
+    let seen = until(|| told(&path), all).await;
     let told_of = |seen: &[Value], keys: &[&str]| -> Vec<Value> {
         let complete = of(seen, "complete");
         complete
@@ -386,12 +397,7 @@ async fn messages_of_sources_and_hops_say_what_they_are() {
     );
     let submitted: Vec<&str> = states(&seen).into_iter().filter(|state| *state == "NOT_USED").collect();
     assert!(!submitted.is_empty(), "{:?}", states(&seen));
-    let of_second: Vec<&str> = of(&seen, "state")
-        .iter()
-        .filter(|data| data["src_url"] == a.url("/f"))
-        .filter_map(|data| data["file_state"].as_str())
-        .collect();
-    assert_eq!(of_second, ["NOT_USED", "SUBMITTED", "ACTIVE", "FINISHED"]);
+    assert_eq!(states_of_second(&seen), ["NOT_USED", "SUBMITTED", "ACTIVE", "FINISHED"]);
 
     let hops = json!([
         { "sources": [a.url("/f")], "destinations": [b.url("/way")] },
