@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use crate::{
-    AddressFilter, Body, ClientError, Identity, TlsError, TrustRoots, client_config,
+    AddressFilter, Body, ChainCheck, ClientError, Identity, TlsError, TrustRoots,
     connect::{Connector, Target},
     pool::{Key, Pool, PoolLimits},
 };
@@ -77,6 +77,8 @@ impl ClientConfig {
 pub struct Client {
     pool: Arc<Pool>,
     tls: Arc<rustls::ClientConfig>,
+    /// Who is trusted.
+    roots: Arc<rustls::RootCertStore>,
     /// Tells connections made with one TLS configuration and filter from those of another.
     identity: u64,
     filter: Option<AddressFilter>,
@@ -104,9 +106,11 @@ impl Client {
             idle_timeout: config.idle_timeout,
             connections: config.connections,
         };
+        let roots = Arc::new(config.roots.load()?);
         Ok(Self {
             pool: Pool::new(connector, limits),
-            tls: client_config(&config.roots)?,
+            tls: crate::tls::trusting(roots.clone())?,
+            roots,
             identity: 0,
             filter: config.filter,
             response_timeout: config.response_timeout,
@@ -143,6 +147,15 @@ impl Client {
     /// If the certificate or its key cannot be read.
     pub fn showing(&self, identity: &Identity) -> Result<Self, TlsError> {
         Ok(self.presenting(crate::tls::showing(&self.tls, identity)?))
+    }
+
+    /// A client like this one that has the certificates of each server judged by `check` too, after they were verified as
+    /// always: by name, time and authorities. A server that it refuses is sent nothing, not even our own certificate.
+    ///
+    /// # Errors
+    /// If nobody is trusted.
+    pub fn judging(&self, check: Arc<dyn ChainCheck>) -> Result<Self, TlsError> {
+        Ok(self.presenting(crate::tls::judging(&self.tls, self.roots.clone(), check)?))
     }
 
     /// Sends a request and waits for the response's head, at most the configured time.

@@ -18,9 +18,10 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-/// Judges the chain that a client shows, before its request is read.
+/// Judges the chain that the other side shows: a client's before its request is read, a server's before a request is sent
+/// ([`crate::Client::judging`]).
 pub trait ChainCheck: fmt::Debug + Send + Sync {
-    /// The chain, the client's own certificate first, never empty. An error ends the handshake with the alert that fits.
+    /// The chain, the other side's own certificate first, never empty. An error ends the handshake with the alert that fits.
     ///
     /// It runs within the handshake and must not wait for anything.
     fn check(&self, chain: &[CertificateDer<'_>]) -> Result<(), CertificateError>;

@@ -33,6 +33,7 @@ mod head;
 mod network;
 mod pool;
 mod server;
+mod server_certificates;
 mod tcp;
 mod tls;
 

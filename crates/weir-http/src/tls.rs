@@ -8,7 +8,7 @@ use std::{
 
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
-    client::Resumption,
+    client::{Resumption, WebPkiServerVerifier},
     crypto::{CryptoProvider, aws_lc_rs},
     sign::{CertifiedKey, SingleCertAndKey},
 };
@@ -17,6 +17,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use crate::{
     TlsError,
     client_certificates::{ChainCheck, Verifier},
+    server_certificates::ServerVerifier,
 };
 
 /// A certificate chain (leaf first) and its private key, both PEM.
@@ -78,7 +79,7 @@ impl TrustRoots {
         self
     }
 
-    fn load(&self) -> Result<RootCertStore, TlsError> {
+    pub(crate) fn load(&self) -> Result<RootCertStore, TlsError> {
         let mut store = RootCertStore::empty();
         for file in &self.files {
             if add_file(&mut store, file)? == 0 {
@@ -174,9 +175,14 @@ fn make_server_config(identity: &Identity, clients: Option<Arc<Verifier>>) -> Re
 
 /// A client configuration that trusts exactly these roots.
 pub fn client_config(roots: &TrustRoots) -> Result<Arc<ClientConfig>, TlsError> {
+    trusting(Arc::new(roots.load()?))
+}
+
+/// A client configuration that trusts these roots, once they are read.
+pub(crate) fn trusting(roots: Arc<RootCertStore>) -> Result<Arc<ClientConfig>, TlsError> {
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots.load()?)
+        .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -196,6 +202,25 @@ pub(crate) fn showing(config: &ClientConfig, identity: &Identity) -> Result<Arc<
     let shown = CertifiedKey::new(chain.ok_or(missing("certificate"))?, key);
     let mut config = config.clone();
     config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(shown));
+    config.resumption = Resumption::in_memory_sessions(32);
+    Ok(Arc::new(config))
+}
+
+/// The same configuration for a client that has the server's chain judged by `check` too, once it was verified as always.
+/// Sessions are not resumed across the two, or nobody would be asked.
+pub(crate) fn judging(
+    config: &ClientConfig,
+    roots: Arc<RootCertStore>,
+    check: Arc<dyn ChainCheck>,
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let usual = WebPkiServerVerifier::builder_with_provider(roots, config.crypto_provider().clone());
+    let usual = usual.build().map_err(|_| TlsError::Pem {
+        what: "the trusted roots".into(),
+        missing: "certificate",
+    })?;
+    let mut config = config.clone();
+    let verifier = Arc::new(ServerVerifier { usual, check });
+    config.dangerous().set_certificate_verifier(verifier);
     config.resumption = Resumption::in_memory_sessions(32);
     Ok(Arc::new(config))
 }

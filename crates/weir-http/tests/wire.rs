@@ -5,7 +5,7 @@ use std::{
     convert::Infallible,
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,9 +14,10 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use rustls_pki_types::CertificateDer;
 use weir_http::{
-    AddressFilter, Body, Client, ClientConfig, ClientError, ConnectedTo, ConnectionInfo, Identity, RunningServer,
-    ServerLimits, TrustRoots, bind, body, client_config, serve, server_config,
+    AddressFilter, Body, CertificateError, ChainCheck, Client, ClientConfig, ClientError, ConnectedTo, ConnectionInfo,
+    Identity, RunningServer, ServerLimits, TrustRoots, bind, body, client_config, serve, server_config,
 };
 
 struct Authority {
@@ -126,6 +127,66 @@ async fn a_handshake_that_is_broken_off_is_no_tls_error() {
         let error = ours.client().send(request).await.unwrap_err();
         assert!(matches!(error, ClientError::Connect { .. }), "reset {reset}: {error:?}");
     }
+}
+
+/// Takes no server, or every one; remembers what it was shown.
+#[derive(Debug)]
+struct Judge {
+    refuses: bool,
+    seen: Mutex<Vec<usize>>,
+}
+
+impl ChainCheck for Judge {
+    fn check(&self, chain: &[CertificateDer<'_>]) -> Result<(), CertificateError> {
+        self.seen.lock().unwrap().push(chain.len());
+        if self.refuses {
+            Err(CertificateError::ApplicationVerificationFailure)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A server would be told what was meant for another, or a check of its own would replace the usual one.
+#[tokio::test]
+async fn a_server_can_be_judged_beyond_the_usual() {
+    let authority = authority();
+    let asked = Arc::new(AtomicBool::new(false));
+    let was_asked = asked.clone();
+    let server = start(&authority.identity("127.0.0.1"), move |_| {
+        was_asked.store(true, Ordering::Relaxed);
+        async { Response::new(body::full("hello")) }
+    });
+    let judge = |refuses| {
+        Arc::new(Judge {
+            refuses,
+            seen: Mutex::default(),
+        })
+    };
+    let send = async |client: &Client, check: &Arc<Judge>| {
+        let client = client.judging(check.clone()).unwrap();
+        let request = Request::get(uri(server.address(), "https"));
+        client.send(request.body(body::empty()).unwrap()).await
+    };
+    let strict = judge(true);
+    let error = send(&authority.client(), &strict).await.unwrap_err();
+    assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
+    assert!(!asked.load(Ordering::Relaxed), "the request went out");
+    assert_eq!(*strict.seen.lock().unwrap(), [1]);
+
+    let lenient = judge(false);
+    assert_eq!(
+        send(&authority.client(), &lenient).await.unwrap().status(),
+        StatusCode::OK
+    );
+    assert_eq!(*lenient.seen.lock().unwrap(), [1]);
+
+    let stranger = judge(false);
+    let error = send(&self::authority().client(), &stranger).await.unwrap_err();
+    assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
+    assert!(stranger.seen.lock().unwrap().is_empty(), "asked about a stranger");
+    let nobody = Client::new(config(TrustRoots::default())).unwrap();
+    assert!(nobody.judging(judge(false)).is_err());
 }
 
 /// A certificate for somebody else, or from a stranger, would be accepted.
