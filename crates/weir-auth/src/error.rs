@@ -169,12 +169,17 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
 
 /// A stranger's text made fit for an error: at most 120 characters, printable ASCII.
 pub(crate) fn printable(text: &str) -> String {
+    printable_within(text, 120)
+}
+
+/// The same with another length.
+pub(crate) fn printable_within(text: &str, length: usize) -> String {
     let mut clean: String = text
         .chars()
-        .take(120)
+        .take(length)
         .map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' })
         .collect();
-    if text.chars().nth(120).is_some() {
+    if text.chars().nth(length).is_some() {
         clean.push_str("...");
     }
     crate::redact(&clean)

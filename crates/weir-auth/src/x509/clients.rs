@@ -21,7 +21,7 @@ use super::name::slash_form;
 use super::proxy::bearer;
 use super::revocation::RevocationCheck;
 use super::voms::lsc::Servers;
-use super::voms::{Trust, attributes};
+use super::voms::{Trust, VomsAttributes, attributes, judge};
 
 /// How often the directories are looked at. `fetch-crl` runs every six hours; a minute is soon enough and costs a
 /// millisecond.
@@ -205,6 +205,41 @@ impl ClientCertificates {
         Ok(true)
     }
 
+    /// What one attribute certificate says of the end entity of a client's chain, or why it is not taken.
+    pub(crate) fn judge(
+        &self,
+        chain: &[CertificateDer<'_>],
+        certificate: &[u8],
+        now: SystemTime,
+    ) -> Result<VomsAttributes, String> {
+        let reading = self.reading();
+        let chain: Vec<&[u8]> = chain.iter().map(AsRef::as_ref).collect();
+        let described = |error: X509Error| crate::error_chain(&error);
+        let verified = reading.authorities.verify_client(&chain, now).map_err(described)?;
+        let parsed = verified.parsed().map_err(described)?;
+        let bearer = bearer(&parsed).map_err(described)?;
+        judge(
+            certificate,
+            &parsed[bearer.place],
+            reading.trust(&self.0.config.host_names),
+            now,
+        )
+    }
+
+    /// The name, in slash form, of a server whose chain leads to an authority: its own certificate first.
+    ///
+    /// # Errors
+    /// Why the chain is not taken.
+    pub(crate) fn server_name(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<String, X509Error> {
+        let chain: Vec<&[u8]> = chain.iter().map(AsRef::as_ref).collect();
+        let verified = self.reading().authorities.verify_server(&chain, now)?;
+        let parsed = verified.parsed()?;
+        Ok(parsed
+            .first()
+            .map(|server| slash_form(server.subject()))
+            .unwrap_or_default())
+    }
+
     fn reading(&self) -> Arc<Reading> {
         self.0.reading.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -285,6 +320,14 @@ impl Reading {
         })
     }
 
+    fn trust<'a>(&'a self, host_names: &'a [String]) -> Trust<'a> {
+        Trust {
+            authorities: &self.authorities,
+            servers: &self.servers,
+            host_names,
+        }
+    }
+
     fn verify(
         &self,
         chain: &[CertificateDer<'_>],
@@ -296,18 +339,13 @@ impl Reading {
         let parsed = verified.parsed()?;
         let bearer = bearer(&parsed)?;
         let end_entity = &parsed[bearer.place];
-        let trust = Trust {
-            authorities: &self.authorities,
-            servers: &self.servers,
-            host_names,
-        };
         Ok(Identity {
             subject: slash_form(end_entity.subject()),
             issuer: slash_form(end_entity.issuer()),
             not_after: verified.not_after,
             n_proxies: bearer.place,
             is_limited: bearer.is_limited,
-            voms: attributes(&parsed, bearer.place, trust, now),
+            voms: attributes(&parsed, bearer.place, self.trust(host_names), now),
             certificate: verified.chain[bearer.place].clone(),
         })
     }

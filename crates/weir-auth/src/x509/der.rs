@@ -1,4 +1,4 @@
-//! Walks DER, one element after the other, where no structure of `x509-parser` fits.
+//! Walks DER, one element after the other, where no structure of `x509-parser` fits; and writes what little of it we make.
 
 use x509_parser::asn1_rs::{Any, Class, FromDer as _};
 
@@ -84,5 +84,42 @@ impl<'a> Der<'a> {
             elements.push(self.next().ok_or(what)?);
         }
         Ok(elements)
+    }
+}
+
+/// An element with this identifier octet, and these parts one after the other inside.
+pub(crate) fn encode(identifier: u8, inside: &[&[u8]]) -> Vec<u8> {
+    let content = inside.concat();
+    let mut element = vec![identifier];
+    if let Ok(short @ 0..=127) = u8::try_from(content.len()) {
+        element.push(short);
+    } else {
+        let length = content.len().to_be_bytes();
+        let zeros = length.iter().take_while(|byte| **byte == 0).count();
+        let length = &length[zeros..];
+        element.push(0x80 | length.len().to_le_bytes()[0]);
+        element.extend(length);
+    }
+    element.extend(content);
+    element
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What we write would be read by nobody, ourselves included.
+    #[test]
+    fn what_is_written_reads_back() {
+        for length in [0, 1, 127, 128, 255, 256, 65_535, 65_536] {
+            let content = vec![7; length];
+            let der = encode(0x30, &[&content[..length / 2], &content[length / 2..]]);
+            let mut row = Der::new(&der);
+            let element = row
+                .next()
+                .map(|element| (element.is(SEQUENCE), element.content.to_vec()));
+            assert_eq!(element, Some((true, content)), "{length}");
+            assert!(row.is_empty());
+        }
     }
 }

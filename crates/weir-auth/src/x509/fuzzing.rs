@@ -16,8 +16,12 @@ use super::gridmap::Gridmap;
 use super::identity::Identity;
 use super::revocation::{RevocationCheck, Revocations};
 use super::signing_policy::SigningPolicies;
+use super::voms::answer::{self, MESSAGE_MAX, WARNINGS_MAX};
 use super::voms::attribute_certificate::in_extension;
+use super::voms::client::url;
 use super::voms::lsc::{Servers, chains as lsc_chains};
+use super::voms::request::AttributeRequest;
+use super::voms::vomses::{VomsServer, Vomses};
 
 /// The authority that the seeds are signed by. Its key is gone, so that no other certificate of it can come up.
 const AUTHORITY: &[u8] = include_bytes!("fuzzing.pem");
@@ -143,9 +147,60 @@ pub fn delegation(data: &[u8]) {
     accept(&REQUEST.key_pem, text, &CLIENT, &CERTIFICATES, now()).unwrap_err();
 }
 
+/// A VOMS server's answer: what is told on of it is printable and bounded.
+pub fn voms_answers(data: &[u8]) {
+    let is_told = |text: &str| assert!(text.len() <= 3 * MESSAGE_MAX && is_printable(text), "{text:?}");
+    match answer::read(data) {
+        Ok(given) => {
+            assert!(!given.certificate.is_empty() && given.warnings.len() <= WARNINGS_MAX);
+            given.warnings.iter().for_each(|warning| is_told(warning));
+        }
+        Err(error) => is_told(&error.to_string()),
+    }
+}
+
+/// A `vomses`, and what users ask for: whatever they hold, a request goes to the server's host and port, for the attributes that
+/// were asked for and nothing else.
+pub fn vomses(data: &[u8]) {
+    const USUAL: &str = "\"dune\" \"voms.example.org\" \"15000\" \"/CN=voms.example.org\" \"dune\"";
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let nothing = AttributeRequest {
+        vo: "dune".to_owned(),
+        fqans: Vec::new(),
+    };
+    let vomses = Vomses::parse(text).unwrap_or_default();
+    for server in vomses.servers() {
+        assert!(server.subject.starts_with('/') && is_printable(&server.subject));
+        assert!(vomses.of(&server.alias).contains(&server) && !vomses.of(&server.vo).is_empty());
+        goes_to(server, &nothing);
+    }
+    let commands: Vec<String> = text.lines().map(str::to_owned).collect();
+    let usual = Vomses::parse(USUAL).unwrap();
+    match AttributeRequest::read(&commands) {
+        Ok(requests) => requests
+            .iter()
+            .for_each(|request| goes_to(&usual.servers()[0], request)),
+        Err(error) => assert!(is_printable(&error.to_string())),
+    }
+}
+
+fn goes_to(server: &VomsServer, request: &AttributeRequest) {
+    let uri: http::Uri = url(server, request, Duration::from_secs(1)).parse().unwrap();
+    assert_eq!(
+        (uri.host(), uri.port_u16()),
+        (Some(server.host.as_str()), Some(server.port))
+    );
+    assert_eq!(uri.path(), "/generate-ac");
+    let [fqans, lifetime] = uri.query().unwrap().split('&').collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!(lifetime, "lifetime=1");
+    let asked = fqans.strip_prefix("fqans=").unwrap().split(',');
+    assert!(request.fqans.is_empty() || asked.eq(request.fqans.iter()));
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::authorities::unix;
+    use super::super::voms::attribute_certificate;
     use super::*;
 
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus.rs"));
@@ -158,6 +213,8 @@ mod tests {
         run("auth_trust_files", trust_files);
         run("auth_gridmap", gridmap);
         run("auth_delegation", delegation);
+        run("auth_voms_answers", voms_answers);
+        run("auth_vomses", vomses);
     }
 
     /// Seeds that are refused at once would make the fuzzer knock at a closed door.
@@ -178,6 +235,10 @@ mod tests {
             let read = in_extension(&seed).unwrap();
             assert_eq!(read[0].as_ref().unwrap().fqans, FQANS, "{name}");
         }
+        let answer = answer::read(&seed("auth_voms_answers/attributes")).unwrap();
+        assert_eq!(attribute_certificate::parse(&answer.certificate).unwrap().fqans, FQANS);
+        let vomses = Vomses::parse(std::str::from_utf8(&seed("auth_vomses/usual")).unwrap()).unwrap();
+        assert_eq!(vomses.of("dune").len(), 2);
         for name in ["list-pem", "list-der"] {
             let list = seed(&format!("auth_trust_files/{name}"));
             Revocations::default().add(&list, &[authority()]).unwrap();

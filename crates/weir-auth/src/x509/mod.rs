@@ -30,6 +30,7 @@ mod authorities;
 mod clients;
 pub mod delegation;
 mod der;
+mod endow;
 mod error;
 mod folder;
 #[cfg(any(test, fuzzing))]
@@ -43,8 +44,12 @@ mod signing_policy;
 mod voms;
 
 pub use clients::{ClientCertificates, ClientCertificatesConfig};
+pub use endow::{EndowError, endow};
 pub use error::X509Error;
 pub use gridmap::{Gridmap, GridmapError};
 pub use identity::Identity;
 pub use revocation::RevocationCheck;
-pub use voms::VomsAttributes;
+pub use voms::client::{ServerFailure, VomsClient, VomsError};
+pub use voms::request::{AttributeRequest, RequestError};
+pub use voms::vomses::{VomsServer, Vomses, VomsesError, VomsesLine};
+pub use voms::{VomsAttributes, short_fqan};

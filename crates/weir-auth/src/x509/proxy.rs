@@ -7,12 +7,12 @@ use super::der::{Der, INTEGER, OCTET_STRING, OID, SEQUENCE};
 use super::error::X509Error;
 use super::name::{last_common_name, slash_form};
 
-const PROXY_CERT_INFO: Oid<'static> = oid!(1.3.6.1.5.5.7.1.14);
+pub(crate) const PROXY_CERT_INFO: Oid<'static> = oid!(1.3.6.1.5.5.7.1.14);
 /// The extension of Globus's proxies between GT2 and RFC 3820.
 const DRAFT_PROXY_CERT_INFO: Oid<'static> = oid!(1.3.6.1.4.1.3536.1.222);
-const INHERIT_ALL: Oid<'static> = oid!(1.3.6.1.5.5.7.21.1);
+pub(crate) const INHERIT_ALL: Oid<'static> = oid!(1.3.6.1.5.5.7.21.1);
 /// Globus's limited proxy: it may move data, and not start jobs.
-const LIMITED: Oid<'static> = oid!(1.3.6.1.4.1.3536.1.1.1.9);
+pub(crate) const LIMITED: Oid<'static> = oid!(1.3.6.1.4.1.3536.1.1.1.9);
 
 /// What the rights of a proxy are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

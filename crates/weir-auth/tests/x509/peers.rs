@@ -36,7 +36,7 @@ proxyCertInfo = critical,language:id-ppl-inheritAll,pathlen:0
 ";
 
 /// Runs a program in a directory; what it printed, or none if it is not installed and `PEERS=no` says that it need not be.
-fn run(dir: &Path, line: &str) -> Option<String> {
+pub(crate) fn run(dir: &Path, line: &str) -> Option<String> {
     let mut words = line.split('|').flat_map(|part| match part.strip_prefix(' ') {
         Some(quoted) if quoted.starts_with('/') => vec![quoted],
         _ => part.split_whitespace().collect(),
@@ -46,6 +46,8 @@ fn run(dir: &Path, line: &str) -> Option<String> {
         .args(words)
         .current_dir(dir)
         .env("HOME", dir)
+        .env("X509_CERT_DIR", dir.join("certificates"))
+        .env("X509_VOMS_DIR", dir.join("vomsdir"))
         .output();
     match output {
         Ok(output) => {
@@ -65,7 +67,7 @@ fn run(dir: &Path, line: &str) -> Option<String> {
 }
 
 /// An authority, a user and a VOMS server, by the `openssl` program; none without it.
-fn by_openssl() -> Option<Site> {
+pub(crate) fn by_openssl() -> Option<Site> {
     let site = Site::new();
     let dir = site.dir.path();
     std::fs::write(dir.join("config"), CONFIG).unwrap();
@@ -101,7 +103,7 @@ fn by_openssl() -> Option<Site> {
 }
 
 /// Makes a proxy file with VOMS attributes; none without VOMS's clients.
-fn voms_proxy(site: &Site, file: &str, options: &str) -> Option<()> {
+pub(crate) fn voms_proxy(site: &Site, file: &str, options: &str) -> Option<()> {
     let line = format!(
         "voms-proxy-fake -rfc -cert user.pem -key user.key -certdir certificates -hostcert host.pem -hostkey host.key \
          -voms dune -uri voms.example.org:15000 -fqan /dune/Role=NULL/Capability=NULL \

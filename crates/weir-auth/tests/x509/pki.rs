@@ -35,6 +35,15 @@ impl Party {
         &self.chain[0]
     }
 
+    /// As TLS takes it.
+    pub(crate) fn identity(&self) -> weir_http::Identity {
+        let text = |pem: Vec<u8>| String::from_utf8(pem).unwrap();
+        weir_http::Identity {
+            chain_pem: self.chain.iter().map(|one| text(one.to_pem().unwrap())).collect(),
+            key_pem: text(self.key.private_key_to_pem_pkcs8().unwrap()),
+        }
+    }
+
     pub(crate) fn der(&self) -> Vec<CertificateDer<'static>> {
         self.chain.iter().map(|one| one.to_der().unwrap().into()).collect()
     }

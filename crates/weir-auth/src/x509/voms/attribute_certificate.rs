@@ -18,7 +18,7 @@ const TARGETS: &str = "2.5.29.55";
 const NO_REVOCATION: &str = "2.5.29.56";
 const AUTHORITY_KEY: &str = "2.5.29.35";
 /// Attribute certificates of one proxy: a user asks one VO, or a few.
-const CERTIFICATES_MAX: usize = 16;
+pub(crate) const CERTIFICATES_MAX: usize = 16;
 /// FQANs of one certificate: a user is in some dozens of groups.
 const FQANS_MAX: usize = 512;
 
@@ -66,6 +66,19 @@ pub(crate) fn in_extension(value: &[u8]) -> Result<Vec<Result<AttributeCertifica
         return Err("at most 16 attribute certificates");
     }
     Ok(certificates.iter().map(read).collect())
+}
+
+/// One attribute certificate and nothing behind it.
+///
+/// # Errors
+/// What was wanted.
+pub(crate) fn parse(der: &[u8]) -> Result<AttributeCertificate<'_>, &'static str> {
+    let mut row = Der::new(der);
+    let certificate = row.expect(SEQUENCE, "an attribute certificate")?;
+    if !row.is_empty() {
+        return Err("one attribute certificate");
+    }
+    read(&certificate)
 }
 
 fn read<'a>(certificate: &Element<'a>) -> Result<AttributeCertificate<'a>, &'static str> {

@@ -1,7 +1,12 @@
-//! VOMS attributes: what a VO says of a user, in attribute certificates that ride in the user's proxy.
+//! VOMS attributes: what a VO says of a user, in attribute certificates that ride in the user's proxy; and how they are asked
+//! for ([`client`]).
 
+pub(crate) mod answer;
 pub(crate) mod attribute_certificate;
+pub(crate) mod client;
 pub(crate) mod lsc;
+pub(crate) mod request;
+pub(crate) mod vomses;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,13 +16,13 @@ use openssl::sign::Verifier;
 use x509_parser::asn1_rs::{Oid, oid};
 use x509_parser::prelude::X509Certificate;
 
-use self::attribute_certificate::{AttributeCertificate, in_extension};
+use self::attribute_certificate::{AttributeCertificate, in_extension, parse};
 use self::lsc::Servers;
 use super::authorities::{Authorities, unix};
 use super::name::slash_form;
 
 /// The extension of a proxy with attribute certificates (GFD.182 section 3.1).
-const ATTRIBUTE_CERTIFICATES: Oid<'static> = oid!(1.3.6.1.4.1.8005.100.100.5);
+pub(crate) const ATTRIBUTE_CERTIFICATES: Oid<'static> = oid!(1.3.6.1.4.1.8005.100.100.5);
 /// How far the clock of a VOMS server may be from ours: what VOMS itself allows.
 pub(crate) const CLOCK_SKEW: i64 = 300;
 
@@ -85,6 +90,23 @@ pub(crate) fn attributes(
         }
     }
     verified
+}
+
+/// What one attribute certificate says of its holder, the end entity of a chain; or why it is not taken.
+pub(crate) fn judge(
+    certificate: &[u8],
+    holder: &X509Certificate<'_>,
+    trust: Trust<'_>,
+    now: SystemTime,
+) -> Result<VomsAttributes, String> {
+    let certificate = parse(certificate).map_err(|wanted| format!("the attribute certificate should hold {wanted}"))?;
+    verify(&certificate, holder, trust, unix(now))
+}
+
+/// `/atlas/Role=production/Capability=NULL` without what says nothing: `/atlas/Role=production`.
+pub fn short_fqan(fqan: &str) -> &str {
+    let fqan = fqan.strip_suffix("/Capability=NULL").unwrap_or(fqan);
+    fqan.strip_suffix("/Role=NULL").unwrap_or(fqan)
 }
 
 fn verify(
@@ -164,4 +186,20 @@ fn is_signed(certificate: &AttributeCertificate<'_>, key: &[u8]) -> Option<bool>
     let key = PKey::public_key_from_der(key).ok()?;
     let mut verifier = Verifier::new(digest, &key).ok()?;
     verifier.verify_oneshot(certificate.signature, certificate.signed).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What says nothing would make two of one group.
+    #[test]
+    fn fqans_have_a_short_form() {
+        let check = |fqan: &str, short: &str| assert_eq!(short_fqan(fqan), short);
+        check("/dune/Role=NULL/Capability=NULL", "/dune");
+        check("/dune/prod/Role=pilot/Capability=NULL", "/dune/prod/Role=pilot");
+        check("/dune/Role=NULL", "/dune");
+        check("/dune/Role=pilot", "/dune/Role=pilot");
+        check("/dune", "/dune");
+    }
 }
