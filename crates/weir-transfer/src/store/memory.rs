@@ -260,6 +260,10 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn replace(&self, old: &Kept, kept: &Kept) -> Result<bool, StoreError> {
+        Ok(self.lock().secrets.replace(old, kept, &self.sealer))
+    }
+
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
         Ok(self.lock().secrets.kept(name, &self.sealer))
     }

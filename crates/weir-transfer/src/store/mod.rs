@@ -554,6 +554,10 @@ pub(crate) trait Store: Send + Sync + 'static {
         }
     }
 
+    /// Keeps a secret in place of `old`, which has the same name, if that is still what is there: whoever was slow takes nothing of
+    /// what others have brought or forgotten meanwhile. Returns whether it was.
+    fn replace(&self, old: &Kept, kept: &Kept) -> Result<bool, StoreError>;
+
     /// The secret of this name, also if its time is over.
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError>;
 

@@ -452,6 +452,7 @@ macro_rules! store_suite {
             one_source_follows_another, hops_follow_each_other, a_file_goes_from_tape_to_tape, pins_are_kept_until_they_are_given_back,
             retries_at_a_tape_wait_for_the_same, what_an_issuer_gave_is_kept_as_long_as_its_token, only_tokens_that_wait_are_due,
             waiting_for_an_issuer_is_no_retry, secrets_are_kept_for_their_time, the_first_of_several_secrets_stays,
+            a_secret_is_replaced_if_it_is_still_there,
             only_jobs_of_certificates_see_the_proxy, urls_keep_their_secrets_to_themselves, a_destination_has_one_writer);
     };
     (@tests $keeper:ty, $wanted:expr; $($test:ident),+) => {

@@ -57,6 +57,22 @@ pub(crate) fn the_first_of_several_secrets_stays<K: Keeper>() {
     assert_eq!(read(&store, "request"), Some(("four".into(), 120)));
 }
 
+/// A proxy that its user took back would come back, or an older one take the place of a newer one.
+pub(crate) fn a_secret_is_replaced_if_it_is_still_there<K: Keeper>() {
+    let keeper = K::new();
+    {
+        let store = keeper.open();
+        let (first, second) = (kept("proxy/a", "first", 100), kept("proxy/a", "second", 90));
+        assert!(!store.replace(&first, &second).unwrap());
+        assert_eq!(read(&store, "proxy/a"), None);
+        store.keep(&first, 50).unwrap();
+        assert!(store.replace(&first, &second).unwrap());
+        assert!(!store.replace(&first, &kept("proxy/a", "third", 110)).unwrap());
+    }
+    let store = keeper.open();
+    assert_eq!(read(&store, "proxy/a"), Some(("second".into(), 90)));
+}
+
 /// A transfer would go out in the name of somebody who did not ask for it, or of nobody.
 pub(crate) fn only_jobs_of_certificates_see_the_proxy<K: Keeper>() {
     let keeper = K::new();

@@ -112,6 +112,10 @@ impl Store for TroubledStore {
         self.inner.keep(kept, now)
     }
 
+    fn replace(&self, old: &Kept, kept: &Kept) -> Result<bool, StoreError> {
+        self.inner.replace(old, kept)
+    }
+
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
         self.inner.kept(name)
     }
@@ -198,6 +202,9 @@ impl Store for Arc<MemoryStore> {
     }
     fn keep(&self, kept: &Kept, now: i64) -> Result<(), StoreError> {
         self.as_ref().keep(kept, now)
+    }
+    fn replace(&self, old: &Kept, kept: &Kept) -> Result<bool, StoreError> {
+        self.as_ref().replace(old, kept)
     }
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
         self.as_ref().kept(name)

@@ -19,6 +19,15 @@ impl Secrets {
         self.0.insert(kept.name.clone(), (sealed, kept.until));
     }
 
+    pub(super) fn replace(&mut self, old: &Kept, kept: &Kept, sealer: &Sealer) -> bool {
+        let there = self.kept(&old.name, sealer);
+        let is_there = there.is_some_and(|there| there.secret == old.secret);
+        if is_there {
+            self.keep(kept, sealer, Millis::MIN);
+        }
+        is_there
+    }
+
     pub(super) fn kept(&self, name: &str, sealer: &Sealer) -> Option<Kept> {
         let (sealed, until) = self.0.get(name)?;
         Some(Kept {

@@ -264,6 +264,11 @@ impl Store for PostgresStore {
         })
     }
 
+    fn replace(&self, old: &Kept, kept: &Kept) -> Result<bool, StoreError> {
+        self.readers
+            .with(|session| secrets::replace(session, &self.sealer, old, kept))
+    }
+
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
         self.readers.with(|session| secrets::kept(session, &self.sealer, name))
     }

@@ -24,6 +24,26 @@ pub(super) fn keep(
     Ok(())
 }
 
+/// What is there is compared here, and once more, sealed, where it is changed: another node may have been faster.
+pub(super) fn replace(session: &mut Session, sealer: &Sealer, old: &Kept, kept: &Kept) -> Result<bool, StoreError> {
+    let Some(row) = session.row("SELECT sealed FROM secrets WHERE name = $1", &[&old.name])? else {
+        return Ok(false);
+    };
+    let there: Vec<u8> = row.get(0);
+    if sealer
+        .open(hash_of(&old.name), &there)
+        .is_none_or(|secret| secret != old.secret)
+    {
+        return Ok(false);
+    }
+    let sealed = sealer.seal(hash_of(&kept.name), &kept.secret);
+    let changed = session.execute(
+        "UPDATE secrets SET sealed = $2, until = $3 WHERE name = $1 AND sealed = $4",
+        &[&kept.name, &sealed, &kept.until, &there],
+    )?;
+    Ok(changed == 1)
+}
+
 pub(super) fn kept(session: &mut Session, sealer: &Sealer, name: &str) -> Result<Option<Kept>, StoreError> {
     let Some(row) = session.row("SELECT sealed, until FROM secrets WHERE name = $1", &[&name])? else {
         return Ok(None);

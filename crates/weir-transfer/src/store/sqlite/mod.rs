@@ -179,6 +179,10 @@ impl Store for SqliteStore {
         self.write(|connection| secrets::keep(connection, &self.sealer, kept, now))
     }
 
+    fn replace(&self, old: &Kept, kept: &Kept) -> Result<bool, StoreError> {
+        self.write(|connection| secrets::replace(connection, &self.sealer, old, kept))
+    }
+
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
         self.readers
             .with(|connection| secrets::kept(connection, &self.sealer, name))

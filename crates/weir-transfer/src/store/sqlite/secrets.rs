@@ -19,6 +19,25 @@ pub(super) fn keep(connection: &mut Connection, sealer: &Sealer, kept: &Kept, no
     Ok(transaction.commit()?)
 }
 
+pub(super) fn replace(
+    connection: &mut Connection,
+    sealer: &Sealer,
+    old: &Kept,
+    kept: &Kept,
+) -> Result<bool, StoreError> {
+    let transaction = connection.transaction()?;
+    if self::kept(&transaction, sealer, &old.name)?.is_none_or(|there| there.secret != old.secret) {
+        return Ok(false);
+    }
+    let sealed = sealer.seal(hash_of(&kept.name), &kept.secret);
+    let changed = transaction.execute(
+        "UPDATE secrets SET sealed = ?2, until = ?3 WHERE name = ?1",
+        (&kept.name, sealed, kept.until),
+    )?;
+    transaction.commit()?;
+    Ok(changed == 1)
+}
+
 pub(super) fn kept(connection: &Connection, sealer: &Sealer, name: &str) -> Result<Option<Kept>, StoreError> {
     let mut statement = connection.prepare_cached("SELECT sealed, until FROM secrets WHERE name = ?1")?;
     let row = statement.query_row([name], |row| Ok((row.get(0)?, row.get(1)?)));
