@@ -9,9 +9,10 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
-use weir_auth::x509::{ClientCertificates, Gridmap, GridmapError, Identity, X509Error};
+use weir_auth::x509::{ClientCertificates, Gridmap, GridmapError, Identity, VomsesError, X509Error, short_fqan};
+use weir_http::{TlsError, TrustRoots};
 
-use crate::{config::X509Config, executor::chain};
+use crate::{config::X509Config, executor::chain, voms::Voms};
 
 /// How often the grid-mapfile is looked at; as the directories of authorities are.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -19,6 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// What `[x509]` names, read.
 pub(crate) struct Certificates {
     pub(crate) clients: ClientCertificates,
+    /// Where users' attributes are asked for, if they are.
+    pub(crate) voms: Option<Voms>,
     gridmap: Option<PathBuf>,
     map: RwLock<Arc<Gridmap>>,
     accounts: BTreeMap<String, String>,
@@ -30,6 +33,12 @@ pub enum CertificatesError {
     /// The directories cannot be used.
     #[error(transparent)]
     Trust(#[from] X509Error),
+    /// The list of VOMS servers cannot be used.
+    #[error(transparent)]
+    Vomses(#[from] VomsesError),
+    /// The authorities cannot be used for VOMS servers.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The grid-mapfile cannot be read.
     #[error("could not read {path}")]
     Gridmap {
@@ -57,10 +66,14 @@ impl fmt::Debug for Certificates {
 }
 
 impl Certificates {
-    /// Reads directories and grid-mapfile.
-    pub(crate) fn open(config: &X509Config, now: SystemTime) -> Result<Self, CertificatesError> {
+    /// Reads directories and files. VOMS servers are trusted as `trust` says, too.
+    pub(crate) fn open(config: &X509Config, trust: TrustRoots, now: SystemTime) -> Result<Self, CertificatesError> {
+        let clients = ClientCertificates::open(config.clients(), now)?;
+        let voms = config.vomses.as_ref();
+        let voms = voms.map(|vomses| Voms::open(vomses, trust, &config.authorities, clients.clone()));
         let opened = Self {
-            clients: ClientCertificates::open(config.clients(), now)?,
+            clients,
+            voms: voms.transpose()?,
             gridmap: config.gridmap.clone(),
             map: RwLock::default(),
             accounts: config.accounts.clone(),
@@ -108,12 +121,6 @@ impl Certificates {
     }
 }
 
-/// `/atlas/Role=production/Capability=NULL` without what says nothing: `/atlas/Role=production`.
-pub(crate) fn short_fqan(fqan: &str) -> &str {
-    let fqan = fqan.strip_suffix("/Capability=NULL").unwrap_or(fqan);
-    fqan.strip_suffix("/Role=NULL").unwrap_or(fqan)
-}
-
 /// The roles in FQANs, each once, in their order.
 pub(crate) fn roles<'a>(fqans: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut roles = Vec::new();
@@ -138,7 +145,5 @@ mod tests {
             "/testvo",
         ];
         assert_eq!(roles(fqans.into_iter()), ["lcgadmin"]);
-        assert_eq!(short_fqan(fqans[0]), "/testvo");
-        assert_eq!(short_fqan(fqans[1]), "/testvo/Role=lcgadmin");
     }
 }

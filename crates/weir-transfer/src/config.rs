@@ -434,6 +434,13 @@ impl TransferConfig {
         if self.x509.is_some() && self.tls.is_none() {
             return wrong("x509", "certificates of clients need [tls]");
         }
+        if self
+            .x509
+            .iter()
+            .any(|x509| x509.vomses.is_some() && x509.vomsdir.is_none())
+        {
+            return wrong("x509.vomses", "needs vomsdir: without it no attributes are taken");
+        }
         if let Some(why) = self.issuers.iter().find_map(IssuerConfig::problem) {
             return wrong("issuer", why);
         }
@@ -565,6 +572,11 @@ mod tests {
         refused("listen = '127.0.0.1:0'\n[retry]\ndelay = '5'", "delay");
         refused("listen = '127.0.0.1:0'\n[x509]\nauthorities = 'a'", "tls");
         refused("listen = '127.0.0.1:0'\n[x509]\nvomsdir = 'a'", "authorities");
+        let tls = "[tls]\ncertificate = 'c'\nkey = 'k'\n";
+        refused(
+            &format!("listen = '127.0.0.1:0'\n{tls}[x509]\nauthorities = 'a'\nvomses = 'v'"),
+            "vomsdir",
+        );
         refused(
             "listen = '127.0.0.1:0'\n[[issuer]]\nurl = 'u'\nvo = 'x'\n[[admin]]\ndn = '/CN=a'\nscope = 'b'",
             "make two",

@@ -44,6 +44,7 @@ mod submission;
 mod surl;
 mod time;
 mod upkeep;
+mod voms;
 
 pub use certificates::CertificatesError;
 pub use config::TransferConfig;

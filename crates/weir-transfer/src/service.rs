@@ -136,7 +136,7 @@ impl TransferService {
         config.check()?;
         let client = client(&config)?;
         let certificates = config.x509.as_ref();
-        let certificates = certificates.map(|x509| Certificates::open(x509, SystemTime::now()));
+        let certificates = certificates.map(|x509| Certificates::open(x509, config.trust.roots(), SystemTime::now()));
         let certificates = certificates.transpose()?.map(Arc::new);
         let (store, shared) = open(&config).await?;
         let keeper = Keeper::new(&client, store.clone(), &config.issuers, &config.tokens)?;

@@ -14,6 +14,9 @@ pub struct X509Config {
     /// Directory of VOMS servers, usually `/etc/grid-security/vomsdir`. Default: VOMS attributes are not looked at.
     #[serde(default)]
     pub vomsdir: Option<PathBuf>,
+    /// The list of VOMS servers that are asked for attributes, a file or a folder, usually `/etc/vomses`. Default: none is asked.
+    #[serde(default)]
+    pub vomses: Option<PathBuf>,
     /// How much revocation lists matter.
     #[serde(default)]
     pub revocation: RevocationCheck,
@@ -46,6 +49,7 @@ impl X509Config {
         [&mut self.authorities]
             .into_iter()
             .chain(&mut self.vomsdir)
+            .chain(&mut self.vomses)
             .chain(&mut self.gridmap)
     }
 }

@@ -8,10 +8,10 @@
 //! | 404 | no such job | forgets it | checks the id | nothing |
 //! | 405 | not done here | gives up | nothing | nothing |
 //! | 408 | the body took too long | comes again | nothing | nothing |
-//! | 409 | that job exists | takes it as submitted | nothing | nothing |
+//! | 409 | that job exists, or the delegation has changed | takes it as submitted | nothing | nothing |
 //! | 413 | too large | splits it | nothing | raises `limits.body` |
 //! | 419 | no delegated proxy that lasts | delegates, and submits again | delegates | nothing |
-//! | 424 | the proxy lacks attributes that were asked for | gives up | delegates one that has them | nothing |
+//! | 424 | VOMS attributes could not be had | gives up | asks the VO, or delegates a proxy that has them | looks at `x509.vomses` and `vomsdir` |
 //! | 429 | too much of this VO, client or link waits already | comes again after `Retry-After` | waits, or submits less | looks at `limits.queues` |
 //! | 502 | a storage is not reached, or makes no sense | gives up, or comes again later | asks its people | nothing |
 //! | 503 | too busy, or the store cannot write | comes again after `Retry-After` | waits | looks at disk and queue |

@@ -6,12 +6,11 @@ use axum::extract::FromRequestParts;
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use weir_auth::{
     Access, AuthError, Secret, Token,
-    x509::{Identity, X509Error, delegation::delegation_id},
+    x509::{Identity, X509Error, delegation::delegation_id, short_fqan},
 };
 
 use super::answer::ApiError;
 use crate::{
-    certificates::short_fqan,
     config::{AdminConfig, Level},
     model::{Job, hex},
     nodes::Relayed,

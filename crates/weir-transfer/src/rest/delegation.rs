@@ -24,11 +24,10 @@ use weir_auth::{
 use super::{
     State,
     answer::{Answer, ApiError, ok, text},
-    body::JsonBody,
+    attributes::voms,
     caller::{By, Caller},
 };
 use crate::{
-    certificates::short_fqan,
     executor::chain,
     service::Service,
     store::{Kept, proxy_name},
@@ -63,7 +62,7 @@ fn request_name(cred_id: &str) -> String {
 }
 
 /// The delegation id in a path must be the caller's own.
-fn own<'a>(caller: &'a Caller, id: &str) -> Result<&'a Arc<Identity>, ApiError> {
+pub(super) fn own<'a>(caller: &'a Caller, id: &str) -> Result<&'a Arc<Identity>, ApiError> {
     let identity = caller.certificate()?;
     if id != caller.cred_id {
         return Err(ApiError::forbidden(
@@ -126,7 +125,7 @@ fn is_old_client(headers: &HeaderMap) -> bool {
 }
 
 /// FQANs of a proxy that was taken earlier; none if it is not good any more.
-fn attributes(service: &Service, proxy: &Kept) -> Vec<String> {
+pub(super) fn attributes(service: &Service, proxy: &Kept) -> Vec<String> {
     let certificates = CertificateDer::pem_slice_iter(proxy.secret.expose().as_bytes());
     let (Ok(read), Some(certificates)) = (certificates.collect::<Result<Vec<_>, _>>(), &service.certificates) else {
         return Vec::new();
@@ -225,44 +224,9 @@ async fn credential(service: State, caller: Caller, Path(id): Path<String>, body
     Ok(text("text/plain", StatusCode::CREATED, ""))
 }
 
-fn millis(at: SystemTime) -> Millis {
+pub(super) fn millis(at: SystemTime) -> Millis {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
-}
-
-/// `POST /delegation/{id}/voms`: attributes are the client's to get; what the delegated proxy has already is confirmed.
-async fn voms(service: State, caller: Caller, Path(id): Path<String>, JsonBody(wanted): JsonBody) -> Answer {
-    own(&caller, &id)?;
-    let wanted = serde_json::from_value::<Vec<String>>(wanted)
-        .map_err(|_| ApiError::bad_request("A list of VOMS attributes is expected"))?;
-    let Some(proxy) = kept(&service, proxy_name(&id)).await? else {
-        return Err(ApiError::not_found("Delegation ID not found"));
-    };
-    let has = attributes(&service, &proxy);
-    // `vo:/vo/Role=x`, as voms-proxy-init takes it; a VO alone is its root group.
-    let missing = wanted.iter().find(|wanted| {
-        let (vo, fqan) = wanted.split_once(':').unwrap_or((wanted, ""));
-        let fqan = if fqan.is_empty() {
-            format!("/{vo}")
-        } else {
-            fqan.to_owned()
-        };
-        !has.iter().any(|has| short_fqan(has) == short_fqan(&fqan))
-    });
-    if let Some(missing) = missing {
-        return Err(ApiError::new(
-            StatusCode::FAILED_DEPENDENCY,
-            format!(
-                "The delegated proxy has no {missing}, and this service asks no VOMS server: delegate a proxy that has it"
-            ),
-        ));
-    }
-    let until = time::format(proxy.until);
-    Ok(text(
-        "text/plain; charset=utf-8",
-        StatusCode::NON_AUTHORITATIVE_INFORMATION,
-        until,
-    ))
 }
 
 /// What a submission without tokens needs.

@@ -8,6 +8,7 @@ mod about;
 mod absent;
 mod answer;
 mod archive;
+mod attributes;
 pub(crate) mod ban;
 mod body;
 mod caller;

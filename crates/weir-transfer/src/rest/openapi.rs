@@ -25,7 +25,7 @@ delete /delegation/{id} holder 204 - Forget it
 get    /delegation/{id}/request holder 200 - A request to sign a proxy for, PEM
 put    /delegation/{id}/credential holder 201 - The proxy and its chain, PEM
 post   /delegation/{id}/credential holder 201 - The same
-post   /delegation/{id}/voms holder 203 - Confirm attributes
+post   /delegation/{id}/voms holder 203 - Fetch VOMS attributes for the delegated proxy
 post   /jobs user 200 Submitted Submit a job
 put    /jobs user 200 Submitted Submit a job
 get    /jobs?user_dn,vo_name,dlg_id,state_in,source_se,dest_se,limit,time_window,fields user 200 Jobs List jobs

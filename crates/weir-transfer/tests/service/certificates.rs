@@ -1,13 +1,16 @@
 //! Users with certificates: who they are, what they delegate, and in whose name their files move.
 
-use std::{fs, sync::Arc};
+use std::{fs, path::Path, sync::Arc};
 
 use http::{Method, Request, StatusCode, header};
 use rustls_pki_types::CertificateDer;
 use serde_json::{Value, json};
-use weir_auth::ca::San;
+use weir_auth::ca::{CertificateAuthority, San};
 use weir_http::{CertificateError, ChainCheck, Client, Identity, body};
-use weir_transfer::config::{AdminConfig, X509Config};
+use weir_transfer::{
+    TransferConfig,
+    config::{AdminConfig, X509Config},
+};
 
 use crate::{
     lab::{Answer, Lab},
@@ -17,12 +20,12 @@ use crate::{
 
 const ADA: &str = "/O=Weir/CN=Ada";
 
-struct Grid {
-    lab: Lab,
+pub(crate) struct Grid {
+    pub(crate) lab: Lab,
 }
 
 /// Somebody with a certificate, and perhaps a token.
-struct User<'a> {
+pub(crate) struct User<'a> {
     lab: &'a Lab,
     client: Client,
     token: Option<&'a str>,
@@ -31,22 +34,22 @@ struct User<'a> {
 impl Grid {
     /// Ada and Bob are of a VO by the grid-mapfile, Eve is not; Root is an administrator.
     async fn start() -> Self {
-        Self::start_with(|_| {}).await
+        Self::start_managed(|_, _, _| {}).await
     }
 
-    async fn start_with(change: impl FnOnce(&mut weir_transfer::TransferConfig)) -> Self {
-        let lab = Lab::start_with(|config| {
-            let authority = config.trust.files[0].clone();
-            let dir = authority.parent().unwrap().parent().unwrap().to_owned();
+    /// The change also sees who signs certificates here, and the lab's directory.
+    pub(crate) async fn start_managed(change: impl FnOnce(&mut TransferConfig, &CertificateAuthority, &Path)) -> Self {
+        let lab = Lab::start_managed(|config, authority, dir| {
             let trusted = dir.join("trusted");
             fs::create_dir(&trusted).unwrap();
-            fs::copy(authority, trusted.join("ca.pem")).unwrap();
+            fs::copy(authority.file(), trusted.join("ca.pem")).unwrap();
             let gridmap = dir.join("grid-mapfile");
             let lines = "\"/O=Weir/CN=Ada\" .testvo\n\"/O=Weir/CN=Bob\" .testvo\n\"/O=Weir/CN=Root\" robot\n";
             fs::write(&gridmap, lines).unwrap();
             config.x509 = Some(X509Config {
                 authorities: trusted,
                 vomsdir: None,
+                vomses: None,
                 revocation: weir_auth::x509::RevocationCheck::default(),
                 host_names: Vec::new(),
                 refuse_in_handshake: false,
@@ -57,18 +60,17 @@ impl Grid {
                 dn: Some("/O=Weir/CN=Root".into()),
                 ..AdminConfig::default()
             });
-            config.trust.files = vec![dir.join("ca/ca.pem")];
-            change(config);
+            change(config, authority, dir);
         })
         .await;
         Self { lab }
     }
 
-    fn certificate(&self, name: &str) -> Identity {
+    pub(crate) fn certificate(&self, name: &str) -> Identity {
         self.lab.authority.issue(&[], name).unwrap()
     }
 
-    fn with(&self, identity: &Identity) -> User<'_> {
+    pub(crate) fn with(&self, identity: &Identity) -> User<'_> {
         User {
             lab: &self.lab,
             client: self.lab.client.showing(identity).unwrap(),
@@ -76,7 +78,7 @@ impl Grid {
         }
     }
 
-    fn user(&self, name: &str) -> User<'_> {
+    pub(crate) fn user(&self, name: &str) -> User<'_> {
         self.with(&self.certificate(name))
     }
 }
@@ -97,20 +99,20 @@ impl User<'_> {
         Answer::read(response).await
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, "", String::new()).await
     }
 
-    async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
         self.send(Method::DELETE, path, "", String::new()).await
     }
 
-    async fn post(&self, path: &str, value: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, value: &Value) -> Answer {
         self.send(Method::POST, path, "application/json", value.to_string())
             .await
     }
 
-    async fn id(&self) -> String {
+    pub(crate) async fn id(&self) -> String {
         self.get("/whoami").await.json["delegation_id"]
             .as_str()
             .unwrap()
@@ -118,7 +120,7 @@ impl User<'_> {
     }
 
     /// As clients delegate: `PUT` without a content type.
-    async fn delegate(&self, identity: &Identity, hours: i64) -> Answer {
+    pub(crate) async fn delegate(&self, identity: &Identity, hours: i64) -> Answer {
         let id = self.id().await;
         let request = self.get(&format!("/delegation/{id}/request")).await;
         assert_eq!(request.status, StatusCode::OK, "{}", request.text);
@@ -129,7 +131,7 @@ impl User<'_> {
     }
 }
 
-fn job(source: &str, destination: &str) -> Value {
+pub(crate) fn job(source: &str, destination: &str) -> Value {
     json!({ "files": [{ "sources": [source], "destinations": [destination] }], "params": { "job_metadata": { "m": 1 } } })
 }
 
@@ -275,7 +277,9 @@ async fn delegation_goes_as_clients_know_it() {
     let now = ada.get(&path("")).await.json;
     assert!(is_in(12, now["termination_time"].as_str().unwrap()), "{now}");
     assert_eq!(now["voms_attrs"], json!([]));
-    assert_eq!(ada.post(&path("/voms"), &json!(["testvo"])).await.status.as_u16(), 424);
+    let refused = ada.post(&path("/voms"), &json!(["testvo"])).await;
+    assert_eq!(refused.status.as_u16(), 424);
+    assert!(refused.message().contains("set vomses in [x509]"), "{}", refused.text);
     assert_eq!(ada.post(&path("/voms"), &json!([])).await.status.as_u16(), 203);
 
     let mut staged = job.clone();
@@ -327,7 +331,7 @@ impl ChainCheck for All {
     }
 }
 
-fn storage(lab: &Lab) -> Stub {
+pub(crate) fn storage(lab: &Lab) -> Stub {
     let identity = lab.authority.issue(&[San::from("127.0.0.1")], "storage").unwrap();
     Stub::start_with(Some(weir_http::server_config_asking(&identity, Arc::new(All)).unwrap()))
 }

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod addresses;
+#[path = "../../../weir-auth/tests/x509/attributes.rs"]
+#[allow(dead_code, reason = "not all of it is used here")]
+mod attributes;
 mod cancel;
 mod certificates;
 mod copies;
@@ -17,6 +20,9 @@ mod lines;
 mod namespace;
 mod operator;
 mod ownership;
+#[path = "../../../weir-auth/tests/x509/pki.rs"]
+#[allow(dead_code, reason = "not all of it is used here")]
+mod pki;
 mod proxies;
 mod receivers;
 mod restart;
@@ -27,3 +33,6 @@ mod stub;
 mod tape;
 mod tokens;
 mod urls;
+mod voms;
+#[path = "../../../weir-auth/tests/x509/voms_server.rs"]
+mod voms_server;

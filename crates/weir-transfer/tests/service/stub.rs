@@ -14,7 +14,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::watch;
 use weir_auth::ca::{CertificateAuthority, San};
-use weir_http::{Body, Client, ClientConfig, RunningServer, ServerLimits, TrustRoots, body};
+use weir_http::{Body, Client, ClientConfig, PeerCertificates, RunningServer, ServerLimits, TrustRoots, body};
 use weir_units::{Algorithm, Hasher};
 
 use crate::{lab::loopback, library::Library};
@@ -89,6 +89,8 @@ pub(crate) struct Seen {
     pub(crate) headers: HeaderMap,
     /// Names on the certificate that the client showed.
     pub(crate) peer: Option<String>,
+    /// All certificates that it showed.
+    pub(crate) shown: Option<PeerCertificates>,
     /// Which connection it came on.
     pub(crate) from: Option<std::net::SocketAddr>,
 }
@@ -246,6 +248,7 @@ impl Shared {
             query: request.uri().query().map(str::to_owned),
             headers: headers.clone(),
             peer: request.extensions().get().map(crate::proxies::names),
+            shown: request.extensions().get().cloned(),
             from: request
                 .extensions()
                 .get::<weir_http::ConnectionInfo>()

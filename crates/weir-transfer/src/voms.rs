@@ -1,0 +1,90 @@
+//! VOMS servers, asked for attributes in the name of users who delegated a proxy.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::sync::Semaphore;
+use weir_auth::{
+    Secret,
+    x509::{
+        AttributeRequest, ClientCertificates, EndowError, VomsClient, Vomses, VomsesError, delegation::Credential,
+        endow,
+    },
+};
+use weir_http::{Client, ClientConfig, TrustRoots};
+
+use crate::{certificates::CertificatesError, time};
+
+/// How many users are served at once: each costs a TLS connection, and keeps others from the servers.
+const PLACES: usize = 8;
+/// How long a user waits for all servers, and for a place before.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long one server may take to let us in, and for all of its answer. VOMS's own clients wait 2 and 5 s.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const SERVER_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Asks the servers of a `vomses`, which is read anew each time: a server that was added counts at once.
+#[derive(Debug)]
+pub(crate) struct Voms {
+    client: VomsClient,
+    vomses: PathBuf,
+    places: Semaphore,
+}
+
+/// Why a user gets no attributes.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VomsFailure {
+    #[error(transparent)]
+    Servers(#[from] EndowError),
+    #[error("the list of VOMS servers cannot be used")]
+    Vomses(#[from] VomsesError),
+    #[error("no answer of the VOMS servers within {} s", PATIENCE.as_secs())]
+    Timeout,
+}
+
+impl Voms {
+    /// Servers are trusted as all others are, and under the authorities of users too.
+    ///
+    /// # Errors
+    /// If the list or the authorities cannot be read.
+    pub(crate) fn open(
+        vomses: &Path,
+        trust: TrustRoots,
+        authorities: &Path,
+        certificates: ClientCertificates,
+    ) -> Result<Self, CertificatesError> {
+        let servers = Vomses::load(vomses)?.servers().len();
+        tracing::info!(servers, vomses = %vomses.display(), "VOMS servers are asked for attributes");
+        let mut config = ClientConfig::new(trust.and(TrustRoots {
+            files: Vec::new(),
+            directories: vec![authorities.to_owned()],
+        }));
+        config.connect_timeout = CONNECT_TIMEOUT;
+        config.connections = Some(PLACES);
+        Ok(Self {
+            client: VomsClient::new(Client::new(config)?, certificates, SERVER_PATIENCE),
+            vomses: vomses.to_owned(),
+            places: Semaphore::new(PLACES),
+        })
+    }
+
+    /// A proxy below the delegated one, with all attributes that are requested.
+    pub(crate) async fn endow(
+        &self,
+        delegated: &Secret,
+        requests: &[AttributeRequest],
+    ) -> Result<Credential, VomsFailure> {
+        let work = async {
+            let _place = self.places.acquire().await;
+            let path = self.vomses.clone();
+            let vomses = tokio::task::spawn_blocking(move || Vomses::load(&path)).await;
+            let vomses = vomses.map_err(|_| EndowError::Stopped)??;
+            Ok::<_, VomsFailure>(endow(&self.client, &vomses, delegated, requests, time::system()).await?)
+        };
+        tokio::time::timeout(PATIENCE, work)
+            .await
+            .unwrap_or(Err(VomsFailure::Timeout))
+    }
+}
