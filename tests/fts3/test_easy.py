@@ -4,6 +4,7 @@ tests/fts3_bindings.rs brings up the grid and runs this file; all it says of the
 SLOW hand out a part of a file and then nothing, so that a transfer from there stays active until somebody stops it.
 """
 
+import json
 import os
 import time
 import unittest
@@ -263,6 +264,28 @@ class Bindings(unittest.TestCase):
             fts3.whoami(stranger)
         with self.assertRaises(BadEndpoint):
             fts3.Context(SLOW.replace("https", "http"), fts_access_token=ISSUED)
+
+    def test_namespaces(self):
+        """What has no function of its own in the bindings goes through their context, with its exceptions."""
+
+        def change(call, **body):
+            return json.loads(self.context.post_json("/dm/" + call, json.dumps(body)))
+
+        self.assertEqual(change("mkdir", surl=self.folder), 0)
+        job = self.submit(self.transfer("f"))
+        self.assertEqual(self.until(job, END)["job_state"], "FINISHED")
+        listed = json.loads(self.context.get("/dm/list", {"surl": self.folder}))
+        self.assertEqual([(name, told["size"]) for name, told in listed.items()], [("f", SIZE)])
+        with self.assertRaisesRegex(ClientError, "409"):
+            change("rmdir", surl=self.folder)
+        change("rename", old=self.folder + "/f", new=self.folder + "/g")
+        told = json.loads(self.context.get("/dm/stat", {"surl": self.folder + "/g"}))
+        self.assertEqual(told["size"], SIZE)
+        with self.assertRaises(NotFound):
+            self.context.get("/dm/stat", {"surl": self.folder + "/f"})
+        change("unlink", surl=self.folder + "/g")
+        change("rmdir", surl=self.folder)
+        self.assertEqual(head(self.folder).status_code, 404)
 
     def test_submitting_again(self):
         """A lost answer would make a second transfer, or a second try would not be made."""

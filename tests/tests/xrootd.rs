@@ -1,10 +1,10 @@
 //! Storage that is not ours: real XRootD servers beside Weir's endpoints, each as active and as passive party.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
-use std::{fs, net::Ipv4Addr, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, net::Ipv4Addr, path::Path, process::Command};
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 use weir_auth::ca::CertificateAuthority;
 use weir_tests::{RunningGrid, Xrootd, XrootdSettings, free_port, peers, run, weir_binary};
 
@@ -164,5 +164,125 @@ fn the_matrix_of_weir_and_xrootd_passes() -> Result<()> {
         lab.alpha.said(),
         lab.beta.said()
     );
+    Ok(())
+}
+
+/// A call of `/dm`: what is said, whether it went well or not.
+fn dm(lab: &Lab, call: &str, body: Option<&Value>) -> Result<Value> {
+    let url = format!("{}/dm/{call}", lab.grid.transfer_url());
+    let text = body.map(Value::to_string);
+    let mut arguments = vec![url.as_str()];
+    if let Some(text) = &text {
+        arguments.extend(["-H", "Content-Type: application/json", "-d", text]);
+    }
+    let said = lab.grid.curl(&arguments)?.stdout;
+    serde_json::from_str(&said).with_context(|| format!("{call}: {said}"))
+}
+
+/// FTS3 does it with gfal2: who changes from one to the other would find other names, sizes or kinds, or lose files.
+#[test]
+fn namespaces_are_seen_as_gfal_sees_them() -> Result<()> {
+    if !peers() {
+        return Ok(());
+    }
+    let lab = Lab::up()?;
+    let local = lab.folder.path().join("noise");
+    let sent = noise(&local, 12_345)?;
+    let local = format!("file://{}", local.display());
+    for base in [format!("{}/data", lab.alpha.url), lab.grid.rse_url("ALPHA")] {
+        let at = |path: &str| format!("{}/dm{path}", base.replacen("https", "davs", 1));
+        let surl = |path: &str| json!({ "surl": at(path) });
+        let rename = |old: &str, new: &str| json!({ "old": at(old), "new": at(new) });
+        let said = |call: &str, body: Value| {
+            let said = dm(&lab, call, Some(&body)).unwrap();
+            (format!("{base} {call} {body}: {said}"), said)
+        };
+        let done = |call: &str, body: Value| {
+            let (shown, said) = said(call, body);
+            assert_eq!(said, 0, "{shown}");
+        };
+        let refused = |call: &str, body: Value, number: &str| {
+            let (shown, said) = said(call, body);
+            let number = format!("[{number}] ");
+            assert!(
+                said["message"].as_str().is_some_and(|text| text.starts_with(&number)),
+                "{shown}"
+            );
+        };
+        done("mkdir", surl(""));
+        done("mkdir", surl("/inner"));
+        gfal(&lab.grid, &[&local, &at("/a%20file")])?;
+        gfal(&lab.grid, &[&local, &at("/inner/f")])?;
+        as_gfal_lists(&lab, &at(""))?;
+        as_gfal_lists(&lab, &at("/inner"))?;
+        let told = dm(&lab, &format!("stat?surl={}", at("/inner/f")), None)?;
+        let seen = run(lab.grid.command("gfal-stat")?.arg(at("/inner/f")))?
+            .expect_ok()?
+            .stdout;
+        assert!(
+            told["size"] == sent.len() && seen.contains("Size: 12345\tregular file"),
+            "{told} {seen}"
+        );
+
+        for call in ["list?surl=", "stat?surl="] {
+            let said = dm(&lab, &format!("{call}{}", at("/none")), None)?;
+            assert_eq!(said["status"], "404 Not Found", "{base} {said}");
+        }
+        refused("unlink", surl("/inner"), "21");
+        refused("rmdir", surl("/inner"), "39");
+        refused("rmdir", surl("/inner/f"), "20");
+        refused("unlink", surl("/none"), "2");
+        refused("rename", rename("/inner/f", "/a%20file"), "17");
+        refused("rename", rename("/inner/f", "/inner"), "17");
+        if base == lab.grid.rse_url("ALPHA") {
+            // XRootD makes what is missing.
+            refused("rename", rename("/inner/f", "/none/f"), "2");
+            refused("mkdir", surl("/none/d"), "2");
+            refused("mkdir", surl("/inner"), "17");
+        }
+        refused("rename", rename("/none", "/g"), "2");
+        done("rename", rename("/inner/f", "/moved"));
+        done("rename", rename("/inner", "/outer"));
+        let back = lab.folder.path().join("back");
+        gfal(&lab.grid, &["-f", &at("/moved"), &format!("file://{}", back.display())])?;
+        assert!(fs::read(&back)? == sent, "{base}: other bytes came back");
+        done("unlink", surl("/moved"));
+        done("unlink", surl("/a%20file"));
+        done("rmdir", surl("/outer"));
+        assert_eq!(dm(&lab, &format!("list?surl={}", at("")), None)?, json!({}), "{base}");
+        done("rmdir", surl(""));
+    }
+    Ok(())
+}
+
+/// Names, kinds and permissions, and sizes of files are those that `gfal-ls -l` has.
+fn as_gfal_lists(lab: &Lab, directory: &str) -> Result<()> {
+    let listed = dm(lab, &format!("list?surl={directory}"), None)?;
+    let seen = run(lab.grid.command("gfal-ls")?.args(["-l", directory]))?.expect_ok()?;
+    let seen = seen.stdout.lines().filter_map(|line| {
+        let words = line.split_whitespace().collect::<Vec<_>>();
+        let (mode, size) = (*words.first()?, words.get(4)?.parse::<u64>().ok()?);
+        let name = words.get(8..)?.join(" ").replace("%20", " ");
+        let name = if mode.starts_with('d') { name + "/" } else { name };
+        Some((name, (mode.to_owned(), size)))
+    });
+    let listed = listed.as_object().context("no object")?.iter().map(|(name, told)| {
+        let mode = told["mode"].as_u64().unwrap_or_default();
+        let letter = |bit: u64| {
+            if mode >> bit & 1 == 1 {
+                ['x', 'w', 'r'][bit as usize % 3]
+            } else {
+                '-'
+            }
+        };
+        let kind = if mode >> 12 == 0o04 { 'd' } else { '-' };
+        let shown = std::iter::once(kind)
+            .chain((0..9).rev().map(letter))
+            .collect::<String>();
+        (name.clone(), (shown, told["size"].as_u64().unwrap_or_default()))
+    });
+    let (seen, listed) = (seen.collect::<BTreeMap<_, _>>(), listed.collect::<BTreeMap<_, _>>());
+    assert_eq!(listed, seen, "{directory}");
+    assert!(!seen.is_empty());
     Ok(())
 }

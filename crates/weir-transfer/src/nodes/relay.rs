@@ -245,6 +245,9 @@ mod tests {
             (Method::GET, "/config/links", false),
             (Method::POST, "/ban/se", false),
             (Method::GET, "/optimizer", false),
+            (Method::GET, "/dm/list", true),
+            // With a token, which does not travel.
+            (Method::POST, "/dm/mkdir", true),
         ] {
             assert_eq!(is_for_all(&method, path), expected, "{method} {path}");
         }

@@ -3,7 +3,8 @@
 //! Requests go out as those of copies do: only where `[copy] allow` lets them, with the user's token or the proxy that was
 //! delegated, and after redirects without the token where these lead to another host. Each operation is a few of them, one after
 //! the other, and ends in time. What WebDAV would do beyond the operation is looked after first: DELETE takes a whole tree along,
-//! so `unlink` asks whether it is a file and `rmdir` whether the directory is empty, and MOVE is told not to replace anything.
+//! so `unlink` asks whether it is a file and `rmdir` whether the directory is empty; MOVE replaces what is there, so `rename` asks
+//! whether there is something.
 
 mod bounded;
 #[cfg(any(test, fuzzing))]
@@ -300,7 +301,14 @@ impl Visit {
         Ok(())
     }
 
+    /// XRootD 5.5 replaces what has the new name, whatever `Overwrite` says.
     async fn renamed(&self, new: &Surl) -> Result<(), Refused> {
+        match self.elsewhere(new).look("0", Obstacle::Failed).await {
+            Ok(None) => {}
+            Err(refused) if refused.obstacle == Obstacle::Missing => {}
+            Err(refused) => return Err(refused),
+            Ok(Some(_)) => return Err(Refused::new(Obstacle::Taken, format!("{new} is there already"))),
+        }
         let mut headers = HeaderMap::new();
         let destination = HeaderValue::from_str(&new.http_url());
         let destination = destination.map_err(|_| self.failed("cannot be told the new name"))?;
@@ -309,6 +317,17 @@ impl Visit {
         let what = format!("{} to {new}", self.side.naming(&method("MOVE")));
         let ordered = self.order("MOVE", self.side.surl.clone(), headers).await?;
         ordered.map_err(|(status, text)| conflict(&what, status, &text, "a directory above the new name is missing"))
+    }
+
+    /// By the same right to another path of the same storage.
+    fn elsewhere(&self, surl: &Surl) -> Self {
+        let mut other = Self {
+            client: self.client.clone(),
+            side: self.side.clone(),
+            ordered: AtomicBool::new(false),
+        };
+        other.side.surl = surl.clone();
+        other
     }
 
     /// What is told of the path itself, and whether of anything in it. `None`: the storage knows no PROPFIND.
