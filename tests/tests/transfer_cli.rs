@@ -142,6 +142,19 @@ fn an_operator_sets_limits_and_drains() {
     let job = submitted["job_id"].as_str().unwrap();
     let why = cli.weir(&["why", job]).expect_ok().unwrap();
     assert!(why.stdout.contains("an operator holds everything"), "{}", why.stdout);
+    let files = cli.json(&["status", job])["jobs"][0]["files"].clone();
+    let file = files[0]["file_id"].to_string();
+    assert_eq!(ask(&["force", &file]).trim(), format!("{file}  forced"));
+    let twice = cli.weir(&[&["force", &file, "999999"][..], &admin].concat());
+    assert_eq!(twice.code, Some(3), "{}{}", twice.stdout, twice.stderr);
+    let words = format!("{file}  File is not in SUBMITTED state\n999999  File does not exist\n");
+    assert_eq!(twice.stdout, words);
+    let why = cli.weir(&["why", &file]).expect_ok().unwrap();
+    assert!(
+        why.stdout.contains("an administrator has forced its start"),
+        "{}",
+        why.stdout
+    );
     ask(&["drain", "off"]);
     cli.weir(&["watch", job]).expect_ok().unwrap();
 }

@@ -439,6 +439,7 @@ mod tests {
             ("STAGING", Phase::Queued),
             ("ON_HOLD", Phase::Queued),
             ("NOT_USED", Phase::Queued),
+            ("FORCE_START", Phase::Queued),
             ("ACTIVE", Phase::Active),
             ("FINISHED", Phase::Finished),
             ("FAILED", Phase::Failed),

@@ -34,6 +34,17 @@ pub enum Command {
         /// To what.
         priority: Priority,
     },
+    /// Starts transfers at the next decision, past all limits and turns. Answered by [`crate::Record::Forced`].
+    ///
+    /// They take their slots like any other, so that a resource may have more active than it allows; then nobody else starts there until
+    /// enough have ended. What an operator holds back (a limit of 0, a hold) waits all the same, and starts when it no longer is.
+    Force {
+        /// Comes back in the record.
+        ticket: Ticket,
+        /// Which. Those that do not wait for their copy (held, at tape, active, cancelled, ended) are passed over, and so are those that
+        /// were forced before.
+        transfers: Arc<[TransferId]>,
+    },
     /// Changes settings. Running transfers go on. Answered by [`crate::Record::SettingsChanged`].
     Set {
         /// Comes back in the record.

@@ -8,7 +8,8 @@
 //! - **One operation at a time.** A transfer has at most one operation of this core, and each has its own number.
 //! - **Terminal is terminal.** A transfer ends once, in one of three ways ([`Settled`]).
 //! - **Limits hold.** No link, storage element, VO at a storage element or shared resource has more active transfers than its
-//!   limit at the time of start; limits on bandwidth ([`Setting::Rate`]) are met within seconds.
+//!   limit at the time of start; limits on bandwidth ([`Setting::Rate`]) are met within seconds. Only [`Command::Force`] goes past
+//!   them, and what it took counts for all who start later.
 //! - **Settings are data.** Order, limits and the optimiser follow [`Settings`], which change at any time.
 //! - **Cost follows change.** A step costs what its inputs changed, not what is queued; a queued transfer takes about 55 bytes.
 //!
@@ -25,7 +26,7 @@
 //! A transfer that needs tape goes this way up to three times: to be brought online at its source ([`Work::Stage`]), to be
 //! copied, and to be watched until it is on tape ([`Work::Archive`]).
 //!
-//! Only *held*, *queued*, *active* (starting or running) and *stopping* exist in the store: see [`Record`] and [`LiveState`].
+//! Only *held*, *queued* (*forced*, if it is to start whatever the limits say), *active* (starting or running) and *stopping* exist in the store: see [`Record`] and [`LiveState`].
 //!
 //! # How a driver uses it
 //! 1. Take a new, greater `epoch` from the store; make a [`Scheduler`]; give it [`Record::Live`] for each file that has not

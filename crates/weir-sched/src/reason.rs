@@ -16,6 +16,8 @@ pub enum Reason {
     Restoring,
     /// An operator holds everything: nothing starts.
     Held,
+    /// An administrator wants it started past limits and turns.
+    Forced,
     /// Nothing holds it back: it starts in the next step.
     Next,
     /// The link has nothing to do.
@@ -178,6 +180,8 @@ pub enum Order {
     Starved,
     /// It was running when the service stopped.
     Resumed,
+    /// An administrator forced it, past all limits.
+    Force,
 }
 
 impl Reason {
@@ -210,6 +214,7 @@ impl fmt::Display for Sentence<'_> {
         match self.reason {
             Reason::Restoring => f.write_str("the service is restoring its state"),
             Reason::Held => f.write_str("an operator holds everything, nothing starts"),
+            Reason::Forced => f.write_str("an administrator has forced its start"),
             Reason::Next => f.write_str("nothing holds it back, it starts in the next step"),
             Reason::Idle => f.write_str("nothing is queued"),
             Reason::Behind {

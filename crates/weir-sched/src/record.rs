@@ -7,6 +7,7 @@
 //! | [`Record::Ended`] | file: what [`Next`] says; one line of history; finish time, bytes, reason; the one in `released`: queued | no, [`crate::Event::Settled`] follows if it was the last |
 //! | [`Record::Cancelled`] | files in `settled`: cancelled; files in `stopping`: still active, marked to be stopped; files in `released`: queued | yes, the client gets its answer |
 //! | [`Record::PrioritySet`] | files: their priority | yes |
+//! | [`Record::Forced`] | files: forced, until they start; `not_before` back to zero | yes |
 //! | [`Record::SettingsChanged`] | the settings, if they are kept in the store | yes |
 //! | [`Record::Learned`] | what the optimiser should remember, by name; losing it costs only time | no |
 //! | [`Record::Live`] | never issued: the store gives it back, one per file that has not ended | |
@@ -65,6 +66,13 @@ pub enum Record {
         transfers: Vec<TransferId>,
         /// To what.
         priority: Priority,
+    },
+    /// Transfers are to start whatever the limits say.
+    Forced {
+        /// The command that asked.
+        ticket: Ticket,
+        /// Those that will; all of them were queued.
+        transfers: Vec<TransferId>,
     },
     /// Settings were changed.
     SettingsChanged {
@@ -197,7 +205,8 @@ pub struct Live {
     pub resume: bool,
     /// How it follows others of its job, and the first of all of them, which names the route; none for an independent file.
     pub route: Option<(RouteKind, TransferId)>,
-    /// From the last [`Next::Queued`] or [`Next::Cleanup`]; zero if there was none, or a [`Record::Started`] after it.
+    /// From the last [`Next::Queued`] or [`Next::Cleanup`]; zero if there was none, or a [`Record::Started`] or [`Record::Forced`] after
+    /// it.
     pub not_before: Timestamp,
 }
 
@@ -207,6 +216,8 @@ pub struct Live {
 pub enum LiveState {
     /// Submitted, or waiting for another attempt.
     Queued,
+    /// Named in a [`Record::Forced`], and not started since.
+    Forced,
     /// Waits until it is its turn on its route. If none of its route is in another state, it is never used, and may be left
     /// out.
     Held,

@@ -44,11 +44,13 @@ pub(crate) enum FileState {
     Started,
     /// Copied, and watched until it is on tape.
     Archiving,
+    /// Waits like one that is [`Self::Submitted`], and starts past all limits.
+    ForceStart,
 }
 
 impl FileState {
     /// All states, in the order of their numbers in the store.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Submitted,
         Self::Active,
         Self::Finished,
@@ -58,6 +60,7 @@ impl FileState {
         Self::Staging,
         Self::Started,
         Self::Archiving,
+        Self::ForceStart,
     ];
 
     /// FTS3's name.
@@ -72,6 +75,7 @@ impl FileState {
             Self::Staging => "STAGING",
             Self::Started => "STARTED",
             Self::Archiving => "ARCHIVING",
+            Self::ForceStart => "FORCE_START",
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod door;
+mod force;
 mod limits;
 mod list;
 mod look;
@@ -32,6 +33,7 @@ pub(crate) fn run(command: TransferCommand, output: &Output) -> Result<Exit, Fai
             TransferCommand::List(arguments) => list::run(&arguments, output).await,
             TransferCommand::Why(arguments) => why::run(&arguments, output).await,
             TransferCommand::Limits(arguments) => limits::run(&arguments, output).await,
+            TransferCommand::Force(arguments) => force::run(&arguments, output).await,
             TransferCommand::Drain(arguments) => limits::drain(&arguments, output).await,
         }
     })

@@ -20,6 +20,7 @@ impl Scheduler {
             // What they speak of may not be restored yet, and what is restored later must not overrule them.
             _ if !self.begun => self.deferred.push(command.clone()),
             Command::Cancel { ticket, transfers } => self.cancel(*ticket, transfers, effects),
+            Command::Force { ticket, transfers } => self.force(*ticket, transfers, effects),
             Command::Set { ticket, changes } => self.set(*ticket, changes, effects),
             Command::SetPriority {
                 ticket,
@@ -127,6 +128,7 @@ impl Scheduler {
 
     /// Forgets a transfer, which must be in no queue and hold no slot.
     pub(super) fn forget(&mut self, row: u32) {
+        self.forced.remove(self.table[row].id);
         self.leave(row);
         self.terms.release(self.table[row].terms);
         self.table.remove(row);
@@ -187,7 +189,7 @@ impl Scheduler {
         matches!(self.table[row].state, State::Starting | State::Running)
     }
 
-    fn was_active(&self, row: u32) -> bool {
+    pub(super) fn was_active(&self, row: u32) -> bool {
         self.table[row].level() == crate::policy::RESUMED
     }
 
@@ -237,8 +239,7 @@ impl Scheduler {
     }
 
     fn set(&mut self, ticket: Ticket, changes: &Arc<[Setting]>, effects: &mut Vec<Effect>) {
-        self.policy.set(changes, self.now);
-        self.tapes.set(self.policy.settings());
+        self.apply(changes);
         let then = Then::Acknowledge { stop: Vec::new() };
         self.persist(
             Record::SettingsChanged {
@@ -248,5 +249,11 @@ impl Scheduler {
             then,
             effects,
         );
+    }
+
+    pub(super) fn apply(&mut self, changes: &[Setting]) {
+        self.policy.set(changes, self.now);
+        self.tapes.set(self.policy.settings());
+        self.forced.look_again();
     }
 }

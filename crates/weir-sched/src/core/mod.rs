@@ -2,6 +2,7 @@
 
 mod commands;
 mod ends;
+mod force;
 mod ids;
 mod operations;
 mod outbox;
@@ -18,11 +19,12 @@ use std::time::Duration;
 use weir_units::Timestamp;
 use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
 
-use crate::policy::{Join, Policy, level_of};
+use crate::policy::{Join, LEVELS, Policy, RESUMED, level_of};
 use crate::retry::RetryPolicy;
 use crate::settings::Settings;
 use crate::stats::Counts;
 use crate::{Command, Event, Op, Record, Work};
+use force::Forced;
 use operations::Operations;
 use outbox::{Outbox, Then};
 use routes::Routes;
@@ -84,6 +86,7 @@ pub struct Scheduler {
     routes: Routes,
     policy: Policy,
     tapes: Tapes,
+    forced: Forced,
     outbox: Outbox,
     /// Delayed transfers, by the time at which they may be queued again.
     due: BTreeSet<(Timestamp, TransferId)>,
@@ -111,6 +114,7 @@ impl Scheduler {
             routes: Routes::default(),
             policy: Policy::new(config.settings),
             tapes: Tapes::default(),
+            forced: Forced::default(),
             outbox: Outbox::default(),
             due: BTreeSet::new(),
             armed: None,
@@ -361,14 +365,17 @@ impl Scheduler {
             self.begin_attempt(row, effects);
         }
         for _ in 0..self.starts_per_step {
-            let Some(row) = self.policy.pick(&mut self.table, self.now) else {
-                return;
-            };
+            // What was active when the service stopped has its slots before anything goes past the limits.
+            let next = self.policy.pick(&mut self.table, RESUMED + 1, self.now);
+            let next = next.or_else(|| self.next_forced());
+            let next = next.or_else(|| self.policy.pick(&mut self.table, LEVELS, self.now));
+            let Some(row) = next else { return };
             self.begin_attempt(row, effects);
         }
     }
 
     fn begin_attempt(&mut self, row: u32, effects: &mut Vec<Effect>) {
+        self.forced.remove(self.table[row].id);
         let entry = &mut self.table[row];
         entry.state = State::Starting;
         entry.attempt += 1;
@@ -392,7 +399,7 @@ impl Scheduler {
         if self.armed.is_some_and(|at| at <= self.now) {
             self.armed = None;
         }
-        let waits = self.policy.has_turns() || self.tapes.has_turns();
+        let waits = self.policy.has_turns() || self.tapes.has_turns() || self.forced.has_turns();
         let turns = (waits && !self.policy.holds()).then_some(self.now);
         let looks = self
             .due

@@ -51,10 +51,14 @@ impl Scheduler {
                     self.restored(*transfer, |core, row| core.change_priority(row, *priority));
                 }
             }
-            Record::SettingsChanged { changes, .. } => {
-                self.policy.set(changes, self.now);
-                self.tapes.set(self.policy.settings());
+            Record::Forced { transfers, .. } => {
+                for transfer in transfers {
+                    self.restored(*transfer, |core, row| {
+                        core.force_one(row);
+                    });
+                }
             }
+            Record::SettingsChanged { changes, .. } => self.apply(changes),
             Record::Learned(learned) => self.policy.recall(learned, self.now),
             Record::Live(live) => self.restore_live(live),
         }
@@ -89,6 +93,10 @@ impl Scheduler {
             LiveState::Held if entry.route == NIL => self.enter(row, Join::Back),
             LiveState::Held => {}
             LiveState::Queued => self.enqueue(row, self.level(row), Join::Back, not_before),
+            LiveState::Forced => {
+                self.enter(row, Join::Back);
+                self.force_one(row);
+            }
             LiveState::Active => self.resume(row, live.attempt),
             LiveState::Stopping => {
                 entry.set_stopping();
@@ -106,6 +114,7 @@ impl Scheduler {
     /// Queues a transfer that was active.
     fn resume(&mut self, row: u32, attempt: u32) {
         self.dequeue(row);
+        self.forced.remove(self.table[row].id);
         let entry = &mut self.table[row];
         entry.attempt = attempt;
         entry.set_resume(true);

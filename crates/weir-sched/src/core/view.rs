@@ -54,8 +54,16 @@ impl Scheduler {
         if !self.begun {
             reasons.push(Reason::Restoring);
         }
+        let forced = self.forced.contains(entry.id);
+        if forced {
+            reasons.push(Reason::Forced);
+        }
         if self.policy.holds() {
             reasons.push(Reason::Held);
+            return reasons;
+        }
+        if forced {
+            reasons.extend(self.policy.closed(entry.lane));
             return reasons;
         }
         if entry.is_apart() {

@@ -112,6 +112,12 @@ impl Gate {
         self.held < self.allowed
     }
 
+    /// An operator lets nothing pass here: what is forced past limits waits too.
+    pub(crate) fn is_closed(&self) -> bool {
+        let no_rate = self.pace.is_some_and(|pace| pace.limit() == BitRate(0));
+        self.limit == 0 || self.mode == Mode::Fixed(0) || no_rate
+    }
+
     /// Tells whether somebody waits here who is at least as urgent.
     pub(crate) fn is_awaited(&self, level: usize) -> bool {
         self.waiting.first().is_some_and(|key| usize::from(key.level) <= level)

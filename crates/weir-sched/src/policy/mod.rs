@@ -33,10 +33,11 @@
 //!   [`PATIENCE`] such turns it keeps the slot it was offered at its destination, and is first in line elsewhere. Slots
 //!   are only ever kept at destinations while waiting for something else, so such waits cannot form a circle.
 //!
-//! The seam inside the crate is five calls: `enqueue`, `dequeue`, `pick`, `release`, `set`; and two that teach it what
+//! The seam inside the crate is six calls: `enqueue`, `dequeue`, `pick`, `force`, `release`, `set`; and two that teach it what
 //! happened: `moved` and `ended`.
 
 mod breaker;
+mod force;
 mod gate;
 mod governor;
 mod lane;
@@ -212,9 +213,9 @@ impl Policy {
         }
     }
 
-    /// Takes the next transfer that may start out of its queue, and gives it its slots. None if nothing may start.
-    pub(crate) fn pick(&mut self, table: &mut Table, now: Timestamp) -> Option<u32> {
-        for level in 0..LEVELS {
+    /// Takes the next transfer of so many levels that may start out of its queue, and gives it its slots. None if nothing may start.
+    pub(crate) fn pick(&mut self, table: &mut Table, levels: usize, now: Timestamp) -> Option<u32> {
+        for level in 0..levels {
             while let Some(gate) = self.rotation[level].pop_front() {
                 let state = &mut self.gates[gate as usize];
                 state.in_rotation &= !(1 << level);
@@ -270,7 +271,9 @@ impl Policy {
             Rank::Owed => Order::Target,
             Rank::Share => Order::Share,
         };
+        let cost = self.turn_cost(number, queue, table[row].size);
         self.take_slots(number, queue, turn, rank, table[row].size, now);
+        self.lanes[number as usize].queues.served(queue, cost, now);
         let link = &self.links[self.lanes[number as usize].link as usize];
         let gate = &self.gates[link.gate as usize];
         let verdict = Verdict::Start {
@@ -354,13 +357,15 @@ impl Policy {
             }
             pass.tags[level] = start.saturating_add(gate.cost(size, each, weight));
         }
+    }
+
+    /// What a transfer of this queue costs its activity, beside others of the lane.
+    fn turn_cost(&mut self, number: u32, queue: u16, size: weir_units::Bytes) -> u64 {
+        let lane = &mut self.lanes[number as usize];
+        let each = self.links[lane.link as usize].each().unwrap_or(GUESS);
         let activity = lane.queues.at(queue).key.activity;
         let share = lane::weight(self.settings.activity_share(lane.vo, activity));
-        lane.queues.served(
-            queue,
-            gate::nanos(gate::slot_seconds(size, each.unwrap_or(GUESS)) / share),
-            now,
-        );
+        gate::nanos(gate::slot_seconds(size, each) / share)
     }
 
     /// A turn came to nothing. One too many, and the lane keeps its destination's slot.

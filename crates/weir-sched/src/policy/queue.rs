@@ -180,6 +180,12 @@ impl Queues {
         queue.risen = 0;
     }
 
+    /// Notes that a transfer of this queue starts out of its turn: it costs what any other does, and moves nobody else's turn.
+    pub(crate) fn charged(&mut self, number: u16, cost: u64) {
+        let queue = &mut self.all[usize::from(number)];
+        queue.tag = queue.tag.saturating_add(cost);
+    }
+
     /// Lets queues rise that waited long; gives the next time at which one will.
     pub(crate) fn age(&mut self, now: Timestamp, after: Duration) -> Option<Timestamp> {
         let mut next: Option<Timestamp> = None;

@@ -121,6 +121,19 @@ impl Policy {
         reasons
     }
 
+    /// Why a forced transfer of this lane waits: what an operator holds back on its way, or nothing.
+    pub(crate) fn closed(&self, lane: u32) -> Vec<Reason> {
+        let passes = &self.lanes[lane as usize].passes[1..];
+        let gates = passes.iter().map(|pass| &self.gates[pass.gate as usize]);
+        let closed = gates.filter(|gate| gate.is_closed());
+        let reasons: Vec<Reason> = closed.map(|gate| self.full(gate)).collect();
+        if reasons.is_empty() {
+            vec![Reason::Next]
+        } else {
+            reasons
+        }
+    }
+
     fn full(&self, gate: &Gate) -> Reason {
         let holders = match gate.resource {
             Resource::Link(_) => Vec::new(),

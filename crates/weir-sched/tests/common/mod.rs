@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_sched::{JobSpec, Live, LiveState, Next, Record, RouteKind, Settled};
+use weir_sched::{JobSpec, Live, LiveState, Next, Record, RouteKind, Settled, Work};
 use weir_units::Timestamp;
 use weir_world::TransferId;
 
@@ -39,7 +39,7 @@ impl ModelStore {
                 );
                 live.attempt = op.attempt;
                 live.not_before = Timestamp(0);
-                if live.state == LiveState::Queued {
+                if matches!(live.state, LiveState::Queued | LiveState::Forced) {
                     live.state = LiveState::Active;
                 }
             }
@@ -49,7 +49,10 @@ impl ModelStore {
                     op.attempt, live.attempt,
                     "an end belongs to the attempt started last: {record:?}"
                 );
-                assert_ne!(live.state, LiveState::Queued, "what ends was started: {record:?}");
+                assert!(
+                    !matches!(live.state, LiveState::Queued | LiveState::Forced),
+                    "what ends was started: {record:?}"
+                );
                 let leader = *live;
                 self.follow(op.transfer, *next);
                 if let Some(released) = released {
@@ -71,7 +74,7 @@ impl ModelStore {
                 for transfer in self.known(settled) {
                     let live = self.live(transfer, record);
                     assert!(
-                        matches!(live.state, LiveState::Queued | LiveState::Held),
+                        matches!(live.state, LiveState::Queued | LiveState::Forced | LiveState::Held),
                         "only what waits is cancelled at once: {record:?}"
                     );
                     self.rows.insert(transfer, Row::Settled(Settled::Cancelled));
@@ -88,6 +91,17 @@ impl ModelStore {
             } => {
                 for transfer in self.known(transfers) {
                     self.live(transfer, record).terms.priority = *priority;
+                }
+            }
+            Record::Forced { transfers, .. } => {
+                for transfer in self.known(transfers) {
+                    let live = self.live(transfer, record);
+                    assert_eq!(
+                        (live.state, live.work),
+                        (LiveState::Queued, Work::Copy),
+                        "only what waits for its copy is forced: {record:?}"
+                    );
+                    (live.state, live.not_before) = (LiveState::Forced, Timestamp(0));
                 }
             }
             Record::SettingsChanged { .. } | Record::Learned(_) => {}
@@ -181,6 +195,16 @@ impl ModelStore {
             Some(Row::Live(live)) => live,
             other => panic!("{record:?} speaks of a transfer that is {other:?}"),
         }
+    }
+
+    /// Transfers that were forced and have not started.
+    #[allow(dead_code, reason = "not every suite forces anything")]
+    pub(crate) fn forced(&self) -> BTreeSet<TransferId> {
+        let forced = |(transfer, row): (&TransferId, &Row)| match row {
+            Row::Live(live) if live.state == LiveState::Forced => Some(*transfer),
+            _ => None,
+        };
+        self.rows.iter().filter_map(forced).collect()
     }
 
     /// What a store gives back after a restart: limits, then current rows, in order of submission.

@@ -9,7 +9,7 @@ mod common;
 mod moves;
 mod world;
 
-use moves::{Move, a_move, limit_move};
+use moves::{Move, a_move, force_move, limit_move};
 use proptest::prelude::*;
 use world::World;
 
@@ -36,6 +36,21 @@ proptest! {
     fn limits_may_change_at_any_time(
         moves in prop::collection::vec(prop_oneof![9 => a_move(), 1 => limit_move()], 1..250),
     ) {
+        play(&moves, 1000);
+    }
+
+    /// What is forced goes past limits, and past nothing else; the others start within limits all the same.
+    #[test]
+    fn anything_may_be_forced_at_any_time(
+        moves in prop::collection::vec(prop_oneof![8 => a_move(), 1 => limit_move(), 1 => force_move()], 1..250),
+        starts in 1..5usize,
+    ) {
+        play(&moves, starts);
+    }
+
+    /// As above, where no limit ever changes.
+    #[test]
+    fn what_is_forced_counts(moves in prop::collection::vec(prop_oneof![8 => a_move(), 1 => force_move()], 1..250)) {
         play(&moves, 1000);
     }
 }

@@ -27,6 +27,11 @@ pub(crate) enum Move {
         which: usize,
         priority: i64,
     },
+    /// Transfers are to start whatever the limits say.
+    Force {
+        which: usize,
+        many: usize,
+    },
     SetLimit {
         which: u8,
         se: u32,
@@ -133,4 +138,8 @@ pub(crate) fn a_move() -> impl Strategy<Value = Move> {
 
 pub(crate) fn limit_move() -> impl Strategy<Value = Move> {
     (any::<u8>(), 0..SES, 0..4u32).prop_map(|(which, se, limit)| Move::SetLimit { which, se, limit })
+}
+
+pub(crate) fn force_move() -> impl Strategy<Value = Move> {
+    (any::<usize>(), 1..4usize).prop_map(|(which, many)| Move::Force { which, many })
 }

@@ -2,6 +2,7 @@
 
 mod checks;
 mod executors;
+mod heal;
 mod routes;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,7 +18,7 @@ use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
 
 use crate::common::{ModelStore, Row};
-use crate::moves::{Fate, Move, Together};
+use crate::moves::{Move, Together};
 use executors::pick;
 use routes::link_of;
 
@@ -85,6 +86,9 @@ pub(crate) struct World {
     announced: BTreeMap<TransferId, Settled>,
     issued_terminal: BTreeSet<TransferId>,
     cleanups: checks::CleanUps,
+    /// Forced, and not started since.
+    forced: BTreeSet<TransferId>,
+    ever_forced: bool,
     woken: Option<Timestamp>,
     next_transfer: u64,
     next_job: u128,
@@ -130,6 +134,8 @@ impl World {
             announced: BTreeMap::new(),
             issued_terminal: BTreeSet::new(),
             cleanups: checks::CleanUps::default(),
+            forced: BTreeSet::new(),
+            ever_forced: false,
             woken: None,
             next_transfer: 1,
             next_job: 1,
@@ -173,6 +179,7 @@ impl World {
                 changes.iter().for_each(|change| self.limits.apply(*change));
             }
         }
+        self.forced = self.store.forced();
         self.restoring = records.into_iter().map(Input::Restored).collect();
         self.restoring.push_back(Input::Command(Command::Begin));
     }
@@ -211,6 +218,13 @@ impl World {
                     ticket: Ticket(2),
                     transfers,
                     priority,
+                }));
+            }
+            Move::Force { which, many } => {
+                let transfers = (0..many).filter_map(|n| self.some_transfer(which + n)).collect();
+                self.inbox.push_back(Input::Command(Command::Force {
+                    ticket: Ticket(5),
+                    transfers,
                 }));
             }
             Move::SetLimit { which, se, limit } => {
@@ -347,6 +361,7 @@ impl World {
             self.own.remove(&transfer.id);
             self.staging.remove(&transfer.id);
             self.held.remove(&transfer.id);
+            self.forced.remove(&transfer.id);
         }
         self.step(&[Input::Refused(seq)]);
     }
@@ -494,12 +509,24 @@ impl World {
             Record::Started { op, work } => {
                 assert_eq!(op.epoch, self.epoch);
                 self.started.insert(*op, seq);
+                let forced = self.forced.remove(&op.transfer);
                 match work {
                     // It cleans up, and takes no slot.
                     Work::Copy if self.is_stopping(op.transfer) => {}
-                    Work::Copy => self.hold(op.transfer),
+                    Work::Copy => self.hold(op.transfer, forced),
                     Work::Stage => self.hold_tape(op.transfer),
                     Work::Archive => {}
+                }
+            }
+            Record::Forced { transfers, .. } => {
+                self.ever_forced = true;
+                for transfer in transfers {
+                    assert!(self.forced.insert(*transfer), "{transfer} is forced twice");
+                }
+            }
+            Record::Cancelled { settled, .. } => {
+                for transfer in settled {
+                    self.forced.remove(transfer);
                 }
             }
             Record::Ended { op, end, next, .. } => {
@@ -537,63 +564,5 @@ impl World {
             }
             _ => {}
         }
-    }
-
-    /// Takes back what an operator may have set.
-    fn unlimited(&self) -> Vec<Setting> {
-        let mut all = vec![
-            Setting::EveryLink(2),
-            Setting::Optimiser(Mode::Auto),
-            Setting::Ageing(None),
-            Setting::Hold(false),
-            Setting::Slots(Resource::Group(GroupId(0)), None),
-        ];
-        for se in (0..SES).map(SeId) {
-            all.extend([
-                Setting::Slots(Resource::Inbound(se), Some(3)),
-                Setting::Slots(Resource::Outbound(se), Some(3)),
-                Setting::Slots(Resource::VoInbound(se, VoId(0)), None),
-                Setting::Rate(Resource::Outbound(se), None),
-                Setting::Slots(Resource::Staging(se), None),
-                Setting::Slots(Resource::VoStaging(se, VoId(0)), None),
-            ]);
-        }
-        let links = self.limits.optimisers.keys();
-        all.extend(links.map(|link| Setting::LinkOptimiser(*link, None)));
-        all
-    }
-
-    /// The faults stop: the store is quick, nothing is lost, and every copy succeeds.
-    pub(crate) fn heal(&mut self) {
-        if self.limits_changed {
-            let changes = self.unlimited().into();
-            self.inbox.push_back(Input::Command(Command::Set {
-                ticket: Ticket(4),
-                changes,
-            }));
-        }
-        for _ in 0..1_000 {
-            self.deliver_all(false);
-            self.commit(usize::MAX);
-            self.inbox.push_back(Input::Persisted(self.durable));
-            let known: Vec<OpId> = self.core.operations().collect();
-            for op in known {
-                match self.operations.get(&op).cloned() {
-                    Some(Operation::Running(_)) => {}
-                    Some(Operation::Ended(event)) => self.inbox.push_back(Input::World(op, event)),
-                    None => self.inbox.push_back(Input::World(op, WorldEvent::Lost)),
-                }
-            }
-            for _ in 0..self.running().len() {
-                self.end_some(0, Fate::Done);
-            }
-            if self.core.is_empty() && self.pending.is_empty() && self.core.waiting_for_store() == 0 {
-                return;
-            }
-            if let Some(at) = self.woken {
-                self.now = self.now.max(at);
-            }
-        }
-        panic!("it does not settle: {:?}", self.store.rows);
     }
 }

@@ -7,6 +7,7 @@
 mod cleanups;
 #[path = "../common/mod.rs"]
 mod common;
+mod force;
 mod order;
 mod routes;
 mod stage;

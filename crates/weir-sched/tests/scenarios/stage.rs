@@ -111,6 +111,13 @@ impl Stage {
                     priority,
                 })]);
             }
+            ["force", ref ids @ ..] => {
+                let transfers = ids.iter().map(|id| transfer(id)).collect();
+                self.step(&[Input::Command(Command::Force {
+                    ticket: Ticket(4),
+                    transfers,
+                })]);
+            }
             ["decisions", link] => {
                 let link = self.link(link);
                 for decision in self.core.decisions(link) {
@@ -376,6 +383,10 @@ impl Stage {
             Effect::Persist(_, Record::Cancelled { released, .. }) if !released.is_empty() => {
                 let released: Vec<String> = released.iter().map(ToString::to_string).collect();
                 format!("then {}", released.join(" "))
+            }
+            Effect::Persist(_, Record::Forced { transfers, .. }) => {
+                let transfers: Vec<String> = transfers.iter().map(ToString::to_string).collect();
+                format!("forced: {}", transfers.join(" ")).trim_end().into()
             }
             Effect::Persist(..) => return,
             Effect::Ack(_) => "answer".into(),

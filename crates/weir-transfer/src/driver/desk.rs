@@ -54,6 +54,15 @@ pub(crate) enum Pending {
     Cancel { job: Uuid, whole: bool, reason: String },
     Priority { job: Uuid },
     Settings { changes: Vec<Change> },
+    Force(Forcing),
+}
+
+/// A request to start files past all limits.
+pub(crate) struct Forcing {
+    /// What goes along, if any of them is.
+    pub(crate) changes: Vec<Change>,
+    /// Told which of them are, before that is durable.
+    pub(crate) told: oneshot::Sender<Vec<u64>>,
 }
 
 #[derive(Default)]
@@ -141,6 +150,10 @@ impl Desk {
                 Some(Pending::Settings { changes }) => changes,
                 _ => Vec::new(),
             },
+            Record::Forced { ticket, transfers } => match self.redeem(seq, *ticket) {
+                Some(Pending::Force(forcing)) => forced(forcing, transfers),
+                _ => Vec::new(),
+            },
             // The driver writes what was learned: it knows the names.
             Record::Learned(_) | Record::Live(_) => Vec::new(),
         }
@@ -207,4 +220,15 @@ impl Desk {
         }
         first
     }
+}
+
+fn forced(Forcing { mut changes, told }: Forcing, transfers: &[TransferId]) -> Vec<Change> {
+    let files = transfers.iter().map(|transfer| transfer.0).collect::<Vec<_>>();
+    // Whoever asked may have gone.
+    let _ = told.send(files.clone());
+    if files.is_empty() {
+        return Vec::new();
+    }
+    changes.push(Change::Force { files });
+    changes
 }

@@ -26,7 +26,7 @@ use weir_world::Core;
 
 pub(crate) use bounds::Holdings;
 pub(crate) use depth::{Room, Standing};
-pub(crate) use desk::NotTaken;
+pub(crate) use desk::{Forcing, NotTaken};
 pub(crate) use meter::{LinkMeter, Meter};
 #[cfg(test)]
 pub(crate) use records::live as restored;
@@ -80,6 +80,11 @@ pub(crate) enum Request<C> {
     Settings {
         settings: Vec<NamedSetting>,
         changes: Vec<Change>,
+        reply: oneshot::Sender<Answer>,
+    },
+    Force {
+        files: Vec<u64>,
+        forcing: Forcing,
         reply: oneshot::Sender<Answer>,
     },
     Look(Look<C>),

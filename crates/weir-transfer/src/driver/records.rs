@@ -146,9 +146,10 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
             job.job.params.tape(index_of(file), &file.source, &file.destination),
         );
         let state = match (file.stopping, file.running) {
-            _ if file.held => LiveState::Held,
+            _ if file.state == FileState::NotUsed => LiveState::Held,
             (true, _) => LiveState::Stopping,
             (false, true) => LiveState::Active,
+            (false, false) if file.state == FileState::ForceStart => LiveState::Forced,
             (false, false) => LiveState::Queued,
         };
         Record::Live(Live {
@@ -156,7 +157,10 @@ pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
             terms,
             route,
             state,
-            work: if file.held { spec.first_work() } else { file.work },
+            work: match state {
+                LiveState::Held => spec.first_work(),
+                _ => file.state.work(),
+            },
             attempt: file.attempts,
             failures: file.follow_up.failures,
             free_retries: file.follow_up.free_retries,
@@ -380,8 +384,7 @@ mod tests {
             attempts: 0,
             running: false,
             stopping: false,
-            held: false,
-            work: Work::Copy,
+            state: FileState::Submitted,
             follow_up: FollowUp::default(),
         };
         let tapes = |files: &[u64]| {

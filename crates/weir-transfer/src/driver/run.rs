@@ -460,6 +460,10 @@ impl<C: TransferCore> Loop<C> {
                     changes: settings,
                 }
             }
+            Request::Force { files, forcing, reply } => Command::Force {
+                ticket: self.desk.ticket(Pending::Force(forcing), reply),
+                transfers: transfers(files),
+            },
             Request::Look(look) => return look(&self.core, &self.names, &self.meter),
             Request::Limits(queues, most) => {
                 self.meter.depth.limit_to(queues);

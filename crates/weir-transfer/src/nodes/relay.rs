@@ -244,6 +244,7 @@ mod tests {
             (Method::GET, "/.well-known/weir/queue", false),
             (Method::GET, "/config/links", false),
             (Method::POST, "/ban/se", false),
+            (Method::POST, "/admin/force-start", false),
             (Method::GET, "/optimizer", false),
             (Method::GET, "/dm/list", true),
             // With a token, which does not travel.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    routing::{any, get, post},
+    routing::{any, get},
 };
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -17,19 +17,10 @@ use crate::service::Service;
 
 pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new()
-        .route("/admin/force-start", post(force_start))
         .route("/config/cloud_storage", get(cloud_storages).post(cloud_storage))
         .route("/config/cloud_storage/{name}", any(cloud_storage))
         .route("/config/cloud_storage/{name}/{id}", any(cloud_storage))
         .route("/cs/{*rest}", any(no_cloud_storage))
-}
-
-async fn force_start(caller: Caller) -> Answer {
-    caller.require_admin()?;
-    Err(ApiError::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "Transfers are not started past their limits here; raise the priority of the job, or the limit that /why names",
-    ))
 }
 
 /// There are none.

@@ -98,7 +98,7 @@ impl FileFilter {
             }
         };
         let states = text("state_in").map_or_else(
-            || vec![FileState::Submitted, FileState::Active],
+            || vec![FileState::Submitted, FileState::ForceStart, FileState::Active],
             |names| {
                 let all = FileState::ALL.into_iter();
                 all.filter(|state| names.split(',').any(|name| name.trim() == state.as_str()))

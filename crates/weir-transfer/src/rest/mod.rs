@@ -15,6 +15,7 @@ mod caller;
 pub(crate) mod cancel;
 mod config;
 mod delegation;
+mod force;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod list;
@@ -111,6 +112,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .merge(status::routes())
         .merge(archive::routes())
         .merge(namespace::routes())
+        .merge(force::routes())
         .merge(absent::routes())
         .merge(delegation::routes())
         .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "The requested URL was not found on the server."))

@@ -80,7 +80,7 @@ get    /config/weir/groups/{name} admin 200 Group One group
 delete /config/weir/groups/{name} admin 204 - Forget a group
 get    /config/cloud_storage admin 200 Array Cloud storages: none
 post   /config/cloud_storage admin 405 Error Not done by this service
-post   /admin/force-start admin 405 Error Not done by this service
+post   /admin/force-start admin 200 NotForced Start files past all limits
 get    /dm/list?surl user 200 Listing What is in a directory of a storage
 get    /dm/stat?surl user 200 Stat What is known of a path at a storage
 post   /dm/mkdir user 200 Integer Make a directory at a storage

@@ -98,7 +98,7 @@ pub(super) fn schemas() -> Map<String, Value> {
             "type": "object",
             "properties": {
                 "file_id": whole, "file_index": whole,
-                "file_state": { "enum": ["SUBMITTED", "ACTIVE", "STAGING", "STARTED", "ARCHIVING", "NOT_USED", "ON_HOLD", "FINISHED", "FAILED", "CANCELED"] },
+                "file_state": { "enum": ["SUBMITTED", "FORCE_START", "ACTIVE", "STAGING", "STARTED", "ARCHIVING", "NOT_USED", "ON_HOLD", "FINISHED", "FAILED", "CANCELED"] },
                 "job_id": text, "source_surl": text, "dest_surl": text, "activity": text, "checksum": or_null("string"),
                 "filesize": or_null("integer"), "user_filesize": whole, "throughput": or_null("number"), "tx_duration": or_null("number"),
                 "retry": whole, "recoverable": or_null("boolean"), "reason": or_null("string"), "start_time": time(), "finish_time": time(),
@@ -213,6 +213,8 @@ pub(super) fn schemas() -> Map<String, Value> {
             &json!({ "mode": whole, "nlink": whole, "size": whole, "atime": whole, "mtime": whole, "ctime": whole }),
         ),
     );
+    let not_forced = object(&["file_id", "error"], &json!({ "file_id": whole, "error": text }));
+    add("NotForced", json!({ "type": "array", "items": not_forced }));
     add("Health", object(&["status"], &json!({ "status": text })));
     add(
         "Queue",

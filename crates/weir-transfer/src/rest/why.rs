@@ -36,6 +36,7 @@ fn reasons(reasons: &[Reason], names: &Names) -> Vec<Value> {
     let kind = |reason: &Reason| match reason {
         Reason::Restoring => "restoring",
         Reason::Held => "held",
+        Reason::Forced => "forced",
         Reason::Next => "next",
         Reason::Idle => "idle",
         Reason::Behind { .. } => "behind",

@@ -22,6 +22,7 @@ impl Change {
             Self::Metadata { .. } => "metadata",
             Self::Cancel { .. } => "cancellation",
             Self::Claim { .. } => "claim",
+            Self::Force { .. } => "forced start",
             Self::Priority { .. } => "priority",
             Self::Setting { .. } => "setting",
         }

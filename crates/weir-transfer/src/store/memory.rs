@@ -187,8 +187,12 @@ impl Store for MemoryStore {
         let late = |job: &&Job| {
             job.finished.is_none() && job.spec.params.max_time_in_queue.is_some_and(|expires| expires <= now)
         };
-        let waits =
-            |row: &&Row| matches!(row.file.state, FileState::Submitted | FileState::Staging) && !row.file.stopping;
+        let waits = |row: &&Row| {
+            matches!(
+                row.file.state,
+                FileState::Submitted | FileState::Staging | FileState::ForceStart
+            ) && !row.file.stopping
+        };
         let overdue = tables.jobs.iter().filter(|(_, job)| late(job)).map(|(number, job)| {
             let files = tables.files.range(*number..number + job.counts.files as u64);
             let files = files.map(|(_, row)| row).filter(waits);
@@ -301,8 +305,7 @@ impl Row {
             attempts: self.file.attempts,
             running: self.running,
             stopping: self.file.stopping,
-            held: self.file.state == FileState::NotUsed,
-            work: self.file.state.work(),
+            state: self.file.state,
             follow_up: self.follow_up,
         }
     }
@@ -384,6 +387,17 @@ impl Tables {
             Change::Claim { file, claim } => {
                 if let Some(row) = self.live_row(*file) {
                     row.file.claim = *claim;
+                }
+            }
+            Change::Force { files } => {
+                for file in files {
+                    if let Some(row) = self
+                        .live_row(*file)
+                        .filter(|row| row.file.state == FileState::Submitted)
+                    {
+                        row.file.state = FileState::ForceStart;
+                        row.follow_up.not_before = 0;
+                    }
                 }
             }
             Change::Priority { job, priority } => {

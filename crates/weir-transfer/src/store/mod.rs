@@ -25,6 +25,8 @@ mod suite;
 #[cfg(test)]
 mod suite_destinations;
 #[cfg(test)]
+mod suite_forced;
+#[cfg(test)]
 mod suite_history;
 #[cfg(test)]
 mod suite_listings;
@@ -175,6 +177,11 @@ pub(crate) enum Change {
         /// `None`: nothing.
         claim: Option<Claim>,
     },
+    /// Files that are [`FileState::Submitted`] are to start past all limits, and wait for no time any more.
+    Force {
+        /// The files.
+        files: Vec<u64>,
+    },
     /// A job's priority changes.
     Priority {
         /// The job.
@@ -305,10 +312,8 @@ pub(crate) struct Live {
     pub running: bool,
     /// Whether it is cancelled, and its attempt being stopped.
     pub stopping: bool,
-    /// Whether it is [`FileState::NotUsed`] so far.
-    pub held: bool,
-    /// What it waits for, or what is being done.
-    pub work: Work,
+    /// Its state; says what it waits for, or what is being done.
+    pub state: FileState,
     /// What was to follow the newest attempt that ended.
     pub follow_up: FollowUp,
 }

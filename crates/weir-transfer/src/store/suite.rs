@@ -10,8 +10,8 @@ use weir_sched::Work;
 
 use super::{Change, FollowUp, LiveJob, Restored, Store, StoreError, Submission, hash_of};
 pub(crate) use super::{
-    suite_destinations::*, suite_history::*, suite_listings::*, suite_renewals::*, suite_routes::*, suite_secrets::*,
-    suite_tape::*, suite_urls::*,
+    suite_destinations::*, suite_forced::*, suite_history::*, suite_listings::*, suite_renewals::*, suite_routes::*,
+    suite_secrets::*, suite_tape::*, suite_urls::*,
 };
 use crate::model::{
     ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite, SIZE_MAX,
@@ -453,7 +453,8 @@ macro_rules! store_suite {
             retries_at_a_tape_wait_for_the_same, what_an_issuer_gave_is_kept_as_long_as_its_token, only_tokens_that_wait_are_due,
             waiting_for_an_issuer_is_no_retry, secrets_are_kept_for_their_time, the_first_of_several_secrets_stays,
             a_secret_is_replaced_if_it_is_still_there,
-            only_jobs_of_certificates_see_the_proxy, urls_keep_their_secrets_to_themselves, a_destination_has_one_writer);
+            only_jobs_of_certificates_see_the_proxy, urls_keep_their_secrets_to_themselves, a_destination_has_one_writer,
+            a_forced_file_is_forced_until_it_starts, a_forced_file_may_wait_too_long, only_what_waits_for_its_copy_is_forced);
     };
     (@tests $keeper:ty, $wanted:expr; $($test:ident),+) => {
         $(#[test] fn $test() { if $wanted { crate::store::suite::$test::<$keeper>(); } })+

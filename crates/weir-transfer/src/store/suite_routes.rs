@@ -38,7 +38,7 @@ fn restored(store: &impl Store) -> Vec<(u64, bool, bool)> {
         found.extend(
             files
                 .into_iter()
-                .map(|file| (file.file, file.held, file.follow_up.resume)),
+                .map(|file| (file.file, file.state == FileState::NotUsed, file.follow_up.resume)),
         );
     };
     store.restore(100, &mut each).unwrap();

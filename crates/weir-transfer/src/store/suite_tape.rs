@@ -66,7 +66,7 @@ pub(crate) fn a_file_goes_from_tape_to_tape<K: Keeper>() {
     let store = keeper.open();
     store.apply(&[Change::Submit(Box::new(taped()))]).unwrap();
     assert_eq!(state(&store), JobState::Staging);
-    assert_eq!(live(&store)[0].work, Work::Stage);
+    assert_eq!(live(&store)[0].state.work(), Work::Stage);
     let apply = |changes: &[Change]| store.apply(changes).unwrap();
     let file = |id| store.file(id).unwrap().unwrap();
     apply(&[begin(1, Work::Stage, 1), begin(2, Work::Stage, 1)]);
@@ -79,11 +79,14 @@ pub(crate) fn a_file_goes_from_tape_to_tape<K: Keeper>() {
     }]);
     apply(&[advance(1, Work::Copy, 1500)]);
     assert_eq!((file(1).state, state(&store)), (FileState::Submitted, JobState::Active));
-    assert_eq!((live(&store)[0].work, live(&store)[1].work), (Work::Copy, Work::Stage));
+    assert_eq!(
+        (live(&store)[0].state.work(), live(&store)[1].state.work()),
+        (Work::Copy, Work::Stage)
+    );
     apply(&[begin(1, Work::Copy, 2)]);
     apply(&[advance(1, Work::Archive, 1600)]);
     assert_eq!(
-        (file(1).state, live(&store)[0].work),
+        (file(1).state, live(&store)[0].state.work()),
         (FileState::Archiving, Work::Archive)
     );
     assert_eq!((file(1).result.bytes_moved, file(1).moved_total), (5, 5));

@@ -187,7 +187,7 @@ fn weight(changes: &[Change]) -> usize {
     let rows = |change: &Change| match change {
         Change::Submit(submission) => submission.files.len() + 1,
         Change::Cancel { settled, stopping, .. } => settled.len() + stopping.len() + 1,
-        Change::Requested { files, .. } | Change::Unpinned { files } => files.len(),
+        Change::Requested { files, .. } | Change::Unpinned { files } | Change::Force { files } => files.len(),
         _ => 1,
     };
     changes.iter().map(rows).sum()

@@ -12,6 +12,7 @@ mod description;
 mod door;
 mod events;
 mod failures;
+mod force;
 mod granter;
 mod input;
 mod lab;

@@ -254,7 +254,6 @@ async fn what_is_not_done_here_is_said_at_once() {
     let lab = Lab::start().await;
     let root = async |method, path: &str| lab.ask("root", method, path, None).await.status.as_u16();
     assert_eq!(root(Method::GET, "/whoami/certificate").await, 403);
-    assert_eq!(post(&lab, "/admin/force-start", json!([1])).await.status.as_u16(), 405);
     assert_eq!(look(&lab, "/config/cloud_storage").await, json!([]));
     assert_eq!(root(Method::GET, "/cs/registered/dropbox").await, 404);
 }

@@ -22,6 +22,8 @@ pub(crate) enum TransferCommand {
     Why(TransferWhyArguments),
     /// Show the limits of links and storage elements, or change one
     Limits(TransferLimitsArguments),
+    /// Start files that wait, past all limits
+    Force(TransferForceArguments),
     /// Start nothing new, or start again
     Drain(TransferDrainArguments),
 }
@@ -237,6 +239,19 @@ pub(crate) struct TransferLimitsArguments {
     /// Take the limits of the link or the storage element back
     #[arg(long)]
     pub(crate) remove: bool,
+    #[command(flatten)]
+    pub(crate) door: DoorArguments,
+}
+
+/// `weir transfer force`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What waits for tape, is banned, or waits while the service drains, goes on waiting. Administrators only."
+)]
+pub(crate) struct TransferForceArguments {
+    /// The files
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<u64>,
     #[command(flatten)]
     pub(crate) door: DoorArguments,
 }

@@ -43,14 +43,20 @@ impl CleanUps {
 }
 
 impl World {
-    pub(super) fn hold(&mut self, transfer: TransferId) {
+    /// One that is `forced` needs no room, but takes some.
+    pub(super) fn hold(&mut self, transfer: TransferId, forced: bool) {
         assert!(!self.limits.hold, "{transfer} starts while everything is held");
         let link = self.links[&transfer];
         self.held.insert(transfer, link);
         assert!(self.own.insert(transfer), "{transfer} holds two slots");
+        assert!(!self.is_closed(link), "{transfer} starts where nothing may");
+        if forced {
+            return;
+        }
         let of_core: Vec<Link> = self.own.iter().map(|transfer| self.links[transfer]).collect();
         self.check_limits(link, &of_core);
-        if !self.limits_changed {
+        // After a crash, what was beyond the limits before may still run.
+        if !self.limits_changed && !self.ever_forced {
             // What was cancelled in an earlier life holds no slot while it is cleaned up: that is what ends it.
             let counted = self.held.iter().filter(|(transfer, _)| !self.is_stopping(**transfer));
             let all: Vec<Link> = counted.map(|(_, link)| *link).collect();
@@ -108,6 +114,13 @@ impl World {
         }
     }
 
+    /// An operator lets nothing pass on this link.
+    fn is_closed(&self, link: Link) -> bool {
+        let (into, out) = (Resource::Inbound(link.destination), Resource::Outbound(link.source));
+        let way = [Resource::Link(link), into, out];
+        way.iter().any(|resource| self.limits.slots(*resource) == 0)
+    }
+
     /// A link passes through the shared resource.
     fn shares(&self, link: Link) -> bool {
         let member = |se, direction| {
@@ -131,6 +144,10 @@ impl World {
             return;
         }
         self.check_tapes();
+        for transfer in &self.forced {
+            let closed = self.is_closed(self.links[transfer]);
+            assert!(closed, "{transfer} is forced and waits: {:?}", self.core.why(*transfer));
+        }
         for stats in self.core.links().filter(|stats| stats.counts.queued > 0) {
             let source = self.core.se(stats.link.source).unwrap().outbound;
             let destination = self.core.se(stats.link.destination).unwrap().inbound;

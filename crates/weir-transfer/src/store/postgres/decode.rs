@@ -157,8 +157,7 @@ pub(super) fn live(row: &Row) -> Result<Live, StoreError> {
         attempts: get::<i32>(row, 5)? as u32,
         running: get(row, 6)?,
         stopping: get(row, 7)?,
-        held: get::<i16>(row, 13)? == FileState::NotUsed.code() as i16,
-        work: FileState::from_code(i64::from(get::<i16>(row, 13)?)).work(),
+        state: FileState::from_code(i64::from(get::<i16>(row, 13)?)),
         follow_up: FollowUp {
             not_before: get(row, 8)?,
             failures: get::<i16>(row, 9)? as u8,

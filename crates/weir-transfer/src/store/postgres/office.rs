@@ -217,7 +217,7 @@ pub(super) fn mark(changes: &[Change]) -> i64 {
             }
             Change::End { file, at, .. } | Change::Advance { file, at, .. } => (file, at).hash(&mut hasher),
             Change::Requested { files, request } => (files, request).hash(&mut hasher),
-            Change::Unpinned { files } => files.hash(&mut hasher),
+            Change::Unpinned { files } | Change::Force { files } => files.hash(&mut hasher),
             Change::Cancel { job, at, settled, .. } => (job, at, settled.len()).hash(&mut hasher),
             Change::Release { file } => file.hash(&mut hasher),
             Change::Metadata { file, metadata } => (file, metadata.get()).hash(&mut hasher),

@@ -183,7 +183,7 @@ pub(super) fn overdue(session: &mut Session, now: i64) -> Result<Vec<Overdue>, S
         // The limit inside keeps each job a look of its own: planned as a join, all files would be read.
         let files = session.query(
             "SELECT d.first, f.file_id FROM unnest($1::bigint[], $2::bigint[]) AS d (first, last) CROSS JOIN LATERAL
-                 (SELECT file_id FROM files WHERE file_id BETWEEN d.first AND d.last AND finished IS NULL AND state IN (0, 6)
+                 (SELECT file_id FROM files WHERE file_id BETWEEN d.first AND d.last AND finished IS NULL AND state IN (0, 6, 9)
                   AND NOT stopping ORDER BY file_id LIMIT $3) AS f LIMIT $3",
             &[&firsts, &lasts, &(OVERDUE_MAX as i64)],
         )?;

@@ -25,6 +25,7 @@ pub(super) struct Rows<'a> {
     cancels: Vec<&'a Change>,
     claims: Vec<&'a Change>,
     releases: Vec<i64>,
+    forced: Vec<i64>,
     tapes: Vec<&'a Change>,
     others: Vec<&'a Change>,
 }
@@ -40,6 +41,7 @@ impl<'a> Rows<'a> {
                 Change::Cancel { .. } => rows.cancels.push(change),
                 Change::Claim { .. } => rows.claims.push(change),
                 Change::Release { file } => rows.releases.push(*file as i64),
+                Change::Force { files } => rows.forced.extend(files.iter().map(|file| *file as i64)),
                 Change::Begin { .. } | Change::Advance { .. } | Change::Requested { .. } | Change::Unpinned { .. } => {
                     rows.tapes.push(change);
                 }
@@ -56,6 +58,7 @@ impl<'a> Rows<'a> {
         self.cancel(session, tally)?;
         self.claim(session)?;
         self.release(session)?;
+        self.force(session)?;
         tape::write(session, tally, &self.tapes)?;
         others(session, &self.others)
     }
@@ -284,6 +287,14 @@ impl<'a> Rows<'a> {
              WHERE files.file_id = d.id AND files.state = 5",
             &[&self.releases],
         )?;
+        Ok(())
+    }
+
+    fn force(&self, session: &mut Session) -> Result<(), StoreError> {
+        if !self.forced.is_empty() {
+            let text = "UPDATE files SET state = 9, not_before = 0 WHERE file_id = ANY ($1) AND state = 0 AND finished IS NULL";
+            session.execute(text, &[&self.forced])?;
+        }
         Ok(())
     }
 

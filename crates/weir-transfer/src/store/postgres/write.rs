@@ -100,7 +100,9 @@ impl<'a> Plan<'a> {
                     round = *jobs.get(job).unwrap_or(&0);
                     jobs.insert(*job, round + 1);
                 }
-                Change::Requested { files, .. } | Change::Unpinned { files } => own.extend(files),
+                Change::Requested { files, .. } | Change::Unpinned { files } | Change::Force { files } => {
+                    own.extend(files);
+                }
                 Change::Priority { job, .. } => {
                     round = *jobs.get(job).unwrap_or(&0);
                     jobs.insert(*job, round + 1);

@@ -189,7 +189,7 @@ pub(super) fn overdue(connection: &Connection, now: i64) -> Result<Vec<Overdue>,
          WHERE finished IS NULL AND expires <= ?1 AND (expires, job_no) > (?2, ?3) ORDER BY expires, job_no LIMIT ?4",
     )?;
     let mut waiting = connection.prepare_cached(
-        "SELECT file_id FROM files WHERE file_id BETWEEN ?1 AND ?2 AND finished IS NULL AND state IN (0, 6) AND stopping = 0
+        "SELECT file_id FROM files WHERE file_id BETWEEN ?1 AND ?2 AND finished IS NULL AND state IN (0, 6, 9) AND stopping = 0
          ORDER BY file_id LIMIT ?3",
     )?;
     let (mut found, mut left, mut last) = (Vec::new(), OVERDUE_MAX, (i64::MIN, 0));
@@ -337,8 +337,7 @@ fn live_row(row: &Row<'_>) -> rusqlite::Result<Live> {
         attempts: row.get(5)?,
         running: row.get(6)?,
         stopping: row.get(7)?,
-        held: row.get::<_, i64>(12)? == FileState::NotUsed.code(),
-        work: FileState::from_code(row.get(12)?).work(),
+        state: FileState::from_code(row.get(12)?),
         follow_up: FollowUp {
             not_before: row.get(8)?,
             failures: row.get(9)?,

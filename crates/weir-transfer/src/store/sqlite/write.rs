@@ -152,6 +152,15 @@ fn apply_one(
                 ])?;
             Ok(())
         }
+        Change::Force { files } => {
+            let text =
+                "UPDATE files SET state = 9, not_before = 0 WHERE file_id = ?1 AND state = 0 AND finished IS NULL";
+            let mut force = transaction.prepare_cached(text)?;
+            for file in files {
+                force.execute([*file as i64])?;
+            }
+            Ok(())
+        }
         Change::Priority { job, priority } => {
             let text = "UPDATE jobs SET priority = ?2 WHERE job_id = ?1 AND finished IS NULL";
             transaction

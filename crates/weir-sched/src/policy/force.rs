@@ -1,0 +1,50 @@
+//! Starts past all limits.
+
+use weir_units::Timestamp;
+
+use super::gate::Rank;
+use super::{HALL, Policy};
+use crate::core::table::Table;
+use crate::{Order, Verdict};
+
+impl Policy {
+    /// Takes a queued transfer out of its queue, whether or not it is its turn, and gives it its slots, whether or not there is room: what
+    /// is beyond that, those who start later wait for. False if an operator lets nothing pass on its way.
+    pub(crate) fn force(&mut self, table: &mut Table, row: u32, now: Timestamp) -> bool {
+        let (number, queue, size) = (table[row].lane, table[row].queue, table[row].size);
+        let passes = &self.lanes[number as usize].passes[1..];
+        if passes.iter().any(|pass| self.gates[pass.gate as usize].is_closed()) {
+            return false;
+        }
+        // It lines up again where it belongs afterwards.
+        self.move_to(number, None, now);
+        let cost = self.turn_cost(number, queue, size);
+        // Like a deadline, it is paid for, and moves nobody else's turn.
+        self.take_slots(number, queue, HALL, Rank::Deadline, size, now);
+        self.lanes[number as usize].queues.charged(queue, cost);
+        self.take_back(number, now);
+        let gate = &self.gates[self.links[self.lanes[number as usize].link as usize].gate as usize];
+        let verdict = Verdict::Start {
+            active: gate.held,
+            allowed: gate.allowed,
+            order: Order::Force,
+        };
+        self.note(number, table[row].id, verdict, now);
+        self.flows(number, now);
+        self.unqueue(table, row);
+        self.settle(number, now);
+        true
+    }
+
+    /// Where more is active now than allowed, nobody keeps a slot for later. Slots are kept at destinations only.
+    fn take_back(&mut self, number: u32, now: Timestamp) {
+        let gate = &self.gates[self.lanes[number as usize].destination() as usize];
+        if gate.kept == 0 || gate.held <= gate.allowed {
+            return;
+        }
+        let keeps = |lane: &&u32| self.lanes[**lane as usize].reserved;
+        for lane in gate.lanes.iter().filter(keeps).copied().collect::<Vec<_>>() {
+            self.settle(lane, now);
+        }
+    }
+}
