@@ -11,10 +11,10 @@ use crate::{
 /// A link on which one copy runs at a time, and three files of one job for it; none of their copies ends.
 struct Narrow {
     lab: Lab,
-    b: Stub,
+    destinations: Vec<Stub>,
     id: String,
     files: Vec<u64>,
-    _a: Stub,
+    _source: Stub,
 }
 
 impl Narrow {
@@ -25,13 +25,13 @@ impl Narrow {
             let done = lab.ask("root", Method::POST, path, Some(&body)).await;
             assert!(done.status.is_success(), "{}", done.text);
         }
-        let (a, b) = (Stub::start(), Stub::start());
-        let mut files = Vec::new();
-        for n in 0..3 {
-            let path = format!("/{n}");
-            a.put(&path, b"bytes");
-            b.fault("COPY", &path, Fault::Held);
-            files.push(json!({ "sources": [a.url(&path)], "destinations": [b.url(&path)] }));
+        let (source, mut destinations, mut files) = (Stub::start(), Vec::new(), Vec::new());
+        source.put("/f", b"bytes");
+        for _ in 0..3 {
+            let destination = Stub::start();
+            destination.fault("COPY", "/f", Fault::Held);
+            files.push(json!({ "sources": [source.url("/f")], "destinations": [destination.url("/f")] }));
+            destinations.push(destination);
         }
         let id = lab.submit(json!(files), json!({})).await;
         let files = lab.get(&format!("/jobs/{id}/files")).await.json;
@@ -39,11 +39,22 @@ impl Narrow {
         let files = files.map(|file| file["file_id"].as_u64().unwrap()).collect();
         Self {
             lab,
-            b,
+            destinations,
             id,
             files,
-            _a: a,
+            _source: source,
         }
+    }
+
+    /// Lets the copy of a file come to its end, now or later.
+    fn end(&self, file: usize) {
+        self.destinations[file].heal("COPY", "/f");
+        self.destinations[file].release();
+    }
+
+    async fn all_end(&self) {
+        (0..3).for_each(|file| self.end(file));
+        assert_eq!(self.lab.wait(&self.id).await, "FINISHED");
     }
 
     async fn force(&self, user: &str, body: Value) -> Answer {
@@ -121,14 +132,14 @@ async fn a_forced_file_starts_past_the_limit_and_the_others_wait_for_it() {
     );
 
     // One has ended, and still there is no room.
-    narrow.b.heal("COPY", "/0");
+    narrow.end(0);
     narrow.until(["FINISHED", "SUBMITTED", "ACTIVE"]).await;
     assert!(
         narrow.why(1).await.contains("at its limit 1"),
         "{}",
         narrow.why(1).await
     );
-    narrow.b.heal("COPY", "/2");
+    narrow.end(2);
     narrow.until(["FINISHED", "ACTIVE", "FINISHED"]).await;
     let late = narrow.force("root", json!([second, third])).await.json;
     assert_eq!(
@@ -147,8 +158,7 @@ async fn a_forced_file_starts_past_the_limit_and_the_others_wait_for_it() {
             .len(),
         1
     );
-    narrow.b.heal("COPY", "/1");
-    assert_eq!(narrow.lab.wait(&narrow.id).await, "FINISHED");
+    narrow.all_end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,7 +179,7 @@ async fn what_is_forced_while_nothing_may_start_is_forced_after_a_restart() {
         narrow.lab.get("/files?state_in=FORCE_START").await.json[0]["file_id"],
         narrow.files[2]
     );
-    narrow.b.heal("COPY", "/0");
+    narrow.end(0);
     narrow.until(["FINISHED", "SUBMITTED", "FORCE_START"]).await;
     narrow.lab.down().await;
     narrow.lab.up().await;
@@ -179,8 +189,7 @@ async fn what_is_forced_while_nothing_may_start_is_forced_after_a_restart() {
         .admin(Method::POST, "/config/drain", Some(drain(&narrow.lab, false)))
         .await;
     narrow.until(["FINISHED", "SUBMITTED", "ACTIVE"]).await;
-    narrow.b.release();
-    assert_eq!(narrow.lab.wait(&narrow.id).await, "FINISHED");
+    narrow.all_end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -198,8 +207,7 @@ async fn no_file_is_forced_into_a_banned_storage() {
         .admin(Method::DELETE, "/ban/se?storage=http://127.0.0.1", None)
         .await;
     narrow.until(["SUBMITTED", "ACTIVE", "SUBMITTED"]).await;
-    narrow.b.release();
-    assert_eq!(narrow.lab.wait(&narrow.id).await, "FINISHED");
+    narrow.all_end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,6 +221,5 @@ async fn only_administrators_force_and_only_lists_of_files() {
     }
     assert_eq!(narrow.force("root", json!([])).await.json, json!([]));
     narrow.until(["ACTIVE", "SUBMITTED", "SUBMITTED"]).await;
-    narrow.b.release();
-    assert_eq!(narrow.lab.wait(&narrow.id).await, "FINISHED");
+    narrow.all_end().await;
 }
