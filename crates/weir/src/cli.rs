@@ -10,9 +10,9 @@ use clap_complete::Shell;
 use weir_units::Bytes;
 
 pub(crate) use transfer::{
-    DoorArguments, TransferCancelArguments, TransferCommand, TransferDrainArguments, TransferLimitsArguments,
-    TransferListArguments, TransferStatusArguments, TransferSubmitArguments, TransferWatchArguments,
-    TransferWhyArguments,
+    DoorArguments, TransferCancelArguments, TransferCommand, TransferDrainArguments, TransferForceArguments,
+    TransferLimitsArguments, TransferListArguments, TransferStatusArguments, TransferSubmitArguments,
+    TransferWatchArguments, TransferWhyArguments,
 };
 
 /// The whole command line.

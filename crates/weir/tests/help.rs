@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 29] = [
+const COMMANDS: [&str; 30] = [
     "challenge",
     "challenge run",
     "challenge new",
@@ -26,6 +26,7 @@ const COMMANDS: [&str; 29] = [
     "transfer list",
     "transfer why",
     "transfer limits",
+    "transfer force",
     "transfer drain",
     "sim",
     "sim run",
