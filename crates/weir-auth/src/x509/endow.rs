@@ -89,9 +89,11 @@ pub async fn endow(
     let until = ends.chain([now + lifetime]).min().unwrap_or(now);
     let carried: Vec<Vec<u8>> = attributes.into_iter().map(|granted| granted.certificate).collect();
     let (delegated, is_limited) = (delegated.clone(), identity.is_limited);
-    let _one = MAKING.acquire().await;
     let certificates = client.certificates().clone();
+    let turn = MAKING.acquire().await;
     let making = tokio::task::spawn_blocking(move || {
+        // Held to the end of the work, also if nobody waits for it any more.
+        let _turn = turn;
         let pem = below(&delegated, &carried, is_limited, (now, until))?;
         let made = certificates.verify(&certificates_of(&pem), now)?;
         Ok((pem, made, carried.len()))

@@ -183,6 +183,42 @@ fn key(pem: &Secret) -> PKey<Private> {
     PKey::private_key_from_pem(pem.expose().as_bytes()).unwrap()
 }
 
+/// The first VO that is asked for is the primary one; others would be lost, or come before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn attributes_of_several_vos_ride_together_in_their_order() {
+    let scene = Scene::new();
+    scene.site.lsc("atlas", "voms.example.org", &[SERVER, AUTHORITY]);
+    scene.certificates.refresh(SystemTime::now()).unwrap();
+    scene.gives(&scene.attributes());
+    let second = VomsStub::start(&scene.server.identity());
+    let atlas = Attributes {
+        authority: "atlas://voms.example.org:15001",
+        fqans: vec!["/atlas/Role=NULL/Capability=NULL"],
+        valid: (-60, 2 * HOUR),
+        ..scene.attributes()
+    };
+    second.say(Says::Gives(atlas.certificate()));
+    let vomses = scene.stub.line("dune", SERVER, "dune") + &second.line("atlas", SERVER, "atlas");
+    let delegated = scene.delegated(INHERIT_ALL, 10 * HOUR).pem;
+    let made = scene.endow(&delegated, &vomses, &["atlas", "dune"]).await.unwrap();
+    let vos: Vec<_> = made.identity.voms.iter().map(|of| of.vo.as_str()).collect();
+    assert_eq!(vos, ["atlas", "dune"]);
+    let left = made
+        .identity
+        .not_after
+        .duration_since(SystemTime::now())
+        .unwrap()
+        .as_secs();
+    assert!((3500..=3600).contains(&left), "the first that ends: {left} s");
+
+    second.say(Says::refuses("NoSuchUser", "User unknown to this VO."));
+    let error = scene.endow(&delegated, &vomses, &["dune", "atlas"]).await.unwrap_err();
+    assert!(
+        error.to_string().starts_with("no attributes of atlas: "),
+        "half of it was taken: {error}"
+    );
+}
+
 /// A limited proxy would become a full one; a short one would live on.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_right_and_no_time_is_gained() {
