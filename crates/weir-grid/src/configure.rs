@@ -76,17 +76,14 @@ pub(crate) fn storage(
     };
     let name = rse.name.as_str();
     let area = AreaConfig {
-        name: name.to_owned(),
-        prefix: StoragePath::root(),
-        root: ground.folder(&format!("storage/{name}"))?,
         quota: Some(*quota),
         read_only: *read_only,
-        anonymous_read: false,
         durability: match durability {
             Durability::Full => weir_storage::Durability::Full,
             Durability::Cache => weir_storage::Durability::Cache,
         },
         checksums: checksums.clone(),
+        ..AreaConfig::new(name, StoragePath::root(), ground.folder(&format!("storage/{name}"))?)
     };
     let mut config = StorageConfig::new(listen, vec![area]);
     let (certificate, key) = identity_files(ground, name, listen)?;

@@ -1,17 +1,21 @@
 //! What an operator says about an endpoint: one TOML file.
 
+mod area;
+mod limits;
+mod tpc;
+
+pub use area::{AreaConfig, Durability};
+pub use limits::Limits;
+pub use tpc::{TpcConfig, Verify};
+
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 use weir_auth::StoragePath;
 use weir_http::{Network, TrustRoots};
-use weir_units::{Algorithm, Bytes};
-
-use crate::backend::PRIVATE_PREFIX;
 
 /// A storage endpoint. Unknown keys are refused.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -100,169 +104,12 @@ pub struct IssuerConfig {
     pub audiences: Vec<String>,
 }
 
-/// A part of the name space with a directory of its own.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AreaConfig {
-    /// For metrics and logs: letters, digits, `.`, `_`, `-`.
-    pub name: String,
-    /// Where it appears in URLs.
-    pub prefix: StoragePath,
-    /// The directory that holds it; made if it is missing.
-    pub root: PathBuf,
-    /// The most that its files may take together. Default: what the file system has.
-    #[serde(default)]
-    pub quota: Option<Bytes>,
-    /// Refuses every change.
-    #[serde(default)]
-    pub read_only: bool,
-    /// Reading, looking and listing without a token.
-    #[serde(default)]
-    pub anonymous_read: bool,
-    /// When a write counts as done.
-    #[serde(default)]
-    pub durability: Durability,
-    /// Taken of every file on its way in. Default: adler32 and crc32c.
-    #[serde(default = "default_checksums")]
-    pub checksums: Vec<Algorithm>,
-}
-
-/// When a write counts as done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Durability {
-    /// When it survives a power cut: file and directory are synced before success is reported.
-    #[default]
-    Full,
-    /// When the operating system has it: it survives the end of the process, not of the machine.
-    Cache,
-}
-
-/// What the endpoint puts up with.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    /// Open connections; more wait in the kernel's backlog.
-    pub connections: usize,
-    /// GETs and PUTs that move data at one time; more are answered 503 with `Retry-After`.
-    /// 1000 × (2 × 512 KiB read ahead, or 2 × 1 MiB waiting to be written) ≤ 2 GiB.
-    pub transfers: usize,
-    /// Third-party copies that move data at one time.
-    pub copies: usize,
-    /// Third-party copies that wait for their turn, kept alive by markers; more are answered 503.
-    pub copies_queued: usize,
-    /// Files read at one time because somebody asks for a checksum that is not stored.
-    pub checksum_readers: usize,
-    /// Limit for a request's head, and for an idle connection.
-    #[serde(with = "weir_units::duration")]
-    pub head_timeout: Duration,
-    /// The longest silence of a client in the middle of a body.
-    #[serde(with = "weir_units::duration")]
-    pub idle_timeout: Duration,
-    /// A PUT whose client sends less than `pace_bytes` in this time is given up.
-    #[serde(with = "weir_units::duration")]
-    pub pace_timeout: Duration,
-    /// 600 kB in 60 s is 10 kB/s, as for third-party copies.
-    pub pace_bytes: Bytes,
-    /// Directories listed at one time; more are answered 503. 200 × 256 kB of text = 50 MB.
-    pub listings: usize,
-    /// How long transfers in hand may go on when the endpoint is told to stop.
-    #[serde(with = "weir_units::duration")]
-    pub grace: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 4096,
-            transfers: 1000,
-            copies: 200,
-            copies_queued: 2000,
-            checksum_readers: 4,
-            head_timeout: Duration::from_secs(30),
-            idle_timeout: Duration::from_secs(60),
-            pace_timeout: Duration::from_secs(60),
-            pace_bytes: Bytes(600_000),
-            listings: 200,
-            grace: Duration::from_secs(10),
-        }
-    }
-}
-
-/// Third-party copies.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TpcConfig {
-    /// Addresses of this host and of private networks that may be connected to all the same.
-    pub allow: Vec<Network>,
-    /// Whether the other side may be spoken to without TLS. A token is never sent there.
-    pub plain_http: bool,
-    /// Limit for resolving and connecting, and again for the TLS handshake.
-    #[serde(with = "weir_units::duration")]
-    pub connect_timeout: Duration,
-    /// Limit for the head of an answer. XRootD allows 120 s: a source may read its file from a slow disk first.
-    #[serde(with = "weir_units::duration")]
-    pub response_timeout: Duration,
-    /// A copy that moves less than `stall_bytes` in this time is given up.
-    #[serde(with = "weir_units::duration")]
-    pub stall_timeout: Duration,
-    /// 600 kB in 60 s is 10 kB/s, as other endpoints have it.
-    pub stall_bytes: Bytes,
-    /// How long the destination of a push may take to answer after the last byte: it may have to sync a large file to its
-    /// disks. Meanwhile the copy gives its place to another.
-    #[serde(with = "weir_units::duration")]
-    pub answer_timeout: Duration,
-    /// The longest chain of redirects that is followed.
-    pub redirects: u32,
-    /// What is asked of the other side's checksum when the client does not say.
-    pub verify: Verify,
-    /// How long a push waits for `100 Continue` before it sends the body all the same.
-    #[serde(with = "weir_units::duration")]
-    pub continue_timeout: Duration,
-    /// Interval between performance markers.
-    #[serde(with = "weir_units::duration")]
-    pub marker_interval: Duration,
-}
-
-/// What is asked of the other side's checksum.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verify {
-    /// Compared if the other side sends one.
-    #[default]
-    WhenOffered,
-    /// A side that has none fails the copy.
-    Required,
-}
-
-impl Default for TpcConfig {
-    fn default() -> Self {
-        Self {
-            allow: Vec::new(),
-            plain_http: false,
-            connect_timeout: Duration::from_secs(30),
-            response_timeout: Duration::from_secs(120),
-            stall_timeout: Duration::from_secs(60),
-            stall_bytes: Bytes(600_000),
-            answer_timeout: Duration::from_secs(300),
-            redirects: 5,
-            verify: Verify::WhenOffered,
-            continue_timeout: Duration::from_secs(2),
-            marker_interval: crate::marker::MARKER_INTERVAL,
-        }
-    }
-}
-
 fn yes() -> bool {
     true
 }
 
 fn root_only() -> Vec<StoragePath> {
     vec![StoragePath::root()]
-}
-
-fn default_checksums() -> Vec<Algorithm> {
-    vec![Algorithm::Adler32, Algorithm::Crc32c]
 }
 
 fn this_host() -> Vec<Network> {
@@ -302,6 +149,10 @@ pub enum ConfigError {
         /// What to do.
         remedy: &'static str,
     },
+}
+
+fn wrong(key: String, problem: String, remedy: &'static str) -> ConfigError {
+    ConfigError::Invalid { key, problem, remedy }
 }
 
 impl StorageConfig {
@@ -349,86 +200,27 @@ impl StorageConfig {
 
     /// Checks what the types cannot.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |key: String, problem: String, remedy| Err(ConfigError::Invalid { key, problem, remedy });
         if self.areas.is_empty() {
-            return wrong(
-                "area".into(),
-                "nothing to serve".into(),
-                "add an [[area]] with name, prefix and root",
-            );
+            let remedy = "add an [[area]] with name, prefix and root";
+            return Err(wrong("area".into(), "nothing to serve".into(), remedy));
         }
         if self.tls.is_none() && !self.listen.ip().is_loopback() {
             let problem = format!("{} is reachable from outside, and there is no certificate", self.listen);
-            return wrong(
-                "tls".into(),
-                problem,
-                "add [tls] with certificate and key, or listen on 127.0.0.1",
-            );
+            let remedy = "add [tls] with certificate and key, or listen on 127.0.0.1";
+            return Err(wrong("tls".into(), problem, remedy));
         }
         for (place, area) in self.areas.iter().enumerate() {
-            let key = |name: &str| format!("area[{place}].{name}");
-            let valid = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-            if area.name.is_empty() || area.name.len() > 64 || !area.name.chars().all(valid) {
-                return wrong(
-                    key("name"),
-                    format!("\"{}\" is no name", area.name),
-                    "use letters, digits, '.', '_' and '-'",
-                );
-            }
-            if area
-                .prefix
-                .components()
-                .iter()
-                .any(|name| name.starts_with(PRIVATE_PREFIX))
-            {
-                return wrong(
-                    key("prefix"),
-                    format!("{} is reserved", area.prefix),
-                    "choose names that do not begin with .weir-",
-                );
-            }
-            for other in &self.areas[..place] {
-                if other.name == area.name {
-                    return wrong(
-                        key("name"),
-                        format!("\"{}\" is taken", area.name),
-                        "give each area a name of its own",
-                    );
-                }
-                if other.prefix.components() == area.prefix.components() {
-                    return wrong(
-                        key("prefix"),
-                        format!("{} is taken", area.prefix),
-                        "give each area a prefix of its own",
-                    );
-                }
-                if other.root == area.root {
-                    return wrong(
-                        key("root"),
-                        format!("{} is taken", area.root.display()),
-                        "give each area a directory of its own",
-                    );
-                }
-            }
+            area.check(place, &self.areas[..place])?;
         }
-        for (key, count) in [
-            ("limits.connections", self.limits.connections),
-            ("limits.transfers", self.limits.transfers),
-            ("limits.copies", self.limits.copies),
-            ("limits.listings", self.limits.listings),
-            ("limits.checksum_readers", self.limits.checksum_readers),
-        ] {
-            if count == 0 {
-                return wrong(key.into(), "0 lets nothing through".into(), "set at least 1");
-            }
-        }
-        Ok(())
+        self.limits.check()
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use weir_units::Algorithm;
 
     use super::*;
 

@@ -129,14 +129,8 @@ impl Lab {
         let identity = self.ca.issue(&[San::Ip(listen.ip())], name).unwrap();
         let (certificate, key) = write_identity(&identity, self.dir.path(), name).unwrap();
         let area = AreaConfig {
-            name: "data".into(),
-            prefix: "/".parse().unwrap(),
-            root: self.dir.path().join(name),
-            quota: None,
-            read_only: false,
-            anonymous_read: false,
             durability: Durability::Cache,
-            checksums: vec![Algorithm::Adler32, Algorithm::Crc32c],
+            ..AreaConfig::new("data", "/".parse().unwrap(), self.dir.path().join(name))
         };
         let mut config = StorageConfig::new(listen, vec![area]);
         config.tls = Some(TlsFiles { certificate, key });

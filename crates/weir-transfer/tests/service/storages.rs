@@ -24,14 +24,9 @@ impl Endpoint {
         let identity = lab.authority.issue(&[San::from("127.0.0.1")], name).unwrap();
         let (certificate, key) = write_identity(&identity, &folder, "storage").unwrap();
         let area = AreaConfig {
-            name: name.to_owned(),
-            prefix: StoragePath::root(),
-            root: folder.join("area"),
-            quota: None,
-            read_only: false,
-            anonymous_read: false,
             durability: Durability::Cache,
             checksums: vec![weir_units::Algorithm::Adler32],
+            ..AreaConfig::new(name, StoragePath::root(), folder.join("area"))
         };
         std::fs::create_dir_all(&area.root).unwrap();
         let mut config = StorageConfig::new(loopback(), vec![area]);

@@ -1,0 +1,98 @@
+//! The `[[area]]` tables.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use weir_auth::StoragePath;
+use weir_units::{Algorithm, Bytes};
+
+use super::{ConfigError, wrong};
+use crate::backend::PRIVATE_PREFIX;
+
+/// A part of the name space with a directory of its own.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AreaConfig {
+    /// For metrics and logs: letters, digits, `.`, `_`, `-`.
+    pub name: String,
+    /// Where it appears in URLs.
+    pub prefix: StoragePath,
+    /// The directory that holds it; made if it is missing.
+    pub root: PathBuf,
+    /// The most that its files may take together. Default: what the file system has.
+    #[serde(default)]
+    pub quota: Option<Bytes>,
+    /// Refuses every change.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Reading, looking and listing without a token.
+    #[serde(default)]
+    pub anonymous_read: bool,
+    /// When a write counts as done.
+    #[serde(default)]
+    pub durability: Durability,
+    /// Taken of every file on its way in. Default: adler32 and crc32c.
+    #[serde(default = "default_checksums")]
+    pub checksums: Vec<Algorithm>,
+}
+
+/// When a write counts as done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// When it survives a power cut: file and directory are synced before success is reported.
+    #[default]
+    Full,
+    /// When the operating system has it: it survives the end of the process, not of the machine.
+    Cache,
+}
+
+impl AreaConfig {
+    /// An area of this name, there in URLs and here in the file system; all else by default.
+    pub fn new(name: impl Into<String>, prefix: StoragePath, root: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            prefix,
+            root: root.into(),
+            quota: None,
+            read_only: false,
+            anonymous_read: false,
+            durability: Durability::default(),
+            checksums: default_checksums(),
+        }
+    }
+
+    /// Checks it beside those before it; `place` is its number.
+    pub(super) fn check(&self, place: usize, before: &[Self]) -> Result<(), ConfigError> {
+        let wrong = |key: &str, problem: String, remedy| Err(wrong(format!("area[{place}].{key}"), problem, remedy));
+        let valid = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(valid) {
+            let problem = format!("\"{}\" is no name", self.name);
+            return wrong("name", problem, "use letters, digits, '.', '_' and '-'");
+        }
+        let mut names = self.prefix.components().iter();
+        if names.any(|name| name.starts_with(PRIVATE_PREFIX)) {
+            let problem = format!("{} is reserved", self.prefix);
+            return wrong("prefix", problem, "choose names that do not begin with .weir-");
+        }
+        for other in before {
+            if other.name == self.name {
+                let problem = format!("\"{}\" is taken", self.name);
+                return wrong("name", problem, "give each area a name of its own");
+            }
+            if other.prefix.components() == self.prefix.components() {
+                let problem = format!("{} is taken", self.prefix);
+                return wrong("prefix", problem, "give each area a prefix of its own");
+            }
+            if other.root == self.root {
+                let problem = format!("{} is taken", self.root.display());
+                return wrong("root", problem, "give each area a directory of its own");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn default_checksums() -> Vec<Algorithm> {
+    vec![Algorithm::Adler32, Algorithm::Crc32c]
+}
