@@ -151,9 +151,9 @@ pub trait Reader: Send + Sync + 'static {
 }
 
 /// A file that nobody sees yet. Dropping it removes it, and nothing else.
-pub trait Draft: Send {
-    /// Writes pieces one behind the other, beginning at `offset`.
-    fn write_at(&mut self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError>;
+pub trait Draft: Send + Sync {
+    /// Writes pieces one behind the other, beginning at `offset`. Several may write at one time, in different places.
+    fn write_at(&self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError>;
     /// Ends the writing: keeps checksums with the content and, if it must be `durable`, waits for the disk.
     fn seal(&mut self, checksums: &Checksums, durable: bool) -> Result<(), BackendError>;
     /// Makes it visible at `path`, with missing parents, at one instant.

@@ -75,7 +75,7 @@ fn stopped<T>(outcome: Result<T, BackendError>, expected: Obstacle) {
 
 /// A half-written file that is listed, counted or opened is taken for a good one.
 fn a_draft_shows_nothing_until_it_is_published(backend: &dyn Backend) {
-    let mut draft = backend.draft().unwrap();
+    let draft = backend.draft().unwrap();
     draft.write_at(&[Bytes::from_static(b"half")], 0).unwrap();
     assert!(backend.list(&path("/")).unwrap().next(10).unwrap().is_empty());
     assert_eq!(backend.usage().unwrap(), Usage::default());
@@ -101,7 +101,7 @@ fn a_file_is_replaced_only_if_it_may_be(backend: &dyn Backend) {
 
 /// Pieces of any number and size, empty ones too, must come out as one.
 fn pieces_land_where_they_belong(backend: &dyn Backend) {
-    let mut draft = backend.draft().unwrap();
+    let draft = backend.draft().unwrap();
     // More pieces than one system call takes.
     let pieces: Vec<Bytes> = (0..3000_u32)
         .map(|number| Bytes::from(vec![(number % 251) as u8; (number % 3) as usize]))

@@ -75,7 +75,7 @@ impl PosixDraft {
 }
 
 impl Draft for PosixDraft {
-    fn write_at(&mut self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError> {
+    fn write_at(&self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError> {
         let mut at = offset;
         for group in pieces.chunks(PIECES_PER_CALL) {
             let mut slices: Vec<IoSlice<'_>> = group.iter().map(|piece| IoSlice::new(piece)).collect();
