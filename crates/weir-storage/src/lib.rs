@@ -24,7 +24,9 @@
 //! # Ok(()) }
 //! ```
 
+mod access;
 mod access_log;
+mod admission;
 mod area;
 pub mod backend;
 mod checksums;
@@ -38,6 +40,7 @@ mod endpoint;
 mod exchange;
 pub mod marker;
 mod metrics;
+mod opening;
 mod pace;
 pub mod range;
 mod reaper;
@@ -48,3 +51,4 @@ mod verbs;
 pub use config::{AreaConfig, Durability, IssuerConfig, Limits, StorageConfig, TlsFiles, TpcConfig, Trust};
 pub use endpoint::{AreaCounters, Running, StartError, Storage};
 pub use metrics::Traffic;
+pub use opening::{Directories, OpenArea};

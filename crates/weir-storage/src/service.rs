@@ -12,12 +12,13 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use tokio::sync::Semaphore;
-use weir_auth::{AuthError, Operation, StoragePath, Token, Verifier, authorize};
+use weir_auth::{AuthError, Operation, StoragePath, Verifier};
 use weir_http::{Body, Client, ConnectionInfo, body};
 
 use crate::{
+    access::Caller,
     access_log::AccessLog,
+    admission::Admission,
     area::{Area, NameSpace, Place},
     backend::Meta,
     checksums::ChecksumDesk,
@@ -49,9 +50,7 @@ pub(crate) struct Endpoint {
     pub(crate) log: Arc<AccessLog>,
     pub(crate) checksums: ChecksumDesk,
     pub(crate) blocks: Arc<BlockPool>,
-    pub(crate) transfers: Arc<Semaphore>,
-    pub(crate) copies: Arc<Semaphore>,
-    pub(crate) listings: Arc<Semaphore>,
+    pub(crate) admission: Admission,
 }
 
 /// One request on its way through.
@@ -67,7 +66,8 @@ pub(crate) struct Call {
     pub(crate) body_begun: bool,
     /// Taken by the verb whose answer outlives it.
     pub(crate) exchange: Option<Exchange>,
-    token: Option<Arc<Token>>,
+    /// None: nobody has asked yet who it is.
+    caller: Option<Caller>,
 }
 
 /// Answers one request; whatever goes wrong becomes an answer too.
@@ -92,7 +92,7 @@ pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) 
         body: Some(incoming),
         body_begun: false,
         exchange: Some(exchange),
-        token: None,
+        caller: None,
     };
     let outcome = match (&call.method, path) {
         // `OPTIONS *` has no path.
@@ -143,23 +143,31 @@ impl Call {
         }
     }
 
-    /// The verified token of the request; none if it carries none.
-    pub(crate) async fn token(&mut self) -> Result<Option<Arc<Token>>, Refusal> {
-        if self.token.is_none()
-            && let Some(bearer) = bearer(&self.headers)
-        {
-            let token = self.endpoint.verifier.verify(bearer, SystemTime::now()).await?;
-            if let Some(exchange) = &self.exchange {
-                exchange.set_token(token.clone());
-            }
-            self.token = Some(token);
+    /// Who asks, by what the request carries.
+    pub(crate) async fn caller(&mut self) -> Result<Caller, Refusal> {
+        if let Some(caller) = &self.caller {
+            return Ok(caller.clone());
         }
-        Ok(self.token.clone())
+        let caller = match bearer(&self.headers) {
+            None => Caller::Anonymous,
+            Some(bearer) => {
+                let token = self.endpoint.verifier.verify(bearer, SystemTime::now()).await?;
+                if let Some(exchange) = &self.exchange {
+                    exchange.set_token(token.clone());
+                }
+                Caller::Token(token)
+            }
+        };
+        self.caller = Some(caller.clone());
+        Ok(caller)
     }
 
-    /// The verified token of a request that cannot do without.
-    pub(crate) async fn need_token(&mut self) -> Result<Arc<Token>, Refusal> {
-        self.token().await?.ok_or_else(|| AuthError::Missing.into())
+    /// Who asks, where somebody unknown may do nothing.
+    pub(crate) async fn known_caller(&mut self) -> Result<Caller, Refusal> {
+        match self.caller().await? {
+            Caller::Anonymous => Err(AuthError::Missing.into()),
+            caller @ Caller::Token(_) => Ok(caller),
+        }
     }
 
     /// Whether the request may do this with a path.
@@ -173,8 +181,7 @@ impl Call {
         if reading && area.is_some_and(|area| area.anonymous_read) {
             return Ok(());
         }
-        let token = self.need_token().await?;
-        Ok(authorize(&token, operation, path)?)
+        Ok(self.caller().await?.may(operation, path)?)
     }
 
     pub(crate) fn exchange(&self) -> &Exchange {
@@ -184,16 +191,6 @@ impl Call {
     /// Begins to move data under this request; gives the counter to advance.
     pub(crate) fn begin_transfer(&self, kind: Kind, area: &Arc<Area>) -> Arc<AtomicU64> {
         self.exchange().begin_transfer(kind, area, None)
-    }
-
-    /// Takes one of the places for transfers.
-    pub(crate) fn transfer_slot(&self) -> Result<tokio::sync::OwnedSemaphorePermit, Refusal> {
-        self.endpoint.transfers.clone().try_acquire_owned().map_err(|_| {
-            Refusal::busy(format!(
-                "{} transfers are under way, as many as this endpoint takes",
-                self.endpoint.config.limits.transfers
-            ))
-        })
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

@@ -88,17 +88,11 @@ pub(crate) fn start(
     exchange: &mut Option<Exchange>,
     moved: Arc<AtomicU64>,
 ) -> Result<Response<Body>, Refusal> {
-    let limit = endpoint.config.limits.copies_queued as i64;
     let queued = endpoint.metrics.copies_queued.fetch_add(1, Ordering::Relaxed);
     let place = Queued {
         endpoint: endpoint.clone(),
     };
-    if queued >= limit && endpoint.copies.available_permits() == 0 {
-        drop(place);
-        return Err(Refusal::busy(format!(
-            "{limit} third-party copies are waiting, as many as this endpoint queues"
-        )));
-    }
+    endpoint.admission.check_queue(queued)?;
     let mut response = Response::new(body::empty());
     *response.status_mut() = StatusCode::ACCEPTED;
     response.headers_mut().insert(
@@ -259,12 +253,7 @@ impl Job {
 }
 
 async fn carry_out(driver: &Driver, job: Job, place: Queued) -> Result<Done, CopyFailure> {
-    let turn = driver
-        .endpoint
-        .copies
-        .acquire()
-        .await
-        .expect("the copies' semaphore is never closed");
+    let turn = driver.endpoint.admission.copy().await;
     drop(place);
     match job {
         Job::Pull(pull) => {

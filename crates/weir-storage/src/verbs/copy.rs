@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode, Uri};
-use weir_auth::{Operation, StoragePath, authorize};
+use weir_auth::{Operation, StoragePath};
 use weir_http::Body;
 use weir_world::Party;
 
@@ -33,13 +33,13 @@ pub(super) async fn copy(call: &mut Call) -> Result<Response<Body>, Refusal> {
 
 async fn pull(call: &mut Call, source: Uri, request: CopyRequest) -> Result<Response<Body>, Refusal> {
     let may_replace = overwrite(call)?;
-    let token = call.need_token().await?;
+    let caller = call.known_caller().await?;
     let (area, inside) = call.area()?;
     let source = remote(call, source, &request, Party::Source)?;
     let conditions = Conditions::of(&call.headers)?;
     let target = {
         let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
-        blocking(move || Target::prepare(&area, &inside, &path, &token, 0, conditions, may_replace)).await?
+        blocking(move || Target::prepare(&area, &inside, &path, &caller, 0, conditions, may_replace)).await?
     };
     let (hold, landing) = target.landing(inside);
     let shown = source.shown();
@@ -63,8 +63,8 @@ async fn push(call: &mut Call, destination: Uri, request: CopyRequest) -> Result
     }
     let path = call.path.clone();
     // Also where everybody may read: who has bytes sent to a third party must be known.
-    let token = call.need_token().await?;
-    authorize(&token, Operation::Read, &path)?;
+    let caller = call.known_caller().await?;
+    caller.may(Operation::Read, &path)?;
     let destination = remote(call, destination, &request, Party::Destination)?;
     let (area, reader) = open(call, &path).await?;
     let stored = {
@@ -137,7 +137,7 @@ fn begin(call: &mut Call, kind: Kind, area: &Arc<Area>, remote: String, job: Job
 async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) -> Result<Response<Body>, Refusal> {
     let source = call.path.clone();
     let (_, reader) = open(call, &source).await?;
-    let token = call.need_token().await?;
+    let caller = call.known_caller().await?;
     call.path = destination;
     let (area, inside) = call.area()?;
     let size = reader.meta().size;
@@ -146,7 +146,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         blocking(move || {
             // The request's conditions are on the source: it is the source that the request names.
             let none = Conditions::default();
-            Target::prepare(&area, &inside, &path, &token, size, none, may_replace)
+            Target::prepare(&area, &inside, &path, &caller, size, none, may_replace)
         })
         .await?
     };
@@ -157,7 +157,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         ));
     }
     let (hold, landing) = target.landing(inside);
-    let _slot = call.transfer_slot()?;
+    let _slot = call.endpoint.admission.transfer()?;
     let moved = call.begin_transfer(Kind::Copy, &area);
     // What once came in must still be what is read now.
     let checksums = {

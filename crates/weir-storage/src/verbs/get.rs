@@ -40,7 +40,11 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
         }
     };
     call.permit(operation, &path, Some(&area)).await?;
-    let slot = if reading { Some(call.transfer_slot()?) } else { None };
+    let slot = if reading {
+        Some(call.endpoint.admission.transfer()?)
+    } else {
+        None
+    };
     let wanted = digest::wanted(&call.headers);
     let found = match look(call, &area, &inside, wanted.is_some() || reading).await? {
         Found::Directory => return directory(&path, reading),

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode, Uri};
-use weir_auth::{StoragePath, Token, authorize_move};
+use weir_auth::StoragePath;
 use weir_http::Body;
 
 use super::{overwrite, path_here, status};
 use crate::{
+    access::Caller,
     area::{Area, DEPTH_MAX, Place},
     backend::{BackendError, Meta},
     conditional::Conditions,
@@ -19,11 +20,12 @@ use crate::{
 pub(super) async fn moving(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let destination = destination(call)?;
     let overwrite = overwrite(call)?;
-    let token = call.need_token().await?;
+    let caller = call.known_caller().await?;
     let source = call.path.clone();
     // With less than this at either end, what is there is none of the client's business.
-    authorize_move(&token, &source, &destination, true)
-        .or_else(|_| authorize_move(&token, &source, &destination, false))?;
+    caller
+        .may_move(&source, &destination, true)
+        .or_else(|_| caller.may_move(&source, &destination, false))?;
     let (area, from) = call.area()?;
     let to = match call.endpoint.names.find(&destination)? {
         Place::Area(other, to) if Arc::ptr_eq(&area, &other) => to,
@@ -56,7 +58,7 @@ pub(super) async fn moving(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let (_from_claim, _to_claim) = (area.claim(&from)?, area.claim(&to)?);
     let work = Move {
         area,
-        token,
+        caller,
         source,
         destination,
         from,
@@ -85,7 +87,7 @@ fn destination(call: &Call) -> Result<StoragePath, Refusal> {
 
 struct Move {
     area: Arc<Area>,
-    token: Arc<Token>,
+    caller: Caller,
     source: StoragePath,
     destination: StoragePath,
     from: StoragePath,
@@ -131,12 +133,8 @@ impl Move {
                 format!("{destination} names a directory, and a file would move there: ask without the last slash");
             return Err(Refusal::conflict(text));
         }
-        authorize_move(
-            &self.token,
-            &self.source,
-            destination,
-            !meta.directory && there.is_none(),
-        )?;
+        let fresh = !meta.directory && there.is_none();
+        self.caller.may_move(&self.source, destination, fresh)?;
         if !self.conditions.hold(Some(meta)) {
             return Err(Refusal::condition(&self.source));
         }

@@ -78,21 +78,12 @@ async fn in_area(
     }
     let path = call.path.clone();
     call.permit(Operation::List, &path, Some(&area)).await?;
-    let place = place(call)?;
+    let place = call.endpoint.admission.listing()?;
     // Areas whose prefixes lie right below show up like directories of this one.
     let mut text = text;
     show.inner_areas(&call.endpoint.names.children(&path), &mut text);
     let listing = blocking(move || area.backend.list(&inside)).await?;
     Ok(multistatus(listed(text, listing, show, place)))
-}
-
-fn place(call: &Call) -> Result<OwnedSemaphorePermit, Refusal> {
-    call.endpoint.listings.clone().try_acquire_owned().map_err(|_| {
-        Refusal::busy(format!(
-            "{} directories are being listed, as many as this endpoint takes",
-            call.endpoint.config.limits.listings
-        ))
-    })
 }
 
 /// Depth 0 or 1. RFC 4918 lets a server refuse `infinity`, which is also what absence means.

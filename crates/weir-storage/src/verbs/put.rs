@@ -8,12 +8,13 @@ use std::{
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use weir_auth::{Operation, StoragePath, Token, authorize};
+use weir_auth::{Operation, StoragePath};
 use weir_http::Body;
 use weir_units::Bytes;
 
 use super::{only_chunked, status};
 use crate::{
+    access::Caller,
     area::{Area, Claim, Hold},
     backend::{BackendError, Obstacle},
     conditional::Conditions,
@@ -29,15 +30,15 @@ use crate::{
 pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let size = announced_size(call)?;
     let announced = digest::announced(&call.headers).map_err(|error| Refusal::bad_request(error.to_string()))?;
-    let token = call.need_token().await?;
+    let caller = call.known_caller().await?;
     let (area, inside) = call.area()?;
     let conditions = Conditions::of(&call.headers)?;
     let target = {
         let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
         let size = size.unwrap_or(0);
-        blocking(move || Target::prepare(&area, &inside, &path, &token, size, conditions, true)).await?
+        blocking(move || Target::prepare(&area, &inside, &path, &caller, size, conditions, true)).await?
     };
-    let _slot = call.transfer_slot()?;
+    let _slot = call.endpoint.admission.transfer()?;
     let expected = Expectation {
         size,
         checksums: announced,
@@ -79,16 +80,16 @@ impl Target {
         area: &Arc<Area>,
         inside: &StoragePath,
         path: &StoragePath,
-        token: &Token,
+        caller: &Caller,
         size: u64,
         conditions: Conditions,
         may_replace: bool,
     ) -> Result<Self, Refusal> {
         // With the right to replace, it does not matter what is there; with the right to create alone, it must be nothing,
         // and must still be nothing when the file appears.
-        let may_overwrite = authorize(token, Operation::Overwrite, path);
+        let may_overwrite = caller.may(Operation::Overwrite, path);
         if may_overwrite.is_err() {
-            authorize(token, Operation::Create, path)?;
+            caller.may(Operation::Create, path)?;
         }
         area.check_writable()?;
         if path.is_directory() {
