@@ -79,7 +79,7 @@ fn remove_empty(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result
         Err(BackendError {
             obstacle: Obstacle::NotEmpty,
             ..
-        }) => Err(Refusal::bad_request(format!(
+        }) => Err(Refusal::conflict(format!(
             "{path} is not empty: DELETE removes it with all that is in it only without Depth: 0"
         ))),
         outcome => Ok(outcome.map_err(BackendError::looking)?),

@@ -19,7 +19,7 @@ async fn directories_are_made_and_removed() {
     assert_eq!(at.running.counters()["data"].used, 30);
     at.ask("DELETE", "/d/g/", &[], "").await.expect(404);
     at.ask("DELETE", "/d", &[("depth", "1")], "").await.expect(400);
-    at.ask("DELETE", "/d", &[("depth", "0")], "").await.expect(400);
+    at.ask("DELETE", "/d", &[("depth", "0")], "").await.expect(409);
     at.ask("MKCOL", "/empty", &[], "").await.expect(201);
     at.ask("DELETE", "/empty", &[("depth", "0")], "").await.expect(204);
     at.ask("DELETE", "/d", &[], "").await.expect(204);
