@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod addresses;
+// With x509_parser.
 #[path = "../../../weir-auth/tests/x509/attributes.rs"]
 #[allow(dead_code, reason = "not all of it is used here")]
 mod attributes;
