@@ -38,9 +38,25 @@ pub(super) fn without<'a>(text: &str, tails: impl Iterator<Item = &'a str>) -> S
     let mut words = tails.flat_map(words).collect::<Vec<_>>();
     // The longest first, or a part would be taken out of the middle of a whole.
     words.sort_by_key(|word| std::cmp::Reverse(word.len()));
-    words
+    let hidden = words
         .iter()
-        .fold(text.to_owned(), |text, word| text.replace(word.as_str(), MASK))
+        .fold(text.to_owned(), |text, word| text.replace(word.as_str(), MASK));
+    without_start(hidden, &words)
+}
+
+/// A long text was cut, maybe within one of the words.
+fn without_start(text: String, words: &[String]) -> String {
+    let Some(whole) = text.strip_suffix('…') else {
+        return text;
+    };
+    let starts = words
+        .iter()
+        .flat_map(|word| word.char_indices().map(move |(end, _)| &word[..end]));
+    let start = starts.filter(|start| start.len() >= VALUE_MIN && whole.ends_with(start));
+    match start.max_by_key(|start| start.len()) {
+        Some(start) => format!("{}{MASK}…", &whole[..whole.len() - start.len()]),
+        None => text,
+    }
 }
 
 /// A tail of a URL as a whole, and each of its values, as they were written and decoded.
@@ -78,5 +94,7 @@ mod tests {
         shows("bad signature secret-a, 1 time", "bad signature ***, 1 time");
         shows("secret-b", "***");
         shows("nothing of it", "nothing of it");
+        shows("cut at secret…", "cut at ***…");
+        shows("cut at secr…", "cut at secr…");
     }
 }
