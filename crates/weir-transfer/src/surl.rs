@@ -217,6 +217,15 @@ impl Surl {
         Some(name.into_owned())
     }
 
+    /// How many names its path has.
+    pub(crate) fn depth(&self) -> usize {
+        let path = self.text[self.path_start..].split(['?', '#']).next();
+        path.unwrap_or_default()
+            .split('/')
+            .filter(|name| !name.is_empty())
+            .count()
+    }
+
     /// What comes after the `?`, if anything.
     pub(crate) fn query(&self) -> Option<&str> {
         let (_, query) = self.text[self.path_start..].split_once('?')?;

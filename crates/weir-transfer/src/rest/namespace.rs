@@ -14,6 +14,7 @@ use axum::{
     routing::{get, post},
 };
 use http::{HeaderMap, StatusCode, header};
+use http_body_util::BodyExt as _;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -65,7 +66,7 @@ struct Stat {
 /// `GET /dm/list?surl=`: names, those of directories with a slash.
 async fn list(service: State, caller: Caller, Query(query): Asked) -> Answer {
     let visit = visit(&service, &caller, asked(&service, &query)?).await?;
-    let _place = service.namespace.enter_to_list(&caller.cred_id).ok_or_else(too_many)?;
+    let place = service.namespace.enter_to_list(&caller.user_dn).ok_or_else(too_many)?;
     let listing = visit.list().await.map_err(refusal)?;
     let lines = listing.into_iter().map(|(mut name, told)| {
         if told.collection == Some(true) {
@@ -78,13 +79,20 @@ async fn list(service: State, caller: Caller, Query(query): Asked) -> Answer {
         };
         (name, line)
     });
-    Ok(ok(&lines.collect::<BTreeMap<_, _>>()))
+    let listed = ok(&lines.collect::<BTreeMap<_, _>>());
+    // The place goes with the memory: when the client has all of it, or is gone.
+    Ok(listed.map(|body| {
+        axum::body::Body::new(body.map_frame(move |frame| {
+            let _held = &place;
+            frame
+        }))
+    }))
 }
 
 /// `GET /dm/stat?surl=`.
 async fn stat(service: State, caller: Caller, Query(query): Asked) -> Answer {
     let visit = visit(&service, &caller, asked(&service, &query)?).await?;
-    let _place = service.namespace.enter(&caller.cred_id).ok_or_else(too_many)?;
+    let _place = service.namespace.enter(&caller.user_dn).ok_or_else(too_many)?;
     let told = visit.stat().await.map_err(refusal)?;
     Ok(ok(&Stat {
         mode: mode(&told),
@@ -125,27 +133,35 @@ async fn rename(service: State, caller: Caller, headers: HeaderMap, JsonBody(bod
     change(&service, &caller, old, Change::Rename(new)).await
 }
 
-/// Does it, and says so in the log. 0 is what gfal2 returns.
+/// Does it, and says so in the log, whoever leaves meanwhile. 0 is what gfal2 returns.
 async fn change(service: &Service, caller: &Caller, surl: Surl, change: Change) -> Answer {
     let shown = surl.to_string();
     let visit = visit(service, caller, surl).await?;
-    let _place = service.namespace.enter(&caller.cred_id).ok_or_else(too_many)?;
-    let outcome = visit.change(&change).await;
-    let (user, vo, what) = (&caller.user_dn, &caller.vo, change.to_string());
-    match &outcome {
-        Ok(()) => tracing::info!(user, vo, what, surl = shown, "a storage's namespace was changed"),
-        Err(refused) => {
-            let error = &refused.text;
-            tracing::info!(
-                user,
-                vo,
-                what,
-                surl = shown,
-                error,
-                "a change of a storage's namespace failed"
-            );
+    let place = service.namespace.enter(&caller.user_dn).ok_or_else(too_many)?;
+    let (user, vo) = (caller.user_dn.clone(), caller.vo.clone());
+    let work = tokio::spawn(async move {
+        let _place = place;
+        let outcome = visit.change(&change).await;
+        let what = change.to_string();
+        match &outcome {
+            Ok(()) => tracing::info!(user, vo, what, surl = shown, "a storage's namespace was changed"),
+            Err(refused) => {
+                let error = &refused.text;
+                tracing::info!(
+                    user,
+                    vo,
+                    what,
+                    surl = shown,
+                    error,
+                    "a change of a storage's namespace failed"
+                );
+            }
         }
-    }
+        outcome
+    });
+    let outcome = work
+        .await
+        .map_err(|_| ApiError::unavailable("The service is stopping"))?;
     outcome.map_err(refusal)?;
     Ok(ok(&0))
 }

@@ -141,6 +141,14 @@ async fn all_of_it_is_done_at_a_real_storage() {
     user.refused("rmdir", surl("/new/dir"), 409, "[39] ").await;
     user.refused("rmdir", surl("/new/f g"), 400, "[20] ").await;
     user.refused("rmdir", surl("/none"), 404, "[2] ").await;
+    // What listings do not show is there all the same.
+    let odd_dir = lab.directory.path().join("a/area/odd");
+    std::fs::create_dir(&odd_dir).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", odd_dir.join("link")).unwrap();
+    let odd = user.look("list", &at("/odd")).await;
+    assert_eq!((odd.status, odd.json), (StatusCode::OK, json!({})));
+    user.refused("rmdir", surl("/odd"), 409, "[39] ").await;
+    assert!(odd_dir.join("link").is_symlink());
     user.refused("unlink", surl("/none"), 404, "[2] ").await;
     assert_eq!(storage.send(&lab, Method::GET, "/new/f%20g", b"").await.1, b"1234");
     user.done("unlink", surl("/new/f g")).await;
@@ -327,6 +335,18 @@ async fn storages_that_misbehave_are_let_go() {
         .await;
     let over = json!({ "old": stub.url("/file"), "new": stub.url("/full") });
     user.refused("rename", over, 409, "[17] ").await;
+    // Nor where the storage cannot be looked at that way, shows only what is in a directory, or does not remove as it is asked to.
+    stub.fault("PROPFIND", "/full/", Fault::Status(405, ""));
+    user.refused("unlink", json!({ "surl": stub.url("/full/") }), 400, "[21] ")
+        .await;
+    stub.fault("PROPFIND", "/full/f", Fault::Status(405, ""));
+    let over = json!({ "old": stub.url("/file"), "new": stub.url("/full/f") });
+    user.refused("rename", over, 409, "[17] ").await;
+    let child = "<D:multistatus xmlns:D=\"DAV:\"><D:response><D:href>/same/same/</D:href><D:propstat><D:prop><D:resourcetype>\
+        <D:collection/></D:resourcetype></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>";
+    stub.fault("PROPFIND", "/same", Fault::Status(207, child));
+    user.refused("rmdir", json!({ "surl": stub.url("/same") }), 409, "[39] ")
+        .await;
     stub.fault("PROPFIND", "/hidden", Fault::Status(403, ""));
     let over = json!({ "old": stub.url("/file"), "new": stub.url("/hidden") });
     user.refused("rename", over, 403, "[13] ").await;
@@ -337,6 +357,11 @@ async fn storages_that_misbehave_are_let_go() {
             .iter()
             .any(|seen| ["DELETE", "MOVE"].contains(&seen.method.as_str()))
     );
+    stub.make_directory("/left");
+    stub.fault("DELETE", "/left/", Fault::Status(400, "Depth can only be infinity"));
+    user.refused("rmdir", json!({ "surl": stub.url("/left") }), 502, "[70] ")
+        .await;
+    assert_eq!(stub.seen("DELETE", "/left/").len(), 1, "nor with less care");
     // Part of it went wrong.
     stub.fault("DELETE", "/file", Fault::Status(207, foreign));
     user.refused("unlink", json!({ "surl": stub.url("/file") }), 504, "[110] ")

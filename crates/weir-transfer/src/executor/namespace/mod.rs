@@ -213,8 +213,8 @@ impl Visit {
     }
 
     async fn seen(&self) -> Result<Attributes, Refused> {
-        match self.look("0", Obstacle::Failed).await? {
-            Some((own, _)) => Ok(own),
+        match self.look().await? {
+            Some(own) => Ok(own),
             // No WebDAV: what HEAD tells is of a file.
             None => self.head().await,
         }
@@ -255,47 +255,48 @@ impl Visit {
     }
 
     async fn unlinked(&self) -> Result<(), Refused> {
-        if let Some((own, _)) = self.look("0", Obstacle::Failed).await? {
-            match own.collection {
-                Some(false) => {}
-                Some(true) => {
-                    let text = format!("{} is a directory", self.side.surl);
-                    return Err(Refused::new(Obstacle::Directory, text));
-                }
-                None => return Err(self.failed("does not say whether this is a file or a directory")),
-            }
+        let own = match self.look().await? {
+            Some(own) => own,
+            // One that knows no PROPFIND takes a name with a slash for a whole tree.
+            None if self.side.surl == self.side.surl.as_directory() => return Err(self.directory()),
+            None => self.head().await?,
+        };
+        match own.collection {
+            Some(false) => {}
+            Some(true) => return Err(self.directory()),
+            None => return Err(self.failed("does not say whether this is a file or a directory")),
         }
         self.delete(self.side.surl.clone(), HeaderMap::new())
             .await?
             .map_err(|(status, text)| Refused::status(&self.side.naming(&Method::DELETE), status, &text))
     }
 
-    /// Between the look and the DELETE somebody may write into the directory. RFC 4918 has nothing against that; a storage that knows
-    /// `Depth: 0` here removes only what is empty, and others may refuse it.
+    /// Between the look and the DELETE somebody may write into the directory, and it may hold what the storage does not show. RFC 4918
+    /// has nothing against that; a storage that knows `Depth: 0` here removes only what is empty. One that refuses it is left alone.
     async fn directory_removed(&self) -> Result<(), Refused> {
+        self.check_empty().await?;
         let flat = HeaderMap::from_iter([(HeaderName::from_static("depth"), HeaderValue::from_static("0"))]);
-        for headers in [flat, HeaderMap::new()] {
-            self.check_empty().await?;
-            let plain = headers.is_empty();
-            match self.delete(self.side.surl.as_directory(), headers).await? {
-                Ok(()) => return Ok(()),
-                Err((StatusCode::BAD_REQUEST, _)) if !plain => {}
-                Err((status, text)) => {
-                    return Err(Refused::status(&self.side.naming(&Method::DELETE), status, &text));
-                }
+        let deleted = self.delete(self.side.surl.as_directory(), flat).await?;
+        deleted.map_err(|(status, text)| {
+            let mut refused = Refused::status(&self.side.naming(&Method::DELETE), status, &text);
+            match status {
+                StatusCode::CONFLICT => refused.obstacle = Obstacle::Full,
+                StatusCode::BAD_REQUEST => refused.obstacle = Obstacle::Failed,
+                _ => {}
             }
-        }
-        Err(self.failed("does not remove this directory"))
+            refused
+        })
     }
 
     async fn check_empty(&self) -> Result<(), Refused> {
-        let Some((own, others)) = self.look("1", Obstacle::Full).await? else {
+        let Some((own, own_depth, others)) = self.look_around("1", Obstacle::Full).await? else {
             return Err(self.failed("cannot list a directory, so nobody knows whether this one is empty"));
         };
         if own.collection != Some(true) {
             return Err(self.no_directory());
         }
-        if others {
+        // One that leaves itself out shows what is in it: here something of the same name.
+        if others || own_depth > self.side.surl.depth() {
             return Err(Refused::new(Obstacle::Full, format!("{} is not empty", self.side.surl)));
         }
         Ok(())
@@ -303,11 +304,10 @@ impl Visit {
 
     /// XRootD 5.5 replaces what has the new name, whatever `Overwrite` says.
     async fn renamed(&self, new: &Surl) -> Result<(), Refused> {
-        match self.elsewhere(new).look("0", Obstacle::Failed).await {
-            Ok(None) => {}
+        match self.elsewhere(new).seen().await {
             Err(refused) if refused.obstacle == Obstacle::Missing => {}
             Err(refused) => return Err(refused),
-            Ok(Some(_)) => return Err(Refused::new(Obstacle::Taken, format!("{new} is there already"))),
+            Ok(_) => return Err(Refused::new(Obstacle::Taken, format!("{new} is there already"))),
         }
         let mut headers = HeaderMap::new();
         let destination = HeaderValue::from_str(&new.http_url());
@@ -330,8 +330,18 @@ impl Visit {
         other
     }
 
-    /// What is told of the path itself, and whether of anything in it. `None`: the storage knows no PROPFIND.
-    async fn look(&self, depth: &'static str, beyond: Obstacle) -> Result<Option<(Attributes, bool)>, Refused> {
+    /// What is told of the path itself. `None`: the storage knows no PROPFIND.
+    async fn look(&self) -> Result<Option<Attributes>, Refused> {
+        let told = self.look_around("0", Obstacle::Failed).await?;
+        Ok(told.map(|(own, ..)| own))
+    }
+
+    /// What is told of the path itself, how many names it has there, and whether of anything in it.
+    async fn look_around(
+        &self,
+        depth: &'static str,
+        beyond: Obstacle,
+    ) -> Result<Option<(Attributes, usize, bool)>, Refused> {
         let Some(entries) = self.propfind(depth, LOOKED_AT, beyond).await? else {
             return Ok(None);
         };
@@ -341,7 +351,7 @@ impl Visit {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
             return Err(Refused::status(&self.side.naming(&method("PROPFIND")), status, ""));
         }
-        Ok(Some((own.attributes, entries.len() > 1)))
+        Ok(Some((own.attributes, own.depth, entries.len() > 1)))
     }
 
     /// What is told of so many paths at most; `beyond`: what more of them are.
@@ -423,6 +433,10 @@ impl Visit {
 
     fn failed(&self, why: &str) -> Refused {
         Refused::new(Obstacle::Failed, format!("the storage of {} {why}", self.side.surl))
+    }
+
+    fn directory(&self) -> Refused {
+        Refused::new(Obstacle::Directory, format!("{} is a directory", self.side.surl))
     }
 
     fn no_directory(&self) -> Refused {

@@ -20,11 +20,22 @@ use crate::model::SIZE_MAX;
 /// Entries of one directory that are shown.
 pub(crate) const ENTRIES_MAX: usize = 100_000;
 
-/// Bytes of all names together.
+/// Bytes of all names together, as JSON has them.
 const NAMES_MAX: usize = 16 << 20;
 
 /// Elements in each other; eight are needed.
 const DEPTH_MAX: usize = 32;
+
+/// What a name takes in JSON: control characters are written with six.
+fn json_length(name: &str) -> usize {
+    name.chars()
+        .map(|one| match one {
+            '"' | '\\' => 2,
+            _ if one.is_ascii_control() => 6,
+            _ => one.len_utf8(),
+        })
+        .sum()
+}
 
 /// What a storage told of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +121,7 @@ where
             Event::GeneralRef(reference) => reading.refer(&reference)?,
             Event::End(_) => {
                 let Some(entry) = reading.leave() else { continue };
-                names += entry.name.as_ref().map_or(0, String::len);
+                names += entry.name.as_deref().map_or(0, json_length);
                 if entries.len() == entries_max {
                     return Err(Unread::TooMany(entries_max));
                 }

@@ -11,7 +11,7 @@ const ALL: usize = 16;
 /// Of which one user may have so many: who asks a storage that does not answer takes only their own time.
 const OF_ONE: usize = ALL / 2;
 
-/// A listing keeps up to 40 MiB: four at once.
+/// A listing keeps up to some 80 MiB, until the client has it: four at once.
 pub(super) const LISTING: usize = 4;
 
 /// Who holds how many.
