@@ -1,11 +1,12 @@
 //! VOMS servers, asked for attributes in the name of users who delegated a proxy.
 
+mod places;
+
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use tokio::sync::Semaphore;
 use weir_auth::{
     Secret,
     x509::{
@@ -16,10 +17,9 @@ use weir_auth::{
 use weir_http::{Client, ClientConfig, TrustRoots};
 
 use crate::{certificates::CertificatesError, time};
+use places::Places;
 
-/// How many users are served at once: each costs a TLS connection, and keeps others from the servers.
-const PLACES: usize = 8;
-/// How long a user waits for all servers, and for a place before.
+/// How long a user waits for all servers.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long one server may take to let us in, and for all of its answer. VOMS's own clients wait 2 and 5 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ const SERVER_PATIENCE: Duration = Duration::from_secs(15);
 pub(crate) struct Voms {
     client: VomsClient,
     vomses: PathBuf,
-    places: Semaphore,
+    places: Places,
 }
 
 /// Why a user gets no attributes.
@@ -42,6 +42,8 @@ pub(crate) enum VomsFailure {
     Vomses(#[from] VomsesError),
     #[error("no answer of the VOMS servers within {} s", PATIENCE.as_secs())]
     Timeout,
+    #[error("too many requests for VOMS attributes are under way here; try again later")]
+    Busy,
 }
 
 impl Voms {
@@ -62,22 +64,23 @@ impl Voms {
             directories: vec![authorities.to_owned()],
         }));
         config.connect_timeout = CONNECT_TIMEOUT;
-        config.connections = Some(PLACES);
+        config.connections = Some(places::ALL);
         Ok(Self {
             client: VomsClient::new(Client::new(config)?, certificates, SERVER_PATIENCE),
             vomses: vomses.to_owned(),
-            places: Semaphore::new(PLACES),
+            places: Places::new(),
         })
     }
 
-    /// A proxy below the delegated one, with all attributes that are requested.
+    /// A proxy below the one that this user delegated, with all attributes that are requested.
     pub(crate) async fn endow(
         &self,
+        user: &str,
         delegated: &Secret,
         requests: &[AttributeRequest],
     ) -> Result<Credential, VomsFailure> {
+        let _place = self.places.enter(user).await.ok_or(VomsFailure::Busy)?;
         let work = async {
-            let _place = self.places.acquire().await;
             let path = self.vomses.clone();
             let vomses = tokio::task::spawn_blocking(move || Vomses::load(&path)).await;
             let vomses = vomses.map_err(|_| EndowError::Stopped)??;

@@ -21,6 +21,7 @@ use crate::{
     service::Service,
     store::{Kept, proxy_name},
     time::{self, Millis},
+    voms::VomsFailure,
 };
 
 /// Attributes as `voms-proxy-init -voms` takes them. The delegated proxy is replaced by one below it that carries them.
@@ -42,8 +43,11 @@ pub(super) async fn voms(service: State, caller: Caller, Path(id): Path<String>,
     let Some(voms) = voms else {
         return confirmed(&service, &delegated, &requests);
     };
-    let made = voms.endow(&delegated.secret, &requests).await;
-    let made = made.map_err(|error| failed(format!("Failed to generate a proxy: {}", chain(&error))))?;
+    let made = voms.endow(&caller.user_dn, &delegated.secret, &requests).await;
+    let made = made.map_err(|error| match error {
+        VomsFailure::Busy => ApiError::unavailable(error.to_string()),
+        error => failed(format!("Failed to generate a proxy: {}", chain(&error))),
+    })?;
     let endowed = Kept {
         name: delegated.name.clone(),
         secret: made.pem,

@@ -321,3 +321,38 @@ async fn a_proxy_that_was_taken_back_does_not_come_back() {
     assert_eq!(answer.status, StatusCode::CONFLICT, "{}", answer.text);
     assert_eq!(scene.delegated().await, json!([]));
 }
+
+/// One user whose VOMS server does not answer would keep all others from theirs, or these would take it for their server's fault.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_keeps_others_from_their_attributes() {
+    let scene = Scene::start().await;
+    let bob = scene.grid.certificate("Bob");
+    let user = scene.grid.with(&bob);
+    assert_eq!(scene.ada().delegate(&scene.ada, 12).await.status, StatusCode::CREATED);
+    assert_eq!(user.delegate(&bob, 12).await.status, StatusCode::CREATED);
+    let late = Says::Late(Duration::from_secs(9), scene.certificate(&scene.holder(), |_| {}));
+    scene.stub.say(late);
+    let wanted = json!(["testvo"]);
+    let others = async {
+        let mut asked = 0;
+        while asked < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            asked += scene.stub.asked().len();
+        }
+        scene.stub.say(Says::Gives(scene.certificate(&party(&bob), |_| {})));
+        let refused = scene.voms(&wanted).await;
+        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE, "{}", refused.text);
+        assert_eq!(refused.headers["retry-after"], "5");
+        let message = refused.message();
+        assert!(message.contains("too many requests for VOMS attributes"), "{message}");
+        let path = format!("/delegation/{}/voms", user.id().await);
+        let served = user.post(&path, &wanted).await;
+        assert_eq!(served.status.as_u16(), 203, "{}", served.text);
+        assert_eq!(scene.stub.asked().len(), 1, "only Bob's request went on");
+    };
+    let (first, second, ()) = tokio::join!(scene.voms(&wanted), scene.voms(&wanted), others);
+    // Both began with the same proxy: one of them came first.
+    let mut both = [first.status.as_u16(), second.status.as_u16()];
+    both.sort_unstable();
+    assert_eq!(both, [203, 409]);
+}
