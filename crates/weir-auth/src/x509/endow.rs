@@ -66,7 +66,8 @@ pub enum EndowError {
 
 /// Asks VOMS servers for all that is requested, and makes a proxy with it below the delegated one.
 ///
-/// The new proxy lives as long as the one above it and its attributes do, 12 hours at most; it is limited if that one is.
+/// The new proxy lives as long as the one above it and its attributes do, 12 hours at most; it is limited if that one is. Its
+/// file has the key of the delegated one too, as the last: what was endowed earlier is put aside, and all begins with that one.
 /// `identity.not_after` of what is returned is when the first of all that ends.
 ///
 /// # Errors
@@ -78,6 +79,7 @@ pub async fn endow(
     requests: &[AttributeRequest],
     now: SystemTime,
 ) -> Result<Credential, EndowError> {
+    let delegated = &above(delegated);
     let identity = client.certificates().verify(&certificates_of(delegated), now)?;
     let left = identity.not_after.duration_since(now).unwrap_or_default();
     let lifetime = left.min(LIFETIME);
@@ -115,7 +117,16 @@ pub async fn endow(
     })
 }
 
-/// A proxy file with a new proxy below the one of another file.
+/// The proxy file that was delegated: of one that was endowed earlier, what comes after the new proxy and its key.
+fn above(file: &Secret) -> Secret {
+    const END: &str = "-----END PRIVATE KEY-----\n";
+    match file.expose().split_once(END) {
+        Some((_, rest)) if rest.contains(END) => Secret::new(rest),
+        _ => file.clone(),
+    }
+}
+
+/// A proxy file with a new proxy below the one of another file, and the key of that one at its end.
 fn below(
     above: &Secret,
     attributes: &[Vec<u8>],
@@ -161,6 +172,7 @@ fn below(
     for certificate in X509::stack_from_pem(pem)? {
         file.extend(certificate.to_pem()?);
     }
+    file.extend(issuer_key.private_key_to_pem_pkcs8()?);
     // PEM is ASCII.
     Ok(Secret::new(String::from_utf8(file).unwrap_or_default()))
 }

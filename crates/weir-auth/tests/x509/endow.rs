@@ -166,17 +166,23 @@ async fn a_proxy_gets_the_attributes_that_were_asked_for() {
         "{lifetime}"
     );
 
-    // What has attributes can get others.
+    // What has attributes can get others, for as long as if it had none.
     scene.gives(&Attributes {
         fqans: vec!["/dune/Role=production/Capability=NULL"],
+        valid: (-60, 6 * HOUR),
         ..scene.attributes()
     });
     let again = scene.endow(&made.pem, &line, &["d"]).await.unwrap();
     assert_eq!(fqans(&again.identity), ["/dune/Role=production/Capability=NULL"]);
-    assert_eq!(
-        scene.stub.asked()[0].target.split('&').next(),
-        Some("/generate-ac?fqans=/dune")
-    );
+    let left = again.identity.not_after.duration_since(SystemTime::now()).unwrap();
+    assert!((21_500..=21_600).contains(&left.as_secs()), "{left:?}");
+    assert_eq!(ders(&chain(&again.pem)[1..]), ders(&above));
+    assert!(chain(&again.pem)[0].public_key().unwrap().public_eq(&key(&again.pem)));
+    let [asked] = scene.stub.asked().try_into().unwrap();
+    assert_eq!(asked.by, ders(&above)[0]);
+    assert_eq!(asked.target.split('&').next(), Some("/generate-ac?fqans=/dune"));
+    let third = scene.endow(&again.pem, &line, &["d"]).await.unwrap();
+    assert_eq!(chain(&third.pem).len(), above.len() + 1);
 }
 
 fn key(pem: &Secret) -> PKey<Private> {
