@@ -57,13 +57,9 @@ pub(crate) enum Pending {
     Force(Forcing),
 }
 
-/// A request to start files past all limits.
-pub(crate) struct Forcing {
-    /// What goes along, if any of them is.
-    pub(crate) changes: Vec<Change>,
-    /// Told which of them are, before that is durable.
-    pub(crate) told: oneshot::Sender<Vec<u64>>,
-}
+/// A request to start files past all limits: told which of them are forced, perhaps none, before that is durable, it says what
+/// goes along.
+pub(crate) type Forcing = Box<dyn FnOnce(&[u64]) -> Vec<Change> + Send>;
 
 #[derive(Default)]
 pub(crate) struct Desk {
@@ -222,13 +218,11 @@ impl Desk {
     }
 }
 
-fn forced(Forcing { mut changes, told }: Forcing, transfers: &[TransferId]) -> Vec<Change> {
+fn forced(forcing: Forcing, transfers: &[TransferId]) -> Vec<Change> {
     let files = transfers.iter().map(|transfer| transfer.0).collect::<Vec<_>>();
-    // Whoever asked may have gone.
-    let _ = told.send(files.clone());
-    if files.is_empty() {
-        return Vec::new();
+    let mut changes = forcing(&files);
+    if !files.is_empty() {
+        changes.push(Change::Force { files });
     }
-    changes.push(Change::Force { files });
     changes
 }

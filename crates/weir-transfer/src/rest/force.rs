@@ -12,11 +12,7 @@ use super::{
     body::JsonBody,
     caller::Caller,
 };
-use crate::{
-    driver::{Forcing, Request},
-    service::Service,
-    time,
-};
+use crate::{driver::Request, service::Service, time};
 
 /// Files of one request.
 const FILES_MAX: usize = 1000;
@@ -80,22 +76,30 @@ async fn force(service: &Arc<Service>, caller: &Caller, asked: &[i64]) -> Answer
         .iter()
         .filter_map(|id| u64::try_from(*id).ok())
         .collect::<Vec<_>>();
-    let (service, who, named) = (service.clone(), caller.user_dn.clone(), named(&files));
+    let (service, who) = (service.clone(), caller.user_dn.clone());
     let done = tokio::spawn(async move {
         let _alone = service.settings.changing.lock().await;
-        let audit = &service.settings.audit;
-        let (entry, changes) = audit.draft(time::now(), &who, "force-start", named);
         let (told, forced) = oneshot::channel();
-        let forcing = Forcing { changes, told };
+        let drafting = service.clone();
+        let forcing = Box::new(move |forced: &[u64]| {
+            if forced.is_empty() {
+                return Vec::new();
+            }
+            let audit = &drafting.settings.audit;
+            let (entry, changes) = audit.draft(time::now(), &who, "force-start", named(forced));
+            // Whoever asked may have gone.
+            let _ = told.send((forced.to_vec(), entry));
+            changes
+        });
         service
             .driver
             .ask(|reply| Request::Force { files, forcing, reply })
             .await?;
-        let forced = forced.await.unwrap_or_default();
-        if !forced.is_empty() {
-            tracing::info!(who, entry.config, "files were forced to start");
-            audit.note(entry);
-        }
+        let Ok((forced, entry)) = forced.await else {
+            return Ok(Vec::new());
+        };
+        tracing::info!(who = entry.dn, entry.config, "files were forced to start");
+        service.settings.audit.note(entry);
         Ok(forced.into_iter().filter_map(|file| i64::try_from(file).ok()).collect())
     });
     done.await
