@@ -41,22 +41,18 @@ pub(super) fn without<'a>(text: &str, tails: impl Iterator<Item = &'a str>) -> S
     let hidden = words
         .iter()
         .fold(text.to_owned(), |text, word| text.replace(word.as_str(), MASK));
-    without_start(hidden, &words)
+    if !hidden.contains('…') {
+        return hidden;
+    }
+    words.iter().fold(hidden, |text, word| without_start(text, word))
 }
 
-/// A long text was cut, maybe within one of the words.
-fn without_start(text: String, words: &[String]) -> String {
-    let Some(whole) = text.strip_suffix('…') else {
-        return text;
-    };
-    let starts = words
-        .iter()
-        .flat_map(|word| word.char_indices().map(move |(end, _)| &word[..end]));
-    let start = starts.filter(|start| start.len() >= VALUE_MIN && whole.ends_with(start));
-    match start.max_by_key(|start| start.len()) {
-        Some(start) => format!("{}{MASK}…", &whole[..whole.len() - start.len()]),
-        None => text,
-    }
+/// A long text was cut, maybe within the word: the longest start first.
+fn without_start(text: String, word: &str) -> String {
+    let ends = (VALUE_MIN..word.len()).rev().filter(|end| word.is_char_boundary(*end));
+    ends.fold(text, |text, end| {
+        text.replace(&format!("{}…", &word[..end]), &format!("{MASK}…"))
+    })
 }
 
 /// A tail of a URL as a whole, and each of its values, as they were written and decoded.
@@ -96,5 +92,6 @@ mod tests {
         shows("nothing of it", "nothing of it");
         shows("cut at secret…", "cut at ***…");
         shows("cut at secr…", "cut at secr…");
+        shows("pull: cut at secret-…; push: no", "pull: cut at ***…; push: no");
     }
 }
