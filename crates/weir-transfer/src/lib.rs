@@ -36,6 +36,7 @@ mod executor;
 pub mod fuzzing;
 mod model;
 mod nodes;
+mod places;
 mod rest;
 mod service;
 mod settings;

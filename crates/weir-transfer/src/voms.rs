@@ -1,7 +1,5 @@
 //! VOMS servers, asked for attributes in the name of users who delegated a proxy.
 
-mod places;
-
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -16,9 +14,12 @@ use weir_auth::{
 };
 use weir_http::{Client, ClientConfig, TrustRoots};
 
-use crate::{certificates::CertificatesError, time};
-use places::Places;
+use crate::{certificates::CertificatesError, places::Places, time};
 
+/// How many calls are served at once: each costs a TLS connection, and servers that do not answer keep it for long.
+const PLACES: usize = 8;
+/// Of which one user may have so many.
+const PLACES_OF_ONE: usize = 2;
 /// How long a user waits for all servers.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long one server may take to let us in, and for all of its answer. VOMS's own clients wait 2 and 5 s.
@@ -64,11 +65,11 @@ impl Voms {
             directories: vec![authorities.to_owned()],
         }));
         config.connect_timeout = CONNECT_TIMEOUT;
-        config.connections = Some(places::ALL);
+        config.connections = Some(PLACES);
         Ok(Self {
             client: VomsClient::new(Client::new(config)?, certificates, SERVER_PATIENCE),
             vomses: vomses.to_owned(),
-            places: Places::new(),
+            places: Places::new(PLACES, PLACES_OF_ONE),
         })
     }
 
@@ -79,7 +80,7 @@ impl Voms {
         delegated: &Secret,
         requests: &[AttributeRequest],
     ) -> Result<Credential, VomsFailure> {
-        let _place = self.places.enter(user).await.ok_or(VomsFailure::Busy)?;
+        let _place = self.places.enter(user, 1).ok_or(VomsFailure::Busy)?;
         let work = async {
             let path = self.vomses.clone();
             let vomses = tokio::task::spawn_blocking(move || Vomses::load(&path)).await;

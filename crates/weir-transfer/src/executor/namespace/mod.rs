@@ -11,7 +11,6 @@ mod bounded;
 mod fuzzing;
 mod listing;
 mod multistatus;
-mod places;
 mod refused;
 
 use std::{
@@ -31,7 +30,6 @@ use weir_world::{Failure, Party, Phase};
 use self::{
     listing::{Unlisted, listing, own},
     multistatus::{ENTRIES_MAX, Entry, Unread},
-    places::{Place, Places},
     refused::conflict,
 };
 pub(crate) use self::{
@@ -44,10 +42,20 @@ use super::{
     tokens::Right,
     wire::{Answer, Forward, Side, Trouble, send, send_watched, text_of},
 };
-use crate::{store::Kept, surl::Surl};
+use crate::{
+    places::{Place, Places},
+    store::Kept,
+    surl::Surl,
+};
 
 /// How long an operation may take, as in FTS3.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// Places: each operation holds a connection. Who asks a storage that does not answer takes half of them at most.
+const PLACES: usize = 16;
+
+/// Places of a listing: it keeps up to some 80 MiB, until the client has it.
+const LISTING: usize = 4;
 
 /// Entries that tell whether a directory is empty: a third would only be another that is in it.
 const LOOKED_AT: usize = 2;
@@ -110,13 +118,13 @@ impl Namespace {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             clients: Arc::new(Clients::new(client)),
-            places: Places::default(),
+            places: Places::new(PLACES, PLACES / 2),
         }
     }
 
     /// Room for one listing of this user. `None`: all is taken.
     pub(crate) fn enter_to_list(&self, user: &str) -> Option<Place> {
-        self.places.enter(user, places::LISTING)
+        self.places.enter(user, LISTING)
     }
 
     /// Room for one other operation.
