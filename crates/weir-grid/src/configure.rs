@@ -90,11 +90,7 @@ pub(crate) fn storage(
     config.tls = Some(weir_storage::TlsFiles { certificate, key });
     config.trust.files = vec![ground.trust.file.clone()];
     config.any_audience = false;
-    config.issuers = vec![weir_storage::IssuerConfig {
-        url: issuer_url.to_owned(),
-        prefixes: vec![StoragePath::root()],
-        audiences: Vec::new(),
-    }];
+    config.issuers = vec![weir_storage::IssuerConfig::new(issuer_url)];
     config.tpc.allow = reachable(grid);
     // Files on one machine take seconds: what one that is cut short has moved should be known by then.
     config.tpc.marker_interval = MARKER_INTERVAL;

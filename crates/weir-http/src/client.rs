@@ -17,14 +17,22 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use crate::{
-    AddressFilter, Body, ChainCheck, ClientError, Identity, TlsError, TrustRoots,
+    AddressFilter, Body, ChainCheck, ClientError, Identity, SocketSettings, SocketWatch, TlsError, TrustRoots,
     connect::{Connector, Target},
     pool::{Key, Pool, PoolLimits},
+    reload::Reloadable,
 };
 
-/// The address at the other end; found in the extensions of every response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConnectedTo(pub SocketAddr);
+/// The connection that a response came on; found in the extensions of every response.
+#[derive(Debug, Clone)]
+pub struct ConnectedTo {
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Our end.
+    pub local: SocketAddr,
+    /// What TCP knows of the connection.
+    pub socket: SocketWatch,
+}
 
 /// How a [`Client`] connects and how long it waits.
 #[derive(Clone)]
@@ -48,6 +56,8 @@ pub struct ClientConfig {
     /// The address to connect from, where it is of the other side's kind (IPv4 or IPv6, loopback or not); `None` lets the
     /// kernel choose.
     pub local_address: Option<std::net::IpAddr>,
+    /// How the kernel runs the connections. Default: as the system is set.
+    pub socket: SocketSettings,
     /// `User-Agent` of requests that carry none.
     pub user_agent: HeaderValue,
 }
@@ -64,6 +74,7 @@ impl ClientConfig {
             idle_timeout: Duration::from_secs(20),
             filter: None,
             local_address: None,
+            socket: SocketSettings::default(),
             user_agent: HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION"))),
         }
     }
@@ -76,14 +87,21 @@ impl ClientConfig {
 #[derive(Clone)]
 pub struct Client {
     pool: Arc<Pool>,
-    tls: Arc<rustls::ClientConfig>,
-    /// Who is trusted.
-    roots: Arc<rustls::RootCertStore>,
-    /// Tells connections made with one TLS configuration and filter from those of another.
-    identity: u64,
+    trust: Reloadable<Trust>,
+    /// Tells connections made within one filter from those of another.
+    scope: u64,
     filter: Option<AddressFilter>,
     response_timeout: Duration,
     user_agent: HeaderValue,
+}
+
+/// Who is trusted, and what is shown to them.
+struct Trust {
+    tls: Arc<rustls::ClientConfig>,
+    roots: Arc<rustls::RootCertStore>,
+    check: Option<Arc<dyn ChainCheck>>,
+    /// Tells connections made with one TLS configuration from those of another.
+    identity: u64,
 }
 
 impl std::fmt::Debug for Client {
@@ -100,6 +118,7 @@ impl Client {
         let connector = Connector {
             connect_timeout: config.connect_timeout,
             local_address: config.local_address,
+            socket: config.socket,
         };
         let limits = PoolLimits {
             idle_per_host: config.idle_per_host,
@@ -107,11 +126,16 @@ impl Client {
             connections: config.connections,
         };
         let roots = Arc::new(config.roots.load()?);
-        Ok(Self {
-            pool: Pool::new(connector, limits),
+        let trust = Trust {
             tls: crate::tls::trusting(roots.clone())?,
             roots,
-            identity: 0,
+            check: None,
+            identity: new_identity(),
+        };
+        Ok(Self {
+            pool: Pool::new(connector, limits),
+            trust: Arc::new(trust).into(),
+            scope: 0,
             filter: config.filter,
             response_timeout: config.response_timeout,
             user_agent: config.user_agent,
@@ -122,9 +146,18 @@ impl Client {
     /// are shared; connections are not: each is used with the configuration that made it.
     #[must_use]
     pub fn presenting(&self, tls: Arc<rustls::ClientConfig>) -> Self {
-        Self {
+        let now = self.trust.get();
+        self.trusting(Trust {
             tls,
+            roots: now.roots.clone(),
+            check: now.check.clone(),
             identity: new_identity(),
+        })
+    }
+
+    fn trusting(&self, trust: Trust) -> Self {
+        Self {
+            trust: Arc::new(trust).into(),
             ..self.clone()
         }
     }
@@ -135,7 +168,7 @@ impl Client {
     pub fn within(&self, filter: AddressFilter) -> Self {
         Self {
             filter: Some(filter),
-            identity: new_identity(),
+            scope: new_identity(),
             ..self.clone()
         }
     }
@@ -146,7 +179,7 @@ impl Client {
     /// # Errors
     /// If the certificate or its key cannot be read.
     pub fn showing(&self, identity: &Identity) -> Result<Self, TlsError> {
-        Ok(self.presenting(crate::tls::showing(&self.tls, identity)?))
+        Ok(self.presenting(crate::tls::showing(&self.trust.get().tls, identity)?))
     }
 
     /// A client like this one that has the certificates of each server judged by `check` too, after they were verified as
@@ -155,7 +188,35 @@ impl Client {
     /// # Errors
     /// If nobody is trusted.
     pub fn judging(&self, check: Arc<dyn ChainCheck>) -> Result<Self, TlsError> {
-        Ok(self.presenting(crate::tls::judging(&self.tls, self.roots.clone(), check)?))
+        let now = self.trust.get();
+        Ok(self.trusting(Trust {
+            tls: crate::tls::judging(&now.tls, now.roots.clone(), check.clone())?,
+            roots: now.roots.clone(),
+            check: Some(check),
+            identity: new_identity(),
+        }))
+    }
+
+    /// Reads the trusted roots anew, for this client and its clones, those made by [`Self::within`] included: connections made
+    /// from now on, and requests on them. What is under way ends as it began.
+    ///
+    /// # Errors
+    /// If they cannot be read; then all stays as it was.
+    pub fn renew(&self, roots: &TrustRoots) -> Result<(), TlsError> {
+        let (roots, now) = (Arc::new(roots.load()?), self.trust.get());
+        let mut tls = crate::tls::trusting(roots.clone())?;
+        if let Some(check) = &now.check {
+            tls = crate::tls::judging(&tls, roots.clone(), check.clone())?;
+        }
+        let mut tls = (*tls).clone();
+        tls.client_auth_cert_resolver = now.tls.client_auth_cert_resolver.clone();
+        self.trust.set(Arc::new(Trust {
+            tls: Arc::new(tls),
+            roots,
+            check: now.check.clone(),
+            identity: new_identity(),
+        }));
+        Ok(())
     }
 
     /// Sends a request and waits for the response's head, at most the configured time.
@@ -171,7 +232,8 @@ impl Client {
         mut request: Request<Body>,
         limit: Duration,
     ) -> Result<Response<Incoming>, ClientError> {
-        let target = Target::of(request.uri(), self.tls.clone(), self.filter.clone())?;
+        let trust = self.trust.get();
+        let target = Target::of(request.uri(), trust.tls.clone(), self.filter.clone())?;
         in_origin_form(&mut request, &target)?;
         request.extensions_mut().extend(crate::case::extensions().clone());
         request
@@ -180,7 +242,8 @@ impl Client {
             .or_insert_with(|| self.user_agent.clone());
         let key = Key {
             endpoint: target.endpoint.clone(),
-            identity: self.identity,
+            identity: trust.identity,
+            scope: self.scope,
         };
         let sent = tokio::time::timeout(limit, self.pool.send(key, &target, request)).await;
         sent.unwrap_or_else(|_| {

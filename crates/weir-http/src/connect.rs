@@ -19,11 +19,12 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{AddressFilter, ClientError, tcp::Tcp};
+use crate::{AddressFilter, ClientError, ConnectedTo, socket::SocketSettings, tcp::Tcp, tls::SEALED_AHEAD};
 
 pub(crate) struct Connector {
     pub(crate) connect_timeout: Duration,
     pub(crate) local_address: Option<IpAddr>,
+    pub(crate) socket: SocketSettings,
 }
 
 /// `scheme://host:port` of a URI: all that may be shown of it.
@@ -99,18 +100,24 @@ impl Connector {
     ) -> Result<Stream, ClientError> {
         let endpoint = &target.endpoint;
         let tcp = self.dial(target).await?;
-        let peer = tcp.peer_addr().map_err(|source| ClientError::Connect {
+        let ends = tcp.peer_addr().and_then(|peer| Ok((peer, tcp.local_addr()?)));
+        let (peer, local) = ends.map_err(|source| ClientError::Connect {
             endpoint: endpoint.clone(),
             source,
         })?;
         let tcp = Tcp::new(tcp, None);
+        let to = ConnectedTo {
+            peer,
+            local,
+            socket: tcp.watch(),
+        };
         let io = match &target.tls {
             Some(tls) => self.handshake(endpoint, &target.host, tls.clone(), tcp).await?,
             None => Transport::Plain(tcp),
         };
         Ok(Stream {
             io: TokioIo::new(io),
-            peer,
+            to,
             _place: place,
         })
     }
@@ -118,16 +125,33 @@ impl Connector {
     /// Connects, from the configured address where that can reach the other side.
     async fn open(&self, to: SocketAddr) -> std::io::Result<TcpStream> {
         let usable = |from: &IpAddr| from.is_ipv4() == to.is_ipv4() && from.is_loopback() == to.ip().is_loopback();
-        let Some(from) = self.local_address.filter(usable) else {
-            return TcpStream::connect(to).await;
-        };
-        match connect_from(from, to).await {
+        let from = self.local_address.filter(usable);
+        match self.connect_from(from, to).await {
             // Its ports are used up: an address that does not tell who we are is better than none.
-            Err(error) if matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable) => {
-                TcpStream::connect(to).await
+            Err(error)
+                if from.is_some() && matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable) =>
+            {
+                self.connect_from(None, to).await
             }
             outcome => outcome,
         }
+    }
+
+    async fn connect_from(&self, from: Option<IpAddr>, to: SocketAddr) -> std::io::Result<TcpStream> {
+        let socket = if to.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
+        };
+        if !self.socket.is_default() {
+            self.socket.apply(&socket)?;
+        }
+        if let Some(from) = from {
+            // Ports of connections that were just closed may be taken again.
+            socket.set_reuseaddr(true)?;
+            socket.bind(SocketAddr::new(from, 0))?;
+        }
+        socket.connect(to).await
     }
 
     async fn dial(&self, target: &Target) -> Result<TcpStream, ClientError> {
@@ -191,7 +215,10 @@ impl Connector {
         })?;
         let connector = tokio_rustls::TlsConnector::from(tls);
         match timeout(self.connect_timeout, connector.connect(name, tcp)).await {
-            Ok(Ok(stream)) => Ok(Transport::Tls(Box::new(stream))),
+            Ok(Ok(mut stream)) => {
+                stream.get_mut().1.set_buffer_limit(Some(SEALED_AHEAD));
+                Ok(Transport::Tls(Box::new(stream)))
+            }
             Ok(Err(source)) => Err(broken_off(endpoint.to_owned(), source)),
             Err(_) => Err(ClientError::Timeout {
                 endpoint: endpoint.to_owned(),
@@ -213,29 +240,17 @@ fn broken_off(endpoint: String, source: std::io::Error) -> ClientError {
     }
 }
 
-async fn connect_from(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
-    let socket = if to.is_ipv4() {
-        TcpSocket::new_v4()?
-    } else {
-        TcpSocket::new_v6()?
-    };
-    // Ports of connections that were just closed may be taken again.
-    socket.set_reuseaddr(true)?;
-    socket.bind(SocketAddr::new(from, 0))?;
-    socket.connect(to).await
-}
-
 /// A connection, plain or TLS, that knows its peer.
 pub(crate) struct Stream {
     io: TokioIo<Transport>,
-    peer: SocketAddr,
+    to: ConnectedTo,
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Stream {
-    /// The address at the other end.
-    pub(crate) fn peer(&self) -> SocketAddr {
-        self.peer
+    /// Both ends.
+    pub(crate) fn to(&self) -> ConnectedTo {
+        self.to.clone()
     }
 }
 

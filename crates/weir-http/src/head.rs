@@ -6,7 +6,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
 };
@@ -15,29 +15,46 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::seats::Seat;
+
 /// What may still come before a request is understood. While one is answered, there is no limit.
-#[derive(Debug)]
 pub(crate) struct Allowance {
     limit: usize,
     left: AtomicUsize,
+    /// An answer is complete and may still wait to be sent.
+    answered: AtomicBool,
+    seat: Arc<Seat>,
 }
 
 impl Allowance {
-    pub(crate) fn new(limit: usize) -> Arc<Self> {
+    pub(crate) fn new(limit: usize, seat: Arc<Seat>) -> Arc<Self> {
         Arc::new(Self {
             limit,
             left: AtomicUsize::new(limit),
+            answered: AtomicBool::new(false),
+            seat,
         })
     }
 
     /// The head is read: what follows is a body.
     pub(crate) fn lift(&self) {
         self.left.store(usize::MAX, Ordering::Relaxed);
+        self.answered.store(false, Ordering::Relaxed);
+        self.seat.work();
     }
 
-    /// The answer is out: what follows is another head.
+    /// The answer is complete: what follows is another head.
     fn renew(&self) {
         self.left.store(self.limit, Ordering::Relaxed);
+        self.answered.store(true, Ordering::Relaxed);
+    }
+
+    /// All that was written is with the kernel.
+    fn flushed(&self) {
+        if self.answered.load(Ordering::Relaxed) {
+            self.answered.store(false, Ordering::Relaxed);
+            self.seat.rest();
+        }
     }
 }
 
@@ -83,7 +100,9 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Limited<I> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+        self.allowance.flushed();
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

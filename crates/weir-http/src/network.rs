@@ -82,6 +82,7 @@ impl<'de> Deserialize<'de> for Network {
 #[derive(Debug, Clone, Default)]
 pub struct AddressFilter {
     allowed: Arc<[Network]>,
+    own: Arc<[IpAddr]>,
 }
 
 impl AddressFilter {
@@ -89,13 +90,56 @@ impl AddressFilter {
     pub fn allowing(allowed: &[Network]) -> Self {
         Self {
             allowed: allowed.into(),
+            own: Arc::default(),
+        }
+    }
+
+    /// Refuses these too, unless they are allowed: [`own_addresses`], by which strangers would have a service ask itself.
+    #[must_use]
+    pub fn refusing(self, own: &[IpAddr]) -> Self {
+        Self {
+            own: own.into(),
+            ..self
         }
     }
 
     /// What an address is that may not be connected to; `None` if it may.
     pub fn refuses(&self, address: IpAddr) -> Option<&'static str> {
-        local_kind(address).filter(|_| !self.allowed.iter().any(|network| network.contains(address)))
+        let own = || self.own.contains(&address.to_canonical()).then_some("this host's own");
+        let kind = local_kind(address).or_else(own)?;
+        (!self.allowed.iter().any(|network| network.contains(address))).then_some(kind)
     }
+}
+
+/// The addresses of this host as they are now, as the kernel lists them; what cannot be read is left out.
+pub fn own_addresses() -> Vec<IpAddr> {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let mut own = own_v4(&read("/proc/net/fib_trie"));
+    own.extend(own_v6(&read("/proc/net/if_inet6")));
+    own.sort_unstable();
+    own.dedup();
+    own
+}
+
+/// Of the routing table: an address on one line, and what it is on the next.
+fn own_v4(table: &str) -> Vec<IpAddr> {
+    let mut last: Option<IpAddr> = None;
+    let mut own = Vec::new();
+    for line in table.lines().map(str::trim) {
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address.parse().ok();
+        } else if line == "/32 host LOCAL" {
+            own.extend(last);
+        }
+    }
+    own
+}
+
+/// Of the table of interfaces: 32 hexadecimal digits begin each line.
+fn own_v6(table: &str) -> Vec<IpAddr> {
+    let digits = table.lines().filter_map(|line| line.split_whitespace().next());
+    let numbers = digits.filter_map(|digits| u128::from_str_radix(digits, 16).ok());
+    numbers.map(|number| Ipv6Addr::from_bits(number).into()).collect()
 }
 
 /// What an address is that strangers must not make us connect to: this host's, its networks', or no host's at all (RFC 6890:
@@ -222,6 +266,30 @@ mod tests {
         ] {
             assert_eq!(filter.refuses(address(text)), kind, "{text}");
         }
+    }
+
+    /// A stranger could have an endpoint with a public address talk to itself, or to its neighbours behind the same name.
+    #[test]
+    fn this_hosts_own_addresses_are_refused_unless_allowed() {
+        let own = [address("203.0.113.7"), address("2001:db8::7")];
+        let filter = AddressFilter::default().refusing(&own);
+        for text in ["203.0.113.7", "::ffff:203.0.113.7", "2001:db8::7"] {
+            assert_eq!(filter.refuses(address(text)), Some("this host's own"), "{text}");
+        }
+        assert_eq!(filter.refuses(address("203.0.113.8")), None);
+        let allowing = AddressFilter::allowing(&["203.0.113.7".parse().unwrap()]).refusing(&own);
+        assert_eq!(allowing.refuses(own[0]), None);
+        assert!(own_addresses().contains(&address("127.0.0.1")), "{:?}", own_addresses());
+    }
+
+    #[test]
+    fn the_kernels_tables_are_read() {
+        let table = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 203.0.113.0\n        /24 link UNICAST\n     |-- 203.0.113.7\n        \
+                     /32 host LOCAL\n     |-- 203.0.113.255\n        /32 link BROADCAST\n";
+        assert_eq!(own_v4(table), [address("203.0.113.7")]);
+        let table = "20010db8000000000000000000000007 04 40 00 80     eth0\nnothing\n";
+        assert_eq!(own_v6(table), [address("2001:db8::7")]);
+        assert!(own_v4("garbage").is_empty() && own_v6("").is_empty());
     }
 
     /// A range that is too wide or too narrow allows too much, or breaks the embedded grid.

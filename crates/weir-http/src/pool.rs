@@ -43,6 +43,8 @@ pub(crate) struct Key {
     pub(crate) endpoint: String,
     /// Which TLS configuration, and with it which client certificate, made it.
     pub(crate) identity: u64,
+    /// Which filter let it through.
+    pub(crate) scope: u64,
 }
 
 /// Tells whether a request was handed to a connection: before that, nothing of it can have reached the other side.
@@ -159,7 +161,7 @@ impl Pool {
         }
         match connection.sender.try_send_request(request).await {
             Ok(mut response) => {
-                response.extensions_mut().insert(connection.peer);
+                response.extensions_mut().insert(connection.peer.clone());
                 self.give_back(key, connection);
                 Ok(response)
             }
@@ -180,7 +182,7 @@ impl Pool {
     async fn open(self: &Arc<Self>, key: &Key, target: &Target) -> Result<Connection, ClientError> {
         let place = self.place(&key.endpoint).await?;
         let stream = self.connector.connect(target, place).await?;
-        let peer = ConnectedTo(stream.peer());
+        let peer = stream.to();
         let made = self.builder.handshake(stream).await;
         let (sender, connection) = made.map_err(|error| ClientError::Exchange {
             endpoint: key.endpoint.clone(),

@@ -10,9 +10,8 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -20,15 +19,25 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     body::Cause,
     client_certificates::PeerCertificates,
+    direct::Direct,
     head::{Allowance, Answer, Limited},
+    reload::Reloadable,
+    seats::{Occupancy, Seat, Seated, Seats},
+    socket::{SocketSettings, SocketWatch},
     tcp::Tcp,
+    tls::SEALED_AHEAD,
 };
 
 /// What a server puts up with.
 #[derive(Debug, Clone)]
 pub struct ServerLimits {
-    /// Open connections; beyond them new ones wait in the kernel's backlog. Default 4096.
+    /// Open connections. Beyond them the one that has been idle longest is closed for each new one; if none is idle, new ones
+    /// wait in the kernel's backlog. Default 4096.
     pub connections: usize,
+    /// Open connections of one client: an IPv4 address, or an IPv6 network of 64 bits. Beyond them its own idle ones are
+    /// closed; if it has none, the new one is refused: by `429` where it is plain, by closing it where it is not. `None`, the
+    /// default: no limit.
+    pub connections_per_client: Option<usize>,
     /// Limit for the TLS handshake. Default 10 s.
     pub handshake_timeout: Duration,
     /// Limit for a request's head, and for an idle kept-alive connection. Default 30 s.
@@ -50,6 +59,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            connections_per_client: None,
             handshake_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
@@ -61,8 +71,15 @@ impl Default for ServerLimits {
     }
 }
 
+/// How long a connection whose seat is wanted may take to end a request's head.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// What a client beyond its share is told (RFC 6585 section 4).
+const REFUSAL: &[u8] =
+    b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 10\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
 /// Where a request came from and how; found in the extensions of every request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ConnectionInfo {
     /// The other end.
     pub peer: SocketAddr,
@@ -70,10 +87,37 @@ pub struct ConnectionInfo {
     pub local: SocketAddr,
     /// Whether the connection is encrypted.
     pub tls: bool,
+    /// What TCP knows of the connection.
+    pub socket: SocketWatch,
+}
+
+/// Whether a server speaks TLS, and with which configuration: none, a fixed one, or one that may be exchanged while it runs.
+/// Connections keep the one they began with.
+#[derive(Debug, Clone, Default)]
+pub struct ServerTls(Option<Reloadable<rustls::ServerConfig>>);
+
+impl From<Option<Arc<rustls::ServerConfig>>> for ServerTls {
+    fn from(config: Option<Arc<rustls::ServerConfig>>) -> Self {
+        Self(config.map(Reloadable::from))
+    }
+}
+
+impl From<Reloadable<rustls::ServerConfig>> for ServerTls {
+    fn from(config: Reloadable<rustls::ServerConfig>) -> Self {
+        Self(Some(config))
+    }
 }
 
 /// Binds a listening socket: address reuse on, a backlog of 1024 for bursts of new connections.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    bind_with(address, &SocketSettings::default())
+}
+
+/// As [`bind`]; the settings hold for every connection that is accepted.
+///
+/// # Errors
+/// If the address cannot be had, or the kernel refuses a setting; the error names it.
+pub fn bind_with(address: SocketAddr, settings: &SocketSettings) -> io::Result<TcpListener> {
     let domain = if address.is_ipv4() {
         socket2::Domain::IPV4
     } else {
@@ -82,15 +126,16 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    settings.apply(&socket)?;
     socket.bind(&address.into())?;
     socket.listen(1024)?;
     TcpListener::from_std(socket.into())
 }
 
 /// A server that accepts until it is told to stop. Dropping it stops it without grace.
-#[derive(Debug)]
 pub struct RunningServer {
     address: SocketAddr,
+    seats: Arc<Seats>,
     stop: CancellationToken,
     abort: CancellationToken,
     tracker: TaskTracker,
@@ -103,6 +148,17 @@ impl RunningServer {
         self.address
     }
 
+    /// How many are connected.
+    pub fn occupancy(&self) -> Occupancy {
+        self.seats.occupancy()
+    }
+
+    /// What tells how many are connected, for as long as anybody asks.
+    pub fn watch_occupancy(&self) -> impl Fn() -> Occupancy + Send + Sync + 'static {
+        let seats = self.seats.clone();
+        move || seats.occupancy()
+    }
+
     /// Stops accepting, lets requests in hand end within the grace, then cuts what is left.
     pub async fn shutdown(self) {
         self.stop.cancel();
@@ -111,6 +167,14 @@ impl RunningServer {
             self.abort.cancel();
             self.tracker.wait().await;
         }
+    }
+}
+
+impl std::fmt::Debug for RunningServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunningServer")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
     }
 }
 
@@ -127,7 +191,7 @@ impl Drop for RunningServer {
 /// request's body: a service that refuses before that never takes the body.
 pub fn serve<S, B>(
     listener: TcpListener,
-    tls: Option<Arc<rustls::ServerConfig>>,
+    tls: impl Into<ServerTls>,
     limits: ServerLimits,
     service: S,
 ) -> io::Result<RunningServer>
@@ -139,13 +203,15 @@ where
 {
     let running = RunningServer {
         address: listener.local_addr()?,
+        seats: Seats::new(limits.connections, limits.connections_per_client),
         stop: CancellationToken::new(),
         abort: CancellationToken::new(),
         tracker: TaskTracker::new(),
         grace: limits.grace,
     };
     let door = Door {
-        tls: tls.map(tokio_rustls::TlsAcceptor::from),
+        tls: tls.into(),
+        seats: running.seats.clone(),
         limits: Arc::new(limits),
         service,
         stop: running.stop.clone(),
@@ -158,12 +224,20 @@ where
 
 #[derive(Clone)]
 struct Door<S> {
-    tls: Option<tokio_rustls::TlsAcceptor>,
+    tls: ServerTls,
+    seats: Arc<Seats>,
     limits: Arc<ServerLimits>,
     service: S,
     stop: CancellationToken,
     abort: CancellationToken,
     tracker: TaskTracker,
+}
+
+/// What only some connections have for their requests.
+#[derive(Default)]
+struct Beside {
+    certificates: Option<PeerCertificates>,
+    direct: Option<Direct>,
 }
 
 impl<S, B> Door<S>
@@ -174,20 +248,23 @@ where
     B::Error: Into<Cause>,
 {
     async fn accept_all(self, listener: TcpListener) {
-        let places = Arc::new(Semaphore::new(self.limits.connections));
         loop {
             let accepted = tokio::select! {
                 () = self.stop.cancelled() => return,
-                accepted = accept_one(&listener, &places) => accepted,
+                accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((tcp, peer, place)) => {
+                Ok((tcp, peer)) => {
+                    // Whoever comes meanwhile waits in the kernel's backlog.
+                    let seated = tokio::select! {
+                        () = self.stop.cancelled() => return,
+                        seated = self.seats.take(peer.ip()) => seated,
+                    };
                     let door = self.clone();
                     self.tracker.spawn(async move {
-                        let _place = place;
                         tokio::select! {
                             () = door.abort.cancelled() => {}
-                            () = door.handle(tcp, peer) => {}
+                            () = door.handle(tcp, peer, seated) => {}
                         }
                     });
                 }
@@ -200,43 +277,85 @@ where
         }
     }
 
-    async fn handle(&self, tcp: TcpStream, peer: SocketAddr) {
+    async fn handle(&self, tcp: TcpStream, peer: SocketAddr, seated: Option<Seated>) {
+        let Some(seated) = seated else {
+            tracing::debug!(%peer, "refused: its address has as many connections as one may have");
+            return self.refuse(tcp).await;
+        };
         let _ = tcp.set_nodelay(true);
         let Ok(local) = tcp.local_addr() else { return };
+        let mut tcp = Tcp::new(tcp, Some(self.limits.write_timeout));
+        let tls = self.tls.0.as_ref().map(Reloadable::get);
         let info = ConnectionInfo {
             peer,
             local,
-            tls: self.tls.is_some(),
+            tls: tls.is_some(),
+            socket: tcp.watch(),
         };
-        let tcp = Tcp::new(tcp, Some(self.limits.write_timeout));
-        let Some(acceptor) = &self.tls else {
-            return self.speak(tcp, info, None).await;
+        let Some(tls) = tls else {
+            let direct = Some(tcp.direct());
+            return self
+                .speak(
+                    tcp,
+                    info,
+                    Beside {
+                        direct,
+                        ..Beside::default()
+                    },
+                    &seated.seat,
+                )
+                .await;
         };
-        match timeout(self.limits.handshake_timeout, acceptor.accept(tcp)).await {
-            Ok(Ok(stream)) => {
+        let shaken = tokio::select! {
+            () = seated.seat.wanted() => return,
+            shaken = timeout(self.limits.handshake_timeout, tokio_rustls::TlsAcceptor::from(tls).accept(tcp)) => shaken,
+        };
+        match shaken {
+            Ok(Ok(mut stream)) => {
+                stream.get_mut().1.set_buffer_limit(Some(SEALED_AHEAD));
                 let certificates = stream.get_ref().1.peer_certificates();
                 let certificates = certificates.map(|chain| {
                     let owned = chain.iter().map(|certificate| certificate.clone().into_owned());
                     PeerCertificates(owned.collect())
                 });
-                self.speak(stream, info, certificates).await;
+                self.speak(
+                    stream,
+                    info,
+                    Beside {
+                        certificates,
+                        ..Beside::default()
+                    },
+                    &seated.seat,
+                )
+                .await;
             }
             Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
             Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
         }
     }
 
-    async fn speak<I>(&self, io: I, info: ConnectionInfo, certificates: Option<PeerCertificates>)
+    /// Says no where that costs no handshake.
+    async fn refuse(&self, mut tcp: TcpStream) {
+        if self.tls.0.is_none() {
+            let _ = timeout(Duration::from_secs(1), tcp.write_all(REFUSAL)).await;
+        }
+    }
+
+    async fn speak<I>(&self, io: I, info: ConnectionInfo, beside: Beside, seat: &Arc<Seat>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let allowance = Allowance::new(self.limits.head);
+        let allowance = Allowance::new(self.limits.head, seat.clone());
         let io = Limited::new(io, allowance.clone());
         let service = self.service.clone();
+        let peer = info.peer;
         let service = tower::service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(info);
-            if let Some(certificates) = &certificates {
+            request.extensions_mut().insert(info.clone());
+            if let Some(certificates) = &beside.certificates {
                 request.extensions_mut().insert(certificates.clone());
+            }
+            if let Some(direct) = &beside.direct {
+                request.extensions_mut().insert(direct.clone());
             }
             // A clone is ready when its original is; the rooms' services are always ready.
             let mut service = service.clone();
@@ -253,6 +372,8 @@ where
             .header_read_timeout(self.limits.head_timeout)
             .max_buf_size(self.limits.buffer)
             .max_headers(self.limits.headers)
+            // Bodies are written from where they are, which `Direct` relies on.
+            .writev(true)
             .serve_connection(TokioIo::new(io), TowerToHyperService::new(service));
         let mut connection = std::pin::pin!(connection);
         let outcome = tokio::select! {
@@ -261,23 +382,18 @@ where
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            () = seat.wanted() => {
+                connection.as_mut().graceful_shutdown();
+                match timeout(LEAVE, connection.as_mut()).await {
+                    Ok(outcome) => outcome,
+                    // It has begun a head and does not end it.
+                    Err(_) if seat.is_idle() => return,
+                    Err(_) => connection.await,
+                }
+            }
         };
         if let Err(error) = outcome {
-            tracing::debug!(peer = %info.peer, %error, "connection ended early");
+            tracing::debug!(%peer, %error, "connection ended early");
         }
     }
-}
-
-/// Takes a place first and a connection then, so that a full server leaves newcomers in the kernel's backlog.
-async fn accept_one(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let place = places
-        .clone()
-        .acquire_owned()
-        .await
-        .map_err(|_| io::Error::other("the server is closing"))?;
-    let (tcp, peer) = listener.accept().await?;
-    Ok((tcp, peer, place))
 }

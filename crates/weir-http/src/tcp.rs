@@ -9,9 +9,14 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
     time::{Instant, Sleep, sleep_until},
+};
+
+use crate::{
+    direct::{Direct, Next},
+    socket::{SocketWatch, Watched},
 };
 
 /// What is read at once while bulk data comes.
@@ -26,7 +31,9 @@ const BULK: usize = 4 << 10;
 
 /// A TCP stream that reads ahead while there is much to read, and gives up a write that makes no progress.
 pub(crate) struct Tcp {
-    stream: TcpStream,
+    stream: Watched,
+    /// Parts of files that are to be sent in place of bytes.
+    direct: Option<Direct>,
     ahead: Vec<u8>,
     /// The part of `ahead` that has not been asked for yet.
     unread: std::ops::Range<usize>,
@@ -41,13 +48,39 @@ pub(crate) struct Tcp {
 impl Tcp {
     pub(crate) fn new(stream: TcpStream, write_timeout: Option<Duration>) -> Self {
         Self {
-            stream,
+            stream: Watched::new(stream),
+            direct: None,
             ahead: Vec::new(),
             unread: 0..0,
             bulk: false,
             write_timeout,
             stuck_since: None,
             alarm: None,
+        }
+    }
+
+    /// Asks the kernel about this connection for as long as it is open.
+    pub(crate) fn watch(&self) -> SocketWatch {
+        SocketWatch::on(&self.stream)
+    }
+
+    /// Lets parts of files be sent in place of bytes. Not for TLS, which would encrypt the stand-ins.
+    pub(crate) fn direct(&mut self) -> Direct {
+        self.direct.get_or_insert_default().clone()
+    }
+
+    /// Sends what is owed first as soon as the socket takes some of it.
+    fn poll_send_file(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let socket = self.stream.socket();
+        let Some(direct) = &self.direct else {
+            return Poll::Ready(Err(io::ErrorKind::Unsupported.into()));
+        };
+        loop {
+            ready!(socket.poll_write_ready(cx))?;
+            match socket.try_io(Interest::WRITABLE, || direct.send(socket)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return Poll::Ready(outcome),
+            }
         }
     }
 
@@ -116,6 +149,9 @@ impl AsyncRead for Tcp {
 
 impl AsyncWrite for Tcp {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.direct.is_some() {
+            return self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)]);
+        }
         let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.within_limit(cx, outcome)
     }
@@ -138,7 +174,14 @@ impl AsyncWrite for Tcp {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let next = match &self.direct {
+            Some(direct) => direct.next(slices)?,
+            None => Next::Bytes(slices.len()),
+        };
+        let outcome = match next {
+            Next::Bytes(count) => Pin::new(&mut self.stream).poll_write_vectored(cx, &slices[..count]),
+            Next::File => self.poll_send_file(cx),
+        };
         self.within_limit(cx, outcome)
     }
 }

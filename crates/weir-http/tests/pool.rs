@@ -31,7 +31,10 @@ impl Server {
         let (go, asked) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let (shared, count) = (go.clone(), asked.clone());
         let service = tower::service_fn(move |request: Request<Incoming>| {
-            let (go, info) = (shared.clone(), *request.extensions().get::<ConnectionInfo>().unwrap());
+            let (go, info) = (
+                shared.clone(),
+                request.extensions().get::<ConnectionInfo>().unwrap().clone(),
+            );
             count.fetch_add(1, Ordering::Relaxed);
             async move {
                 if request.uri().path() == "/held" {

@@ -63,11 +63,19 @@ impl Timestamp {
 
     /// Writes the moment as RFC 3339 in UTC with milliseconds: `2024-12-09T12:00:00.000Z`.
     pub fn rfc3339(self) -> String {
+        format!("{}.{:03}Z", self.to_second(), self.0 / 1_000_000 % 1_000)
+    }
+
+    /// The same with microseconds and a numeric offset: `2024-12-09T12:00:00.000000+00:00`.
+    pub fn rfc3339_micros(self) -> String {
+        format!("{}.{:06}+00:00", self.to_second(), self.0 / 1_000 % 1_000_000)
+    }
+
+    fn to_second(self) -> String {
         let seconds = self.0 / 1_000_000_000;
         let (year, month, day) = civil(seconds / 86_400);
         let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
-        let millis = self.0 / 1_000_000 % 1_000;
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
     }
 }
 

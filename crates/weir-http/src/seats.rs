@@ -1,0 +1,322 @@
+//! Who may be connected at once.
+//!
+//! A full server closes the connection that has been idle longest for the newcomer, so that idle clients do not shut the door;
+//! only if all are at work does the newcomer wait. A client's own share bounds what one address can take from the others.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+/// A connection that has just fallen idle is likely to be used again at once.
+const LEAST_IDLE: Duration = Duration::from_millis(200);
+
+/// How long a newcomer waits for a seat before one more idle connection is given up.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How many are connected, and what came of those for whom there was no seat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Connections that are open now, those in a TLS handshake included.
+    pub open: usize,
+    /// Idle connections that were closed for newcomers, since the start.
+    pub given_up: u64,
+    /// Newcomers that were refused because their address had its share, since the start.
+    pub refused: u64,
+}
+
+/// All seats of a server.
+pub(crate) struct Seats {
+    most: usize,
+    per_client: usize,
+    start: Instant,
+    taken: Mutex<Taken>,
+    freed: Notify,
+    given_up: AtomicU64,
+    refused: AtomicU64,
+}
+
+#[derive(Default)]
+struct Taken {
+    next: u64,
+    seats: HashMap<u64, Arc<Seat>>,
+    /// Seats of each client.
+    by_client: HashMap<IpAddr, usize>,
+}
+
+/// One connection's seat, as its tasks see it.
+pub(crate) struct Seat {
+    client: IpAddr,
+    start: Instant,
+    /// Since when nothing is asked for, in milliseconds after `start` and at least 1; 0: at work.
+    idle_since: AtomicU64,
+    leave: CancellationToken,
+}
+
+impl Seat {
+    fn new(client: IpAddr, start: Instant) -> Arc<Self> {
+        let seat = Self {
+            client,
+            start,
+            idle_since: AtomicU64::new(0),
+            leave: CancellationToken::new(),
+        };
+        // Who has not asked for anything yet is idle too, or slow clients would hold all seats.
+        seat.rest();
+        Arc::new(seat)
+    }
+
+    /// A request has come.
+    pub(crate) fn work(&self) {
+        self.idle_since.store(0, Ordering::Relaxed);
+    }
+
+    /// The answer is out.
+    pub(crate) fn rest(&self) {
+        let since = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.idle_since.store(since.max(1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.idle_since.load(Ordering::Relaxed) != 0
+    }
+
+    /// Ends when the seat is wanted for somebody else.
+    pub(crate) async fn wanted(&self) {
+        self.leave.cancelled().await;
+    }
+}
+
+/// A seat for as long as this lives.
+pub(crate) struct Seated {
+    seats: Arc<Seats>,
+    number: u64,
+    pub(crate) seat: Arc<Seat>,
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        let mut taken = self.seats.taken();
+        taken.seats.remove(&self.number);
+        taken.forget(self.seat.client);
+        drop(taken);
+        self.seats.freed.notify_one();
+    }
+}
+
+impl Taken {
+    fn forget(&mut self, client: IpAddr) {
+        if let Some(count) = self.by_client.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_client.remove(&client);
+            }
+        }
+    }
+
+    /// Asks the one that has been idle longest to leave, of one client or of all. Whether there was any.
+    fn give_up(&mut self, of: Option<IpAddr>, before: u64) -> bool {
+        let idle = self.seats.values().filter(|seat| {
+            let since = seat.idle_since.load(Ordering::Relaxed);
+            since != 0 && since <= before && of.is_none_or(|client| client == seat.client) && !seat.leave.is_cancelled()
+        });
+        let oldest = idle.min_by_key(|seat| seat.idle_since.load(Ordering::Relaxed)).cloned();
+        let Some(oldest) = oldest else { return false };
+        oldest.leave.cancel();
+        true
+    }
+
+    /// The seats that a client keeps: those that were asked to leave go in a moment, unless they are at work again.
+    fn kept_by(&self, client: IpAddr) -> usize {
+        let kept = |seat: &&Arc<Seat>| seat.client == client && !(seat.leave.is_cancelled() && seat.is_idle());
+        self.seats.values().filter(kept).count()
+    }
+}
+
+impl Seats {
+    pub(crate) fn new(most: usize, per_client: Option<usize>) -> Arc<Self> {
+        Arc::new(Self {
+            most,
+            per_client: per_client.unwrap_or(usize::MAX),
+            start: Instant::now(),
+            taken: Mutex::default(),
+            freed: Notify::new(),
+            given_up: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        })
+    }
+
+    /// Takes a seat and waits for one if it must; `None`: the client has its share, and all of it is at work.
+    pub(crate) async fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Seated> {
+        let client = client(peer);
+        if !self.within_share(client) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        loop {
+            if let Some(seated) = self.sit(client) {
+                return Some(seated);
+            }
+            let given_up = self.taken().give_up(None, self.long_idle());
+            self.given_up.fetch_add(given_up.into(), Ordering::Relaxed);
+            let _ = timeout(PATIENCE, self.freed.notified()).await;
+        }
+    }
+
+    pub(crate) fn occupancy(&self) -> Occupancy {
+        Occupancy {
+            open: self.taken().seats.len(),
+            given_up: self.given_up.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    fn within_share(&self, client: IpAddr) -> bool {
+        let mut taken = self.taken();
+        let few = taken
+            .by_client
+            .get(&client)
+            .is_none_or(|count| *count < self.per_client);
+        if few || taken.kept_by(client) < self.per_client {
+            return true;
+        }
+        let given_up = taken.give_up(Some(client), self.long_idle());
+        self.given_up.fetch_add(given_up.into(), Ordering::Relaxed);
+        given_up
+    }
+
+    fn sit(self: &Arc<Self>, client: IpAddr) -> Option<Seated> {
+        let mut taken = self.taken();
+        if taken.seats.len() >= self.most {
+            return None;
+        }
+        let number = taken.next;
+        taken.next += 1;
+        let seat = Seat::new(client, self.start);
+        taken.seats.insert(number, seat.clone());
+        *taken.by_client.entry(client).or_default() += 1;
+        Some(Seated {
+            seats: self.clone(),
+            number,
+            seat,
+        })
+    }
+
+    /// Who is idle since before this is idle for long enough.
+    fn long_idle(&self) -> u64 {
+        let since = self.start.elapsed().saturating_sub(LEAST_IDLE);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whom an address belongs to: an IPv6 host has a network of 2^64 addresses to come from.
+fn client(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    async fn pass(milliseconds: u64) {
+        tokio::time::advance(Duration::from_millis(milliseconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_idle_one_leaves_for_a_newcomer() {
+        let seats = Seats::new(2, None);
+        let old = seats.take(HERE).await.unwrap();
+        pass(10).await;
+        let young = seats.take(HERE).await.unwrap();
+        pass(1000).await;
+        let newcomer = tokio::spawn({
+            let seats = seats.clone();
+            async move { seats.take(THERE).await.unwrap() }
+        });
+        old.seat.wanted().await;
+        assert!(!young.seat.leave.is_cancelled());
+        drop(old);
+        let newcomer = newcomer.await.unwrap();
+        assert_eq!(seats.occupancy().open, 2);
+        drop((young, newcomer));
+        assert_eq!(
+            seats.occupancy(),
+            Occupancy {
+                open: 0,
+                given_up: 1,
+                refused: 0
+            }
+        );
+        assert!(seats.taken().by_client.is_empty());
+    }
+
+    /// Cutting a transfer for a stranger would be worse than letting the stranger wait.
+    #[tokio::test(start_paused = true)]
+    async fn nobody_at_work_is_asked_to_leave() {
+        let seats = Seats::new(1, None);
+        let working = seats.take(HERE).await.unwrap();
+        working.seat.work();
+        pass(60_000).await;
+        let waited = timeout(Duration::from_secs(10), seats.take(THERE)).await;
+        assert!(waited.is_err());
+        assert!(!working.seat.leave.is_cancelled());
+        working.seat.rest();
+        let newcomer = tokio::spawn({
+            let seats = seats.clone();
+            async move { seats.take(THERE).await.is_some() }
+        });
+        working.seat.wanted().await;
+        drop(working);
+        assert!(newcomer.await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_has_its_share_and_no_more() {
+        let seats = Seats::new(100, Some(2));
+        let first = seats.take(HERE).await.unwrap();
+        let second = seats.take(HERE).await.unwrap();
+        first.seat.work();
+        second.seat.work();
+        assert!(seats.take(HERE).await.is_none());
+        assert!(seats.take(THERE).await.is_some());
+        assert_eq!(seats.occupancy().refused, 1);
+        // One of its own that is idle leaves for it.
+        second.seat.rest();
+        pass(1000).await;
+        let third = seats.take(HERE).await.unwrap();
+        assert!(second.seat.leave.is_cancelled());
+        drop((first, second, third));
+        assert!(seats.taken().by_client.is_empty());
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
+        let of = |text: &str| client(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+    }
+}

@@ -1,0 +1,236 @@
+//! Who sends fireflies, to whom, and how often.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+use weir_http::{Network, SocketWatch};
+use weir_units::Timestamp;
+
+use super::{Event, Flow, PORT, Usage};
+
+/// Whom fireflies are sent to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FireflyConfig {
+    /// Collectors, as `192.0.2.1:10514`.
+    pub collectors: Vec<SocketAddr>,
+    /// Whether the other end of each flow is told too, at port 10514 of its address.
+    pub peers: bool,
+    /// How often a flow that goes on is told again.
+    #[serde(with = "weir_units::duration")]
+    pub interval: Duration,
+    /// Peers whose flows are nobody's business: a site's own machines.
+    pub exclude: Vec<Network>,
+}
+
+impl Default for FireflyConfig {
+    fn default() -> Self {
+        Self {
+            collectors: Vec::new(),
+            peers: false,
+            interval: Duration::from_secs(60),
+            exclude: Vec::new(),
+        }
+    }
+}
+
+impl FireflyConfig {
+    /// Whether anybody is told anything.
+    pub fn is_on(&self) -> bool {
+        self.peers || !self.collectors.is_empty()
+    }
+}
+
+/// How a flow stands.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Bytes so far.
+    pub usage: Usage,
+    /// What TCP knows; none once the connection is closed.
+    pub tcp: Option<weir_http::TcpFigures>,
+}
+
+/// Datagrams since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Handed to the network.
+    pub sent: u64,
+    /// Which it did not take: nothing waits for it.
+    pub dropped: u64,
+}
+
+/// Sends fireflies for all flows of a service.
+#[derive(Clone)]
+pub struct Beacon(Option<Arc<Inner>>);
+
+struct Inner {
+    config: FireflyConfig,
+    host: String,
+    v4: Option<UdpSocket>,
+    v6: Option<UdpSocket>,
+    flows: Mutex<Flows>,
+    sent: AtomicU64,
+    dropped: AtomicU64,
+}
+
+#[derive(Default)]
+struct Flows {
+    next: u64,
+    open: HashMap<u64, Arc<Mark>>,
+}
+
+struct Mark {
+    flow: Flow,
+    look: Box<dyn Fn() -> Usage + Send + Sync>,
+    socket: SocketWatch,
+}
+
+impl Mark {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            usage: (self.look)(),
+            tcp: self.socket.figures(),
+        }
+    }
+}
+
+/// A flow that is marked until this is dropped.
+pub struct Marked {
+    inner: Arc<Inner>,
+    number: u64,
+    mark: Arc<Mark>,
+}
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        self.inner.flows().open.remove(&self.number);
+        self.inner.tell(&self.mark, Event::End);
+    }
+}
+
+impl Beacon {
+    /// One that tells nobody.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// One that tells those whom the configuration names, on the current runtime. `host` is who tells.
+    ///
+    /// # Errors
+    /// If there is no socket to be had, of neither kind of address.
+    pub fn start(config: FireflyConfig, host: &str) -> io::Result<Self> {
+        if !config.is_on() {
+            return Ok(Self::off());
+        }
+        let bind = |ip: IpAddr| {
+            let socket = UdpSocket::bind((ip, 0))?;
+            socket.set_nonblocking(true)?;
+            Ok::<_, io::Error>(socket)
+        };
+        let (v4, v6) = (bind(Ipv4Addr::UNSPECIFIED.into()), bind(Ipv6Addr::UNSPECIFIED.into()));
+        let (v4, v6) = match (v4, v6) {
+            (Err(error), Err(_)) => return Err(error),
+            (v4, v6) => (v4.ok(), v6.ok()),
+        };
+        let inner = Arc::new(Inner {
+            host: host.to_owned(),
+            v4,
+            v6,
+            flows: Mutex::default(),
+            sent: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            config,
+        });
+        tokio::spawn(repeat(Arc::downgrade(&inner), inner.config.interval));
+        Ok(Self(Some(inner)))
+    }
+
+    /// Tells that a flow starts; it goes on until what is returned is dropped. `None`: nobody is to know of it.
+    ///
+    /// `usage` is asked now and then for the bytes so far, from any thread.
+    pub fn mark(
+        &self,
+        flow: Flow,
+        socket: SocketWatch,
+        usage: impl Fn() -> Usage + Send + Sync + 'static,
+    ) -> Option<Marked> {
+        let inner = self.0.clone()?;
+        let excluded = |network: &Network| network.contains(flow.peer.ip());
+        if inner.config.exclude.iter().any(excluded) {
+            return None;
+        }
+        let mark = Arc::new(Mark {
+            flow,
+            look: Box::new(usage),
+            socket,
+        });
+        let number = {
+            let mut flows = inner.flows();
+            flows.next += 1;
+            let number = flows.next;
+            flows.open.insert(number, mark.clone());
+            number
+        };
+        inner.tell(&mark, Event::Start);
+        Some(Marked { inner, number, mark })
+    }
+
+    /// What was sent so far.
+    pub fn sent(&self) -> Sent {
+        self.0.as_ref().map_or_else(Sent::default, |inner| Sent {
+            sent: inner.sent.load(Ordering::Relaxed),
+            dropped: inner.dropped.load(Ordering::Relaxed),
+        })
+    }
+}
+
+impl Inner {
+    fn flows(&self) -> MutexGuard<'_, Flows> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, mark: &Mark, event: Event) {
+        let snapshot = mark.snapshot();
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        let now = Timestamp(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        let datagram = mark
+            .flow
+            .datagram(event, now, &self.host, snapshot.usage, snapshot.tcp.as_ref());
+        let peer = SocketAddr::new(mark.flow.peer.ip().to_canonical(), PORT);
+        let peers = self.config.peers.then_some(peer);
+        for to in self.config.collectors.iter().copied().chain(peers) {
+            let socket = if to.is_ipv4() { &self.v4 } else { &self.v6 };
+            let taken = socket
+                .as_ref()
+                .is_some_and(|socket| socket.send_to(&datagram, to).is_ok());
+            let counter = if taken { &self.sent } else { &self.dropped };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Tells of all flows that go on, as long as the beacon lives.
+async fn repeat(inner: Weak<Inner>, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval.max(Duration::from_secs(1)));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        let Some(inner) = inner.upgrade() else { return };
+        let open: Vec<Arc<Mark>> = inner.flows().open.values().cloned().collect();
+        for mark in open {
+            inner.tell(&mark, Event::Ongoing);
+        }
+    }
+}
