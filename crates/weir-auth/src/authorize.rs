@@ -1,7 +1,7 @@
 //! Who may do what where: the operation table of the WLCG token profile 1.3.
 //!
-//! A token that holds any capability is judged by its capabilities alone, even if none fits; only a token without any is
-//! judged by its groups, through [`GroupRules`].
+//! A token that holds any capability is judged by its capabilities alone, even if none fits. A token without any, and the
+//! holder of a certificate, is judged by the service's own rules ([`crate::rules`]), which give the same rights.
 //!
 //! | operation | needs one of |
 //! |---|---|
@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use crate::path::StoragePath;
 use crate::scope::StorageAction;
-use crate::token::{Access, Capability, Group, Token};
+use crate::token::{Access, Capability, Token};
 
 /// What is to be done with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,21 +115,22 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A valid token that does not suffice: 403.
+/// A valid token or certificate that does not suffice: 403.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("this token may not {operation} {path}: {reason}, it needs {needs}")]
+#[error("this {} may not {operation} {path}: {reason}, it needs {needs}", reason.of())]
 pub struct Denied {
     /// What was to be done.
     pub operation: Operation,
     /// With what.
     pub path: StoragePath,
-    /// The narrowest scope that would have sufficed, as to be asked of the issuer, such as `storage.modify:/x`.
+    /// The narrowest scope that would have sufficed, as to be asked of the issuer, such as `storage.modify:/x`; for a
+    /// certificate, the rule.
     pub needs: String,
-    /// Why the token does not suffice.
+    /// Why it does not suffice.
     pub reason: DeniedReason,
 }
 
-/// Why a token does not suffice.
+/// Why a token or certificate does not suffice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeniedReason {
     /// No scope gives the right anywhere.
@@ -138,8 +139,19 @@ pub enum DeniedReason {
     OtherPath,
     /// The path lies outside what the token's issuer may speak for here.
     OutsideIssuer,
-    /// The token holds no capability, and its groups give no such right.
-    Groups,
+    /// The token holds no capability, and no rule gives its holder the right.
+    Rules,
+    /// No rule gives the holder of the certificate the right.
+    Certificate,
+}
+
+impl DeniedReason {
+    fn of(self) -> &'static str {
+        match self {
+            Self::Certificate => "certificate",
+            _ => "token",
+        }
+    }
 }
 
 impl fmt::Display for DeniedReason {
@@ -148,51 +160,47 @@ impl fmt::Display for DeniedReason {
             Self::NoSuchScope => "no scope of it gives this right",
             Self::OtherPath => "its scopes are for other paths",
             Self::OutsideIssuer => "its issuer has no say over this path",
-            Self::Groups => "it holds no storage scope and its groups give no such right",
+            Self::Rules => "it holds no storage scope, and no rule gives its holder this right",
+            Self::Certificate => "no rule gives its holder this right",
         })
     }
 }
 
 impl Denied {
-    /// The `WWW-Authenticate` header of the answer (RFC 6750 section 3).
-    pub fn www_authenticate(&self) -> String {
-        format!("Bearer error=\"insufficient_scope\", scope=\"{}\"", self.needs)
+    /// The `WWW-Authenticate` header of the answer (RFC 6750 section 3); none where a certificate was shown.
+    pub fn www_authenticate(&self) -> Option<String> {
+        let insufficient = || format!("Bearer error=\"insufficient_scope\", scope=\"{}\"", self.needs);
+        (self.reason != DeniedReason::Certificate).then(insufficient)
+    }
+
+    /// What the holder or the operator can do about it.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self.reason {
+            DeniedReason::Certificate => {
+                "show VOMS attributes of a group that may do it, or a token; the operator can add a rule"
+            }
+            _ => "ask the issuer for a token with the scope named",
+        }
     }
 }
 
-/// What groups may do, for tokens without any capability: a storage area's own rules.
-pub trait GroupRules {
-    /// Whether a member of `groups` (in the token's order) may do `operation` with `path`.
-    fn allow(&self, groups: &[Group], operation: Operation, path: &StoragePath) -> bool;
-}
-
-/// Rules under which groups may do nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoGroupRules;
-
-impl GroupRules for NoGroupRules {
-    fn allow(&self, _: &[Group], _: Operation, _: &StoragePath) -> bool {
-        false
-    }
-}
-
-/// Decides by the capabilities of a token; groups give no right.
+/// Decides by the capabilities of a token alone.
 ///
 /// A MOVE is two decisions: [`authorize_move`].
 ///
 /// # Errors
 /// [`Denied`], which names the scope that would have sufficed.
 pub fn authorize(token: &Token, operation: Operation, path: &StoragePath) -> Result<(), Denied> {
-    authorize_with(token, &NoGroupRules, operation, path)
+    authorize_with(token, |_, _| false, operation, path)
 }
 
-/// Decides by the capabilities of a token or, if it has none, by its groups.
+/// Decides by the capabilities of a token or, if it has none, by what the service's rules say of its holder.
 ///
 /// # Errors
 /// [`Denied`], which names the scope that would have sufficed.
 pub fn authorize_with(
     token: &Token,
-    groups: &impl GroupRules,
+    rules: impl Fn(Operation, &StoragePath) -> bool,
     operation: Operation,
     path: &StoragePath,
 ) -> Result<(), Denied> {
@@ -213,20 +221,49 @@ pub fn authorize_with(
                 DeniedReason::NoSuchScope
             }
         }
-        Access::Groups(members) => {
-            if groups.allow(members, operation, path) {
+        Access::Groups(_) => {
+            if rules(operation, path) {
                 return Ok(());
             }
-            DeniedReason::Groups
+            DeniedReason::Rules
         }
     };
     Err(deny(token, operation, path, reason))
 }
 
-/// Decides a MOVE: the right to take the source away, and to put it where it goes.
+/// Decides by what the service's rules say of the holder of a certificate.
+///
+/// # Errors
+/// [`Denied`], which names the right that a rule would have to give.
+pub fn authorize_certificate(
+    rules: impl Fn(Operation, &StoragePath) -> bool,
+    operation: Operation,
+    path: &StoragePath,
+) -> Result<(), Denied> {
+    if rules(operation, path) {
+        return Ok(());
+    }
+    Err(Denied {
+        operation,
+        path: path.clone(),
+        needs: format!("a rule with \"{}\"", operation.allowed_by()[0].word()),
+        reason: DeniedReason::Certificate,
+    })
+}
+
+/// What a MOVE needs at its source and at its destination.
 ///
 /// `onto_free_name` says that a *file* moves to a name that does not exist: then `storage.create` at both ends suffices,
 /// so that an upload under a temporary name can end. Otherwise both ends need `storage.modify`.
+pub fn move_needs(onto_free_name: bool) -> (Operation, Operation) {
+    if onto_free_name {
+        (Operation::MoveFile, Operation::MoveFile)
+    } else {
+        (Operation::Delete, Operation::Overwrite)
+    }
+}
+
+/// Decides a MOVE by the capabilities of a token alone: [`move_needs`] at both ends.
 ///
 /// # Errors
 /// [`Denied`] for the first end that is refused.
@@ -236,33 +273,34 @@ pub fn authorize_move(
     destination: &StoragePath,
     onto_free_name: bool,
 ) -> Result<(), Denied> {
-    let (take, put) = if onto_free_name {
-        (Operation::MoveFile, Operation::MoveFile)
-    } else {
-        (Operation::Delete, Operation::Overwrite)
-    };
+    let (take, put) = move_needs(onto_free_name);
     authorize(token, take, source)?;
     authorize(token, put, destination)
 }
 
 /// Whether one capability allows the operation.
 fn allows(capability: &Capability, operation: Operation, path: &StoragePath) -> bool {
-    if !operation.allowed_by().contains(&capability.action) {
+    permits(capability.action, &capability.path, operation, path)
+}
+
+/// Whether the right to an action at and below `at` allows the operation with `path`.
+pub(crate) fn permits(action: StorageAction, at: &StoragePath, operation: Operation, path: &StoragePath) -> bool {
+    if !operation.allowed_by().contains(&action) {
         return false;
     }
-    if capability.path.covers(path) {
+    if at.covers(path) {
         return true;
     }
-    if operation.takes_directories() && capability.path.covers(&path.as_directory()) {
+    if operation.takes_directories() && at.covers(&path.as_directory()) {
         return true;
     }
     operation.reaches_ancestors()
-        && matches!(capability.action, StorageAction::Create | StorageAction::Modify)
-        && path.is_ancestor_of(&capability.path)
+        && matches!(action, StorageAction::Create | StorageAction::Modify)
+        && path.is_ancestor_of(at)
 }
 
 fn deny(token: &Token, operation: Operation, path: &StoragePath, reason: DeniedReason) -> Denied {
-    let action = operation.allowed_by()[0].as_str();
+    let action = token.dialect.name_of(operation.allowed_by()[0]);
     let seen = token.prefixes.iter().find_map(|prefix| path.relative_to(prefix));
     let reason = if seen.is_none() {
         DeniedReason::OutsideIssuer
@@ -285,7 +323,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::token::tests::{token, token_below, token_of_groups};
+    use crate::token::tests::{scitoken, token, token_below, token_of_groups};
 
     fn path(text: &str) -> StoragePath {
         StoragePath::from_url_path(text).unwrap()
@@ -392,7 +430,7 @@ mod tests {
         let check = |scopes: &str, operation, at: &str, needs: &str, reason| {
             let denied = authorize(&token_below(scopes, &["/vo"]), operation, &path(at)).unwrap_err();
             assert_eq!((denied.needs.as_str(), denied.reason), (needs, reason), "{scopes} {at}");
-            assert!(denied.www_authenticate().contains(needs));
+            assert!(denied.www_authenticate().unwrap().contains(needs));
         };
         check(
             "storage.read:/a",
@@ -422,7 +460,7 @@ mod tests {
             "storage.read:/a",
             DeniedReason::NoSuchScope,
         );
-        check("openid", Read, "/vo/a", "storage.read:/a", DeniedReason::Groups);
+        check("openid", Read, "/vo/a", "storage.read:/a", DeniedReason::Rules);
         let denied = authorize(&token("storage.read:/a"), Delete, &path("/a")).unwrap_err();
         assert_eq!(
             denied.to_string(),
@@ -431,23 +469,45 @@ mod tests {
     }
 
     #[test]
-    fn groups_count_only_without_capabilities() {
+    fn rules_count_only_without_capabilities() {
         // A token cut down to one scope would keep all that its groups may do.
-        struct Members;
-        impl GroupRules for Members {
-            fn allow(&self, groups: &[Group], operation: Operation, _: &StoragePath) -> bool {
-                operation == Read && groups.iter().any(|group| group.as_str() == "/dteam")
-            }
-        }
-        let may = |token: &Token, operation| authorize_with(token, &Members, operation, &path("/a")).is_ok();
+        let may =
+            |token: &Token, operation| authorize_with(token, |asked, _| asked == Read, operation, &path("/a")).is_ok();
         assert!(may(&token_of_groups(&["/dteam"]), Read));
         assert!(!may(&token_of_groups(&["/dteam"]), Delete));
-        assert!(
-            !may(&token_of_groups(&["/dteam/production"]), Read),
-            "parents are not implied"
-        );
         assert!(authorize(&token_of_groups(&["/dteam"]), Read, &path("/a")).is_err());
-        assert!(!may(&token("compute.read"), Read));
+        assert!(!may(&token("compute.read"), Read) && !may(&scitoken("queue"), Read));
+    }
+
+    #[test]
+    fn a_certificate_is_told_which_rule_is_missing() {
+        // Its holder would be sent to a token issuer, or left to guess.
+        let decide = |operation| authorize_certificate(|asked, _| asked == Read, operation, &path("/a"));
+        decide(Read).unwrap();
+        let denied = decide(Delete).unwrap_err();
+        assert_eq!(
+            denied.to_string(),
+            "this certificate may not delete /a: no rule gives its holder this right, it needs a rule with \"modify\""
+        );
+        assert_eq!(denied.www_authenticate(), None);
+    }
+
+    #[test]
+    fn scitokens_have_the_same_rights_under_their_own_names() {
+        // A token of the other dialect would allow more or less, or its holder be told to ask for what the issuer has not.
+        for operation in Operation::ALL {
+            for at in ["/d", "/d/x", "/", "/dx"] {
+                let agrees = |sci: &str, wlcg: &str| {
+                    let one = authorize(&scitoken(sci), operation, &path(at));
+                    assert_eq!(one.is_ok(), may(wlcg, operation, at), "{sci} {operation} {at}");
+                };
+                agrees("read:/d", "storage.read:/d");
+                agrees("write:/d", "storage.modify:/d");
+                agrees("read write:/d", "storage.read:/ storage.modify:/d");
+            }
+        }
+        let needs = |operation| authorize(&scitoken("queue"), operation, &path("/d")).unwrap_err().needs;
+        assert_eq!((needs(Read).as_str(), needs(Create).as_str()), ("read:/d", "write:/d"));
     }
 
     /// The operation table once more, as lists of words, over paths as texts.

@@ -53,6 +53,9 @@ pub enum AuthError {
     /// The version is not one of the profile's first major version.
     #[error("the token's wlcg.ver {0} is not supported, only 1.x is")]
     Version(String),
+    /// The issuer is not said to write tokens of this dialect, or of this version of it.
+    #[error("the token is of version {0}, which is not taken of its issuer")]
+    Dialect(String),
     /// The token's time is over.
     #[error("the token expired {} s ago", ago.as_secs())]
     Expired {
@@ -99,11 +102,12 @@ impl AuthError {
         }
     }
 
-    /// The `WWW-Authenticate` header that goes with the status (RFC 6750 section 3); none for 503.
+    /// The `WWW-Authenticate` header that goes with the status (RFC 6750 section 3); none for 503, nor for a certificate that
+    /// does not suffice.
     pub fn www_authenticate(&self) -> Option<String> {
         match self {
             Self::Missing => Some("Bearer".to_owned()),
-            Self::Denied(denied) => Some(denied.www_authenticate()),
+            Self::Denied(denied) => denied.www_authenticate(),
             Self::KeysUnavailable { .. } => None,
             other => Some(format!(
                 "Bearer error=\"invalid_token\", error_description=\"{}\"",
@@ -131,7 +135,8 @@ impl AuthError {
                 "get a new token; if that fails too, look at the issuer's JWKS"
             }
             Self::KeysUnavailable { .. } => "wait and try again; the operator should see whether the issuer answers",
-            Self::Denied(_) => "ask the issuer for a token with the scope named",
+            Self::Dialect(_) => "use a token in a dialect that this service takes of the issuer (`dialects`)",
+            Self::Denied(denied) => denied.remedy(),
             Self::Scope(_) => "ask the issuer for scopes with absolute, normal paths",
             Self::TooLong { .. }
             | Self::Malformed(_)

@@ -9,8 +9,8 @@
 //! embedded grid; [`client`] gets tokens for our own requests.
 //!
 //! Invariants: only configured issuers are ever contacted; a [`Secret`] cannot be printed; every parser here takes hostile
-//! input and never panics. Deliberately absent: sessions, storage, any policy about what groups may do ([`GroupRules`] is
-//! where a storage area puts its own).
+//! input and never panics. Deliberately absent: sessions, storage, any policy about what groups may do ([`rules`] has the
+//! words in which a storage area says it).
 //!
 //! ```
 //! use weir_auth::{Scope, StoragePath};
@@ -31,8 +31,11 @@ pub mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod jws;
+pub mod mint;
 pub mod path;
 mod redact;
+pub mod rules;
+mod scitokens;
 pub mod scope;
 mod secret;
 pub mod signing;
@@ -40,10 +43,14 @@ pub mod token;
 pub mod verifier;
 pub mod x509;
 
-pub use authorize::{Denied, DeniedReason, GroupRules, Operation, authorize, authorize_move, authorize_with};
+pub use authorize::{
+    Denied, DeniedReason, Operation, authorize, authorize_certificate, authorize_move, authorize_with, move_needs,
+};
 pub use error::{AuthError, RETRY_AFTER, error_chain};
 pub use path::{PathError, StoragePath};
 pub use redact::redact;
+pub use rules::{Person, Rule};
+pub use scitokens::Dialect;
 pub use scope::{Scope, ScopeError, StorageAction};
 pub use secret::{MASK, Secret};
 pub use signing::SigningKey;

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::path::{PathError, StoragePath};
 
 /// What a storage scope allows at and below its path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StorageAction {
     /// `storage.read`: reads files and lists directories.
     Read,
@@ -34,6 +36,11 @@ impl StorageAction {
             Self::Stage => "storage.stage",
             Self::Poll => "storage.poll",
         }
+    }
+
+    /// The last word of the name, such as `read`.
+    pub fn word(self) -> &'static str {
+        &self.as_str()["storage.".len()..]
     }
 }
 

@@ -1,4 +1,5 @@
-//! Claims of a WLCG access token: which ones there must be, and what they must say (profile 1.3).
+//! Claims of an access token: which ones there must be, and what they must say (WLCG profile 1.3; [`Dialect::SciTokens`]
+//! for issuers that are said to write it).
 //!
 //! Nothing here looks at a signature: see [`crate::verifier`]. [`Claims::parse`] and [`Claims::validate`] take what comes
 //! off the wire and never panic.
@@ -7,9 +8,11 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::error::{AuthError, printable};
 use crate::path::StoragePath;
+use crate::scitokens::{self, Dialect};
 use crate::scope::{Scope, StorageAction, parse_scopes};
 
 /// The audience that means every service (WLCG token profile).
@@ -20,11 +23,13 @@ pub const ANY_AUDIENCE: &str = "https://wlcg.cern.ch/jwt/v1/any";
 pub struct Token {
     /// `iss`: one of the configured issuers, exactly as configured.
     pub issuer: String,
-    /// `sub`: unique within the issuer.
+    /// By which rules it was written.
+    pub dialect: Dialect,
+    /// `sub`: unique within the issuer. Empty if a SciToken does not say.
     pub subject: String,
-    /// `jti`: the name of this very token; fit for logs.
+    /// `jti`: the name of this very token; fit for logs. Empty if a SciToken has none.
     pub id: String,
-    /// `scope`, in its order. Paths are relative to the issuer's prefixes.
+    /// `scope`, in its order and in the words of the WLCG profile. Paths are relative to the issuer's prefixes.
     pub scopes: Vec<Scope>,
     /// `wlcg.groups`, in its order of preference; names that break the grammar are left out.
     pub groups: Vec<Group>,
@@ -129,8 +134,10 @@ impl fmt::Display for Group {
 pub struct Expected<'a> {
     /// Names of this service; one of them must be in `aud`.
     pub audiences: &'a [String],
-    /// Whether [`ANY_AUDIENCE`] is taken too.
+    /// Whether tokens for every service are taken too: [`ANY_AUDIENCE`], or `ANY` in a SciToken.
     pub any_audience: bool,
+    /// In which dialects the issuer may write.
+    pub dialects: &'a [Dialect],
     /// How far a clock may be off at the *start* of validity.
     pub leeway: Duration,
     /// Where the issuer's word counts.
@@ -150,6 +157,9 @@ pub struct Claims {
     scope: Option<String>,
     #[serde(rename = "wlcg.ver")]
     version: Option<String>,
+    /// Of any type: other kinds of token have a claim of this name too.
+    #[serde(rename = "ver")]
+    other_version: Option<Value>,
     #[serde(rename = "wlcg.groups")]
     groups: Option<Vec<String>>,
     client_id: Option<String>,
@@ -189,10 +199,14 @@ impl Claims {
     /// The first claim that is missing or does not hold.
     pub fn validate(self, expected: &Expected<'_>, now: SystemTime) -> Result<Token, AuthError> {
         let issuer = self.issuer()?.to_owned();
-        check_version(self.version.as_deref())?;
-        let subject = required(self.sub, "sub")?;
-        let id = required(self.jti, "jti")?;
-        time(self.iat, "iat")?;
+        let dialect = self.dialect(expected.dialects)?;
+        let (subject, id) = match dialect {
+            Dialect::Wlcg => {
+                time(self.iat, "iat")?;
+                (required(self.sub, "sub")?, required(self.jti, "jti")?)
+            }
+            Dialect::SciTokens => (self.sub.unwrap_or_default(), self.jti.unwrap_or_default()),
+        };
         let expires = time(self.exp, "exp")?;
         if now >= expires {
             return Err(AuthError::Expired {
@@ -201,8 +215,12 @@ impl Claims {
         }
         let not_before = self.nbf.map(|nbf| time(Some(nbf), "nbf")).transpose()?;
         check_started(not_before, now, expected.leeway)?;
-        check_audience(self.aud, expected)?;
-        let scopes = parse_scopes(self.scope.as_deref().unwrap_or_default())?;
+        check_audience(self.aud, expected, dialect)?;
+        let scopes = self.scope.as_deref().unwrap_or_default();
+        let scopes = match dialect {
+            Dialect::Wlcg => parse_scopes(scopes)?,
+            Dialect::SciTokens => scitokens::parse_scopes(scopes)?,
+        };
         let groups = self
             .groups
             .unwrap_or_default()
@@ -211,6 +229,7 @@ impl Claims {
             .collect();
         Ok(Token {
             issuer,
+            dialect,
             subject,
             id,
             capabilities: capabilities(&scopes, expected.prefixes),
@@ -222,6 +241,19 @@ impl Claims {
             not_before,
             prefixes: expected.prefixes.to_vec(),
         })
+    }
+
+    /// Which rules hold for the token: those of the WLCG profile if it says so, whatever else it says.
+    fn dialect(&self, taken: &[Dialect]) -> Result<Dialect, AuthError> {
+        let other = self.other_version.as_ref().and_then(Value::as_str);
+        let (dialect, version) = match (self.version.as_deref(), other) {
+            (None, Some(version)) if version.starts_with("scitoken:") => (Dialect::SciTokens, version),
+            (version, _) => (Dialect::Wlcg, check_version(version)?),
+        };
+        if taken.contains(&dialect) && (dialect == Dialect::Wlcg || version == scitokens::VERSION) {
+            return Ok(dialect);
+        }
+        Err(AuthError::Dialect(printable(version)))
     }
 }
 
@@ -263,11 +295,11 @@ fn required(claim: Option<String>, name: &'static str) -> Result<String, AuthErr
 }
 
 /// `MAJOR.MINOR`: the major version must be 1, a newer minor one is fine.
-fn check_version(version: Option<&str>) -> Result<(), AuthError> {
+fn check_version(version: Option<&str>) -> Result<&str, AuthError> {
     let version = version.ok_or(AuthError::MissingClaim("wlcg.ver"))?;
     let number = |text: &str| !text.is_empty() && text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
     match version.split_once('.') {
-        Some(("1", minor)) if number(minor) => Ok(()),
+        Some(("1", minor)) if number(minor) => Ok(version),
         _ => Err(AuthError::Version(printable(version))),
     }
 }
@@ -281,7 +313,7 @@ fn time(claim: Option<f64>, name: &'static str) -> Result<SystemTime, AuthError>
         .ok_or(AuthError::Malformed("one of its times is not a time"))
 }
 
-fn check_audience(audience: Option<Audience>, expected: &Expected<'_>) -> Result<(), AuthError> {
+fn check_audience(audience: Option<Audience>, expected: &Expected<'_>, dialect: Dialect) -> Result<(), AuthError> {
     let named = match audience {
         Some(Audience::One(one)) => vec![one],
         Some(Audience::Many(many)) => many,
@@ -290,7 +322,11 @@ fn check_audience(audience: Option<Audience>, expected: &Expected<'_>) -> Result
     if named.is_empty() {
         return Err(AuthError::MissingClaim("aud"));
     }
-    let good = |name: &String| expected.audiences.contains(name) || (expected.any_audience && name == ANY_AUDIENCE);
+    let any = match dialect {
+        Dialect::Wlcg => ANY_AUDIENCE,
+        Dialect::SciTokens => scitokens::ANY_AUDIENCE,
+    };
+    let good = |name: &String| expected.audiences.contains(name) || (expected.any_audience && name == any);
     if named.iter().any(good) {
         return Ok(());
     }
@@ -331,6 +367,7 @@ pub(crate) mod tests {
         let expected = Expected {
             audiences: &audiences,
             any_audience: true,
+            dialects: &[Dialect::Wlcg, Dialect::SciTokens],
             leeway: Duration::from_secs(60),
             prefixes: &prefixes,
         };
@@ -357,6 +394,12 @@ pub(crate) mod tests {
     pub(crate) fn token_of_groups(groups: &[&str]) -> Token {
         let mut claims = with("wlcg.groups", &json!(groups));
         claims["scope"] = json!("openid");
+        validate(&claims, &["/"]).unwrap()
+    }
+
+    /// A SciToken with these scopes, trusted for `/`.
+    pub(crate) fn scitoken(scope: &str) -> Token {
+        let claims = json!({ "iss": "https://issuer.example/", "aud": "ANY", "exp": NOW + 600, "ver": "scitoken:2.0", "scope": scope });
         validate(&claims, &["/"]).unwrap()
     }
 

@@ -12,6 +12,7 @@ use crate::cache::{Cache, Verified};
 use crate::error::{AuthError, printable};
 use crate::jws::{KeySet, TOKEN_MAX, Unverified};
 use crate::path::StoragePath;
+use crate::scitokens::Dialect;
 use crate::token::{Claims, Expected, Token, check_started};
 
 use keys::IssuerKeys;
@@ -60,6 +61,8 @@ pub struct TrustedIssuer {
     pub prefixes: Vec<StoragePath>,
     /// Names of this service that only this issuer may use, beside those of the configuration.
     pub audiences: Vec<String>,
+    /// In which dialects it may write its tokens.
+    pub dialects: Vec<Dialect>,
     /// Where its public keys come from.
     pub keys: KeyOrigin,
 }
@@ -74,12 +77,13 @@ pub enum KeyOrigin {
 }
 
 impl TrustedIssuer {
-    /// An issuer trusted for the whole of this service, with its keys from its discovery document.
+    /// An issuer of WLCG tokens trusted for the whole of this service, with its keys from its discovery document.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             prefixes: vec![StoragePath::root()],
             audiences: Vec::new(),
+            dialects: vec![Dialect::Wlcg],
             keys: KeyOrigin::Discovery,
         }
     }
@@ -108,6 +112,7 @@ struct Issuer {
     url: String,
     prefixes: Vec<StoragePath>,
     audiences: Vec<String>,
+    dialects: Vec<Dialect>,
     keys: IssuerKeys,
 }
 
@@ -132,6 +137,7 @@ impl Verifier {
                 url: trusted.url,
                 prefixes: trusted.prefixes,
                 audiences,
+                dialects: trusted.dialects,
                 keys,
             });
         }
@@ -157,6 +163,12 @@ impl Verifier {
             outcome = outcome.and(issuer.keys.current(now).await.map(|_| ()));
         }
         outcome
+    }
+
+    /// The issuers whose keys are not known now, so that their tokens cannot be judged. Asks nobody.
+    pub fn without_keys(&self, now: SystemTime) -> Vec<String> {
+        let unknown = self.shared.issuers.iter().filter(|issuer| !issuer.keys.are_known(now));
+        unknown.map(|issuer| issuer.url.clone()).collect()
     }
 
     /// Verifies a token.
@@ -220,6 +232,7 @@ impl Shared {
         Expected {
             audiences: &issuer.audiences,
             any_audience: self.any_audience,
+            dialects: &issuer.dialects,
             leeway: self.leeway,
             prefixes: &issuer.prefixes,
         }

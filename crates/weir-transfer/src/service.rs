@@ -530,7 +530,7 @@ fn client(config: &TransferConfig) -> Result<Client, TlsError> {
 
 /// The client for what users ask for: it connects only where it may.
 fn for_users(client: &Client, config: &TransferConfig) -> Client {
-    client.within(AddressFilter::allowing(&config.copy.allow))
+    client.within(AddressFilter::allowing(&config.copy.allow).refusing(&weir_http::own_addresses()))
 }
 
 fn verifier(config: &TransferConfig, url: &str, client: Client) -> Verifier {

@@ -61,6 +61,14 @@ impl IssuerKeys {
         }
     }
 
+    /// Whether there are keys that may be used now, without asking for them.
+    pub(super) fn are_known(&self, now: SystemTime) -> bool {
+        match self {
+            Self::Static(_) => true,
+            Self::Discovered(discovered) => discovered.snapshot().usable(now, discovered.timing.keep).is_some(),
+        }
+    }
+
     /// The keys to use now.
     pub(super) async fn current(&self, now: SystemTime) -> Result<Arc<KeySet>, AuthError> {
         match self {

@@ -220,6 +220,14 @@ fn read(path: &Path) -> Option<Vec<u8>> {
         .ok()
 }
 
+/// When the first of these certificates ends (PEM); none if there is none that can be read.
+pub fn ends(pem: &str) -> Option<SystemTime> {
+    let certificates = certificates(pem.as_bytes());
+    let parsed = parse(certificates.iter().map(Vec::as_slice)).ok()?;
+    let end = parsed.iter().map(|one| one.validity().not_after.timestamp()).min()?;
+    Some(UNIX_EPOCH + Duration::from_secs(end.max(0).unsigned_abs()))
+}
+
 fn certificates(text: &[u8]) -> Vec<Vec<u8>> {
     let pem = CertificateDer::pem_slice_iter(text).filter_map(Result::ok);
     pem.map(|certificate| certificate.to_vec()).collect()

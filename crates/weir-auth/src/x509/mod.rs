@@ -30,6 +30,7 @@ mod authorities;
 mod clients;
 pub mod delegation;
 mod der;
+mod door;
 mod endow;
 mod error;
 mod folder;
@@ -43,7 +44,9 @@ mod revocation;
 mod signing_policy;
 mod voms;
 
+pub use authorities::ends;
 pub use clients::{ClientCertificates, ClientCertificatesConfig};
+pub use door::{Door, DoorConfig, DoorError, roles};
 pub use endow::{EndowError, endow};
 pub use error::X509Error;
 pub use gridmap::{Gridmap, GridmapError};

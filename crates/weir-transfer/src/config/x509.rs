@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
-use weir_auth::x509::{ClientCertificatesConfig, RevocationCheck};
+use weir_auth::x509::{DoorConfig, RevocationCheck};
 
 /// Clients' certificates. Without this table nobody is asked for one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,14 +35,17 @@ pub struct X509Config {
 }
 
 impl X509Config {
-    /// As the verifier of certificates reads it.
-    pub(crate) fn clients(&self) -> ClientCertificatesConfig {
-        let mut config = ClientCertificatesConfig::new(&self.authorities);
-        config.vomsdir.clone_from(&self.vomsdir);
-        config.revocation = self.revocation;
-        config.host_names.clone_from(&self.host_names);
-        config.refuse_in_handshake = self.refuse_in_handshake;
-        config
+    /// Without what only a service that asks VOMS servers has.
+    pub(crate) fn door(&self) -> DoorConfig {
+        DoorConfig {
+            authorities: self.authorities.clone(),
+            vomsdir: self.vomsdir.clone(),
+            revocation: self.revocation,
+            host_names: self.host_names.clone(),
+            refuse_in_handshake: self.refuse_in_handshake,
+            gridmap: self.gridmap.clone(),
+            accounts: self.accounts.clone(),
+        }
     }
 
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {

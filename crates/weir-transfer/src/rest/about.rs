@@ -3,13 +3,13 @@
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::json;
+use weir_auth::x509::roles;
 
 use super::{
     State,
     answer::{Answer, ApiError, json_answer, ok, text},
     caller::{By, Caller},
 };
-use crate::certificates::roles;
 use crate::config::Level;
 use crate::submission::{self, BASE_ID};
 
