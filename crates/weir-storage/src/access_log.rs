@@ -28,10 +28,14 @@ pub(crate) struct Line {
     pub(crate) path: String,
     /// 499: the client went away before there was one.
     pub(crate) status: u16,
+    /// Of the token, or the name of the certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) subject: Option<String>,
+    /// Of the token, or the authority of the certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) issuer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) vo: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher as _},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use http::StatusCode;
@@ -11,13 +12,16 @@ use weir_auth::StoragePath;
 use weir_units::{Algorithm, Bytes};
 
 use crate::{
-    backend::{Backend, BackendError, Meta, Obstacle, PRIVATE_PREFIX, Usage},
+    backend::{Backend, BackendError, Changed, Meta, Obstacle, PRIVATE_PREFIX, Usage},
     reaper::Graves,
     refusal::Refusal,
 };
 
 /// Guards a change of one name; two names in 256 share one now and then, which costs them a short wait.
 const STRIPES: usize = 256;
+
+/// How long a file on its way in waits for room that deleted files still take.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The most names that a path may have: what people and programs nest, and 4096 bytes hold with names of 15. Trees that
 /// come deeper by other means are counted and removed all the same.
@@ -140,6 +144,21 @@ impl Area {
         Ok(hold)
     }
 
+    /// Tries again for a moment, while room is being given back.
+    fn with_patience(&self, mut attempt: impl FnMut() -> Result<(), Refusal>) -> Result<(), Refusal> {
+        let begun = Instant::now();
+        let mut outcome = attempt();
+        if outcome.is_ok() || self.graves.count() == 0 {
+            return outcome;
+        }
+        let _hurry = self.graves.hurry();
+        while outcome.is_err() && self.graves.count() > 0 && begun.elapsed() < PATIENCE {
+            std::thread::sleep(PATIENCE / 100);
+            outcome = attempt();
+        }
+        outcome
+    }
+
     /// Makes the caller the only writer of a path until the claim is dropped.
     pub(crate) fn claim(self: &Arc<Self>, path: &StoragePath) -> Result<Claim, Refusal> {
         let key = path.components().join("/");
@@ -166,7 +185,8 @@ impl Area {
         }
     }
 
-    /// Keeps other changes of this name away, for the length of a rename or removal. On the blocking pool.
+    /// Keeps other changes of this name away, for the length of a rename or removal: never for that of a flush. On the
+    /// blocking pool.
     pub(crate) fn still(&self, path: &StoragePath) -> MutexGuard<'_, ()> {
         lock(&self.stripes[stripe(path)])
     }
@@ -180,6 +200,20 @@ impl Area {
         let (first, second) = (stripe(a).min(stripe(b)), stripe(a).max(stripe(b)));
         let guard = lock(&self.stripes[first]);
         (guard, (first != second).then(|| lock(&self.stripes[second])))
+    }
+
+    /// Ends a change of names, without a lock: if the area is durable, the change is when this returns; what lost its name
+    /// goes to the reaper then, not before: a power cut could bring back the name of a file cut short. On the blocking pool.
+    ///
+    /// Each client waits for a flush of its own: journals put those together by themselves. Sixteen clients deleted 13,000
+    /// names a second so on ext4, and 7,000 when one flush was made here for all who waited: then nobody works meanwhile.
+    pub(crate) fn settle(&self, changed: Changed) -> Result<(), BackendError> {
+        let Changed { directories, grave } = changed;
+        if self.durable {
+            directories.iter().try_for_each(|directory| directory.flush())?;
+        }
+        grave.into_iter().for_each(|grave| self.graves.push(grave));
+        Ok(())
     }
 
     /// Enters that files went away.
@@ -237,7 +271,13 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// The same as [`Hold::grow_to`], and asks the file system too. On the blocking pool.
+    /// If there is none, but something is being removed, it waits a moment for that.
     pub(crate) fn grow_to_on_disk(&mut self, bytes: u64) -> Result<(), Refusal> {
+        let area = self.area.clone();
+        area.with_patience(|| self.try_on_disk(bytes))
+    }
+
+    fn try_on_disk(&mut self, bytes: u64) -> Result<(), Refusal> {
         if let Ok(space) = self.area.backend.space()
             && bytes > space.available
         {

@@ -1,11 +1,22 @@
 //! What an operator says about an endpoint: one TOML file.
 
 mod area;
+mod issuer;
 mod limits;
+mod shares;
+mod sockets;
+mod srr;
+mod tokens;
 mod tpc;
 
 pub use area::{AreaConfig, Durability};
+pub use issuer::IssuerConfig;
 pub use limits::Limits;
+pub use shares::Share;
+pub(crate) use shares::ShareKind;
+pub use sockets::Sockets;
+pub use srr::{Quality, SrrConfig};
+pub use tokens::TokensConfig;
 pub use tpc::{TpcConfig, Verify};
 
 use std::{
@@ -14,8 +25,9 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use weir_auth::StoragePath;
+use weir_auth::x509::DoorConfig;
 use weir_http::{Network, TrustRoots};
+use weir_network::firefly::FireflyConfig;
 
 /// A storage endpoint. Unknown keys are refused.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -41,15 +53,33 @@ pub struct StorageConfig {
     /// Whose tokens are taken.
     #[serde(default, rename = "issuer")]
     pub issuers: Vec<IssuerConfig>,
+    /// Clients' certificates. Default: nobody is asked for one.
+    #[serde(default)]
+    pub x509: Option<DoorConfig>,
+    /// Tokens of the endpoint's own. Default: it makes none.
+    #[serde(default)]
+    pub tokens: Option<TokensConfig>,
     /// What is served; at least one.
     #[serde(rename = "area")]
     pub areas: Vec<AreaConfig>,
     /// What the endpoint puts up with.
     #[serde(default)]
     pub limits: Limits,
+    /// What some may take of that: VOs, clients, areas.
+    #[serde(default, rename = "limit")]
+    pub shares: Vec<Share>,
+    /// Connections of clients.
+    #[serde(default)]
+    pub sockets: Sockets,
     /// Third-party copies.
     #[serde(default)]
     pub tpc: TpcConfig,
+    /// Who is told of flows that carry a `SciTag`. Default: nobody.
+    #[serde(default)]
+    pub firefly: FireflyConfig,
+    /// The space report.
+    #[serde(default)]
+    pub srr: SrrConfig,
     /// One JSON object a line for every request; appended to. Default: none.
     #[serde(default)]
     pub access_log: Option<PathBuf>,
@@ -90,26 +120,8 @@ impl Trust {
     }
 }
 
-/// An issuer whose tokens are taken.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IssuerConfig {
-    /// As tokens write it in `iss`, character by character.
-    pub url: String,
-    /// The paths below which its scopes count. Default: `/`.
-    #[serde(default = "root_only")]
-    pub prefixes: Vec<StoragePath>,
-    /// Names of this endpoint that only this issuer's tokens may use.
-    #[serde(default)]
-    pub audiences: Vec<String>,
-}
-
 fn yes() -> bool {
     true
-}
-
-fn root_only() -> Vec<StoragePath> {
-    vec![StoragePath::root()]
 }
 
 fn this_host() -> Vec<Network> {
@@ -166,9 +178,15 @@ impl StorageConfig {
             audiences: Vec::new(),
             any_audience: true,
             issuers: Vec::new(),
+            x509: None,
+            tokens: None,
             areas,
             limits: Limits::default(),
+            shares: Vec::new(),
+            sockets: Sockets::default(),
             tpc: TpcConfig::default(),
+            firefly: FireflyConfig::default(),
+            srr: SrrConfig::default(),
             access_log: None,
             metrics_allow: this_host(),
         }
@@ -193,7 +211,15 @@ impl StorageConfig {
         let tls = self.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
         let trust = self.trust.files.iter_mut().chain(&mut self.trust.directories);
         let areas = self.areas.iter_mut().map(|area| &mut area.root);
-        for path in tls.chain(trust).chain(areas).chain(&mut self.access_log) {
+        let x509 = self.x509.iter_mut().flat_map(DoorConfig::paths);
+        let own = self.tokens.iter_mut().map(|tokens| &mut tokens.key);
+        for path in tls
+            .chain(trust)
+            .chain(x509)
+            .chain(own)
+            .chain(areas)
+            .chain(&mut self.access_log)
+        {
             *path = folder.join(&*path);
         }
     }
@@ -209,9 +235,21 @@ impl StorageConfig {
             let remedy = "add [tls] with certificate and key, or listen on 127.0.0.1";
             return Err(wrong("tls".into(), problem, remedy));
         }
+        if self.x509.is_some() && self.tls.is_none() {
+            let problem = "clients show certificates over TLS only".into();
+            return Err(wrong("x509".into(), problem, "add [tls] with certificate and key"));
+        }
+        if self.tokens.is_some() && self.tls.is_none() {
+            let problem = "a token must not be sent in the clear".into();
+            return Err(wrong("tokens".into(), problem, "add [tls] with certificate and key"));
+        }
         for (place, area) in self.areas.iter().enumerate() {
             area.check(place, &self.areas[..place])?;
+            area.check_access(place, &self.issuers)?;
         }
+        self.shares.iter().try_for_each(Share::check)?;
+        self.sockets.check("sockets")?;
+        self.tpc.sockets.check("tpc.sockets")?;
         self.limits.check()
     }
 }
@@ -275,6 +313,19 @@ mod tests {
             "[[area]]\nname = \"x\"\nprefix = \"/.weir-x\"\nroot = \"x\"",
             "area[1].prefix",
         );
+        check("issuers = [\"https://i\"]", "area[0].issuers");
+        check("[[area.rule]]\nmay = [\"read\"]", "area[0].rule[0].vo");
+        check("[[area.rule]]\nvo = \"dune\"\nmay = [\"write\"]", "write");
+        check(
+            "[[area.rule]]\nvo = \"dune\"\nmay = [\"read\"]\npath = \"/other\"",
+            "area[0].rule[0].path",
+        );
+        check(
+            "[[area.rule]]\nissuer = \"https://i\"\nmay = [\"read\"]",
+            "area[0].rule[0].issuer",
+        );
+        check("[x509]\nauthorities = \"certificates\"", "x509");
+        check("[tokens]\nkey = \"token.key\"", "tokens");
         check("[limits]\ncopies = 0", "limits.copies");
         check("[tpc]\nallow = [\"localhost\"]", "localhost");
         assert!(

@@ -1,10 +1,17 @@
 //! Starting and stopping an endpoint.
 
-use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::SystemTime};
 
-use weir_http::{Identity, RunningServer, TlsError, bind, serve, server_config};
+use tokio::task::JoinSet;
+use weir_auth::{
+    mint::MintError,
+    x509::{self, Door, DoorError},
+};
+use weir_http::{Identity, RunningServer, TlsError, bind_with, serve, server_config, server_config_asking};
+use weir_network::firefly::Beacon;
 
 use crate::{
+    access::Policy,
     access_log::AccessLog,
     admission::Admission,
     area::{Area, NameSpace},
@@ -13,9 +20,10 @@ use crate::{
     config::{ConfigError, StorageConfig},
     data::{BlockPool, blocking},
     metrics::{Metrics, Traffic},
-    opening::{Directories, OpenArea, copy_client, limits, open_area, url, verifier},
+    opening::{Directories, OpenArea, copy_client, limits, mintage, open_area, url, verifier},
     reaper::Reapers,
     service::{Endpoint, answer},
+    standing::Standing,
 };
 
 /// Why an endpoint did not start.
@@ -36,11 +44,24 @@ pub enum StartError {
     /// Certificate, key or authorities cannot be used.
     #[error("TLS")]
     Tls(#[from] TlsError),
+    /// The certificates of clients cannot be taken.
+    #[error("x509")]
+    Door(#[from] DoorError),
+    /// The key of the endpoint's own tokens cannot be used.
+    #[error("tokens.key")]
+    Tokens(#[from] MintError),
     /// The address cannot be listened on.
     #[error("could not listen on {address}")]
     Listen {
         /// As configured.
         address: SocketAddr,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no socket for fireflies.
+    #[error("could not open a socket for fireflies")]
+    Firefly {
         /// The system's answer.
         #[source]
         source: io::Error,
@@ -65,6 +86,8 @@ pub struct Running {
     endpoint: Arc<Endpoint>,
     server: RunningServer,
     reapers: Reapers,
+    /// Ends with it.
+    _upkeep: JoinSet<()>,
 }
 
 /// What an endpoint has counted, by area.
@@ -94,13 +117,14 @@ impl Storage {
     pub async fn start_on(config: StorageConfig, areas: Arc<dyn OpenArea>) -> Result<Running, StartError> {
         config.check()?;
         weir_http::raise_open_files();
+        weir_http::keep_freed_memory();
         let metrics = Arc::new(Metrics::default());
         let mut open = Vec::new();
         for area in &config.areas {
             let (areas, area, metrics) = (areas.clone(), area.clone(), metrics.clone());
             open.push(blocking(move || open_area(&*areas, &area, &metrics)).await?);
         }
-        let listener = bind(config.listen).map_err(|source| StartError::Listen {
+        let listener = bind_with(config.listen, &config.sockets.settings()).map_err(|source| StartError::Listen {
             address: config.listen,
             source,
         })?;
@@ -108,25 +132,43 @@ impl Storage {
             address: config.listen,
             source,
         })?;
-        let tls = match &config.tls {
-            Some(files) => Some(server_config(&Identity::load(&files.certificate, &files.key)?)?),
-            None => None,
-        };
+        let door = config.x509.as_ref().map(|x509| Door::open(x509, SystemTime::now()));
+        let door = door.transpose()?.map(Arc::new);
+        let identity = config
+            .tls
+            .as_ref()
+            .map(|files| Identity::load(&files.certificate, &files.key));
+        let identity = identity.transpose()?;
+        let tls = identity.as_ref().map(|identity| match &door {
+            Some(door) => server_config_asking(identity, Arc::new(door.clients().clone())),
+            None => server_config(identity),
+        });
+        let tls = tls.transpose()?;
+        let certificate = identity.and_then(|identity| x509::ends(&identity.chain_pem));
         let log = AccessLog::open(config.access_log.as_deref(), metrics.clone()).map_err(|source| StartError::Log {
             path: config.access_log.clone().unwrap_or_default(),
             source,
         })?;
         let url = url(&config, address);
+        let beacon =
+            Beacon::start(config.firefly.clone(), &host_of(&url)).map_err(|source| StartError::Firefly { source })?;
+        metrics.watch_fireflies(beacon.clone());
+        let mintage = mintage(&config, &url)?;
         let endpoint = Arc::new(Endpoint {
             url: url.clone(),
             names: NameSpace::new(open),
-            verifier: verifier(&config, &url)?,
+            verifier: verifier(&config, &url, mintage.as_ref().map(|mintage| mintage.mint.as_issuer()))?,
+            door: door.clone(),
+            policy: Arc::new(Policy::new(&config, &url)),
+            mintage,
             client: copy_client(&config)?,
             log: Arc::new(log),
             checksums: ChecksumDesk::new(config.limits.checksum_readers, metrics.clone()),
             blocks: Arc::new(BlockPool::default()),
-            admission: Admission::new(&config.limits),
+            beacon,
+            admission: Admission::new(&config.limits, &config.shares),
             metrics,
+            standing: Standing::new(certificate),
             config,
         });
         let service = {
@@ -135,18 +177,39 @@ impl Storage {
         };
         let server = serve(listener, tls, limits(&endpoint.config), service)
             .map_err(|source| StartError::Listen { address, source })?;
+        endpoint.metrics.watch(server.watch_occupancy());
         tracing::info!(
             url = endpoint.url,
             areas = endpoint.names.areas().len(),
             "storage endpoint serves"
         );
-        let reapers = Reapers::start(endpoint.names.areas());
+        let reapers = Reapers::start(
+            endpoint.names.areas(),
+            &endpoint.metrics,
+            endpoint.config.limits.removal_rate.0,
+        );
+        let mut upkeep = JoinSet::new();
+        if let Some(door) = door {
+            upkeep.spawn(door.keep_up());
+        }
+        // The first request need not wait for an issuer.
+        let verifier = endpoint.verifier.clone();
+        upkeep.spawn(async move {
+            let _said_in_the_log = verifier.warm(SystemTime::now()).await;
+        });
         Ok(Running {
             endpoint,
             server,
             reapers,
+            _upkeep: upkeep,
         })
     }
+}
+
+/// The host of a URL, as others know it.
+fn host_of(url: &str) -> String {
+    let uri: Option<http::Uri> = url.parse().ok();
+    uri.and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
 }
 
 impl Running {

@@ -10,10 +10,12 @@ use std::{
 };
 
 use http::{HeaderMap, Method, StatusCode, header};
-use weir_auth::Token;
-use weir_units::Checksums;
+use weir_http::{ConnectedTo, ConnectionInfo, SocketWatch};
+use weir_network::firefly::{Beacon, Flow, Marked, Tag, Usage};
+use weir_units::{Checksums, Timestamp};
 
 use crate::{
+    access::{Caller, Who},
     access_log::{AccessLog, Line, TransferLine},
     area::Area,
     dav::rfc3339,
@@ -40,16 +42,52 @@ struct Record {
 /// What comes to be known on the way.
 #[derive(Default)]
 struct State {
-    token: Option<Arc<Token>>,
+    caller: Option<Caller>,
     status: Option<StatusCode>,
     error: Option<String>,
     transfer: Option<Transfer>,
+    /// The request's flows, as networks are told of them.
+    marks: Vec<Marked>,
 }
 
 impl State {
     fn completed(&self) -> bool {
         self.transfer.as_ref().is_some_and(|transfer| transfer.completed)
     }
+}
+
+/// A connection that data moves on.
+pub(crate) struct Ends {
+    local: SocketAddr,
+    peer: SocketAddr,
+    socket: SocketWatch,
+}
+
+impl From<&ConnectionInfo> for Ends {
+    fn from(info: &ConnectionInfo) -> Self {
+        Self {
+            local: info.local,
+            peer: info.peer,
+            socket: info.socket.clone(),
+        }
+    }
+}
+
+impl From<&ConnectedTo> for Ends {
+    fn from(to: &ConnectedTo) -> Self {
+        Self {
+            local: to.local,
+            peer: to.peer,
+            socket: to.socket.clone(),
+        }
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Data that moves under a request.
@@ -94,8 +132,9 @@ impl Exchange {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn set_token(&self, token: Arc<Token>) {
-        self.state().token = Some(token);
+    /// Who asks.
+    pub(crate) fn set_caller(&self, caller: Caller) {
+        self.state().caller = Some(caller);
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -134,6 +173,36 @@ impl Exchange {
         moved
     }
 
+    /// Tells networks of a connection that data moves on, until the request ends: whose it is, where the request says so.
+    pub(crate) fn mark(&self, beacon: &Beacon, tag: Option<Tag>, connection: &Ends, moved: Arc<AtomicU64>) {
+        let (Some(tag), Some(kind)) = (tag, self.state().transfer.as_ref().map(|transfer| transfer.kind)) else {
+            return;
+        };
+        let flow = Flow {
+            local: connection.local,
+            peer: connection.peer,
+            tag,
+            application: format!("weir-{}", kind.as_str()),
+            start: now(),
+        };
+        let usage = move || {
+            let moved = moved.load(Ordering::Relaxed);
+            if kind.receives() {
+                Usage {
+                    received: moved,
+                    sent: 0,
+                }
+            } else {
+                Usage {
+                    received: 0,
+                    sent: moved,
+                }
+            }
+        };
+        let mark = beacon.mark(flow, connection.socket.clone(), usage);
+        self.state().marks.extend(mark);
+    }
+
     /// Whom data comes from or goes to.
     pub(crate) fn set_peer(&self, peer: IpAddr) {
         if let Some(transfer) = &mut self.state().transfer {
@@ -152,7 +221,12 @@ impl Exchange {
 
 impl Record {
     fn line(&self, state: &State) -> Line {
-        let token = state.token.as_ref();
+        let caller = state.caller.as_ref();
+        let (subject, issuer, token_id) = match caller.map(|caller| &caller.who) {
+            None | Some(Who::Anonymous) => (None, None, None),
+            Some(Who::Token(token)) => (Some(&token.subject), Some(&token.issuer), Some(&token.id)),
+            Some(Who::Certificate(identity, _)) => (Some(&identity.subject), Some(&identity.issuer), None),
+        };
         Line {
             time: rfc3339(self.began.0, true),
             duration_ms: self.began.1.elapsed().as_millis() as u64,
@@ -162,9 +236,10 @@ impl Record {
             status: state
                 .status
                 .map_or(crate::metrics::CLIENT_GONE, |status| status.as_u16()),
-            subject: token.map(|token| token.subject.clone()),
-            issuer: token.map(|token| token.issuer.clone()),
-            token_id: token.map(|token| token.id.clone()),
+            subject: subject.cloned(),
+            issuer: issuer.cloned(),
+            token_id: token_id.cloned(),
+            vo: caller.and_then(Caller::vo).map(str::to_owned),
             user_agent: self.headers.0.clone(),
             client_info: self.headers.1.clone(),
             transfer: state.transfer.as_ref().map(Transfer::line),
@@ -176,7 +251,9 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let state = std::mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let mut state = std::mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner));
+        // Each tells the end of its flow.
+        state.marks.clear();
         self.metrics.request(&self.method, state.status);
         if let Some(transfer) = &state.transfer {
             let bytes = transfer.moved.load(Ordering::Relaxed);

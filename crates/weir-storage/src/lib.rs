@@ -46,9 +46,16 @@ pub mod range;
 mod reaper;
 mod refusal;
 mod service;
+mod srr;
+mod standing;
+pub mod token_request;
 mod verbs;
+mod well_known;
 
-pub use config::{AreaConfig, Durability, IssuerConfig, Limits, StorageConfig, TlsFiles, TpcConfig, Trust};
+pub use config::{
+    AreaConfig, Durability, IssuerConfig, Limits, Share, Sockets, SrrConfig, StorageConfig, TlsFiles, TokensConfig,
+    TpcConfig, Trust,
+};
 pub use endpoint::{AreaCounters, Running, StartError, Storage};
 pub use metrics::Traffic;
 pub use opening::{Directories, OpenArea};

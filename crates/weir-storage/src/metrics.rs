@@ -5,12 +5,15 @@ use std::{
     fmt::Write as _,
     net::IpAddr,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
 
 use http::{Method, StatusCode};
+
+use weir_http::Occupancy;
+use weir_network::firefly::{Beacon, Sent};
 
 use crate::area::Area;
 
@@ -41,7 +44,7 @@ impl Kind {
     }
 
     /// Whether bytes come in. A copy inside the endpoint writes what it reads and counts as coming in.
-    fn receives(self) -> bool {
+    pub(crate) fn receives(self) -> bool {
         matches!(self, Self::Put | Self::Pull | Self::Copy)
     }
 }
@@ -93,14 +96,27 @@ pub(crate) struct Metrics {
     pub(crate) copies_queued: AtomicI64,
     pub(crate) checksum_mismatches: AtomicU64,
     pub(crate) checksums_read: AtomicU64,
+    pub(crate) streams_resumed: AtomicU64,
     pub(crate) swept: AtomicU64,
     pub(crate) log_lines_lost: AtomicU64,
+    connections: OnceLock<Box<dyn Fn() -> Occupancy + Send + Sync>>,
+    fireflies: OnceLock<Beacon>,
 }
 
 /// Counts of a code other than HTTP's: the client went away before there was a status.
 pub(crate) const CLIENT_GONE: u16 = 499;
 
 impl Metrics {
+    /// From now on the connections are counted that this tells.
+    pub(crate) fn watch(&self, connections: impl Fn() -> Occupancy + Send + Sync + 'static) {
+        let _ = self.connections.set(Box::new(connections));
+    }
+
+    /// From now on its datagrams are counted.
+    pub(crate) fn watch_fireflies(&self, beacon: Beacon) {
+        let _ = self.fireflies.set(beacon);
+    }
+
     pub(crate) fn request(&self, method: &Method, status: Option<StatusCode>) {
         let status = status.map_or(CLIENT_GONE, |status| status.as_u16());
         *lock(&self.requests).entry((known(method), status)).or_default() += 1;
@@ -108,6 +124,11 @@ impl Metrics {
 
     pub(crate) fn transfer_began(&self, kind: Kind) {
         self.active[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Transfers of data under way, of all kinds.
+    pub(crate) fn transfers_active(&self) -> i64 {
+        self.active.iter().map(|active| active.load(Ordering::Relaxed)).sum()
     }
 
     pub(crate) fn transfer_ended(&self, area: &str, kind: Kind, peer: Peer, bytes: u64, completed: bool) {
@@ -181,8 +202,13 @@ impl Metrics {
                 &self.checksums_read,
             ),
             (
+                "weir_storage_streams_resumed_total",
+                "streams of pulls that broke and were taken up where they broke",
+                &self.streams_resumed,
+            ),
+            (
                 "weir_storage_swept_total",
-                "leftovers of an earlier life removed at start",
+                "leftovers of an earlier life found at start",
                 &self.swept,
             ),
             (
@@ -192,6 +218,12 @@ impl Metrics {
             ),
         ] {
             page.single(name, "counter", help, counter.load(Ordering::Relaxed));
+        }
+        if let Some(fireflies) = self.fireflies.get() {
+            render_fireflies(&mut page, fireflies.sent());
+        }
+        if let Some(connections) = self.connections.get() {
+            render_connections(&mut page, connections());
         }
         render_space(&mut page, areas);
         page.text
@@ -222,6 +254,39 @@ impl Metrics {
     }
 }
 
+fn render_fireflies(page: &mut Page, sent: Sent) {
+    page.family(
+        "weir_storage_fireflies_total",
+        "counter",
+        "datagrams that tell of flows; dropped: the network did not take it",
+    );
+    page.sample(&[("outcome", "sent")], sent.sent);
+    page.sample(&[("outcome", "dropped")], sent.dropped);
+}
+
+fn render_connections(page: &mut Page, connections: Occupancy) {
+    page.single(
+        "weir_storage_connections",
+        "gauge",
+        "open connections",
+        connections.open,
+    );
+    for (name, help, count) in [
+        (
+            "weir_storage_connections_given_up_total",
+            "idle connections that were closed for newcomers",
+            connections.given_up,
+        ),
+        (
+            "weir_storage_connections_refused_total",
+            "connections refused because their address had its share",
+            connections.refused,
+        ),
+    ] {
+        page.single(name, "counter", help, count);
+    }
+}
+
 fn render_space(page: &mut Page, areas: &[std::sync::Arc<Area>]) {
     page.family(
         "weir_storage_space_bytes",
@@ -243,7 +308,7 @@ fn render_space(page: &mut Page, areas: &[std::sync::Arc<Area>]) {
     page.family(
         "weir_storage_removals_waiting",
         "gauge",
-        "trees of an area that are deleted and not yet removed from the disk",
+        "trees and large files of an area that are deleted and not yet removed from the disk",
     );
     for area in areas {
         page.sample(&[("area", &area.name)], area.graves.count());
@@ -252,8 +317,18 @@ fn render_space(page: &mut Page, areas: &[std::sync::Arc<Area>]) {
 
 /// Methods of strangers are counted together: a client must not be able to make up label values.
 fn known(method: &Method) -> &'static str {
-    const KNOWN: [&str; 9] = [
-        "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND", "MKCOL", "MOVE", "COPY",
+    const KNOWN: [&str; 11] = [
+        "GET",
+        "HEAD",
+        "PUT",
+        "POST",
+        "DELETE",
+        "OPTIONS",
+        "PROPFIND",
+        "PROPPATCH",
+        "MKCOL",
+        "MOVE",
+        "COPY",
     ];
     KNOWN
         .into_iter()

@@ -5,13 +5,17 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use weir_auth::{TrustedIssuer, Verifier, VerifierConfig};
+use weir_auth::{
+    TrustedIssuer, Verifier, VerifierConfig,
+    mint::{Mint, MintError},
+};
 use weir_http::{AddressFilter, Client, ClientConfig, ServerLimits, TlsError};
 
 use crate::{
+    access::Mintage,
     area::{Area, AreaSetup, ReadOnly},
     backend::{Backend, OpenRoot, PosixBackend},
-    config::{AreaConfig, Durability, StorageConfig},
+    config::{AreaConfig, Durability, StorageConfig, TokensConfig},
     endpoint::StartError,
     metrics::Metrics,
     refusal::chain,
@@ -47,13 +51,19 @@ pub(crate) fn open_area(areas: &dyn OpenArea, config: &AreaConfig, metrics: &Met
         source,
     })?;
     // Neither leftovers nor a disk that fails in parts may keep the endpoint from serving what can be served.
-    match backend.sweep() {
-        Ok(0) => {}
-        Ok(swept) => {
-            tracing::info!(area = name, swept, "swept what an earlier life left behind");
-            metrics.swept.fetch_add(swept, Ordering::Relaxed);
-        }
-        Err(error) => tracing::error!(area = name, error = %chain(&error), "what an earlier life left behind stays"),
+    // They are removed behind the start, as what is deleted later.
+    let leftovers = backend.sweep().unwrap_or_else(|error| {
+        tracing::error!(area = name, error = %chain(&error), "what an earlier life left behind stays");
+        Vec::new()
+    });
+    if !leftovers.is_empty() {
+        let swept = leftovers.len();
+        tracing::info!(
+            area = name,
+            swept,
+            "an earlier life left something behind, which is removed now"
+        );
+        metrics.swept.fetch_add(swept as u64, Ordering::Relaxed);
     }
     let counted = backend.usage().inspect_err(|error| {
         tracing::error!(area = name, error = %chain(error), "the area cannot be counted: it takes no changes");
@@ -71,7 +81,9 @@ pub(crate) fn open_area(areas: &dyn OpenArea, config: &AreaConfig, metrics: &Met
         algorithms: config.checksums.clone(),
         quota: config.quota,
     };
-    Ok(Arc::new(Area::new(setup, backend, counted.unwrap_or_default())))
+    let area = Area::new(setup, backend, counted.unwrap_or_default());
+    leftovers.into_iter().for_each(|grave| area.graves.push(grave));
+    Ok(Arc::new(area))
 }
 
 pub(crate) fn url(config: &StorageConfig, address: SocketAddr) -> String {
@@ -83,16 +95,28 @@ pub(crate) fn url(config: &StorageConfig, address: SocketAddr) -> String {
         .map_or_else(default, |url| url.trim_end_matches('/').to_owned())
 }
 
-pub(crate) fn verifier(config: &StorageConfig, url: &str) -> Result<Verifier, TlsError> {
+/// What makes the endpoint's own tokens, if it makes any.
+pub(crate) fn mintage(config: &StorageConfig, url: &str) -> Result<Option<Mintage>, MintError> {
+    let open = |tokens: &TokensConfig| {
+        Ok(Mintage {
+            mint: Mint::open(&tokens.key, url)?,
+            lifetime: tokens.lifetime,
+        })
+    };
+    config.tokens.as_ref().map(open).transpose()
+}
+
+pub(crate) fn verifier(config: &StorageConfig, url: &str, own: Option<TrustedIssuer>) -> Result<Verifier, TlsError> {
     let issuers = config.issuers.iter().map(|issuer| TrustedIssuer {
         prefixes: issuer.prefixes.clone(),
         audiences: issuer.audiences.clone(),
+        dialects: issuer.dialects.clone(),
         ..TrustedIssuer::new(issuer.url.clone())
     });
     let mut audiences = config.audiences.clone();
     audiences.extend([url.to_owned(), format!("{url}/")]);
     let verifier = VerifierConfig {
-        issuers: issuers.collect(),
+        issuers: issuers.chain(own).collect(),
         audiences,
         any_audience: config.any_audience,
         ..VerifierConfig::default()
@@ -107,7 +131,8 @@ pub(crate) fn copy_client(config: &StorageConfig) -> Result<Client, TlsError> {
     Client::new(ClientConfig {
         connect_timeout: config.tpc.connect_timeout,
         response_timeout: config.tpc.response_timeout,
-        filter: Some(AddressFilter::allowing(&config.tpc.allow)),
+        filter: Some(AddressFilter::allowing(&config.tpc.allow).refusing(&weir_http::own_addresses())),
+        socket: config.tpc.sockets.settings(),
         local_address: Some(config.listen.ip()).filter(|address| !address.is_unspecified()),
         ..ClientConfig::new(config.trust.roots())
     })
@@ -116,6 +141,7 @@ pub(crate) fn copy_client(config: &StorageConfig) -> Result<Client, TlsError> {
 pub(crate) fn limits(config: &StorageConfig) -> ServerLimits {
     ServerLimits {
         connections: config.limits.connections,
+        connections_per_client: Some(config.limits.per_client()),
         head_timeout: config.limits.head_timeout,
         write_timeout: config.limits.idle_timeout,
         headers: HEADERS_LIMIT,

@@ -1,9 +1,13 @@
-//! Removes what has lost its name already: large trees go behind the answer to DELETE and MOVE, not before it.
+//! Removes what has lost its name already: trees and large files go behind the answer to DELETE, MOVE and PUT, at a bounded
+//! rate, and slower while bytes move.
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -13,33 +17,83 @@ use tokio::{
 
 use crate::{
     area::Area,
-    backend::{Emptied, Grave},
+    backend::{Effort, Emptied, Grave},
     data::blocking,
+    metrics::Metrics,
 };
 
-/// Entries removed before the answer: their room is free when the client hears of it. 1000 × some 20 µs = 20 ms; and
-/// entries that the reaper removes in one visit to the disk, after which it can be stopped.
-const AT_ONCE: usize = 1000;
+/// Names removed in a second: a disk of one spindle does a tenth of it by itself, a flash disk ten times as much.
+const ENTRIES_PER_SECOND: u64 = 10_000;
 
-/// The disk's rest after each visit: transfers come first.
+/// Visits to the disk in a second. After each of them, transfers may go first; and a reaper can be stopped.
+const VISITS_PER_SECOND: u64 = 16;
+
+/// While bytes move, removing takes at most one part in so many of its rate, and of the disk's time.
+const YIELD: u32 = 4;
+
+/// The disk's rest after each visit, at least.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// What it costs to remove something, in time.
+#[derive(Debug, Clone, Copy)]
+struct Toll {
+    entries_per_second: u64,
+    bytes_per_second: u64,
+}
+
+impl Toll {
+    fn visit(&self) -> Effort {
+        Effort {
+            entries: (self.entries_per_second / VISITS_PER_SECOND).max(1),
+            bytes: (self.bytes_per_second / VISITS_PER_SECOND).max(1),
+        }
+    }
+
+    /// How long to wait after a visit that `took` so long and did so much.
+    fn rest(&self, effort: Effort, took: Duration, busy: bool) -> Duration {
+        let entries = effort.entries as f64 / self.entries_per_second as f64;
+        let bytes = effort.bytes as f64 / self.bytes_per_second as f64;
+        let due = Duration::from_secs_f64(entries.max(bytes));
+        let due = if busy { due.max(took) * YIELD } else { due };
+        due.saturating_sub(took).max(PAUSE)
+    }
+}
 
 /// Graves of an area that wait to be emptied.
 #[derive(Default)]
 pub(crate) struct Graves {
     waiting: Mutex<VecDeque<Box<dyn Grave>>>,
+    /// Those in hand.
+    open: AtomicUsize,
+    /// Who waits for room.
+    hurry: AtomicUsize,
     more: Notify,
 }
 
 impl Graves {
-    /// How many there are, but for the one that is being emptied.
+    /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.waiting().len()
+        self.waiting().len() + self.open.load(Ordering::Relaxed)
     }
 
-    fn push(&self, grave: Box<dyn Grave>) {
+    /// Has it removed by the reaper.
+    pub(crate) fn push(&self, grave: Box<dyn Grave>) {
         self.waiting().push_back(grave);
         self.more.notify_one();
+    }
+
+    /// Lets the reaper go on without a rest until this is dropped: somebody needs the room.
+    pub(crate) fn hurry(&self) -> Hurry<'_> {
+        self.hurry.fetch_add(1, Ordering::Relaxed);
+        self.more.notify_one();
+        Hurry(self)
+    }
+
+    fn pop(&self) -> Option<Box<dyn Grave>> {
+        let mut waiting = self.waiting();
+        let grave = waiting.pop_front()?;
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Some(grave)
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<Box<dyn Grave>>> {
@@ -47,22 +101,12 @@ impl Graves {
     }
 }
 
-impl Area {
-    /// Removes what lost its name: the beginning now, the rest by the reaper. On the blocking pool, without a lock.
-    pub(crate) fn lay_to_rest(&self, mut grave: Box<dyn Grave>) {
-        if !self.empty(&mut *grave) {
-            self.graves.push(grave);
-        }
-    }
+/// Somebody waits for room.
+pub(crate) struct Hurry<'a>(&'a Graves);
 
-    /// Empties a grave for a while; tells whether that was all.
-    fn empty(&self, grave: &mut dyn Grave) -> bool {
-        let Emptied { freed, outcome } = grave.empty(AT_ONCE);
-        self.freed(freed);
-        outcome.unwrap_or_else(|error| {
-            tracing::warn!(area = self.name, %error, "what was deleted could not be removed; it is tried again at the next start");
-            true
-        })
+impl Drop for Hurry<'_> {
+    fn drop(&mut self) {
+        self.0.hurry.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -73,12 +117,22 @@ pub(crate) struct Reapers {
 }
 
 impl Reapers {
-    pub(crate) fn start(areas: &[Arc<Area>]) -> Self {
+    /// One for each area: they may lie on different disks. Each gives back so many bytes a second.
+    pub(crate) fn start(areas: &[Arc<Area>], metrics: &Arc<Metrics>, bytes_per_second: u64) -> Self {
         let (stop, stopped) = watch::channel(());
-        let tasks = areas
-            .iter()
-            .map(|area| tokio::spawn(reap(area.clone(), stopped.clone())))
-            .collect();
+        let toll = Toll {
+            entries_per_second: ENTRIES_PER_SECOND,
+            bytes_per_second: bytes_per_second.max(1),
+        };
+        let start = |area: &Arc<Area>| {
+            let reaper = Reaper {
+                area: area.clone(),
+                metrics: metrics.clone(),
+                toll,
+            };
+            tokio::spawn(reaper.run(stopped.clone()))
+        };
+        let tasks = areas.iter().map(start).collect();
         Self { stop, tasks }
     }
 
@@ -91,26 +145,101 @@ impl Reapers {
     }
 }
 
-async fn reap(area: Arc<Area>, mut stopped: watch::Receiver<()>) {
-    loop {
-        // One at a time, and in turn: a small tree does not wait for the end of a large one.
-        let next = area.graves.waiting().pop_front();
-        let Some(mut grave) = next else {
-            tokio::select! {
-                _ = stopped.changed() => return,
-                () = area.graves.more.notified() => continue,
+struct Reaper {
+    area: Arc<Area>,
+    metrics: Arc<Metrics>,
+    toll: Toll,
+}
+
+impl Reaper {
+    async fn run(self, mut stopped: watch::Receiver<()>) {
+        let graves = &self.area.graves;
+        loop {
+            if stopped.has_changed().is_err() {
+                return;
             }
-        };
-        if stopped.has_changed().is_err() {
-            return;
+            // One at a time, and in turn: a small tree does not wait for the end of a large one.
+            let Some(grave) = graves.pop() else {
+                tokio::select! {
+                    _ = stopped.changed() => return,
+                    () = graves.more.notified() => continue,
+                }
+            };
+            let (toll, area) = (self.toll, self.area.clone());
+            let (effort, took) = blocking(move || visit(&area, grave, toll.visit())).await;
+            let busy = self.metrics.transfers_active() > 0;
+            let rested = tokio::time::sleep(self.toll.rest(effort, took, busy));
+            let mut rested = std::pin::pin!(rested);
+            while graves.hurry.load(Ordering::Relaxed) == 0 {
+                tokio::select! {
+                    _ = stopped.changed() => return,
+                    () = &mut rested => break,
+                    // Another grave, or somebody in a hurry.
+                    () = graves.more.notified() => {}
+                }
+            }
         }
-        let area = area.clone();
-        blocking(move || {
-            if !area.empty(&mut *grave) {
-                area.graves.push(grave);
+    }
+}
+
+/// Empties a grave for a while.
+fn visit(area: &Area, mut grave: Box<dyn Grave>, at_most: Effort) -> (Effort, Duration) {
+    let begun = Instant::now();
+    let Emptied { freed, effort, outcome } = grave.empty(at_most);
+    area.freed(freed);
+    match outcome {
+        Ok(true) => {}
+        Ok(false) => area.graves.waiting().push_back(grave),
+        Err(error) => {
+            tracing::warn!(area = area.name, %error, "what was deleted could not be removed; it is tried again at the next start");
+        }
+    }
+    area.graves.open.fetch_sub(1, Ordering::Relaxed);
+    (effort, begun.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TOLL: Toll = Toll {
+        entries_per_second: 10_000,
+        bytes_per_second: 4_000_000_000,
+    };
+
+    proptest! {
+        /// However the work is cut into visits, and however fast the disk is, the rate holds; while bytes move, it is a
+        /// quarter, and so is the share of the disk's time.
+        #[test]
+        fn the_rate_holds(
+            visits in proptest::collection::vec((0u64..2_000, 0u64..1 << 30, 0u64..200_000), 1..100), busy: bool,
+        ) {
+            let (mut entries, mut bytes, mut at_work, mut all) = (0, 0, Duration::ZERO, Duration::ZERO);
+            for (more, size, micros) in visits {
+                let (effort, took) = (Effort { entries: more, bytes: size }, Duration::from_micros(micros));
+                let rest = TOLL.rest(effort, took, busy);
+                prop_assert!(rest >= PAUSE);
+                (entries, bytes) = (entries + more, bytes + size);
+                at_work += took;
+                all += took + rest;
             }
-        })
-        .await;
-        tokio::time::sleep(PAUSE).await;
+            let part = if busy { f64::from(YIELD) } else { 1.0 };
+            let (slack, seconds) = (1.000_001, all.as_secs_f64());
+            prop_assert!(entries as f64 <= 10_000.0 / part * seconds * slack);
+            prop_assert!(bytes as f64 <= 4e9 / part * seconds * slack);
+            prop_assert!(at_work.as_secs_f64() <= seconds / part * slack);
+        }
+    }
+
+    /// The slowest rate that can be asked for still removes something at each visit.
+    #[test]
+    fn every_visit_may_do_something() {
+        let toll = Toll {
+            entries_per_second: 1,
+            bytes_per_second: 1,
+        };
+        assert_eq!(toll.visit(), Effort { entries: 1, bytes: 1 });
     }
 }

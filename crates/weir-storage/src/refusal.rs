@@ -3,22 +3,23 @@
 //! | status | when | the client should | the operator should |
 //! |---|---|---|---|
 //! | 400 | the request makes no sense; the body has another checksum than announced | correct it, or send again | look at the path between them if checksums differ often |
-//! | 401 | no token, or one that is expired, for another audience, of another issuer | get a token | compare issuer, audience and clock |
-//! | 403 | the token does not suffice (the missing scope is named); area read-only; symbolic link; reserved name | ask for the scope | look at the area's configuration |
+//! | 401 | no token, or one that is expired, for another audience, of another issuer; a certificate that is no good | get a token, or a new proxy | compare issuer, audience and clock |
+//! | 403 | token or certificate does not suffice (the missing scope or right is named); area read-only; symbolic link; reserved name | ask for the scope | look at the area's configuration |
 //! | 404 | no such file or directory | - | - |
 //! | 405 | the method does not fit the resource | see `Allow` | - |
 //! | 408 | the client fell silent in the middle of a body | send again | look at the network |
 //! | 409 | the parent is a file or missing; a directory is in the way; somebody else is writing the file | resolve it, or wait | - |
 //! | 413, 414, 415, 416 | as RFC 9110 has it | correct the request | - |
 //! | 412 | a condition failed; `Overwrite: F` and the target exists | decide anew | - |
+//! | 429 | the share of a VO or of a client is used up; `Retry-After` says when to come again | wait | raise the share (`[[limit]]`) |
 //! | 500 | the disk failed | try again later | read the log |
 //! | 501 | the body comes in a transfer coding other than chunked | send it as it is | - |
 //! | 502 | the destination of a MOVE is another server | use a third-party copy | - |
-//! | 503 | too many transfers, or the issuer's keys cannot be had; `Retry-After` says when to come again | wait | raise the limit, or look at the issuer |
+//! | 503 | too many transfers, the issuer's keys cannot be had, or a certificate's revocation list; `Retry-After` says when to come again | wait | raise the limit, or look at the issuer |
 //! | 507 | quota or file system full | delete, or write elsewhere | add space |
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use weir_auth::{AuthError, Denied, StoragePath};
+use weir_auth::{AuthError, Denied, RETRY_AFTER, StoragePath, x509::X509Error};
 use weir_http::{Body, body};
 
 use crate::{
@@ -34,6 +35,7 @@ pub(crate) struct Refusal {
     pub(crate) reason: String,
     /// Whether the reason says "it" where the path belongs.
     nameless: bool,
+    document: Option<&'static str>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -43,6 +45,7 @@ impl Refusal {
             status,
             reason: reason.into(),
             nameless: false,
+            document: None,
             headers: Vec::new(),
         }
     }
@@ -72,13 +75,21 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, reason).with(header::ALLOW, HeaderValue::from_static(allow))
     }
 
-    /// Too much at once.
-    pub(crate) fn busy(reason: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, reason).with(header::RETRY_AFTER, HeaderValue::from_static("10"))
+    /// Tells the client when to come again.
+    #[must_use]
+    pub(crate) fn coming_again(self, after: std::time::Duration) -> Self {
+        self.with(header::RETRY_AFTER, HeaderValue::from(after.as_secs()))
     }
 
     pub(crate) fn no_space(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, reason)
+    }
+
+    /// Programs are told by a document of XML (RFC 4918 section 16) what people are told by the reason.
+    #[must_use]
+    pub(crate) fn with_document(mut self, document: &'static str) -> Self {
+        self.document = Some(document);
+        self
     }
 
     /// Puts the path before a reason that does not name it.
@@ -107,10 +118,13 @@ impl Refusal {
     pub(crate) fn respond(self, body: Body) -> Response<Body> {
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
-        response.headers_mut().insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("text/plain; charset=utf-8"),
-        );
+        let kind = match self.document {
+            Some(_) => "application/xml; charset=utf-8",
+            None => "text/plain; charset=utf-8",
+        };
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         for (name, value) in self.headers {
             response.headers_mut().append(name, value);
         }
@@ -118,7 +132,10 @@ impl Refusal {
     }
 
     pub(crate) fn text(&self) -> String {
-        format!("{}\n", self.reason)
+        match self.document {
+            Some(document) => document.to_owned(),
+            None => format!("{}\n", self.reason),
+        }
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {
@@ -141,6 +158,20 @@ impl From<AuthError> for Refusal {
             refusal = refusal.with(header::RETRY_AFTER, HeaderValue::from(after.as_secs()));
         }
         refusal
+    }
+}
+
+impl From<X509Error> for Refusal {
+    fn from(error: X509Error) -> Self {
+        let refusal = Self::new(error.status(), format!("{}; {}", chain(&error), error.remedy()));
+        match error.status() {
+            StatusCode::SERVICE_UNAVAILABLE => {
+                refusal.with(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()))
+            }
+            // RFC 9110 section 15.5.2 wants a challenge; a token is the other way in.
+            StatusCode::UNAUTHORIZED => refusal.with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
+            _ => refusal,
+        }
     }
 }
 

@@ -12,26 +12,25 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use weir_auth::{AuthError, Operation, StoragePath, Verifier};
-use weir_http::{Body, Client, ConnectionInfo, body};
+use weir_auth::{AuthError, Operation, StoragePath, Verifier, x509::Door};
+use weir_http::{Body, BodyError, Client, ConnectionInfo, Direct, body};
+use weir_network::firefly::{Beacon, Tag};
 
 use crate::{
-    access::Caller,
+    access::{Caller, Mintage, Policy, Who},
     access_log::AccessLog,
-    admission::Admission,
+    admission::{Admission, Party, Place as Admitted, Work},
     area::{Area, NameSpace, Place},
     backend::Meta,
     checksums::ChecksumDesk,
     config::StorageConfig,
-    data::{BlockPool, blocking},
-    exchange::Exchange,
+    data::BlockPool,
+    exchange::{Ends, Exchange},
     metrics::{Kind, Metrics},
-    refusal::Refusal,
-    verbs,
+    refusal::{Refusal, chain},
+    standing::Standing,
+    verbs, well_known,
 };
-
-/// Where the metrics are.
-const METRICS_PATH: &str = "/.well-known/weir/metrics";
 
 /// After a refusal, how much of a body that is already on its way is read and thrown away, and for how long, so that the
 /// client can read the refusal instead of meeting a reset connection.
@@ -45,12 +44,19 @@ pub(crate) struct Endpoint {
     pub(crate) url: String,
     pub(crate) names: NameSpace,
     pub(crate) verifier: Verifier,
+    /// Knows clients by their certificates, if any are taken.
+    pub(crate) door: Option<Arc<Door>>,
+    pub(crate) policy: Arc<Policy>,
+    /// Makes tokens, if the endpoint makes any.
+    pub(crate) mintage: Option<Mintage>,
     pub(crate) client: Client,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) log: Arc<AccessLog>,
     pub(crate) checksums: ChecksumDesk,
     pub(crate) blocks: Arc<BlockPool>,
     pub(crate) admission: Admission,
+    pub(crate) beacon: Beacon,
+    pub(crate) standing: Standing,
 }
 
 /// One request on its way through.
@@ -60,6 +66,8 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) path: StoragePath,
     pub(crate) info: ConnectionInfo,
+    /// What the server knows of the connection, the client's certificates among it.
+    extensions: http::Extensions,
     /// Taken by the verb that reads it, and put back if it is refused in the middle.
     pub(crate) body: Option<Incoming>,
     /// Whether some of it has been read, and so the client invited to send it.
@@ -73,9 +81,10 @@ pub(crate) struct Call {
 /// Answers one request; whatever goes wrong becomes an answer too.
 pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let (parts, incoming) = request.into_parts();
-    let info = *parts
+    let info = parts
         .extensions
         .get::<ConnectionInfo>()
+        .cloned()
         .expect("the server puts it into every request");
     let (log, metrics) = (endpoint.log.clone(), endpoint.metrics.clone());
     let path = StoragePath::from_url_path(parts.uri.path());
@@ -89,6 +98,7 @@ pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) 
         headers: parts.headers,
         path: StoragePath::root(),
         info,
+        extensions: parts.extensions,
         body: Some(incoming),
         body_begun: false,
         exchange: Some(exchange),
@@ -98,10 +108,13 @@ pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) 
         // `OPTIONS *` has no path.
         (&Method::OPTIONS, _) => Ok(verbs::options()),
         (_, Err(error)) => Err(Refusal::bad_request(error.to_string())),
-        (&Method::GET, Ok(_)) if parts.uri.path() == METRICS_PATH => show_metrics(&call).await,
         (_, Ok(path)) => {
-            call.path = path;
-            verbs::dispatch(&mut call).await
+            if let Some(outcome) = well_known::answer(&mut call, parts.uri.path()).await {
+                outcome
+            } else {
+                call.path = path;
+                verbs::dispatch(&mut call).await
+            }
         }
     };
     let response = outcome.unwrap_or_else(|refusal| call.refuse(refusal));
@@ -111,27 +124,12 @@ pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) 
     Ok(response)
 }
 
-async fn show_metrics(call: &Call) -> Result<Response<Body>, Refusal> {
-    let endpoint = call.endpoint.clone();
-    if !endpoint
-        .config
-        .metrics_allow
-        .iter()
-        .any(|network| network.contains(call.info.peer.ip()))
-    {
-        return Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "metrics are not shown to this address (metrics_allow)",
-        ));
-    }
-    let text = blocking(move || endpoint.metrics.render(endpoint.names.areas())).await;
-    let mut response = Response::new(body::full(text));
-    let value = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, value);
-    Ok(response)
-}
-
 impl Call {
+    /// Lets the kernel send files by itself: on connections without TLS.
+    pub(crate) fn direct(&self) -> Option<Direct> {
+        self.extensions.get().cloned()
+    }
+
     /// The area that the path leads into, and the path inside it.
     pub(crate) fn area(&self) -> Result<(Arc<Area>, StoragePath), Refusal> {
         match self.endpoint.names.find(&self.path)? {
@@ -148,25 +146,55 @@ impl Call {
         if let Some(caller) = &self.caller {
             return Ok(caller.clone());
         }
-        let caller = match bearer(&self.headers) {
-            None => Caller::Anonymous,
-            Some(bearer) => {
-                let token = self.endpoint.verifier.verify(bearer, SystemTime::now()).await?;
-                if let Some(exchange) = &self.exchange {
-                    exchange.set_token(token.clone());
-                }
-                Caller::Token(token)
-            }
-        };
+        let caller = Caller::new(self.who().await?, self.endpoint.policy.clone());
+        if let Some(exchange) = &self.exchange {
+            exchange.set_caller(caller.clone());
+        }
         self.caller = Some(caller.clone());
         Ok(caller)
     }
 
+    /// A token decides alone; without one the certificate does.
+    async fn who(&self) -> Result<Who, Refusal> {
+        let now = SystemTime::now();
+        if let Some(bearer) = bearer(&self.headers) {
+            return Ok(Who::Token(self.endpoint.verifier.verify(bearer, now).await?));
+        }
+        let Some(door) = &self.endpoint.door else {
+            return Ok(Who::Anonymous);
+        };
+        Ok(match door.clients().identity(&self.extensions, now)? {
+            Some(identity) => {
+                let vo = door.vo(&identity);
+                Who::Certificate(identity, vo)
+            }
+            None => Who::Anonymous,
+        })
+    }
+
     /// Who asks, where somebody unknown may do nothing.
     pub(crate) async fn known_caller(&mut self) -> Result<Caller, Refusal> {
-        match self.caller().await? {
-            Caller::Anonymous => Err(AuthError::Missing.into()),
-            caller @ Caller::Token(_) => Ok(caller),
+        let caller = self.caller().await?;
+        match &caller.who {
+            Who::Anonymous => Err(AuthError::Missing.into()),
+            Who::Token(_) | Who::Certificate(..) => Ok(caller),
+        }
+    }
+
+    /// A place among those who do such work in an area, after a little patience if need be.
+    pub(crate) async fn place(&self, work: Work, area: &Area) -> Result<Admitted, Refusal> {
+        self.endpoint.admission.enter(work, self.party(area)).await
+    }
+
+    /// Whom the request's work is counted for: by what is known by now of who asks.
+    pub(crate) fn party(&self, area: &Area) -> Party {
+        let caller = self.caller.as_ref();
+        Party {
+            vo: caller.and_then(Caller::vo).map(str::to_owned),
+            client: caller
+                .and_then(Caller::name)
+                .unwrap_or_else(|| self.info.peer.ip().to_canonical().to_string()),
+            area: area.name.clone(),
         }
     }
 
@@ -190,11 +218,41 @@ impl Call {
 
     /// Begins to move data under this request; gives the counter to advance.
     pub(crate) fn begin_transfer(&self, kind: Kind, area: &Arc<Area>) -> Arc<AtomicU64> {
-        self.exchange().begin_transfer(kind, area, None)
+        let moved = self.exchange().begin_transfer(kind, area, None);
+        // A copy within the endpoint moves nothing over a network.
+        if matches!(kind, Kind::Get | Kind::Put) {
+            let ends = Ends::from(&self.info);
+            self.exchange()
+                .mark(&self.endpoint.beacon, self.tag(), &ends, moved.clone());
+        }
+        moved
+    }
+
+    /// Whose the flow is, as the request says.
+    pub(crate) fn tag(&self) -> Option<Tag> {
+        Tag::from_header(self.headers.get_all("scitag").iter().map(HeaderValue::as_bytes))
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The request's whole body, of at most so many bytes. All of it must come within the time that a client may be silent:
+    /// who sends it byte by byte holds a connection that others could use.
+    pub(crate) async fn read_body(&mut self, limit: usize) -> Result<Bytes, Refusal> {
+        let incoming = self.body.take().expect("no verb before this one has taken the body");
+        self.body_begun = true;
+        let idle = self.endpoint.config.limits.idle_timeout;
+        let outcome = tokio::time::timeout(idle, body::read_limited(incoming, limit, idle)).await;
+        let Ok(outcome) = outcome else {
+            let text = format!("the body took longer than {idle:?}");
+            return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, text));
+        };
+        outcome.map_err(|error| match error {
+            BodyError::TooLarge { .. } => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, chain(&error)),
+            BodyError::Stalled(_) => Refusal::new(StatusCode::REQUEST_TIMEOUT, chain(&error)),
+            BodyError::Broken(_) => Refusal::bad_request(chain(&error)),
+        })
     }
 
     /// Whether the client waits for our word before it sends the body.

@@ -7,18 +7,23 @@ mod posix;
 
 use std::{
     fmt, io,
+    ops::Range,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
 use weir_auth::StoragePath;
+use weir_http::SentFile;
 use weir_units::Checksums;
 
 pub use posix::{OpenRoot, PosixBackend};
 
 /// Names of the whole endpoint that begin so belong to the endpoint: refused in requests, hidden in listings.
 pub const PRIVATE_PREFIX: &str = ".weir-";
+
+/// Where pieces of a file best begin and end: pages of memory and blocks of disks are no larger, but for rare ones.
+pub(crate) const WRITE_ALIGNMENT: u64 = 4096;
 
 /// What is known about a file or directory without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,22 +79,30 @@ pub struct Usage {
     pub files: u64,
 }
 
-/// How a draft becomes visible.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Publication {
-    /// Whether a file of that name may be replaced.
-    pub overwrite: bool,
-    /// Whether its name must survive a power cut before success is reported.
-    pub durable: bool,
+/// A change of names that everybody sees already, and what is still to be done about it.
+#[must_use = "a power cut may still undo it, and what lost its name takes room"]
+#[derive(Default)]
+pub struct Changed {
+    /// Directories to be flushed before the change can be called durable.
+    pub directories: Vec<Box<dyn Directory>>,
+    /// What lost its name and is not removed yet; none if it went at once.
+    pub grave: Option<Box<dyn Grave>>,
+}
+
+/// A directory whose entries changed.
+pub trait Directory: Send {
+    /// Waits until every change of its entries that was made before this call survives a power cut.
+    fn flush(&self) -> Result<(), BackendError>;
 }
 
 /// A draft that became visible.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Published {
     /// The file as it is now.
     pub meta: Meta,
     /// The file that was replaced.
     pub replaced: Option<Meta>,
+    /// What is still to be done: the replaced file may lie in a grave.
+    pub changed: Changed,
 }
 
 /// A directory (or its like) that holds the files of one area.
@@ -101,41 +114,34 @@ pub trait Backend: Send + Sync + 'static {
     fn list(&self, path: &StoragePath) -> Result<Box<dyn Listing>, BackendError>;
     /// Opens a file for reading.
     fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError>;
-    /// Begins a new file that nobody sees.
-    fn draft(&self) -> Result<Box<dyn Draft>, BackendError>;
+    /// Begins a new file that nobody sees. `durable`: its end will be waited for until it is on the disk.
+    fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError>;
     /// Makes a directory whose parent exists.
-    fn make_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError>;
-    /// Removes a file; gives what it was.
-    fn remove_file(&self, path: &StoragePath, durable: bool) -> Result<Meta, BackendError>;
+    fn make_directory(&self, path: &StoragePath) -> Result<Changed, BackendError>;
+    /// Removes a file; gives what it was. Must be quick: what takes long to remove goes to a grave.
+    fn remove_file(&self, path: &StoragePath) -> Result<(Meta, Changed), BackendError>;
     /// Removes a directory that is empty.
-    fn remove_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError>;
-    /// Takes a file, or a directory with all that is in it, out of the name space at one instant. It is removed as its grave is
-    /// emptied.
-    fn bury(&self, path: &StoragePath, durable: bool) -> Result<Box<dyn Grave>, BackendError>;
+    fn remove_directory(&self, path: &StoragePath) -> Result<Changed, BackendError>;
+    /// Takes a file, or a directory with all that is in it, out of the name space at one instant, into a grave.
+    fn bury(&self, path: &StoragePath) -> Result<Changed, BackendError>;
     /// Gives a file or directory the name of something that exists, one of the two being a directory. What was there goes
-    /// to its grave; none if it was gone meanwhile. On an error both are where they were.
-    fn supplant(
-        &self,
-        from: &StoragePath,
-        to: &StoragePath,
-        durable: bool,
-    ) -> Result<Option<Box<dyn Grave>>, BackendError>;
+    /// to its grave; there is none if it was gone meanwhile. On an error both are where they were.
+    fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError>;
     /// Gives a file or directory another name. An existing *file* is replaced if `overwrite`; gives what was replaced.
     fn rename(
         &self,
         from: &StoragePath,
         to: &StoragePath,
         overwrite: bool,
-        durable: bool,
-    ) -> Result<Option<Meta>, BackendError>;
+    ) -> Result<(Option<Meta>, Changed), BackendError>;
     /// Asks how much room there is.
     fn space(&self) -> Result<Space, BackendError>;
     /// Counts what lies in the area. Walks all of it; what cannot be looked at is passed over with a warning.
     fn usage(&self) -> Result<Usage, BackendError>;
     /// How many levels of directories lie below a directory; `at_most` + 1 if there are more.
     fn height(&self, path: &StoragePath, at_most: usize) -> Result<usize, BackendError>;
-    /// Removes what an earlier life left behind, as far as it can; gives how many leftovers there were.
-    fn sweep(&self) -> Result<u64, BackendError>;
+    /// Finds what an earlier life left behind: graves that free nothing which [`Backend::usage`] counts.
+    fn sweep(&self) -> Result<Vec<Box<dyn Grave>>, BackendError>;
 }
 
 /// A file open for reading. Stays the same file when its name is taken by another one.
@@ -144,6 +150,14 @@ pub trait Reader: Send + Sync + 'static {
     fn meta(&self) -> Meta;
     /// Reads at `offset` until the buffer is full or the file ends; gives the number of bytes.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError>;
+    /// As [`Self::read_at`], as far as nothing has to be waited for; 0 where nobody can tell. Errors are left to that one.
+    fn read_cached(&self, _buffer: &mut [u8], _offset: u64) -> usize {
+        0
+    }
+    /// The file itself, for the kernel to send this part of it; none if that would have to wait, or nobody can tell.
+    fn sendable(&self, _part: Range<u64>) -> Option<SentFile> {
+        None
+    }
     /// The checksums kept with it that belong to this very content; maybe none.
     fn checksums(&self) -> Checksums;
     /// Keeps more checksums, if the file has not changed since it was opened. Best effort: a file without them is whole.
@@ -154,16 +168,30 @@ pub trait Reader: Send + Sync + 'static {
 pub trait Draft: Send + Sync {
     /// Writes pieces one behind the other, beginning at `offset`. Several may write at one time, in different places.
     fn write_at(&self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError>;
+    /// Sets room aside on the disk for a file of so many bytes, as far as the file system can do that beforehand.
+    fn reserve(&self, size: u64) -> Result<(), BackendError> {
+        let _ = size;
+        Ok(())
+    }
     /// Ends the writing: keeps checksums with the content and, if it must be `durable`, waits for the disk.
     fn seal(&mut self, checksums: &Checksums, durable: bool) -> Result<(), BackendError>;
-    /// Makes it visible at `path`, with missing parents, at one instant.
-    fn publish(self: Box<Self>, path: &StoragePath, how: &Publication) -> Result<Published, BackendError>;
+    /// Makes it visible at `path`, with missing parents, at one instant. A file is replaced only if `overwrite`.
+    fn publish(self: Box<Self>, path: &StoragePath, overwrite: bool) -> Result<Published, BackendError>;
 }
 
 /// Something that has no name any more and waits to be removed. Dropping it leaves it to the next sweep.
 pub trait Grave: Send {
-    /// Removes at most about so many entries.
-    fn empty(&mut self, at_most: usize) -> Emptied;
+    /// Removes about so much of it.
+    fn empty(&mut self, at_most: Effort) -> Emptied;
+}
+
+/// What it costs the disk to remove things.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Names removed.
+    pub entries: u64,
+    /// Bytes given back to the file system. Holes in a file are none.
+    pub bytes: u64,
 }
 
 /// How far a grave was emptied.
@@ -171,6 +199,8 @@ pub trait Grave: Send {
 pub struct Emptied {
     /// What went, also if an error came after it.
     pub freed: Usage,
+    /// What that cost; also for what nobody counted.
+    pub effort: Effort,
     /// Whether nothing is left.
     pub outcome: Result<bool, BackendError>,
 }

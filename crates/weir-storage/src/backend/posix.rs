@@ -1,21 +1,25 @@
 //! A directory of a POSIX file system, local or clustered.
 //!
 //! Layout: files lie under the root by their own names. `ROOT/.weir-private/` holds drafts (`.weir-tmp-…`) and the lock that
-//! keeps a second endpoint out, on the same file system, so that a rename is atomic.
+//! keeps a second endpoint out, on the same file system, so that a rename is atomic. What is deleted and takes long to remove
+//! waits there too.
 //!
 //! Every path goes through `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS`: no component may
 //! be a symbolic link, and no race with a rename can lead outside the root.
 
+mod cached;
+mod direct;
 mod directory;
 mod draft;
 mod grave;
+mod readers;
 mod record;
 mod supplant;
 mod walk;
 
 use std::{
-    ffi::CString,
     io,
+    ops::Range,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -32,18 +36,27 @@ use rustix::{
 };
 use uuid::Uuid;
 use weir_auth::StoragePath;
+use weir_http::SentFile;
 use weir_units::Checksums;
 
-use super::{Backend, BackendError, Draft, Grave, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space, Usage};
+use super::{
+    Backend, BackendError, Changed, Directory, Draft, Grave, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space,
+    Usage,
+};
 use directory::PosixListing;
 use draft::PosixDraft;
 use grave::PosixGrave;
+use readers::{Readers, Reading};
 use record::Record;
 
 /// The private directory's name inside the root.
 const PRIVATE_DIRECTORY: &str = ".weir-private";
-/// Drafts and trees being removed.
+/// Drafts, and what is being removed.
 const TEMPORARY: &str = ".weir-tmp-";
+
+/// A file that takes more on the disk goes behind the answer: to free 4 MiB takes less than a millisecond, even where blocks
+/// are discarded at once; 100 MB take some 5 ms, on a busy disk more.
+const LARGE: u64 = 4 << 20;
 
 /// Files under one root directory.
 #[derive(Debug)]
@@ -59,6 +72,12 @@ struct Shared {
     _lock: OwnedFd,
     /// Whether the file system keeps extended attributes; told apart once, warned about once.
     attributes: AtomicBool,
+    readers: Readers,
+    /// Whether the kernel was ever given a file to send by itself. What it has taken lies in sockets until the other side has
+    /// read it, long after the file was closed here, and must not change until then (sendfile(2)).
+    sent: AtomicBool,
+    /// Whether there is no disk behind it.
+    in_memory: bool,
 }
 
 /// A root directory that cannot be served.
@@ -112,10 +131,13 @@ impl PosixBackend {
             tracing::warn!(root = %root.display(), "the file system keeps no extended attributes: checksums will not outlive a request");
         }
         let shared = Shared {
+            in_memory: cached::in_memory(&handle),
             root: handle,
             private,
             _lock: lock,
             attributes: AtomicBool::new(attributes),
+            readers: Readers::default(),
+            sent: AtomicBool::new(false),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -139,71 +161,69 @@ impl Backend for PosixBackend {
 
     fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError> {
         // Without NONBLOCK, opening a FIFO would wait for its writer. Plain files do not know the flag.
-        let file = self
-            .shared
-            .find(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
-            .map_err(failed("open it"))?;
-        let meta = meta_of(&file).map_err(failed("open it"))?.ok_or_else(unsafe_kind)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let (file, meta, reading) = self.shared.readers.open(|| {
+            let file = self.shared.find(path, flags).map_err(failed("open it"))?;
+            let meta = meta_of(&file).map_err(failed("open it"))?.ok_or_else(unsafe_kind)?;
+            Ok((file, meta))
+        })?;
         if meta.directory {
             return Err(BackendError::new("open it", Obstacle::Directory));
         }
         Ok(Arc::new(PosixReader {
-            file,
+            open: Arc::new(OpenFile {
+                file,
+                _reading: reading,
+            }),
             meta,
             shared: self.shared.clone(),
         }))
     }
 
-    fn draft(&self) -> Result<Box<dyn Draft>, BackendError> {
-        Ok(Box::new(PosixDraft::new(self.shared.clone())?))
+    fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError> {
+        Ok(Box::new(PosixDraft::new(self.shared.clone(), durable)?))
     }
 
-    fn make_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError> {
+    fn make_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
         let (parent, name) = self.shared.parent(path, "make the directory")?;
         fs::mkdirat(&parent, name, directory_mode()).map_err(failed("make the directory"))?;
-        sync_directory(&parent, durable)
+        Ok(changed([parent], None))
     }
 
-    fn remove_file(&self, path: &StoragePath, durable: bool) -> Result<Meta, BackendError> {
+    fn remove_file(&self, path: &StoragePath) -> Result<(Meta, Changed), BackendError> {
         let (parent, name) = self.shared.parent(path, "remove it")?;
-        let meta = meta_at(&parent, name)
+        let found = weigh(&parent, name)
             .map_err(failed("remove it"))?
             .ok_or_else(unsafe_kind)?;
-        fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed("remove it"))?;
-        sync_directory(&parent, durable)?;
-        Ok(meta)
+        let grave = if found.takes_long_to_remove() {
+            // There may be borders that no rename crosses, such as those of quota projects or mounts.
+            grave::bury(&self.shared, (&parent, name)).ok()
+        } else {
+            None
+        };
+        if grave.is_none() {
+            fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed("remove it"))?;
+        }
+        Ok((found.meta, changed([parent], grave)))
     }
 
-    fn remove_directory(&self, path: &StoragePath, durable: bool) -> Result<(), BackendError> {
+    fn remove_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
         let (parent, name) = self.shared.parent(path, "remove it")?;
         fs::unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(failed("remove it"))?;
-        sync_directory(&parent, durable)
+        Ok(changed([parent], None))
     }
 
-    fn bury(&self, path: &StoragePath, durable: bool) -> Result<Box<dyn Grave>, BackendError> {
+    fn bury(&self, path: &StoragePath) -> Result<Changed, BackendError> {
         let (parent, name) = self.shared.parent(path, "remove it")?;
-        let grave = temporary_name();
-        fs::renameat(&parent, name, &self.shared.private, &grave).map_err(failed("remove it"))?;
-        let grave = PosixGrave {
-            shared: self.shared.clone(),
-            name: CString::new(grave).expect("a name made here holds no NUL"),
-        };
-        sync_directory(&parent, durable)?;
-        Ok(Box::new(grave))
+        let grave = grave::bury(&self.shared, (&parent, name)).map_err(failed("remove it"))?;
+        Ok(changed([parent], Some(grave)))
     }
 
-    fn supplant(
-        &self,
-        from: &StoragePath,
-        to: &StoragePath,
-        durable: bool,
-    ) -> Result<Option<Box<dyn Grave>>, BackendError> {
+    fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError> {
         let (source, old_name) = self.shared.parent(from, "move it")?;
         let (target, new_name) = self.shared.parent(to, "move it there")?;
         let grave = supplant::supplant(&self.shared, (&source, old_name), (&target, new_name))?;
-        sync_directory(&source, durable)?;
-        sync_directory(&target, durable)?;
-        Ok(grave.map(|grave| -> Box<dyn Grave> { Box::new(grave) }))
+        Ok(changed_both(source, target, grave))
     }
 
     fn rename(
@@ -211,22 +231,19 @@ impl Backend for PosixBackend {
         from: &StoragePath,
         to: &StoragePath,
         overwrite: bool,
-        durable: bool,
-    ) -> Result<Option<Meta>, BackendError> {
+    ) -> Result<(Option<Meta>, Changed), BackendError> {
         let (source, old_name) = self.shared.parent(from, "move it")?;
         let (target, new_name) = self.shared.parent(to, "move it there")?;
         let meta = meta_at(&source, old_name)
             .map_err(failed("move it"))?
             .ok_or_else(unsafe_kind)?;
-        let replaced =
-            rename_over((&source, old_name), (&target, new_name), overwrite).map_err(|errno| match errno {
-                // The kernel's word for a directory that would become its own child.
-                Errno::INVAL if meta.directory => BackendError::new("move it", Obstacle::IntoItself),
-                errno => failed("move it there")(errno),
-            })?;
-        sync_directory(&source, durable)?;
-        sync_directory(&target, durable)?;
-        Ok(replaced)
+        let outcome = replace(&self.shared, (&source, old_name), (&target, new_name), overwrite);
+        let (replaced, grave) = outcome.map_err(|errno| match errno {
+            // The kernel's word for a directory that would become its own child.
+            Errno::INVAL if meta.directory => BackendError::new("move it", Obstacle::IntoItself),
+            errno => failed("move it there")(errno),
+        })?;
+        Ok((replaced, changed_both(source, target, grave)))
     }
 
     fn space(&self) -> Result<Space, BackendError> {
@@ -257,7 +274,7 @@ impl Backend for PosixBackend {
         walk::height_below(&directory, at_most).map_err(failed("measure it"))
     }
 
-    fn sweep(&self) -> Result<u64, BackendError> {
+    fn sweep(&self) -> Result<Vec<Box<dyn Grave>>, BackendError> {
         grave::sweep(&self.shared).map_err(failed("sweep the area"))
     }
 }
@@ -303,8 +320,29 @@ fn beneath<P: Arg + Copy>(root: &impl AsFd, path: P, flags: OFlags) -> Result<Ow
     Err(Errno::AGAIN)
 }
 
+/// A directory, and a name in it.
+type Place<'a> = (&'a OwnedFd, &'a str);
+
+/// Renames, and tells what was replaced. What takes long to remove is in the grave: a second name keeps it from being removed
+/// within the rename.
+fn replace(
+    shared: &Arc<Shared>,
+    from: Place<'_>,
+    to: Place<'_>,
+    overwrite: bool,
+) -> Result<(Option<Meta>, Option<PosixGrave>), Errno> {
+    let grave = overwrite.then(|| grave::second_name(shared, to)).flatten();
+    match (rename_over(from, to, overwrite), grave) {
+        (Err(errno), Some(grave)) => {
+            grave.let_go();
+            Err(errno)
+        }
+        (outcome, grave) => Ok((outcome?, grave)),
+    }
+}
+
 /// Renames, and tells what was replaced. Only a plain file is ever replaced.
-fn rename_over(from: (&OwnedFd, &str), to: (&OwnedFd, &str), overwrite: bool) -> Result<Option<Meta>, Errno> {
+fn rename_over(from: Place<'_>, to: Place<'_>, overwrite: bool) -> Result<Option<Meta>, Errno> {
     if !overwrite {
         return match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
             // Some network file systems do not know the flag: a hard link fails on an existing name as well. A directory can
@@ -331,16 +369,40 @@ fn rename_over(from: (&OwnedFd, &str), to: (&OwnedFd, &str), overwrite: bool) ->
 
 /// None for what is neither file nor directory.
 fn meta_of(file: &OwnedFd) -> Result<Option<Meta>, Errno> {
-    read_meta(file.as_fd(), "", AtFlags::EMPTY_PATH)
+    let nothing = StatxFlags::empty();
+    Ok(look(file.as_fd(), "", AtFlags::EMPTY_PATH, nothing)?.map(|found| found.meta))
 }
 
 fn meta_at<P: Arg>(directory: &OwnedFd, name: P) -> Result<Option<Meta>, Errno> {
-    read_meta(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)
+    let nothing = StatxFlags::empty();
+    Ok(look(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW, nothing)?.map(|found| found.meta))
 }
 
-fn read_meta<P: Arg>(file: BorrowedFd<'_>, name: P, flags: AtFlags) -> Result<Option<Meta>, Errno> {
+/// The same, with what it takes to remove it.
+fn weigh<P: Arg>(directory: &OwnedFd, name: P) -> Result<Option<Found>, Errno> {
+    let more = StatxFlags::BLOCKS | StatxFlags::NLINK;
+    look(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW, more)
+}
+
+/// A file or directory as the file system has it.
+struct Found {
+    meta: Meta,
+    /// Bytes that it takes on the disk; only if asked for.
+    allocated: u64,
+    /// Names that it has; only if asked for.
+    links: u32,
+}
+
+impl Found {
+    fn takes_long_to_remove(&self) -> bool {
+        !self.meta.directory && self.allocated > LARGE
+    }
+}
+
+/// None for what is neither file nor directory.
+fn look<P: Arg>(file: BorrowedFd<'_>, name: P, flags: AtFlags, more: StatxFlags) -> Result<Option<Found>, Errno> {
     let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::MTIME | StatxFlags::INO | StatxFlags::BTIME;
-    let found = fs::statx(file, name, flags, wanted)?;
+    let found = fs::statx(file, name, flags, wanted | more)?;
     let directory = match FileType::from_raw_mode(found.stx_mode.into()) {
         FileType::Directory => true,
         FileType::RegularFile => false,
@@ -348,7 +410,7 @@ fn read_meta<P: Arg>(file: BorrowedFd<'_>, name: P, flags: AtFlags) -> Result<Op
     };
     let born = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
     let created = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(found.stx_btime.tv_sec).unwrap_or(0));
-    Ok(Some(Meta {
+    let meta = Meta {
         directory,
         size: if directory { 0 } else { found.stx_size },
         modified_ns: found
@@ -358,6 +420,11 @@ fn read_meta<P: Arg>(file: BorrowedFd<'_>, name: P, flags: AtFlags) -> Result<Op
             .saturating_add(found.stx_mtime.tv_nsec.into()),
         created: born.then_some(created),
         identity: found.stx_ino,
+    };
+    Ok(Some(Found {
+        meta,
+        allocated: found.stx_blocks.saturating_mul(512),
+        links: found.stx_nlink,
     }))
 }
 
@@ -369,12 +436,33 @@ fn temporary_name() -> String {
     format!("{TEMPORARY}{}", Uuid::new_v4().simple())
 }
 
-fn sync_directory(directory: &OwnedFd, durable: bool) -> Result<(), BackendError> {
-    if durable {
-        fs::fsync(directory).map_err(failed("make it durable"))
-    } else {
-        Ok(())
+/// A directory whose entries changed.
+struct PosixDirectory(OwnedFd);
+
+impl Directory for PosixDirectory {
+    fn flush(&self) -> Result<(), BackendError> {
+        fs::fsync(&self.0).map_err(failed("make it durable"))
     }
+}
+
+/// What is left to do after entries of these directories changed.
+fn changed(directories: impl IntoIterator<Item = OwnedFd>, grave: Option<PosixGrave>) -> Changed {
+    let directories = directories.into_iter();
+    Changed {
+        directories: directories
+            .map(|handle| -> Box<dyn Directory> { Box::new(PosixDirectory(handle)) })
+            .collect(),
+        grave: grave.map(|grave| -> Box<dyn Grave> { Box::new(grave) }),
+    }
+}
+
+/// The same for the two directories of a move, which may be one.
+fn changed_both(source: OwnedFd, target: OwnedFd, grave: Option<PosixGrave>) -> Changed {
+    let identity = |handle| fs::fstat(handle).map(|found| (found.st_dev, found.st_ino)).ok();
+    if identity(&source).is_some_and(|source| Some(source) == identity(&target)) {
+        return changed([source], grave);
+    }
+    changed([source, target], grave)
 }
 
 fn unsafe_kind() -> BackendError {
@@ -411,8 +499,20 @@ fn obstacle(errno: Errno) -> Obstacle {
     }
 }
 
-struct PosixReader {
+/// A file counts as being read also while the kernel sends it, when whoever asked for it has gone.
+struct OpenFile {
     file: OwnedFd,
+    _reading: Reading,
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+struct PosixReader {
+    open: Arc<OpenFile>,
     meta: Meta,
     shared: Arc<Shared>,
 }
@@ -425,7 +525,7 @@ impl Reader for PosixReader {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError> {
         let mut filled = 0;
         while filled < buffer.len() {
-            match rustix::io::pread(&self.file, &mut buffer[filled..], offset + filled as u64) {
+            match rustix::io::pread(&self.open.file, &mut buffer[filled..], offset + filled as u64) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(Errno::INTR) => {}
@@ -435,11 +535,23 @@ impl Reader for PosixReader {
         Ok(filled)
     }
 
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> usize {
+        cached::read(&self.open.file, buffer, offset, self.shared.in_memory)
+    }
+
+    fn sendable(&self, part: Range<u64>) -> Option<SentFile> {
+        if !cached::holds(&self.open.file, part, self.shared.in_memory) {
+            return None;
+        }
+        self.shared.sent.store(true, Ordering::Relaxed);
+        Some(self.open.clone() as SentFile)
+    }
+
     fn checksums(&self) -> Checksums {
         if !self.shared.keeps_attributes() {
             return Checksums::default();
         }
-        record::read(&self.file)
+        record::read(&self.open.file)
             .filter(|record| record.belongs_to(&self.meta))
             .map(|record| record.checksums)
             .unwrap_or_default()
@@ -449,7 +561,7 @@ impl Reader for PosixReader {
         if !self.shared.keeps_attributes() {
             return;
         }
-        match meta_of(&self.file) {
+        match meta_of(&self.open.file) {
             Ok(Some(now)) if now == self.meta => {}
             _ => return,
         }
@@ -460,7 +572,7 @@ impl Reader for PosixReader {
             modified_ns: self.meta.modified_ns,
             checksums,
         };
-        if let Err(errno) = record::write(&self.file, &record) {
+        if let Err(errno) = record::write(&self.open.file, &record) {
             tracing::debug!(%errno, "could not keep checksums with a file");
         }
     }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weir_auth::StoragePath;
+use weir_auth::{Rule, StoragePath};
 use weir_units::{Algorithm, Bytes};
 
-use super::{ConfigError, wrong};
+use super::{ConfigError, IssuerConfig, wrong};
 use crate::backend::PRIVATE_PREFIX;
 
 /// A part of the name space with a directory of its own.
@@ -28,6 +28,12 @@ pub struct AreaConfig {
     /// Reading, looking and listing without a token.
     #[serde(default)]
     pub anonymous_read: bool,
+    /// Whose tokens count in it. Default: those of all issuers.
+    #[serde(default)]
+    pub issuers: Vec<String>,
+    /// What people may do whose token holds no capability, or who show a certificate. Default: nothing.
+    #[serde(default, rename = "rule")]
+    pub rules: Vec<Rule>,
     /// When a write counts as done.
     #[serde(default)]
     pub durability: Durability,
@@ -57,6 +63,8 @@ impl AreaConfig {
             quota: None,
             read_only: false,
             anonymous_read: false,
+            issuers: Vec::new(),
+            rules: Vec::new(),
             durability: Durability::default(),
             checksums: default_checksums(),
         }
@@ -87,6 +95,33 @@ impl AreaConfig {
             if other.root == self.root {
                 let problem = format!("{} is taken", self.root.display());
                 return wrong("root", problem, "give each area a directory of its own");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AreaConfig {
+    /// Checks whom it lets in: only issuers that are there, and rules that can be meant.
+    pub(super) fn check_access(&self, place: usize, issuers: &[IssuerConfig]) -> Result<(), ConfigError> {
+        const NO_ISSUER: &str = "name the url of an [[issuer]], character by character";
+        let known = |url: &String| issuers.iter().any(|issuer| issuer.url == *url);
+        if let Some(url) = self.issuers.iter().find(|url| !known(url)) {
+            let problem = format!("\"{url}\" is no issuer");
+            return Err(wrong(format!("area[{place}].issuers"), problem, NO_ISSUER));
+        }
+        for (number, rule) in self.rules.iter().enumerate() {
+            let wrong =
+                |key: &str, problem, remedy| Err(wrong(format!("area[{place}].rule[{number}].{key}"), problem, remedy));
+            if let Err((key, problem)) = rule.check() {
+                return wrong(key, problem, "see docs/storage.md on rules");
+            }
+            if let Some(url) = rule.issuer.as_ref().filter(|url| !known(url)) {
+                return wrong("issuer", format!("\"{url}\" is no issuer"), NO_ISSUER);
+            }
+            if let Some(path) = rule.path.as_ref().filter(|path| !path.is_within(&self.prefix)) {
+                let problem = format!("{path} lies outside {}", self.prefix);
+                return wrong("path", problem, "give it as in URLs, below the area's prefix");
             }
         }
         Ok(())

@@ -11,12 +11,15 @@ use super::{ConfigError, wrong};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Open connections; more wait in the kernel's backlog.
+    /// Open connections. For one more the connection that has been idle longest is closed; if none is, it waits in the kernel.
     pub connections: usize,
-    /// GETs and PUTs that move data at one time; more are answered 503 with `Retry-After`.
-    /// 1000 × (2 × 512 KiB read ahead, or 2 × 1 MiB waiting to be written) ≤ 2 GiB.
+    /// Open connections of one client (an IPv4 address, or an IPv6 network of 64 bits); more are refused. Default: half of all.
+    pub connections_per_client: Option<usize>,
+    /// GETs and PUTs that move data at one time; more wait for `patience` and are then answered 503 with `Retry-After`.
+    /// 1000 × (2 × 256 KiB read ahead and 256 KiB of TLS records, or 3 × 1 MiB waiting to be written) ≤ 3 GiB.
     pub transfers: usize,
-    /// Third-party copies that move data at one time.
+    /// Third-party copies that move data at one time. One that reads by several streams (`tpc.streams_max`) takes 1 to 2 MiB and
+    /// a connection for each of them.
     pub copies: usize,
     /// Third-party copies that wait for their turn, kept alive by markers; more are answered 503.
     pub copies_queued: usize,
@@ -33,8 +36,15 @@ pub struct Limits {
     pub pace_timeout: Duration,
     /// 600 kB in 60 s is 10 kB/s, as for third-party copies.
     pub pace_bytes: Bytes,
-    /// Directories listed at one time; more are answered 503. 200 × 256 kB of text = 50 MB.
+    /// Directories of more than some 250 entries listed at one time; more wait for `patience` and are then answered 503.
+    /// 200 × 256 kB of text = 50 MB.
     pub listings: usize,
+    /// Bytes that deleted trees and large files give back in a second, in each area; a quarter of it while bytes move. 4 GB/s
+    /// leaves a flash disk time for others, and frees a petabyte in three days.
+    pub removal_rate: Bytes,
+    /// How long a GET, PUT or long listing waits for a place before it is refused.
+    #[serde(with = "weir_units::duration")]
+    pub patience: Duration,
     /// How long transfers in hand may go on when the endpoint is told to stop.
     #[serde(with = "weir_units::duration")]
     pub grace: Duration,
@@ -44,6 +54,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            connections_per_client: None,
             transfers: 1000,
             copies: 200,
             copies_queued: 2000,
@@ -53,12 +64,19 @@ impl Default for Limits {
             pace_timeout: Duration::from_secs(60),
             pace_bytes: Bytes(600_000),
             listings: 200,
+            removal_rate: Bytes(4_000_000_000),
+            patience: Duration::from_secs(2),
             grace: Duration::from_secs(10),
         }
     }
 }
 
 impl Limits {
+    /// Connections that one client may have.
+    pub(crate) fn per_client(&self) -> usize {
+        self.connections_per_client.unwrap_or(self.connections / 2).max(1)
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let counts = [
             ("limits.connections", self.connections),

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use weir_http::Network;
 use weir_units::Bytes;
 
+use super::Sockets;
+
 /// Third-party copies.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -31,6 +33,13 @@ pub struct TpcConfig {
     pub answer_timeout: Duration,
     /// The longest chain of redirects that is followed.
     pub redirects: u32,
+    /// The most streams of one pull.
+    pub streams_max: u32,
+    /// Where the client leaves the number of streams to us, a long way gets as many as this many bytes a second need.
+    /// 10 Gbit/s is what most storage servers have.
+    pub stream_target: Bytes,
+    /// How often a stream that breaks is taken up again where it broke, without any byte of progress between.
+    pub stream_retries: u32,
     /// What is asked of the other side's checksum when the client does not say.
     pub verify: Verify,
     /// How long a push waits for `100 Continue` before it sends the body all the same.
@@ -39,6 +48,8 @@ pub struct TpcConfig {
     /// Interval between performance markers.
     #[serde(with = "weir_units::duration")]
     pub marker_interval: Duration,
+    /// Connections to the other side.
+    pub sockets: Sockets,
 }
 
 /// What is asked of the other side's checksum.
@@ -63,9 +74,13 @@ impl Default for TpcConfig {
             stall_bytes: Bytes(600_000),
             answer_timeout: Duration::from_secs(300),
             redirects: 5,
+            streams_max: 16,
+            stream_target: Bytes(1_250_000_000),
+            stream_retries: 3,
             verify: Verify::WhenOffered,
             continue_timeout: Duration::from_secs(2),
             marker_interval: crate::marker::MARKER_INTERVAL,
+            sockets: Sockets::default(),
         }
     }
 }

@@ -21,10 +21,10 @@ use weir_world::{ErrorClass, Party, Phase};
 
 use super::{CopyFailure, Pull, Push};
 use crate::{
+    admission::Turn,
     exchange::Exchange,
     marker::{LastWord, Marker},
     pace::Pace,
-    refusal::Refusal,
     service::Endpoint,
 };
 
@@ -41,9 +41,36 @@ pub(crate) struct Progress {
     /// Whether bytes should be moving now: only then is silence a stall.
     moving: AtomicBool,
     remote: Mutex<Option<SocketAddr>>,
+    /// Where there are several streams.
+    stripes: Mutex<Vec<Arc<Stripe>>>,
+}
+
+/// How far one of several streams has come.
+#[derive(Default)]
+pub(super) struct Stripe {
+    pub(super) moved: Arc<AtomicU64>,
+    remote: Mutex<Option<SocketAddr>>,
+}
+
+impl Stripe {
+    pub(super) fn set_remote(&self, remote: Option<SocketAddr>) {
+        *self.remote.lock().unwrap_or_else(PoisonError::into_inner) = remote;
+    }
+
+    fn remote(&self) -> Option<SocketAddr> {
+        *self.remote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Progress {
+    /// From now on, so many streams are shown.
+    pub(super) fn set_stripes(&self, count: usize) -> Vec<Arc<Stripe>> {
+        let stripes: Vec<Arc<Stripe>> = (0..count).map(|_| Arc::default()).collect();
+        let mut shown = self.stripes.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.clone_from(&stripes);
+        stripes
+    }
+
     pub(super) fn set_moving(&self, moving: bool) {
         self.moving.store(moving, Ordering::Relaxed);
     }
@@ -56,16 +83,24 @@ impl Progress {
         *self.remote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn marker(&self) -> Marker {
+    /// Appends a marker for each stream.
+    fn write_markers(&self, text: &mut String) {
         let timestamp = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
-        Marker {
+        let stripes = self.stripes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let marker = |stripe, bytes: &AtomicU64, remote: Option<SocketAddr>| Marker {
             timestamp,
-            stripe: 0,
-            bytes: self.moved.load(Ordering::Relaxed),
-            stripes: 1,
-            remote: self.remote().into_iter().collect(),
+            stripe,
+            bytes: bytes.load(Ordering::Relaxed),
+            stripes: stripes.len().max(1) as u32,
+            remote: remote.into_iter().collect(),
+        };
+        if stripes.is_empty() {
+            marker(0, &self.moved, self.remote()).write(text);
+        }
+        for (number, stripe) in stripes.iter().enumerate() {
+            marker(number as u32, &stripe.moved, stripe.remote()).write(text);
         }
     }
 }
@@ -79,20 +114,17 @@ pub(super) struct Done {
 
 /// Answers 202 and lets the copy run beside the answer's body: when the client leaves, the body is dropped, and the copy
 /// stops and removes what it has written.
-///
-/// # Errors
-/// As many copies wait as may; then the exchange stays where it is.
 pub(crate) fn start(
     endpoint: &Arc<Endpoint>,
     job: Job,
+    turn: Turn,
     exchange: &mut Option<Exchange>,
     moved: Arc<AtomicU64>,
-) -> Result<Response<Body>, Refusal> {
-    let queued = endpoint.metrics.copies_queued.fetch_add(1, Ordering::Relaxed);
-    let place = Queued {
+) -> Response<Body> {
+    endpoint.metrics.copies_queued.fetch_add(1, Ordering::Relaxed);
+    let queued = Queued {
         endpoint: endpoint.clone(),
     };
-    endpoint.admission.check_queue(queued)?;
     let mut response = Response::new(body::empty());
     *response.status_mut() = StatusCode::ACCEPTED;
     response.headers_mut().insert(
@@ -107,6 +139,7 @@ pub(crate) fn start(
         moved,
         moving: AtomicBool::new(false),
         remote: Mutex::new(None),
+        stripes: Mutex::default(),
     };
     let driver = Driver {
         endpoint: endpoint.clone(),
@@ -114,11 +147,11 @@ pub(crate) fn start(
         progress: Arc::new(progress),
         lines,
     };
-    tokio::spawn(driver.run(job, place));
+    tokio::spawn(driver.run(job, turn, queued));
     *response.body_mut() = body::stream(futures_util::stream::unfold(receiver, |mut receiver| async move {
         receiver.recv().await.map(|line: Bytes| (Ok(line), receiver))
     }));
-    Ok(response)
+    response
 }
 
 /// A copy that waits for its turn is counted.
@@ -140,8 +173,8 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(self, job: Job, place: Queued) {
-        let outcome = self.watch(job, place).await;
+    async fn run(self, job: Job, turn: Turn, queued: Queued) {
+        let outcome = self.watch(job, turn, queued).await;
         if let Some(remote) = self.progress.remote() {
             self.exchange.set_peer(remote.ip());
         }
@@ -170,13 +203,13 @@ impl Driver {
         // Counted first: who reads the last word may look at the counters next.
         drop(self.exchange);
         let mut text = String::new();
-        self.progress.marker().write(&mut text);
+        self.progress.write_markers(&mut text);
         word.write(&mut text);
         let _ = self.lines.send(text.into()).await;
     }
 
     /// Runs the copy to its end; none if the client left.
-    async fn watch(&self, job: Job, place: Queued) -> Option<Result<Done, CopyFailure>> {
+    async fn watch(&self, job: Job, turn: Turn, queued: Queued) -> Option<Result<Done, CopyFailure>> {
         let mut pace = Pace::new(
             self.endpoint.config.tpc.stall_timeout,
             self.endpoint.config.tpc.stall_bytes.0,
@@ -184,7 +217,7 @@ impl Driver {
         let mut ticks = self.ticks();
         let mut next_marker = Instant::now();
         let party = job.other_party();
-        let copy = carry_out(self, job, place);
+        let copy = carry_out(self, job, turn, queued);
         let mut copy = std::pin::pin!(copy);
         loop {
             tokio::select! {
@@ -196,7 +229,7 @@ impl Driver {
             if now >= next_marker {
                 next_marker = now + self.endpoint.config.tpc.marker_interval;
                 let mut text = String::new();
-                self.progress.marker().write(&mut text);
+                self.progress.write_markers(&mut text);
                 // A client that does not read loses markers, not the copy.
                 let _ = self.lines.try_send(text.into());
             }
@@ -252,14 +285,14 @@ impl Job {
     }
 }
 
-async fn carry_out(driver: &Driver, job: Job, place: Queued) -> Result<Done, CopyFailure> {
-    let turn = driver.endpoint.admission.copy().await;
-    drop(place);
+async fn carry_out(driver: &Driver, job: Job, turn: Turn, queued: Queued) -> Result<Done, CopyFailure> {
+    let place = turn.come().await;
+    drop(queued);
     match job {
         Job::Pull(pull) => {
-            let _turn = turn;
+            let _place = place;
             pull.run(&driver.progress, driver.exchange.clone()).await
         }
-        Job::Push(push) => push.run(&driver.endpoint, &driver.progress, turn).await,
+        Job::Push(push) => push.run(&driver.endpoint, &driver.progress, place).await,
     }
 }

@@ -12,4 +12,4 @@ pub(crate) use job::{Job, start};
 pub(crate) use pull::Pull;
 pub(crate) use push::Push;
 pub(crate) use remote::Remote;
-pub use request::{Asked, CopyRequest, parse};
+pub use request::{Asked, CopyRequest, Streams, parse};

@@ -7,7 +7,6 @@ use std::{
 
 use http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
-use tokio::sync::SemaphorePermit;
 use weir_auth::StoragePath;
 use weir_http::{Body, body};
 use weir_units::{Algorithm, Checksum, Checksums};
@@ -18,6 +17,7 @@ use super::{
     job::{Done, Progress},
 };
 use crate::{
+    admission::Place,
     area::Area,
     backend::{BackendError, Reader},
     config::Verify,
@@ -45,7 +45,7 @@ impl Push {
         self: Box<Self>,
         endpoint: &Endpoint,
         progress: &Arc<Progress>,
-        turn: SemaphorePermit<'_>,
+        turn: Place,
     ) -> Result<Done, CopyFailure> {
         for expected in &self.expected {
             if self
@@ -110,7 +110,7 @@ impl Push {
         endpoint: &Endpoint,
         progress: &Arc<Progress>,
         sent: &Arc<Sent>,
-        turn: SemaphorePermit<'_>,
+        turn: Place,
     ) -> Result<super::remote::Answer, CopyFailure> {
         let size = self.reader.meta().size;
         let algorithms = self.algorithms();
@@ -298,7 +298,7 @@ impl Sent {
 
     /// Ends that much later than the last byte, of the last place if there are several. A copy that only waits for its
     /// answer takes no place from others.
-    async fn silent_for(&self, time: Duration, turn: SemaphorePermit<'_>) {
+    async fn silent_for(&self, time: Duration, turn: Place) {
         self.ended.notified().await;
         drop(turn);
         loop {

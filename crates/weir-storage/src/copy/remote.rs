@@ -1,14 +1,17 @@
 //! The other side of a copy: requests with forwarded headers, and redirects followed with care.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, ops::Range, time::Duration};
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use weir_http::{Body, Client, ClientError, ConnectedTo, body};
 use weir_units::{Algorithm, Checksum};
 use weir_world::{ErrorClass, Party, Phase};
 
-use super::CopyFailure;
+use super::{
+    CopyFailure,
+    pull::{File, Version},
+};
 use crate::{config::TpcConfig, digest};
 
 /// As much of the other side's explanation as is passed on, in bytes, and how long it may take.
@@ -67,6 +70,48 @@ impl Remote {
             Some(body::empty())
         })
         .await
+    }
+
+    /// GET of a part, of this version of the file if it is known.
+    pub(super) async fn get_part(
+        &self,
+        part: &Range<u64>,
+        version: Option<&Version>,
+        algorithms: &[Algorithm],
+    ) -> Result<Answer, CopyFailure> {
+        let range = HeaderValue::from_str(&format!("bytes={}-{}", part.start, part.end - 1));
+        let range = range.expect("numbers are valid in headers");
+        self.follow(Phase::Transfer, &Method::GET, |request| {
+            request.headers_mut().insert(header::RANGE, range.clone());
+            if let Some(version) = version {
+                version.demand(request);
+            }
+            digest::ask(algorithms, request.headers_mut());
+            Some(body::empty())
+        })
+        .await
+    }
+
+    /// HEAD without a question that the other side might have to read its file for.
+    pub(super) async fn describe(&self) -> Result<File, CopyFailure> {
+        let answer = self
+            .follow(Phase::Preparation, &Method::HEAD, |_| Some(body::empty()))
+            .await?;
+        let headers = answer.response.headers();
+        let size = headers.get(header::CONTENT_LENGTH);
+        let size = size.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let refused = headers.get(header::ACCEPT_RANGES).is_some_and(|value| value == "none");
+        let Some(size) = size.filter(|_| !refused) else {
+            let text = format!("HEAD {}: the source offers no parts", self.shown());
+            return Err(CopyFailure::new(
+                ErrorClass::Protocol,
+                self.party,
+                Phase::Preparation,
+                text,
+            ));
+        };
+        let version = Version::of(headers);
+        Ok(File { size, version })
     }
 
     /// What the other side says of the file when asked by HEAD.
@@ -141,7 +186,10 @@ impl Remote {
                 .map_err(|error| CopyFailure::unanswered(self.party, phase, &what, &error))?;
             let status = response.status();
             if is_done(method, status) {
-                let peer = response.extensions().get::<ConnectedTo>().map(|connected| connected.0);
+                let peer = response
+                    .extensions()
+                    .get::<ConnectedTo>()
+                    .map(|connected| connected.peer);
                 return Ok(Answer { response, peer });
             }
             if !is_redirect(status) {
@@ -160,7 +208,7 @@ impl Remote {
                 headers = for_any_host(&headers);
             }
             let downgrade = uri.scheme_str() == Some("https") && next.scheme_str() != Some("https");
-            if downgrade && !self.tpc.plain_http {
+            if downgrade {
                 let text = format!("{what}: refused to follow a redirect from https to {}", shown(&next));
                 return Err(CopyFailure::new(ErrorClass::Protocol, self.party, phase, text));
             }

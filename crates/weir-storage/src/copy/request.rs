@@ -19,8 +19,17 @@ pub struct CopyRequest {
     pub require_checksum: Option<bool>,
     /// Checksums that the client announces for the file.
     pub expected: Vec<Checksum>,
-    /// Streams asked for, at least 1. One is used; more are accepted.
-    pub streams: u32,
+    /// Streams that a pull shall have.
+    pub streams: Streams,
+}
+
+/// How many streams a copy shall have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// So many; at least 1.
+    Asked(u32),
+    /// As many as the way needs: the client does not say, or says 0, as gfal-copy does when its user said nothing.
+    Ours,
 }
 
 /// Which way.
@@ -58,7 +67,7 @@ pub fn parse(headers: &HeaderMap) -> Result<CopyRequest, String> {
         Some(_) => return Err("RequireChecksumVerification must be true or false".into()),
     };
     let streams = one(headers, "x-number-of-streams")?
-        .map_or(Ok(1), str::parse::<u32>)
+        .map_or(Ok(0), str::parse::<u32>)
         .ok()
         .filter(|streams| *streams <= STREAMS_LIMIT)
         .ok_or("X-Number-Of-Streams must be a number from 0 to 100")?;
@@ -67,8 +76,11 @@ pub fn parse(headers: &HeaderMap) -> Result<CopyRequest, String> {
         forwarded: forwarded(headers)?,
         require_checksum,
         expected: digest::announced(headers).map_err(|error| error.to_string())?,
-        // gfal-copy sends 0 when its user said nothing.
-        streams: streams.max(1),
+        streams: if streams == 0 {
+            Streams::Ours
+        } else {
+            Streams::Asked(streams)
+        },
     })
 }
 
@@ -210,7 +222,7 @@ mod tests {
         assert!(copy.forwarded["authorization"].is_sensitive());
         assert_eq!(
             (copy.streams, copy.require_checksum, copy.expected.len()),
-            (1, Some(false), 1)
+            (Streams::Ours, Some(false), 1)
         );
     }
 

@@ -1,4 +1,4 @@
-//! From a file to the wire, one block ahead.
+//! From a file to the wire.
 
 use std::{
     ops::Range,
@@ -13,14 +13,14 @@ use std::{
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::task::JoinHandle;
-use weir_http::body::Cause;
+use weir_http::{Direct, WINDOW, body::Cause};
 use weir_units::{Algorithm, Checksums, Hasher};
 
 use super::BLOCK;
 use crate::backend::{BackendError, Reader};
 
 /// Blocks kept for the next reader: memory that is neither zeroed nor mapped again.
-/// 128 × 512 KiB = 64 MiB at most.
+/// 128 × 256 KiB = 32 MiB at most.
 const BLOCKS_KEPT: usize = 128;
 
 /// Read buffers, used over and over.
@@ -73,14 +73,32 @@ pub(crate) fn read_block(
     length: usize,
     pool: &Arc<BlockPool>,
 ) -> Result<Bytes, BackendError> {
-    // Small reads get memory of their own size.
-    let mut memory = if length > BLOCK / 4 {
+    let mut memory = memory_for(length, pool);
+    fill(reader, &mut memory[..length], 0, offset)?;
+    Ok(seal(memory, length, pool))
+}
+
+/// As [`read_block`] where nothing has to be waited for; else none.
+fn read_cached_block(reader: &dyn Reader, offset: u64, length: usize, pool: &Arc<BlockPool>) -> Option<Bytes> {
+    let mut memory = memory_for(length, pool);
+    let whole = reader.read_cached(&mut memory[..length], offset) == length;
+    let block = seal(memory, length, pool);
+    whole.then_some(block)
+}
+
+/// Small reads get memory of their own size.
+fn memory_for(length: usize, pool: &BlockPool) -> Vec<u8> {
+    if length > BLOCK / 4 {
         pool.take()
     } else {
         vec![0; length]
-    };
-    let read = reader.read_at(&mut memory[..length], offset)?;
-    if read < length {
+    }
+}
+
+/// Reads what is missing of a block behind the first `there` bytes.
+fn fill(reader: &dyn Reader, block: &mut [u8], there: usize, offset: u64) -> Result<(), BackendError> {
+    let read = there + reader.read_at(&mut block[there..], offset + there as u64)?;
+    if read < block.len() {
         let source = std::io::Error::new(
             std::io::ErrorKind::UnexpectedEof,
             "the file became shorter while it was read",
@@ -91,15 +109,18 @@ pub(crate) fn read_block(
             source: Some(source),
         });
     }
-    if length > BLOCK / 4 {
-        Ok(Bytes::from_owner(Block {
-            memory,
-            length,
-            pool: pool.clone(),
-        }))
-    } else {
-        Ok(Bytes::from(memory))
+    Ok(())
+}
+
+fn seal(memory: Vec<u8>, length: usize, pool: &Arc<BlockPool>) -> Bytes {
+    if length <= BLOCK / 4 {
+        return Bytes::from(memory);
     }
+    Bytes::from_owner(Block {
+        memory,
+        length,
+        pool: pool.clone(),
+    })
 }
 
 /// What watches a body on its way out.
@@ -110,7 +131,11 @@ pub(crate) trait Watch: Send + 'static {
     fn failed(&mut self, error: &BackendError);
 }
 
-/// A range of a file as a body. Reads one block ahead of the network, never more.
+/// A range of a file as a body.
+///
+/// What is in memory is read as the network takes it, by the thread that sends it: no hop to another one, and it is still warm when
+/// it is encrypted. Without TLS, and where no checksum is to be taken, not even that: the kernel sends it. What is not in memory is
+/// read on the blocking pool, one block ahead of the network, never more.
 pub(crate) struct FileBody<W> {
     reader: Arc<dyn Reader>,
     pool: Arc<BlockPool>,
@@ -120,13 +145,17 @@ pub(crate) struct FileBody<W> {
     /// Bytes not handed over yet.
     left: u64,
     ahead: Option<JoinHandle<Read>>,
+    /// Whether the last block had to be waited for, and the next one will be.
+    cold: bool,
+    direct: Option<Direct>,
     first: Option<Bytes>,
     hasher: Option<Hasher>,
     moved: Arc<AtomicU64>,
     watch: W,
 }
 
-type Read = (Result<Bytes, BackendError>, Option<Hasher>);
+/// A block, the hasher that has seen it, and whether the disk was waited for.
+type Read = (Result<Bytes, BackendError>, Option<Hasher>, bool);
 
 impl<W: Watch> FileBody<W> {
     /// The bytes of `part`, of which `first` has been read already. With algorithms, checksums are taken on the way.
@@ -151,11 +180,19 @@ impl<W: Watch> FileBody<W> {
             end: part.end,
             left: part.end - part.start,
             ahead: None,
+            cold: false,
+            direct: None,
             first,
             hasher,
             moved,
             watch,
         }
+    }
+
+    /// Has the kernel send what it can by itself, on the connection that gave this.
+    pub(crate) fn sent_by(mut self, direct: Option<Direct>) -> Self {
+        self.direct = direct;
+        self
     }
 
     fn next_length(&self) -> usize {
@@ -171,12 +208,35 @@ impl<W: Watch> FileBody<W> {
             (self.reader.clone(), self.pool.clone(), self.next, self.hasher.take());
         self.next += length as u64;
         self.ahead = Some(tokio::task::spawn_blocking(move || {
-            let block = read_block(&*reader, offset, length, &pool);
-            if let (Ok(block), Some(hasher)) = (&block, &mut hasher) {
-                hasher.update(block);
+            let mut memory = memory_for(length, &pool);
+            let there = reader.read_cached(&mut memory[..length], offset);
+            let outcome = fill(&*reader, &mut memory[..length], there, offset);
+            let block = seal(memory, length, &pool);
+            if let (Ok(()), Some(hasher)) = (&outcome, &mut hasher) {
+                hasher.update(&block);
             }
-            (block, hasher)
+            (outcome.map(|()| block), hasher, there < length)
         }));
+    }
+
+    /// What can be sent without a wait.
+    fn at_once(&mut self) -> Option<Bytes> {
+        let block = match self.sent_by_the_kernel() {
+            Some(stand_in) => stand_in,
+            None => read_cached_block(&*self.reader, self.next, self.next_length(), &self.pool)?,
+        };
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&block);
+        }
+        self.next += block.len() as u64;
+        Some(block)
+    }
+
+    fn sent_by_the_kernel(&self) -> Option<Bytes> {
+        let direct = self.direct.as_ref().filter(|_| self.hasher.is_none())?;
+        let length = (self.end - self.next).min(WINDOW as u64);
+        let file = self.reader.sendable(self.next..self.next + length)?;
+        Some(direct.stand_in(file, self.next, length as usize))
     }
 
     fn hand_over(&mut self, block: Bytes) -> Frame<Bytes> {
@@ -185,7 +245,7 @@ impl<W: Watch> FileBody<W> {
         if self.left == 0 {
             let checksums = self.hasher.take().map(Hasher::finish);
             self.watch.completed(checksums);
-        } else {
+        } else if self.cold {
             self.read_ahead();
         }
         Frame::data(block)
@@ -204,13 +264,16 @@ impl<W: Watch + Unpin> http_body::Body for FileBody<W> {
             return Poll::Ready(Some(Ok(self.hand_over(block))));
         }
         if self.ahead.is_none() {
+            if let Some(block) = self.at_once() {
+                return Poll::Ready(Some(Ok(self.hand_over(block))));
+            }
             self.read_ahead();
         }
         let ahead = self.ahead.as_mut().expect("there are bytes left, so a read was begun");
         let outcome = ready!(Pin::new(ahead).poll(cx));
         self.ahead = None;
-        let (block, hasher) = outcome?;
-        self.hasher = hasher;
+        let (block, hasher, waited) = outcome?;
+        (self.hasher, self.cold) = (hasher, waited);
         match block {
             Ok(block) => Poll::Ready(Some(Ok(self.hand_over(block)))),
             Err(error) => {

@@ -2,7 +2,11 @@
 
 mod multistatus;
 mod propfind;
+mod proppatch;
+mod xml;
 
 pub(crate) use multistatus::rfc3339;
-pub use multistatus::{CLOSE, OPEN, Resource, href, write_resource};
-pub use propfind::{Malformed, Property, Wanted, parse};
+pub use multistatus::{CLOSE, OPEN, Resource, href, write_refused, write_resource};
+pub use propfind::{Property, Wanted, parse};
+pub use proppatch::parse_update;
+pub use xml::Malformed;

@@ -94,6 +94,27 @@ pub fn write_resource(text: &mut String, resource: &Resource, wanted: &Wanted) {
     text.push_str("</D:response>\n");
 }
 
+/// Appends the `response` of a resource whose properties were not changed: those that the server keeps itself are protected, and
+/// others it does not keep (RFC 4918 sections 9.2.1 and 16).
+pub fn write_refused(text: &mut String, href: &str, properties: &[Property]) {
+    let _ = write!(text, "<D:response><D:href>{}</D:href>", escape(href));
+    let (others, protected): (Vec<_>, Vec<_>) = properties
+        .iter()
+        .partition(|property| matches!(property, Property::Unknown { .. }));
+    if !protected.is_empty() {
+        text.push_str("<D:propstat><D:prop>");
+        text.extend(protected.into_iter().map(empty_element));
+        text.push_str(
+            "</D:prop><D:status>HTTP/1.1 403 Forbidden</D:status>\
+             <D:error><D:cannot-modify-protected-property/></D:error></D:propstat>",
+        );
+    }
+    if !others.is_empty() {
+        write_propstat(text, others.into_iter().map(empty_element), "403 Forbidden");
+    }
+    text.push_str("</D:response>\n");
+}
+
 fn write_found(text: &mut String, elements: impl Iterator<Item = String>) {
     write_propstat(text, elements, "200 OK");
 }

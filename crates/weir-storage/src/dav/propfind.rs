@@ -1,13 +1,7 @@
 //! The body of a PROPFIND.
 
-use quick_xml::{
-    NsReader,
-    events::{BytesStart, Event},
-    name::ResolveResult,
-};
+use super::xml::{DAV, Malformed, Properties, Root, Visit, walk};
 
-/// The namespace of RFC 4918.
-const DAV: &str = "DAV:";
 /// The namespace that davix and the disk pool manager share.
 const LCGDM: &str = "LCGDM:";
 /// Our own namespace.
@@ -16,12 +10,6 @@ pub(super) const WEIR: &str = "urn:weir:dav";
 pub(super) const STORM: &str = "http://storm.italiangrid.org/2014/webdav";
 /// Where ownCloud shows checksums; rclone reads them.
 pub(super) const OWNCLOUD: &str = "http://owncloud.org/ns";
-
-/// More than any client asks for at once (davix: 9); beyond it the request is refused.
-const PROPERTIES_LIMIT: usize = 128;
-
-/// The most bytes that the names of properties nobody knows may have together: each is told back for every entry.
-const UNKNOWN_LIMIT: usize = 4096;
 
 /// A property that a client names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +52,7 @@ pub enum Property {
 }
 
 impl Property {
-    fn named(namespace: &str, name: &str) -> Self {
+    pub(super) fn named(namespace: &str, name: &str) -> Self {
         match (namespace, name) {
             (DAV, "creationdate") => Self::CreationDate,
             (DAV, "displayname") => Self::DisplayName,
@@ -114,64 +102,14 @@ impl Wanted {
     }
 }
 
-/// A body that is not a `DAV:propfind` document.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("malformed PROPFIND body: {0}")]
-pub struct Malformed(String);
-
-impl Malformed {
-    fn because(reason: impl std::fmt::Display) -> Self {
-        Self(reason.to_string())
-    }
-}
-
 /// Reads the body of a PROPFIND (RFC 4918 section 14.20). An empty one asks for everything (section 9.1).
-///
-/// A document type is refused: entities have no use here, and their expansion has ended other servers.
 pub fn parse(body: &[u8]) -> Result<Wanted, Malformed> {
     if body.trim_ascii().is_empty() {
         return Ok(Wanted::All(Vec::new()));
     }
-    let mut reader = NsReader::from_reader(body);
-    reader.config_mut().expand_empty_elements = true;
     let mut reading = Reading::default();
-    loop {
-        let (namespace, event) = reader.read_resolved_event().map_err(Malformed::because)?;
-        match event {
-            Event::Start(element) => {
-                let namespace = bound(&namespace)?;
-                check_declarations(&element)?;
-                let name = element.local_name();
-                let name = std::str::from_utf8(name.as_ref()).map_err(Malformed::because)?;
-                reading.enter(&namespace, name)?;
-            }
-            Event::End(_) => reading.leave(),
-            Event::DocType(_) => return Err(Malformed::because("a document type is not accepted")),
-            Event::Eof => return reading.finish(),
-            _ => {}
-        }
-    }
-}
-
-fn bound(namespace: &ResolveResult<'_>) -> Result<String, Malformed> {
-    match namespace {
-        ResolveResult::Bound(namespace) => Ok(std::str::from_utf8(namespace.as_ref())
-            .map_err(Malformed::because)?
-            .to_owned()),
-        ResolveResult::Unbound => Ok(String::new()),
-        ResolveResult::Unknown(_) => Err(Malformed::because("a prefix is not declared")),
-    }
-}
-
-/// Namespaces in XML 1.0 section 2.2: a prefix cannot be bound to nothing.
-fn check_declarations(element: &BytesStart<'_>) -> Result<(), Malformed> {
-    for attribute in element.attributes() {
-        let attribute = attribute.map_err(Malformed::because)?;
-        if attribute.key.as_ref().starts_with(b"xmlns:") && attribute.value.is_empty() {
-            return Err(Malformed::because("a prefix is bound to no namespace"));
-        }
-    }
-    Ok(())
+    walk(body, &mut reading)?;
+    reading.finish()
 }
 
 /// How far the document has been understood. `depth` counts open elements.
@@ -182,17 +120,7 @@ struct Reading {
     form: Option<Form>,
     /// Inside `prop` or `include`, whose children are properties.
     collecting: bool,
-    properties: Vec<Property>,
-    /// Length of the names of unknown ones.
-    unknown: usize,
-}
-
-#[derive(Default, PartialEq)]
-enum Root {
-    #[default]
-    Awaited,
-    Open,
-    Closed,
+    properties: Properties,
 }
 
 enum Form {
@@ -201,13 +129,10 @@ enum Form {
     Prop,
 }
 
-impl Reading {
+impl Visit for Reading {
     fn enter(&mut self, namespace: &str, name: &str) -> Result<(), Malformed> {
         match self.depth {
-            0 if self.root == Root::Closed || (namespace, name) != (DAV, "propfind") => {
-                return Err(Malformed::because("the root must be DAV: propfind"));
-            }
-            0 => self.root = Root::Open,
+            0 => self.root.open("propfind", namespace, name)?,
             1 if namespace == DAV => match name {
                 "allprop" => self.choose(Form::AllProp)?,
                 "propname" => self.choose(Form::PropName)?,
@@ -219,42 +144,10 @@ impl Reading {
                 // Unknown elements are ignored (section 17).
                 _ => {}
             },
-            2 if self.collecting => self.property(namespace, name)?,
+            2 if self.collecting => self.properties.add(namespace, name)?,
             _ => {}
         }
         self.depth += 1;
-        Ok(())
-    }
-
-    fn choose(&mut self, form: Form) -> Result<(), Malformed> {
-        match self.form.replace(form) {
-            None => Ok(()),
-            Some(_) => Err(Malformed::because("only one of allprop, propname and prop is allowed")),
-        }
-    }
-
-    fn property(&mut self, namespace: &str, name: &str) -> Result<(), Malformed> {
-        if self.properties.len() == PROPERTIES_LIMIT {
-            return Err(Malformed::because(format_args!(
-                "more than {PROPERTIES_LIMIT} properties"
-            )));
-        }
-        if !is_name(name) {
-            return Err(Malformed::because("a property has no valid name"));
-        }
-        let property = Property::named(namespace, name);
-        if self.properties.contains(&property) {
-            return Ok(());
-        }
-        if let Property::Unknown { namespace, name } = &property {
-            self.unknown += namespace.len() + name.len();
-            if self.unknown > UNKNOWN_LIMIT {
-                return Err(Malformed::because(format_args!(
-                    "the names of unknown properties have more than {UNKNOWN_LIMIT} bytes"
-                )));
-            }
-        }
-        self.properties.push(property);
         Ok(())
     }
 
@@ -262,29 +155,29 @@ impl Reading {
         self.depth -= 1;
         self.collecting &= self.depth > 1;
         if self.depth == 0 {
-            self.root = Root::Closed;
-        }
-    }
-
-    fn finish(self) -> Result<Wanted, Malformed> {
-        if self.root != Root::Closed {
-            return Err(Malformed::because("the document is not complete"));
-        }
-        match self.form {
-            Some(Form::AllProp) => Ok(Wanted::All(self.properties)),
-            Some(Form::PropName) => Ok(Wanted::Names),
-            Some(Form::Prop) => Ok(Wanted::These(self.properties)),
-            None => Err(Malformed::because("one of allprop, propname and prop is needed")),
+            self.root.close();
         }
     }
 }
 
-/// Narrower than XML's own definition of a name, wide enough for every property in use.
-fn is_name(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_alphabetic() || first == '_')
-        && name
-            .chars()
-            .all(|character| character.is_alphanumeric() || "_-.".contains(character))
+impl Reading {
+    fn choose(&mut self, form: Form) -> Result<(), Malformed> {
+        match self.form.replace(form) {
+            None => Ok(()),
+            Some(_) => Err(Malformed::because("only one of allprop, propname and prop is allowed")),
+        }
+    }
+
+    fn finish(self) -> Result<Wanted, Malformed> {
+        self.root.finish()?;
+        let properties = self.properties.into_list();
+        match self.form {
+            Some(Form::AllProp) => Ok(Wanted::All(properties)),
+            Some(Form::PropName) => Ok(Wanted::Names),
+            Some(Form::Prop) => Ok(Wanted::These(properties)),
+            None => Err(Malformed::because("one of allprop, propname and prop is needed")),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use weir_world::Party;
 
 use super::{overwrite, path_here, put, put::Target};
 use crate::{
+    admission::Work,
     area::Area,
     backend::{BackendError, Reader},
     conditional::Conditions,
@@ -50,6 +51,7 @@ async fn pull(call: &mut Call, source: Uri, request: CopyRequest) -> Result<Resp
         hold,
         expected: request.expected,
         require_checksum: request.require_checksum,
+        streams: request.streams,
     };
     begin(call, Kind::Pull, &area, shown, Job::Pull(Box::new(pull)))
 }
@@ -129,8 +131,18 @@ async fn open(call: &mut Call, path: &StoragePath) -> Result<(Arc<Area>, Arc<dyn
 }
 
 fn begin(call: &mut Call, kind: Kind, area: &Arc<Area>, remote: String, job: Job) -> Result<Response<Body>, Refusal> {
+    let turn = call.endpoint.admission.line_up(Work::Copy, call.party(area))?;
     let moved = call.exchange().begin_transfer(kind, area, Some(remote));
-    copy::start(&call.endpoint, job, &mut call.exchange, moved)
+    Ok(copy::start(&call.endpoint, job, turn, &mut call.exchange, moved))
+}
+
+/// WebDAV's own COPY makes no directories (RFC 4918 section 9.8.5); third-party copies do.
+fn parent_exists(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result<(), Refusal> {
+    let Some(parent) = inside.parent() else { return Ok(()) };
+    match area.backend.stat(&parent) {
+        Ok(meta) if meta.directory => Ok(()),
+        _ => Err(Refusal::conflict(format!("{path}: there is no directory to hold it"))),
+    }
 }
 
 /// Copies a file within the endpoint; also from one area to another.
@@ -146,7 +158,9 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         blocking(move || {
             // The request's conditions are on the source: it is the source that the request names.
             let none = Conditions::default();
-            Target::prepare(&area, &inside, &path, &caller, size, none, may_replace)
+            let target = Target::prepare(&area, &inside, &path, &caller, size, none, may_replace)?;
+            parent_exists(&area, &inside, &path)?;
+            Ok::<_, Refusal>(target)
         })
         .await?
     };
@@ -157,7 +171,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         ));
     }
     let (hold, landing) = target.landing(inside);
-    let _slot = call.endpoint.admission.transfer()?;
+    let _place = call.place(Work::Transfer, &area).await?;
     let moved = call.begin_transfer(Kind::Copy, &area);
     // What once came in must still be what is read now.
     let checksums = {

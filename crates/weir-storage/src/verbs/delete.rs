@@ -10,7 +10,7 @@ use weir_http::Body;
 use super::status;
 use crate::{
     area::Area,
-    backend::{BackendError, Obstacle},
+    backend::{BackendError, Changed, Obstacle},
     conditional::Conditions,
     data::blocking,
     refusal::Refusal,
@@ -36,46 +36,45 @@ pub(super) async fn delete(call: &mut Call) -> Result<Response<Body>, Refusal> {
     }
     let conditions = Conditions::of(&call.headers)?;
     let flat = call.header("depth") == Some("0");
-    blocking(move || remove(&area, &inside, &path, &conditions, flat)).await
+    blocking(move || {
+        let changed = remove(&area, &inside, &path, &conditions, flat)?;
+        area.settle(changed)?;
+        Ok(status(StatusCode::NO_CONTENT))
+    })
+    .await
 }
 
-/// The name goes under the lock; what a tree held goes without it. A parent that goes meanwhile takes the name with it:
-/// then there is nothing to delete any more.
+/// The name goes under the lock; what it stood for goes behind the answer, unless it is small. A parent that goes meanwhile
+/// takes the name with it: then there is nothing to delete any more.
 fn remove(
     area: &Area,
     inside: &StoragePath,
     path: &StoragePath,
     conditions: &Conditions,
     flat: bool,
-) -> Result<Response<Body>, Refusal> {
-    let grave = {
-        let _still = area.still(inside);
-        let meta = area.backend.stat(inside).map_err(BackendError::looking)?;
-        check_kind(path, &meta)?;
-        if !conditions.hold(Some(&meta)) {
-            return Err(Refusal::condition(path));
-        }
-        if !meta.directory {
-            let size = area.backend.remove_file(inside, area.durable);
-            area.freed_file(Some(size.map_err(BackendError::looking)?));
-            None
-        } else if flat {
-            remove_empty(area, inside, path)?;
-            None
-        } else {
-            let grave = area.backend.bury(inside, area.durable);
-            Some(grave.map_err(BackendError::looking)?)
-        }
-    };
-    if let Some(grave) = grave {
-        area.lay_to_rest(grave);
+) -> Result<Changed, Refusal> {
+    let _still = area.still(inside);
+    let meta = area.backend.stat(inside).map_err(BackendError::looking)?;
+    check_kind(path, &meta)?;
+    if !conditions.hold(Some(&meta)) {
+        return Err(Refusal::condition(path));
     }
-    Ok(status(StatusCode::NO_CONTENT))
+    if meta.directory && flat {
+        return remove_empty(area, inside, path);
+    }
+    if meta.directory {
+        return Ok(area.backend.bury(inside).map_err(BackendError::looking)?);
+    }
+    let (meta, changed) = area.backend.remove_file(inside).map_err(BackendError::looking)?;
+    if changed.grave.is_none() {
+        area.freed_file(Some(meta));
+    }
+    Ok(changed)
 }
 
 /// `Depth: 0` of a directory: RFC 4918 section 9.6.1 has no such thing, and who sends it does not mean the whole tree.
-fn remove_empty(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result<(), Refusal> {
-    match area.backend.remove_directory(inside, area.durable) {
+fn remove_empty(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result<Changed, Refusal> {
+    match area.backend.remove_directory(inside) {
         Err(BackendError {
             obstacle: Obstacle::NotEmpty,
             ..

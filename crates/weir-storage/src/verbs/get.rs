@@ -5,13 +5,13 @@ use std::{ops::Range, sync::Arc};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
-use tokio::sync::OwnedSemaphorePermit;
 use weir_auth::{Operation, StoragePath};
 use weir_http::{Body, body};
 use weir_units::{Algorithm, Checksum, Checksums};
 
 use super::{ALLOW, has_body, status};
 use crate::{
+    admission::{Place as Admitted, Work},
     area::{Area, Place},
     backend::{BackendError, Meta, Obstacle, Reader},
     conditional::{self, Verdict},
@@ -41,7 +41,7 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
     };
     call.permit(operation, &path, Some(&area)).await?;
     let slot = if reading {
-        Some(call.endpoint.admission.transfer()?)
+        Some(call.place(Work::Transfer, &area).await?)
     } else {
         None
     };
@@ -243,7 +243,7 @@ fn send(
     area: &Arc<Area>,
     found: FoundFile,
     part: Range<u64>,
-    slot: Option<OwnedSemaphorePermit>,
+    slot: Option<Admitted>,
     response: &mut Response<Body>,
 ) {
     let moved = call.begin_transfer(Kind::Get, area);
@@ -267,15 +267,15 @@ fn send(
         _slot: slot,
     };
     let pool = call.endpoint.blocks.clone();
-    *response.body_mut() =
-        FileBody::new(found.reader, pool, part, found.first, algorithms, moved, watch).boxed_unsync();
+    let body = FileBody::new(found.reader, pool, part, found.first, algorithms, moved, watch);
+    *response.body_mut() = body.sent_by(call.direct()).boxed_unsync();
 }
 
 /// A file on its way out.
 struct Sending {
     exchange: Exchange,
     reader: Arc<dyn Reader>,
-    _slot: Option<OwnedSemaphorePermit>,
+    _slot: Option<Admitted>,
 }
 
 impl Watch for Sending {

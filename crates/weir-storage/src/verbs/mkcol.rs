@@ -30,7 +30,8 @@ pub(super) async fn mkcol(call: &mut Call) -> Result<Response<Body>, Refusal> {
         _ => call.area()?,
     };
     area.check_writable()?;
-    match blocking(move || area.backend.make_directory(&inside, area.durable)).await {
+    let made = blocking(move || area.settle(area.backend.make_directory(&inside)?)).await;
+    match made {
         Ok(()) => Ok(status(StatusCode::CREATED)),
         Err(BackendError {
             obstacle: Obstacle::Exists,

@@ -6,16 +6,20 @@ mod get;
 mod mkcol;
 mod moving;
 mod propfind;
+mod proppatch;
 mod put;
+mod token_request;
 
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use weir_auth::StoragePath;
 use weir_http::{Body, body};
 
+pub(crate) use token_request::at_well_known;
+
 use crate::{refusal::Refusal, service::Call};
 
 /// What is offered.
-const ALLOW: &str = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, MKCOL, MOVE, COPY";
+const ALLOW: &str = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PROPPATCH, MKCOL, MOVE, COPY";
 
 /// Carries out a request whose path is known.
 pub(crate) async fn dispatch(call: &mut Call) -> Result<Response<Body>, Refusal> {
@@ -24,10 +28,11 @@ pub(crate) async fn dispatch(call: &mut Call) -> Result<Response<Body>, Refusal>
         "PUT" => put::put(call).await,
         "DELETE" => delete::delete(call).await,
         "PROPFIND" => propfind::propfind(call).await,
+        "PROPPATCH" => proppatch::proppatch(call).await,
         "MKCOL" => mkcol::mkcol(call).await,
         "MOVE" => moving::moving(call).await,
         "COPY" => copy::copy(call).await,
-        // Among them POST for a macaroon: a client that gets a file instead of a refusal reads it to its end.
+        "POST" => token_request::macaroon(call).await,
         other => Err(Refusal::method_not_allowed(format!("{other} is not offered"), ALLOW)),
     }
 }

@@ -10,7 +10,7 @@ use super::{overwrite, path_here, status};
 use crate::{
     access::Caller,
     area::{Area, DEPTH_MAX, Place},
-    backend::{BackendError, Meta},
+    backend::{BackendError, Changed, Meta},
     conditional::Conditions,
     data::blocking,
     refusal::Refusal,
@@ -66,7 +66,12 @@ pub(super) async fn moving(call: &mut Call) -> Result<Response<Body>, Refusal> {
         overwrite,
         conditions: Conditions::of(&call.headers)?,
     };
-    let replaced = blocking(move || work.carry_out()).await?;
+    let replaced = blocking(move || {
+        let (replaced, changed) = work.carry_out()?;
+        work.area.settle(changed)?;
+        Ok::<_, Refusal>(replaced)
+    })
+    .await?;
     Ok(status(if replaced {
         StatusCode::NO_CONTENT
     } else {
@@ -98,28 +103,23 @@ struct Move {
 }
 
 impl Move {
-    /// Whether something was replaced.
-    fn carry_out(&self) -> Result<bool, Refusal> {
+    /// Whether something was replaced, and what is left to do.
+    fn carry_out(&self) -> Result<(bool, Changed), Refusal> {
         self.check_depth()?;
         let Self { area, from, to, .. } = self;
-        let (there, grave) = {
-            let _still = area.still_both(from, to);
-            let meta = area.backend.stat(from).map_err(BackendError::looking)?;
-            let there = area.current(to)?;
-            self.check(&meta, there.as_ref())?;
-            let grave = match there {
-                Some(there) if there.directory || meta.directory => area.backend.supplant(from, to, area.durable)?,
-                _ => {
-                    area.freed_file(area.backend.rename(from, to, self.overwrite, area.durable)?);
-                    None
-                }
-            };
-            (there, grave)
+        let _still = area.still_both(from, to);
+        let meta = area.backend.stat(from).map_err(BackendError::looking)?;
+        let there = area.current(to)?;
+        self.check(&meta, there.as_ref())?;
+        let changed = match there {
+            Some(there) if there.directory || meta.directory => area.backend.supplant(from, to)?,
+            _ => {
+                let (replaced, changed) = area.backend.rename(from, to, self.overwrite)?;
+                area.freed_file(replaced.filter(|_| changed.grave.is_none()));
+                changed
+            }
         };
-        if let Some(grave) = grave {
-            area.lay_to_rest(grave);
-        }
-        Ok(there.is_some())
+        Ok((there.is_some(), changed))
     }
 
     fn check(&self, meta: &Meta, there: Option<&Meta>) -> Result<(), Refusal> {

@@ -4,22 +4,26 @@ use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use tokio::sync::OwnedSemaphorePermit;
 use weir_auth::{Operation, StoragePath};
 use weir_http::{Body, body};
 
 use super::status;
 use crate::{
-    area::{Area, Place},
+    admission::{Place, Work},
+    area::{self, Area},
     backend::{BackendError, Entry, Listing, Meta},
     data::blocking,
     dav::{self, Resource, Wanted},
-    refusal::{Refusal, chain},
+    refusal::Refusal,
     service::{Call, check_kind},
 };
 
 /// The longest body that is read: davix sends 500 bytes.
-const BODY_LIMIT: usize = 64 << 10;
+pub(super) const BODY_LIMIT: usize = 64 << 10;
+
+/// Listing a whole tree is not offered.
+const FINITE_DEPTH: &str =
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>";
 
 /// Entries looked at in one visit to the disk, some 150 kB of text, and where the text ends if names or wishes are long. The
 /// memory that a listing takes, however long it is.
@@ -31,7 +35,7 @@ pub(super) async fn propfind(call: &mut Call) -> Result<Response<Body>, Refusal>
     let path = call.path.clone();
     let place = call.endpoint.names.find(&path)?;
     let area = match &place {
-        Place::Area(area, _) => Some(area.clone()),
+        area::Place::Area(area, _) => Some(area.clone()),
         _ => None,
     };
     call.permit(Operation::Stat, &path, area.as_deref()).await?;
@@ -42,8 +46,8 @@ pub(super) async fn propfind(call: &mut Call) -> Result<Response<Body>, Refusal>
         area,
     };
     match place {
-        Place::Nowhere => Err(Refusal::not_found(&path)),
-        Place::Above(names) => {
+        area::Place::Nowhere => Err(Refusal::not_found(&path)),
+        area::Place::Above(names) => {
             let mut text = show.opening(&made_up_directory());
             if deep {
                 call.permit(Operation::List, &path, None).await?;
@@ -52,7 +56,7 @@ pub(super) async fn propfind(call: &mut Call) -> Result<Response<Body>, Refusal>
             text.push_str(dav::CLOSE);
             Ok(multistatus(body::full(text)))
         }
-        Place::Area(area, inside) => in_area(call, show, area, inside, deep).await,
+        area::Place::Area(area, inside) => in_area(call, show, area, inside, deep).await,
     }
 }
 
@@ -78,12 +82,25 @@ async fn in_area(
     }
     let path = call.path.clone();
     call.permit(Operation::List, &path, Some(&area)).await?;
-    let place = call.endpoint.admission.listing()?;
     // Areas whose prefixes lie right below show up like directories of this one.
     let mut text = text;
     show.inner_areas(&call.endpoint.names.children(&path), &mut text);
-    let listing = blocking(move || area.backend.list(&inside)).await?;
-    Ok(multistatus(listed(text, listing, show, place)))
+    let listed = area.clone();
+    let (first, mut walk) = blocking(move || {
+        let listing = listed.backend.list(&inside)?;
+        let mut walk = Walk::new(listing, show);
+        let first = walk.next()?;
+        // Most directories are short: whether this one was is seen in the same visit.
+        walk.fill()?;
+        Ok::<_, BackendError>((first, walk))
+    })
+    .await?;
+    text.push_str(first.as_deref().unwrap_or_default());
+    if walk.is_over() {
+        return Ok(multistatus(body::full(text + dav::CLOSE)));
+    }
+    walk.place = Some(call.place(Work::Listing, &area).await?);
+    Ok(multistatus(listed_on(text, walk)))
 }
 
 /// Depth 0 or 1. RFC 4918 lets a server refuse `infinity`, which is also what absence means.
@@ -92,28 +109,20 @@ fn depth(call: &Call) -> Result<bool, Refusal> {
         Some("0") => Ok(false),
         Some("1") => Ok(true),
         Some(depth) if !depth.eq_ignore_ascii_case("infinity") => Err(Refusal::bad_request("Depth must be 0 or 1")),
-        _ => Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "listing a whole tree (Depth: infinity) is not offered: ask with Depth 0 or 1",
-        )),
+        // RFC 4918 section 9.1: a body of XML, so that clients can tell this from a missing right.
+        _ => {
+            let reason = "listing a whole tree (Depth: infinity) is not offered: ask with Depth 0 or 1";
+            Err(Refusal::new(StatusCode::FORBIDDEN, reason).with_document(FINITE_DEPTH))
+        }
     }
 }
 
 async fn wanted(call: &mut Call) -> Result<Wanted, Refusal> {
-    let incoming = call.body.take().expect("no verb before this one has taken the body");
-    call.body_begun = true;
-    let idle = call.endpoint.config.limits.idle_timeout;
-    let bytes = body::read_limited(incoming, BODY_LIMIT, idle)
-        .await
-        .map_err(|error| match error {
-            weir_http::BodyError::TooLarge { .. } => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, chain(&error)),
-            weir_http::BodyError::Stalled(_) => Refusal::new(StatusCode::REQUEST_TIMEOUT, chain(&error)),
-            weir_http::BodyError::Broken(_) => Refusal::bad_request(chain(&error)),
-        })?;
+    let bytes = call.read_body(BODY_LIMIT).await?;
     dav::parse(&bytes).map_err(|error| Refusal::bad_request(error.to_string()))
 }
 
-fn multistatus(body: Body) -> Response<Body> {
+pub(super) fn multistatus(body: Body) -> Response<Body> {
     let mut response = status(StatusCode::MULTI_STATUS);
     response.headers_mut().insert(
         header::CONTENT_TYPE,
@@ -205,17 +214,16 @@ struct Walk {
     listing: Box<dyn Listing>,
     /// Read, and not yet shown.
     read: VecDeque<Entry>,
+    /// Whether the directory has given its last entry.
+    ended: bool,
     show: Show,
-    _place: OwnedSemaphorePermit,
+    /// Held by one that takes more than one visit to the disk.
+    place: Option<Place>,
 }
 
-fn listed(opening: String, listing: Box<dyn Listing>, show: Show, place: OwnedSemaphorePermit) -> Body {
-    let walk = Some(Walk {
-        listing,
-        read: VecDeque::new(),
-        show,
-        _place: place,
-    });
+/// What a listing began with, and the rest as it is read.
+fn listed_on(opening: String, walk: Walk) -> Body {
+    let walk = Some(walk);
     let batches = futures_util::stream::unfold((Some(opening), walk), |(opening, walk)| async move {
         if let Some(opening) = opening {
             return Some((Ok(Bytes::from(opening)), (None, walk)));
@@ -233,11 +241,33 @@ fn listed(opening: String, listing: Box<dyn Listing>, show: Show, place: OwnedSe
 }
 
 impl Walk {
+    fn new(listing: Box<dyn Listing>, show: Show) -> Self {
+        Self {
+            listing,
+            read: VecDeque::new(),
+            ended: false,
+            show,
+            place: None,
+        }
+    }
+
+    /// Reads on, where all that was read is shown.
+    fn fill(&mut self) -> Result<(), BackendError> {
+        if self.read.is_empty() && !self.ended {
+            self.read = self.listing.next(ENTRIES_AT_ONCE)?.into();
+            self.ended = self.read.is_empty();
+        }
+        Ok(())
+    }
+
+    /// Whether all that the directory has was shown.
+    fn is_over(&self) -> bool {
+        self.ended && self.read.is_empty()
+    }
+
     /// The next piece of the document; none when there are no more entries.
     fn next(&mut self) -> Result<Option<String>, BackendError> {
-        if self.read.is_empty() {
-            self.read = self.listing.next(ENTRIES_AT_ONCE)?.into();
-        }
+        self.fill()?;
         if self.read.is_empty() {
             return Ok(None);
         }

@@ -15,6 +15,7 @@ use weir_units::Bytes;
 use super::{only_chunked, status};
 use crate::{
     access::Caller,
+    admission::Work,
     area::{Area, Claim, Hold},
     backend::{BackendError, Obstacle},
     conditional::Conditions,
@@ -38,7 +39,7 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
         let size = size.unwrap_or(0);
         blocking(move || Target::prepare(&area, &inside, &path, &caller, size, conditions, true)).await?
     };
-    let _slot = call.endpoint.admission.transfer()?;
+    let _place = call.place(Work::Transfer, &area).await?;
     let expected = Expectation {
         size,
         checksums: announced,

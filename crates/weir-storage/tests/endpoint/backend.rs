@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use weir_auth::StoragePath;
-use weir_storage::backend::{Backend, BackendError, Grave, Obstacle, PosixBackend, Publication, Usage};
+use weir_storage::backend::{Backend, BackendError, Changed, Effort, Grave, Obstacle, PosixBackend, Published, Usage};
 use weir_units::{Checksum, Checksums};
 
 /// Runs every check against a fresh inhabitant; `$make` gives it, and what must live as long.
@@ -31,11 +31,15 @@ backend_suite!(
         a_draft_shows_nothing_until_it_is_published,
         a_file_is_replaced_only_if_it_may_be,
         pieces_land_where_they_belong,
+        durable_pieces_land_where_they_belong,
         checksums_stay_with_their_content,
         directories_list_what_was_put_into_them,
         names_change_and_go,
         trees_go_with_all_that_is_in_them,
         trees_of_any_depth_are_counted_and_removed,
+        large_files_go_bit_by_bit,
+        what_is_replaced_goes_bit_by_bit,
+        what_is_read_is_not_cut_short,
         directories_take_the_place_of_what_is_there,
     ]
 );
@@ -49,14 +53,10 @@ fn checksums() -> Checksums {
 }
 
 fn write(backend: &dyn Backend, at: &str, content: &'static str, overwrite: bool) -> Result<Option<u64>, BackendError> {
-    let mut draft = backend.draft()?;
+    let mut draft = backend.draft(false)?;
     draft.write_at(&[Bytes::from_static(content.as_bytes())], 0)?;
     draft.seal(&checksums(), false)?;
-    let how = Publication {
-        overwrite,
-        durable: false,
-    };
-    let published = draft.publish(&path(at), &how)?;
+    let published = draft.publish(&path(at), overwrite)?;
     assert_eq!(published.meta.size, content.len() as u64);
     Ok(published.replaced.map(|old| old.size))
 }
@@ -75,12 +75,12 @@ fn stopped<T>(outcome: Result<T, BackendError>, expected: Obstacle) {
 
 /// A half-written file that is listed, counted or opened is taken for a good one.
 fn a_draft_shows_nothing_until_it_is_published(backend: &dyn Backend) {
-    let draft = backend.draft().unwrap();
+    let draft = backend.draft(false).unwrap();
     draft.write_at(&[Bytes::from_static(b"half")], 0).unwrap();
     assert!(backend.list(&path("/")).unwrap().next(10).unwrap().is_empty());
     assert_eq!(backend.usage().unwrap(), Usage::default());
     drop(draft);
-    assert_eq!(backend.sweep().unwrap(), 0, "a dropped draft leaves nothing");
+    assert_eq!(backend.sweep().unwrap().len(), 0, "a dropped draft leaves nothing");
     write(backend, "/a/b/c", "whole", false).unwrap();
     assert_eq!(read(backend, "/a/b/c").unwrap(), "whole");
     assert_eq!(backend.usage().unwrap(), Usage { bytes: 5, files: 1 });
@@ -93,15 +93,15 @@ fn a_file_is_replaced_only_if_it_may_be(backend: &dyn Backend) {
     assert_eq!(read(backend, "/f").unwrap(), "one");
     assert_eq!(write(backend, "/f", "three", true).unwrap(), Some(3));
     assert_eq!(read(backend, "/f").unwrap(), "three");
-    backend.make_directory(&path("/d"), false).unwrap();
+    flushed(backend.make_directory(&path("/d")).unwrap());
     stopped(write(backend, "/d", "x", true), Obstacle::Directory);
     stopped(write(backend, "/f/g", "x", true), Obstacle::Parent);
-    assert_eq!(backend.sweep().unwrap(), 0);
+    assert_eq!(backend.sweep().unwrap().len(), 0);
 }
 
 /// Pieces of any number and size, empty ones too, must come out as one.
 fn pieces_land_where_they_belong(backend: &dyn Backend) {
-    let draft = backend.draft().unwrap();
+    let draft = backend.draft(false).unwrap();
     // More pieces than one system call takes.
     let pieces: Vec<Bytes> = (0..3000_u32)
         .map(|number| Bytes::from(vec![(number % 251) as u8; (number % 3) as usize]))
@@ -109,20 +109,38 @@ fn pieces_land_where_they_belong(backend: &dyn Backend) {
     draft.write_at(&pieces, 0).unwrap();
     let all = pieces.concat();
     draft.write_at(&[Bytes::from_static(b"end")], all.len() as u64).unwrap();
-    draft
-        .publish(
-            &path("/f"),
-            &Publication {
-                overwrite: false,
-                durable: true,
-            },
-        )
-        .unwrap();
+    flushed(draft.publish(&path("/f"), false).unwrap().changed);
     let reader = backend.open(&path("/f")).unwrap();
     let mut buffer = vec![0; all.len() + 100];
     assert_eq!(reader.read_at(&mut buffer, 0).unwrap(), all.len() + 3);
     assert!(buffer[..all.len()] == all[..] && &buffer[all.len()..all.len() + 3] == b"end");
     assert_eq!(reader.read_at(&mut buffer, 1 << 40).unwrap(), 0);
+}
+
+/// What goes to the disk by another way than usual must be the same file: odd beginnings, odd ends, odd pieces.
+fn durable_pieces_land_where_they_belong(backend: &dyn Backend) {
+    let content: Bytes = (0..3 * MIB + 5).map(|at| (at * 7 + at / 4096) as u8).collect();
+    for (number, piece) in [100, 4096, 65_536, 100_000, MIB as usize + 3].into_iter().enumerate() {
+        for batch in [4096, 65_536, 1_000_000, MIB as usize, content.len()] {
+            let at = format!("/f{number}-{batch}");
+            let mut draft = backend.draft(true).unwrap();
+            draft.reserve(content.len() as u64).unwrap();
+            // The last first, as several streams may.
+            let mut batches: Vec<usize> = (0..content.len()).step_by(batch).collect();
+            batches.reverse();
+            for begin in batches {
+                let bytes = content.slice(begin..(begin + batch).min(content.len()));
+                let pieces: Vec<Bytes> = bytes.chunks(piece).map(Bytes::copy_from_slice).collect();
+                draft.write_at(&pieces, begin as u64).unwrap();
+            }
+            draft.seal(&checksums(), true).unwrap();
+            flushed(draft.publish(&path(&at), false).unwrap().changed);
+            let reader = backend.open(&path(&at)).unwrap();
+            let mut buffer = vec![0; content.len() + 1];
+            assert_eq!(reader.read_at(&mut buffer, 0).unwrap(), content.len());
+            assert!(buffer[..content.len()] == content[..], "{at}");
+        }
+    }
 }
 
 /// A checksum of other content would vouch for a damaged file.
@@ -132,7 +150,7 @@ fn checksums_stay_with_their_content(backend: &dyn Backend) {
     assert_eq!(old.checksums(), checksums());
     old.keep_checksums(&[Checksum::crc32c(9)].into_iter().collect());
     assert_eq!(old.checksums().len(), 2);
-    backend.rename(&path("/f"), &path("/g"), false, false).unwrap();
+    flushed(backend.rename(&path("/f"), &path("/g"), false).unwrap().1);
     assert_eq!(backend.open(&path("/g")).unwrap().checksums().len(), 2);
     write(backend, "/g", "two", true).unwrap();
     // The reader of the replaced file still has that file, and its checksums.
@@ -147,9 +165,9 @@ fn directories_list_what_was_put_into_them(backend: &dyn Backend) {
     for number in 0..50 {
         write(backend, &format!("/d/{number}"), "x", false).unwrap();
     }
-    backend.make_directory(&path("/d/e"), false).unwrap();
-    stopped(backend.make_directory(&path("/d/e"), false), Obstacle::Exists);
-    stopped(backend.make_directory(&path("/x/y"), false), Obstacle::Parent);
+    flushed(backend.make_directory(&path("/d/e")).unwrap());
+    stopped(backend.make_directory(&path("/d/e")), Obstacle::Exists);
+    stopped(backend.make_directory(&path("/x/y")), Obstacle::Parent);
     let mut listing = backend.list(&path("/d")).unwrap();
     let mut names = Vec::new();
     loop {
@@ -172,21 +190,23 @@ fn names_change_and_go(backend: &dyn Backend) {
     write(backend, "/f", "one", false).unwrap();
     write(backend, "/g", "second", false).unwrap();
     stopped(
-        backend.rename(&path("/f"), &path("/g"), false, false).map(drop),
+        backend.rename(&path("/f"), &path("/g"), false).map(drop),
         Obstacle::Exists,
     );
-    let replaced = backend.rename(&path("/f"), &path("/g"), true, false).unwrap();
+    let (replaced, _) = backend.rename(&path("/f"), &path("/g"), true).unwrap();
     assert_eq!(replaced.map(|old| old.size), Some(6));
     stopped(backend.stat(&path("/f")), Obstacle::Missing);
-    backend.make_directory(&path("/d"), false).unwrap();
+    flushed(backend.make_directory(&path("/d")).unwrap());
     stopped(
-        backend.rename(&path("/d"), &path("/d/e"), false, false).map(drop),
+        backend.rename(&path("/d"), &path("/d/e"), false).map(drop),
         Obstacle::IntoItself,
     );
-    stopped(backend.remove_file(&path("/d"), false), Obstacle::Directory);
-    stopped(backend.remove_directory(&path("/g"), false), Obstacle::File);
-    assert_eq!(backend.remove_file(&path("/g"), true).unwrap().size, 3);
-    backend.remove_directory(&path("/d"), true).unwrap();
+    stopped(backend.remove_file(&path("/d")), Obstacle::Directory);
+    stopped(backend.remove_directory(&path("/g")), Obstacle::File);
+    let (meta, changed) = backend.remove_file(&path("/g")).unwrap();
+    assert!(meta.size == 3 && changed.grave.is_none(), "what is small goes at once");
+    flushed(changed);
+    flushed(backend.remove_directory(&path("/d")).unwrap());
     stopped(backend.open(&path("/g")).map(drop), Obstacle::Missing);
     assert_eq!(backend.usage().unwrap(), Usage::default());
 }
@@ -196,16 +216,28 @@ fn trees_go_with_all_that_is_in_them(backend: &dyn Backend) {
     write(backend, "/d/a/f", "one", false).unwrap();
     write(backend, "/d/g", "two", false).unwrap();
     write(backend, "/e", "stays", false).unwrap();
-    stopped(backend.remove_directory(&path("/d"), false), Obstacle::NotEmpty);
-    let mut grave = backend.bury(&path("/d"), true).unwrap();
+    stopped(backend.remove_directory(&path("/d")), Obstacle::NotEmpty);
+    let mut grave = flushed(backend.bury(&path("/d")).unwrap()).unwrap();
     stopped(backend.stat(&path("/d")), Obstacle::Missing);
     assert_eq!(buried(&mut *grave, 1), Usage { bytes: 6, files: 2 });
     assert_eq!(backend.usage().unwrap(), Usage { bytes: 5, files: 1 });
-    assert_eq!(backend.sweep().unwrap(), 0);
+    assert_eq!(backend.sweep().unwrap().len(), 0);
+}
+
+/// Waits for the disk; gives what lost its name.
+fn flushed(changed: Changed) -> Option<Box<dyn Grave>> {
+    for directory in &changed.directories {
+        directory.flush().unwrap();
+    }
+    changed.grave
 }
 
 /// Empties a grave, so many entries at a time; gives what that freed.
-fn buried(grave: &mut dyn Grave, at_most: usize) -> Usage {
+fn buried(grave: &mut dyn Grave, entries: u64) -> Usage {
+    let at_most = Effort {
+        entries,
+        bytes: 1 << 40,
+    };
     let mut freed = Usage::default();
     for _ in 0..1_000_000 {
         let emptied = grave.empty(at_most);
@@ -226,18 +258,102 @@ fn trees_of_any_depth_are_counted_and_removed(backend: &dyn Backend) {
         write(backend, &format!("/next{part}/f"), "x", false).unwrap();
         if level > 0 {
             backend
-                .rename(&path("/tree"), &path(&format!("/next{part}/tree")), false, false)
+                .rename(&path("/tree"), &path(&format!("/next{part}/tree")), false)
+                .map(drop)
                 .unwrap();
         }
-        backend.rename(&path("/next"), &path("/tree"), false, false).unwrap();
+        backend.rename(&path("/next"), &path("/tree"), false).map(drop).unwrap();
     }
     assert_eq!(backend.usage().unwrap(), Usage { bytes: 5, files: 5 });
     assert_eq!(backend.height(&path("/tree"), 10_000).unwrap(), 5 * 501 - 1);
     assert_eq!(backend.height(&path("/tree"), 100).unwrap(), 101);
-    let mut grave = backend.bury(&path("/tree"), false).unwrap();
+    let mut grave = flushed(backend.bury(&path("/tree")).unwrap()).unwrap();
     assert_eq!(buried(&mut *grave, 1000), Usage { bytes: 5, files: 5 });
     assert_eq!(backend.usage().unwrap(), Usage::default());
-    assert_eq!(backend.sweep().unwrap(), 0);
+    assert_eq!(backend.sweep().unwrap().len(), 0);
+}
+
+const MIB: u64 = 1 << 20;
+
+/// A file whose removal costs something: all its bytes are on the disk.
+fn write_large(backend: &dyn Backend, at: &str, mib: u64) -> Published {
+    let draft = backend.draft(false).unwrap();
+    let piece = Bytes::from(vec![7; MIB as usize]);
+    for number in 0..mib {
+        draft.write_at(std::slice::from_ref(&piece), number * MIB).unwrap();
+    }
+    draft.publish(&path(at), true).unwrap()
+}
+
+/// As the reaper does, so many bytes at a time; gives what was freed at each visit.
+fn visits(grave: &mut dyn Grave, bytes: u64) -> Vec<Usage> {
+    let mut all = Vec::new();
+    loop {
+        let emptied = grave.empty(Effort { entries: 100, bytes });
+        assert!(
+            emptied.effort.entries > 0 && emptied.effort.bytes <= 2 * bytes,
+            "{:?}",
+            emptied.effort
+        );
+        all.push(emptied.freed);
+        if emptied.outcome.unwrap() {
+            return all;
+        }
+        assert!(all.len() < 1000, "it never ends");
+    }
+}
+
+/// To free a petabyte in one system call keeps everybody from the disk; and what was counted must be freed exactly.
+fn large_files_go_bit_by_bit(backend: &dyn Backend) {
+    write_large(backend, "/f", 40);
+    let (meta, changed) = backend.remove_file(&path("/f")).unwrap();
+    assert_eq!(meta.size, 40 * MIB);
+    stopped(backend.stat(&path("/f")), Obstacle::Missing);
+    let freed = visits(&mut *changed.grave.unwrap(), 8 * MIB);
+    assert!((4..=7).contains(&freed.len()), "{freed:?}");
+    assert_eq!(freed.iter().map(|usage| usage.bytes).sum::<u64>(), 40 * MIB);
+    assert_eq!(freed.iter().map(|usage| usage.files).sum::<u64>(), 1);
+    // The same in a tree.
+    write_large(backend, "/d/e/f", 20);
+    write_large(backend, "/d/e/g", 20);
+    write(backend, "/d/h", "small", false).unwrap();
+    let freed = visits(&mut *backend.bury(&path("/d")).unwrap().grave.unwrap(), 8 * MIB);
+    assert!((4..=9).contains(&freed.len()), "{freed:?}");
+    assert_eq!(freed.iter().map(|usage| usage.bytes).sum::<u64>(), 40 * MIB + 5);
+    assert_eq!(freed.iter().map(|usage| usage.files).sum::<u64>(), 3);
+    assert_eq!(backend.sweep().unwrap().len(), 0);
+}
+
+/// A file that another takes the name of is removed as one that is deleted.
+fn what_is_replaced_goes_bit_by_bit(backend: &dyn Backend) {
+    write_large(backend, "/f", 20);
+    let published = write_large(backend, "/f", 20);
+    assert_eq!(published.replaced.unwrap().size, 20 * MIB);
+    let freed = visits(&mut *published.changed.grave.unwrap(), 8 * MIB);
+    assert!(freed.len() >= 2 && freed.iter().map(|usage| usage.bytes).sum::<u64>() == 20 * MIB);
+    write(backend, "/g", "small", false).unwrap();
+    let (replaced, changed) = backend.rename(&path("/g"), &path("/f"), true).unwrap();
+    assert_eq!(replaced.unwrap().size, 20 * MIB);
+    let freed = visits(&mut *changed.grave.unwrap(), 8 * MIB);
+    assert!(freed.len() >= 2 && freed.iter().map(|usage| usage.bytes).sum::<u64>() == 20 * MIB);
+    assert_eq!(read(backend, "/f").unwrap(), "small");
+    // A rename that fails leaves no second name behind.
+    write_large(backend, "/large", 20);
+    backend.make_directory(&path("/d")).map(drop).unwrap();
+    assert!(backend.rename(&path("/d"), &path("/large"), true).is_err());
+    assert_eq!(backend.sweep().unwrap().len(), 0);
+}
+
+/// Who reads a file reads it to its end, whoever deletes it meanwhile.
+fn what_is_read_is_not_cut_short(backend: &dyn Backend) {
+    write_large(backend, "/f", 20);
+    let reader = backend.open(&path("/f")).unwrap();
+    let (_, changed) = backend.remove_file(&path("/f")).unwrap();
+    let freed = visits(&mut *changed.grave.unwrap(), 20 * MIB);
+    assert_eq!(freed.len(), 1, "it goes as a whole");
+    let mut end = [0; 10];
+    assert_eq!(reader.read_at(&mut end, 20 * MIB - 10).unwrap(), 10);
+    assert_eq!(end, [7; 10]);
 }
 
 /// A move that fails in the middle must lose neither what moves nor what it would replace.
@@ -245,21 +361,21 @@ fn directories_take_the_place_of_what_is_there(backend: &dyn Backend) {
     write(backend, "/new/a", "new", false).unwrap();
     write(backend, "/old/b/c", "older", false).unwrap();
     write(backend, "/file", "f", false).unwrap();
-    let mut grave = backend.supplant(&path("/new"), &path("/old"), false).unwrap().unwrap();
+    let mut grave = flushed(backend.supplant(&path("/new"), &path("/old")).unwrap()).unwrap();
     assert_eq!(read(backend, "/old/a").unwrap(), "new");
     stopped(backend.stat(&path("/old/b")), Obstacle::Missing);
     stopped(backend.stat(&path("/new")), Obstacle::Missing);
     assert_eq!(buried(&mut *grave, 1), Usage { bytes: 5, files: 1 });
-    let mut grave = backend.supplant(&path("/old"), &path("/file"), true).unwrap().unwrap();
+    let mut grave = flushed(backend.supplant(&path("/old"), &path("/file")).unwrap()).unwrap();
     assert_eq!(read(backend, "/file/a").unwrap(), "new");
     assert_eq!(buried(&mut *grave, 1), Usage { bytes: 1, files: 1 });
     // Into itself: refused, and all is where it was.
     write(backend, "/file/d/e", "e", false).unwrap();
-    assert!(backend.supplant(&path("/file"), &path("/file/d"), false).is_err());
+    assert!(backend.supplant(&path("/file"), &path("/file/d")).is_err());
     assert_eq!(read(backend, "/file/a").unwrap(), "new");
     assert_eq!(read(backend, "/file/d/e").unwrap(), "e");
     assert_eq!(backend.usage().unwrap(), Usage { bytes: 4, files: 2 });
-    assert_eq!(backend.sweep().unwrap(), 0);
+    assert_eq!(backend.sweep().unwrap().len(), 0);
 }
 
 /// Without the lock, a second endpoint would sweep away what the first is writing.

@@ -14,4 +14,5 @@ fn corpora_hold() {
     run("storage_digests", targets::digests);
     run("storage_conditions", targets::conditions);
     run("storage_failure", targets::failure);
+    run("storage_token_request", targets::token_request);
 }

@@ -374,6 +374,7 @@ async fn leftovers_are_swept_at_start() {
     std::fs::write(private.join(".weir-tmp-tree/a/b/f"), "x").unwrap();
     std::fs::write(root.join("d/.weir-tmp-not-ours"), "x").unwrap();
     let at = lab.endpoint("a", |_| {}).await;
+    at.until_clean().await;
     assert_eq!(at.names(), ["d/.weir-tmp-not-ours", "d/f"]);
     assert!(
         at.get("/.well-known/weir/metrics")

@@ -3,7 +3,10 @@
 use std::{
     net::SocketAddr,
     path::PathBuf,
-    sync::atomic::{AtomicU8, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -20,7 +23,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
 use weir_http::{Body, Client, ClientConfig, RunningServer, ServerLimits, TrustRoots, body, serve, server_config};
-use weir_storage::{AreaConfig, Durability, IssuerConfig, Running, Storage, StorageConfig, TlsFiles, Trust};
+use weir_storage::{
+    AreaConfig, Directories, Durability, IssuerConfig, OpenArea, Running, Storage, StorageConfig, TlsFiles, Trust,
+};
 use weir_units::{Algorithm, Hasher};
 
 /// Everything that a test's endpoints share. Dropped last.
@@ -110,12 +115,22 @@ impl Lab {
 
     /// An endpoint with one area at `/`, that takes tokens of the lab's issuer and speaks to loopback.
     pub(crate) async fn endpoint(&self, name: &str, change: impl FnOnce(&mut StorageConfig)) -> Endpoint {
+        self.endpoint_on(name, Arc::new(Directories), change).await
+    }
+
+    /// The same over another back end.
+    pub(crate) async fn endpoint_on(
+        &self,
+        name: &str,
+        areas: Arc<dyn OpenArea>,
+        change: impl FnOnce(&mut StorageConfig),
+    ) -> Endpoint {
         let listen = SocketAddr::new(next_address(), 0);
         let root = self.dir.path().join(name);
         let mut config = self.config(name, listen);
         change(&mut config);
         let log = config.access_log.clone().unwrap();
-        let running = Storage::start(config).await.unwrap();
+        let running = Storage::start_on(config, areas).await.unwrap();
         Endpoint {
             running,
             root,
@@ -138,14 +153,28 @@ impl Lab {
             files: vec![self.ca.file()],
             directories: vec![],
         };
-        config.issuers = vec![IssuerConfig {
-            url: self.issuer.url.clone(),
-            prefixes: vec!["/".parse().unwrap()],
-            audiences: vec![],
-        }];
+        config.issuers = vec![IssuerConfig::new(&self.issuer.url)];
         config.tpc.allow = vec!["127.0.0.0/8".parse().unwrap()];
         config.access_log = Some(self.dir.path().join(format!("{name}.log")));
         config
+    }
+
+    /// A certificate in this name: `/O=Weir/CN=NAME`.
+    pub(crate) fn certificate(&self, name: &str) -> weir_http::Identity {
+        self.ca.issue(&[], name).unwrap()
+    }
+
+    /// A client that shows one.
+    pub(crate) fn client_of(&self, name: &str) -> Client {
+        self.client.showing(&self.certificate(name)).unwrap()
+    }
+
+    /// A directory of the authorities whose users are taken.
+    pub(crate) fn authorities(&self) -> PathBuf {
+        let trusted = self.dir.path().join("certificates");
+        std::fs::create_dir_all(&trusted).unwrap();
+        std::fs::copy(self.ca.file(), trusted.join("ca.pem")).unwrap();
+        trusted
     }
 
     /// A token that may do everything.

@@ -60,7 +60,9 @@ async fn odd_questions_get_plain_answers() {
     let lab = Lab::new();
     let at = lab.endpoint("a", |_| {}).await;
     at.put("/f", noise(5)).await.expect(201);
-    at.ask("PROPFIND", "/", &[("depth", "infinity")], "").await.expect(403);
+    let whole = at.ask("PROPFIND", "/", &[("depth", "infinity")], "").await.expect(403);
+    assert_eq!(whole.header("content-type"), "application/xml; charset=utf-8");
+    assert!(whole.text().contains("<D:propfind-finite-depth/>"), "{}", whole.text());
     at.ask("PROPFIND", "/", &[], "").await.expect(403);
     at.ask("PROPFIND", "/", &[("depth", "2")], "").await.expect(400);
     at.ask("PROPFIND", "/f/", &[("depth", "0")], "").await.expect(404);
@@ -82,4 +84,27 @@ async fn odd_questions_get_plain_answers() {
         .expect(207)
         .text();
     assert!(text.contains(">adler32:") && text.contains("crc32c:"), "{text}");
+}
+
+/// A client that believes that a property was set shows what is not there.
+#[tokio::test]
+async fn properties_are_refused_one_by_one() {
+    let lab = Lab::new();
+    let at = lab.endpoint("a", |_| {}).await;
+    at.put("/f", "x").await.expect(201);
+    let update = r#"<D:propertyupdate xmlns:D="DAV:" xmlns:Z="urn:z"><D:set><D:prop><D:getetag>"x"</D:getetag><Z:author>me</Z:author></D:prop></D:set></D:propertyupdate>"#;
+    let answer = at.ask("PROPPATCH", "/f", &[], update).await.expect(207).text();
+    for part in [
+        "<D:href>/f</D:href>",
+        "<D:prop><D:getetag/></D:prop><D:status>HTTP/1.1 403 Forbidden</D:status><D:error><D:cannot-modify-protected-property/></D:error>",
+        "<X:author xmlns:X=\"urn:z\"/></D:prop><D:status>HTTP/1.1 403 Forbidden</D:status></D:propstat>",
+    ] {
+        assert!(answer.contains(part), "{part} is not in {answer}");
+    }
+    at.ask("PROPPATCH", "/none", &[], update).await.expect(404);
+    at.ask("PROPPATCH", "/f", &[], "<a/>").await.expect(400);
+    let reader = format!("Bearer {}", lab.token("storage.read:/"));
+    at.ask("PROPPATCH", "/f", &[("authorization", &reader)], update)
+        .await
+        .expect(403);
 }

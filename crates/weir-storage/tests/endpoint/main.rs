@@ -3,15 +3,23 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod backend;
+mod certificates;
 mod conditions;
 mod copies;
 mod corpora;
 mod counters;
+mod deletes;
 mod faults;
 mod files;
+mod fireflies;
 mod lab;
 mod listing;
 mod namespace;
 mod overload;
 mod permission;
+mod plain;
+mod rules;
+mod standing;
+mod stripes;
 mod targets;
+mod token_requests;

@@ -6,6 +6,7 @@ use futures_util::{StreamExt as _, stream};
 use http::{Response, header};
 use http_body_util::BodyExt as _;
 use weir_http::body;
+use weir_storage::Share;
 
 use super::lab::{Lab, noise, pieces, until};
 
@@ -13,16 +14,61 @@ use super::lab::{Lab, noise, pieces, until};
 #[tokio::test]
 async fn transfers_beyond_the_limit_are_told_when_to_come_again() {
     let lab = Lab::new();
-    let at = lab.endpoint("a", |config| config.limits.transfers = 1).await;
+    let at = lab
+        .endpoint("a", |config| {
+            config.limits.transfers = 1;
+            config.limits.patience = Duration::from_millis(100);
+        })
+        .await;
     at.put("/f", noise(20_000_000)).await.expect(201);
     let first = at.begin("GET", "/f", &[], body::empty()).await;
     assert_eq!(first.status(), 200);
     let second = at.get("/f").await.expect(503);
-    assert_eq!(second.header("retry-after"), "10");
+    let after: u64 = second.header("retry-after").parse().unwrap();
+    assert!((1..=60).contains(&after), "{after}");
     at.put("/g", "x").await.expect(503);
     at.ask("HEAD", "/f", &[], "").await.expect(200);
     assert_eq!(first.into_body().collect().await.unwrap().to_bytes().len(), 20_000_000);
     at.put("/g", "x").await.expect(201);
+}
+
+/// A burst that is over in a moment would cost each of its clients seconds.
+#[tokio::test]
+async fn a_short_burst_is_served_whole() {
+    let lab = Lab::new();
+    let at = lab.endpoint("a", |config| config.limits.transfers = 2).await;
+    at.put("/f", noise(1_000_000)).await.expect(201);
+    let gets = (0..30).map(|_| async { at.get("/f").await.expect(200) });
+    futures_util::future::join_all(gets).await;
+}
+
+/// One client, or one VO, would have the endpoint for itself.
+#[tokio::test]
+async fn a_share_of_one_leaves_the_rest_to_others() {
+    let lab = Lab::new();
+    let at = lab
+        .endpoint("a", |config| {
+            config.limits.patience = Duration::from_millis(100);
+            config.shares = vec![Share {
+                client: Some("*".to_owned()),
+                transfers: Some(1),
+                ..Share::default()
+            }];
+        })
+        .await;
+    at.put("/f", noise(20_000_000)).await.expect(201);
+    let first = at.begin("GET", "/f", &[], body::empty()).await;
+    let refused = at.get("/f").await.expect(429);
+    assert!(refused.header("retry-after").parse::<u64>().is_ok());
+    assert!(
+        refused.text().contains("as many as one client may"),
+        "{}",
+        refused.text()
+    );
+    let claims = serde_json::json!({"scope": "storage.read:/", "sub": "somebody else"});
+    let other = format!("Bearer {}", lab.issuer.mint(&claims));
+    at.ask("GET", "/f", &[("authorization", &other)], "").await.expect(200);
+    drop(first);
 }
 
 /// A copy that waits for its turn lives by its markers; one too many is told to come again.
@@ -53,7 +99,13 @@ async fn queued_copies_are_kept_alive() {
     let copy = async |path: &str| at.begin("COPY", path, &[("Source", &source)], body::empty()).await;
     let metric = async |line: &str| at.get("/.well-known/weir/metrics").await.text().contains(line);
     let mut first = copy("/1").await;
-    while !metric("weir_storage_copies_queued 0").await {}
+    for tries in 0.. {
+        if metric("weir_storage_copies_queued 0").await {
+            break;
+        }
+        assert!(tries < 1000, "the first copy never has its turn");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let mut second = copy("/2").await;
     assert!(metric("weir_storage_copies_queued 1").await);
     at.pull("/3", &source, &[]).await.expect(503);
@@ -111,6 +163,23 @@ async fn crawling_clients_are_cut() {
     at.send("PUT", "/f", &[], pieces(steady)).await.expect(201);
 }
 
+/// A client could hold a connection for weeks with the few bytes of a question, one a minute.
+#[tokio::test]
+async fn crawling_questions_are_cut() {
+    let lab = Lab::new();
+    let at = lab
+        .endpoint("a", |config| config.limits.idle_timeout = Duration::from_millis(500))
+        .await;
+    let crawl = stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        Some((Ok(noise(1)), ()))
+    });
+    let answer = at.begin("PROPFIND", "/", &[("depth", "0")], pieces(crawl)).await;
+    assert_eq!(answer.status(), 408);
+    let text = answer.into_body().frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(text.starts_with(b"the body took longer"), "{text:?}");
+}
+
 /// A destination that takes the bytes and says nothing must not keep others from their turn.
 #[tokio::test]
 async fn a_push_that_waits_for_its_answer_gives_up_its_place() {
@@ -147,24 +216,51 @@ async fn a_push_that_waits_for_its_answer_gives_up_its_place() {
     );
 }
 
-/// A listing takes memory for as long as its client takes to read it.
+/// A long listing takes memory for as long as its client takes to read it; a short one takes none.
 #[tokio::test]
-async fn listings_beyond_the_limit_are_told_when_to_come_again() {
+async fn long_listings_beyond_the_limit_are_told_when_to_come_again() {
     let lab = Lab::new();
-    let at = lab.endpoint("a", |config| config.limits.listings = 1).await;
+    let at = lab
+        .endpoint("a", |config| {
+            config.limits.listings = 1;
+            config.limits.patience = Duration::from_millis(100);
+        })
+        .await;
     let long = "x".repeat(200);
+    std::fs::create_dir_all(at.root.join("d")).unwrap();
     for number in 0..8000 {
-        std::fs::create_dir_all(at.root.join("d")).unwrap();
         std::fs::write(at.root.join(format!("d/{long}{number}")), "").unwrap();
     }
     let first = at.begin("PROPFIND", "/d", &[("depth", "1")], body::empty()).await;
     assert_eq!(first.status(), 207);
-    at.ask("PROPFIND", "/", &[("depth", "1")], "").await.expect(503);
+    at.ask("PROPFIND", "/d", &[("depth", "1")], "").await.expect(503);
+    at.ask("PROPFIND", "/", &[("depth", "1")], "").await.expect(207);
     at.ask("PROPFIND", "/d", &[("depth", "0")], "").await.expect(207);
     let text = first.into_body().collect().await.unwrap().to_bytes();
     let text = String::from_utf8_lossy(&text);
     assert_eq!(text.matches("<D:response>").count(), 8001);
-    at.ask("PROPFIND", "/", &[("depth", "1")], "").await.expect(207);
+    at.ask("PROPFIND", "/d", &[("depth", "1")], "").await.expect(207);
+}
+
+/// Metadata calls of many clients at once: none may be refused, however short the directories' turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_storm_of_names_is_weathered() {
+    let lab = Lab::new();
+    let at = lab.endpoint("a", |_| {}).await;
+    let clients = (0..1000).map(|client| {
+        let at = &at;
+        async move {
+            let path = format!("/client{client}");
+            for _ in 0..2 {
+                at.ask("MKCOL", &path, &[], "").await.expect(201);
+                at.ask("PROPFIND", &path, &[("depth", "1")], "").await.expect(207);
+                at.ask("DELETE", &path, &[], "").await.expect(204);
+            }
+        }
+    });
+    futures_util::future::join_all(clients).await;
+    let left = at.ask("PROPFIND", "/", &[("depth", "1")], "").await.expect(207).text();
+    assert_eq!(left.matches("<D:response>").count(), 1, "{left}");
 }
 
 /// Many at once must all arrive, and the books must balance.

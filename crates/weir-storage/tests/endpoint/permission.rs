@@ -128,6 +128,44 @@ async fn rights_are_those_of_the_profile() {
     }
 }
 
+/// A SciToken of an issuer that writes them would be refused, or taken of one that does not.
+#[tokio::test]
+async fn scitokens_are_taken_where_they_are_named() {
+    let lab = Lab::new();
+    let sci = |scope: &str| {
+        let claims = json!({"iss": lab.issuer.url, "aud": "ANY", "exp": 99_999_999_999_u64, "ver": "scitoken:2.0", "scope": scope});
+        format!("Bearer {}", lab.issuer.sign(&json!({"alg": "ES256"}), &claims))
+    };
+    let at = lab
+        .endpoint("a", |config| {
+            config.issuers[0].dialects = vec![weir_auth::Dialect::Wlcg, weir_auth::Dialect::SciTokens];
+        })
+        .await;
+    for (scope, method, path, expected) in [
+        ("write:/vo", "PUT", "/vo/f", 201),
+        ("read:/vo", "GET", "/vo/f", 200),
+        ("read", "GET", "/vo/f", 200),
+        ("read:/vo", "PUT", "/vo/f", 403),
+        ("write:/vo", "DELETE", "/vo/f", 204),
+    ] {
+        let answer = at
+            .ask(method, path, &[("authorization", &sci(scope))], "x")
+            .await
+            .expect(expected);
+        assert!(
+            expected != 403 || answer.text().contains("needs write:/vo/f"),
+            "{}",
+            answer.text()
+        );
+    }
+    let strict = lab.endpoint("b", |_| {}).await;
+    let answer = strict
+        .ask("GET", "/vo/f", &[("authorization", &sci("read"))], "")
+        .await
+        .expect(401);
+    assert!(answer.text().contains("dialects"), "{}", answer.text());
+}
+
 /// An issuer must not speak for more than its prefix.
 #[tokio::test]
 async fn an_issuer_is_held_to_its_prefix() {

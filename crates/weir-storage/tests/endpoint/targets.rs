@@ -6,6 +6,7 @@ use weir_storage::{
     conditional, copy, dav, digest,
     marker::{MarkerParser, Said},
     range::{self, Requested},
+    token_request::{TokenRequest, parse_form, parse_macaroon},
 };
 
 /// Eight bytes of file size, then a `Range` header.
@@ -75,7 +76,7 @@ pub(crate) fn copy_headers(data: &[u8]) {
         ] {
             assert!(!request.forwarded.contains_key(name), "{name}");
         }
-        assert!((1..=100).contains(&request.streams));
+        assert!(!matches!(request.streams, copy::Streams::Asked(0 | 101..)));
         assert!(request.forwarded.get_all("authorization").iter().count() <= 1);
     }
 }
@@ -119,6 +120,27 @@ pub(crate) fn failure(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(failure) = copy::CopyFailure::parse(text) {
         assert_eq!(failure.to_string(), text);
+    }
+}
+
+/// A request for a token, in either language: nothing must be wished for outside of the path that was posted to.
+pub(crate) fn token_request(data: &[u8]) {
+    let path = weir_auth::StoragePath::from_plain("/a/b c").unwrap();
+    let check = |request: TokenRequest| {
+        assert!(!request.wishes.is_empty());
+        for wish in &request.wishes {
+            assert!(wish.actions.as_ref().is_none_or(|actions| !actions.is_empty()));
+            let text = wish.path.to_url_path();
+            assert_eq!(weir_auth::StoragePath::from_scope_path(&text).as_ref(), Ok(&wish.path));
+        }
+        request
+    };
+    if let Ok(request) = parse_macaroon(data, &path) {
+        let request = check(request);
+        assert!(request.wishes.len() == 1 && path.covers(&request.wishes[0].path));
+    }
+    if let Ok(request) = parse_form(data) {
+        check(request);
     }
 }
 

@@ -33,11 +33,7 @@ impl Endpoint {
         config.tls = Some(TlsFiles { certificate, key });
         config.trust.files = vec![lab.authority.file()];
         config.any_audience = false;
-        config.issuers = vec![weir_storage::IssuerConfig {
-            url: lab.issuer_url().to_owned(),
-            prefixes: vec![StoragePath::root()],
-            audiences: Vec::new(),
-        }];
+        config.issuers = vec![weir_storage::IssuerConfig::new(lab.issuer_url())];
         config.tpc.allow = vec!["127.0.0.0/8".parse().unwrap()];
         change(&mut config);
         Self {

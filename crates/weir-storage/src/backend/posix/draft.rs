@@ -5,18 +5,22 @@ use std::{io::IoSlice, sync::Arc};
 use bytes::Bytes;
 use rustix::{
     fd::OwnedFd,
-    fs::{self, AtFlags, Mode, OFlags, RenameFlags},
+    fs::{self, AtFlags, FallocateFlags, Mode, OFlags, RenameFlags},
     io::Errno,
 };
 use weir_auth::StoragePath;
 use weir_units::Checksums;
 
 use super::{
-    Shared, beneath, directory_mode, error, failed, meta_at, meta_of,
+    Place, Shared, beneath, changed,
+    direct::Direct,
+    directory_mode, error, failed,
+    grave::{self, PosixGrave},
+    meta_of,
     record::{self, Record},
-    rename_over, sync_directory, temporary_name,
+    rename_over, replace, temporary_name, weigh,
 };
-use crate::backend::{BackendError, Draft, Meta, Obstacle, Publication, Published};
+use crate::backend::{BackendError, Draft, Meta, Obstacle, Published};
 
 /// The most pieces that one system call takes (`IOV_MAX`).
 const PIECES_PER_CALL: usize = 1024;
@@ -27,19 +31,23 @@ const TRIES: u32 = 100;
 pub(super) struct PosixDraft {
     shared: Arc<Shared>,
     file: OwnedFd,
+    /// Past the page cache, where that pays.
+    direct: Option<Direct>,
     /// The private name; none once it has become visible. Only this name is ever removed.
     name: Option<String>,
 }
 
 impl PosixDraft {
-    pub(super) fn new(shared: Arc<Shared>) -> Result<Self, BackendError> {
+    pub(super) fn new(shared: Arc<Shared>, durable: bool) -> Result<Self, BackendError> {
         let name = temporary_name();
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
         let file = fs::openat(&shared.private, &name, flags, mode).map_err(failed("make a temporary file"))?;
+        let direct = durable.then(|| Direct::open(&shared.private, &name)).flatten();
         Ok(Self {
             shared,
             file,
+            direct,
             name: Some(name),
         })
     }
@@ -49,8 +57,8 @@ impl PosixDraft {
         Ok(meta.expect("a draft is a plain file"))
     }
 
-    /// The directory of a path; missing ones are made on the way down.
-    fn make_parents(&self, path: &StoragePath, durable: bool) -> Result<OwnedFd, BackendError> {
+    /// The directory of a path; missing ones are made on the way down, and those they were made in are put into `touched`.
+    fn make_parents(&self, path: &StoragePath, touched: &mut Vec<OwnedFd>) -> Result<OwnedFd, BackendError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let parent = path.parent().unwrap_or_else(StoragePath::root);
         match self.shared.find(&parent, flags) {
@@ -60,15 +68,19 @@ impl PosixDraft {
         }
         let mut here = beneath(&self.shared.root, ".", flags).map_err(failed("write it"))?;
         for name in parent.components() {
-            match fs::mkdirat(&here, name, directory_mode()) {
-                Ok(()) => sync_directory(&here, durable)?,
-                Err(Errno::EXIST) => {}
+            let made = match fs::mkdirat(&here, name, directory_mode()) {
+                Ok(()) => true,
+                Err(Errno::EXIST) => false,
                 Err(errno) => return Err(failed("make its parent")(errno)),
-            }
-            here = beneath(&here, name, flags).map_err(|errno| match errno {
+            };
+            let inner = beneath(&here, name, flags).map_err(|errno| match errno {
                 Errno::NOTDIR => error("write it", Obstacle::Parent, errno),
                 errno => failed("write it")(errno),
             })?;
+            let outer = std::mem::replace(&mut here, inner);
+            if made {
+                touched.push(outer);
+            }
         }
         Ok(here)
     }
@@ -76,11 +88,18 @@ impl PosixDraft {
 
 impl Draft for PosixDraft {
     fn write_at(&self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError> {
-        let mut at = offset;
+        let direct = self
+            .direct
+            .as_ref()
+            .map_or(Ok(0), |direct| direct.write(pieces, offset));
+        let mut skip = direct.map_err(failed("write it"))?;
+        let mut at = offset + skip as u64;
         for group in pieces.chunks(PIECES_PER_CALL) {
             let mut slices: Vec<IoSlice<'_>> = group.iter().map(|piece| IoSlice::new(piece)).collect();
             let mut rest = slices.as_mut_slice();
-            IoSlice::advance_slices(&mut rest, 0);
+            let here = skip.min(group.iter().map(Bytes::len).sum());
+            skip -= here;
+            IoSlice::advance_slices(&mut rest, here);
             while !rest.is_empty() {
                 match rustix::io::pwritev(&self.file, rest, at) {
                     Ok(0) => return Err(failed("write it")(Errno::IO)),
@@ -94,6 +113,14 @@ impl Draft for PosixDraft {
             }
         }
         Ok(())
+    }
+
+    fn reserve(&self, size: u64) -> Result<(), BackendError> {
+        match fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, size) {
+            // Not every file system can.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(errno) => Err(failed("set room aside")(errno)),
+        }
     }
 
     fn seal(&mut self, checksums: &Checksums, durable: bool) -> Result<(), BackendError> {
@@ -113,17 +140,19 @@ impl Draft for PosixDraft {
         }
     }
 
-    fn publish(mut self: Box<Self>, path: &StoragePath, how: &Publication) -> Result<Published, BackendError> {
+    fn publish(mut self: Box<Self>, path: &StoragePath, overwrite: bool) -> Result<Published, BackendError> {
         let leaf = path
             .name()
             .ok_or_else(|| BackendError::new("write it", Obstacle::Directory))?;
         let meta = self.meta()?;
         let name = self.name.clone().expect("a draft is published once");
+        let mut touched = Vec::new();
         let mut tries = 1..=TRIES;
-        let (directory, replaced) = loop {
-            let published = self.make_parents(path, how.durable).and_then(|directory| {
-                let replaced = appear((&self.shared.private, &name), (&directory, leaf), how.overwrite);
-                Ok((directory, replaced.map_err(failed("write it"))?))
+        let (directory, replaced, grave) = loop {
+            let published = self.make_parents(path, &mut touched).and_then(|directory| {
+                let outcome = appear(&self.shared, &name, (&directory, leaf), overwrite);
+                let (replaced, grave) = outcome.map_err(failed("write it"))?;
+                Ok((directory, replaced, grave))
             });
             match published {
                 // A tree that is being removed took a parent along: once more.
@@ -132,33 +161,46 @@ impl Draft for PosixDraft {
             }
         };
         self.name = None;
-        sync_directory(&directory, how.durable)?;
-        Ok(Published { meta, replaced })
+        touched.push(directory);
+        Ok(Published {
+            meta,
+            replaced,
+            changed: changed(touched, grave),
+        })
     }
 }
 
 /// Gives a draft its name, and tells which file it took the name from. Exactly: a look before the rename could see a file
 /// that somebody else removes, and counts as removed, in between.
-fn appear(draft: (&OwnedFd, &str), to: (&OwnedFd, &str), overwrite: bool) -> Result<Option<Meta>, Errno> {
+fn appear(
+    shared: &Arc<Shared>,
+    name: &str,
+    to: Place<'_>,
+    overwrite: bool,
+) -> Result<(Option<Meta>, Option<PosixGrave>), Errno> {
+    let draft = (&shared.private, name);
     match rename_over(draft, to, false) {
         Err(Errno::EXIST) if overwrite => {}
-        outcome => return outcome,
+        outcome => return outcome.map(|replaced| (replaced, None)),
     }
-    match meta_at(to.0, to.1)? {
+    match weigh(to.0, to.1)? {
         None => return Err(Errno::LOOP),
-        Some(meta) if meta.directory => return Err(Errno::ISDIR),
+        Some(found) if found.meta.directory => return Err(Errno::ISDIR),
         Some(_) => {}
     }
     let exchange = || fs::renameat_with(draft.0, draft.1, to.0, to.1, RenameFlags::EXCHANGE);
     match exchange() {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return rename_over(draft, to, true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return replace(shared, draft, to, true),
         outcome => outcome?,
     }
     // From here on the file is visible: what goes wrong with the old one must not fail it, nor leave something else behind.
-    match meta_at(draft.0, draft.1) {
-        Ok(Some(old)) if !old.directory => {
+    match weigh(draft.0, draft.1) {
+        Ok(Some(old)) if old.takes_long_to_remove() => {
+            Ok((Some(old.meta), Some(grave::grave(shared, name.to_owned()))))
+        }
+        Ok(Some(old)) if !old.meta.directory => {
             discard(draft);
-            Ok(Some(old))
+            Ok((Some(old.meta), None))
         }
         Ok(_) => exchange().and(Err(Errno::ISDIR)),
         Err(errno) => exchange().and(Err(errno)),

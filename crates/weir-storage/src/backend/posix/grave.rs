@@ -1,25 +1,26 @@
 //! Removing: what has lost its name lies in the private directory, and goes bit by bit.
 //!
 //! A tree may be deeper than any path or any number of open files allows. So nothing descends: a directory found within a
-//! directory is renamed up into the grave, and is taken when its turn comes.
+//! directory is renamed up into the grave, and is taken when its turn comes. A file may take seconds to remove: it is made
+//! shorter and shorter before, unless somebody reads it.
 
 use std::{
     ffi::{CStr, CString},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use rustix::{
     fd::OwnedFd,
-    fs::{self, AtFlags, Dir, OFlags},
+    fs::{self, AtFlags, Dir, Mode, OFlags},
     io::Errno,
 };
 
 use super::{
-    Shared, TEMPORARY, beneath,
+    Found, LARGE, Place, Shared, TEMPORARY, beneath,
     directory::{is_dots, is_hidden},
-    failed, meta_at, temporary_name,
+    failed, meta_at, temporary_name, weigh,
 };
-use crate::backend::{Emptied, Grave, Meta, Usage};
+use crate::backend::{Effort, Emptied, Grave, Usage};
 
 /// How deep a removal descends where a directory cannot be renamed up: at borders that no rename crosses, such as quota
 /// projects within one file system.
@@ -27,60 +28,111 @@ const DESCENT: u32 = 16;
 
 /// Something in the private directory that waits to be removed.
 pub(super) struct PosixGrave {
-    pub(super) shared: Arc<Shared>,
-    pub(super) name: CString,
+    shared: Arc<Shared>,
+    name: CString,
+    /// Whether its files were counted as part of the area.
+    counted: bool,
 }
 
 impl Grave for PosixGrave {
-    fn empty(&mut self, at_most: usize) -> Emptied {
-        let mut freed = Usage::default();
-        let outcome = self.remove(at_most, &mut freed).map_err(failed("remove it"));
-        Emptied { freed, outcome }
+    fn empty(&mut self, at_most: Effort) -> Emptied {
+        let mut removal = Removal {
+            shared: &self.shared,
+            left: at_most,
+            effort: Effort::default(),
+            freed: Usage::default(),
+            trouble: None,
+        };
+        let outcome = removal.remove_grave(&self.name).map_err(failed("remove it"));
+        let Removal { effort, freed, .. } = removal;
+        Emptied {
+            freed: if self.counted { freed } else { Usage::default() },
+            effort,
+            outcome,
+        }
     }
 }
 
 impl PosixGrave {
-    /// Whether nothing is left.
-    fn remove(&self, at_most: usize, freed: &mut Usage) -> Result<bool, Errno> {
+    /// Takes a second name away again: it was not needed.
+    pub(super) fn let_go(&self) {
+        if let Err(errno) = fs::unlinkat(&self.shared.private, &self.name, AtFlags::empty()) {
+            tracing::warn!(%errno, name = ?self.name, "could not remove a temporary name; it goes at the next start");
+        }
+    }
+}
+
+/// Takes something out of the name space at one instant.
+pub(super) fn bury(shared: &Arc<Shared>, (directory, name): Place<'_>) -> Result<PosixGrave, Errno> {
+    let grave = grave(shared, temporary_name());
+    fs::renameat(directory, name, &shared.private, &grave.name)?;
+    Ok(grave)
+}
+
+/// What has a private name already.
+pub(super) fn grave(shared: &Arc<Shared>, name: String) -> PosixGrave {
+    PosixGrave {
+        shared: shared.clone(),
+        name: CString::new(name).expect("a name made here holds no NUL"),
+        counted: true,
+    }
+}
+
+/// Gives a file that is about to be replaced, and takes long to remove, a second name; none where that is not needed, or not
+/// possible.
+pub(super) fn second_name(shared: &Arc<Shared>, (directory, name): Place<'_>) -> Option<PosixGrave> {
+    let found = weigh(directory, name).ok().flatten()?;
+    if !found.takes_long_to_remove() {
+        return None;
+    }
+    let grave = grave(shared, temporary_name());
+    let linked = fs::linkat(directory, name, &shared.private, &grave.name, AtFlags::empty());
+    linked.is_ok().then_some(grave)
+}
+
+/// One visit to a grave.
+struct Removal<'a> {
+    shared: &'a Shared,
+    left: Effort,
+    effort: Effort,
+    freed: Usage,
+    /// What could not be removed does not keep the rest.
+    trouble: Option<Errno>,
+}
+
+/// What became of a file.
+#[derive(PartialEq, Eq)]
+enum File {
+    Gone,
+    /// The rest of it must wait for another visit.
+    Shorter,
+}
+
+impl Removal<'_> {
+    /// Whether nothing is left of it.
+    fn remove_grave(&mut self, name: &CStr) -> Result<bool, Errno> {
         let private = &self.shared.private;
-        let grave = match beneath(private, self.name.as_c_str(), OFlags::RDONLY | OFlags::DIRECTORY) {
+        let grave = match beneath(private, name, OFlags::RDONLY | OFlags::DIRECTORY) {
             Ok(grave) => grave,
             Err(Errno::NOENT) => return Ok(true),
             // Not followed: a link is a thing in a grave like any other.
-            Err(Errno::NOTDIR | Errno::LOOP) => return unlink(private, &self.name, true, freed).map(|()| true),
+            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(self.remove_file(private, name, true)? == File::Gone),
             Err(errno) => return Err(errno),
         };
-        let mut removal = Removal {
-            grave: &grave,
-            left: at_most,
-            freed,
-            trouble: None,
-        };
-        removal.clear(&grave, 0)?;
-        if let Some(errno) = removal.trouble {
+        self.clear(&grave, &grave, 0)?;
+        if let Some(errno) = self.trouble {
             return Err(errno);
         }
-        match fs::unlinkat(private, &self.name, AtFlags::REMOVEDIR) {
+        match fs::unlinkat(private, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(true),
             // The budget is spent, or a writer who had it open has put a file into it meanwhile.
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
             Err(errno) => Err(errno),
         }
     }
-}
 
-struct Removal<'a> {
-    grave: &'a OwnedFd,
-    /// Entries that may still be removed.
-    left: usize,
-    freed: &'a mut Usage,
-    /// What could not be removed does not keep the rest.
-    trouble: Option<Errno>,
-}
-
-impl Removal<'_> {
     /// Removes what is in a directory, which lies so deep below the grave, as far as budget and trouble let it.
-    fn clear(&mut self, directory: &OwnedFd, depth: u32) -> Result<(), Errno> {
+    fn clear(&mut self, grave: &OwnedFd, directory: &OwnedFd, depth: u32) -> Result<(), Errno> {
         // Removing while reading may hide entries on some file systems: until a look finds nothing.
         loop {
             let mut found = false;
@@ -90,13 +142,12 @@ impl Removal<'_> {
                 if is_dots(name) {
                     continue;
                 }
-                if self.left == 0 {
+                if self.left.entries == 0 || self.left.bytes == 0 {
                     return Ok(());
                 }
                 found = true;
-                match self.remove(directory, name, depth) {
-                    Ok(()) => self.left = self.left.saturating_sub(1),
-                    Err(errno) => drop(self.trouble.get_or_insert(errno)),
+                if let Err(errno) = self.remove(grave, directory, name, depth) {
+                    self.trouble.get_or_insert(errno);
                 }
             }
             if !found || self.trouble.is_some() {
@@ -105,72 +156,141 @@ impl Removal<'_> {
         }
     }
 
-    fn remove(&mut self, directory: &OwnedFd, name: &CStr, depth: u32) -> Result<(), Errno> {
+    fn remove(&mut self, grave: &OwnedFd, directory: &OwnedFd, name: &CStr, depth: u32) -> Result<(), Errno> {
         let is_directory = match meta_at(directory, name) {
             Ok(meta) => meta.is_some_and(|meta| meta.directory),
             Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(errno),
         };
         if !is_directory {
-            return unlink(directory, name, !is_hidden(name), self.freed);
+            return self.remove_file(directory, name, !is_hidden(name)).map(drop);
         }
         if depth == 0 {
-            return self.remove_directory(directory, name, depth);
+            return self.remove_directory(grave, directory, name, depth);
         }
-        match fs::renameat(directory, name, self.grave, temporary_name()) {
-            Err(Errno::XDEV) if depth < DESCENT => self.remove_directory(directory, name, depth),
+        self.spent(1, 0);
+        match fs::renameat(directory, name, grave, temporary_name()) {
+            Err(Errno::XDEV) if depth < DESCENT => self.remove_directory(grave, directory, name, depth),
             // A directory that is not ours to change may still be empty.
             Err(errno) => fs::unlinkat(directory, name, AtFlags::REMOVEDIR).map_err(|_| errno),
             Ok(()) => Ok(()),
         }
     }
 
-    fn remove_directory(&mut self, directory: &OwnedFd, name: &CStr, depth: u32) -> Result<(), Errno> {
+    fn remove_directory(&mut self, grave: &OwnedFd, directory: &OwnedFd, name: &CStr, depth: u32) -> Result<(), Errno> {
         let inner = beneath(directory, name, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        self.clear(&inner, depth + 1)?;
+        self.clear(grave, &inner, depth + 1)?;
+        self.spent(1, 0);
         match fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {
             // As above: another look will find it.
             Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => Ok(()),
             outcome => outcome,
         }
     }
-}
 
-/// Removes what is no directory, and counts it if it was a file that was counted.
-fn unlink(directory: &OwnedFd, name: &CStr, counted: bool, freed: &mut Usage) -> Result<(), Errno> {
-    let meta: Option<Meta> = meta_at(directory, name)?;
-    fs::unlinkat(directory, name, AtFlags::empty())?;
-    if let Some(meta) = meta.filter(|_| counted) {
-        freed.bytes += meta.size;
-        freed.files += 1;
+    /// Removes what is no directory, and counts it if it was a file that was counted; or makes it shorter.
+    fn remove_file(&mut self, directory: &OwnedFd, name: &CStr, counted: bool) -> Result<File, Errno> {
+        let Some(found) = weigh(directory, name)? else {
+            fs::unlinkat(directory, name, AtFlags::empty())?;
+            self.spent(1, 0);
+            return Ok(File::Gone);
+        };
+        if found.allocated > self.left.bytes.max(LARGE)
+            && let Some(size) = self.shorten(directory, name, &found)
+        {
+            self.count(found.meta.size - size, 0, counted);
+            return Ok(File::Shorter);
+        }
+        fs::unlinkat(directory, name, AtFlags::empty())?;
+        self.spent(1, found.allocated);
+        self.count(found.meta.size, 1, counted);
+        Ok(File::Gone)
     }
-    Ok(())
+
+    /// Cuts as much off a file's end as may go at once; gives its new size. None if it must go as a whole: somebody reads it,
+    /// it has another name, or its bytes may lie in sockets, where a shorter file would put zeros into them.
+    fn shorten(&mut self, directory: &OwnedFd, name: &CStr, found: &Found) -> Option<u64> {
+        let sent = self.shared.sent.load(Ordering::Relaxed);
+        if sent || found.links != 1 || self.shared.readers.may_read(found.meta.identity) {
+            return None;
+        }
+        let file = fs::openat(
+            directory,
+            name,
+            OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .ok()?;
+        let step = self.left.bytes.max(LARGE);
+        let size = shortened(found.meta.size, found.allocated, step);
+        fs::ftruncate(&file, size).ok()?;
+        self.spent(1, step);
+        Some(size)
+    }
+
+    fn spent(&mut self, entries: u64, bytes: u64) {
+        self.left.entries = self.left.entries.saturating_sub(entries);
+        self.left.bytes = self.left.bytes.saturating_sub(bytes);
+        self.effort.entries += entries;
+        self.effort.bytes += bytes;
+    }
+
+    fn count(&mut self, bytes: u64, files: u64, counted: bool) {
+        if counted {
+            self.freed.bytes += bytes;
+            self.freed.files += files;
+        }
+    }
 }
 
-/// Removes what an earlier life left in the private directory. What cannot be removed is told, and stays.
-pub(super) fn sweep(shared: &Arc<Shared>) -> Result<u64, Errno> {
-    let names: Vec<CString> = Dir::read_from(&shared.private)?
-        .map(|entry| entry.map(|entry| entry.file_name().to_owned()))
-        .collect::<Result<_, _>>()?;
-    let mut swept = 0;
-    for name in names {
+/// The size of a file after about `step` of the bytes that it takes on the disk have been cut off, if they lie evenly in it.
+fn shortened(size: u64, allocated: u64, step: u64) -> u64 {
+    let cut = u128::from(size) * u128::from(step) / u128::from(allocated.max(1));
+    size - size.min(u64::try_from(cut).unwrap_or(u64::MAX).max(1))
+}
+
+/// What an earlier life left in the private directory.
+pub(super) fn sweep(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Grave>>, Errno> {
+    let mut graves: Vec<Box<dyn Grave>> = Vec::new();
+    for entry in Dir::read_from(&shared.private)? {
+        let entry = entry?;
+        let name = entry.file_name();
         if name.to_bytes().starts_with(super::supplant::ASIDE.as_bytes()) {
             tracing::error!(
                 ?name,
                 "a MOVE was cut off: what it had set aside is kept in the area's .weir-private, move it where it belongs"
             );
         }
-        if !name.to_bytes().starts_with(TEMPORARY.as_bytes()) {
-            continue;
-        }
-        swept += 1;
-        let mut grave = PosixGrave {
-            shared: shared.clone(),
-            name,
-        };
-        if let Err(error) = grave.empty(usize::MAX).outcome {
-            tracing::warn!(%error, name = ?grave.name, "could not remove what an earlier life left behind");
+        if name.to_bytes().starts_with(TEMPORARY.as_bytes()) {
+            graves.push(Box::new(PosixGrave {
+                shared: shared.clone(),
+                name: name.to_owned(),
+                counted: false,
+            }));
         }
     }
-    Ok(swept)
+    Ok(graves)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// A file that never gets shorter is never removed; one whose blocks lie evenly must be gone after its bytes have
+        /// been paid for.
+        #[test]
+        fn files_get_shorter(size in 1u64..1 << 50, allocated in 1u64..1 << 50, step in LARGE..1 << 40) {
+            prop_assert!(shortened(size, allocated, step) < size);
+            let (mut rest, mut takes, mut steps) = (size, size, 0);
+            while rest > 0 && steps <= 20 {
+                rest = shortened(rest, takes, step);
+                takes = rest;
+                steps += 1;
+            }
+            prop_assert!(rest == 0 || size / step >= 19);
+        }
+    }
 }

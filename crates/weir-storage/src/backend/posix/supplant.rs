@@ -3,22 +3,23 @@
 //! Neither may be lost, whatever fails in the middle: until the new one has the name, both have a name that nothing
 //! removes. A file written meanwhile into either directory stays or goes with it.
 
-use std::{ffi::CString, sync::Arc};
+use std::sync::Arc;
 
 use rustix::{
-    fd::OwnedFd,
     fs::{self, RenameFlags},
     io::Errno,
 };
 use uuid::Uuid;
 
-use super::{Shared, failed, grave::PosixGrave, rename_over, temporary_name};
+use super::{
+    Place, Shared, failed,
+    grave::{self, PosixGrave},
+    rename_over,
+};
 use crate::backend::BackendError;
 
 /// Names of what is neither visible nor to be removed.
 pub(super) const ASIDE: &str = ".weir-aside-";
-
-type Place<'a> = (&'a OwnedFd, &'a str);
 
 /// Gives `from` the name `to`. What had that name goes to its grave; none if it was gone by itself.
 pub(super) fn supplant(
@@ -31,7 +32,10 @@ pub(super) fn supplant(
     fs::renameat(from.0, from.1, &shared.private, &new).map_err(failed("move it"))?;
     match swap((&shared.private, &new), (&shared.private, &old), to) {
         Ok(Swapped::Nothing) => Ok(None),
-        Ok(Swapped::With(old)) => Ok(Some(bury(shared, &old)?)),
+        Ok(Swapped::With(old)) => {
+            let buried = grave::bury(shared, (&shared.private, &old));
+            Ok(Some(buried.map_err(failed("remove what was there"))?))
+        }
         Err(errno) => {
             put_back((&shared.private, &new), from);
             Err(failed("move it there")(errno))
@@ -81,15 +85,6 @@ fn put_back(aside: Place<'_>, name: Place<'_>) {
             "a MOVE failed, and what it had set aside could not be put back: it is kept in the area's .weir-private"
         );
     }
-}
-
-fn bury(shared: &Arc<Shared>, aside: &str) -> Result<PosixGrave, BackendError> {
-    let name = temporary_name();
-    fs::renameat(&shared.private, aside, &shared.private, &name).map_err(failed("remove what was there"))?;
-    Ok(PosixGrave {
-        shared: shared.clone(),
-        name: CString::new(name).expect("a name made here holds no NUL"),
-    })
 }
 
 fn aside() -> String {

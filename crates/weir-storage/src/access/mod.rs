@@ -1,0 +1,149 @@
+//! Who asks, and what that allows.
+
+mod policy;
+
+pub(crate) use policy::Policy;
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use http::StatusCode;
+use weir_auth::{
+    AuthError, Operation, Person, StorageAction, StoragePath, Token, authorize_certificate, authorize_with, mint::Mint,
+    move_needs, token::Access, x509::Identity,
+};
+
+use crate::refusal::Refusal;
+
+/// Makes tokens of the endpoint's own.
+pub(crate) struct Mintage {
+    pub(crate) mint: Mint,
+    /// The longest that one lives.
+    pub(crate) lifetime: Duration,
+}
+
+/// Who asks, and the rules that they are judged by.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) who: Who,
+    policy: Arc<Policy>,
+}
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) enum Who {
+    /// Nobody that is known.
+    Anonymous,
+    /// Who holds a token.
+    Token(Arc<Token>),
+    /// Who showed a certificate, and the VO that it speaks for.
+    Certificate(Arc<Identity>, Option<String>),
+}
+
+impl Caller {
+    pub(crate) fn new(who: Who, policy: Arc<Policy>) -> Self {
+        Self { who, policy }
+    }
+
+    /// The VO that they speak for.
+    pub(crate) fn vo(&self) -> Option<&str> {
+        match &self.who {
+            Who::Anonymous => None,
+            Who::Token(token) => self.policy.vo(token),
+            Who::Certificate(_, vo) => vo.as_deref(),
+        }
+    }
+
+    /// What tells them from others.
+    pub(crate) fn name(&self) -> Option<String> {
+        match &self.who {
+            Who::Anonymous => None,
+            Who::Token(token) => Some(token.subject.clone()),
+            Who::Certificate(identity, _) => Some(identity.subject.clone()),
+        }
+    }
+
+    /// Whether they may do this with a path.
+    ///
+    /// # Errors
+    /// They may not, or would have to say who they are.
+    pub(crate) fn may(&self, operation: Operation, path: &StoragePath) -> Result<(), AuthError> {
+        let rules = |person| move |operation, path: &_| self.policy.allows(person, operation, path);
+        match &self.who {
+            Who::Anonymous => Err(AuthError::Missing),
+            Who::Token(token) => {
+                self.policy.check_issuer(token, operation, path)?;
+                let person = Person::Token(token, self.vo());
+                Ok(authorize_with(token, rules(person), operation, path)?)
+            }
+            Who::Certificate(identity, _) => {
+                let person = Person::Certificate(identity, self.vo());
+                Ok(authorize_certificate(rules(person), operation, path)?)
+            }
+        }
+    }
+
+    /// Whether they may give what is at one path the name of another; `fresh`: what moves is a file, and nothing is there.
+    ///
+    /// # Errors
+    /// As [`Self::may`].
+    pub(crate) fn may_move(&self, from: &StoragePath, to: &StoragePath, fresh: bool) -> Result<(), AuthError> {
+        let (take, put) = move_needs(fresh);
+        self.may(take, from)?;
+        self.may(put, to)
+    }
+
+    /// Whether they have this right at a path and everywhere below, as a scope of that name would give it.
+    pub(crate) fn has(&self, action: StorageAction, path: &StoragePath) -> bool {
+        // Who may change things may make them.
+        if action == StorageAction::Create && self.has(StorageAction::Modify, path) {
+            return true;
+        }
+        match &self.who {
+            Who::Anonymous => false,
+            Who::Token(token) if !self.policy.takes(token, path) => false,
+            Who::Token(token) => match token.access() {
+                Access::Capabilities(all) => all.iter().any(|one| one.action == action && one.path.covers(path)),
+                Access::Groups(_) => self.policy.gives(Person::Token(token, self.vo()), action, path),
+            },
+            Who::Certificate(identity, _) => self
+                .policy
+                .gives(Person::Certificate(identity, self.vo()), action, path),
+        }
+    }
+
+    /// Refuses a path at which rights cannot be handed on, because below it other rules hold.
+    ///
+    /// # Errors
+    /// It does not lie in an area, or another area lies in it.
+    pub(crate) fn check_hand_on(&self, path: &StoragePath) -> Result<(), Refusal> {
+        if self.policy.is_of_one_area(path) {
+            return Ok(());
+        }
+        let text = format!("no token is made for {path}: it does not lie in one storage area alone");
+        Err(Refusal::new(StatusCode::FORBIDDEN, text))
+    }
+
+    /// When what they showed ends.
+    pub(crate) fn until(&self) -> Option<SystemTime> {
+        match &self.who {
+            Who::Anonymous => None,
+            Who::Token(token) => Some(token.expires),
+            Who::Certificate(identity, _) => {
+                let attributes = identity.voms.iter().map(|attributes| attributes.not_after);
+                Some(attributes.fold(identity.not_after, SystemTime::min))
+            }
+        }
+    }
+
+    /// Their name.
+    pub(crate) fn subject(&self) -> &str {
+        match &self.who {
+            Who::Anonymous => "",
+            Who::Token(token) => &token.subject,
+            Who::Certificate(identity, _) => &identity.subject,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Who has how many places, and whether one more is theirs. No clocks, no waiting.
+
+use std::collections::HashMap;
+
+use crate::config::{Limits, Share, ShareKind};
+
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Work {
+    /// A GET or PUT that moves data.
+    Transfer,
+    /// A third-party copy.
+    Copy,
+    /// A long listing.
+    Listing,
+}
+
+impl Work {
+    /// In the plural, for people.
+    fn named(self) -> &'static str {
+        match self {
+            Self::Transfer => "transfers",
+            Self::Copy => "third-party copies",
+            Self::Listing => "long listings",
+        }
+    }
+}
+
+/// Who asks for a place, as far as shares go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Party {
+    pub(crate) vo: Option<String>,
+    /// Subject, name of a certificate, or address.
+    pub(crate) client: String,
+    pub(crate) area: String,
+}
+
+impl Party {
+    pub(crate) fn name(&self, kind: ShareKind) -> Option<&str> {
+        match kind {
+            ShareKind::Vo => self.vo.as_deref(),
+            ShareKind::Client => Some(&self.client),
+            ShareKind::Area => Some(&self.area),
+        }
+    }
+
+    /// With whom they take turns: their VO, or where there is none themselves.
+    pub(crate) fn group(&self) -> &str {
+        self.vo.as_deref().unwrap_or(&self.client)
+    }
+}
+
+/// Those who are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Class {
+    All,
+    One(ShareKind, String),
+}
+
+/// A limit that is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Full {
+    class: Class,
+    work: Work,
+    limit: usize,
+}
+
+impl Full {
+    /// Whether those who asked have reached what is theirs, and not the endpoint what is its own.
+    pub(crate) fn is_theirs(&self) -> bool {
+        matches!(self.class, Class::One(ShareKind::Vo | ShareKind::Client, _))
+    }
+}
+
+impl Full {
+    pub(crate) fn work(&self) -> Work {
+        self.work
+    }
+}
+
+impl std::fmt::Display for Full {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (limit, what) = (self.limit, self.work.named());
+        match &self.class {
+            Class::All => write!(f, "{limit} {what} are under way, as many as this endpoint takes"),
+            Class::One(ShareKind::Vo, name) => write!(f, "VO {name} has {limit} {what} under way, as many as it may"),
+            Class::One(ShareKind::Client, _) => {
+                write!(f, "{limit} {what} are under way for you, as many as one client may")
+            }
+            Class::One(ShareKind::Area, name) => {
+                write!(f, "{limit} {what} are under way in area {name}, as many as it takes")
+            }
+        }
+    }
+}
+
+/// The places that are taken.
+pub(crate) struct Ledger {
+    all: [usize; 3],
+    shares: Vec<Share>,
+    /// None is zero: what nobody has is not there.
+    taken: HashMap<(Class, Work), usize>,
+}
+
+impl Ledger {
+    pub(crate) fn new(limits: &Limits, shares: &[Share]) -> Self {
+        Self {
+            all: [limits.transfers, limits.copies, limits.listings],
+            shares: shares.to_vec(),
+            taken: HashMap::new(),
+        }
+    }
+
+    /// Takes a place of each kind that it needs, or none.
+    ///
+    /// # Errors
+    /// The first limit that is reached: the endpoint's own last, so that somebody who has used up their share learns that.
+    pub(crate) fn take(&mut self, work: Work, party: &Party) -> Result<(), Full> {
+        let classes = self.classes(work, party);
+        for (class, limit) in &classes {
+            let key = (class.clone(), work);
+            if limit.is_some_and(|limit| self.taken.get(&key).is_some_and(|taken| *taken >= limit) || limit == 0) {
+                let (class, _) = key;
+                let limit = limit.unwrap_or_default();
+                return Err(Full { class, work, limit });
+            }
+        }
+        for (class, _) in classes {
+            *self.taken.entry((class, work)).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`Self::take`] took.
+    pub(crate) fn give(&mut self, work: Work, party: &Party) {
+        for (class, _) in self.classes(work, party) {
+            let key = (class, work);
+            if let Some(taken) = self.taken.get_mut(&key) {
+                *taken -= 1;
+                if *taken == 0 {
+                    self.taken.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// How many third-party copies may wait, of those who share a name with a party: of its VO, and of itself.
+    pub(crate) fn queue_shares(&self, party: &Party) -> Vec<(ShareKind, usize)> {
+        let queued = |kind| Some((kind, self.share(kind, party.name(kind)?)?.copies_queued?));
+        [ShareKind::Vo, ShareKind::Client]
+            .into_iter()
+            .filter_map(queued)
+            .collect()
+    }
+
+    /// Whether the endpoint as a whole has a place for one more.
+    pub(crate) fn has_room(&self, work: Work) -> bool {
+        let taken = self.taken.get(&(Class::All, work)).copied().unwrap_or_default();
+        taken < self.all[work as usize]
+    }
+
+    /// Those among whom a party counts, the endpoint as a whole last.
+    fn classes(&self, work: Work, party: &Party) -> Vec<(Class, Option<usize>)> {
+        let kinds = [ShareKind::Client, ShareKind::Vo, ShareKind::Area];
+        let mut classes: Vec<_> = kinds
+            .into_iter()
+            .filter_map(|kind| {
+                let name = party.name(kind)?;
+                let share = self.share(kind, name)?;
+                let limit = match work {
+                    Work::Transfer => share.transfers,
+                    Work::Copy => share.copies,
+                    Work::Listing => None,
+                };
+                Some((Class::One(kind, name.to_owned()), Some(limit?)))
+            })
+            .collect();
+        classes.push((Class::All, Some(self.all[work as usize])));
+        classes
+    }
+
+    /// The share of one by name, or else the one for each.
+    fn share(&self, kind: ShareKind, name: &str) -> Option<&Share> {
+        let of = |wanted| self.shares.iter().find(move |share| share.of() == Some((kind, wanted)));
+        of(Some(name)).or_else(|| of(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn party(vo: &str, client: &str) -> Party {
+        Party {
+            vo: (!vo.is_empty()).then(|| vo.to_owned()),
+            client: client.to_owned(),
+            area: "data".to_owned(),
+        }
+    }
+
+    fn ledger(all: usize, shares: &str) -> Ledger {
+        #[derive(serde::Deserialize)]
+        struct Tables {
+            #[serde(default)]
+            limit: Vec<Share>,
+        }
+        let limits = Limits {
+            transfers: all,
+            copies: all,
+            ..Limits::default()
+        };
+        Ledger::new(&limits, &toml::from_str::<Tables>(shares).unwrap().limit)
+    }
+
+    #[test]
+    fn a_vo_has_its_share_and_its_name_comes_before_the_star() {
+        let mut ledger = ledger(
+            10,
+            "[[limit]]\nvo = \"*\"\ntransfers = 1\n[[limit]]\nvo = \"atlas\"\ntransfers = 2\n",
+        );
+        let take = |ledger: &mut Ledger, vo| ledger.take(Work::Transfer, &party(vo, "me"));
+        take(&mut ledger, "cms").unwrap();
+        let full = take(&mut ledger, "cms").unwrap_err();
+        assert_eq!(full.to_string(), "VO cms has 1 transfers under way, as many as it may");
+        assert!(full.is_theirs());
+        take(&mut ledger, "lhcb").unwrap();
+        take(&mut ledger, "atlas").unwrap();
+        take(&mut ledger, "atlas").unwrap();
+        assert!(take(&mut ledger, "atlas").is_err());
+        // Copies are counted apart, and those without a VO are of none.
+        ledger.take(Work::Copy, &party("cms", "me")).unwrap();
+        take(&mut ledger, "").unwrap();
+        ledger.give(Work::Transfer, &party("cms", "me"));
+        take(&mut ledger, "cms").unwrap();
+    }
+
+    proptest! {
+        /// A place that is lost is lost until the next restart; one too many breaks the promise of memory.
+        #[test]
+        fn no_limit_is_passed_and_nothing_is_lost(asked in prop::collection::vec((0..3_usize, 0..4_usize, 0..4_usize, any::<bool>()), 1..200)) {
+            let mut ledger = ledger(5, "[[limit]]\nvo = \"*\"\ntransfers = 3\n[[limit]]\nclient = \"*\"\ntransfers = 2\n[[limit]]\narea = \"data\"\ncopies = 4\n");
+            let mut held: Vec<(Work, Party)> = Vec::new();
+            for (work, vo, client, give) in asked {
+                if give && !held.is_empty() {
+                    let (work, party) = held.swap_remove(vo % held.len());
+                    ledger.give(work, &party);
+                    continue;
+                }
+                let work = [Work::Transfer, Work::Copy, Work::Listing][work];
+                let party = party(["", "a", "b", "c"][vo], ["w", "x", "y", "z"][client]);
+                let count = |fits: &dyn Fn(&Party) -> bool| held.iter().filter(|(of, party)| *of == work && fits(party)).count();
+                let all = if work == Work::Listing { Limits::default().listings } else { 5 };
+                let room = count(&|_| true) < all
+                    && (work != Work::Transfer || party.vo.is_none() || count(&|other| other.vo == party.vo) < 3)
+                    && (work != Work::Transfer || count(&|other| other.client == party.client) < 2)
+                    && (work != Work::Copy || count(&|_| true) < 4);
+                prop_assert_eq!(ledger.take(work, &party).is_ok(), room);
+                if room {
+                    held.push((work, party));
+                }
+            }
+            for (work, party) in held {
+                ledger.give(work, &party);
+            }
+            prop_assert!(ledger.taken.is_empty());
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! How much is done at one time, and for whom.
+//!
+//! A place is given back when it is dropped, and goes to whoever waits: VOs take turns, and within each who came first is first.
+//! A third-party copy waits as long as its client does, which is kept alive by markers; other work waits a little, since most
+//! bursts are short, and is then told when to come again. Who has used up a share of their own is answered 429, others 503.
+
+mod ledger;
+mod line;
+mod rate;
+
+pub(crate) use ledger::{Party, Work};
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use http::StatusCode;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout},
+};
+
+use crate::{
+    config::{Limits, Share},
+    refusal::Refusal,
+};
+use ledger::{Full, Ledger};
+use line::Line;
+use rate::Rate;
+
+/// The places of an endpoint.
+#[derive(Clone)]
+pub(crate) struct Admission(Arc<Inner>);
+
+struct Inner {
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+struct State {
+    ledger: Ledger,
+    lines: [Line<Waiter>; 3],
+    ends: [Rate; 3],
+}
+
+struct Waiter {
+    party: Party,
+    turn: oneshot::Sender<Place>,
+}
+
+/// A place that was taken.
+pub(crate) struct Place {
+    inner: Arc<Inner>,
+    work: Work,
+    party: Party,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let turns = {
+            let mut state = self.inner.state();
+            state.ledger.give(self.work, &self.party);
+            state.ends[self.work as usize].count(Instant::now());
+            self.inner.turns(&mut state, self.work)
+        };
+        // Outside of the lock: the place of somebody who has just left comes back here.
+        for (turn, place) in turns {
+            let _ = turn.send(place);
+        }
+    }
+}
+
+/// The right to a place, now or in turn.
+pub(crate) enum Turn {
+    Now(Place),
+    Later(Waiting),
+}
+
+/// Somebody in the line, for as long as this lives.
+pub(crate) struct Waiting {
+    inner: Arc<Inner>,
+    work: Work,
+    ticket: u64,
+    turn: oneshot::Receiver<Place>,
+    full: Full,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.inner.state().lines[self.work as usize].leave(self.ticket);
+    }
+}
+
+impl Turn {
+    /// Waits for the place, however long that takes.
+    pub(crate) async fn come(self) -> Place {
+        match self {
+            Self::Now(place) => place,
+            Self::Later(mut waiting) => (&mut waiting.turn)
+                .await
+                .expect("only its own end takes a waiter from the line"),
+        }
+    }
+}
+
+impl Admission {
+    pub(crate) fn new(limits: &Limits, shares: &[Share]) -> Self {
+        let state = State {
+            ledger: Ledger::new(limits, shares),
+            lines: Default::default(),
+            ends: Default::default(),
+        };
+        Self(Arc::new(Inner {
+            limits: limits.clone(),
+            state: Mutex::new(state),
+        }))
+    }
+
+    /// A place, after a little patience if need be.
+    ///
+    /// # Errors
+    /// None became free in that time, or too many wait already.
+    pub(crate) async fn enter(&self, work: Work, party: Party) -> Result<Place, Refusal> {
+        match self.line_up(work, party)? {
+            Turn::Now(place) => Ok(place),
+            Turn::Later(mut waiting) => {
+                if let Ok(Ok(place)) = timeout(self.0.limits.patience, &mut waiting.turn).await {
+                    return Ok(place);
+                }
+                let state = self.0.state();
+                Err(refusal(&waiting.full, &state))
+            }
+        }
+    }
+
+    /// A place, or one in the line for it.
+    ///
+    /// # Errors
+    /// As many wait as may: of all, or of those who ask.
+    pub(crate) fn line_up(&self, work: Work, party: Party) -> Result<Turn, Refusal> {
+        let mut state = self.0.state();
+        let full = match state.ledger.take(work, &party) {
+            Ok(()) => {
+                let inner = self.0.clone();
+                return Ok(Turn::Now(Place { inner, work, party }));
+            }
+            Err(full) => full,
+        };
+        let (line, most) = (&state.lines[work as usize], self.0.most_waiting(work));
+        if work == Work::Copy
+            && let Some(most) = too_many_waiting(&state, &party)
+        {
+            let text = format!("{most} third-party copies of yours are waiting, as many as you may queue");
+            return Err(busy(StatusCode::TOO_MANY_REQUESTS, text, time_for(&state, work)));
+        }
+        if line.len() >= most {
+            let text = match work {
+                Work::Copy => format!("{most} third-party copies are waiting, as many as this endpoint queues"),
+                Work::Transfer | Work::Listing => full.to_string(),
+            };
+            return Err(busy(StatusCode::SERVICE_UNAVAILABLE, text, time_for(&state, work)));
+        }
+        let (turn, receiver) = oneshot::channel();
+        let group = party.group().to_owned();
+        let ticket = state.lines[work as usize].join(&group, Waiter { party, turn });
+        Ok(Turn::Later(Waiting {
+            inner: self.0.clone(),
+            work,
+            ticket,
+            turn: receiver,
+            full,
+        }))
+    }
+
+    /// How many wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self, work: Work) -> usize {
+        self.0.state().lines[work as usize].len()
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those whose turn has come, with their places.
+    fn turns(self: &Arc<Self>, state: &mut State, work: Work) -> Vec<(oneshot::Sender<Place>, Place)> {
+        let State { ledger, lines, .. } = state;
+        let mut turns = Vec::new();
+        // Without room at all nobody can go: nobody need be asked.
+        while ledger.has_room(work)
+            && let Some(waiter) = lines[work as usize].next(|waiter| ledger.take(work, &waiter.party).is_ok())
+        {
+            let place = Place {
+                inner: self.clone(),
+                work,
+                party: waiter.party,
+            };
+            turns.push((waiter.turn, place));
+        }
+        turns
+    }
+
+    fn most_waiting(&self, work: Work) -> usize {
+        match work {
+            Work::Copy => self.limits.copies_queued,
+            // Patience bounds the time, and nobody waits without a connection.
+            Work::Transfer | Work::Listing => self.limits.connections,
+        }
+    }
+}
+
+fn refusal(full: &Full, state: &State) -> Refusal {
+    let status = if full.is_theirs() {
+        StatusCode::TOO_MANY_REQUESTS
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    busy(status, full.to_string(), time_for(state, full.work()))
+}
+
+/// The share of the queue that a party, or its VO, has used up.
+fn too_many_waiting(state: &State, party: &Party) -> Option<usize> {
+    let line = &state.lines[Work::Copy as usize];
+    let shares = state.ledger.queue_shares(party).into_iter();
+    let mut full = shares.filter(|(kind, most)| {
+        let name = party.name(*kind);
+        line.count(|waiter| waiter.party.name(*kind) == name) >= *most
+    });
+    full.next().map(|(_, most)| most)
+}
+
+/// When it is worth coming again.
+fn time_for(state: &State, work: Work) -> Duration {
+    state.ends[work as usize].time_for(state.lines[work as usize].len(), Instant::now())
+}
+
+fn busy(status: StatusCode, text: String, after: Duration) -> Refusal {
+    Refusal::new(status, text).coming_again(after)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    fn party(vo: &str) -> Party {
+        Party {
+            vo: Some(vo.to_owned()),
+            client: "me".to_owned(),
+            area: "data".to_owned(),
+        }
+    }
+
+    fn admission(limits: &Limits, share: &[Share]) -> Admission {
+        Admission::new(limits, share)
+    }
+
+    fn one_at_a_time() -> Limits {
+        Limits {
+            transfers: 1,
+            copies: 1,
+            copies_queued: 3,
+            ..Limits::default()
+        }
+    }
+
+    /// A burst that is over in a moment would cost a client a retry after seconds.
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_comes_free_soon_is_waited_for() {
+        let admission = admission(&one_at_a_time(), &[]);
+        let held = admission.enter(Work::Transfer, party("a")).await.unwrap();
+        let waiting = tokio::spawn({
+            let admission = admission.clone();
+            async move { admission.enter(Work::Transfer, party("b")).await }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(admission.waiting(Work::Transfer), 1);
+        drop(held);
+        let place = waiting.await.unwrap().unwrap();
+        let refusal = admission.enter(Work::Transfer, party("a")).await.err().unwrap();
+        assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(admission.waiting(Work::Transfer), 0);
+        drop(place);
+        assert!(matches!(
+            admission.line_up(Work::Transfer, party("a")).unwrap(),
+            Turn::Now(_)
+        ));
+    }
+
+    /// A VO that queues thousands of copies would have the endpoint for itself.
+    #[tokio::test(start_paused = true)]
+    async fn one_vo_does_not_starve_another() {
+        let admission = admission(&one_at_a_time(), &[]);
+        let held = admission.line_up(Work::Copy, party("many")).unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        for vo in ["many", "many", "few"] {
+            let (turn, order) = (admission.line_up(Work::Copy, party(vo)).unwrap(), order.clone());
+            tasks.push(tokio::spawn(async move {
+                let place = turn.come().await;
+                order.lock().unwrap().push(vo);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                drop(place);
+            }));
+        }
+        let refusal = admission.line_up(Work::Copy, party("few")).err().unwrap();
+        assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
+        drop(held);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), ["many", "few", "many"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_used_up_a_share_is_told_so_and_others_go_on() {
+        let share = Share {
+            vo: Some("*".to_owned()),
+            copies: Some(1),
+            copies_queued: Some(1),
+            transfers: Some(1),
+            ..Share::default()
+        };
+        let limits = Limits {
+            copies: 10,
+            ..Limits::default()
+        };
+        let admission = admission(&limits, &[share]);
+        let _first = admission.enter(Work::Transfer, party("a")).await.unwrap();
+        let refusal = admission.enter(Work::Transfer, party("a")).await.err().unwrap();
+        assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS);
+        admission.enter(Work::Transfer, party("b")).await.unwrap();
+        let _copy = admission.line_up(Work::Copy, party("a")).unwrap();
+        let _queued = admission.line_up(Work::Copy, party("a")).unwrap();
+        let refusal = admission.line_up(Work::Copy, party("a")).err().unwrap();
+        assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS);
+        assert!(matches!(
+            admission.line_up(Work::Copy, party("b")).unwrap(),
+            Turn::Now(_)
+        ));
+    }
+
+    /// A client that queues much would have all of its VO refused.
+    #[tokio::test]
+    async fn a_clients_share_of_the_queue_is_its_own() {
+        let share = Share {
+            client: Some("*".to_owned()),
+            copies_queued: Some(1),
+            ..Share::default()
+        };
+        let admission = admission(&one_at_a_time(), &[share]);
+        let of = |client: &str| Party {
+            client: client.to_owned(),
+            ..party("vo")
+        };
+        let _running = admission.line_up(Work::Copy, of("fts")).unwrap();
+        let _queued = admission.line_up(Work::Copy, of("fts")).unwrap();
+        assert!(admission.line_up(Work::Copy, of("fts")).is_err());
+        assert!(admission.line_up(Work::Copy, of("me")).is_ok());
+    }
+
+    /// A client that goes away while it waits must leave nothing behind, at whichever moment.
+    #[tokio::test(start_paused = true)]
+    async fn who_leaves_the_line_loses_no_place() {
+        let admission = admission(&one_at_a_time(), &[]);
+        let held = admission.line_up(Work::Copy, party("a")).unwrap();
+        let leaving = admission.line_up(Work::Copy, party("b")).unwrap();
+        let patient = admission.line_up(Work::Copy, party("c")).unwrap();
+        drop(leaving);
+        assert_eq!(admission.waiting(Work::Copy), 1);
+        drop(held);
+        // Its turn has come, and it leaves before it knows.
+        drop(patient);
+        assert!(matches!(
+            admission.line_up(Work::Copy, party("a")).unwrap(),
+            Turn::Now(_)
+        ));
+    }
+}

@@ -1,0 +1,96 @@
+//! Reading what lies in memory already: no thread has to wait for a disk.
+
+use std::{io::IoSliceMut, ops::Range, os::fd::OwnedFd};
+
+use rustix::{
+    fs::{FsWord, fstatfs},
+    io::{Errno, ReadWriteFlags, pread, preadv2},
+};
+
+/// `TMPFS_MAGIC` (statfs(2)).
+const TMPFS: FsWord = 0x0102_1994;
+
+/// How far apart the bytes are by which a part is taken to be in memory: what the kernel reads ahead at once.
+const PROBE: usize = 128 << 10;
+
+/// Whether a file system has no disk behind it. It knows no `RWF_NOWAIT`, and needs none.
+pub(super) fn in_memory(root: &OwnedFd) -> bool {
+    fstatfs(root).is_ok_and(|system| system.f_type == TMPFS)
+}
+
+/// Reads as much as can be had without a wait; gives the number of bytes.
+pub(super) fn read(file: &OwnedFd, buffer: &mut [u8], offset: u64, in_memory: bool) -> usize {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let (rest, at) = (&mut buffer[filled..], offset + filled as u64);
+        let read = match preadv2(file, &mut [IoSliceMut::new(rest)], at, ReadWriteFlags::NOWAIT) {
+            Err(Errno::OPNOTSUPP) if in_memory => pread(file, rest, at),
+            outcome => outcome,
+        };
+        match read {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            // It would wait, or cannot tell; or it is an error, which is for those who may wait.
+            Err(_) => break,
+        }
+    }
+    filled
+}
+
+/// Whether a part of a file, as far as a look at some of its bytes tells, is in memory.
+pub(super) fn holds(file: &OwnedFd, part: Range<u64>, in_memory: bool) -> bool {
+    let Some(last) = part.end.checked_sub(1) else {
+        return false;
+    };
+    let mut places = part.step_by(PROBE).chain([last]);
+    places.all(|place| read(file, &mut [0], place, in_memory) == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// On a disk's file system and on one in memory, which tell in different ways what they have.
+    #[test]
+    fn what_was_just_written_is_in_memory_and_reads_the_same() {
+        for folder in [std::env::temp_dir(), "/dev/shm".into()] {
+            let Ok(mut file) = tempfile::tempfile_in(&folder) else {
+                continue;
+            };
+            let content: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+            file.write_all(&content).unwrap();
+            let file = OwnedFd::from(file);
+            let in_memory = in_memory(&file);
+            let mut buffer = vec![0; 300_000];
+            assert_eq!(read(&file, &mut buffer, 5, in_memory), 300_000, "{}", folder.display());
+            assert!(buffer == content[5..300_005]);
+            assert_eq!(read(&file, &mut buffer, 999_990, in_memory), 10);
+            assert_eq!(read(&file, &mut buffer, 2_000_000, in_memory), 0);
+            assert!(holds(&file, 7..1_000_000, in_memory));
+            assert!(!holds(&file, 7..1_000_001, in_memory));
+            assert!(!holds(&file, 0..0, in_memory));
+        }
+    }
+
+    /// A thread that serves others would wait for the disk.
+    #[test]
+    fn what_is_on_the_disk_alone_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        let file = OwnedFd::from(file);
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        if in_memory(&file) || read(&file, &mut [0], 1 << 19, false) == 1 {
+            return; // There is no disk, or the kernel kept it all the same.
+        }
+        assert!(!holds(&file, 0..1 << 20, false));
+        assert_eq!(read(&file, &mut vec![0; 1 << 20], 0, false), 0);
+    }
+}

@@ -1,0 +1,86 @@
+//! Which files are being read here: a deleted file that somebody reads may not be shortened under the reader.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::fd::OwnedFd;
+
+use crate::backend::{BackendError, Meta};
+
+/// How often, and how long each time, somebody in the middle of opening a file is waited for.
+const LOOKS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The files of an area that are open for reading, by inode.
+#[derive(Debug, Default)]
+pub(super) struct Readers {
+    /// Who has found a name, maybe, and is not entered yet.
+    opening: AtomicUsize,
+    open: Arc<Mutex<HashMap<u64, usize>>>,
+}
+
+impl Readers {
+    /// Opens a file, which counts as being read until the [`Reading`] is dropped.
+    pub(super) fn open(
+        &self,
+        open: impl FnOnce() -> Result<(OwnedFd, Meta), BackendError>,
+    ) -> Result<(OwnedFd, Meta, Reading), BackendError> {
+        self.opening.fetch_add(1, Ordering::SeqCst);
+        let _opening = Opening(&self.opening);
+        let (file, meta) = open()?;
+        *lock(&self.open).entry(meta.identity).or_default() += 1;
+        let reading = Reading {
+            inode: meta.identity,
+            open: self.open.clone(),
+        };
+        Ok((file, meta, reading))
+    }
+
+    /// Whether somebody may be reading a file that has no public name any more. Who begins to open one now cannot find it;
+    /// who began before is entered when nobody is in the middle of opening anything.
+    pub(super) fn may_read(&self, inode: u64) -> bool {
+        for _ in 0..LOOKS {
+            if self.opening.load(Ordering::SeqCst) == 0 {
+                return lock(&self.open).contains_key(&inode);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        true
+    }
+}
+
+struct Opening<'a>(&'a AtomicUsize);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A file is open for reading.
+pub(super) struct Reading {
+    inode: u64,
+    open: Arc<Mutex<HashMap<u64, usize>>>,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let mut open = lock(&self.open);
+        if let Some(count) = open.get_mut(&self.inode) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.inode);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,71 @@
+//! The `[[limit]]` tables: shares of the endpoint.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ConfigError, wrong};
+
+/// Stands for everybody of a kind, each with a share of their own.
+const EACH: &str = "*";
+
+/// What some may take of the endpoint at one time: a VO, a client or an area. What is left out has no limit of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// A VO, or `*`: every VO by itself. One of `vo`, `client` and `area` is given.
+    pub vo: Option<String>,
+    /// A token's subject or a certificate's name, or where neither is shown the address; or `*`: every client by itself.
+    pub client: Option<String>,
+    /// An area's name, or `*`: every area by itself.
+    pub area: Option<String>,
+    /// GETs and PUTs at one time.
+    pub transfers: Option<usize>,
+    /// Third-party copies at one time.
+    pub copies: Option<usize>,
+    /// Third-party copies that wait for their turn.
+    pub copies_queued: Option<usize>,
+}
+
+/// Whose share it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum ShareKind {
+    Vo,
+    Client,
+    Area,
+}
+
+impl Share {
+    /// Whose share it is, and the name; `None`: each one's.
+    pub(crate) fn of(&self) -> Option<(ShareKind, Option<&str>)> {
+        let named = [
+            (ShareKind::Vo, &self.vo),
+            (ShareKind::Client, &self.client),
+            (ShareKind::Area, &self.area),
+        ];
+        let mut named = named
+            .into_iter()
+            .filter_map(|(kind, name)| Some((kind, name.as_deref()?)));
+        let (kind, name) = named.next()?;
+        if named.next().is_some() {
+            return None;
+        }
+        Some((kind, (name != EACH).then_some(name)))
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.of().is_none() {
+            return Err(wrong(
+                "limit".into(),
+                "whose share is it?".into(),
+                "name one of vo, client and area",
+            ));
+        }
+        if [self.transfers, self.copies].contains(&Some(0)) {
+            return Err(wrong("limit".into(), "0 lets nothing through".into(), "set at least 1"));
+        }
+        if self.transfers.is_none() && self.copies.is_none() && self.copies_queued.is_none() {
+            let remedy = "give transfers, copies or copies_queued";
+            return Err(wrong("limit".into(), "limits nothing".into(), remedy));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! One file by several streams at once.
+
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use futures_util::future::try_join_all;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use weir_auth::StoragePath;
+use weir_units::Algorithm;
+use weir_world::{ErrorClass, Party, Phase};
+
+use super::{
+    again::{File, Tries},
+    plan::{self, Way},
+};
+use crate::{
+    copy::{CopyFailure, Remote, job::Stripe, remote::Answer},
+    data::{Lane, Striped},
+    digest,
+    exchange::Exchange,
+    refusal::chain,
+};
+
+/// How long the end of a stream is waited for whose bytes are all there.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// A file whose parts have all begun to come.
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) streams: Vec<(Range<u64>, Answer)>,
+}
+
+/// Opens a stream for each part of a file. None if that is not offered, or not worth it, or goes wrong: then one stream will
+/// tell what there is to tell. `proven`: a checksum of the whole file is known.
+pub(super) async fn open(source: &Remote, streams: u32, wanted: &[Algorithm], proven: bool) -> Option<Opened> {
+    let file = source.describe().await.ok()?;
+    open_file(source, file, streams, wanted, proven).await
+}
+
+async fn open_file(source: &Remote, file: File, streams: u32, wanted: &[Algorithm], proven: bool) -> Option<Opened> {
+    let parts = plan::parts(file.size, streams.min(source.tpc.streams_max));
+    if parts.len() < 2 {
+        return None;
+    }
+    let ask = |(number, part): (usize, Range<u64>)| {
+        let file = &file;
+        async move {
+            let wanted = if number == 0 { wanted } else { &[] };
+            let answer = file.part(source, &part, wanted).await.ok().flatten();
+            answer.map(|answer| (part, answer)).ok_or(())
+        }
+    };
+    let streams = try_join_all(parts.into_iter().enumerate().map(ask)).await.ok()?;
+    let offers = Offers::of(streams[0].1.response.headers());
+    // Parts of two versions would make a file that never was.
+    let proven = proven || file.version.is_some() || offers == Offers::Whole;
+    if !proven || offers == Offers::Alone {
+        return None;
+    }
+    Some(Opened { file, streams })
+}
+
+/// The checksums that a source announces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offers {
+    /// None.
+    Nothing,
+    /// One that can be made from those of the parts.
+    Whole,
+    /// Only such as one stream alone can take.
+    Alone,
+}
+
+impl Offers {
+    pub(super) fn of(headers: &http::HeaderMap) -> Self {
+        let offered = digest::announced(headers).unwrap_or_default();
+        if offered.is_empty() {
+            Self::Nothing
+        } else if offered.iter().any(|checksum| Striped::can_take([checksum.algorithm])) {
+            Self::Whole
+        } else {
+            Self::Alone
+        }
+    }
+}
+
+/// The same for a file of which one stream has just begun, after `answered_after`: none if it does well with that.
+pub(super) async fn worth_more(
+    source: &Remote,
+    size: u64,
+    answered_after: Duration,
+    wanted: &[Algorithm],
+    proven: bool,
+) -> Option<Opened> {
+    if source.tpc.streams_max < 2 || !plan::worth_measuring(size, answered_after) {
+        return None;
+    }
+    // The first answer may have taken a name, a connection, a handshake, a disk. This one takes a round trip.
+    let begun = Instant::now();
+    let file = source.describe().await.ok()?;
+    let way = Way {
+        round_trip: begun.elapsed().min(answered_after),
+        window: plan::window(),
+        target: source.tpc.stream_target.0,
+    };
+    let streams = plan::choose(file.size, way, source.tpc.streams_max);
+    if streams < 2 {
+        return None;
+    }
+    tracing::debug!(source = source.shown(), ?way, streams, "a long way: more streams");
+    open_file(source, file, streams, wanted, proven).await
+}
+
+/// Takes all parts to their ends.
+pub(super) async fn receive(
+    source: &Remote,
+    opened: Opened,
+    lanes: Vec<(Lane, Arc<Stripe>)>,
+    exchange: &Exchange,
+    path: &StoragePath,
+) -> Result<Vec<Lane>, CopyFailure> {
+    let Opened { file, streams } = opened;
+    let each = streams.into_iter().zip(lanes).map(|((part, answer), (lane, stripe))| {
+        let stream = Stream {
+            source,
+            lane,
+            stripe,
+            exchange,
+            path,
+            tries: Tries::new(source, file.clone(), part.end),
+        };
+        stream.run(answer)
+    });
+    try_join_all(each).await
+}
+
+struct Stream<'a> {
+    source: &'a Remote,
+    lane: Lane,
+    stripe: Arc<Stripe>,
+    exchange: &'a Exchange,
+    path: &'a StoragePath,
+    tries: Tries<'a>,
+}
+
+impl Stream<'_> {
+    async fn run(mut self, mut answer: Answer) -> Result<Lane, CopyFailure> {
+        loop {
+            self.stripe.set_remote(answer.peer);
+            let Some(broken) = self.take(answer.response.into_body()).await? else {
+                return Ok(self.lane);
+            };
+            answer = self.tries.again(self.lane.left().start, broken).await?;
+            self.exchange.metrics().streams_resumed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes what comes; gives what broke the stream before its end.
+    async fn take(&mut self, mut body: Incoming) -> Result<Option<CopyFailure>, CopyFailure> {
+        while !self.lane.left().is_empty() {
+            match next(self.source, &mut body, self.lane.left()).await {
+                Ok(piece) => {
+                    let pushed = self.lane.push(piece).await;
+                    pushed.map_err(|error| CopyFailure::sink(self.path, &error))?;
+                }
+                Err(broken) => return Ok(Some(broken)),
+            }
+        }
+        // The end that belongs to it frees the connection for others.
+        let _ = tokio::time::timeout(LEAVE, body.frame()).await;
+        Ok(None)
+    }
+}
+
+/// The next piece of a stream of which so much is still to come.
+pub(super) async fn next(source: &Remote, body: &mut Incoming, left: Range<u64>) -> Result<bytes::Bytes, CopyFailure> {
+    let broken = |class, why: String| {
+        let text = format!(
+            "GET {}: broke off {} bytes before byte {}: {why}",
+            source.shown(),
+            left.end - left.start,
+            left.end
+        );
+        Err(CopyFailure::new(class, Party::Source, Phase::Transfer, text))
+    };
+    // Before the copy as a whole counts as stalled.
+    let patience = source.tpc.stall_timeout / 2;
+    loop {
+        return match tokio::time::timeout(patience, body.frame()).await {
+            Ok(Some(Ok(frame))) => match frame.into_data() {
+                Ok(piece) => Ok(piece),
+                Err(_) => continue,
+            },
+            Ok(Some(Err(error))) => broken(ErrorClass::Network, chain(&error)),
+            Ok(None) => broken(ErrorClass::Network, "the source ended it".into()),
+            Err(_) => broken(ErrorClass::Stall, format!("nothing came for {patience:?}")),
+        };
+    }
+}

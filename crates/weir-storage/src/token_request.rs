@@ -1,0 +1,337 @@
+//! What a client asks for who wants a token of this endpoint's own: in the words of macaroons, or of OAuth 2.0.
+//!
+//! Source: what gfal2, davix, dCache and XRootD send. The caveats of a macaroon say what is *not* wished, so that what is not
+//! understood must be refused; of the activities in one, each that is unknown here gives no right.
+
+mod time;
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
+
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+use weir_auth::{StorageAction, StoragePath};
+
+/// Wishes in one request: a client asks for a few.
+const WISHES_MAX: usize = 32;
+
+/// A token that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRequest {
+    /// What it is to allow; at least one.
+    pub wishes: Vec<Wish>,
+    /// How long.
+    pub lifetime: Option<Duration>,
+    /// And until when at most.
+    pub before: Option<SystemTime>,
+}
+
+/// What a token is to allow at a path and below.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// As much of this as the client may do itself; never empty. None: all that it may.
+    pub actions: Option<BTreeSet<StorageAction>>,
+    /// Where.
+    pub path: StoragePath,
+}
+
+/// Why a form is refused: the code of RFC 6749 section 5.2, and a text for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormError {
+    /// Such as `invalid_scope`.
+    pub code: &'static str,
+    /// Lower case, without a full stop.
+    pub text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MacaroonRequest {
+    #[serde(default)]
+    caveats: Vec<String>,
+    #[serde(default)]
+    validity: Option<String>,
+}
+
+/// Reads the body of a POST of `application/macaroon-request` on a path. An empty one wishes for everything there.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub fn parse_macaroon(body: &[u8], path: &StoragePath) -> Result<TokenRequest, String> {
+    let empty = body.trim_ascii().is_empty();
+    let body: &[u8] = if empty { b"{}" } else { body };
+    let request: MacaroonRequest = serde_json::from_slice(body)
+        .map_err(|error| format!("the body is no JSON object with \"caveats\" and \"validity\": {error}"))?;
+    let lifetime = request.validity.as_deref().map(|text| {
+        time::duration(text).ok_or_else(|| "\"validity\" is no duration of ISO 8601 such as \"PT1H\"".to_owned())
+    });
+    let (mut actions, mut path, mut before) = (None, path.clone(), None);
+    for caveat in &request.caveats {
+        match caveat.split_once(':') {
+            Some(("activity", names)) => {
+                let named: BTreeSet<_> = names.split(',').flat_map(activity).copied().collect();
+                actions = Some(actions.map_or_else(|| named.clone(), |before| narrowed(&before, &named)));
+            }
+            Some(("path", narrower)) => {
+                let narrower = StoragePath::from_plain(narrower).map_err(|error| format!("caveat path: {error}"))?;
+                if !path.covers(&narrower) {
+                    return Err(format!("caveat path: {narrower} does not lie below {path}"));
+                }
+                path = narrower;
+            }
+            Some(("before", end)) => {
+                let end = time::timestamp(end).ok_or("caveat before: no time such as 2026-11-22T12:00:00Z")?;
+                before = Some(before.map_or(end, |other: SystemTime| other.min(end)));
+            }
+            _ => return Err("only the caveats activity, path and before are understood".to_owned()),
+        }
+    }
+    if actions.as_ref().is_some_and(BTreeSet::is_empty) {
+        return Err(format!("no activity is asked for that a token can allow: {KNOWN}"));
+    }
+    Ok(TokenRequest {
+        wishes: vec![Wish { actions, path }],
+        lifetime: lifetime.transpose()?,
+        before,
+    })
+}
+
+/// Reads the form of a request to a token endpoint (RFC 6749 section 4.4), with scopes in either language:
+/// `DOWNLOAD:/path` as gfal2 writes it, or `storage.read:/path`.
+///
+/// # Errors
+/// [`FormError`].
+pub fn parse_form(body: &[u8]) -> Result<TokenRequest, FormError> {
+    let refuse = |code, text: &str| FormError {
+        code,
+        text: text.to_owned(),
+    };
+    let body = std::str::from_utf8(body).map_err(|_| refuse("invalid_request", "the form is no text"))?;
+    let (mut grant, mut scopes, mut lifetime) = (None, None, None);
+    for pair in body.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let place = match name {
+            "grant_type" => &mut grant,
+            // Not RFC 6749's word, but gfal2's.
+            "scope" | "scopes" => &mut scopes,
+            "expire_in" => &mut lifetime,
+            // RFC 6749 section 3.2: what is not known is passed over.
+            _ => continue,
+        };
+        if place.replace(decoded(value)?).is_some() {
+            return Err(refuse("invalid_request", &format!("{name} comes twice")));
+        }
+    }
+    if grant.as_deref() != Some("client_credentials") {
+        return Err(refuse("unsupported_grant_type", "only client_credentials is granted"));
+    }
+    let scopes = scopes.unwrap_or_default();
+    let mut wishes = Vec::new();
+    for scope in scopes.split(' ').filter(|scope| !scope.is_empty()) {
+        wish(scope, &mut wishes).map_err(|text| refuse("invalid_scope", &text))?;
+    }
+    if wishes.is_empty() {
+        let text = "ask for scopes with paths, such as storage.read:/path or DOWNLOAD:/path";
+        return Err(refuse("invalid_scope", text));
+    }
+    let lifetime = lifetime.map(|text| text.parse().map(Duration::from_secs));
+    Ok(TokenRequest {
+        wishes,
+        lifetime: lifetime
+            .transpose()
+            .map_err(|_| refuse("invalid_request", "expire_in is no number of seconds"))?,
+        before: None,
+    })
+}
+
+/// Adds what a scope asks for.
+fn wish(scope: &str, wishes: &mut Vec<Wish>) -> Result<(), String> {
+    let (name, path) = scope.split_once(':').ok_or("a scope has no path")?;
+    let path = StoragePath::from_url_path(path).map_err(|error| format!("a scope's path: {error}"))?;
+    let profile = StorageAction::ALL.iter().find(|action| action.as_str() == name);
+    let actions = profile.map_or_else(|| activity(name), std::slice::from_ref);
+    if actions.is_empty() {
+        return Ok(());
+    }
+    if let Some(known) = wishes.iter_mut().find(|wish| wish.path == path) {
+        known.actions.get_or_insert_default().extend(actions);
+        return Ok(());
+    }
+    if wishes.len() == WISHES_MAX {
+        return Err(format!("more than {WISHES_MAX} paths"));
+    }
+    wishes.push(Wish {
+        actions: Some(actions.iter().copied().collect()),
+        path,
+    });
+    Ok(())
+}
+
+const KNOWN: &str = "LIST, DOWNLOAD, UPLOAD, MANAGE, DELETE, STAGE";
+
+/// What an activity of a macaroon needs. No scope of the profile lists without reading, or deletes without replacing.
+fn activity(name: &str) -> &'static [StorageAction] {
+    match name.trim() {
+        "LIST" | "DOWNLOAD" => &[StorageAction::Read],
+        "UPLOAD" => &[StorageAction::Create],
+        "MANAGE" | "DELETE" => &[StorageAction::Modify],
+        "STAGE" => &[StorageAction::Stage],
+        // READ_METADATA comes with every right; UPDATE_METADATA changes what is not kept here.
+        _ => &[],
+    }
+}
+
+/// What both of two caveats leave. The right to modify is one to create.
+fn narrowed(one: &BTreeSet<StorageAction>, other: &BTreeSet<StorageAction>) -> BTreeSet<StorageAction> {
+    use StorageAction::{Create, Modify};
+    let creates = |set: &BTreeSet<_>| set.contains(&Create) || set.contains(&Modify);
+    let mut both: BTreeSet<_> = one.intersection(other).copied().collect();
+    if creates(one) && creates(other) && !both.contains(&Modify) {
+        both.insert(Create);
+    }
+    both
+}
+
+/// A value of a form: `+` is a blank.
+fn decoded(value: &str) -> Result<String, FormError> {
+    let spaced = value.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8();
+    decoded.map(Into::into).map_err(|_| FormError {
+        code: "invalid_request",
+        text: "the form is no text".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use std::time::UNIX_EPOCH;
+
+    use StorageAction::{Create, Modify, Read, Stage};
+
+    use super::*;
+
+    fn path(text: &str) -> StoragePath {
+        StoragePath::from_url_path(text).unwrap()
+    }
+
+    fn macaroon(body: &str) -> Result<TokenRequest, String> {
+        parse_macaroon(body.as_bytes(), &path("/a/b"))
+    }
+
+    /// A token would allow more than its macaroon's caveats say.
+    #[test]
+    fn caveats_narrow() {
+        let check = |caveats: &str, expected: &[StorageAction]| {
+            let request = macaroon(&format!("{{\"caveats\": [{caveats}]}}")).unwrap();
+            let expected: BTreeSet<_> = expected.iter().copied().collect();
+            assert_eq!(request.wishes[0].actions, Some(expected), "{caveats}");
+        };
+        check("\"activity:LIST,DOWNLOAD\"", &[Read]);
+        check(
+            "\"activity:LIST,DOWNLOAD,MANAGE,UPLOAD,DELETE\"",
+            &[Read, Create, Modify],
+        );
+        check("\"activity:DOWNLOAD, STAGE\"", &[Read, Stage]);
+        check("\"activity:DOWNLOAD,READ_METADATA,SING\"", &[Read]);
+        check("\"activity:DOWNLOAD,UPLOAD\", \"activity:UPLOAD,DELETE\"", &[Create]);
+        check("\"activity:MANAGE\", \"activity:UPLOAD\"", &[Create]);
+        for nothing in [
+            "\"activity:\"",
+            "\"activity:READ_METADATA\"",
+            "\"activity:download\"",
+            "\"activity:DOWNLOAD\", \"activity:UPLOAD\"",
+        ] {
+            assert!(macaroon(&format!("{{\"caveats\": [{nothing}]}}")).is_err(), "{nothing}");
+        }
+        let all = macaroon("{}").unwrap();
+        assert_eq!(all, macaroon(" \n").unwrap());
+        assert_eq!(
+            (all.wishes[0].actions.as_ref(), &all.wishes[0].path),
+            (None, &path("/a/b"))
+        );
+
+        let narrower = macaroon(r#"{"caveats": ["path:/a/b/c", "path:/a/b/c/d e"]}"#).unwrap();
+        assert_eq!(narrower.wishes[0].path, path("/a/b/c/d%20e"));
+        for outside in ["/a", "/", "/a/bc", "/a/b/../c", "b", ""] {
+            assert!(
+                macaroon(&format!("{{\"caveats\": [\"path:{outside}\"]}}")).is_err(),
+                "{outside}"
+            );
+        }
+        for unknown in ["ip:192.0.2.1", "home:/a", "max-upload:1", "nonsense", "Activity:LIST"] {
+            assert!(
+                macaroon(&format!("{{\"caveats\": [\"{unknown}\"]}}")).is_err(),
+                "{unknown}"
+            );
+        }
+    }
+
+    /// A token would live for another time than was asked for.
+    #[test]
+    fn times_are_read() {
+        let request = macaroon(
+            r#"{"validity": "PT60M", "caveats": ["before:1970-01-01T01:00:00Z", "before:1970-01-01T00:01:00Z"]}"#,
+        );
+        let request = request.unwrap();
+        assert_eq!(request.lifetime, Some(Duration::from_secs(3600)));
+        assert_eq!(request.before, Some(UNIX_EPOCH + Duration::from_secs(60)));
+        for bad in [
+            r#"{"validity": "60"}"#,
+            r#"{"validity": 60}"#,
+            r#"{"caveats": ["before:tomorrow"]}"#,
+            r#"{"caveats": "activity:LIST"}"#,
+            r#"{"rights": []}"#,
+            "x",
+        ] {
+            assert!(macaroon(bad).is_err(), "{bad}");
+        }
+    }
+
+    /// gfal2's request, or a plain OAuth client's, would be misread.
+    #[test]
+    fn forms_are_read_in_both_languages() {
+        let ask = |form: &str| parse_form(form.as_bytes());
+        let form =
+            "grant_type=client_credentials&expire_in=3600&scopes=LIST%3A%2Fa%20DOWNLOAD%3A%2Fa+UPLOAD:/a/b%2520c";
+        let request = ask(form).unwrap();
+        assert_eq!(request.lifetime, Some(Duration::from_secs(3600)));
+        let wish = |actions: &[StorageAction], at: &str| Wish {
+            actions: Some(actions.iter().copied().collect()),
+            path: path(at),
+        };
+        assert_eq!(request.wishes, [wish(&[Read], "/a"), wish(&[Create], "/a/b%20c")]);
+        let request = ask("scope=storage.read:/a storage.modify:/a&grant_type=client_credentials&x=y").unwrap();
+        assert_eq!(request.wishes, [wish(&[Read, Modify], "/a")]);
+
+        let code = |form: &str| ask(form).unwrap_err().code;
+        assert_eq!(
+            code("grant_type=password&scope=storage.read:/a"),
+            "unsupported_grant_type"
+        );
+        assert_eq!(code("scope=storage.read:/a"), "unsupported_grant_type");
+        for scopes in [
+            "",
+            "storage.read",
+            "storage.read:a",
+            "DOWNLOAD:/../a",
+            "openid:/a",
+            "%20",
+        ] {
+            let form = format!("grant_type=client_credentials&scope={scopes}");
+            assert_eq!(code(&form), "invalid_scope", "{scopes}");
+        }
+        assert_eq!(
+            code("grant_type=client_credentials&scope=a&scopes=b"),
+            "invalid_request"
+        );
+        assert_eq!(code("grant_type=client_credentials&scope=%ff"), "invalid_request");
+        assert_eq!(
+            code("grant_type=client_credentials&expire_in=-1&scope=LIST:/"),
+            "invalid_request"
+        );
+    }
+}

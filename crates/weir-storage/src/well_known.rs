@@ -1,0 +1,82 @@
+//! What lies below `/.well-known/`: about the endpoint, not in its name space.
+
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use serde_json::{Value, json};
+use weir_http::{Body, Network, body};
+
+use crate::{data::blocking, refusal::Refusal, service::Call, srr, verbs};
+
+/// The answer to a request at one of the endpoint's own names; none if it is for the name space.
+pub(crate) async fn answer(call: &mut Call, path: &str) -> Option<Result<Response<Body>, Refusal>> {
+    let name = path.strip_prefix("/.well-known/")?;
+    match (&call.method, name) {
+        (&Method::GET, "weir/metrics") => Some(metrics(call).await),
+        (&Method::GET, "weir/health") => Some(Ok(json_answer(StatusCode::OK, &json!({ "status": "ok" })))),
+        (&Method::GET, "weir/ready") => Some(Ok(ready(call).await)),
+        (&Method::GET, "weir/srr") => Some(space(call).await),
+        _ => verbs::at_well_known(call, path).await,
+    }
+}
+
+/// Whether the client's address lies in one of these networks.
+fn is_shown(call: &Call, allowed: &[Network]) -> bool {
+    allowed.iter().any(|network| network.contains(call.info.peer.ip()))
+}
+
+fn check_shown(call: &Call, allowed: &[Network], what: &str) -> Result<(), Refusal> {
+    if is_shown(call, allowed) {
+        return Ok(());
+    }
+    Err(Refusal::new(StatusCode::FORBIDDEN, format!("{what} to this address")))
+}
+
+async fn metrics(call: &Call) -> Result<Response<Body>, Refusal> {
+    let endpoint = call.endpoint.clone();
+    check_shown(
+        call,
+        &endpoint.config.metrics_allow,
+        "(metrics_allow) metrics are not shown",
+    )?;
+    let text = blocking(move || endpoint.metrics.render(endpoint.names.areas())).await;
+    let mut response = Response::new(body::full(text));
+    let value = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, value);
+    Ok(response)
+}
+
+/// Whether requests are worth sending here: for those who balance load. Why not, for those who may read metrics.
+async fn ready(call: &Call) -> Response<Body> {
+    let report = call.endpoint.standing.report(&call.endpoint).await;
+    let (status, word) = if report.troubles.is_empty() {
+        (StatusCode::OK, "ok")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "trouble")
+    };
+    let mut answer = json!({ "status": word });
+    if is_shown(call, &call.endpoint.config.metrics_allow) {
+        answer["troubles"] = json!(report.troubles);
+        answer["warnings"] = json!(report.warnings);
+    }
+    json_answer(status, &answer)
+}
+
+async fn space(call: &Call) -> Result<Response<Body>, Refusal> {
+    let endpoint = call.endpoint.clone();
+    check_shown(
+        call,
+        &endpoint.config.srr.allow,
+        "(srr.allow) the space report is not shown",
+    )?;
+    let report = blocking(move || srr::report(&endpoint)).await;
+    Ok(json_answer(StatusCode::OK, &report))
+}
+
+/// An answer that nobody on the way may keep.
+pub(crate) fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
+    let mut response = Response::new(body::full(value.to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
