@@ -1,5 +1,6 @@
 //! The command line as data: what can be asked of `weir`, and nothing about how it is done.
 
+mod storage;
 mod transfer;
 
 use std::path::PathBuf;
@@ -9,6 +10,10 @@ use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_units::Bytes;
 
+pub(crate) use storage::{
+    AccessArguments, StorageChecksumArguments, StorageCommand, StorageDuArguments, StorageGetArguments,
+    StorageLsArguments, StoragePutArguments, StorageRmArguments,
+};
 pub(crate) use transfer::{
     DoorArguments, TransferCancelArguments, TransferCommand, TransferDrainArguments, TransferForceArguments,
     TransferLimitsArguments, TransferListArguments, TransferStatusArguments, TransferSubmitArguments,
@@ -67,6 +72,9 @@ pub(crate) enum Command {
     /// Run one service for production
     #[command(subcommand)]
     Serve(ServeCommand),
+    /// List, get, put, remove and check files at a storage endpoint
+    #[command(subcommand)]
+    Storage(StorageCommand),
     /// Submit, watch and steer transfers at a transfer service
     #[command(subcommand)]
     Transfer(TransferCommand),

@@ -12,7 +12,8 @@
 //! | [`challenge`], [`report`] | `weir challenge …`, `weir report` |
 //! | [`grid`], [`serve`] | `weir grid …`, `weir serve …` |
 //! | [`sim`] | `weir sim …` |
-//! | [`transfer`] | `weir transfer …` |
+//! | [`storage`], [`transfer`] | `weir storage …`, `weir transfer …` |
+//! | [`token`], [`trust`] | as whom these commands come, and whom they trust |
 //! | [`completions`] | `weir completions` |
 
 mod challenge;
@@ -28,7 +29,10 @@ mod serve;
 mod shell;
 mod signals;
 mod sim;
+mod storage;
+mod token;
 mod transfer;
+mod trust;
 
 use std::process::ExitCode;
 
@@ -66,6 +70,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Grid(command) => grid::run(command, output),
         Command::Serve(command) => serve::run(command, output),
         Command::Sim(command) => sim::run(command, output),
+        Command::Storage(command) => storage::run(command, output),
         Command::Transfer(command) => transfer::run(command, output),
         Command::Report(arguments) => report::run(&arguments, output),
         Command::Completions(arguments) => completions::run(&arguments, output),

@@ -8,7 +8,6 @@ mod list;
 mod look;
 mod show;
 mod submit;
-mod token;
 mod watch;
 mod why;
 

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 37] = [
     "challenge",
     "challenge run",
     "challenge new",
@@ -18,6 +18,13 @@ const COMMANDS: [&str; 30] = [
     "serve storage",
     "serve issuer",
     "serve transfer",
+    "storage",
+    "storage ls",
+    "storage get",
+    "storage put",
+    "storage rm",
+    "storage checksum",
+    "storage du",
     "transfer",
     "transfer submit",
     "transfer status",

@@ -1,12 +1,11 @@
 //! A transfer service's REST door, from the client's side.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::Value;
 use weir_auth::Secret;
-use weir_http::{Client, ClientConfig, TrustRoots, body};
+use weir_http::{Client, ClientConfig, body};
 
 use crate::cli::DoorArguments;
 use crate::failure::Failure;
@@ -16,10 +15,6 @@ const ANSWER_MAX: usize = 512 << 20;
 
 /// Limit for one exchange. A cancellation waits up to 10 s for running copies.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Where distributions keep the authorities of the web, and the grid those of its own.
-const AUTHORITIES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
-const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
 
 /// The service that the arguments and the environment name.
 pub(super) struct Door {
@@ -49,11 +44,12 @@ impl Answer {
 impl Door {
     pub(super) fn open(arguments: &DoorArguments) -> Result<Self, Failure> {
         let url = arguments.endpoint.trim_end_matches('/').to_owned();
-        let client = Client::new(ClientConfig::new(roots(arguments)?));
+        let roots = crate::trust::roots(arguments.ca.as_deref(), arguments.ca_directory.as_deref())?;
+        let client = Client::new(ClientConfig::new(roots));
         Ok(Self {
             url,
             client: client.context("could not use the certificate authorities")?,
-            token: super::token::find(arguments.token_file.as_deref())?,
+            token: crate::token::find(arguments.token_file.as_deref())?,
         })
     }
 
@@ -111,31 +107,6 @@ impl Door {
             _ => Err(Failure::could_not_run(error())),
         }
     }
-}
-
-fn roots(arguments: &DoorArguments) -> Result<TrustRoots, Failure> {
-    if let Some(file) = &arguments.ca {
-        return Ok(TrustRoots::file(file));
-    }
-    let directory = arguments
-        .ca_directory
-        .clone()
-        .unwrap_or_else(|| PathBuf::from(GRID_AUTHORITIES));
-    let files: Vec<PathBuf> = AUTHORITIES
-        .iter()
-        .map(PathBuf::from)
-        .filter(|file| file.exists())
-        .take(1)
-        .collect();
-    let directories: Vec<PathBuf> = Some(directory)
-        .filter(|directory| directory.is_dir())
-        .into_iter()
-        .collect();
-    if files.is_empty() && directories.is_empty() {
-        let error = anyhow::anyhow!("there are no certificate authorities on this machine");
-        return Err(Failure::bad_input(error).with_remedy("name their file with --ca or WEIR_CA_FILE"));
-    }
-    Ok(TrustRoots { files, directories })
 }
 
 /// All but the unreserved characters of RFC 3986 section 2.3.

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 
-use super::{door::Door, token, watch};
+use super::{door::Door, watch};
 use crate::cli::TransferSubmitArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -132,7 +132,7 @@ fn add_tokens(body: &mut Value, arguments: &TransferSubmitArguments, door: &Door
     }
     let of = |file: &Option<std::path::PathBuf>| -> Result<String, Failure> {
         let token = match file {
-            Some(file) => token::read(file)?,
+            Some(file) => crate::token::read(file)?,
             None => door.token().clone(),
         };
         Ok(token.expose().to_owned())

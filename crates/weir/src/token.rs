@@ -8,34 +8,41 @@ use weir_auth::Secret;
 use crate::failure::Failure;
 
 /// The token of a file, or the one that the environment holds: `BEARER_TOKEN`, the file of `BEARER_TOKEN_FILE`,
-/// `$XDG_RUNTIME_DIR/bt_u$UID`, `/tmp/bt_u$UID`.
-pub(super) fn find(file: Option<&Path>) -> Result<Secret, Failure> {
+/// `$XDG_RUNTIME_DIR/bt_u$UID`, `/tmp/bt_u$UID`; `None` where there is none.
+pub(crate) fn look(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
     if let Some(file) = file {
-        return Ok(read(file)?);
+        return Ok(Some(read(file)?));
     }
     if let Some(token) = std::env::var("BEARER_TOKEN")
         .ok()
         .filter(|token| !token.trim().is_empty())
     {
-        return Ok(Secret::new(token.trim()));
+        return Ok(Some(Secret::new(token.trim())));
     }
     if let Some(file) = std::env::var_os("BEARER_TOKEN_FILE").filter(|file| !file.is_empty()) {
-        return Ok(read(Path::new(&file))?);
+        return Ok(Some(read(Path::new(&file))?));
     }
     let name = format!("bt_u{}", rustix::process::geteuid().as_raw());
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     for folder in runtime.into_iter().chain([PathBuf::from("/tmp")]) {
         let file = folder.join(&name);
         if file.exists() {
-            return Ok(read(&file)?);
+            return Ok(Some(read(&file)?));
         }
     }
-    let error = anyhow::anyhow!("there is no token");
-    Err(Failure::bad_input(error).with_remedy("name one with --token-file, BEARER_TOKEN_FILE or BEARER_TOKEN"))
+    Ok(None)
+}
+
+/// The same, where nothing can be done without one.
+pub(crate) fn find(file: Option<&Path>) -> Result<Secret, Failure> {
+    look(file)?.ok_or_else(|| {
+        let error = anyhow::anyhow!("there is no token");
+        Failure::bad_input(error).with_remedy("name one with --token-file, BEARER_TOKEN_FILE or BEARER_TOKEN")
+    })
 }
 
 /// The token that a file holds.
-pub(super) fn read(file: &Path) -> anyhow::Result<Secret> {
+pub(crate) fn read(file: &Path) -> anyhow::Result<Secret> {
     let text = std::fs::read_to_string(file).with_context(|| format!("could not read the token {}", file.display()))?;
     let token = text.trim();
     anyhow::ensure!(!token.is_empty(), "the token file {} is empty", file.display());

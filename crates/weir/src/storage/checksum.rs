@@ -1,0 +1,33 @@
+//! `weir storage checksum`.
+
+use anyhow::anyhow;
+use serde_json::json;
+use weir_http::body;
+use weir_units::parse_digest_header;
+
+use super::door::{Door, expect};
+use crate::cli::StorageChecksumArguments;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+pub(super) async fn run(arguments: &StorageChecksumArguments, output: &Output) -> Result<Exit, Failure> {
+    let door = Door::open(&arguments.access)?;
+    let (name, mut found) = (arguments.algorithm.digest_name(), Vec::new());
+    for url in &arguments.urls {
+        let request = door.request("HEAD", url).header("Want-Digest", name);
+        let answer = expect(url, door.send(url, request, body::empty()).await?).await?;
+        let header = answer.headers().get("digest").and_then(|value| value.to_str().ok());
+        let told = header.map(parse_digest_header).unwrap_or_default();
+        let told = told
+            .into_iter()
+            .find(|checksum| checksum.algorithm == arguments.algorithm);
+        let checksum = told.ok_or_else(|| {
+            let error = anyhow!("{url}: the storage tells no {name} of it");
+            Failure::could_not_run(error).with_remedy("ask for another one with --algorithm")
+        })?;
+        output.line(format!("{checksum}  {url}"));
+        found.push(json!({ "url": url, "checksum": checksum.to_string() }));
+    }
+    output.done(&json!({ "checksums": found }));
+    Ok(Exit::Done)
+}

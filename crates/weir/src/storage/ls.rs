@@ -1,0 +1,55 @@
+//! `weir storage ls`.
+
+use serde_json::json;
+use weir_units::Bytes;
+
+use super::{door::Door, listing::Entry};
+use crate::cli::StorageLsArguments;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+pub(super) async fn run(arguments: &StorageLsArguments, output: &Output) -> Result<Exit, Failure> {
+    let door = Door::open(&arguments.access)?;
+    let mut found = Vec::new();
+    for url in &arguments.urls {
+        if arguments.urls.len() > 1 {
+            output.line(format!("{url}:"));
+        }
+        let mut waiting = vec![(url.clone(), String::new())];
+        while let Some((url, below)) = waiting.pop() {
+            for entry in children(door.list(&url, true).await?) {
+                let shown = format!("{below}{}{}", entry.name(), if entry.directory { "/" } else { "" });
+                output.line(line(&entry, &shown, arguments.long));
+                if arguments.recursive && entry.directory {
+                    waiting.push((beneath(&url, entry.name()), shown));
+                }
+                found.push(entry);
+            }
+        }
+    }
+    output.done(&json!({ "entries": found }));
+    Ok(Exit::Done)
+}
+
+/// What lies in a directory; of a file, the file itself.
+pub(super) fn children(mut entries: Vec<Entry>) -> Vec<Entry> {
+    if entries.first().is_some_and(|itself| itself.directory) {
+        entries.remove(0);
+    }
+    entries
+}
+
+/// The URL of a directory in a directory.
+pub(super) fn beneath(url: &str, name: &str) -> String {
+    let name = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
+    format!("{}/{name}/", url.trim_end_matches('/'))
+}
+
+fn line(entry: &Entry, shown: &str, long: bool) -> String {
+    if !long {
+        return shown.to_owned();
+    }
+    let size = entry.size.filter(|_| !entry.directory);
+    let size = size.map_or_else(|| "-".to_owned(), |size| Bytes(size).to_string());
+    format!("{size:>10}  {:<29}  {shown}", entry.modified.as_deref().unwrap_or("-"))
+}
