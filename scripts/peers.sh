@@ -15,7 +15,7 @@ packages=(curl davix rclone
     xrootd-server xrootd-server-plugins xrootd-plugins xrootd-client xrootd-client-plugins
     xrootd-client-http-plugins xrootd-scitokens-plugins
     activemq default-jre-headless voms-clients postgresql libfaketime
-    openssl python3 python3-venv python3-dev swig libssl-dev pkg-config gcc chromium)
+    litmus openssl python3 python3-venv python3-dev swig libssl-dev pkg-config gcc chromium)
 [ "$purpose" != bench ] || packages+=(nginx-light)
 
 # What does without the peers, if anything.

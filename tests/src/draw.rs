@@ -29,6 +29,11 @@ impl Draw {
         start + self.below(end - start)
     }
 
+    /// From 0 up to, and without, 1.
+    pub fn fraction(&mut self) -> f64 {
+        (self.number() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// So many bytes that no compression, block or repetition makes alike.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(count + 8);

@@ -21,10 +21,12 @@ mod daemon;
 mod disk;
 mod draw;
 mod grid;
+mod headers;
 mod load;
 mod nodes;
 mod peer;
 mod postgres;
+mod relay;
 mod run;
 mod secrets;
 mod services;
@@ -38,12 +40,14 @@ pub use daemon::{Daemon, free_port, wait_for, write_private};
 pub use disk::SmallDisk;
 pub use draw::{Draw, adler32};
 pub use grid::{RunningGrid, TWO_SITES};
+pub use headers::with_header;
 pub use load::{FILES_PER_JOB, JOBS, Load, STORAGES, seeds};
 pub use nodes::{
     LIMIT, all_known, attempts, node_settings, running, silent, silent_at, start_nodes, submit_to, waiting_job,
 };
 pub use peer::Peer;
 pub use postgres::Postgres;
+pub use relay::{Path, Relay};
 pub use run::{Run, peers, run, weir};
 pub use secrets::{Secrets, files_below, holds, holds_jwt, process_words};
 pub use services::{Answer, NodeSettings, Service, Services, StorageSettings, drafts, has_ended, visible_files};
