@@ -1,6 +1,9 @@
 //! A server under measurement, and what the kernel says of its processes.
 
-use std::fs;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 
@@ -14,6 +17,10 @@ pub(crate) struct Contender {
     pub(crate) tls: String,
     /// Base URL of a second one, with TLS, for copies between two.
     pub(crate) second: Option<String>,
+    /// The directory behind the base URLs, and that behind the second one.
+    pub(crate) data: (PathBuf, PathBuf),
+    /// The directory behind the plain base URL.
+    pub(crate) plain_data: PathBuf,
     /// Root processes; their children count too.
     pub(crate) pids: Vec<u32>,
 }
@@ -26,6 +33,22 @@ pub(crate) struct Usage {
 }
 
 impl Contender {
+    /// URL of the TLS door without a path.
+    pub(crate) fn origin(&self) -> &str {
+        self.tls.trim_end_matches("/data")
+    }
+
+    /// Where its folder on the disk is found, as a URL path without the first slash.
+    pub(crate) fn disk_path(&self) -> &'static str {
+        // XRootD exports one path; a link leads from there to the disk.
+        if self.name == "xrootd" { "data/disk" } else { "disk" }
+    }
+
+    /// The directory behind the door with TLS or without: Weir's doors have an area each.
+    pub(crate) fn data_of(&self, tls: bool) -> &Path {
+        if tls { &self.data.0 } else { &self.plain_data }
+    }
+
     /// Base URL with TLS or without.
     pub(crate) fn door(&self, tls: bool) -> &str {
         if tls { &self.tls } else { &self.plain }

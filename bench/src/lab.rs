@@ -1,7 +1,8 @@
 //! All contenders up at once, with the same files and one issuer of tokens.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::Write as _,
     net::Ipv4Addr,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -12,23 +13,31 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::Value;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
-use weir_tests::{Daemon, RunningGrid, Xrootd, XrootdSettings, free_port, wait_for, weir_binary, write_private};
+use weir_tests::{Daemon, RunningGrid, Xrootd, XrootdSettings, free_port, wait_for, weir_binary};
 
-use crate::contender::Contender;
+use crate::{contender::Contender, limits::Limits};
 
 /// One large file and eight smaller ones, as every row wants them.
 pub(crate) const LARGE: u64 = 2_000_000_000;
 pub(crate) const SMALL: u64 = 256_000_000;
 pub(crate) const N_SMALL: usize = 8;
 
+/// Many tiny ones.
+pub(crate) const TINY: u64 = 10_000;
+pub(crate) const N_TINY: usize = 1000;
+
+/// A directory that takes long to list.
+pub(crate) const N_ENTRIES: usize = 100_000;
+
 pub(crate) struct Lab {
     pub(crate) contenders: Vec<Contender>,
     pub(crate) ca: PathBuf,
-    /// A curl configuration with the token, mode 0600.
-    pub(crate) curl: PathBuf,
-    /// A local copy of the files, for uploads.
-    pub(crate) files: PathBuf,
     pub(crate) token: String,
+    pub(crate) limits: Limits,
+    /// On a disk, with a folder for each server.
+    pub(crate) disk: PathBuf,
+    /// Behind Weir's area without checksums.
+    pub(crate) bare: PathBuf,
     _daemons: Vec<Daemon>,
     _xrootd: [Xrootd; 3],
     _grid: RunningGrid,
@@ -36,7 +45,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    pub(crate) fn up() -> Result<Self> {
+    pub(crate) fn up(limits: Limits, disk: &Path) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("weir-bench-").tempdir_in("/dev/shm")?;
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
         let authority = CertificateAuthority::create(&folder.path().join("authority"))?;
@@ -56,95 +65,143 @@ impl Lab {
             .context("no token")?
             .1
             .clone();
-        let curl = folder.path().join("curl.conf");
-        write_private(&curl, &format!("header = \"Authorization: Bearer {token}\"\n"))?;
         let ca = authority.file();
 
         let audiences = grid.audiences();
         let weir_data = folder.path().join("weir-a/data");
-        fs::create_dir_all(&weir_data)?;
         make_files(&weir_data)?;
-        let mut daemons = Vec::new();
-        let mut weir = Contender {
+        for name in ["weir-a", "weir-b", "xrootd-a", "xrootd-b"] {
+            fs::create_dir_all(disk.join(name).join("up"))?;
+            fs::set_permissions(disk.join(name), fs::Permissions::from_mode(0o777))?;
+        }
+        fs::set_permissions(disk, fs::Permissions::from_mode(0o755))?;
+        let (mut daemons, mut pids) = (Vec::new(), Vec::new());
+        let mut start = |name, last, tls, areas: &[Area<'_>]| {
+            let endpoint = Endpoint {
+                folder: folder.path(),
+                name,
+                address: Ipv4Addr::new(127, 0, 3, last),
+                tls,
+            };
+            start_weir(
+                &endpoint,
+                &authority,
+                (&issuer, &audiences),
+                areas,
+                &mut daemons,
+                &mut pids,
+            )
+        };
+        let second_data = folder.path().join("weir-b/data");
+        let plain_data = folder.path().join("weir-c/data");
+        let bare = folder.path().join("weir-a/bare");
+        let on_disk = [disk.join("weir-a"), disk.join("weir-b")];
+        fs::create_dir_all(second_data.join("up"))?;
+        link_files(&weir_data, &plain_data)?;
+        fs::create_dir_all(&bare)?;
+        let first_areas = [
+            Area("data", &weir_data, "durability = \"cache\"\n"),
+            Area("bare", &bare, "durability = \"cache\"\nchecksums = []\n"),
+            Area("disk", &on_disk[0], ""),
+        ];
+        let second_areas = [
+            Area("data", &second_data, "durability = \"cache\"\n"),
+            Area("disk", &on_disk[1], ""),
+        ];
+        let plain_areas = [Area(
+            "data",
+            &plain_data,
+            "durability = \"cache\"\nanonymous_read = true\n",
+        )];
+        let tls = start("weir-a", 1, true, &first_areas)?;
+        let second = start("weir-b", 2, true, &second_areas)?;
+        // Plain downloads go without a token. Nobody writes here without one, so plain uploads bring it: over loopback only.
+        let plain = start("weir-c", 3, false, &plain_areas)?;
+        let weir = Contender {
             name: "weir",
-            plain: String::new(),
-            tls: String::new(),
-            second: None,
-            pids: Vec::new(),
+            plain: format!("{plain}/data"),
+            tls: format!("{tls}/data"),
+            second: Some(format!("{second}/data")),
+            data: (weir_data.clone(), second_data),
+            plain_data,
+            pids,
         };
-        let first = Endpoint {
-            folder: folder.path(),
-            name: "weir-a",
-            address: Ipv4Addr::new(127, 0, 3, 1),
-            tls: true,
-        };
-        weir.tls = start_weir(&first, &authority, (&issuer, &audiences), &mut daemons, &mut weir.pids)?;
-        let second = Endpoint {
-            name: "weir-b",
-            address: Ipv4Addr::new(127, 0, 3, 2),
-            ..first
-        };
-        weir.second = Some(start_weir(
-            &second,
-            &authority,
-            (&issuer, &audiences),
-            &mut daemons,
-            &mut weir.pids,
-        )?);
-        let plain = Endpoint {
-            name: "weir-c",
-            address: Ipv4Addr::new(127, 0, 3, 3),
-            tls: false,
-            ..first
-        };
-        link_files(&weir_data, &folder.path().join("weir-c/data"))?;
-        weir.plain = start_weir(&plain, &authority, (&issuer, &audiences), &mut daemons, &mut weir.pids)?;
 
         let nginx = start_nginx(folder.path(), &authority, &weir_data, &mut daemons)?;
-        let (xrootd, servers) = start_xrootd(folder.path(), &grid, &authority, &issuer, &weir_data)?;
+        let (xrootd, servers) = start_xrootd(folder.path(), &grid, &authority, &issuer, &weir_data, disk)?;
         Ok(Self {
             contenders: vec![weir, nginx, xrootd],
             ca,
-            curl,
-            files: weir_data,
             token,
+            limits,
+            disk: disk.to_owned(),
+            bare,
             _daemons: daemons,
             _xrootd: servers,
             _grid: grid,
             _folder: folder,
         })
     }
+
+    pub(crate) fn weir(&self) -> &Contender {
+        &self.contenders[0]
+    }
+
+    /// Those who speak `WebDAV` whole and copy between two.
+    pub(crate) fn grid_servers(&self) -> impl Iterator<Item = &Contender> {
+        self.contenders.iter().filter(|who| who.second.is_some())
+    }
 }
 
 fn make_files(data: &Path) -> Result<()> {
-    for index in 0..=N_SMALL {
-        let (name, size) = if index == 0 {
-            ("large".to_owned(), LARGE)
-        } else {
-            (format!("small{index}"), SMALL)
-        };
-        // Random once and repeated: no server looks into the bytes, and none of them compresses.
-        let status = Command::new("sh")
-            .arg("-c")
-            .arg("head -c 16000000 /dev/urandom > \"$1.seed\"; i=0; while [ $i -lt $3 ]; do cat \"$1.seed\"; i=$((i+1)); done | head -c $2 > \"$1\"; rm \"$1.seed\"")
-            .args(["sh", &data.join(&name).to_string_lossy(), &size.to_string(), &(size / 16_000_000 + 1).to_string()])
-            .status()?;
-        anyhow::ensure!(status.success(), "could not make {name}");
+    // Random once and repeated: no server looks into the bytes, and none of them compresses.
+    let seed = weir_tests::Draw::new(3).bytes(16_000_000);
+    let write = |path: PathBuf, size: u64| -> Result<()> {
+        let mut file = File::create(path)?;
+        let mut left = usize::try_from(size)?;
+        while left > 0 {
+            let length = left.min(seed.len());
+            file.write_all(&seed[..length])?;
+            left -= length;
+        }
+        Ok(())
+    };
+    for folder in ["up", "tiny", "entries"] {
+        fs::create_dir_all(data.join(folder))?;
+    }
+    write(data.join("large"), LARGE)?;
+    for index in 1..=N_SMALL {
+        write(data.join(format!("small{index}")), SMALL)?;
+    }
+    for index in 0..N_TINY {
+        write(data.join(format!("tiny/{index}")), TINY)?;
+    }
+    for index in 0..N_ENTRIES {
+        File::create(data.join(format!("entries/{index}")))?;
     }
     Ok(())
 }
 
 /// An endpoint locks its area, so the plain one has a directory of its own, with the same files.
 fn link_files(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            fs::hard_link(entry.path(), to.join(entry.file_name()))?;
-        }
+    for folder in ["up", "tiny"] {
+        fs::create_dir_all(to.join(folder))?;
+    }
+    for name in shared() {
+        fs::hard_link(from.join(&name), to.join(&name))?;
     }
     Ok(())
 }
+
+/// The files that all servers have.
+fn shared() -> impl Iterator<Item = String> {
+    let small = (1..=N_SMALL).map(|index| format!("small{index}"));
+    let tiny = (0..N_TINY).map(|index| format!("tiny/{index}"));
+    std::iter::once("large".to_owned()).chain(small).chain(tiny)
+}
+
+/// Name, directory, and further lines of an area's table.
+struct Area<'a>(&'a str, &'a Path, &'a str);
 
 #[derive(Clone, Copy)]
 struct Endpoint<'a> {
@@ -154,11 +211,12 @@ struct Endpoint<'a> {
     tls: bool,
 }
 
-/// A Weir endpoint over `folder/name/data`; gives its base URL.
+/// A Weir endpoint; gives its URL without a path.
 fn start_weir(
     endpoint: &Endpoint<'_>,
     authority: &CertificateAuthority,
     issuer: (&str, &[String]),
+    areas: &[Area<'_>],
     daemons: &mut Vec<Daemon>,
     pids: &mut Vec<u32>,
 ) -> Result<String> {
@@ -170,7 +228,7 @@ fn start_weir(
     } = *endpoint;
     let home = folder.join(name);
     let port = free_port()?;
-    fs::create_dir_all(home.join("data"))?;
+    fs::create_dir_all(&home)?;
     let identity = authority.issue(&[San::Ip(address.into())], name)?;
     let (certificate, key) = write_identity(&identity, &home, "host")?;
     let scheme = if tls { "https" } else { "http" };
@@ -183,17 +241,18 @@ fn start_weir(
     } else {
         String::new()
     };
-    let configuration = format!(
+    let mut configuration = format!(
         "listen = \"{address}:{port}\"\nurl = \"{scheme}://{address}:{port}\"\n{tls}\
-         [trust]\nfiles = [\"{}\"]\n[[issuer]]\nurl = \"{}\"\naudiences = {:?}\n[tpc]\nallow = [\"127.0.0.0/8\"]\n\
-         [[area]]\nname = \"data\"\nprefix = \"/data\"\nroot = \"{}\"\ndurability = \"cache\"\nanonymous_read = {}\n",
+         [trust]\nfiles = [\"{}\"]\n[[issuer]]\nurl = \"{}\"\naudiences = {:?}\n[tpc]\nallow = [\"127.0.0.0/8\"]\n",
         authority.file().display(),
         issuer.0,
         issuer.1,
-        home.join("data").display(),
-        // Plain downloads go without a token. Nobody writes here without one, so plain uploads bring it: over loopback only.
-        scheme == "http",
     );
+    for Area(name, root, lines) in areas {
+        let root = root.display();
+        let table = format!("[[area]]\nname = \"{name}\"\nprefix = \"/{name}\"\nroot = \"{root}\"\n{lines}");
+        configuration.push_str(&table);
+    }
     let file = home.join(format!("{scheme}.toml"));
     fs::write(&file, configuration)?;
     let mut command = Command::new(weir_binary());
@@ -205,7 +264,7 @@ fn start_weir(
     await_port(address, port).with_context(|| daemon.said())?;
     pids.push(daemon.pid());
     daemons.push(daemon);
-    Ok(format!("{scheme}://{address}:{port}/data"))
+    Ok(format!("{scheme}://{address}:{port}"))
 }
 
 fn await_port(address: Ipv4Addr, port: u16) -> Result<()> {
@@ -259,6 +318,8 @@ fn start_nginx(
         plain: format!("http://{address}:{plain}/data"),
         tls: format!("https://{address}:{tls}/data"),
         second: None,
+        data: (home.join("www/data"), PathBuf::new()),
+        plain_data: home.join("www/data"),
         pids,
     })
 }
@@ -269,6 +330,7 @@ fn start_xrootd(
     authority: &CertificateAuthority,
     issuer: &str,
     data: &Path,
+    disk: &Path,
 ) -> Result<(Contender, [Xrootd; 3])> {
     let base = issuer.trim_end_matches('/');
     let discovery = grid
@@ -299,22 +361,46 @@ fn start_xrootd(
     let ports = (free_port()?, free_port()?);
     let plain = Xrootd::start_anonymous(folder, "xrootd-c", Ipv4Addr::new(127, 0, 3, 7), ports)?;
     let servers = [start("xrootd-a", 5)?, start("xrootd-b", 6)?, plain];
-    for entry in fs::read_dir(data)? {
-        let entry = entry?;
-        if !entry.file_type()?.is_file() {
-            continue;
-        }
-        let target = servers[0].data.join(entry.file_name());
-        fs::copy(entry.path(), &target)?;
-        fs::set_permissions(&target, fs::Permissions::from_mode(0o644))?;
-        fs::hard_link(&target, servers[2].data.join(entry.file_name()))?;
-    }
+    fill_xrootd(&servers, data, disk)?;
     let contender = Contender {
         name: "xrootd",
         plain: format!("{}/data", servers[2].url),
         tls: format!("{}/data", servers[0].url),
         second: Some(format!("{}/data", servers[1].url)),
+        data: (servers[0].data.clone(), servers[1].data.clone()),
+        plain_data: servers[2].data.clone(),
         pids: servers.iter().map(Xrootd::pid).collect(),
     };
     Ok((contender, servers))
+}
+
+/// Gives XRootD the same files. It is nobody's root: what it writes into is open to everybody.
+fn fill_xrootd(servers: &[Xrootd; 3], data: &Path, disk: &Path) -> Result<()> {
+    let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777));
+    for server in servers {
+        for folder in ["up", "tiny", "entries"] {
+            fs::create_dir_all(server.data.join(folder))?;
+            open(&server.data.join(folder))?;
+        }
+    }
+    for name in shared() {
+        let target = servers[0].data.join(&name);
+        fs::copy(data.join(&name), &target)?;
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o644))?;
+        fs::hard_link(&target, servers[2].data.join(&name))?;
+    }
+    for index in 0..N_ENTRIES {
+        File::create(servers[0].data.join(format!("entries/{index}")))?;
+    }
+    for (server, name) in servers.iter().zip(["xrootd-a", "xrootd-b"]) {
+        let folder = disk.join(name);
+        std::os::unix::fs::chown(&folder, Some(owner(&server.data)?), None)?;
+        std::os::unix::fs::symlink(&folder, server.data.join("disk"))?;
+    }
+    Ok(())
+}
+
+fn owner(path: &Path) -> Result<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    Ok(fs::metadata(path)?.uid())
 }

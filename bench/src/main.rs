@@ -1,16 +1,18 @@
 //! Measures Weir's storage endpoint beside nginx and XRootD, in one run on one machine.
 //!
 //! Machines are noisy: a figure means little, the median of paired ratios does. Every row therefore runs all contenders in turn,
-//! round by round. Data live in memory (`/dev/shm`), so that the endpoints are measured and not the disk; nobody calls fsync.
+//! round by round. Data live in memory (`/dev/shm`), so that the endpoints are measured and not the disk, and nobody calls fsync;
+//! but for the rows about disks, which use the folder that `--disk` names (by default the current one).
 //! CPU is that of the serving processes alone, user and system, the client's left out; of a copy, both ends together.
 //!
-//! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE]`, and for the transfer service
+//! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE] [--disk DIR]`, and for the transfer service
 //! `... -- service [--only TEXT] [--scale F] [--json FILE]`.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 mod contender;
 mod lab;
 mod limits;
+mod load;
 mod outcome;
 mod rows;
 mod service;
@@ -25,9 +27,11 @@ fn main() -> Result<()> {
     let mut rounds = 5;
     let mut only = String::new();
     let mut file = None;
+    let mut disk = std::env::current_dir()?;
     let mut arguments = std::env::args().skip(1).peekable();
     match arguments.peek().map(String::as_str) {
         Some("service") => return service::run(arguments.skip(1)),
+        Some("load") => return load::main(),
         Some("stub") => return service::stub(arguments.skip(1)),
         _ => {}
     }
@@ -37,22 +41,34 @@ fn main() -> Result<()> {
             "--rounds" => rounds = value()?.parse().context("--rounds takes a number")?,
             "--only" => only = value()?,
             "--json" => file = Some(PathBuf::from(value()?)),
-            other => anyhow::bail!("unknown argument {other}; there are --rounds N, --only TEXT and --json FILE"),
+            "--disk" => disk = PathBuf::from(value()?),
+            other => {
+                anyhow::bail!("unknown argument {other}; there are --rounds N, --only TEXT, --json FILE and --disk DIR")
+            }
         }
     }
-    let limits = limits::Limits::measure()?;
+    let disk = tempfile::Builder::new().prefix("weir-bench-").tempdir_in(disk)?;
+    let limits = limits::Limits::measure(disk.path())?;
     println!("{limits}");
-    let lab = lab::Lab::up()?;
+    let lab = lab::Lab::up(limits, disk.path())?;
     println!("{}", outcome::head(rounds));
-    let mut results = Vec::new();
-    for row in rows::all().into_iter().filter(|row| row.name.contains(&only)) {
-        let outcome = row.run(&lab, rounds)?;
-        println!("{outcome}");
-        results.push(outcome.to_json());
+    let (mut results, mut failed) = (Vec::new(), Vec::new());
+    for row in rows::all(&lab).into_iter().filter(|row| row.name.contains(&only)) {
+        match row.run(rounds) {
+            Ok(outcome) => {
+                println!("{outcome}");
+                results.push(outcome.to_json());
+            }
+            // The others are worth measuring all the same.
+            Err(error) => {
+                println!("{:<22} failed: {error:#}", row.name);
+                failed.push(row.name);
+            }
+        }
     }
     if let Some(file) = file {
         let document = json!({
-            "schema": "weir-bench/1",
+            "schema": "weir-bench/2",
             "versions": {
                 "weir": version(weir_tests::weir_binary().as_os_str(), "--version"),
                 "nginx": version("nginx", "-v"),
@@ -61,10 +77,12 @@ fn main() -> Result<()> {
             "machine": limits.to_json(),
             "rounds": rounds,
             "rows": results,
+            "failed": failed,
         });
         let text = serde_json::to_string_pretty(&document)? + "\n";
         std::fs::write(&file, text).with_context(|| format!("could not write {}", file.display()))?;
     }
+    anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
 

@@ -4,31 +4,46 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::stats::median;
+use crate::{limits::Limit, stats::median};
+
+/// What a row counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Bytes,
+    Requests,
+}
 
 /// One contender's work in one round.
 pub(crate) struct Round {
-    /// Bytes per second, as the client saw it.
+    /// Units per second, as the client saw it.
     pub(crate) rate: f64,
-    /// CPU seconds of the serving processes for each GB moved.
-    pub(crate) cpu_per_gb: f64,
+    /// CPU seconds of the serving processes for each unit.
+    pub(crate) cpu: f64,
     /// Sum of the high-water marks of the serving processes' memory, in bytes.
     pub(crate) peak: f64,
+    /// Of the client's requests, in seconds.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
 }
 
 /// A row's rounds: Weir's first, the peers' in the same order of rounds.
 pub(crate) struct Outcome {
     pub(crate) name: &'static str,
-    pub(crate) bytes: u64,
-    pub(crate) files: usize,
+    pub(crate) mark: &'static str,
+    pub(crate) unit: Unit,
+    pub(crate) limit: Option<Limit>,
     pub(crate) contenders: Vec<(&'static str, Vec<Round>)>,
 }
 
-/// Medians of one contender. Ratios are Weir's figure over this contender's, paired by round before the median is taken.
+/// Medians of one contender. Ratios are the first one's figure over this contender's, paired by round before the median is taken.
 struct Medians {
     rate: f64,
-    cpu_per_gb: f64,
+    cpu: f64,
     peak: f64,
+    p50: f64,
+    p99: f64,
+    max: f64,
     ratio_rate: f64,
     ratio_cpu: f64,
 }
@@ -43,11 +58,20 @@ impl Outcome {
         };
         Medians {
             rate: of(|round| round.rate),
-            cpu_per_gb: of(|round| round.cpu_per_gb),
+            cpu: of(|round| round.cpu),
             peak: of(|round| round.peak),
+            p50: of(|round| round.p50),
+            p99: of(|round| round.p99),
+            max: of(|round| round.max),
             ratio_rate: ratio(|round| round.rate),
-            ratio_cpu: ratio(|round| round.cpu_per_gb),
+            ratio_cpu: ratio(|round| round.cpu),
         }
+    }
+
+    /// The part of the machine's own limit that a rate reaches.
+    fn share(&self, rate: f64) -> Option<f64> {
+        let limit = self.limit.filter(|limit| limit.per_second > 0.0)?;
+        Some(rate / limit.per_second)
     }
 
     /// The row in the JSON file.
@@ -56,17 +80,22 @@ impl Outcome {
             let medians = self.medians(rounds);
             json!({
                 "name": name,
-                "bytes_per_s": medians.rate,
-                "cpu_s_per_gb": medians.cpu_per_gb,
+                "per_s": medians.rate,
+                "cpu_s": medians.cpu,
                 "peak_memory_bytes": medians.peak,
-                "weir_over_this": { "rate": medians.ratio_rate, "cpu": medians.ratio_cpu },
-                "rounds_bytes_per_s": rounds.iter().map(|round| round.rate).collect::<Vec<_>>(),
+                "share_of_limit": self.share(medians.rate),
+                "p50_s": medians.p50,
+                "p99_s": medians.p99,
+                "max_s": medians.max,
+                "first_over_this": { "rate": medians.ratio_rate, "cpu": medians.ratio_cpu },
+                "rounds_per_s": rounds.iter().map(|round| round.rate).collect::<Vec<_>>(),
             })
         };
         json!({
             "name": self.name,
-            "bytes": self.bytes,
-            "files": self.files,
+            "unit": match self.unit { Unit::Bytes => "byte", Unit::Requests => "request" },
+            "to_reach": self.mark,
+            "limit": self.limit.map(|limit| limit.name),
             "contenders": self.contenders.iter().map(contender).collect::<Vec<_>>(),
         })
     }
@@ -75,30 +104,38 @@ impl Outcome {
 /// Head of the table whose lines an [`Outcome`] prints.
 pub(crate) fn head(rounds: usize) -> String {
     format!(
-        "{:<22} {:<7} {:>9} {:>9} {:>9} {:>8} {:>8}   Weir ÷ peer, medians of {rounds} rounds",
-        "row", "who", "MB/s", "CPU s/GB", "peak MB", "rate ÷", "CPU ÷"
+        "{:<22} {:<7} {:>9} {:>9} {:>8} {:>8} {:>8} {:>7} {:>7}   {:>16}   the first ÷ this one, medians of {rounds} rounds",
+        "row", "who", "MB/s, 1/s", "s/GB, µs", "peak MB", "p99 ms", "max ms", "rate ÷", "CPU ÷", "of limit"
     )
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (name, rounds)) in self.contenders.iter().enumerate() {
+        let (per_second, per_unit) = match self.unit {
+            Unit::Bytes => (1e-6, 1e9),
+            Unit::Requests => (1.0, 1e6),
+        };
+        for (name, rounds) in &self.contenders {
             let medians = self.medians(rounds);
-            if place > 0 {
-                writeln!(f)?;
-            }
-            write!(
+            let share = self.limit.and_then(|limit| {
+                let share = self.share(medians.rate)?;
+                Some(format!("{share:.2} {}", limit.name))
+            });
+            writeln!(
                 f,
-                "{:<22} {name:<7} {:>9.0} {:>9.2} {:>9.0} {:>8.2} {:>8.2}",
+                "{:<22} {name:<7} {:>9.0} {:>9.2} {:>8.0} {:>8.1} {:>8.1} {:>7.2} {:>7.2}   {:>16}",
                 self.name,
-                medians.rate / 1e6,
-                medians.cpu_per_gb,
+                medians.rate * per_second,
+                medians.cpu * per_unit,
                 medians.peak / 1e6,
+                medians.p99 * 1e3,
+                medians.max * 1e3,
                 medians.ratio_rate,
-                medians.ratio_cpu
+                medians.ratio_cpu,
+                share.unwrap_or_default()
             )?;
         }
-        Ok(())
+        write!(f, "{:22} to reach: {}", "", self.mark)
     }
 }
 
@@ -106,11 +143,14 @@ impl fmt::Display for Outcome {
 mod tests {
     use super::*;
 
-    fn round(rate: f64, cpu_per_gb: f64) -> Round {
+    fn round(rate: f64, cpu: f64) -> Round {
         Round {
             rate,
-            cpu_per_gb,
+            cpu,
             peak: 5e6,
+            p50: 0.1,
+            p99: 0.2,
+            max: 0.3,
         }
     }
 
@@ -119,8 +159,12 @@ mod tests {
     fn ratios_are_paired_by_round() {
         let outcome = Outcome {
             name: "GET",
-            bytes: 10,
-            files: 1,
+            mark: "rate >= 1",
+            unit: Unit::Bytes,
+            limit: Some(Limit {
+                name: "loopback",
+                per_second: 4e9,
+            }),
             contenders: vec![
                 ("weir", vec![round(2e9, 0.5), round(1e9, 0.5), round(4e9, 0.5)]),
                 ("nginx", vec![round(1e9, 1.0), round(0.5e9, 0.25), round(2e9, 1.0)]),
@@ -128,18 +172,17 @@ mod tests {
         };
         let json = outcome.to_json();
         let nginx = &json["contenders"][1];
-        assert_eq!(nginx["bytes_per_s"], 1e9);
-        assert_eq!(nginx["weir_over_this"], json!({ "rate": 2.0, "cpu": 0.5 }));
+        assert_eq!(nginx["per_s"], 1e9);
+        assert_eq!(nginx["first_over_this"], json!({ "rate": 2.0, "cpu": 0.5 }));
         assert_eq!(
-            json["contenders"][0]["weir_over_this"],
+            json["contenders"][0]["first_over_this"],
             json!({ "rate": 1.0, "cpu": 1.0 })
         );
-        assert_eq!(nginx["rounds_bytes_per_s"], json!([1e9, 0.5e9, 2e9]));
+        assert_eq!(nginx["rounds_per_s"], json!([1e9, 0.5e9, 2e9]));
         let lines = outcome.to_string();
-        let last = lines.lines().last().unwrap_or_default();
-        assert!(
-            last.contains("nginx") && last.contains("1000") && last.ends_with("2.00     0.50"),
-            "{lines}"
-        );
+        let of_nginx = lines.lines().find(|line| line.contains("nginx")).unwrap_or_default();
+        for figure in ["1000", "2.00", "0.50", "0.25 loopback"] {
+            assert!(of_nginx.contains(figure), "{lines}");
+        }
     }
 }

@@ -1,9 +1,13 @@
 //! What the machine itself can do, measured in the same run: the ceilings under which all contenders stand.
 
+mod disk;
+mod tls;
+
 use std::{
     fmt,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
+    path::Path,
     process::Command,
     time::{Duration, Instant},
 };
@@ -13,46 +17,101 @@ use serde_json::{Value, json};
 
 const WINDOW: Duration = Duration::from_millis(700);
 
-/// Ceilings of one core, in bytes per second.
+/// One ceiling: what nothing here can be faster than.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    pub(crate) name: &'static str,
+    /// Bytes, or whatever the rows beside it count.
+    pub(crate) per_second: f64,
+}
+
+/// The ceilings, in bytes per second but for the last.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     cores: usize,
     memory_copy: f64,
-    loopback_tcp: f64,
+    pub(crate) loopback_tcp: Limit,
     /// 16 KiB blocks, as TLS has them; 0 where openssl is not installed.
     aes_128_gcm: f64,
+    /// A sender and a receiver without HTTP, on one connection and on four, and what they use of processors, in seconds per GB.
+    tls_one: (f64, f64),
+    tls_four: (f64, f64),
+    /// The better of the two.
+    pub(crate) tls_pair: Limit,
+    /// Into a new file, durable at the end, through the page cache.
+    disk_cached: f64,
+    /// The same around it, or through it where that is faster or the file system knows no other way.
+    pub(crate) disk_direct: Limit,
+    /// Durable removals a second.
+    pub(crate) durable_unlinks: Limit,
 }
 
 impl Limits {
-    pub(crate) fn measure() -> Result<Self> {
+    pub(crate) fn measure(disk: &Path) -> Result<Self> {
+        let (tls_one, tls_four) = (tls::pair(1)?, tls::pair(4)?);
+        let cached = disk::write(disk, false)?.unwrap_or(0.0);
+        let direct = disk::write(disk, true)?.unwrap_or(0.0);
+        let limit = |name, per_second| Limit { name, per_second };
         Ok(Self {
             cores: std::thread::available_parallelism()?.get(),
             memory_copy: memory_copy(),
-            loopback_tcp: loopback()?,
+            loopback_tcp: limit("loopback", loopback()?),
             aes_128_gcm: aes(),
+            tls_one,
+            tls_four,
+            tls_pair: limit("TLS pair", tls_one.0.max(tls_four.0)),
+            disk_cached: cached,
+            disk_direct: limit("disk", direct.max(cached)),
+            durable_unlinks: limit("unlinks", disk::unlinks(disk)?),
         })
     }
 
-    pub(crate) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(self) -> Value {
         json!({
             "cores": self.cores,
             "memory_copy_bytes_per_s": self.memory_copy,
-            "loopback_tcp_bytes_per_s": self.loopback_tcp,
+            "loopback_tcp_bytes_per_s": self.loopback_tcp.per_second,
             "aes_128_gcm_bytes_per_s": self.aes_128_gcm,
+            "tls_pair_1_bytes_per_s": self.tls_one.0,
+            "tls_pair_1_cpu_s_per_gb": self.tls_one.1,
+            "tls_pair_4_bytes_per_s": self.tls_four.0,
+            "tls_pair_4_cpu_s_per_gb": self.tls_four.1,
+            "disk_cached_bytes_per_s": self.disk_cached,
+            "disk_direct_bytes_per_s": self.disk_direct.per_second,
+            "durable_unlinks_per_s": self.durable_unlinks.per_second,
         })
     }
 }
 
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
+        writeln!(
             f,
             "machine: {} cores; memory copy {:.0} MB/s; loopback TCP {:.0} MB/s; AES-128-GCM (16 KiB, one core) {:.0} MB/s",
             self.cores,
             self.memory_copy / 1e6,
-            self.loopback_tcp / 1e6,
+            self.loopback_tcp.per_second / 1e6,
             self.aes_128_gcm / 1e6
+        )?;
+        write!(
+            f,
+            "TLS without HTTP {:.0} MB/s, {:.2} s/GB (4 connections {:.0}, {:.2}); durable write {:.0} MB/s, around the page cache \
+             {:.0} MB/s; durable removals {:.0}/s",
+            self.tls_one.0 / 1e6,
+            self.tls_one.1,
+            self.tls_four.0 / 1e6,
+            self.tls_four.1,
+            self.disk_cached / 1e6,
+            self.disk_direct.per_second / 1e6,
+            self.durable_unlinks.per_second
         )
     }
+}
+
+/// Processor time of this process so far, in seconds.
+fn process_seconds() -> f64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
 fn memory_copy() -> f64 {
