@@ -125,6 +125,13 @@ fn terms(job: &NewJob, names: &mut Names) -> Terms {
     }
 }
 
+/// The file that a job begins with, if its others wait for it.
+pub(crate) fn begins(job: &LiveJob) -> Option<u64> {
+    route_kind(&job.job)?;
+    let began = job.files.iter().find(|file| file.state != FileState::NotUsed);
+    began.map(|file| file.file)
+}
+
 /// A job's live files as the core is given them back.
 pub(crate) fn live(job: &LiveJob, names: &mut Names) -> Vec<Record> {
     let (terms, mut memos) = (terms(&job.job, names), Default::default());

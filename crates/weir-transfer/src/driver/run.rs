@@ -372,7 +372,10 @@ impl<C: TransferCore> Loop<C> {
                 inputs.extend(files.into_iter().map(Input::Restored));
             }
             Feed::Arrived(job) => {
-                self.executor.events().tell(Notice::Submitted(job.job.id));
+                self.executor.events().tell(Notice::Submitted {
+                    job: job.job.id,
+                    live: records::begins(&job),
+                });
                 self.feed(Feed::Restored(job), inputs);
             }
             Feed::RestoreEnded => {

@@ -11,7 +11,11 @@ use crate::{store::Change, time::Millis};
 #[derive(Debug)]
 pub(crate) enum Notice {
     /// A job is durable.
-    Submitted(Uuid),
+    Submitted {
+        job: Uuid,
+        /// The one file that begins, if the others wait for it.
+        live: Option<u64>,
+    },
     /// An attempt has begun; its message is written already.
     Lines(Kind, String, Vec<u8>),
     /// An attempt begins at another node.
@@ -48,7 +52,10 @@ impl Notice {
     /// What a change, once durable, is to be told. `op`: the attempt behind it, if there is one.
     pub(crate) fn of(op: Option<OpId>, change: &Change) -> Option<Self> {
         Some(match (op, change) {
-            (_, Change::Submit(submission)) => Self::Submitted(submission.job.id),
+            (_, Change::Submit(submission)) => Self::Submitted {
+                job: submission.job.id,
+                live: submission.live,
+            },
             (Some(op), Change::End { .. } | Change::Again { .. } | Change::Advance { .. }) => {
                 Self::Ended(op, Box::new(change.clone()))
             }

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     config::EventsConfig,
     model::{CANCELED_REASON, FileResult, FileState, NewFile, NewJob},
-    store::{Change, Order, Store, StoreError},
+    store::{Change, Order, Store, StoreError, first_state},
     time::Millis,
 };
 
@@ -325,7 +325,7 @@ impl Scribe {
                 }
                 Ok(())
             }
-            Notice::Submitted(job) => self.submitted(*job, page),
+            Notice::Submitted { job, live } => self.submitted(*job, *live, page),
             Notice::Released(file) => self.released(*file, page),
             Notice::Ended(op, change) => self.ended(*op, change, page),
             Notice::Began { file, work, at } => self.began(*file, *work, *at, page),
@@ -349,14 +349,11 @@ impl Scribe {
         Ok(())
     }
 
-    fn submitted(&self, job: Uuid, page: &mut Page) -> Result<(), StoreError> {
+    /// What its files have come to since is told by messages of its own.
+    fn submitted(&self, job: Uuid, live: Option<u64>, page: &mut Page) -> Result<(), StoreError> {
         let Some(row) = self.store.job(job)? else { return Ok(()) };
         for file in self.store.files(job)? {
-            // What was released or cancelled since is told by messages of its own.
-            let first = match file.state {
-                FileState::NotUsed => FileState::NotUsed,
-                _ => row.spec.params.first_state(&file.spec),
-            };
+            let first = first_state(&row.spec, &file.spec, live);
             let change = StateChange {
                 job: if row.spec.params.bring_online.is_some() {
                     "STAGING"
