@@ -114,6 +114,11 @@ pub trait Backend: Send + Sync + 'static {
     fn list(&self, path: &StoragePath) -> Result<Box<dyn Listing>, BackendError>;
     /// Opens a file for reading.
     fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError>;
+    /// As [`Self::open`], where nothing has to be waited for; none where that is not so, nobody can tell, or there is an error,
+    /// which is for those who may wait.
+    fn open_cached(&self, _path: &StoragePath) -> Option<Arc<dyn Reader>> {
+        None
+    }
     /// Begins a new file that nobody sees. `durable`: its end will be waited for until it is on the disk.
     fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError>;
     /// Makes a directory whose parent exists.

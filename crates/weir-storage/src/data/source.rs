@@ -79,7 +79,12 @@ pub(crate) fn read_block(
 }
 
 /// As [`read_block`] where nothing has to be waited for; else none.
-fn read_cached_block(reader: &dyn Reader, offset: u64, length: usize, pool: &Arc<BlockPool>) -> Option<Bytes> {
+pub(crate) fn read_cached_block(
+    reader: &dyn Reader,
+    offset: u64,
+    length: usize,
+    pool: &Arc<BlockPool>,
+) -> Option<Bytes> {
     let mut memory = memory_for(length, pool);
     let whole = reader.read_cached(&mut memory[..length], offset) == length;
     let block = seal(memory, length, pool);

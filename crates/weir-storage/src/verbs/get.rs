@@ -15,7 +15,7 @@ use crate::{
     area::{Area, Place},
     backend::{BackendError, Meta, Obstacle, Reader},
     conditional::{self, Verdict},
-    data::{BLOCK, BlockPool, FileBody, Watch, blocking, read_block},
+    data::{BLOCK, BlockPool, FileBody, Watch, blocking, read_block, read_cached_block},
     digest::{self, Wanted},
     exchange::Exchange,
     metrics::Kind,
@@ -110,10 +110,22 @@ impl FoundFile {
     }
 }
 
-/// Opens the file and reads what is needed first, in one visit to the blocking pool.
+/// Opens the file and reads what is needed first: at once if all of that is in memory, else in one visit to the blocking pool.
 async fn look(call: &Call, area: &Arc<Area>, inside: &StoragePath, checksums: bool) -> Result<Found, Refusal> {
-    let (area, inside, headers) = (area.clone(), inside.clone(), call.headers.clone());
-    let (reading, pool) = (has_body(&call.method), call.endpoint.blocks.clone());
+    let (reading, pool) = (has_body(&call.method), &call.endpoint.blocks);
+    if let Some(reader) = area.backend.open_cached(inside) {
+        let mut found = FoundFile::new(reader, &call.headers, checksums, reading);
+        let Some(first) = found.first_wanted(&call.headers, reading) else {
+            return Ok(Found::File(found));
+        };
+        found.first = read_cached_block(&*found.reader, first.start, length(&first), pool);
+        if found.first.is_some() {
+            return Ok(Found::File(found));
+        }
+        let pool = pool.clone();
+        return blocking(move || found.read_first(&first, &pool)).await;
+    }
+    let (area, inside, headers, pool) = (area.clone(), inside.clone(), call.headers.clone(), pool.clone());
     blocking(move || look_now(&area, &inside, &headers, checksums, reading, &pool)).await
 }
 
@@ -132,33 +144,52 @@ fn look_now(
         }) => return Ok(Found::Directory),
         outcome => outcome.map_err(BackendError::looking)?,
     };
-    let meta = reader.meta();
-    let stored = if checksums {
-        reader.checksums()
-    } else {
-        Checksums::default()
-    };
-    let asked = match headers.get(header::RANGE).and_then(|value| value.to_str().ok()) {
-        Some(text) if reading && conditional::range_counts(headers, &meta) => range::parse(text, meta.size),
-        _ => Requested::Whole,
-    };
-    let mut found = FoundFile {
-        reader,
-        meta,
-        stored,
-        asked,
-        first: None,
-    };
-    let part = found.part();
-    let wanted = (part.end - part.start).min(BLOCK as u64) as usize;
-    if reading
-        && wanted > 0
-        && asked != Requested::Unsatisfiable
-        && conditional::weigh(headers, Some(&meta), true) == Verdict::Proceed
-    {
-        found.first = Some(read_block(&*found.reader, part.start, wanted, pool)?);
+    let found = FoundFile::new(reader, headers, checksums, reading);
+    match found.first_wanted(headers, reading) {
+        Some(first) => found.read_first(&first, pool),
+        None => Ok(Found::File(found)),
     }
-    Ok(Found::File(found))
+}
+
+impl FoundFile {
+    fn new(reader: Arc<dyn Reader>, headers: &HeaderMap, checksums: bool, reading: bool) -> Self {
+        let meta = reader.meta();
+        let stored = if checksums {
+            reader.checksums()
+        } else {
+            Checksums::default()
+        };
+        let asked = match headers.get(header::RANGE).and_then(|value| value.to_str().ok()) {
+            Some(text) if reading && conditional::range_counts(headers, &meta) => range::parse(text, meta.size),
+            _ => Requested::Whole,
+        };
+        Self {
+            reader,
+            meta,
+            stored,
+            asked,
+            first: None,
+        }
+    }
+
+    /// The block to begin with, if any bytes will be sent.
+    fn first_wanted(&self, headers: &HeaderMap, reading: bool) -> Option<Range<u64>> {
+        let part = self.part();
+        let sends = reading
+            && !part.is_empty()
+            && self.asked != Requested::Unsatisfiable
+            && conditional::weigh(headers, Some(&self.meta), true) == Verdict::Proceed;
+        sends.then(|| part.start..part.end.min(part.start + BLOCK as u64))
+    }
+
+    fn read_first(mut self, first: &Range<u64>, pool: &Arc<BlockPool>) -> Result<Found, Refusal> {
+        self.first = Some(read_block(&*self.reader, first.start, length(first), pool)?);
+        Ok(Found::File(self))
+    }
+}
+
+fn length(block: &Range<u64>) -> usize {
+    (block.end - block.start) as usize
 }
 
 fn conditions(headers: &HeaderMap, found: &FoundFile) -> Result<Option<Response<Body>>, Refusal> {

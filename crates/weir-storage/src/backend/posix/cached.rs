@@ -10,12 +10,21 @@ use rustix::{
 /// `TMPFS_MAGIC` (statfs(2)).
 const TMPFS: FsWord = 0x0102_1994;
 
+/// File systems of this machine's own disks: `EXT4_SUPER_MAGIC`, `XFS_SUPER_MAGIC`, `BTRFS_SUPER_MAGIC`. What they know of a file
+/// that is open, its attributes among it, was read with its inode.
+const LOCAL: [FsWord; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+
 /// How far apart the bytes are by which a part is taken to be in memory: what the kernel reads ahead at once.
 const PROBE: usize = 128 << 10;
 
 /// Whether a file system has no disk behind it. It knows no `RWF_NOWAIT`, and needs none.
 pub(super) fn in_memory(root: &OwnedFd) -> bool {
     fstatfs(root).is_ok_and(|system| system.f_type == TMPFS)
+}
+
+/// Whether to look at an open file waits for nothing. Of others than these, cluster file systems above all, it may ask a server.
+pub(super) fn at_hand(root: &OwnedFd) -> bool {
+    fstatfs(root).is_ok_and(|system| system.f_type == TMPFS || LOCAL.contains(&system.f_type))
 }
 
 /// Reads as much as can be had without a wait; gives the number of bytes.
