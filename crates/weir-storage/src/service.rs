@@ -219,13 +219,17 @@ impl Call {
     /// Begins to move data under this request; gives the counter to advance.
     pub(crate) fn begin_transfer(&self, kind: Kind, area: &Arc<Area>) -> Arc<AtomicU64> {
         let moved = self.exchange().begin_transfer(kind, area, None);
-        // A copy within the endpoint moves nothing over a network.
-        if matches!(kind, Kind::Get | Kind::Put) {
-            let ends = Ends::from(&self.info);
-            self.exchange()
-                .mark(&self.endpoint.beacon, self.tag(), &ends, moved.clone());
-        }
+        self.mark(kind, &moved);
         moved
+    }
+
+    /// Has networks told whose this connection's data is. A copy within the endpoint moves nothing over a network.
+    pub(crate) fn mark(&self, kind: Kind, moved: &Arc<AtomicU64>) {
+        let tag = self.tag().filter(|_| matches!(kind, Kind::Get | Kind::Put));
+        if tag.is_some() {
+            let ends = Ends::from(&self.info);
+            self.exchange().mark(&self.endpoint.beacon, tag, &ends, moved.clone());
+        }
     }
 
     /// Whose the flow is, as the request says.
@@ -256,7 +260,7 @@ impl Call {
     }
 
     /// Whether the client waits for our word before it sends the body.
-    fn expects_continue(&self) -> bool {
+    pub(crate) fn expects_continue(&self) -> bool {
         self.header("expect")
             .is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
     }

@@ -93,7 +93,7 @@ const SMALL: usize = 16 << 10;
 
 /// Pieces that wait to be written, in order.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     pieces: Vec<Bytes>,
     /// The last of them, as long as they are small.
     small: BytesMut,
@@ -101,7 +101,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn push(&mut self, piece: Bytes) {
+    pub(crate) fn push(&mut self, piece: Bytes) {
         self.bytes += piece.len();
         if piece.len() >= SMALL {
             self.seal();
@@ -123,7 +123,7 @@ impl Batch {
         }
     }
 
-    pub(super) fn take(&mut self) -> Vec<Bytes> {
+    pub(crate) fn take(&mut self) -> Vec<Bytes> {
         self.seal();
         self.bytes = 0;
         std::mem::take(&mut self.pieces)
@@ -187,6 +187,25 @@ struct Writer {
 }
 
 impl Writer {
+    fn new(
+        area: Arc<Area>,
+        own: &[Algorithm],
+        announced: &[Checksum],
+        moved: Arc<AtomicU64>,
+        exchange: Exchange,
+    ) -> Self {
+        let mut algorithms = own.to_vec();
+        algorithms.extend(announced.iter().map(|checksum| checksum.algorithm));
+        Self {
+            area,
+            draft: None,
+            hasher: Hasher::new(&algorithms),
+            at: 0,
+            moved,
+            exchange,
+        }
+    }
+
     /// Hashes first: that brings the bytes into the cache from which the kernel then copies.
     fn write(&mut self, pieces: &[Bytes]) -> Result<(), BackendError> {
         for piece in pieces {
@@ -202,6 +221,13 @@ impl Writer {
         self.moved.fetch_add(written, Ordering::Relaxed);
         Ok(())
     }
+
+    /// Makes a file of what was written.
+    fn land(self, hold: Hold, announced: &[Checksum], landing: Landing) -> Result<Arrived, SinkError> {
+        let checksums = self.hasher.finish();
+        let draft = self.draft.expect("every write makes a draft");
+        land(&self.area, draft, hold, checksums, announced, landing, self.exchange)
+    }
 }
 
 impl Sink {
@@ -215,16 +241,7 @@ impl Sink {
         moved: Arc<AtomicU64>,
         exchange: Exchange,
     ) -> Self {
-        let mut algorithms = own.to_vec();
-        algorithms.extend(expected.checksums.iter().map(|checksum| checksum.algorithm));
-        let writer = Writer {
-            area,
-            draft: None,
-            hasher: Hasher::new(&algorithms),
-            at: 0,
-            moved,
-            exchange,
-        };
+        let writer = Writer::new(area, own, &expected.checksums, moved, exchange);
         Self {
             writer: Where::Here(Box::new(writer)),
             hold,
@@ -290,21 +307,25 @@ impl Sink {
         blocking(move || {
             // Also for an empty file, which has a draft too.
             writer.write(&waiting.take())?;
-            let Writer {
-                area,
-                draft,
-                hasher,
-                at,
-                exchange,
-                ..
-            } = *writer;
-            let checksums = hasher.finish();
-            assert_eq!(at, taken, "every byte taken is written once");
-            let draft = draft.expect("the last write made a draft");
-            land(&area, draft, hold, checksums, &expected.checksums, landing, exchange)
+            assert_eq!(writer.at, taken, "every byte taken is written once");
+            writer.land(hold, &expected.checksums, landing)
         })
         .await
     }
+}
+
+/// Makes a file of pieces that are all there, as a sink does with more. On the blocking pool.
+pub(crate) fn store(
+    area: &Arc<Area>,
+    (hold, landing): (Hold, Landing),
+    pieces: &[Bytes],
+    announced: &[Checksum],
+    moved: Arc<AtomicU64>,
+    exchange: Exchange,
+) -> Result<Arrived, SinkError> {
+    let mut writer = Writer::new(area.clone(), &area.algorithms, announced, moved, exchange);
+    writer.write(pieces)?;
+    writer.land(hold, announced, landing)
 }
 
 /// Makes a file of a draft that is written, if it is what was announced. On the blocking pool.

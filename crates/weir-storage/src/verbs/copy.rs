@@ -11,7 +11,10 @@ use weir_auth::{Operation, StoragePath};
 use weir_http::Body;
 use weir_world::Party;
 
-use super::{overwrite, path_here, put, put::Target};
+use super::{
+    overwrite, path_here, put,
+    put::{Aim, Target},
+};
 use crate::{
     admission::Work,
     area::Area,
@@ -38,10 +41,16 @@ async fn pull(call: &mut Call, source: Uri, request: CopyRequest) -> Result<Resp
     let (area, inside) = call.area()?;
     let source = remote(call, source, &request, Party::Source)?;
     let conditions = Conditions::of(&call.headers)?;
-    let target = {
-        let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
-        blocking(move || Target::prepare(&area, &inside, &path, &caller, 0, conditions, may_replace)).await?
+    let aim = Aim {
+        area: area.clone(),
+        inside: inside.clone(),
+        path: call.path.clone(),
+        caller,
+        size: 0,
+        conditions,
+        may_replace,
     };
+    let target = blocking(move || Target::prepare(aim)).await?;
     let (hold, landing) = target.landing(inside);
     let shown = source.shown();
     let pull = Pull {
@@ -153,17 +162,23 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
     call.path = destination;
     let (area, inside) = call.area()?;
     let size = reader.meta().size;
-    let target = {
-        let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
-        blocking(move || {
-            // The request's conditions are on the source: it is the source that the request names.
-            let none = Conditions::default();
-            let target = Target::prepare(&area, &inside, &path, &caller, size, none, may_replace)?;
-            parent_exists(&area, &inside, &path)?;
-            Ok::<_, Refusal>(target)
-        })
-        .await?
+    let aim = Aim {
+        area: area.clone(),
+        inside: inside.clone(),
+        path: call.path.clone(),
+        caller,
+        size,
+        // The request's are on the source: it is the source that the request names.
+        conditions: Conditions::default(),
+        may_replace,
     };
+    let looked = blocking(move || {
+        let (area, inside, path) = (aim.area.clone(), aim.inside.clone(), aim.path.clone());
+        let target = Target::prepare(aim)?;
+        parent_exists(&area, &inside, &path)?;
+        Ok::<_, Refusal>(target)
+    });
+    let target = looked.await?;
     if source.components() == call.path.components() {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,

@@ -5,12 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use weir_auth::{Operation, StoragePath};
+use weir_auth::{AuthError, Operation, StoragePath};
 use weir_http::Body;
-use weir_units::Bytes;
+use weir_units::Bytes as Volume;
 
 use super::{only_chunked, status};
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     backend::{BackendError, Obstacle},
     conditional::Conditions,
     config::Limits,
-    data::{Arrived, Expectation, Landing, Sink, SinkError, blocking},
+    data::{Arrived, Batch, Expectation, Landing, Sink, SinkError, blocking, store},
     digest,
     metrics::Kind,
     pace::BodyPace,
@@ -28,43 +29,96 @@ use crate::{
     service::Call,
 };
 
+/// A body of at most so many bytes is read before the disk is asked anything, and then all is done in one visit to it: who does not
+/// wait for our word has sent it already.
+const SMALL: u64 = 64 << 10;
+
 pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
     let size = announced_size(call)?;
     let announced = digest::announced(&call.headers).map_err(|error| Refusal::bad_request(error.to_string()))?;
-    let caller = call.known_caller().await?;
-    let (area, inside) = call.area()?;
-    let conditions = Conditions::of(&call.headers)?;
-    let target = {
-        let (area, inside, path) = (area.clone(), inside.clone(), call.path.clone());
-        let size = size.unwrap_or(0);
-        blocking(move || Target::prepare(&area, &inside, &path, &caller, size, conditions, true)).await?
-    };
-    let _place = call.place(Work::Transfer, &area).await?;
     let expected = Expectation {
         size,
         checksums: announced,
     };
-    let moved = call.begin_transfer(Kind::Put, &area);
-    let (hold, landing) = target.landing(inside);
-    let sink = Sink::new(
-        area.clone(),
-        hold,
-        expected,
-        &area.algorithms,
-        moved,
-        call.exchange().clone(),
-    );
-    let mut incoming = call.body.take().expect("no verb before this one has taken the body");
-    call.body_begun = true;
-    let outcome = receive(&mut incoming, sink, landing, &call.endpoint.config.limits).await;
-    let arrived = match outcome {
-        Ok(arrived) => arrived,
-        Err(broken) => {
-            call.body = Some(incoming);
-            return Err(broken.refusal(call));
-        }
+    let caller = call.known_caller().await?;
+    let (area, inside) = call.area()?;
+    let conditions = Conditions::of(&call.headers)?;
+    let aim = Aim {
+        area,
+        inside,
+        path: call.path.clone(),
+        caller,
+        size: size.unwrap_or(0),
+        conditions,
+        may_replace: true,
+    };
+    let arrived = if size.is_some_and(|size| size <= SMALL) && !call.expects_continue() {
+        put_small(call, aim, expected).await?
+    } else {
+        put_large(call, aim, expected).await?
     };
     Ok(created(call, &arrived))
+}
+
+async fn put_small(call: &mut Call, aim: Aim, expected: Expectation) -> Result<Arrived, Refusal> {
+    let _ = aim.check_right()?;
+    let _place = call.place(Work::Transfer, &aim.area).await?;
+    let mut batch = Batch::default();
+    receive(call, To::Memory(&mut batch)).await?;
+    let exchange = call.exchange().clone();
+    let outcome = blocking(move || {
+        let (area, inside) = (aim.area.clone(), aim.inside.clone());
+        let landing = Target::prepare(aim)?.landing(inside);
+        let moved = exchange.begin_transfer(Kind::Put, &area, None);
+        let stored = store(
+            &area,
+            landing,
+            &batch.take(),
+            &expected.checksums,
+            moved.clone(),
+            exchange,
+        );
+        Ok::<_, Refusal>((stored, moved))
+    });
+    let (stored, moved) = outcome.await?;
+    call.mark(Kind::Put, &moved);
+    stored.map_err(|error| refusal(call, error))
+}
+
+async fn put_large(call: &mut Call, aim: Aim, expected: Expectation) -> Result<Arrived, Refusal> {
+    let (area, inside) = (aim.area.clone(), aim.inside.clone());
+    let target = blocking(move || Target::prepare(aim)).await?;
+    let _place = call.place(Work::Transfer, &area).await?;
+    let moved = call.begin_transfer(Kind::Put, &area);
+    let (hold, landing) = target.landing(inside);
+    let own = area.algorithms.clone();
+    let mut sink = Sink::new(area, hold, expected, &own, moved, call.exchange().clone());
+    receive(call, To::Sink(&mut sink)).await?;
+    sink.finish(landing).await.map_err(|error| refusal(call, error))
+}
+
+/// Where a file is to go, and who wants that.
+pub(super) struct Aim {
+    pub(super) area: Arc<Area>,
+    pub(super) inside: StoragePath,
+    pub(super) path: StoragePath,
+    pub(super) caller: Caller,
+    /// 0 if it is not known.
+    pub(super) size: u64,
+    pub(super) conditions: Conditions,
+    pub(super) may_replace: bool,
+}
+
+impl Aim {
+    /// With the right to replace, it does not matter what is there; with the right to create alone, it must be nothing, and must
+    /// still be nothing when the file appears. Gives why nothing may be replaced, if that is so.
+    fn check_right(&self) -> Result<Option<AuthError>, Refusal> {
+        let overwrite = self.caller.may(Operation::Overwrite, &self.path);
+        if overwrite.is_err() {
+            self.caller.may(Operation::Create, &self.path)?;
+        }
+        Ok(overwrite.err())
+    }
 }
 
 /// Where a file is to go, after every question that can be asked before its body has been answered.
@@ -77,45 +131,41 @@ pub(super) struct Target {
 
 impl Target {
     /// Asks all those questions. On the blocking pool.
-    pub(super) fn prepare(
-        area: &Arc<Area>,
-        inside: &StoragePath,
-        path: &StoragePath,
-        caller: &Caller,
-        size: u64,
-        conditions: Conditions,
-        may_replace: bool,
-    ) -> Result<Self, Refusal> {
-        // With the right to replace, it does not matter what is there; with the right to create alone, it must be nothing,
-        // and must still be nothing when the file appears.
-        let may_overwrite = caller.may(Operation::Overwrite, path);
-        if may_overwrite.is_err() {
-            caller.may(Operation::Create, path)?;
-        }
+    pub(super) fn prepare(aim: Aim) -> Result<Self, Refusal> {
+        let no_overwrite = aim.check_right()?;
+        let Aim {
+            area,
+            inside,
+            path,
+            size,
+            conditions,
+            may_replace,
+            ..
+        } = aim;
         area.check_writable()?;
         if path.is_directory() {
             return Err(Refusal::conflict(format!("{path} names a directory, not a file")));
         }
         // Before the look at what is there: another writer could change it after that.
-        let claim = area.claim(inside)?;
-        let current = area.current(inside).map_err(|error| match error.obstacle {
+        let claim = area.claim(&inside)?;
+        let current = area.current(&inside).map_err(|error| match error.obstacle {
             Obstacle::File => Refusal::conflict(format!("a part of {path} is a file, not a directory")),
             _ => error.into(),
         })?;
         if current.is_some_and(|meta| meta.directory) {
             return Err(Refusal::conflict(format!("{path} is a directory")));
         }
-        if current.is_some() {
-            may_overwrite.clone()?;
+        if let (Some(_), Some(error)) = (current, no_overwrite.clone()) {
+            return Err(error.into());
         }
         if current.is_some() && !may_replace {
             return Err(Refusal::precondition(format!("{path} exists, and Overwrite is F")));
         }
         if !conditions.hold(current.as_ref()) {
-            return Err(Refusal::condition(path));
+            return Err(Refusal::condition(&path));
         }
         Ok(Self {
-            overwrite: may_overwrite.is_ok() && may_replace && !conditions.want_nothing_there(),
+            overwrite: no_overwrite.is_none() && may_replace && !conditions.want_nothing_there(),
             conditions,
             hold: area.hold(size)?,
             claim,
@@ -156,47 +206,62 @@ fn announced_size(call: &Call) -> Result<Option<u64>, Refusal> {
         .map_err(|_| Refusal::bad_request("Content-Length is no number"))
 }
 
-/// Why a body did not become a file.
+/// The answer where a body did not become a file.
+fn refusal(call: &Call, error: SinkError) -> Refusal {
+    match error {
+        SinkError::Backend(BackendError {
+            obstacle: Obstacle::Exists,
+            ..
+        }) => Refusal::precondition("another file of that name appeared in the meantime, and it may not be replaced"),
+        error => {
+            if matches!(error, SinkError::Checksum { .. }) {
+                let mismatches = &call.exchange().metrics().checksum_mismatches;
+                mismatches.fetch_add(1, Ordering::Relaxed);
+            }
+            error.into()
+        }
+    }
+}
+
+/// Hands on the request's body, piece by piece, as long as it comes fast enough. The rest of one that is refused stays with the call.
+async fn receive(call: &mut Call, to: To<'_>) -> Result<(), Refusal> {
+    let mut incoming = call.body.take().expect("no verb before this one has taken the body");
+    call.body_begun = true;
+    let outcome = hand_on(&mut incoming, to, &call.endpoint.config.limits).await;
+    outcome.map_err(|broken| {
+        call.body = Some(incoming);
+        match broken {
+            Broken::Sink(error) => refusal(call, error),
+            Broken::Client(refusal) => refusal,
+        }
+    })
+}
+
+/// Where a body goes.
+enum To<'a> {
+    Memory(&'a mut Batch),
+    Sink(&'a mut Sink),
+}
+
+impl To<'_> {
+    async fn take(&mut self, piece: Bytes) -> Result<(), SinkError> {
+        match self {
+            Self::Memory(batch) => {
+                batch.push(piece);
+                Ok(())
+            }
+            Self::Sink(sink) => sink.push(piece).await,
+        }
+    }
+}
+
+/// Why a body is not read to its end.
 enum Broken {
     Sink(SinkError),
     Client(Refusal),
 }
 
-impl From<SinkError> for Broken {
-    fn from(error: SinkError) -> Self {
-        Self::Sink(error)
-    }
-}
-
-impl Broken {
-    fn refusal(self, call: &mut Call) -> Refusal {
-        match self {
-            Self::Client(refusal) => refusal,
-            Self::Sink(SinkError::Backend(BackendError {
-                obstacle: Obstacle::Exists,
-                ..
-            })) => {
-                Refusal::precondition("another file of that name appeared in the meantime, and it may not be replaced")
-            }
-            Self::Sink(error) => {
-                if matches!(error, SinkError::Checksum { .. }) {
-                    call.exchange()
-                        .metrics()
-                        .checksum_mismatches
-                        .fetch_add(1, Ordering::Relaxed);
-                }
-                error.into()
-            }
-        }
-    }
-}
-
-async fn receive(
-    incoming: &mut Incoming,
-    mut sink: Sink,
-    landing: Landing,
-    limits: &Limits,
-) -> Result<Arrived, Broken> {
+async fn hand_on(incoming: &mut Incoming, mut to: To<'_>, limits: &Limits) -> Result<(), Broken> {
     let idle = limits.idle_timeout;
     let mut pace = BodyPace::new(limits.pace_timeout, limits.pace_bytes.0);
     let (mut received, mut ours) = (0, Duration::ZERO);
@@ -206,7 +271,7 @@ async fn receive(
             .map_err(|_| too_slow(format!("the client sent nothing for {idle:?}")))?;
         let now = Instant::now();
         match next {
-            None => return Ok(sink.finish(landing).await?),
+            None => return Ok(()),
             Some(Ok(frame)) => {
                 let Ok(piece) = frame.into_data() else { continue };
                 received += piece.len() as u64;
@@ -214,12 +279,12 @@ async fn receive(
                     let window = limits.pace_timeout;
                     let text = format!(
                         "the client sent {} in {window:?}, at least {} are asked",
-                        Bytes(few),
+                        Volume(few),
                         limits.pace_bytes
                     );
                     return Err(too_slow(text));
                 }
-                sink.push(piece).await?;
+                to.take(piece).await.map_err(Broken::Sink)?;
                 ours = now.elapsed();
             }
             Some(Err(error)) => {
