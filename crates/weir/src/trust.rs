@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use weir_http::TrustRoots;
 
+use crate::cli::AccessArguments;
 use crate::failure::Failure;
 
 /// Where distributions keep the authorities of the web, and the grid those of its own.
@@ -11,11 +12,11 @@ const AUTHORITIES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/
 const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
 
 /// The authorities of a file alone, or the system's and those of a directory.
-pub(crate) fn roots(file: Option<&Path>, directory: Option<&Path>) -> Result<TrustRoots, Failure> {
-    if let Some(file) = file {
+pub(crate) fn roots(access: &AccessArguments) -> Result<TrustRoots, Failure> {
+    if let Some(file) = &access.ca {
         return Ok(TrustRoots::file(file));
     }
-    let directory = directory.unwrap_or(Path::new(GRID_AUTHORITIES));
+    let directory = access.ca_directory.as_deref().unwrap_or(Path::new(GRID_AUTHORITIES));
     let files: Vec<PathBuf> = AUTHORITIES
         .iter()
         .map(PathBuf::from)

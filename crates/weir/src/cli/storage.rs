@@ -25,7 +25,7 @@ pub(crate) enum StorageCommand {
 /// As whom, and whom to trust.
 #[derive(Debug, Args)]
 pub(crate) struct AccessArguments {
-    /// Take the token from this file (default: BEARER_TOKEN, BEARER_TOKEN_FILE, then where WLCG tools look; else none)
+    /// Take the token from this file (default: BEARER_TOKEN, BEARER_TOKEN_FILE, then where WLCG tools look)
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     pub(crate) token_file: Option<PathBuf>,
     /// Trust these certificate authorities instead of the system's and the grid's

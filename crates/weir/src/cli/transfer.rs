@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use weir_units::Bytes;
 
+use super::AccessArguments;
+
 /// `weir transfer …`
 #[derive(Debug, Subcommand)]
 pub(crate) enum TransferCommand {
@@ -40,27 +42,8 @@ pub(crate) struct DoorArguments {
         help_heading = "Transfer service"
     )]
     pub(crate) endpoint: String,
-    /// Take the token from this file (default: BEARER_TOKEN, BEARER_TOKEN_FILE, then where WLCG tools look)
-    #[arg(long, value_name = "FILE", help_heading = "Transfer service")]
-    pub(crate) token_file: Option<PathBuf>,
-    /// Trust these certificate authorities instead of the system's and the grid's
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "WEIR_CA_FILE",
-        hide_env_values = true,
-        help_heading = "Transfer service"
-    )]
-    pub(crate) ca: Option<PathBuf>,
-    /// Find the grid's certificate authorities here
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "X509_CERT_DIR",
-        hide_env_values = true,
-        help_heading = "Transfer service"
-    )]
-    pub(crate) ca_directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
 }
 
 /// `weir transfer submit`

@@ -3,9 +3,8 @@
 use anyhow::anyhow;
 use serde_json::json;
 use weir_http::body;
-use weir_units::parse_digest_header;
 
-use super::door::{Door, expect};
+use super::door::{Door, expect, told};
 use crate::cli::StorageChecksumArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -16,12 +15,7 @@ pub(super) async fn run(arguments: &StorageChecksumArguments, output: &Output) -
     for url in &arguments.urls {
         let request = door.request("HEAD", url).header("Want-Digest", name);
         let answer = expect(url, door.send(url, request, body::empty()).await?).await?;
-        let header = answer.headers().get("digest").and_then(|value| value.to_str().ok());
-        let told = header.map(parse_digest_header).unwrap_or_default();
-        let told = told
-            .into_iter()
-            .find(|checksum| checksum.algorithm == arguments.algorithm);
-        let checksum = told.ok_or_else(|| {
+        let checksum = told(&answer, arguments.algorithm).ok_or_else(|| {
             let error = anyhow!("{url}: the storage tells no {name} of it");
             Failure::could_not_run(error).with_remedy("ask for another one with --algorithm")
         })?;

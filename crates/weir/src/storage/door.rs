@@ -6,6 +6,7 @@ use anyhow::Context;
 use http::{HeaderValue, Response, StatusCode, request::Builder};
 use weir_auth::Secret;
 use weir_http::{Body, Client, ClientConfig, body};
+use weir_units::{Algorithm, Checksum, parse_digest_header};
 
 use super::listing::{self, Entry};
 use crate::cli::AccessArguments;
@@ -34,7 +35,7 @@ pub(super) struct Door {
 
 impl Door {
     pub(super) fn open(access: &AccessArguments) -> Result<Self, Failure> {
-        let roots = crate::trust::roots(access.ca.as_deref(), access.ca_directory.as_deref())?;
+        let roots = crate::trust::roots(access)?;
         let client = Client::new(ClientConfig::new(roots)).context("could not use the certificate authorities")?;
         let token = crate::token::look(access.token_file.as_deref())?;
         Ok(Self {
@@ -62,18 +63,42 @@ impl Door {
         Ok(sent.with_context(|| format!("could not reach the storage of {url}"))?)
     }
 
-    /// What is known of a path, and with `deep` of what lies right below; the path itself first.
-    pub(super) async fn list(&self, url: &str, deep: bool) -> Result<Vec<Entry>, Failure> {
+    /// What is known of a path, and of what lies right below; the path itself first.
+    pub(super) async fn list(&self, url: &str) -> Result<Vec<Entry>, Failure> {
+        entries(url, self.propfind(url, "1").await?).await
+    }
+
+    /// What is known of a path; `None` if nothing is there.
+    pub(super) async fn look(&self, url: &str) -> Result<Option<Entry>, Failure> {
+        let answer = self.propfind(url, "0").await?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        Ok(entries(url, answer).await?.into_iter().next())
+    }
+
+    async fn propfind(&self, url: &str, depth: &str) -> Result<Answer, Failure> {
         let request = self
             .request("PROPFIND", url)
-            .header("Depth", if deep { "1" } else { "0" })
+            .header("Depth", depth)
             .header(http::header::CONTENT_TYPE, "application/xml; charset=utf-8");
-        let answer = expect(url, self.send(url, request, body::full(listing::WANTED)).await?).await?;
-        let bytes = body::read_limited(answer.into_body(), LISTING_MAX, SILENCE).await;
-        let bytes = bytes.with_context(|| format!("could not read the listing of {url}"))?;
-        let entries = listing::parse(&bytes).with_context(|| format!("{url}: what came is no listing"))?;
-        Ok(entries)
+        self.send(url, request, body::full(listing::WANTED)).await
     }
+}
+
+async fn entries(url: &str, answer: Answer) -> Result<Vec<Entry>, Failure> {
+    let answer = expect(url, answer).await?;
+    let bytes = body::read_limited(answer.into_body(), LISTING_MAX, SILENCE).await;
+    let bytes = bytes.with_context(|| format!("could not read the listing of {url}"))?;
+    let entries = listing::parse(&bytes).with_context(|| format!("{url}: what came is no listing"))?;
+    Ok(entries)
+}
+
+/// The checksum that an answer carries.
+pub(super) fn told(answer: &Answer, algorithm: Algorithm) -> Option<Checksum> {
+    let header = answer.headers().get("digest")?.to_str().ok()?;
+    let mut checksums = parse_digest_header(header).into_iter();
+    checksums.find(|checksum| checksum.algorithm == algorithm)
 }
 
 fn bearer(token: &Secret) -> Result<HeaderValue, Failure> {

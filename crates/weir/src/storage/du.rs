@@ -19,7 +19,7 @@ pub(super) async fn run(arguments: &StorageDuArguments, output: &Output) -> Resu
         let mut room = (None, None);
         let mut waiting = vec![url.clone()];
         while let Some(directory) = waiting.pop() {
-            let entries = door.list(&directory, true).await?;
+            let entries = door.list(&directory).await?;
             if directory == *url {
                 room = entries
                     .first()

@@ -8,9 +8,9 @@ use anyhow::{Context, anyhow};
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use weir_http::body;
-use weir_units::{Algorithm, Bytes, Checksum, Hasher, parse_digest_header};
+use weir_units::{Algorithm, Bytes, Checksum, Hasher};
 
-use super::door::{Answer, Door, SILENCE, expect, name_of};
+use super::door::{Answer, Door, SILENCE, expect, name_of, told};
 use super::progress::Progress;
 use crate::cli::StorageGetArguments;
 use crate::failure::{Exit, Failure};
@@ -25,7 +25,7 @@ pub(super) async fn run(arguments: &StorageGetArguments, output: &Output) -> Res
     }
     let request = door.request("GET", &arguments.url).header("Want-Digest", "adler32");
     let answer = expect(&arguments.url, door.send(&arguments.url, request, body::empty()).await?).await?;
-    let told = told(&answer);
+    let told = told(&answer, Algorithm::Adler32);
     let Some(file) = target else {
         let got = receive(answer, &mut io::stdout().lock(), true, &arguments.url).await?;
         return compare(&arguments.url, told.as_ref(), &got).map(|_| Exit::Done);
@@ -69,14 +69,6 @@ fn target(url: &str, to: &Path) -> Result<Option<PathBuf>, Failure> {
     }
     let name = name_of(url).ok_or_else(|| Failure::bad_input(anyhow!("{url} names no file")))?;
     Ok(Some(to.join(name)))
-}
-
-/// The checksum that the storage has stored.
-fn told(answer: &Answer) -> Option<Checksum> {
-    let header = answer.headers().get("digest")?.to_str().ok()?;
-    parse_digest_header(header)
-        .into_iter()
-        .find(|checksum| checksum.algorithm == Algorithm::Adler32)
 }
 
 async fn receive(answer: Answer, to: &mut impl Write, quiet: bool, url: &str) -> Result<Got, Failure> {

@@ -17,7 +17,7 @@ pub(super) async fn run(arguments: &StorageLsArguments, output: &Output) -> Resu
         }
         let mut waiting = vec![(url.clone(), String::new())];
         while let Some((url, below)) = waiting.pop() {
-            for entry in children(door.list(&url, true).await?) {
+            for entry in children(door.list(&url).await?) {
                 let shown = format!("{below}{}{}", entry.name(), if entry.directory { "/" } else { "" });
                 output.line(line(&entry, &shown, arguments.long));
                 if arguments.recursive && entry.directory {

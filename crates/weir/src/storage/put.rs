@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http::header;
 use serde_json::json;
 use weir_http::{Body, body};
-use weir_units::{Algorithm, Bytes as Volume, Checksum, Hasher, parse_digest_header};
+use weir_units::{Algorithm, Bytes as Volume, Checksum, Hasher};
 
-use super::door::{Door, PATIENCE, expect};
+use super::door::{Door, PATIENCE, expect, told};
 use super::progress::Progress;
 use crate::cli::StoragePutArguments;
 use crate::failure::{Exit, Failure};
@@ -56,7 +56,7 @@ pub(super) async fn run(arguments: &StoragePutArguments, output: &Output) -> Res
     let answer = expect(&url, answer).await?;
     let ours = lock(&sent).hasher.take().context("no checksum")?.finish();
     let ours = ours.get(Algorithm::Adler32).cloned().context("no checksum")?;
-    let theirs = match adler32(answer.headers()) {
+    let theirs = match told(&answer, Algorithm::Adler32) {
         Some(theirs) => Some(theirs),
         None => stored(&door, &url).await?,
     };
@@ -126,16 +126,9 @@ fn reading(file: File, sent: Arc<Mutex<Sent>>) -> Body {
     body::stream(pieces)
 }
 
-fn adler32(headers: &http::HeaderMap) -> Option<Checksum> {
-    let header = headers.get("digest")?.to_str().ok()?;
-    parse_digest_header(header)
-        .into_iter()
-        .find(|checksum| checksum.algorithm == Algorithm::Adler32)
-}
-
 /// What the storage says of the file once it is there.
 async fn stored(door: &Door, url: &str) -> Result<Option<Checksum>, Failure> {
     let request = door.request("HEAD", url).header("Want-Digest", "adler32");
     let answer = door.send(url, request, body::empty()).await?;
-    Ok(adler32(answer.headers()))
+    Ok(told(&answer, Algorithm::Adler32))
 }

@@ -45,18 +45,11 @@ pub(super) async fn run(arguments: &StorageRmArguments, output: &Output) -> Resu
 /// Whether there was anything to remove.
 async fn remove(door: &Door, url: &str, arguments: &StorageRmArguments) -> Result<bool, Failure> {
     if !arguments.recursive {
-        let request = door.request("PROPFIND", url).header("Depth", "0");
-        let answer = door.send(url, request, body::full(super::listing::WANTED)).await?;
-        if answer.status() == StatusCode::NOT_FOUND && arguments.force {
+        let found = door.look(url).await?;
+        if found.is_none() && arguments.force {
             return Ok(false);
         }
-        expect(url, answer).await?;
-        if door
-            .list(url, false)
-            .await?
-            .first()
-            .is_some_and(|itself| itself.directory)
-        {
+        if found.is_some_and(|itself| itself.directory) {
             let error = anyhow!("{url} is a directory");
             return Err(Failure::bad_input(error).with_remedy("remove it and all that is in it with --recursive"));
         }

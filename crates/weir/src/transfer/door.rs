@@ -44,12 +44,12 @@ impl Answer {
 impl Door {
     pub(super) fn open(arguments: &DoorArguments) -> Result<Self, Failure> {
         let url = arguments.endpoint.trim_end_matches('/').to_owned();
-        let roots = crate::trust::roots(arguments.ca.as_deref(), arguments.ca_directory.as_deref())?;
+        let roots = crate::trust::roots(&arguments.access)?;
         let client = Client::new(ClientConfig::new(roots));
         Ok(Self {
             url,
             client: client.context("could not use the certificate authorities")?,
-            token: crate::token::find(arguments.token_file.as_deref())?,
+            token: crate::token::find(arguments.access.token_file.as_deref())?,
         })
     }
 
