@@ -239,6 +239,14 @@ impl StorageConfig {
             let problem = "clients show certificates over TLS only".into();
             return Err(wrong("x509".into(), problem, "add [tls] with certificate and key"));
         }
+        if self.x509.as_ref().is_some_and(|x509| x509.vomses.is_some()) {
+            let problem = "a storage asks no VOMS server".into();
+            return Err(wrong(
+                "x509.vomses".into(),
+                problem,
+                "leave it out: it is for transfer services",
+            ));
+        }
         if self.tokens.is_some() && self.tls.is_none() {
             let problem = "a token must not be sent in the clear".into();
             return Err(wrong("tokens".into(), problem, "add [tls] with certificate and key"));
@@ -325,6 +333,11 @@ mod tests {
             "area[0].rule[0].issuer",
         );
         check("[x509]\nauthorities = \"certificates\"", "x509");
+        let (tls, vomses) = (
+            "[tls]\ncertificate = \"c\"\nkey = \"k\"\n",
+            "[x509]\nauthorities = \"a\"\nvomses = \"v\"",
+        );
+        check(&format!("{tls}{vomses}"), "x509.vomses");
         check("[tokens]\nkey = \"token.key\"", "tokens");
         check("[limits]\ncopies = 0", "limits.copies");
         check("[tpc]\nallow = [\"localhost\"]", "localhost");

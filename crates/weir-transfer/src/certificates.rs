@@ -34,7 +34,7 @@ pub enum CertificatesError {
 impl Certificates {
     /// Reads directories and files. VOMS servers are trusted as `trust` says, too.
     pub(crate) fn open(config: &X509Config, trust: TrustRoots, now: SystemTime) -> Result<Self, CertificatesError> {
-        let door = Door::open(&config.door(), now)?;
+        let door = Door::open(config, now)?;
         let clients = door.clients().clone();
         let voms = config.vomses.as_ref();
         let voms = voms.map(|vomses| Voms::open(vomses, trust, &config.authorities, clients.clone()));

@@ -4,13 +4,12 @@ mod admin;
 mod events;
 mod postgres;
 mod tokens;
-mod x509;
 
 pub use admin::{AdminConfig, Level};
 pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use postgres::{PostgresConfig, Role};
 pub use tokens::{IssuerConfig, TokensConfig};
-pub use x509::X509Config;
+pub use weir_auth::x509::DoorConfig as X509Config;
 
 use std::{
     collections::BTreeMap,

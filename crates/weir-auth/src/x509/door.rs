@@ -27,6 +27,10 @@ pub struct DoorConfig {
     /// Directory of VOMS servers, usually `/etc/grid-security/vomsdir`. Default: VOMS attributes are not looked at.
     #[serde(default)]
     pub vomsdir: Option<PathBuf>,
+    /// The list of VOMS servers that are asked for attributes, a file or a folder, usually `/etc/vomses`. Default: none is asked.
+    /// Doors that ask nobody refuse it.
+    #[serde(default)]
+    pub vomses: Option<PathBuf>,
     /// How much revocation lists matter.
     #[serde(default)]
     pub revocation: RevocationCheck,
@@ -50,6 +54,7 @@ impl DoorConfig {
         Self {
             authorities: authorities.into(),
             vomsdir: None,
+            vomses: None,
             revocation: RevocationCheck::default(),
             host_names: Vec::new(),
             refuse_in_handshake: false,
@@ -63,6 +68,7 @@ impl DoorConfig {
         [&mut self.authorities]
             .into_iter()
             .chain(&mut self.vomsdir)
+            .chain(&mut self.vomses)
             .chain(&mut self.gridmap)
     }
 
