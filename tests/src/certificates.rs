@@ -123,6 +123,18 @@ impl GridSecurity {
     /// # Errors
     /// If `voms-proxy-fake` fails, or is not there.
     pub fn proxy(&self, user: &str, file: &str, fqans: &[&str]) -> Result<PathBuf> {
+        self.voms_proxy(user, file, fqans, &[])
+    }
+
+    /// The same, limited: what a job holds that may move data, and may not start or delegate work.
+    ///
+    /// # Errors
+    /// As [`Self::proxy`].
+    pub fn limited_proxy(&self, user: &str, file: &str, fqans: &[&str]) -> Result<PathBuf> {
+        self.voms_proxy(user, file, fqans, &["-limited"])
+    }
+
+    fn voms_proxy(&self, user: &str, file: &str, fqans: &[&str], more: &[&str]) -> Result<PathBuf> {
         let mut command = Command::new("voms-proxy-fake");
         command.current_dir(&self.folder).env("HOME", &self.folder);
         command.args([
@@ -145,6 +157,7 @@ impl GridSecurity {
             file,
         ]);
         command.args(["-cert", &format!("{user}.pem"), "-key", &format!("{user}.key")]);
+        command.args(more);
         for fqan in fqans {
             command.args(["-fqan", fqan]);
         }

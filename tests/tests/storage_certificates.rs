@@ -50,6 +50,7 @@ impl Lab {
             let producer = "/dune/Role=production/Capability=NULL";
             security.proxy("ada", "ada.proxy", &[producer, member])?;
             security.proxy("bob", "bob.proxy", &[member])?;
+            security.limited_proxy("ada", "limited.proxy", &[producer])?;
             Ok(())
         };
         let storage = |name| StorageSettings::new(name).area("dune", RULES).tpc(CERTIFICATES);
@@ -167,6 +168,19 @@ fn curl_and_davix_show_certificates() -> Result<()> {
         refused.stdout.ends_with("403") && refused.stdout.contains("a rule with"),
         "{refused:?}"
     );
+
+    // A limited proxy moves data, and its holder gets no token, which would be free of the limit.
+    let limited = |arguments: &[&str]| curl("limited.proxy", "limited.proxy", arguments);
+    let put = limited(&["-T", &file, &lab.url("alpha", "/dune/limited")])?;
+    assert!(put.stdout.ends_with("201"), "{put:?}");
+    let asking = ["-H", "Content-Type: application/macaroon-request", "-d", "{}", &url];
+    let refused = limited(&asking)?;
+    assert!(
+        refused.stdout.ends_with("403") && refused.stdout.contains("a limited proxy cannot hand on"),
+        "{refused:?}"
+    );
+    let made = curl("ada.proxy", "ada.proxy", &asking)?;
+    assert!(made.stdout.ends_with("200"), "{made:?}");
 
     let davix = |program: &str, arguments: &[&str]| {
         let (proxy, trusted) = (lab.secured("ada.proxy"), lab.authority.directory());

@@ -114,15 +114,19 @@ impl Caller {
         }
     }
 
-    /// Refuses a path at which rights cannot be handed on, because below it other rules hold.
+    /// Refuses who cannot hand rights on, and a path where none can be, because below it other rules hold.
     ///
     /// # Errors
-    /// It does not lie in an area, or another area lies in it.
+    /// They have no name, or show a limited proxy, which starts and delegates no work; the path does not lie in an area, or
+    /// another area lies in it.
     pub(crate) fn check_hand_on(&self, path: &StoragePath) -> Result<(), Refusal> {
-        if self.policy.is_of_one_area(path) {
-            return Ok(());
-        }
-        let text = format!("no token is made for {path}: it does not lie in one storage area alone");
+        let why = match &self.who {
+            Who::Certificate(identity, _) if identity.is_limited => "a limited proxy cannot hand on what it may do",
+            _ if self.subject().is_empty() => "it would have to name its holder, and your credential names nobody",
+            _ if !self.policy.is_of_one_area(path) => "it does not lie in one storage area alone",
+            _ => return Ok(()),
+        };
+        let text = format!("no token is made for {path}: {why}");
         Err(Refusal::new(StatusCode::FORBIDDEN, text))
     }
 

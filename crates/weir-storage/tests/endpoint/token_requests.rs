@@ -343,3 +343,28 @@ async fn any_other_post_is_refused() {
         .await
         .expect(404);
 }
+
+/// A token of ours would be made for nobody: one whose holder no record could name.
+#[tokio::test]
+async fn nobody_without_a_name_is_given_a_token() {
+    let lab = Lab::new();
+    let with_tokens = with_tokens(&lab, "a");
+    let at = lab
+        .endpoint("a", |config| {
+            with_tokens(config);
+            config.issuers[0].dialects = vec![weir_auth::Dialect::SciTokens];
+        })
+        .await;
+    let claims = json!({
+        "iss": lab.issuer.url, "aud": "ANY", "exp": 99_999_999_999_u64, "ver": "scitoken:2.0", "scope": "read:/",
+    });
+    let nameless = lab.issuer.sign(&json!({"alg": "ES256"}), &claims);
+    let bearer = format!("Bearer {nameless}");
+    let headers = [MACAROON, ("authorization", &bearer)];
+    let refused = at.ask("POST", "/d", &headers, "").await.expect(403);
+    assert!(
+        refused.text().contains("your credential names nobody"),
+        "{}",
+        refused.text()
+    );
+}
