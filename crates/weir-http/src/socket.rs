@@ -10,13 +10,11 @@ use std::{
 };
 
 use rustix::net::sockopt;
-use serde::Deserialize;
 
 pub(crate) use kernel::Watched;
 
 /// How the kernel is to run connections. All `None`, the default, leaves everything to the system.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SocketSettings {
     /// Congestion control by the kernel's name, such as `bbr` or `cubic`. Who is not root may use those that
     /// `net.ipv4.tcp_allowed_congestion_control` names.

@@ -3,7 +3,10 @@
 use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher as _},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -23,6 +26,9 @@ const STRIPES: usize = 256;
 /// How long a file on its way in waits for room that deleted files still take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How many may wait so at one time: each has a thread of the pool that everybody reads and writes with.
+const PATIENT_MAX: usize = 8;
+
 /// The most names that a path may have: what people and programs nest, and 4096 bytes hold with names of 15. Trees that
 /// come deeper by other means are counted and removed all the same.
 pub(crate) const DEPTH_MAX: usize = 256;
@@ -38,9 +44,28 @@ pub(crate) struct Area {
     pub(crate) algorithms: Vec<Algorithm>,
     quota: Option<u64>,
     ledger: Mutex<Ledger>,
+    patient: AtomicUsize,
     writers: Mutex<HashSet<String>>,
     pub(crate) graves: Graves,
     stripes: Vec<Mutex<()>>,
+}
+
+/// One of those who wait for room.
+struct Patient<'a>(&'a AtomicUsize);
+
+impl<'a> Patient<'a> {
+    /// None if enough wait already.
+    fn among(waiting: &'a AtomicUsize) -> Option<Self> {
+        let one_more = |n: usize| (n < PATIENT_MAX).then_some(n + 1);
+        let joined = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        joined.is_ok().then_some(Self(waiting))
+    }
+}
+
+impl Drop for Patient<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Why an area takes no changes.
@@ -98,6 +123,7 @@ impl Area {
                 files: signed(usage.files),
                 held: 0,
             }),
+            patient: AtomicUsize::new(0),
             writers: Mutex::new(HashSet::new()),
             graves: Graves::default(),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
@@ -151,6 +177,9 @@ impl Area {
         if outcome.is_ok() || self.graves.count() == 0 {
             return outcome;
         }
+        let Some(_patient) = Patient::among(&self.patient) else {
+            return outcome;
+        };
         let _hurry = self.graves.hurry();
         while outcome.is_err() && self.graves.count() > 0 && begun.elapsed() < PATIENCE {
             std::thread::sleep(PATIENCE / 100);

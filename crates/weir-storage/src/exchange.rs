@@ -12,7 +12,7 @@ use std::{
 use http::{HeaderMap, Method, StatusCode, header};
 use weir_http::{ConnectedTo, ConnectionInfo, SocketWatch};
 use weir_network::firefly::{Beacon, Flow, Marked, Tag, Usage};
-use weir_units::{Checksums, Timestamp};
+use weir_units::Checksums;
 
 use crate::{
     access::{Caller, Who},
@@ -81,13 +81,6 @@ impl From<&ConnectedTo> for Ends {
             socket: to.socket.clone(),
         }
     }
-}
-
-fn now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Data that moves under a request.
@@ -183,7 +176,7 @@ impl Exchange {
             peer: connection.peer,
             tag,
             application: format!("weir-{}", kind.as_str()),
-            start: now(),
+            start: SystemTime::now().into(),
         };
         let usage = move || {
             let moved = moved.load(Ordering::Relaxed);

@@ -200,10 +200,7 @@ impl Inner {
 
     fn tell(&self, mark: &Mark, event: Event) {
         let snapshot = mark.snapshot();
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        let now = Timestamp(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        let now = Timestamp::from(SystemTime::now());
         let datagram = mark
             .flow
             .datagram(event, now, &self.host, snapshot.usage, snapshot.tcp.as_ref());

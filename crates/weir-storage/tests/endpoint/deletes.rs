@@ -5,7 +5,7 @@ use std::{
         Arc, Condvar, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -278,9 +278,8 @@ async fn a_restart_goes_on_with_it() {
     at.put("/f", noise(30_000_000)).await.expect(201);
     at.ask("DELETE", "/f", &[], "").await.expect(204);
     at.running.shutdown().await;
-    let begun = Instant::now();
+    // At this rate it takes half a minute: that something is left says that nobody waited for it.
     let at = lab.endpoint("a", slow).await;
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!(at.names().len(), 1, "{:?}", at.names());
     assert_eq!(at.running.counters()["data"].used, 0);
     at.running.shutdown().await;
