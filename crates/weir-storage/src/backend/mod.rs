@@ -13,6 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use rustix::io::Errno;
 use weir_auth::StoragePath;
 use weir_http::SentFile;
 use weir_units::Checksums;
@@ -251,6 +252,15 @@ impl BackendError {
         }
     }
 
+    /// The same from the system's own word, which says what stands in the way: for every back end on a file system.
+    pub fn system(operation: &'static str, source: io::Error) -> Self {
+        Self {
+            operation,
+            obstacle: Errno::from_io_error(&source).map_or(Obstacle::Io, Obstacle::of),
+            source: Some(source),
+        }
+    }
+
     /// For who looks at what is there, or removes it: a path below a file leads to nothing, as one below nothing does.
     #[must_use]
     pub fn looking(mut self) -> Self {
@@ -292,6 +302,25 @@ pub enum Obstacle {
     Permission,
     /// Anything else: the disk's own trouble.
     Io,
+}
+
+impl Obstacle {
+    fn of(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT => Self::Missing,
+            Errno::EXIST => Self::Exists,
+            Errno::NOTDIR => Self::File,
+            Errno::ISDIR => Self::Directory,
+            Errno::NOTEMPTY => Self::NotEmpty,
+            Errno::LOOP | Errno::XDEV | Errno::NXIO => Self::Unsafe,
+            Errno::NAMETOOLONG => Self::NameTooLong,
+            Errno::NOSPC | Errno::DQUOT => Self::NoSpace,
+            Errno::FBIG | Errno::OVERFLOW => Self::TooLarge,
+            Errno::ROFS => Self::ReadOnly,
+            Errno::ACCESS | Errno::PERM => Self::Permission,
+            _ => Self::Io,
+        }
+    }
 }
 
 impl fmt::Display for Obstacle {

@@ -12,6 +12,8 @@ mod direct;
 mod directory;
 mod draft;
 mod grave;
+mod intent;
+mod reader;
 mod readers;
 mod record;
 mod supplant;
@@ -19,10 +21,9 @@ mod walk;
 
 use std::{
     io,
-    ops::Range,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
@@ -36,8 +37,6 @@ use rustix::{
 };
 use uuid::Uuid;
 use weir_auth::StoragePath;
-use weir_http::SentFile;
-use weir_units::Checksums;
 
 use super::{
     Backend, BackendError, Changed, Directory, Draft, Grave, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space,
@@ -46,8 +45,8 @@ use super::{
 use directory::PosixListing;
 use draft::PosixDraft;
 use grave::PosixGrave;
-use readers::{Readers, Reading};
-use record::Record;
+use reader::PosixReader;
+use readers::Readers;
 
 /// The private directory's name inside the root.
 const PRIVATE_DIRECTORY: &str = ".weir-private";
@@ -83,6 +82,8 @@ struct Shared {
     in_memory: bool,
     /// Whether an open file is looked at without a wait: the system has what it knows of it in memory.
     at_hand: bool,
+    /// Private names that could not be removed. They are tried again with the next draft; what still resists goes at the next start.
+    resisting: Mutex<Vec<String>>,
 }
 
 /// A root directory that cannot be served.
@@ -144,6 +145,7 @@ impl PosixBackend {
             attributes: AtomicBool::new(attributes),
             readers: Readers::default(),
             sent: AtomicBool::new(false),
+            resisting: Mutex::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -218,7 +220,7 @@ impl Backend for PosixBackend {
     fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError> {
         let (source, old_name) = self.shared.parent(from, "move it")?;
         let (target, new_name) = self.shared.parent(to, "move it there")?;
-        let grave = supplant::supplant(&self.shared, (&source, old_name), (&target, new_name))?;
+        let grave = supplant::supplant(&self.shared, (&source, old_name), (&target, new_name), [from, to])?;
         Ok(changed_both(source, target, grave))
     }
 
@@ -304,14 +306,7 @@ impl Shared {
         if meta.directory {
             return Err(BackendError::new("open it", Obstacle::Directory));
         }
-        Ok(Arc::new(PosixReader {
-            open: Arc::new(OpenFile {
-                file,
-                _reading: reading,
-            }),
-            meta,
-            shared: self.clone(),
-        }))
+        Ok(Arc::new(PosixReader::new(self.clone(), file, meta, reading)))
     }
 
     /// The directory that holds a path, which must exist, and the path's own name.
@@ -328,8 +323,39 @@ impl Shared {
         Ok((handle, name))
     }
 
+    /// Removes a private name, and those that resisted before.
+    fn discard(&self, name: String) {
+        self.resisting().push(name);
+        self.discard_again();
+    }
+
+    fn discard_again(&self) {
+        let mut names = std::mem::take(&mut *self.resisting());
+        names.retain(|name| match fs::unlinkat(&self.private, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => false,
+            Err(errno) => {
+                tracing::warn!(%errno, name, "could not remove a temporary file; it is tried again with the next file");
+                true
+            }
+        });
+        self.resisting().append(&mut names);
+    }
+
+    fn resisting(&self) -> MutexGuard<'_, Vec<String>> {
+        self.resisting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn keeps_attributes(&self) -> bool {
         self.attributes.load(Ordering::Relaxed)
+    }
+
+    /// A part of the file system, or the server behind it, turns out to keep none: no reason to refuse files.
+    fn give_up_attributes(&self) {
+        if self.attributes.swap(false, Ordering::Relaxed) {
+            tracing::warn!(
+                "the file system keeps no extended attributes any more: checksums will not outlive a request"
+            );
+        }
     }
 }
 
@@ -381,7 +407,10 @@ fn rename_over(from: Place<'_>, to: Place<'_>, overwrite: bool) -> Result<Option
                 match fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
                     Err(Errno::PERM) => Err(errno),
                     Err(other) => Err(other),
-                    Ok(()) => fs::unlinkat(from.0, from.1, AtFlags::empty()).map(|()| None),
+                    Ok(()) => fs::unlinkat(from.0, from.1, AtFlags::empty())
+                        // On an error it has its old name, and no other.
+                        .or_else(|errno| fs::unlinkat(to.0, to.1, AtFlags::empty()).and(Err(errno)))
+                        .map(|()| None),
                 }
             }
             outcome => outcome.map(|()| None),
@@ -501,7 +530,7 @@ fn unsafe_kind() -> BackendError {
 
 /// Says what stands in the way, from the system's number.
 fn failed(operation: &'static str) -> impl FnOnce(Errno) -> BackendError {
-    move |errno| error(operation, obstacle(errno), errno)
+    move |errno| BackendError::system(operation, errno.into())
 }
 
 fn error(operation: &'static str, obstacle: Obstacle, errno: Errno) -> BackendError {
@@ -509,101 +538,5 @@ fn error(operation: &'static str, obstacle: Obstacle, errno: Errno) -> BackendEr
         operation,
         obstacle,
         source: Some(errno.into()),
-    }
-}
-
-fn obstacle(errno: Errno) -> Obstacle {
-    match errno {
-        Errno::NOENT => Obstacle::Missing,
-        Errno::EXIST => Obstacle::Exists,
-        Errno::NOTDIR => Obstacle::File,
-        Errno::ISDIR => Obstacle::Directory,
-        Errno::NOTEMPTY => Obstacle::NotEmpty,
-        Errno::LOOP | Errno::XDEV | Errno::NXIO => Obstacle::Unsafe,
-        Errno::NAMETOOLONG => Obstacle::NameTooLong,
-        Errno::NOSPC | Errno::DQUOT => Obstacle::NoSpace,
-        Errno::FBIG | Errno::OVERFLOW => Obstacle::TooLarge,
-        Errno::ROFS => Obstacle::ReadOnly,
-        Errno::ACCESS | Errno::PERM => Obstacle::Permission,
-        _ => Obstacle::Io,
-    }
-}
-
-/// A file counts as being read also while the kernel sends it, when whoever asked for it has gone.
-struct OpenFile {
-    file: OwnedFd,
-    _reading: Reading,
-}
-
-impl AsFd for OpenFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-}
-
-struct PosixReader {
-    open: Arc<OpenFile>,
-    meta: Meta,
-    shared: Arc<Shared>,
-}
-
-impl Reader for PosixReader {
-    fn meta(&self) -> Meta {
-        self.meta
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, BackendError> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match rustix::io::pread(&self.open.file, &mut buffer[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(failed("read it")(errno)),
-            }
-        }
-        Ok(filled)
-    }
-
-    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> usize {
-        cached::read(&self.open.file, buffer, offset, self.shared.in_memory)
-    }
-
-    fn sendable(&self, part: Range<u64>) -> Option<SentFile> {
-        if !cached::holds(&self.open.file, part, self.shared.in_memory) {
-            return None;
-        }
-        self.shared.sent.store(true, Ordering::Relaxed);
-        Some(self.open.clone() as SentFile)
-    }
-
-    fn checksums(&self) -> Checksums {
-        if !self.shared.keeps_attributes() {
-            return Checksums::default();
-        }
-        record::read(&self.open.file)
-            .filter(|record| record.belongs_to(&self.meta))
-            .map(|record| record.checksums)
-            .unwrap_or_default()
-    }
-
-    fn keep_checksums(&self, more: &Checksums) {
-        if !self.shared.keeps_attributes() {
-            return;
-        }
-        match meta_of(&self.open.file) {
-            Ok(Some(now)) if now == self.meta => {}
-            _ => return,
-        }
-        let mut checksums = self.checksums();
-        more.iter().for_each(|checksum| checksums.insert(checksum.clone()));
-        let record = Record {
-            size: self.meta.size,
-            modified_ns: self.meta.modified_ns,
-            checksums,
-        };
-        if let Err(errno) = record::write(&self.open.file, &record) {
-            tracing::debug!(%errno, "could not keep checksums with a file");
-        }
     }
 }

@@ -4,8 +4,8 @@ use std::ffi::CStr;
 
 use rustix::{fd::OwnedFd, fs::Dir, io::Errno};
 
-use super::{PRIVATE_PREFIX, meta_at};
-use crate::backend::{BackendError, Entry, Listing, Obstacle};
+use super::{PRIVATE_PREFIX, failed, meta_at};
+use crate::backend::{BackendError, Entry, Listing};
 
 /// A directory being listed.
 pub(super) struct PosixListing {
@@ -25,22 +25,22 @@ impl Listing for PosixListing {
         let mut entries = Vec::new();
         while entries.len() < at_most {
             let Some(entry) = self.stream.read() else { break };
-            let entry = entry.map_err(|errno| BackendError {
-                operation: "list it",
-                obstacle: Obstacle::Io,
-                source: Some(errno.into()),
-            })?;
+            let entry = entry.map_err(failed("list it"))?;
             let name = entry.file_name();
             if is_hidden(name) {
                 continue;
             }
-            // A name that is no UTF-8 cannot be said in a URL here. What is gone since, or neither file nor directory, is
-            // not shown either.
-            if let (Ok(text), Ok(Some(meta))) = (name.to_str(), meta_at(&self.directory, name)) {
-                entries.push(Entry {
+            // A name that is no UTF-8 cannot be said in a URL here.
+            let Ok(text) = name.to_str() else { continue };
+            match meta_at(&self.directory, name) {
+                Ok(Some(meta)) => entries.push(Entry {
                     name: text.to_owned(),
                     meta,
-                });
+                }),
+                // What is neither file nor directory, or gone since, is not shown either.
+                Ok(None) | Err(Errno::NOENT) => {}
+                // Left out, it would pass for lost.
+                Err(errno) => return Err(failed("list it")(errno)),
             }
         }
         Ok(entries)

@@ -39,6 +39,7 @@ pub(super) struct PosixDraft {
 
 impl PosixDraft {
     pub(super) fn new(shared: Arc<Shared>, durable: bool) -> Result<Self, BackendError> {
+        shared.discard_again();
         let name = temporary_name();
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
@@ -131,7 +132,10 @@ impl Draft for PosixDraft {
                 modified_ns: meta.modified_ns,
                 checksums: checksums.clone(),
             };
-            record::write(&self.file, &record).map_err(failed("keep its checksums"))?;
+            match record::write(&self.file, &record) {
+                Err(Errno::OPNOTSUPP) => self.shared.give_up_attributes(),
+                outcome => outcome.map_err(failed("keep its checksums"))?,
+            }
         }
         if durable {
             fs::fsync(&self.file).map_err(failed("make it durable"))
@@ -199,25 +203,20 @@ fn appear(
             Ok((Some(old.meta), Some(grave::grave(shared, name.to_owned()))))
         }
         Ok(Some(old)) if !old.meta.directory => {
-            discard(draft);
-            Ok((Some(old.meta), None))
+            let removed = fs::unlinkat(draft.0, draft.1, AtFlags::empty());
+            // What resists goes like what takes long.
+            let grave = removed.is_err().then(|| grave::grave(shared, name.to_owned()));
+            Ok((Some(old.meta), grave))
         }
         Ok(_) => exchange().and(Err(Errno::ISDIR)),
         Err(errno) => exchange().and(Err(errno)),
     }
 }
 
-/// Removes a private name; what resists goes at the next start.
-fn discard((directory, name): (&OwnedFd, &str)) {
-    if let Err(errno) = fs::unlinkat(directory, name, AtFlags::empty()) {
-        tracing::warn!(%errno, name, "could not remove a temporary file; it goes at the next start");
-    }
-}
-
 impl Drop for PosixDraft {
     fn drop(&mut self) {
         if let Some(name) = self.name.take() {
-            discard((&self.shared.private, &name));
+            self.shared.discard(name);
         }
     }
 }

@@ -18,7 +18,7 @@ use rustix::{
 use super::{
     Found, LARGE, Place, Shared, TEMPORARY, beneath,
     directory::{is_dots, is_hidden},
-    failed, meta_at, temporary_name, weigh,
+    failed, intent, meta_at, temporary_name, weigh,
 };
 use crate::backend::{Effort, Emptied, Grave, Usage};
 
@@ -251,11 +251,10 @@ fn shortened(size: u64, allocated: u64, step: u64) -> u64 {
 
 /// What an earlier life left in the private directory.
 pub(super) fn sweep(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Grave>>, Errno> {
+    intent::recover(shared, &names(shared)?);
     let mut graves: Vec<Box<dyn Grave>> = Vec::new();
-    for entry in Dir::read_from(&shared.private)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name.to_bytes().starts_with(super::supplant::ASIDE.as_bytes()) {
+    for name in names(shared)? {
+        if name.to_bytes().starts_with(intent::ASIDE.as_bytes()) {
             tracing::error!(
                 ?name,
                 "a MOVE was cut off: what it had set aside is kept in the area's .weir-private, move it where it belongs"
@@ -264,12 +263,17 @@ pub(super) fn sweep(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Grave>>, Errno> 
         if name.to_bytes().starts_with(TEMPORARY.as_bytes()) {
             graves.push(Box::new(PosixGrave {
                 shared: shared.clone(),
-                name: name.to_owned(),
+                name,
                 counted: false,
             }));
         }
     }
     Ok(graves)
+}
+
+fn names(shared: &Shared) -> Result<Vec<CString>, Errno> {
+    let entries = Dir::read_from(&shared.private)?;
+    entries.map(|entry| Ok(entry?.file_name().to_owned())).collect()
 }
 
 #[cfg(test)]

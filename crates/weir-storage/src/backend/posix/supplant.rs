@@ -10,34 +10,56 @@ use rustix::{
     io::Errno,
 };
 use uuid::Uuid;
+use weir_auth::StoragePath;
 
 use super::{
     Place, Shared, failed,
     grave::{self, PosixGrave},
-    rename_over,
+    intent::{self, ASIDE, Intent},
+    meta_at, rename_over, unsafe_kind,
 };
 use crate::backend::BackendError;
 
-/// Names of what is neither visible nor to be removed.
-pub(super) const ASIDE: &str = ".weir-aside-";
-
-/// Gives `from` the name `to`. What had that name goes to its grave; none if it was gone by itself.
+/// Gives `from` the name `to`. What had that name goes to its grave; none if it was gone by itself. Their paths are for who must end
+/// this after a crash.
 pub(super) fn supplant(
     shared: &Arc<Shared>,
     from: Place<'_>,
     to: Place<'_>,
+    paths: [&StoragePath; 2],
 ) -> Result<Option<PosixGrave>, BackendError> {
-    let (new, old) = (aside(), aside());
+    let new = format!("{ASIDE}{}", Uuid::new_v4().simple());
+    let found = meta_at(from.0, from.1).map_err(failed("move it"))?;
+    let [source, target] = paths.map(|path| path.components().join("/"));
+    let intent = Intent {
+        inode: found.ok_or_else(unsafe_kind)?.identity,
+        from: source,
+        to: target,
+    };
+    intent.declare(shared, &new).map_err(failed("move it"))?;
     // First out of its old name: a file that is put there from now on is none of this.
-    fs::renameat(from.0, from.1, &shared.private, &new).map_err(failed("move it"))?;
-    match swap((&shared.private, &new), (&shared.private, &old), to) {
-        Ok(Swapped::Nothing) => Ok(None),
+    if let Err(errno) = fs::renameat(from.0, from.1, &shared.private, &new) {
+        intent::forget(shared, &new);
+        return Err(failed("move it")(errno));
+    }
+    let old = intent::old_name(&new);
+    let swapped = swap((&shared.private, &new), (&shared.private, &old), to);
+    match swapped {
+        Ok(Swapped::Nothing) => {
+            intent::forget(shared, &new);
+            Ok(None)
+        }
         Ok(Swapped::With(old)) => {
             let buried = grave::bury(shared, (&shared.private, &old));
-            Ok(Some(buried.map_err(failed("remove what was there"))?))
+            intent::forget(shared, &new);
+            // The new one has the name already: under whichever name, the old one goes.
+            Ok(Some(buried.unwrap_or_else(|_| grave::grave(shared, old))))
         }
         Err(errno) => {
-            put_back((&shared.private, &new), from);
+            // What could not be put back is put back at the next start.
+            if put_back((&shared.private, &new), from) {
+                intent::forget(shared, &new);
+            }
             Err(failed("move it there")(errno))
         }
     }
@@ -69,15 +91,17 @@ fn swap(new: Place<'_>, old: Place<'_>, to: Place<'_>) -> Result<Swapped, Errno>
 }
 
 /// Renames onto a name that nothing has.
-fn place(from: Place<'_>, to: Place<'_>) -> Result<(), Errno> {
+pub(super) fn place(from: Place<'_>, to: Place<'_>) -> Result<(), Errno> {
     match rename_over(from, to, false) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::renameat(from.0, from.1, to.0, to.1),
         outcome => outcome.map(drop),
     }
 }
 
-fn put_back(aside: Place<'_>, name: Place<'_>) {
-    if let Err(errno) = place(aside, name) {
+/// Whether that went well.
+fn put_back(aside: Place<'_>, name: Place<'_>) -> bool {
+    let outcome = place(aside, name);
+    if let Err(errno) = outcome {
         tracing::error!(
             %errno,
             kept = aside.1,
@@ -85,8 +109,5 @@ fn put_back(aside: Place<'_>, name: Place<'_>) {
             "a MOVE failed, and what it had set aside could not be put back: it is kept in the area's .weir-private"
         );
     }
-}
-
-fn aside() -> String {
-    format!("{ASIDE}{}", Uuid::new_v4().simple())
+    outcome.is_ok()
 }
