@@ -174,14 +174,14 @@ impl Area {
     fn with_patience(&self, mut attempt: impl FnMut() -> Result<(), Refusal>) -> Result<(), Refusal> {
         let begun = Instant::now();
         let mut outcome = attempt();
-        if outcome.is_ok() || self.graves.count() == 0 {
+        if outcome.is_ok() || !self.graves.are_promising() {
             return outcome;
         }
         let Some(_patient) = Patient::among(&self.patient) else {
             return outcome;
         };
         let _hurry = self.graves.hurry();
-        while outcome.is_err() && self.graves.count() > 0 && begun.elapsed() < PATIENCE {
+        while outcome.is_err() && self.graves.are_promising() && begun.elapsed() < PATIENCE {
             std::thread::sleep(PATIENCE / 100);
             outcome = attempt();
         }
@@ -238,11 +238,16 @@ impl Area {
     /// names a second so on ext4, and 7,000 when one flush was made here for all who waited: then nobody works meanwhile.
     pub(crate) fn settle(&self, changed: Changed) -> Result<(), BackendError> {
         let Changed { directories, grave } = changed;
-        if self.durable {
-            directories.iter().try_for_each(|directory| directory.flush())?;
+        let flushed = if self.durable {
+            directories.iter().try_for_each(|directory| directory.flush())
+        } else {
+            Ok(())
+        };
+        if let Some(grave) = grave {
+            let unflushed = if flushed.is_err() { directories } else { Vec::new() };
+            self.graves.push(grave, unflushed);
         }
-        grave.into_iter().for_each(|grave| self.graves.push(grave));
-        Ok(())
+        flushed
     }
 
     /// Enters that files went away.

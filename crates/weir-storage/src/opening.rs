@@ -82,7 +82,9 @@ pub(crate) fn open_area(areas: &dyn OpenArea, config: &AreaConfig, metrics: &Met
         quota: config.quota,
     };
     let area = Area::new(setup, backend, counted.unwrap_or_default());
-    leftovers.into_iter().for_each(|grave| area.graves.push(grave));
+    leftovers
+        .into_iter()
+        .for_each(|grave| area.graves.push(grave, Vec::new()));
     Ok(Arc::new(area))
 }
 

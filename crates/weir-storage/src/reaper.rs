@@ -17,9 +17,10 @@ use tokio::{
 
 use crate::{
     area::Area,
-    backend::{Effort, Emptied, Grave},
+    backend::{Directory, Effort, Emptied, Grave, Usage},
     data::blocking,
     metrics::Metrics,
+    refusal::chain,
 };
 
 /// Names removed in a second: a disk of one spindle does a tenth of it by itself, a flash disk ten times as much.
@@ -59,10 +60,53 @@ impl Toll {
     }
 }
 
+/// The pause after the first failure to remove something; doubled with each further one.
+const AGAIN_FIRST: Duration = Duration::from_millis(250);
+const AGAIN_MAX: Duration = Duration::from_secs(300);
+
+/// Something that has lost its name.
+struct Buried {
+    grave: Box<dyn Grave>,
+    /// Directories that could not be flushed when it lost its name. Until they are on the disk, a power cut could bring the name
+    /// back, and with it a file cut short.
+    unflushed: Vec<Box<dyn Directory>>,
+    failures: u32,
+    /// When it may be tried again, after a failure.
+    not_before: Option<Instant>,
+}
+
+impl Buried {
+    /// Whether its time has come.
+    fn is_due(&self, now: Instant) -> bool {
+        self.not_before.is_none_or(|at| at <= now)
+    }
+
+    /// Puts off the next try after a failure.
+    fn put_off(&mut self, now: Instant) {
+        let pause = AGAIN_FIRST.saturating_mul(1 << self.failures.min(20)).min(AGAIN_MAX);
+        self.failures += 1;
+        self.not_before = Some(now + pause);
+    }
+
+    fn empty(&mut self, at_most: Effort) -> Emptied {
+        while let Some(directory) = self.unflushed.last() {
+            if let Err(error) = directory.flush() {
+                return Emptied {
+                    freed: Usage::default(),
+                    effort: Effort::default(),
+                    outcome: Err(error),
+                };
+            }
+            self.unflushed.pop();
+        }
+        self.grave.empty(at_most)
+    }
+}
+
 /// Graves of an area that wait to be emptied.
 #[derive(Default)]
 pub(crate) struct Graves {
-    waiting: Mutex<VecDeque<Box<dyn Grave>>>,
+    waiting: Mutex<VecDeque<Buried>>,
     /// Those in hand.
     open: AtomicUsize,
     /// Who waits for room.
@@ -76,9 +120,19 @@ impl Graves {
         self.waiting().len() + self.open.load(Ordering::Relaxed)
     }
 
-    /// Has it removed by the reaper.
-    pub(crate) fn push(&self, grave: Box<dyn Grave>) {
-        self.waiting().push_back(grave);
+    /// Whether room may come back soon: what has failed may fail again.
+    pub(crate) fn are_promising(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0 || self.waiting().iter().any(|buried| buried.failures == 0)
+    }
+
+    /// Has it removed by the reaper, once these directories are on the disk.
+    pub(crate) fn push(&self, grave: Box<dyn Grave>, unflushed: Vec<Box<dyn Directory>>) {
+        self.waiting().push_back(Buried {
+            grave,
+            unflushed,
+            failures: 0,
+            not_before: None,
+        });
         self.more.notify_one();
     }
 
@@ -89,14 +143,17 @@ impl Graves {
         Hurry(self)
     }
 
-    fn pop(&self) -> Option<Box<dyn Grave>> {
+    /// The next whose time has come; or else when that of the first will, if there is any.
+    fn pop(&self, now: Instant) -> Result<Buried, Option<Instant>> {
         let mut waiting = self.waiting();
-        let grave = waiting.pop_front()?;
+        let Some(due) = waiting.iter().position(|buried| buried.is_due(now)) else {
+            return Err(waiting.iter().filter_map(|buried| buried.not_before).min());
+        };
         self.open.fetch_add(1, Ordering::Relaxed);
-        Some(grave)
+        waiting.remove(due).ok_or(None)
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<Box<dyn Grave>>> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<Buried>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -159,14 +216,18 @@ impl Reaper {
                 return;
             }
             // One at a time, and in turn: a small tree does not wait for the end of a large one.
-            let Some(grave) = graves.pop() else {
-                tokio::select! {
-                    _ = stopped.changed() => return,
-                    () = graves.more.notified() => continue,
+            let buried = match graves.pop(Instant::now()) {
+                Ok(buried) => buried,
+                Err(next) => {
+                    tokio::select! {
+                        _ = stopped.changed() => return,
+                        () = graves.more.notified() => continue,
+                        () = until(next) => continue,
+                    }
                 }
             };
             let (toll, area) = (self.toll, self.area.clone());
-            let (effort, took) = blocking(move || visit(&area, grave, toll.visit())).await;
+            let (effort, took) = blocking(move || visit(&area, buried, toll.visit())).await;
             let busy = self.metrics.transfers_active() > 0;
             let rested = tokio::time::sleep(self.toll.rest(effort, took, busy));
             let mut rested = std::pin::pin!(rested);
@@ -182,16 +243,33 @@ impl Reaper {
     }
 }
 
+/// Waits for a time; for ever if there is none.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Empties a grave for a while.
-fn visit(area: &Area, mut grave: Box<dyn Grave>, at_most: Effort) -> (Effort, Duration) {
+fn visit(area: &Area, mut buried: Buried, at_most: Effort) -> (Effort, Duration) {
     let begun = Instant::now();
-    let Emptied { freed, effort, outcome } = grave.empty(at_most);
+    let Emptied { freed, effort, outcome } = buried.empty(at_most);
     area.freed(freed);
     match outcome {
         Ok(true) => {}
-        Ok(false) => area.graves.waiting().push_back(grave),
+        Ok(false) => area.graves.waiting().push_back(buried),
         Err(error) => {
-            tracing::warn!(area = area.name, %error, "what was deleted could not be removed; it is tried again at the next start");
+            if buried.failures == 0 {
+                let error = chain(&error);
+                tracing::warn!(
+                    area = area.name,
+                    error,
+                    "what was deleted could not be removed; it is tried again and again"
+                );
+            }
+            buried.put_off(Instant::now());
+            area.graves.waiting().push_back(buried);
         }
     }
     area.graves.open.fetch_sub(1, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     admission::Work,
     area::Area,
-    backend::{BackendError, Reader},
+    backend::{BackendError, Obstacle, Reader},
     conditional::Conditions,
     copy::{self, Asked, CopyRequest, Job, Pull, Push, Remote},
     data::{BLOCK, Expectation, Sink, blocking, read_block},
@@ -148,8 +148,9 @@ fn begin(call: &mut Call, kind: Kind, area: &Arc<Area>, remote: String, job: Job
 /// WebDAV's own COPY makes no directories (RFC 4918 section 9.8.5); third-party copies do.
 fn parent_exists(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result<(), Refusal> {
     let Some(parent) = inside.parent() else { return Ok(()) };
-    match area.backend.stat(&parent) {
+    match area.backend.stat(&parent).map_err(BackendError::looking) {
         Ok(meta) if meta.directory => Ok(()),
+        Err(error) if error.obstacle != Obstacle::Missing => Err(error.into()),
         _ => Err(Refusal::conflict(format!("{path}: there is no directory to hold it"))),
     }
 }

@@ -168,7 +168,7 @@ impl Move {
     fn check_depth(&self) -> Result<(), Refusal> {
         let Self { area, from, to, .. } = self;
         let depth = |path: &StoragePath| path.components().len();
-        if depth(to) <= depth(from) || !area.backend.stat(from).is_ok_and(|meta| meta.directory) {
+        if depth(to) <= depth(from) || !area.backend.stat(from).map_err(BackendError::looking)?.directory {
             return Ok(());
         }
         let left = DEPTH_MAX.saturating_sub(depth(&self.destination));

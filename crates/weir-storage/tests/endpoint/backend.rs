@@ -1,4 +1,5 @@
-//! What every back end must hold to. Each check takes any inhabitant of the trait; the POSIX directory is the first.
+//! What every back end must hold to. Each check takes any inhabitant of the trait: the POSIX directory is the first, one that fails
+//! on demand the second.
 
 use bytes::Bytes;
 use weir_auth::StoragePath;
@@ -7,7 +8,25 @@ use weir_units::{Checksum, Checksums};
 
 /// Runs every check against a fresh inhabitant; `$make` gives it, and what must live as long.
 macro_rules! backend_suite {
-    ($name:ident, $make:expr, [$($check:ident),+ $(,)?]) => {
+    ($name:ident, $make:expr) => {
+        backend_suite! {
+            $name, $make,
+            a_draft_shows_nothing_until_it_is_published,
+            a_file_is_replaced_only_if_it_may_be,
+            pieces_land_where_they_belong,
+            durable_pieces_land_where_they_belong,
+            checksums_stay_with_their_content,
+            directories_list_what_was_put_into_them,
+            names_change_and_go,
+            trees_go_with_all_that_is_in_them,
+            trees_of_any_depth_are_counted_and_removed,
+            large_files_go_bit_by_bit,
+            what_is_replaced_goes_bit_by_bit,
+            what_is_read_is_not_cut_short,
+            directories_take_the_place_of_what_is_there,
+        }
+    };
+    ($name:ident, $make:expr, $($check:ident),+ $(,)?) => {
         mod $name {
             $(
                 #[test]
@@ -20,29 +39,18 @@ macro_rules! backend_suite {
     };
 }
 
-backend_suite!(
-    posix,
-    {
-        let folder = tempfile::tempdir().unwrap();
-        let backend = weir_storage::backend::PosixBackend::open(&folder.path().join("area")).unwrap();
-        (folder, backend)
-    },
-    [
-        a_draft_shows_nothing_until_it_is_published,
-        a_file_is_replaced_only_if_it_may_be,
-        pieces_land_where_they_belong,
-        durable_pieces_land_where_they_belong,
-        checksums_stay_with_their_content,
-        directories_list_what_was_put_into_them,
-        names_change_and_go,
-        trees_go_with_all_that_is_in_them,
-        trees_of_any_depth_are_counted_and_removed,
-        large_files_go_bit_by_bit,
-        what_is_replaced_goes_bit_by_bit,
-        what_is_read_is_not_cut_short,
-        directories_take_the_place_of_what_is_there,
-    ]
-);
+backend_suite!(posix, {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = weir_storage::backend::PosixBackend::open(&folder.path().join("area")).unwrap();
+    (folder, backend)
+});
+
+backend_suite!(faulty, {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = weir_storage::backend::PosixBackend::open(&folder.path().join("area")).unwrap();
+    let faults = crate::faulty::Faults::default();
+    (folder, crate::faulty::Faulty::new(std::sync::Arc::new(disk), &faults))
+});
 
 fn path(text: &str) -> StoragePath {
     text.parse().unwrap()

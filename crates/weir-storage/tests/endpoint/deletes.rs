@@ -1,194 +1,30 @@
 //! What is deleted is gone at once and for good, without anybody waiting for the disk who need not; its room comes later.
 
-use std::{
-    sync::{
-        Arc, Condvar, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use bytes::Bytes;
-use weir_auth::StoragePath;
-use weir_storage::{
-    AreaConfig, Directories, Durability, OpenArea,
-    backend::{
-        Backend, BackendError, Changed, Directory, Draft, Grave, Listing, Meta, OpenRoot, Published, Reader, Space,
-        Usage,
-    },
-};
-use weir_units::Checksums;
+use weir_storage::Durability;
 
 use super::{
+    faulty::{Call, Fault, Faults, FaultyAreas},
     lab::{Lab, noise, until},
     namespace::balanced,
 };
-
-/// A disk that does not end a flush of a directory while it is shut.
-#[derive(Default)]
-struct Gate {
-    shut: Mutex<bool>,
-    opened: Condvar,
-    waiting: AtomicU64,
-}
-
-impl Gate {
-    fn shut(&self, shut: bool) {
-        *self.shut.lock().unwrap() = shut;
-        self.opened.notify_all();
-    }
-
-    fn pass(&self) {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let shut = self.shut.lock().unwrap();
-        // Not for ever: a test that fails must end.
-        let shut = self
-            .opened
-            .wait_timeout_while(shut, Duration::from_secs(20), |shut| *shut);
-        drop(shut);
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-struct Gated {
-    disk: Arc<dyn Backend>,
-    gate: Arc<Gate>,
-}
-
-struct GatedAreas(Arc<Gate>);
-
-impl OpenArea for GatedAreas {
-    fn open(&self, area: &AreaConfig) -> Result<Arc<dyn Backend>, OpenRoot> {
-        Ok(Arc::new(Gated {
-            disk: Directories.open(area)?,
-            gate: self.0.clone(),
-        }))
-    }
-}
-
-struct GatedDirectory(Box<dyn Directory>, Arc<Gate>);
-
-impl Directory for GatedDirectory {
-    fn flush(&self) -> Result<(), BackendError> {
-        self.1.pass();
-        self.0.flush()
-    }
-}
-
-impl Gated {
-    fn slow(&self, changed: Changed) -> Changed {
-        slow(changed, &self.gate)
-    }
-}
-
-fn slow(changed: Changed, gate: &Arc<Gate>) -> Changed {
-    let wrap = |directory| -> Box<dyn Directory> { Box::new(GatedDirectory(directory, gate.clone())) };
-    Changed {
-        directories: changed.directories.into_iter().map(wrap).collect(),
-        grave: changed.grave,
-    }
-}
-
-struct GatedDraft(Box<dyn Draft>, Arc<Gate>);
-
-impl Draft for GatedDraft {
-    fn write_at(&self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError> {
-        self.0.write_at(pieces, offset)
-    }
-
-    fn seal(&mut self, checksums: &Checksums, durable: bool) -> Result<(), BackendError> {
-        self.0.seal(checksums, durable)
-    }
-
-    fn publish(self: Box<Self>, path: &StoragePath, overwrite: bool) -> Result<Published, BackendError> {
-        let published = self.0.publish(path, overwrite)?;
-        Ok(Published {
-            changed: slow(published.changed, &self.1),
-            ..published
-        })
-    }
-}
-
-impl Backend for Gated {
-    fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError> {
-        self.disk.stat(path)
-    }
-
-    fn list(&self, path: &StoragePath) -> Result<Box<dyn Listing>, BackendError> {
-        self.disk.list(path)
-    }
-
-    fn open(&self, path: &StoragePath) -> Result<Arc<dyn Reader>, BackendError> {
-        self.disk.open(path)
-    }
-
-    fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError> {
-        Ok(Box::new(GatedDraft(self.disk.draft(durable)?, self.gate.clone())))
-    }
-
-    fn make_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
-        Ok(self.slow(self.disk.make_directory(path)?))
-    }
-
-    fn remove_file(&self, path: &StoragePath) -> Result<(Meta, Changed), BackendError> {
-        let (meta, changed) = self.disk.remove_file(path)?;
-        Ok((meta, self.slow(changed)))
-    }
-
-    fn remove_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
-        Ok(self.slow(self.disk.remove_directory(path)?))
-    }
-
-    fn bury(&self, path: &StoragePath) -> Result<Changed, BackendError> {
-        Ok(self.slow(self.disk.bury(path)?))
-    }
-
-    fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError> {
-        Ok(self.slow(self.disk.supplant(from, to)?))
-    }
-
-    fn rename(
-        &self,
-        from: &StoragePath,
-        to: &StoragePath,
-        overwrite: bool,
-    ) -> Result<(Option<Meta>, Changed), BackendError> {
-        let (replaced, changed) = self.disk.rename(from, to, overwrite)?;
-        Ok((replaced, self.slow(changed)))
-    }
-
-    fn space(&self) -> Result<Space, BackendError> {
-        self.disk.space()
-    }
-
-    fn usage(&self) -> Result<Usage, BackendError> {
-        self.disk.usage()
-    }
-
-    fn height(&self, path: &StoragePath, at_most: usize) -> Result<usize, BackendError> {
-        self.disk.height(path, at_most)
-    }
-
-    fn sweep(&self) -> Result<Vec<Box<dyn Grave>>, BackendError> {
-        self.disk.sweep()
-    }
-}
 
 /// While the disk takes its time over one client's change, others whose names share a lock with it go on; and nobody is
 /// told of a change that a power cut could undo.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_a_strangers_flush() {
     let lab = Lab::new();
-    let gate = Arc::new(Gate::default());
+    let faults = Faults::default();
     let at = lab
-        .endpoint_on("a", Arc::new(GatedAreas(gate.clone())), |config| {
+        .endpoint_on("a", FaultyAreas::new(&faults), |config| {
             config.areas[0].durability = Durability::Full;
         })
         .await;
     for name in ["removed", "moved", "replaced"] {
         at.put(&format!("/{name}"), "x").await.expect(201);
     }
-    gate.shut(true);
+    faults.arm_all(Call::Flush, Fault::Held);
     let (removed, moved, made) = (
         at.ask("DELETE", "/removed", &[], ""),
         at.ask("MOVE", "/moved", &[("destination", "/elsewhere")], ""),
@@ -215,15 +51,12 @@ async fn nobody_waits_for_a_strangers_flush() {
         at.ask("DELETE", "/replaced", &[("if-match", "\"other\"")], "")
             .await
             .expect(412);
-        until("all four wait for the disk", || {
-            gate.waiting.load(Ordering::SeqCst) == 4
-        })
-        .await;
-        gate.shut(false);
+        until("all four wait for the disk", || faults.waiting() == 4).await;
+        faults.release();
     };
     let waited = async {
         let answers = tokio::join!(removed, moved, made, written);
-        assert!(!*gate.shut.lock().unwrap(), "they were answered before the disk had it");
+        assert_eq!(faults.fired(), 0, "they were answered before the disk had it");
         answers
     };
     let ((removed, moved, made, written), ()) = tokio::join!(waited, others);

@@ -330,10 +330,18 @@ impl Endpoint {
         headers: &[(&str, &str)],
         content: Body,
     ) -> Response<Incoming> {
-        self.client
-            .send(self.request(method, path, headers, content))
-            .await
-            .unwrap()
+        self.try_begin(method, path, headers, content).await.unwrap()
+    }
+
+    /// The same where the connection may break before the head has come.
+    pub(crate) async fn try_begin(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        content: Body,
+    ) -> Result<Response<Incoming>, weir_http::ClientError> {
+        self.client.send(self.request(method, path, headers, content)).await
     }
 
     pub(crate) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], content: Body) -> Request<Body> {
@@ -400,10 +408,12 @@ impl Endpoint {
 
     /// Waits until the private directory is empty: what was given up has been removed.
     pub(crate) async fn until_clean(&self) {
-        until("no leftovers", || {
-            std::fs::read_dir(self.root.join(".weir-private")).unwrap().count() == 1
-        })
-        .await;
+        until("no leftovers", || self.leftovers() == 0).await;
+    }
+
+    /// How much lies in the private directory beside its lock.
+    pub(crate) fn leftovers(&self) -> usize {
+        std::fs::read_dir(self.root.join(".weir-private")).unwrap().count() - 1
     }
 
     /// The lines of the access log, once there are at least so many.
