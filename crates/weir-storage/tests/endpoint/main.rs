@@ -23,6 +23,7 @@ mod plain;
 mod races;
 mod reads;
 mod rules;
+mod sources;
 mod standing;
 mod stripes;
 mod targets;

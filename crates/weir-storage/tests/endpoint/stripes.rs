@@ -95,22 +95,24 @@ async fn several_streams_make_one_file() {
 }
 
 /// What was asked of a source, and how it answers.
-struct Source {
-    content: Bytes,
-    ranges: Mutex<Vec<Range<u64>>>,
+pub(super) struct Source {
+    pub(super) content: Bytes,
+    pub(super) ranges: Mutex<Vec<Range<u64>>>,
     /// What becomes of the n-th GET of a part.
-    fate: Box<dyn Fn(usize) -> Fate + Send + Sync>,
+    pub(super) fate: Box<dyn Fn(usize) -> Fate + Send + Sync>,
+    /// What becomes of a GET of the whole.
+    pub(super) whole: Fate,
     /// Left out of its answers; `versions of parts`: the tag, of parts alone.
-    without: &'static [&'static str],
+    pub(super) without: &'static [&'static str],
     /// What it announces.
-    algorithm: Algorithm,
+    pub(super) algorithm: Algorithm,
     /// How it says that it packs the file.
-    encoding: Option<&'static str>,
-    delay: Duration,
+    pub(super) encoding: Option<&'static str>,
+    pub(super) delay: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Fate {
+pub(super) enum Fate {
     Whole,
     /// Breaks after so many bytes.
     Breaks(usize),
@@ -122,14 +124,25 @@ enum Fate {
     Changed,
     /// Ignores the range.
     All,
+    /// Ends so many bytes too early, and says so.
+    Fewer(usize),
+    /// Goes on for so many bytes after its end.
+    More(usize),
+    /// Goes on for ever.
+    Endless,
+    /// Sends so many bytes, and then one now and then.
+    Trickles(usize),
+    /// Other bytes under the same tag.
+    Swapped,
 }
 
 impl Source {
-    fn new(size: usize, fate: impl Fn(usize) -> Fate + Send + Sync + 'static) -> Self {
+    pub(super) fn new(size: usize, fate: impl Fn(usize) -> Fate + Send + Sync + 'static) -> Self {
         Self {
             content: noise(size),
             ranges: Mutex::default(),
             fate: Box::new(fate),
+            whole: Fate::Whole,
             without: &[],
             algorithm: Algorithm::Adler32,
             encoding: None,
@@ -137,7 +150,7 @@ impl Source {
         }
     }
 
-    fn serve(self, lab: &Lab) -> (Arc<Self>, RunningServer, String) {
+    pub(super) fn serve(self, lab: &Lab) -> (Arc<Self>, RunningServer, String) {
         let this = Arc::new(self);
         let source = this.clone();
         let (server, url) = lab.peer(move |request| {
@@ -166,7 +179,7 @@ impl Source {
                     part.first as usize..part.last as usize + 1,
                 )
             }
-            _ => (Fate::Whole, 0..size as usize),
+            _ => (self.whole, 0..size as usize),
         };
         drop(ranges);
         let tag = if fate == Fate::Changed { "\"new\"" } else { "\"old\"" };
@@ -227,6 +240,38 @@ impl Source {
                 let sent = stream::iter([Ok(whole.slice(..after.min(whole.len())))]);
                 *response.body_mut() = pieces(sent.chain(stream::pending()));
             }
+            Fate::Fewer(by) => {
+                let fewer = whole.slice(..whole.len() - by);
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_LENGTH, fewer.len().into());
+                *response.body_mut() = body::full(fewer);
+            }
+            Fate::More(by) => {
+                response.headers_mut().remove(header::CONTENT_LENGTH);
+                // What is too much comes by itself, when all that is due has been taken.
+                let more = stream::once(async move {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    Ok(noise(by))
+                });
+                *response.body_mut() = pieces(stream::iter([Ok(whole)]).chain(more));
+            }
+            Fate::Endless => {
+                response.headers_mut().remove(header::CONTENT_LENGTH);
+                *response.body_mut() = pieces(stream::repeat_with(|| Ok(noise(100_000))));
+            }
+            Fate::Trickles(after) => {
+                let sent = stream::iter([Ok(whole.slice(..after))]);
+                let drops = stream::unfold(after, move |at| {
+                    let drop = whole.slice(at..=at);
+                    async move {
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        Some((Ok(drop), at + 1))
+                    }
+                });
+                *response.body_mut() = pieces(sent.chain(drops));
+            }
+            Fate::Swapped => *response.body_mut() = body::full(noise(whole.len() + 1).slice(1..)),
             _ => *response.body_mut() = body::full(whole),
         }
         response
@@ -237,8 +282,8 @@ impl Source {
     }
 }
 
-const FOUR: (&str, &str) = ("X-Number-Of-Streams", "4");
-const ONE: (&str, &str) = ("X-Number-Of-Streams", "1");
+pub(super) const FOUR: (&str, &str) = ("X-Number-Of-Streams", "4");
+pub(super) const ONE: (&str, &str) = ("X-Number-Of-Streams", "1");
 
 /// A stream that breaks goes on where it broke: what has come is not read again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -171,8 +171,20 @@ impl Stream<'_> {
             }
         }
         // The end that belongs to it frees the connection for others.
-        let _ = tokio::time::timeout(LEAVE, body.frame()).await;
-        Ok(None)
+        match tokio::time::timeout(LEAVE, body.frame()).await {
+            Ok(Some(Ok(frame))) if frame.data_ref().is_some_and(|data| !data.is_empty()) => Err(self.too_much()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether it came in one piece with the last byte, or behind it.
+    fn too_much(&self) -> CopyFailure {
+        let end = self.lane.left().end;
+        let text = format!(
+            "GET {}: more came than the part that ends before byte {end}",
+            self.source.shown()
+        );
+        CopyFailure::new(ErrorClass::Size, Party::Source, Phase::Transfer, text)
     }
 }
 
