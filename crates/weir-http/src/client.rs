@@ -186,7 +186,7 @@ impl Client {
     /// always: by name, time and authorities. A server that it refuses is sent nothing, not even our own certificate.
     ///
     /// # Errors
-    /// If nobody is trusted.
+    /// If the trusted authorities cannot be used.
     pub fn judging(&self, check: Arc<dyn ChainCheck>) -> Result<Self, TlsError> {
         let now = self.trust.get();
         Ok(self.trusting(Trust {

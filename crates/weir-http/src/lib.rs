@@ -38,6 +38,7 @@ mod reload;
 mod seats;
 mod server;
 mod server_certificates;
+mod sessions;
 mod socket;
 mod tcp;
 mod tls;

@@ -18,6 +18,7 @@ use crate::{
     TlsError,
     client_certificates::{ChainCheck, Verifier},
     server_certificates::ServerVerifier,
+    sessions::Sessions,
 };
 
 /// A certificate chain (leaf first) and its private key, both PEM.
@@ -190,7 +191,13 @@ pub(crate) fn trusting(roots: Arc<RootCertStore>) -> Result<Arc<ClientConfig>, T
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = resumption(256);
     Ok(Arc::new(config))
+}
+
+/// Taking up sessions again, of about so many servers.
+fn resumption(servers: usize) -> Resumption {
+    Resumption::store(Arc::new(Sessions::new(servers)))
 }
 
 /// The same configuration for a client that shows a certificate where it is asked for one: a user's, or a proxy (RFC 3820),
@@ -207,17 +214,20 @@ pub(crate) fn showing(config: &ClientConfig, identity: &Identity) -> Result<Arc<
     let shown = CertifiedKey::new(chain.ok_or(missing("certificate"))?, key);
     let mut config = config.clone();
     config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(shown));
-    config.resumption = Resumption::in_memory_sessions(32);
+    config.resumption = resumption(32);
     Ok(Arc::new(config))
 }
 
 /// The same configuration for a client that has the server's chain judged by `check` too, once it was verified as always.
-/// Sessions are not resumed across the two, or nobody would be asked.
+/// Sessions are not resumed across the two, or nobody would be asked. Where nobody is trusted there is nothing to judge.
 pub(crate) fn judging(
     config: &ClientConfig,
     roots: Arc<RootCertStore>,
     check: Arc<dyn ChainCheck>,
 ) -> Result<Arc<ClientConfig>, TlsError> {
+    if roots.is_empty() {
+        return Ok(Arc::new(config.clone()));
+    }
     let usual = WebPkiServerVerifier::builder_with_provider(roots, config.crypto_provider().clone());
     let usual = usual.build().map_err(|_| TlsError::Pem {
         what: "the trusted roots".into(),
@@ -226,6 +236,6 @@ pub(crate) fn judging(
     let mut config = config.clone();
     let verifier = Arc::new(ServerVerifier { usual, check });
     config.dangerous().set_certificate_verifier(verifier);
-    config.resumption = Resumption::in_memory_sessions(32);
+    config.resumption = resumption(256);
     Ok(Arc::new(config))
 }
