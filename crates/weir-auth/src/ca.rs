@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SanType,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
 };
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use thiserror::Error;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 pub use weir_http::Identity;
 
@@ -192,6 +193,14 @@ impl CertificateAuthority {
     /// # Errors
     /// [`CaError::Name`] for a name that is no DNS name, [`CaError::Make`].
     pub fn issue(&self, names: &[San], common_name: &str) -> Result<Identity, CaError> {
+        self.issue_until(names, common_name, None)
+    }
+
+    /// The same, valid until then.
+    ///
+    /// # Errors
+    /// As [`CertificateAuthority::issue`].
+    pub fn issue_until(&self, names: &[San], common_name: &str, end: Option<SystemTime>) -> Result<Identity, CaError> {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, "Weir");
@@ -203,6 +212,9 @@ impl CertificateAuthority {
             });
         }
         set_validity(&mut params);
+        if let Some(end) = end {
+            params.not_after = end.into();
+        }
         params.is_ca = IsCa::ExplicitNoCa;
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -213,6 +225,37 @@ impl CertificateAuthority {
             chain_pem: certificate.pem() + &self.pem,
             key_pem: key.serialize_pem(),
         })
+    }
+
+    /// A revocation list in PEM, good for a day, of certificates that this authority has made.
+    ///
+    /// # Errors
+    /// [`CaError::Content`] for an identity without a certificate, [`CaError::Make`].
+    pub fn revocation_list(&self, revoked: &[&Identity]) -> Result<String, CaError> {
+        let now = SystemTime::now();
+        let revoke = |identity: &&Identity| {
+            let chain = read_certificates(&identity.chain_pem, &self.dir)?;
+            let (_, certificate) = X509Certificate::from_der(&chain[0]).map_err(|_| CaError::Content {
+                path: self.dir.clone(),
+                expected: "certificate",
+            })?;
+            Ok(RevokedCertParams {
+                serial_number: SerialNumber::from_slice(certificate.raw_serial()),
+                revocation_time: now.into(),
+                reason_code: None,
+                invalidity_date: None,
+            })
+        };
+        let params = CertificateRevocationListParams {
+            this_update: now.into(),
+            next_update: (now + Duration::from_secs(86_400)).into(),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.iter().map(revoke).collect::<Result<_, CaError>>()?,
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = params.signed_by(&self.issuer).and_then(|list| list.pem());
+        list.map_err(make("revocation list"))
     }
 }
 

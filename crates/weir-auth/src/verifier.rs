@@ -127,10 +127,29 @@ impl Verifier {
 
     /// A verifier that fetches keys in a way of the caller's.
     pub fn with_fetch(config: VerifierConfig, fetch: &Arc<dyn Fetch>) -> Self {
+        Self::make(config, fetch, None)
+    }
+
+    /// A verifier with another configuration, which knows already the keys that this one has fetched: a change of the
+    /// configuration while an issuer is away does not shut out its users.
+    #[must_use]
+    pub fn succeeded_by(&self, config: VerifierConfig, client: weir_http::Client) -> Self {
+        let fetch: Arc<dyn Fetch> = Arc::new(client);
+        Self::make(config, &fetch, Some(&self.shared))
+    }
+
+    fn make(config: VerifierConfig, fetch: &Arc<dyn Fetch>, before: Option<&Shared>) -> Self {
         let mut issuers = Vec::new();
         let mut by_url = HashMap::new();
         for trusted in config.issuers {
-            let keys = IssuerKeys::new(trusted.url.clone(), trusted.keys, config.timing, Arc::clone(fetch));
+            let known = before.and_then(|before| Some(&before.issuers[*before.by_url.get(&trusted.url)?].keys));
+            let keys = IssuerKeys::new(
+                trusted.url.clone(),
+                trusted.keys,
+                config.timing,
+                Arc::clone(fetch),
+                known,
+            );
             by_url.insert(trusted.url.clone(), issuers.len());
             let audiences = config.audiences.iter().chain(&trusted.audiences).cloned().collect();
             issuers.push(Issuer {

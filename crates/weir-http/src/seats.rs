@@ -8,7 +8,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -38,8 +38,8 @@ pub struct Occupancy {
 
 /// All seats of a server.
 pub(crate) struct Seats {
-    most: usize,
-    per_client: usize,
+    most: AtomicUsize,
+    per_client: AtomicUsize,
     start: Instant,
     taken: Mutex<Taken>,
     freed: Notify,
@@ -147,8 +147,8 @@ impl Taken {
 impl Seats {
     pub(crate) fn new(most: usize, per_client: Option<usize>) -> Arc<Self> {
         Arc::new(Self {
-            most,
-            per_client: per_client.unwrap_or(usize::MAX),
+            most: AtomicUsize::new(most),
+            per_client: AtomicUsize::new(per_client.unwrap_or(usize::MAX)),
             start: Instant::now(),
             taken: Mutex::default(),
             freed: Notify::new(),
@@ -174,6 +174,14 @@ impl Seats {
         }
     }
 
+    /// Other numbers, for whoever comes from now on; nobody loses a seat.
+    pub(crate) fn adjust(&self, most: usize, per_client: Option<usize>) {
+        self.most.store(most, Ordering::Relaxed);
+        self.per_client
+            .store(per_client.unwrap_or(usize::MAX), Ordering::Relaxed);
+        self.freed.notify_one();
+    }
+
     pub(crate) fn occupancy(&self) -> Occupancy {
         Occupancy {
             open: self.taken().seats.len(),
@@ -183,12 +191,10 @@ impl Seats {
     }
 
     fn within_share(&self, client: IpAddr) -> bool {
+        let per_client = self.per_client.load(Ordering::Relaxed);
         let mut taken = self.taken();
-        let few = taken
-            .by_client
-            .get(&client)
-            .is_none_or(|count| *count < self.per_client);
-        if few || taken.kept_by(client) < self.per_client {
+        let few = taken.by_client.get(&client).is_none_or(|count| *count < per_client);
+        if few || taken.kept_by(client) < per_client {
             return true;
         }
         let given_up = taken.give_up(Some(client), self.long_idle());
@@ -198,7 +204,7 @@ impl Seats {
 
     fn sit(self: &Arc<Self>, client: IpAddr) -> Option<Seated> {
         let mut taken = self.taken();
-        if taken.seats.len() >= self.most {
+        if taken.seats.len() >= self.most.load(Ordering::Relaxed) {
             return None;
         }
         let number = taken.next;

@@ -1,6 +1,13 @@
 //! The accept loop of every door.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    os::fd::{AsFd as _, OwnedFd},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -108,6 +115,15 @@ impl From<Reloadable<rustls::ServerConfig>> for ServerTls {
     }
 }
 
+impl ServerTls {
+    /// For connections that come from now on, the configuration of `newer`. Whether there is TLS at all stays as it is.
+    pub fn renew(&self, newer: &Self) {
+        if let (Some(current), Some(newer)) = (&self.0, &newer.0) {
+            current.set(newer.get());
+        }
+    }
+}
+
 /// Binds a listening socket: address reuse on, a backlog of 1024 for bursts of new connections.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     bind_with(address, &SocketSettings::default())
@@ -135,11 +151,13 @@ pub fn bind_with(address: SocketAddr, settings: &SocketSettings) -> io::Result<T
 /// A server that accepts until it is told to stop. Dropping it stops it without grace.
 pub struct RunningServer {
     address: SocketAddr,
+    /// The listening socket, to be told other settings; nobody may connect to it once this stops.
+    socket: Option<OwnedFd>,
     seats: Arc<Seats>,
+    limits: Reloadable<ServerLimits>,
     stop: CancellationToken,
     abort: CancellationToken,
     tracker: TaskTracker,
-    grace: Duration,
 }
 
 impl RunningServer {
@@ -159,11 +177,26 @@ impl RunningServer {
         move || seats.occupancy()
     }
 
+    /// Other limits, for connections that come from now on and for the end. Nothing that is connected is cut off.
+    pub fn adjust(&self, limits: ServerLimits) {
+        self.seats.adjust(limits.connections, limits.connections_per_client);
+        self.limits.set(Arc::new(limits));
+    }
+
+    /// Tells the kernel how to run the connections that are accepted from now on. What the settings leave out stays as it was.
+    ///
+    /// # Errors
+    /// If it refuses a setting; those before it are in force.
+    pub fn tune(&self, settings: &SocketSettings) -> io::Result<()> {
+        self.socket.as_ref().map_or(Ok(()), |socket| settings.apply(socket))
+    }
+
     /// Stops accepting, lets requests in hand end within the grace, then cuts what is left.
-    pub async fn shutdown(self) {
+    pub async fn shutdown(mut self) {
+        self.socket = None;
         self.stop.cancel();
         self.tracker.close();
-        if timeout(self.grace, self.tracker.wait()).await.is_err() {
+        if timeout(self.limits.get().grace, self.tracker.wait()).await.is_err() {
             self.abort.cancel();
             self.tracker.wait().await;
         }
@@ -203,16 +236,17 @@ where
 {
     let running = RunningServer {
         address: listener.local_addr()?,
+        socket: Some(listener.as_fd().try_clone_to_owned()?),
         seats: Seats::new(limits.connections, limits.connections_per_client),
+        limits: Arc::new(limits).into(),
         stop: CancellationToken::new(),
         abort: CancellationToken::new(),
         tracker: TaskTracker::new(),
-        grace: limits.grace,
     };
     let door = Door {
         tls: tls.into(),
         seats: running.seats.clone(),
-        limits: Arc::new(limits),
+        limits: running.limits.clone(),
         service,
         stop: running.stop.clone(),
         abort: running.abort.clone(),
@@ -226,7 +260,7 @@ where
 struct Door<S> {
     tls: ServerTls,
     seats: Arc<Seats>,
-    limits: Arc<ServerLimits>,
+    limits: Reloadable<ServerLimits>,
     service: S,
     stop: CancellationToken,
     abort: CancellationToken,
@@ -282,9 +316,10 @@ where
             tracing::debug!(%peer, "refused: its address has as many connections as one may have");
             return self.refuse(tcp).await;
         };
+        let limits = self.limits.get();
         let _ = tcp.set_nodelay(true);
         let Ok(local) = tcp.local_addr() else { return };
-        let mut tcp = Tcp::new(tcp, Some(self.limits.write_timeout));
+        let mut tcp = Tcp::new(tcp, Some(limits.write_timeout));
         let tls = self.tls.0.as_ref().map(Reloadable::get);
         let info = ConnectionInfo {
             peer,
@@ -308,7 +343,7 @@ where
         };
         let shaken = tokio::select! {
             () = seated.seat.wanted() => return,
-            shaken = timeout(self.limits.handshake_timeout, tokio_rustls::TlsAcceptor::from(tls).accept(tcp)) => shaken,
+            shaken = timeout(limits.handshake_timeout, tokio_rustls::TlsAcceptor::from(tls).accept(tcp)) => shaken,
         };
         match shaken {
             Ok(Ok(mut stream)) => {
@@ -345,7 +380,8 @@ where
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let allowance = Allowance::new(self.limits.head, seat.clone());
+        let limits = self.limits.get();
+        let allowance = Allowance::new(limits.head, seat.clone());
         let io = Limited::new(io, allowance.clone());
         let service = self.service.clone();
         let peer = info.peer;
@@ -369,9 +405,9 @@ where
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.limits.head_timeout)
-            .max_buf_size(self.limits.buffer)
-            .max_headers(self.limits.headers)
+            .header_read_timeout(limits.head_timeout)
+            .max_buf_size(limits.buffer)
+            .max_headers(limits.headers)
             // Bodies are written from where they are, which `Direct` relies on.
             .writev(true)
             .serve_connection(TokioIo::new(io), TowerToHyperService::new(service));

@@ -47,14 +47,25 @@ pub(super) enum IssuerKeys {
 }
 
 impl IssuerKeys {
-    pub(super) fn new(url: String, origin: KeyOrigin, timing: KeyTiming, fetch: Arc<dyn Fetch>) -> Self {
+    /// `known`: what an earlier verifier has of the same issuer.
+    pub(super) fn new(
+        url: String,
+        origin: KeyOrigin,
+        timing: KeyTiming,
+        fetch: Arc<dyn Fetch>,
+        known: Option<&Self>,
+    ) -> Self {
+        let state = match known {
+            Some(Self::Discovered(known)) => known.snapshot(),
+            Some(Self::Static(_)) | None => State::default(),
+        };
         match origin {
             KeyOrigin::Static(keys) => Self::Static(Arc::new(keys)),
             KeyOrigin::Discovery => Self::Discovered(Arc::new(Discovered {
                 url,
                 timing,
                 fetch,
-                state: RwLock::default(),
+                state: RwLock::new(state),
                 gate: tokio::sync::Mutex::default(),
                 refreshing: AtomicBool::new(false),
             })),

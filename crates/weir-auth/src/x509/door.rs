@@ -146,6 +146,17 @@ impl Door {
         identity.vo().or_else(by_name).map(str::to_owned)
     }
 
+    /// Reads the grid-mapfile, and the directories if anything in them has changed. What cannot be read is left as it was.
+    ///
+    /// # Errors
+    /// [`DoorError`]: the first that cannot be read.
+    pub fn look(&self, now: SystemTime) -> Result<(), DoorError> {
+        let directories = self.clients.refresh(now);
+        self.read_gridmap()?;
+        directories?;
+        Ok(())
+    }
+
     fn read_gridmap(&self) -> Result<(), DoorError> {
         let Some(path) = &self.gridmap else { return Ok(()) };
         let text = fs::read_to_string(path).map_err(|source| DoorError::Gridmap {

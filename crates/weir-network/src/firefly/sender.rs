@@ -18,7 +18,7 @@ use weir_units::Timestamp;
 use super::{Event, Flow, PORT, Usage};
 
 /// Whom fireflies are sent to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FireflyConfig {
     /// Collectors, as `192.0.2.1:10514`.
@@ -70,7 +70,17 @@ pub struct Sent {
 
 /// Sends fireflies for all flows of a service.
 #[derive(Clone)]
-pub struct Beacon(Option<Arc<Inner>>);
+pub struct Beacon {
+    inner: Option<Arc<Inner>>,
+    counts: Arc<Counts>,
+}
+
+/// Datagrams of a beacon and of those before it.
+#[derive(Default)]
+struct Counts {
+    sent: AtomicU64,
+    dropped: AtomicU64,
+}
 
 struct Inner {
     config: FireflyConfig,
@@ -78,8 +88,7 @@ struct Inner {
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
     flows: Mutex<Flows>,
-    sent: AtomicU64,
-    dropped: AtomicU64,
+    counts: Arc<Counts>,
 }
 
 #[derive(Default)]
@@ -120,7 +129,10 @@ impl Drop for Marked {
 impl Beacon {
     /// One that tells nobody.
     pub fn off() -> Self {
-        Self(None)
+        Self {
+            inner: None,
+            counts: Arc::default(),
+        }
     }
 
     /// One that tells those whom the configuration names, on the current runtime. `host` is who tells.
@@ -128,8 +140,17 @@ impl Beacon {
     /// # Errors
     /// If there is no socket to be had, of neither kind of address.
     pub fn start(config: FireflyConfig, host: &str) -> io::Result<Self> {
+        Self::off().succeeded_by(config, host)
+    }
+
+    /// One with another configuration that counts on. Flows that are marked stay with this one, until they end.
+    ///
+    /// # Errors
+    /// As [`Beacon::start`].
+    pub fn succeeded_by(&self, config: FireflyConfig, host: &str) -> io::Result<Self> {
+        let counts = self.counts.clone();
         if !config.is_on() {
-            return Ok(Self::off());
+            return Ok(Self { inner: None, counts });
         }
         let bind = |ip: IpAddr| {
             let socket = UdpSocket::bind((ip, 0))?;
@@ -146,12 +167,14 @@ impl Beacon {
             v4,
             v6,
             flows: Mutex::default(),
-            sent: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
+            counts: counts.clone(),
             config,
         });
         tokio::spawn(repeat(Arc::downgrade(&inner), inner.config.interval));
-        Ok(Self(Some(inner)))
+        Ok(Self {
+            inner: Some(inner),
+            counts,
+        })
     }
 
     /// Tells that a flow starts; it goes on until what is returned is dropped. `None`: nobody is to know of it.
@@ -163,7 +186,7 @@ impl Beacon {
         socket: SocketWatch,
         usage: impl Fn() -> Usage + Send + Sync + 'static,
     ) -> Option<Marked> {
-        let inner = self.0.clone()?;
+        let inner = self.inner.clone()?;
         let excluded = |network: &Network| network.contains(flow.peer.ip());
         if inner.config.exclude.iter().any(excluded) {
             return None;
@@ -186,10 +209,22 @@ impl Beacon {
 
     /// What was sent so far.
     pub fn sent(&self) -> Sent {
-        self.0.as_ref().map_or_else(Sent::default, |inner| Sent {
-            sent: inner.sent.load(Ordering::Relaxed),
-            dropped: inner.dropped.load(Ordering::Relaxed),
-        })
+        self.counts.read()
+    }
+
+    /// What tells that, of this beacon and of all that succeed it.
+    pub fn watch_sent(&self) -> impl Fn() -> Sent + Send + Sync + 'static {
+        let counts = self.counts.clone();
+        move || counts.read()
+    }
+}
+
+impl Counts {
+    fn read(&self) -> Sent {
+        Sent {
+            sent: self.sent.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -211,7 +246,7 @@ impl Inner {
             let taken = socket
                 .as_ref()
                 .is_some_and(|socket| socket.send_to(&datagram, to).is_ok());
-            let counter = if taken { &self.sent } else { &self.dropped };
+            let counter = if taken { &self.counts.sent } else { &self.counts.dropped };
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
