@@ -58,26 +58,8 @@ impl Authorities {
     /// Reads `*.0` to `*.9` and `*.pem` (authorities), `*.r0` to `*.r9` (revocation lists), and `*.signing_policy`. What
     /// cannot be read is left out with a line in the log: one odd file must not shut out everybody.
     pub(crate) fn load(entries: &[Entry], check: RevocationCheck, now: SystemTime) -> Result<Self, X509Error> {
-        let mut authorities: Vec<Vec<u8>> = Vec::new();
-        for entry in entries.iter().filter(|e| e.is_numbered("") || e.extension() == "pem") {
-            let found = read(&entry.path).map(|text| certificates(&text)).unwrap_or_default();
-            authorities.extend(found);
-        }
-        // Links under both of OpenSSL's hashes lead to each file.
-        authorities.sort();
-        authorities.dedup();
-        authorities.retain(|certificate| is_usable(certificate, now));
-
-        let mut revocations = Revocations::default();
-        for entry in entries.iter().filter(|entry| entry.is_numbered("r")) {
-            let Some(list) = read(&entry.path) else { continue };
-            if let Err(reason) = revocations.add(&list, &authorities) {
-                tracing::warn!(file = %entry.path.display(), "revocation list left out: {reason}");
-            }
-        }
-        for issuer in revocations.out_of_date(unix(now)) {
-            tracing::warn!(%issuer, "its revocation list is out of date: does fetch-crl run?");
-        }
+        let authorities = authorities_in(entries, now);
+        let revocations = revocations_in(entries, &authorities, now);
         let mut policies = SigningPolicies::default();
         for entry in entries.iter().filter(|entry| entry.extension() == "signing_policy") {
             let text = read(&entry.path).unwrap_or_default();
@@ -158,6 +140,35 @@ impl Authorities {
         let not_after = UNIX_EPOCH + Duration::from_secs(ends.min().unwrap_or(0).max(0).unsigned_abs());
         Ok(Verified { chain, not_after })
     }
+}
+
+/// The certificates in `*.0` to `*.9` and `*.pem` that can be used now, in DER, each once.
+pub(crate) fn authorities_in(entries: &[Entry], now: SystemTime) -> Vec<Vec<u8>> {
+    let mut authorities: Vec<Vec<u8>> = Vec::new();
+    for entry in entries.iter().filter(|e| e.is_numbered("") || e.extension() == "pem") {
+        let found = read(&entry.path).map(|text| certificates(&text)).unwrap_or_default();
+        authorities.extend(found);
+    }
+    // Links under both of OpenSSL's hashes lead to each file.
+    authorities.sort();
+    authorities.dedup();
+    authorities.retain(|certificate| is_usable(certificate, now));
+    authorities
+}
+
+/// The lists in `*.r0` to `*.r9` that these authorities have signed.
+pub(crate) fn revocations_in(entries: &[Entry], authorities: &[Vec<u8>], now: SystemTime) -> Revocations {
+    let mut revocations = Revocations::default();
+    for entry in entries.iter().filter(|entry| entry.is_numbered("r")) {
+        let Some(list) = read(&entry.path) else { continue };
+        if let Err(reason) = revocations.add(&list, authorities) {
+            tracing::warn!(file = %entry.path.display(), "revocation list left out: {reason}");
+        }
+    }
+    for issuer in revocations.out_of_date(unix(now)) {
+        tracing::warn!(%issuer, "its revocation list is out of date: does fetch-crl run?");
+    }
+    revocations
 }
 
 /// Lets OpenSSL find the way to an authority, and check everything but times, revocation and what proxies are for.

@@ -41,6 +41,7 @@ mod identity;
 mod name;
 mod proxy;
 mod revocation;
+mod servers;
 mod signing_policy;
 mod voms;
 
@@ -52,6 +53,7 @@ pub use error::X509Error;
 pub use gridmap::{Gridmap, GridmapError};
 pub use identity::Identity;
 pub use revocation::RevocationCheck;
+pub use servers::ServerRevocations;
 pub use voms::client::{ServerFailure, VomsClient, VomsError};
 pub use voms::request::{AttributeRequest, RequestError};
 pub use voms::vomses::{VomsServer, Vomses, VomsesError, VomsesLine};

@@ -80,6 +80,18 @@ impl Revocations {
         old.map(|list| list.issuer.as_str())
     }
 
+    /// Who has revoked the certificate, by name; among authorities of one name, the one that signed it.
+    pub(crate) fn revoker(&self, der: &[u8], certificate: &X509Certificate<'_>) -> Option<&str> {
+        let issuer = slash_form(certificate.issuer());
+        let serial = certificate.raw_serial();
+        let mut lists = self.lists.iter();
+        let revokes =
+            |key: &[u8], list: &List| list.issuer == issuer && list.serials.contains(serial) && is_signed(der, key);
+        lists
+            .find(|(key, list)| revokes(key, list))
+            .map(|(_, list)| list.issuer.as_str())
+    }
+
     /// Whether the issuer has revoked the certificate, as far as is known at `now` (Unix seconds).
     pub(crate) fn check(
         &self,
@@ -118,6 +130,13 @@ impl List {
     fn is_old(&self, now: i64) -> bool {
         self.next_update.is_some_and(|next| next < now)
     }
+}
+
+/// Whether a certificate is signed with this public key.
+fn is_signed(der: &[u8], key: &[u8]) -> bool {
+    let certificate = openssl::x509::X509::from_der(der);
+    let key = openssl::pkey::PKey::public_key_from_der(key);
+    certificate.is_ok_and(|certificate| key.is_ok_and(|key| certificate.verify(&key).unwrap_or(false)))
 }
 
 /// The public key of the authority that signed a list.
