@@ -22,10 +22,23 @@ impl Lab {
         // XRootD drops root and must still reach its own files below.
         fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         let authority = CertificateAuthority::create(&folder.path().join("authority"))?;
+        // The grid reaches the servers that its file names, and nothing else on this host.
+        let address = |last: u8| Ipv4Addr::new(127, 0, 2, last);
+        let ports = [free_port()?, free_port()?];
+        let external = |name: &str, last: u8| {
+            let (address, port) = (address(last), ports[usize::from(last) - 1]);
+            let ca = folder.path().join("authority/ca.pem");
+            format!(
+                "[[rse]]\nname = \"{name}\"\nurl = \"https://{address}:{port}/data\"\nca = \"{}\"\n",
+                ca.display()
+            )
+        };
         let grid = RunningGrid::up(&format!(
-            "name = \"lab\"\nauthority = \"{}\"\n[[rse]]\nname = \"ALPHA\"\n[[rse]]\nname = \"BETA\"\n\
+            "name = \"lab\"\nauthority = \"{}\"\n[[rse]]\nname = \"ALPHA\"\n[[rse]]\nname = \"BETA\"\n{}{}\
              [storage]\ndurability = \"cache\"\n",
-            folder.path().join("authority").display()
+            folder.path().join("authority").display(),
+            external("XA", 1),
+            external("XB", 2),
         ))?;
         let issuer = grid.description["issuer"]["url"]
             .as_str()
@@ -44,8 +57,8 @@ impl Lab {
                     issuer: &issuer,
                     jwks: &jwks,
                     audiences: &audiences,
-                    address: Ipv4Addr::new(127, 0, 2, last),
-                    port: free_port()?,
+                    address: address(last),
+                    port: ports[usize::from(last) - 1],
                     root_port: free_port()?,
                 },
             )

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_auth::StoragePath;
 use weir_auth::ca::write_identity;
+use weir_http::Network;
 use weir_issuer::{Client, IssuerConfig};
 use weir_model::{Durability, Grid, Rse, RseKind};
 use weir_storage::{AreaConfig, StorageConfig};
@@ -34,21 +35,6 @@ const ADMIN_SCOPE: &str = "fts:admin";
 /// How often the storages say how far a copy has come.
 const MARKER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Addresses that third-party copies may reach: this host.
-const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
-
-/// Private networks, which a grid with external endpoints may live in (RFC 1918, RFC 4193).
-const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
-
-/// Where storages of the grid are.
-fn reachable(grid: &Grid) -> Vec<weir_http::Network> {
-    let external = grid.rses.iter().any(|rse| !rse.kind.is_embedded());
-    let ranges = LOOPBACK.iter().chain(if external { &PRIVATE[..] } else { &[] });
-    ranges
-        .map(|range| range.parse().expect("a constant range is valid"))
-        .collect()
-}
-
 /// The issuer: one client, any audience.
 pub(crate) fn issuer(ground: &Ground, listen: SocketAddr, lifetime: Duration) -> Result<IssuerConfig, GridError> {
     let client = Client::with_secret(CLIENT_ID, &ground.secret, &CLIENT_SCOPES, &["*"]);
@@ -57,13 +43,13 @@ pub(crate) fn issuer(ground: &Ground, listen: SocketAddr, lifetime: Duration) ->
     Ok(config)
 }
 
-/// The storage of an embedded RSE: one area, all of its name space.
+/// The storage of an embedded RSE: one area, all of its name space. Third-party copies reach these addresses.
 pub(crate) fn storage(
     ground: &Ground,
     rse: &Rse,
     listen: SocketAddr,
     issuer_url: &str,
-    grid: &Grid,
+    reach: &[Network],
 ) -> Result<StorageConfig, GridError> {
     let RseKind::Embedded {
         quota,
@@ -91,19 +77,20 @@ pub(crate) fn storage(
     config.trust.files = vec![ground.trust.file.clone()];
     config.any_audience = false;
     config.issuers = vec![weir_storage::IssuerConfig::new(issuer_url)];
-    config.tpc.allow = reachable(grid);
+    config.tpc.allow = reach.to_vec();
     // Files on one machine take seconds: what one that is cut short has moved should be known by then.
     config.tpc.marker_interval = MARKER_INTERVAL;
     config.access_log = Some(ground.folder("log")?.join(format!("{name}.jsonl")));
     Ok(config)
 }
 
-/// The transfer service, with the limits of the grid file.
+/// The transfer service, with the limits of the grid file. It reaches storages at these addresses.
 pub(crate) fn transfer(
     ground: &Ground,
     grid: &Grid,
     listen: SocketAddr,
     issuer_url: &str,
+    reach: &[Network],
 ) -> Result<TransferConfig, GridError> {
     let folder = ground.folder("transfer")?;
     let mut config = TransferConfig::new(listen);
@@ -122,7 +109,7 @@ pub(crate) fn transfer(
     config.limits.link = grid.transfer.max_active_per_link;
     config.limits.inbound = grid.transfer.max_active_per_rse_in;
     config.limits.outbound = grid.transfer.max_active_per_rse_out;
-    config.copy.allow = reachable(grid);
+    config.copy.allow = reach.to_vec();
     config.retry.retries = u8::try_from(grid.transfer.retries).unwrap_or(u8::MAX);
     config.retry.delay = grid.transfer.retry_delay;
     config.retry.delay_max = config.retry.delay_max.max(config.retry.delay);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use weir_model::{Grid, Rse, RseKind, RseName, TokenFrom};
 use crate::addresses::RSES_MAX;
 use crate::description::{ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA};
 use crate::ground::Ground;
-use crate::{GridError, KindDescription, configure, doors};
+use crate::{GridError, KindDescription, configure, doors, reach};
 
 /// Longest wait for every door to answer after its service has started.
 const READY_PATIENCE: Duration = Duration::from_secs(30);
@@ -162,6 +162,21 @@ impl EmbeddedGrid {
     }
 }
 
+/// Where each embedded RSE listens, by name.
+fn listen_of_each(grid: &Grid, ground: &mut Ground) -> Result<BTreeMap<String, SocketAddr>, GridError> {
+    let mut listens = BTreeMap::new();
+    for name in grid
+        .rses
+        .iter()
+        .filter(|rse| rse.kind.is_embedded())
+        .map(|rse| rse.name.as_str())
+    {
+        let host = ground.addresses.host_of(name)?;
+        listens.insert(name.to_owned(), ground.addresses.choose(name, host)?);
+    }
+    Ok(listens)
+}
+
 impl Services {
     /// Starts all, bottom up; gives the description of what runs.
     async fn start(
@@ -177,6 +192,8 @@ impl Services {
         let issuer_url = issuer.url().to_owned();
         self.issuer = Some(issuer);
 
+        let listens = listen_of_each(grid, ground)?;
+        let reach = reach::storages(grid, listens.values().map(SocketAddr::ip)).await;
         let data = self.data_runtime.insert(runtime("weir-data", options.data_threads)?);
         let mut rses = Vec::new();
         for rse in &grid.rses {
@@ -184,9 +201,8 @@ impl Services {
                 rses.push(describe_rse(rse, url.clone(), None));
                 continue;
             }
-            let host = ground.addresses.host_of(rse.name.as_str())?;
-            let listen = ground.addresses.choose(rse.name.as_str(), host)?;
-            let config = configure::storage(ground, rse, listen, &issuer_url, grid)?;
+            let listen = listens[rse.name.as_str()];
+            let config = configure::storage(ground, rse, listen, &issuer_url, &reach)?;
             let area = config.areas.first().map(|area| area.root.clone());
             let door = || format!("the storage of {}", rse.name);
             let storage = run_on(data, weir_storage::Storage::start(config)).await;
@@ -196,7 +212,7 @@ impl Services {
         }
 
         let listen = ground.addresses.choose("transfer", SERVICE_HOST)?;
-        let config = configure::transfer(ground, grid, listen, &issuer_url)?;
+        let config = configure::transfer(ground, grid, listen, &issuer_url, &reach)?;
         let transfers = self.transfer_runtime.insert(runtime("weir-transfer", 2)?);
         let transfer = run_on(transfers, weir_transfer::TransferService::start(config)).await;
         let transfer = transfer.map_err(|error| not_started("the transfer service", error))?;

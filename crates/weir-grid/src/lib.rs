@@ -32,6 +32,7 @@ mod embedded;
 mod error;
 mod ground;
 mod lock;
+mod reach;
 
 pub use addresses::RSES_MAX;
 pub use description::{
