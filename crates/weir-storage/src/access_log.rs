@@ -4,7 +4,10 @@ use std::{
     fs::{File, OpenOptions},
     io::Write as _,
     path::Path,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use serde::Serialize;
@@ -23,6 +26,9 @@ pub(crate) struct Line {
     pub(crate) time: String,
     pub(crate) duration_ms: u64,
     pub(crate) client: String,
+    /// HTTP's version: `1.1`.
+    pub(crate) http: &'static str,
+    pub(crate) tls: bool,
     pub(crate) method: String,
     /// Decoded.
     pub(crate) path: String,
@@ -60,6 +66,21 @@ pub(crate) struct TransferLine {
     pub(crate) remote: Option<String>,
     pub(crate) bytes: u64,
     pub(crate) completed: bool,
+    /// From the request to the moment when bytes began to move, the wait for a place included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) first_byte_ms: Option<u64>,
+    /// Bytes a second since that moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rate: Option<u64>,
+    /// Of a pull; others have one.
+    pub(crate) streams: u32,
+    /// Performance markers that were sent, the one before the last word included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) markers: Option<u32>,
+    /// `same`, `different`, or `none`: the other side told none.
+    pub(crate) compared: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) scitag: Option<u16>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) checksums: Vec<String>,
 }
@@ -67,60 +88,66 @@ pub(crate) struct TransferLine {
 /// What goes to the writer.
 enum Item {
     Line(String),
+    /// Lines go there from now on; none: nowhere.
+    To(Option<Arc<File>>),
     /// Answered when everything before it has been written.
     Flush(oneshot::Sender<()>),
 }
 
 /// Where lines go.
 pub(crate) struct AccessLog {
-    lines: Option<mpsc::Sender<Item>>,
+    lines: mpsc::Sender<Item>,
+    is_on: AtomicBool,
     metrics: Arc<Metrics>,
 }
 
 impl AccessLog {
-    /// Opens the file for appending and starts its writer on the current runtime; without a file, lines go nowhere.
-    pub(crate) fn open(path: Option<&Path>, metrics: Arc<Metrics>) -> std::io::Result<Self> {
-        let Some(path) = path else {
-            return Ok(Self { lines: None, metrics });
-        };
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        let (sender, receiver) = mpsc::channel(LINES_WAITING);
-        tokio::spawn(write_all(Arc::new(file), receiver));
-        Ok(Self {
-            lines: Some(sender),
-            metrics,
-        })
+    /// Starts the writer on the current runtime; without a file, lines go nowhere.
+    pub(crate) fn start(file: Option<File>, metrics: Arc<Metrics>) -> Self {
+        let (lines, receiver) = mpsc::channel(LINES_WAITING);
+        let is_on = AtomicBool::new(file.is_some());
+        tokio::spawn(write_all(file.map(Arc::new), receiver));
+        Self { lines, is_on, metrics }
+    }
+
+    /// Opens a log for appending.
+    pub(crate) fn open(path: &Path) -> std::io::Result<File> {
+        OpenOptions::new().create(true).append(true).open(path)
+    }
+
+    /// From now on lines go to another file, those of requests in hand too; or nowhere.
+    pub(crate) async fn redirect(&self, file: Option<File>) {
+        self.is_on.store(file.is_some(), Ordering::Relaxed);
+        let _ = self.lines.send(Item::To(file.map(Arc::new))).await;
     }
 
     pub(crate) fn is_on(&self) -> bool {
-        self.lines.is_some()
+        self.is_on.load(Ordering::Relaxed)
     }
 
     /// Never waits: it is called where nothing can.
     pub(crate) fn write(&self, mut line: Line) {
-        let Some(lines) = &self.lines else { return };
         let texts = [&mut line.user_agent, &mut line.client_info, &mut line.error];
         texts.into_iter().flatten().for_each(|text| *text = redact(text));
         line.path = redact(&line.path);
         let mut text = serde_json::to_string(&line).expect("a line has only strings and numbers");
         text.push('\n');
-        if lines.try_send(Item::Line(text)).is_err() {
+        if self.lines.try_send(Item::Line(text)).is_err() {
             self.metrics.log_lines_lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Waits until every line so far has been written.
     pub(crate) async fn flush(&self) {
-        let Some(lines) = &self.lines else { return };
         let (written, wait) = oneshot::channel();
-        if lines.send(Item::Flush(written)).await.is_ok() {
+        if self.lines.send(Item::Flush(written)).await.is_ok() {
             let _ = wait.await;
         }
     }
 }
 
 /// Writes what is there in one go, so that a busy endpoint makes few calls and a quiet one is up to date.
-async fn write_all(file: Arc<File>, mut items: mpsc::Receiver<Item>) {
+async fn write_all(mut file: Option<Arc<File>>, mut items: mpsc::Receiver<Item>) {
     let mut batch = Vec::new();
     while items.recv_many(&mut batch, 1024).await > 0 {
         let (mut text, mut waiting) = (String::new(), Vec::new());
@@ -128,15 +155,25 @@ async fn write_all(file: Arc<File>, mut items: mpsc::Receiver<Item>) {
             match item {
                 Item::Line(line) => text.push_str(&line),
                 Item::Flush(written) => waiting.push(written),
+                Item::To(next) => {
+                    write(file.as_ref(), std::mem::take(&mut text)).await;
+                    file = next;
+                }
             }
         }
-        let file = file.clone();
-        let written = tokio::task::spawn_blocking(move || (&*file).write_all(text.as_bytes())).await;
-        if let Ok(Err(error)) = written {
-            tracing::error!(%error, "could not write the access log");
-        }
+        write(file.as_ref(), text).await;
         for written in waiting {
             let _ = written.send(());
         }
+    }
+}
+
+async fn write(file: Option<&Arc<File>>, text: String) {
+    let Some(file) = file.cloned().filter(|_| !text.is_empty()) else {
+        return;
+    };
+    let written = tokio::task::spawn_blocking(move || (&*file).write_all(text.as_bytes())).await;
+    if let Ok(Err(error)) = written {
+        tracing::error!(%error, "could not write the access log");
     }
 }

@@ -43,11 +43,11 @@ pub(crate) struct Area {
     pub(crate) durable: bool,
     pub(crate) algorithms: Vec<Algorithm>,
     quota: Option<u64>,
-    ledger: Mutex<Ledger>,
-    patient: AtomicUsize,
-    writers: Mutex<HashSet<String>>,
-    pub(crate) graves: Graves,
-    stripes: Vec<Mutex<()>>,
+    ledger: Arc<Mutex<Ledger>>,
+    patient: Arc<AtomicUsize>,
+    writers: Arc<Mutex<HashSet<String>>>,
+    pub(crate) graves: Arc<Graves>,
+    stripes: Arc<[Mutex<()>]>,
 }
 
 /// One of those who wait for room.
@@ -96,7 +96,7 @@ struct Ledger {
     held: u64,
 }
 
-/// How an area is set up.
+/// How an area is set up; all of it but the name may change while the endpoint serves.
 pub(crate) struct AreaSetup {
     pub(crate) name: String,
     pub(crate) prefix: StoragePath,
@@ -118,15 +118,37 @@ impl Area {
             durable: setup.durable,
             algorithms: setup.algorithms,
             quota: setup.quota.map(|quota| quota.0),
-            ledger: Mutex::new(Ledger {
+            ledger: Arc::new(Mutex::new(Ledger {
                 bytes: signed(usage.bytes),
                 files: signed(usage.files),
                 held: 0,
-            }),
-            patient: AtomicUsize::new(0),
-            writers: Mutex::new(HashSet::new()),
-            graves: Graves::default(),
+            })),
+            patient: Arc::default(),
+            writers: Arc::default(),
+            graves: Arc::default(),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+        }
+    }
+
+    /// The same area with other settings: files, books and writers are those of both.
+    pub(crate) fn with(&self, setup: AreaSetup) -> Self {
+        Self {
+            name: setup.name,
+            prefix: setup.prefix,
+            backend: self.backend.clone(),
+            read_only: self
+                .read_only
+                .filter(|why| *why == ReadOnly::Uncounted)
+                .or(setup.read_only),
+            anonymous_read: setup.anonymous_read,
+            durable: setup.durable,
+            algorithms: setup.algorithms,
+            quota: setup.quota.map(|quota| quota.0),
+            ledger: self.ledger.clone(),
+            patient: self.patient.clone(),
+            writers: self.writers.clone(),
+            graves: self.graves.clone(),
+            stripes: self.stripes.clone(),
         }
     }
 

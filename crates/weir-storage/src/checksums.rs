@@ -20,6 +20,7 @@ type Reading = Arc<tokio::sync::Mutex<Option<Checksums>>>;
 
 /// Who reads files for their checksums, and how many at a time.
 pub(crate) struct ChecksumDesk {
+    readers: usize,
     places: Arc<Semaphore>,
     under_way: Arc<Mutex<HashMap<Key, Reading>>>,
     metrics: Arc<Metrics>,
@@ -51,9 +52,25 @@ impl Drop for Asker {
 impl ChecksumDesk {
     pub(crate) fn new(readers: usize, metrics: Arc<Metrics>) -> Self {
         Self {
+            readers,
             places: Arc::new(Semaphore::new(readers)),
             under_way: Arc::default(),
             metrics,
+        }
+    }
+
+    /// One for so many at a time that knows what is being read at this one, whose own readers go on beside.
+    pub(crate) fn with(&self, readers: usize) -> Self {
+        let places = if readers == self.readers {
+            self.places.clone()
+        } else {
+            Arc::new(Semaphore::new(readers))
+        };
+        Self {
+            readers,
+            places,
+            under_way: self.under_way.clone(),
+            metrics: self.metrics.clone(),
         }
     }
 

@@ -1,17 +1,15 @@
 //! Starting and stopping an endpoint.
 
-use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::SystemTime};
+use std::{collections::BTreeMap, fs::File, io, net::SocketAddr, path::PathBuf, sync::Arc, time::SystemTime};
 
 use tokio::task::JoinSet;
 use weir_auth::{
     mint::MintError,
-    x509::{self, Door, DoorError},
+    x509::{DoorError, X509Error},
 };
-use weir_http::{Identity, RunningServer, TlsError, bind_with, serve, server_config, server_config_asking};
-use weir_network::firefly::Beacon;
+use weir_http::{RunningServer, TlsError, bind_with, serve};
 
 use crate::{
-    access::Policy,
     access_log::AccessLog,
     admission::Admission,
     area::{Area, NameSpace},
@@ -19,11 +17,12 @@ use crate::{
     checksums::ChecksumDesk,
     config::{ConfigError, StorageConfig},
     data::{BlockPool, blocking},
-    metrics::{Metrics, Traffic},
-    opening::{Directories, OpenArea, copy_client, limits, mintage, open_area, url, verifier},
+    metrics::{Metrics, Reload, Traffic},
+    opening::{Directories, OpenArea, limits, open_area, url},
+    parts::{Lasting, Parts},
     reaper::Reapers,
+    reload::Shared,
     service::{Endpoint, answer},
-    standing::Standing,
 };
 
 /// Why an endpoint did not start.
@@ -44,6 +43,9 @@ pub enum StartError {
     /// Certificate, key or authorities cannot be used.
     #[error("TLS")]
     Tls(#[from] TlsError),
+    /// The directories of `trust` cannot be read.
+    #[error("trust.directories")]
+    Trust(#[source] X509Error),
     /// The certificates of clients cannot be taken.
     #[error("x509")]
     Door(#[from] DoorError),
@@ -83,7 +85,8 @@ pub struct Storage;
 
 /// A storage endpoint that serves until it is shut down. Dropping it stops it without grace.
 pub struct Running {
-    endpoint: Arc<Endpoint>,
+    url: String,
+    shared: Arc<Shared>,
     server: RunningServer,
     reapers: Reapers,
     /// Ends with it.
@@ -132,73 +135,42 @@ impl Storage {
             address: config.listen,
             source,
         })?;
-        let door = config.x509.as_ref().map(|x509| Door::open(x509, SystemTime::now()));
-        let door = door.transpose()?.map(Arc::new);
-        let identity = config
-            .tls
-            .as_ref()
-            .map(|files| Identity::load(&files.certificate, &files.key));
-        let identity = identity.transpose()?;
-        let tls = identity.as_ref().map(|identity| match &door {
-            Some(door) => server_config_asking(identity, Arc::new(door.clients().clone())),
-            None => server_config(identity),
-        });
-        let tls = tls.transpose()?;
-        let certificate = identity.and_then(|identity| x509::ends(&identity.chain_pem));
-        let log = AccessLog::open(config.access_log.as_deref(), metrics.clone()).map_err(|source| StartError::Log {
-            path: config.access_log.clone().unwrap_or_default(),
-            source,
-        })?;
+        let log_file = open_log(&config)?;
         let url = url(&config, address);
-        let beacon =
-            Beacon::start(config.firefly.clone(), &host_of(&url)).map_err(|source| StartError::Firefly { source })?;
-        metrics.watch_fireflies(beacon.clone());
-        let mintage = mintage(&config, &url)?;
-        let endpoint = Arc::new(Endpoint {
-            url: url.clone(),
+        let parts = Parts::make(&config, &url, None)?;
+        metrics.watch_fireflies(&parts.beacon);
+        metrics.shows_certificate(parts.certificate);
+        let tls = parts.tls.clone();
+        let lasting = Lasting {
             names: NameSpace::new(open),
-            verifier: verifier(&config, &url, mintage.as_ref().map(|mintage| mintage.mint.as_issuer()))?,
-            door: door.clone(),
-            policy: Arc::new(Policy::new(&config, &url)),
-            mintage,
-            client: copy_client(&config)?,
-            log: Arc::new(log),
+            log: Arc::new(AccessLog::start(log_file, metrics.clone())),
             checksums: ChecksumDesk::new(config.limits.checksum_readers, metrics.clone()),
             blocks: Arc::new(BlockPool::default()),
-            beacon,
             admission: Admission::new(&config.limits, &config.shares),
             metrics,
-            standing: Standing::new(certificate),
-            config,
-        });
-        let service = {
-            let endpoint = endpoint.clone();
-            tower::service_fn(move |request| answer(endpoint.clone(), request))
         };
-        let server = serve(listener, tls, limits(&endpoint.config), service)
-            .map_err(|source| StartError::Listen { address, source })?;
+        let removal_rate = config.limits.removal_rate.0;
+        let limits = limits(&config);
+        let endpoint = Arc::new(Endpoint::new(config, url.clone(), parts, lasting));
+        let shared = Arc::new(Shared::new(endpoint.clone(), tls.clone()));
+        let service = {
+            let shared = shared.clone();
+            tower::service_fn(move |request| answer(shared.current.get(), request))
+        };
+        let server = serve(listener, tls, limits, service).map_err(|source| StartError::Listen { address, source })?;
         endpoint.metrics.watch(server.watch_occupancy());
-        tracing::info!(
-            url = endpoint.url,
-            areas = endpoint.names.areas().len(),
-            "storage endpoint serves"
-        );
-        let reapers = Reapers::start(
-            endpoint.names.areas(),
-            &endpoint.metrics,
-            endpoint.config.limits.removal_rate.0,
-        );
+        tracing::info!(url, areas = endpoint.names.areas().len(), "storage endpoint serves");
+        let reapers = Reapers::start(endpoint.names.areas(), &endpoint.metrics, removal_rate);
         let mut upkeep = JoinSet::new();
-        if let Some(door) = door {
-            upkeep.spawn(door.keep_up());
-        }
+        upkeep.spawn(Shared::keep_up(Arc::downgrade(&shared)));
         // The first request need not wait for an issuer.
         let verifier = endpoint.verifier.clone();
         upkeep.spawn(async move {
             let _said_in_the_log = verifier.warm(SystemTime::now()).await;
         });
         Ok(Running {
-            endpoint,
+            url,
+            shared,
             server,
             reapers,
             _upkeep: upkeep,
@@ -206,16 +178,21 @@ impl Storage {
     }
 }
 
-/// The host of a URL, as others know it.
-fn host_of(url: &str) -> String {
-    let uri: Option<http::Uri> = url.parse().ok();
-    uri.and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
+/// Opens the access log, if there is to be one.
+pub(crate) fn open_log(config: &StorageConfig) -> Result<Option<File>, StartError> {
+    let open = |path: &PathBuf| {
+        AccessLog::open(path).map_err(|source| StartError::Log {
+            path: path.clone(),
+            source,
+        })
+    };
+    config.access_log.as_ref().map(open).transpose()
 }
 
 impl Running {
     /// How clients write this endpoint: scheme, host and port, without a trailing slash.
     pub fn url(&self) -> &str {
-        &self.endpoint.url
+        &self.url
     }
 
     /// The address it listens on.
@@ -225,26 +202,46 @@ impl Running {
 
     /// What it has counted since it started, by area.
     pub fn counters(&self) -> BTreeMap<String, AreaCounters> {
+        let endpoint = self.shared.current.get();
         let count = |area: &Arc<Area>| {
             let usage = area.usage();
             AreaCounters {
-                traffic: self.endpoint.metrics.traffic_of(&area.name),
+                traffic: endpoint.metrics.traffic_of(&area.name),
                 used: usage.bytes,
                 files: usage.files,
             }
         };
-        self.endpoint
-            .names
-            .areas()
-            .iter()
-            .map(|area| (area.name.clone(), count(area)))
-            .collect()
+        let areas = endpoint.names.areas().iter();
+        areas.map(|area| (area.name.clone(), count(area))).collect()
+    }
+
+    /// Takes another configuration while it serves. Requests in hand go on as they began; who comes from now on, on open
+    /// connections too, meets the new one, and new connections the new certificate. It reads all files again, and opens the
+    /// access log anew.
+    ///
+    /// Gives what of it needs a restart, a sentence for each key; that stays as it was.
+    ///
+    /// # Errors
+    /// It cannot be served; then nothing has changed.
+    pub async fn reload(&self, config: StorageConfig) -> Result<Vec<String>, StartError> {
+        self.shared.reload(config, &self.server, &self.reapers).await
+    }
+
+    /// Puts down that there was a configuration to take which cannot be read. Nothing changes.
+    pub fn refuse_reload(&self, why: &str) {
+        self.shared.refuse(Reload::Configuration, why);
+    }
+
+    /// Looks at the files of certificates, authorities and users, and takes those that have changed, as it does each minute
+    /// by itself. What cannot be read is left as it was.
+    pub async fn look(&self) {
+        self.shared.look().await;
     }
 
     /// Stops taking connections, lets transfers in hand end within the configured grace, then cuts what is left.
     pub async fn shutdown(self) {
         self.server.shutdown().await;
         self.reapers.stop().await;
-        self.endpoint.log.flush().await;
+        self.shared.current.get().log.flush().await;
     }
 }

@@ -6,10 +6,10 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, Version, header};
 use weir_http::{ConnectedTo, ConnectionInfo, SocketWatch};
 use weir_network::firefly::{Beacon, Flow, Marked, Tag, Usage};
 use weir_units::Checksums;
@@ -35,6 +35,8 @@ struct Record {
     method: Method,
     path: String,
     client: SocketAddr,
+    http: &'static str,
+    tls: bool,
     headers: (Option<String>, Option<String>),
     state: Mutex<State>,
 }
@@ -92,6 +94,13 @@ struct Transfer {
     moved: Arc<AtomicU64>,
     completed: bool,
     checksums: Checksums,
+    /// When bytes began to move.
+    first_byte: Option<Instant>,
+    streams: u32,
+    markers: Option<u32>,
+    /// Whether the other side's checksum is ours, once it was compared.
+    compared: Option<bool>,
+    tag: Option<Tag>,
 }
 
 impl Exchange {
@@ -100,7 +109,8 @@ impl Exchange {
         metrics: Arc<Metrics>,
         method: &Method,
         path: String,
-        client: SocketAddr,
+        info: &ConnectionInfo,
+        version: Version,
         headers: &HeaderMap,
     ) -> Self {
         let text = |name: &str| {
@@ -115,7 +125,9 @@ impl Exchange {
             began: (SystemTime::now(), Instant::now()),
             method: method.clone(),
             path,
-            client,
+            client: info.peer,
+            http: if version == Version::HTTP_10 { "1.0" } else { "1.1" },
+            tls: info.tls,
             headers: (text(header::USER_AGENT.as_str()), text("clientinfo")),
             state: Mutex::default(),
         }))
@@ -162,13 +174,18 @@ impl Exchange {
             moved: moved.clone(),
             completed: false,
             checksums: Checksums::default(),
+            first_byte: None,
+            streams: 1,
+            markers: None,
+            compared: None,
+            tag: None,
         });
         moved
     }
 
     /// Tells networks of a connection that data moves on, until the request ends: whose it is, where the request says so.
     pub(crate) fn mark(&self, beacon: &Beacon, tag: Option<Tag>, connection: &Ends, moved: Arc<AtomicU64>) {
-        let (Some(tag), Some(kind)) = (tag, self.state().transfer.as_ref().map(|transfer| transfer.kind)) else {
+        let (Some(tag), Some(kind)) = (tag, self.with_transfer(|transfer| transfer.kind)) else {
             return;
         };
         let flow = Flow {
@@ -196,19 +213,41 @@ impl Exchange {
         self.state().marks.extend(mark);
     }
 
+    fn with_transfer<T>(&self, change: impl FnOnce(&mut Transfer) -> T) -> Option<T> {
+        self.state().transfer.as_mut().map(change)
+    }
+
+    /// Whose the flow is, as the request says.
+    pub(crate) fn tagged(&self, tag: Option<Tag>) {
+        self.with_transfer(|transfer| transfer.tag = tag);
+    }
+
     /// Whom data comes from or goes to.
     pub(crate) fn set_peer(&self, peer: IpAddr) {
-        if let Some(transfer) = &mut self.state().transfer {
-            transfer.peer = Some(peer);
-        }
+        self.with_transfer(|transfer| transfer.peer = Some(peer));
+    }
+
+    /// When bytes began to move; only the first time counts.
+    pub(crate) fn first_byte(&self, at: Instant) {
+        self.with_transfer(|transfer| transfer.first_byte = transfer.first_byte.or(Some(at)));
+    }
+
+    /// The other side's checksum is ours, or is not.
+    pub(crate) fn compared(&self, same: bool) {
+        self.with_transfer(|transfer| transfer.compared = Some(same));
+    }
+
+    /// How a third-party copy went: by how many streams, and how often the client was told of it.
+    pub(crate) fn copied(&self, streams: u32, markers: u32) {
+        self.with_transfer(|transfer| (transfer.streams, transfer.markers) = (streams, Some(markers)));
     }
 
     /// All data moved, and it is good.
     pub(crate) fn complete(&self, checksums: Checksums) {
-        if let Some(transfer) = &mut self.state().transfer {
+        self.with_transfer(|transfer| {
             transfer.completed = true;
             transfer.checksums = checksums;
-        }
+        });
     }
 }
 
@@ -224,6 +263,8 @@ impl Record {
             time: rfc3339(self.began.0, true),
             duration_ms: self.began.1.elapsed().as_millis() as u64,
             client: self.client.to_string(),
+            http: self.http,
+            tls: self.tls,
             method: self.method.to_string(),
             path: self.path.clone(),
             status: state
@@ -235,7 +276,7 @@ impl Record {
             vo: caller.and_then(Caller::vo).map(str::to_owned),
             user_agent: self.headers.0.clone(),
             client_info: self.headers.1.clone(),
-            transfer: state.transfer.as_ref().map(Transfer::line),
+            transfer: state.transfer.as_ref().map(|transfer| transfer.line(self.began.1)),
             // The asker left at the very end: all was well nevertheless.
             error: state.error.clone().filter(|_| !state.completed()),
         }
@@ -265,15 +306,33 @@ impl Drop for Record {
 }
 
 impl Transfer {
-    fn line(&self) -> TransferLine {
+    /// `began`: when the request came.
+    fn line(&self, began: Instant) -> TransferLine {
+        let bytes = self.moved.load(Ordering::Relaxed);
         TransferLine {
             kind: self.kind.as_str(),
             area: self.area.name.clone(),
             peer: self.peer.map(|peer| peer.to_canonical().to_string()),
             remote: self.remote.as_deref().map(weir_auth::redact),
-            bytes: self.moved.load(Ordering::Relaxed),
+            bytes,
             completed: self.completed,
+            first_byte_ms: self.first_byte.map(|at| at.duration_since(began).as_millis() as u64),
+            rate: self.first_byte.and_then(|at| rate(bytes, at.elapsed())),
+            streams: self.streams,
+            markers: self.markers,
+            compared: match self.compared {
+                Some(true) => "same",
+                Some(false) => "different",
+                None => "none",
+            },
+            scitag: self.tag.map(Tag::number),
             checksums: self.checksums.iter().map(ToString::to_string).collect(),
         }
     }
+}
+
+/// Bytes a second; none where there is nothing to tell it by.
+fn rate(bytes: u64, time: Duration) -> Option<u64> {
+    let micros = time.as_micros();
+    (bytes > 0 && micros > 0).then(|| u64::try_from(u128::from(bytes) * 1_000_000 / micros).unwrap_or(u64::MAX))
 }

@@ -42,14 +42,17 @@ pub mod marker;
 mod metrics;
 mod opening;
 mod pace;
+mod parts;
 pub mod range;
 mod reaper;
 mod refusal;
+mod reload;
 mod service;
 mod srr;
 mod standing;
 pub mod token_request;
 mod verbs;
+mod watched;
 mod well_known;
 
 pub use config::{

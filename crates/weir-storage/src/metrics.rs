@@ -8,6 +8,7 @@ use std::{
         Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use http::{Method, StatusCode};
@@ -100,7 +101,34 @@ pub(crate) struct Metrics {
     pub(crate) swept: AtomicU64,
     pub(crate) log_lines_lost: AtomicU64,
     connections: OnceLock<Box<dyn Fn() -> Occupancy + Send + Sync>>,
-    fireflies: OnceLock<Beacon>,
+    fireflies: OnceLock<Box<dyn Fn() -> Sent + Send + Sync>>,
+    reloads: Mutex<BTreeMap<(Reload, bool), u64>>,
+    /// Unix seconds; 0: no certificate.
+    certificate_end: AtomicU64,
+}
+
+/// What is read again while the endpoint serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reload {
+    /// The configuration, because somebody asked for it.
+    Configuration,
+    /// Certificate and key of the endpoint, because they have changed.
+    Certificate,
+    /// The authorities of other servers, alike.
+    Trust,
+    /// What `[x509]` names, alike.
+    Clients,
+}
+
+impl Reload {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Configuration => "configuration",
+            Self::Certificate => "certificate",
+            Self::Trust => "trust",
+            Self::Clients => "clients",
+        }
+    }
 }
 
 /// Counts of a code other than HTTP's: the client went away before there was a status.
@@ -113,8 +141,20 @@ impl Metrics {
     }
 
     /// From now on its datagrams are counted.
-    pub(crate) fn watch_fireflies(&self, beacon: Beacon) {
-        let _ = self.fireflies.set(beacon);
+    pub(crate) fn watch_fireflies(&self, beacon: &Beacon) {
+        let _ = self.fireflies.set(Box::new(beacon.watch_sent()));
+    }
+
+    /// Something was read again, or could not be.
+    pub(crate) fn reloaded(&self, what: Reload, good: bool) {
+        *lock(&self.reloads).entry((what, good)).or_default() += 1;
+    }
+
+    /// A certificate is shown from now on that ends then.
+    pub(crate) fn shows_certificate(&self, end: Option<SystemTime>) {
+        let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
+        let seconds = end.map_or(0, |end| end.as_secs());
+        self.certificate_end.store(seconds, Ordering::Relaxed);
     }
 
     pub(crate) fn request(&self, method: &Method, status: Option<StatusCode>) {
@@ -220,13 +260,35 @@ impl Metrics {
             page.single(name, "counter", help, counter.load(Ordering::Relaxed));
         }
         if let Some(fireflies) = self.fireflies.get() {
-            render_fireflies(&mut page, fireflies.sent());
+            render_fireflies(&mut page, fireflies());
         }
         if let Some(connections) = self.connections.get() {
             render_connections(&mut page, connections());
         }
+        self.render_reloads(&mut page);
         render_space(&mut page, areas);
         page.text
+    }
+
+    fn render_reloads(&self, page: &mut Page) {
+        page.family(
+            "weir_storage_reloads_total",
+            "counter",
+            "times that something was read again while serving; failed: what was there before stays in force",
+        );
+        for ((what, good), count) in lock(&self.reloads).iter() {
+            let outcome = if *good { "completed" } else { "failed" };
+            page.sample(&[("what", what.as_str()), ("outcome", outcome)], count);
+        }
+        let end = self.certificate_end.load(Ordering::Relaxed);
+        if end != 0 {
+            page.single(
+                "weir_storage_certificate_end_timestamp_seconds",
+                "gauge",
+                "when the first certificate ends of those that are shown to clients",
+                end,
+            );
+        }
     }
 
     fn render_traffic(&self, page: &mut Page) {
@@ -397,6 +459,34 @@ mod tests {
         }
         assert_eq!(metrics.traffic_of("data").received_completed, 7);
         assert_eq!(metrics.traffic_of("other"), Traffic::default());
+    }
+
+    /// An operator would see a number and not know what it counts, from when to when.
+    #[test]
+    fn every_metric_is_in_the_handbook() {
+        let metrics = Metrics::default();
+        metrics.watch(Occupancy::default);
+        metrics.watch_fireflies(&Beacon::off());
+        metrics.shows_certificate(Some(UNIX_EPOCH + std::time::Duration::from_secs(1)));
+        let handbook = include_str!("../../../docs/metrics.md");
+        let shown = metrics.render(&[]);
+        let families = shown.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let mut count = 0;
+        for (name, kind) in families.filter_map(|family| family.split_once(' ')) {
+            let row = handbook.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+            let cells: Vec<_> = row
+                .unwrap_or_else(|| panic!("{name} is not there"))
+                .split('|')
+                .map(str::trim)
+                .collect();
+            let [_, _, of, _, counts, from, to, _] = cells[..] else {
+                panic!("{name}: {cells:?}")
+            };
+            assert_eq!(of, kind, "{name}");
+            assert!(![counts, from, to].contains(&""), "{name} lacks what starts or ends it");
+            count += 1;
+        }
+        assert!(count >= 19, "{count}");
     }
 
     /// A scan from many addresses must not fill the memory.

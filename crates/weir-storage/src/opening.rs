@@ -6,8 +6,9 @@ use std::{
 };
 
 use weir_auth::{
-    TrustedIssuer, Verifier, VerifierConfig,
+    TrustedIssuer, VerifierConfig,
     mint::{Mint, MintError},
+    x509::ServerRevocations,
 };
 use weir_http::{AddressFilter, Client, ClientConfig, ServerLimits, TlsError};
 
@@ -68,24 +69,28 @@ pub(crate) fn open_area(areas: &dyn OpenArea, config: &AreaConfig, metrics: &Met
     let counted = backend.usage().inspect_err(|error| {
         tracing::error!(area = name, error = %chain(error), "the area cannot be counted: it takes no changes");
     });
-    let read_only = match &counted {
-        Err(_) => Some(ReadOnly::Uncounted),
-        Ok(_) => config.read_only.then_some(ReadOnly::Configured),
-    };
-    let setup = AreaSetup {
-        name: name.clone(),
-        prefix: config.prefix.clone(),
-        read_only,
-        anonymous_read: config.anonymous_read,
-        durable: config.durability == Durability::Full,
-        algorithms: config.checksums.clone(),
-        quota: config.quota,
-    };
+    let mut setup = area_setup(config);
+    if counted.is_err() {
+        setup.read_only = Some(ReadOnly::Uncounted);
+    }
     let area = Area::new(setup, backend, counted.unwrap_or_default());
     leftovers
         .into_iter()
         .for_each(|grave| area.graves.push(grave, Vec::new()));
     Ok(Arc::new(area))
+}
+
+/// An area as its table says.
+pub(crate) fn area_setup(config: &AreaConfig) -> AreaSetup {
+    AreaSetup {
+        name: config.name.clone(),
+        prefix: config.prefix.clone(),
+        read_only: config.read_only.then_some(ReadOnly::Configured),
+        anonymous_read: config.anonymous_read,
+        durable: config.durability == Durability::Full,
+        algorithms: config.checksums.clone(),
+        quota: config.quota,
+    }
 }
 
 pub(crate) fn url(config: &StorageConfig, address: SocketAddr) -> String {
@@ -108,7 +113,7 @@ pub(crate) fn mintage(config: &StorageConfig, url: &str) -> Result<Option<Mintag
     config.tokens.as_ref().map(open).transpose()
 }
 
-pub(crate) fn verifier(config: &StorageConfig, url: &str, own: Option<TrustedIssuer>) -> Result<Verifier, TlsError> {
+pub(crate) fn verifier_config(config: &StorageConfig, url: &str, own: Option<TrustedIssuer>) -> VerifierConfig {
     let issuers = config.issuers.iter().map(|issuer| TrustedIssuer {
         prefixes: issuer.prefixes.clone(),
         audiences: issuer.audiences.clone(),
@@ -117,27 +122,31 @@ pub(crate) fn verifier(config: &StorageConfig, url: &str, own: Option<TrustedIss
     });
     let mut audiences = config.audiences.clone();
     audiences.extend([url.to_owned(), format!("{url}/")]);
-    let verifier = VerifierConfig {
+    VerifierConfig {
         issuers: issuers.chain(own).collect(),
         audiences,
         any_audience: config.any_audience,
         ..VerifierConfig::default()
-    };
-    let client = Client::new(ClientConfig::new(config.trust.roots()))?;
-    Ok(Verifier::new(verifier, client))
+    }
+}
+
+/// The client that asks issuers for their keys.
+pub(crate) fn issuers_client(config: &StorageConfig, revocations: &Arc<ServerRevocations>) -> Result<Client, TlsError> {
+    Client::new(ClientConfig::new(config.trust.roots()))?.judging(revocations.clone())
 }
 
 /// The client of third-party copies: it connects to no local address but those that are allowed, and from the address that
 /// the endpoint listens on, so that the other side's counters tell endpoints apart.
-pub(crate) fn copy_client(config: &StorageConfig) -> Result<Client, TlsError> {
-    Client::new(ClientConfig {
+pub(crate) fn copy_client(config: &StorageConfig, revocations: &Arc<ServerRevocations>) -> Result<Client, TlsError> {
+    let client = Client::new(ClientConfig {
         connect_timeout: config.tpc.connect_timeout,
         response_timeout: config.tpc.response_timeout,
         filter: Some(AddressFilter::allowing(&config.tpc.allow).refusing(&weir_http::own_addresses())),
         socket: config.tpc.sockets.settings(),
         local_address: Some(config.listen.ip()).filter(|address| !address.is_unspecified()),
         ..ClientConfig::new(config.trust.roots())
-    })
+    })?;
+    client.judging(revocations.clone())
 }
 
 pub(crate) fn limits(config: &StorageConfig) -> ServerLimits {

@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -34,6 +34,19 @@ const YIELD: u32 = 4;
 
 /// The disk's rest after each visit, at least.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// Bytes that a reaper gives back in a second.
+#[derive(Debug)]
+struct Rate(AtomicU64);
+
+impl Rate {
+    fn toll(&self) -> Toll {
+        Toll {
+            entries_per_second: ENTRIES_PER_SECOND,
+            bytes_per_second: self.0.load(Ordering::Relaxed).max(1),
+        }
+    }
+}
 
 /// What it costs to remove something, in time.
 #[derive(Debug, Clone, Copy)]
@@ -170,6 +183,7 @@ impl Drop for Hurry<'_> {
 /// The reapers of an endpoint's areas. Dropped, they end after what they have in hand.
 pub(crate) struct Reapers {
     stop: watch::Sender<()>,
+    rate: Arc<Rate>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -177,20 +191,22 @@ impl Reapers {
     /// One for each area: they may lie on different disks. Each gives back so many bytes a second.
     pub(crate) fn start(areas: &[Arc<Area>], metrics: &Arc<Metrics>, bytes_per_second: u64) -> Self {
         let (stop, stopped) = watch::channel(());
-        let toll = Toll {
-            entries_per_second: ENTRIES_PER_SECOND,
-            bytes_per_second: bytes_per_second.max(1),
-        };
+        let rate = Arc::new(Rate(AtomicU64::new(bytes_per_second)));
         let start = |area: &Arc<Area>| {
             let reaper = Reaper {
                 area: area.clone(),
                 metrics: metrics.clone(),
-                toll,
+                rate: rate.clone(),
             };
             tokio::spawn(reaper.run(stopped.clone()))
         };
         let tasks = areas.iter().map(start).collect();
-        Self { stop, tasks }
+        Self { stop, rate, tasks }
+    }
+
+    /// From now on each gives back so many bytes a second.
+    pub(crate) fn adjust(&self, bytes_per_second: u64) {
+        self.rate.0.store(bytes_per_second, Ordering::Relaxed);
     }
 
     /// Ends them; what is left goes at the next start.
@@ -205,7 +221,7 @@ impl Reapers {
 struct Reaper {
     area: Arc<Area>,
     metrics: Arc<Metrics>,
-    toll: Toll,
+    rate: Arc<Rate>,
 }
 
 impl Reaper {
@@ -226,10 +242,10 @@ impl Reaper {
                     }
                 }
             };
-            let (toll, area) = (self.toll, self.area.clone());
+            let (toll, area) = (self.rate.toll(), self.area.clone());
             let (effort, took) = blocking(move || visit(&area, buried, toll.visit())).await;
             let busy = self.metrics.transfers_active() > 0;
-            let rested = tokio::time::sleep(self.toll.rest(effort, took, busy));
+            let rested = tokio::time::sleep(toll.rest(effort, took, busy));
             let mut rested = std::pin::pin!(rested);
             while graves.hurry.load(Ordering::Relaxed) == 0 {
                 tokio::select! {

@@ -12,7 +12,10 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use weir_auth::{AuthError, Operation, StoragePath, Verifier, x509::Door};
+use weir_auth::{
+    AuthError, Operation, StoragePath, Verifier,
+    x509::{Door, ServerRevocations},
+};
 use weir_http::{Body, BodyError, Client, ConnectionInfo, Direct, body};
 use weir_network::firefly::{Beacon, Tag};
 
@@ -37,7 +40,8 @@ use crate::{
 const LINGER_BYTES: u64 = 64 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(10);
 
-/// Everything that requests share.
+/// Everything that requests share. A reload makes a new one, to which the parts are handed on that must last; requests in
+/// hand keep theirs.
 pub(crate) struct Endpoint {
     pub(crate) config: StorageConfig,
     /// How clients write this endpoint, without a trailing slash.
@@ -50,6 +54,10 @@ pub(crate) struct Endpoint {
     /// Makes tokens, if the endpoint makes any.
     pub(crate) mintage: Option<Mintage>,
     pub(crate) client: Client,
+    /// Asks issuers for their keys.
+    pub(crate) issuers_client: Client,
+    /// Which other servers are not believed any more.
+    pub(crate) revocations: Arc<ServerRevocations>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) log: Arc<AccessLog>,
     pub(crate) checksums: ChecksumDesk,
@@ -91,7 +99,7 @@ pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) 
     let shown = path
         .as_ref()
         .map_or_else(|_| parts.uri.path().to_owned(), ToString::to_string);
-    let exchange = Exchange::new(log, metrics, &parts.method, shown, info.peer, &parts.headers);
+    let exchange = Exchange::new(log, metrics, &parts.method, shown, &info, parts.version, &parts.headers);
     let mut call = Call {
         endpoint,
         method: parts.method,
@@ -225,6 +233,7 @@ impl Call {
 
     /// Has networks told whose this connection's data is. A copy within the endpoint moves nothing over a network.
     pub(crate) fn mark(&self, kind: Kind, moved: &Arc<AtomicU64>) {
+        self.exchange().tagged(self.tag());
         let tag = self.tag().filter(|_| matches!(kind, Kind::Get | Kind::Put));
         if tag.is_some() {
             let ends = Ends::from(&self.info);

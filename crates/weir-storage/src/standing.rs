@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant, SystemTime},
@@ -38,7 +38,7 @@ pub(crate) struct Standing {
     found: watch::Sender<Option<(Instant, Arc<Report>)>>,
     is_looking: AtomicBool,
     /// When the server's own certificate ends; none without TLS.
-    certificate: Option<SystemTime>,
+    certificate: Mutex<Option<SystemTime>>,
 }
 
 impl Standing {
@@ -46,8 +46,14 @@ impl Standing {
         Self {
             found: watch::Sender::new(None),
             is_looking: AtomicBool::new(false),
-            certificate,
+            certificate: Mutex::new(certificate),
         }
+    }
+
+    /// Another certificate is shown from now on, which ends then.
+    pub(crate) fn shows_certificate(&self, end: Option<SystemTime>) {
+        *self.certificate.lock().unwrap_or_else(PoisonError::into_inner) = end;
+        self.found.send_replace(None);
     }
 
     /// How it stands now, or did a moment ago.
@@ -88,7 +94,8 @@ impl Standing {
             }
         }
         let now = SystemTime::now();
-        match self.certificate.map(|end| end.duration_since(now)) {
+        let certificate = *self.certificate.lock().unwrap_or_else(PoisonError::into_inner);
+        match certificate.map(|end| end.duration_since(now)) {
             Some(Err(_)) => report.troubles.push("the server's certificate has expired".to_owned()),
             Some(Ok(left)) if left < SOON => {
                 let hours = left.as_secs() / 3600;

@@ -6,14 +6,14 @@ use anyhow::Context;
 use tokio::runtime::Runtime;
 use weir_issuer::{Issuer, IssuerConfig};
 use weir_model::Problem;
-use weir_storage::{Storage, StorageConfig};
+use weir_storage::{Running, Storage, StorageConfig};
 use weir_transfer::{TransferConfig, TransferService};
 
 use crate::cli::ServeCommand;
 use crate::config_file;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::signals::Signals;
+use crate::signals::{Hangups, Signals};
 
 #[derive(serde::Serialize)]
 struct Ready<'a> {
@@ -42,12 +42,37 @@ fn storage(file: &Path, output: &Output) -> Result<Exit, Failure> {
     let config = StorageConfig::load(file).map_err(|error| bad_value(file, error))?;
     runtime()?.block_on(async {
         let signals = Signals::listen()?;
+        let hangups = Hangups::listen()?;
         let running = Storage::start(config)
             .await
             .context("could not start the storage endpoint")?;
-        let url = running.url().to_owned();
-        Ok(serve("storage", &url, running.shutdown(), signals, output).await)
+        ready("storage", running.url(), output);
+        let told = until_told(signals, hangups, async || reload(&running, file).await).await;
+        Ok(stop("storage", running.shutdown(), told, output).await)
     })
+}
+
+/// Has the endpoint take its file again; what is wrong with it is in the log, and nothing has changed then.
+async fn reload(running: &Running, file: &Path) {
+    let checked = config_file::check::<StorageConfig>(file).map_err(|problem| problem.to_string());
+    let loaded = checked.and_then(|()| {
+        StorageConfig::load(file).map_err(|error| match ServiceConfigError::from(error) {
+            ServiceConfigError::Value { key, message, remedy } => {
+                config_file::invalid(file, &key, message, remedy).to_string()
+            }
+            ServiceConfigError::Other(error) => format!("{error:#}"),
+        })
+    });
+    match loaded {
+        // How it went is in the log.
+        Ok(config) => drop(running.reload(config).await),
+        Err(why) => running.refuse_reload(&why),
+    }
+}
+
+/// What a service says that reads its files at its start only.
+async fn not_read_again() {
+    tracing::warn!("this service reads its configuration when it starts: nothing is read again");
 }
 
 fn issuer(file: &Path, output: &Output) -> Result<Exit, Failure> {
@@ -57,8 +82,9 @@ fn issuer(file: &Path, output: &Output) -> Result<Exit, Failure> {
     runtime()?.block_on(async {
         let signals = Signals::listen()?;
         let running = Issuer::start(&config, &identity).context("could not start the issuer")?;
-        let url = running.url().to_owned();
-        Ok(serve("issuer", &url, running.shutdown(), signals, output).await)
+        ready("issuer", running.url(), output);
+        let told = until_told(signals, Hangups::listen()?, not_read_again).await;
+        Ok(stop("issuer", running.shutdown(), told, output).await)
     })
 }
 
@@ -70,8 +96,9 @@ fn transfer(file: &Path, output: &Output) -> Result<Exit, Failure> {
         let running = TransferService::start(config)
             .await
             .context("could not start the transfer service")?;
-        let url = running.url().to_owned();
-        Ok(serve("transfer", &url, running.shutdown(), signals, output).await)
+        ready("transfer", running.url(), output);
+        let told = until_told(signals, Hangups::listen()?, not_read_again).await;
+        Ok(stop("transfer", running.shutdown(), told, output).await)
     })
 }
 
@@ -80,24 +107,38 @@ fn runtime() -> Result<Runtime, Failure> {
     Ok(runtime.context("could not start the runtime")?)
 }
 
-/// Says that the service is ready, waits for a signal and lets work in hand end; a second signal cuts it off.
-async fn serve(
-    service: &str,
-    url: &str,
-    shutdown: impl Future<Output = ()>,
+/// Says that the service is ready.
+fn ready(service: &str, url: &str, output: &Output) {
+    let pid = std::process::id();
+    output.event("ready", &Ready { service, url, pid });
+    output.line(format!("{service} is ready at {url}"));
+}
+
+/// Waits until it is told to stop: by which signal, and whoever hears the next one. Meanwhile, SIGHUP has it `reload`.
+async fn until_told(
     mut signals: Signals,
+    mut hangups: Hangups,
+    mut reload: impl AsyncFnMut(),
+) -> (&'static str, Signals) {
+    loop {
+        tokio::select! {
+            signal = signals.next() => return (signal, signals),
+            () = hangups.next() => {}
+        }
+        tokio::select! {
+            signal = signals.next() => return (signal, signals),
+            () = reload() => {}
+        }
+    }
+}
+
+/// Lets work in hand end; a second signal cuts it off.
+async fn stop(
+    service: &str,
+    shutdown: impl Future<Output = ()>,
+    (signal, mut signals): (&'static str, Signals),
     output: &Output,
 ) -> Exit {
-    output.event(
-        "ready",
-        &Ready {
-            service,
-            url,
-            pid: std::process::id(),
-        },
-    );
-    output.line(format!("{service} is ready at {url}"));
-    let signal = signals.next().await;
     if !signals.unless(shutdown).await {
         return Exit::Interrupted;
     }

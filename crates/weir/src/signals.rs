@@ -1,4 +1,4 @@
-//! The two ways in which a person or a supervisor ends a long command.
+//! The ways in which a person or a supervisor ends a long command, or has it read its files again.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -34,6 +34,25 @@ impl Signals {
         tokio::select! {
             () = work => true,
             _ = self.next() => false,
+        }
+    }
+}
+
+/// SIGHUP, from now on: it no longer ends the process.
+pub(crate) struct Hangups(Signal);
+
+impl Hangups {
+    /// Listens.
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        let listened = signal(SignalKind::hangup()).context("could not listen for signals")?;
+        Ok(Self(listened))
+    }
+
+    /// Waits for one. Several that come before it is asked again are one.
+    pub(crate) async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            // The runtime is going down.
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -111,6 +111,12 @@ impl Ledger {
         }
     }
 
+    /// Other limits from now on; nobody loses a place.
+    pub(crate) fn adjust(&mut self, limits: &Limits, shares: &[Share]) {
+        self.all = [limits.transfers, limits.copies, limits.listings];
+        self.shares = shares.to_vec();
+    }
+
     /// Takes a place of each kind that it needs, or none.
     ///
     /// # Errors
@@ -159,20 +165,20 @@ impl Ledger {
         taken < self.all[work as usize]
     }
 
-    /// Those among whom a party counts, the endpoint as a whole last.
+    /// Those among whom a party counts, the endpoint as a whole last. It counts where there is no limit, too: there may be one by
+    /// the time it gives its place back.
     fn classes(&self, work: Work, party: &Party) -> Vec<(Class, Option<usize>)> {
         let kinds = [ShareKind::Client, ShareKind::Vo, ShareKind::Area];
         let mut classes: Vec<_> = kinds
             .into_iter()
             .filter_map(|kind| {
                 let name = party.name(kind)?;
-                let share = self.share(kind, name)?;
-                let limit = match work {
+                let limit = self.share(kind, name).and_then(|share| match work {
                     Work::Transfer => share.transfers,
                     Work::Copy => share.copies,
                     Work::Listing => None,
-                };
-                Some((Class::One(kind, name.to_owned()), Some(limit?)))
+                });
+                Some((Class::One(kind, name.to_owned()), limit))
             })
             .collect();
         classes.push((Class::All, Some(self.all[work as usize])));

@@ -34,11 +34,11 @@ use rate::Rate;
 pub(crate) struct Admission(Arc<Inner>);
 
 struct Inner {
-    limits: Limits,
     state: Mutex<State>,
 }
 
 struct State {
+    limits: Limits,
     ledger: Ledger,
     lines: [Line<Waiter>; 3],
     ends: [Rate; 3],
@@ -107,14 +107,28 @@ impl Turn {
 impl Admission {
     pub(crate) fn new(limits: &Limits, shares: &[Share]) -> Self {
         let state = State {
+            limits: limits.clone(),
             ledger: Ledger::new(limits, shares),
             lines: Default::default(),
             ends: Default::default(),
         };
         Self(Arc::new(Inner {
-            limits: limits.clone(),
             state: Mutex::new(state),
         }))
+    }
+
+    /// Other limits from now on. Nobody loses a place; where there are more, those who wait have their turn.
+    pub(crate) fn adjust(&self, limits: &Limits, shares: &[Share]) {
+        let turns: Vec<_> = {
+            let mut state = self.0.state();
+            state.limits = limits.clone();
+            state.ledger.adjust(limits, shares);
+            let works = [Work::Transfer, Work::Copy, Work::Listing].into_iter();
+            works.flat_map(|work| self.0.turns(&mut state, work)).collect()
+        };
+        for (turn, place) in turns {
+            let _ = turn.send(place);
+        }
     }
 
     /// A place, after a little patience if need be.
@@ -125,7 +139,8 @@ impl Admission {
         match self.line_up(work, party)? {
             Turn::Now(place) => Ok(place),
             Turn::Later(mut waiting) => {
-                if let Ok(Ok(place)) = timeout(self.0.limits.patience, &mut waiting.turn).await {
+                let patience = self.0.state().limits.patience;
+                if let Ok(Ok(place)) = timeout(patience, &mut waiting.turn).await {
                     return Ok(place);
                 }
                 let state = self.0.state();
@@ -147,7 +162,7 @@ impl Admission {
             }
             Err(full) => full,
         };
-        let (line, most) = (&state.lines[work as usize], self.0.most_waiting(work));
+        let (line, most) = (&state.lines[work as usize], state.most_waiting(work));
         if work == Work::Copy
             && let Some(most) = too_many_waiting(&state, &party)
         {
@@ -202,7 +217,9 @@ impl Inner {
         }
         turns
     }
+}
 
+impl State {
     fn most_waiting(&self, work: Work) -> usize {
         match work {
             Work::Copy => self.limits.copies_queued,
@@ -361,6 +378,45 @@ mod tests {
         let _queued = admission.line_up(Work::Copy, of("fts")).unwrap();
         assert!(admission.line_up(Work::Copy, of("fts")).is_err());
         assert!(admission.line_up(Work::Copy, of("me")).is_ok());
+    }
+
+    /// A reload that raises a limit would be felt only when somebody ends; one that brings in a share would lose count of those
+    /// who had a place before it.
+    #[tokio::test(start_paused = true)]
+    async fn limits_change_under_those_who_have_places_and_those_who_wait() {
+        let admission = admission(&one_at_a_time(), &[]);
+        let first = admission.line_up(Work::Copy, party("a")).unwrap();
+        let waiting = admission.line_up(Work::Copy, party("a")).unwrap();
+        let two = Limits {
+            copies: 2,
+            ..one_at_a_time()
+        };
+        admission.adjust(&two, &[]);
+        let second = waiting.come().await;
+        assert_eq!(admission.waiting(Work::Copy), 0);
+        let share = Share {
+            vo: Some("*".to_owned()),
+            copies: Some(2),
+            ..Share::default()
+        };
+        let many = Limits {
+            copies: 10,
+            ..one_at_a_time()
+        };
+        admission.adjust(&many, &[share]);
+        let Turn::Later(third) = admission.line_up(Work::Copy, party("a")).unwrap() else {
+            panic!("those who were there before do not count")
+        };
+        drop(first);
+        drop(second);
+        let third = Turn::Later(third).come().await;
+        // All are given back to where they were taken.
+        drop(third);
+        admission.adjust(&one_at_a_time(), &[]);
+        assert!(matches!(
+            admission.line_up(Work::Copy, party("a")).unwrap(),
+            Turn::Now(_)
+        ));
     }
 
     /// A client that goes away while it waits must leave nothing behind, at whichever moment.

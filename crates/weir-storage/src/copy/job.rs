@@ -3,8 +3,8 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Instant, SystemTime},
 };
@@ -43,6 +43,10 @@ pub(crate) struct Progress {
     remote: Mutex<Option<SocketAddr>>,
     /// Where there are several streams.
     stripes: Mutex<Vec<Arc<Stripe>>>,
+    /// When bytes first could move.
+    began: OnceLock<Instant>,
+    /// Markers sent.
+    markers: AtomicU32,
 }
 
 /// How far one of several streams has come.
@@ -73,6 +77,9 @@ impl Progress {
 
     pub(super) fn set_moving(&self, moving: bool) {
         self.moving.store(moving, Ordering::Relaxed);
+        if moving {
+            self.began.get_or_init(Instant::now);
+        }
     }
 
     pub(super) fn set_remote(&self, remote: Option<SocketAddr>) {
@@ -140,6 +147,8 @@ pub(crate) fn start(
         moving: AtomicBool::new(false),
         remote: Mutex::new(None),
         stripes: Mutex::default(),
+        began: OnceLock::new(),
+        markers: AtomicU32::new(0),
     };
     let driver = Driver {
         endpoint: endpoint.clone(),
@@ -178,6 +187,7 @@ impl Driver {
         if let Some(remote) = self.progress.remote() {
             self.exchange.set_peer(remote.ip());
         }
+        self.put_down();
         let Some(outcome) = outcome else {
             self.exchange.failed("the client went away; the copy was stopped");
             return;
@@ -186,11 +196,15 @@ impl Driver {
         let word = match outcome {
             Ok(done) => {
                 let word = LastWord::Success(success(moved, &done));
+                if done.verified {
+                    self.exchange.compared(true);
+                }
                 self.exchange.complete(done.checksums);
                 word
             }
             Err(failure) => {
                 if failure.class == ErrorClass::Checksum {
+                    self.exchange.compared(false);
                     self.endpoint
                         .metrics
                         .checksum_mismatches
@@ -206,6 +220,18 @@ impl Driver {
         self.progress.write_markers(&mut text);
         word.write(&mut text);
         let _ = self.lines.send(text.into()).await;
+    }
+
+    /// What the record is to say of the way that the bytes took.
+    fn put_down(&self) {
+        let progress = &self.progress;
+        if let Some(began) = progress.began.get() {
+            self.exchange.first_byte(*began);
+        }
+        let stripes = progress.stripes.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let last = 1;
+        let markers = progress.markers.load(Ordering::Relaxed) + last;
+        self.exchange.copied(stripes.max(1) as u32, markers);
     }
 
     /// Runs the copy to its end; none if the client left.
@@ -230,6 +256,7 @@ impl Driver {
                 next_marker = now + self.endpoint.config.tpc.marker_interval;
                 let mut text = String::new();
                 self.progress.write_markers(&mut text);
+                self.progress.markers.fetch_add(1, Ordering::Relaxed);
                 // A client that does not read loses markers, not the copy.
                 let _ = self.lines.try_send(text.into());
             }

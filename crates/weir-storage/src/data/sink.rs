@@ -338,7 +338,11 @@ pub(super) fn land(
     landing: Landing,
     exchange: Exchange,
 ) -> Result<Arrived, SinkError> {
-    compare(&checksums, announced)?;
+    let compared = compare(&checksums, announced);
+    if !announced.is_empty() {
+        exchange.compared(compared.is_ok());
+    }
+    compared?;
     let Published {
         meta,
         replaced,

@@ -142,6 +142,7 @@ async fn open(call: &mut Call, path: &StoragePath) -> Result<(Arc<Area>, Arc<dyn
 fn begin(call: &mut Call, kind: Kind, area: &Arc<Area>, remote: String, job: Job) -> Result<Response<Body>, Refusal> {
     let turn = call.endpoint.admission.line_up(Work::Copy, call.party(area))?;
     let moved = call.exchange().begin_transfer(kind, area, Some(remote));
+    call.exchange().tagged(call.tag());
     Ok(copy::start(&call.endpoint, job, turn, &mut call.exchange, moved))
 }
 
@@ -189,6 +190,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
     let (hold, landing) = target.landing(inside);
     let _place = call.place(Work::Transfer, &area).await?;
     let moved = call.begin_transfer(Kind::Copy, &area);
+    call.exchange().first_byte(std::time::Instant::now());
     // What once came in must still be what is read now.
     let checksums = {
         let reader = reader.clone();

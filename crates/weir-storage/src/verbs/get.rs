@@ -1,6 +1,6 @@
 //! GET and HEAD: a file or a range of it, with the conditions and checksums that were asked for.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -280,6 +280,7 @@ fn send(
     let moved = call.begin_transfer(Kind::Get, area);
     let exchange = call.exchange.take().expect("GET takes it here, once");
     exchange.answered(response.status());
+    exchange.first_byte(Instant::now());
     if part.is_empty() {
         exchange.complete(Checksums::default());
         return;

@@ -23,6 +23,7 @@ use crate::{
     config::Limits,
     data::{Arrived, Batch, Expectation, Landing, Sink, SinkError, blocking, store},
     digest,
+    exchange::Exchange,
     metrics::Kind,
     pace::BodyPace,
     refusal::{Refusal, chain},
@@ -64,12 +65,14 @@ async fn put_small(call: &mut Call, aim: Aim, expected: Expectation) -> Result<A
     let _ = aim.check_right()?;
     let _place = call.place(Work::Transfer, &aim.area).await?;
     let mut batch = Batch::default();
+    let began = Instant::now();
     receive(call, To::Memory(&mut batch)).await?;
     let exchange = call.exchange().clone();
     let outcome = blocking(move || {
         let (area, inside) = (aim.area.clone(), aim.inside.clone());
         let landing = Target::prepare(aim)?.landing(inside);
         let moved = exchange.begin_transfer(Kind::Put, &area, None);
+        exchange.first_byte(began);
         let stored = store(
             &area,
             landing,
@@ -227,7 +230,7 @@ fn refusal(call: &Call, error: SinkError) -> Refusal {
 async fn receive(call: &mut Call, to: To<'_>) -> Result<(), Refusal> {
     let mut incoming = call.body.take().expect("no verb before this one has taken the body");
     call.body_begun = true;
-    let outcome = hand_on(&mut incoming, to, &call.endpoint.config.limits).await;
+    let outcome = hand_on(&mut incoming, call.exchange(), to, &call.endpoint.config.limits).await;
     outcome.map_err(|broken| {
         call.body = Some(incoming);
         match broken {
@@ -261,7 +264,7 @@ enum Broken {
     Client(Refusal),
 }
 
-async fn hand_on(incoming: &mut Incoming, mut to: To<'_>, limits: &Limits) -> Result<(), Broken> {
+async fn hand_on(incoming: &mut Incoming, exchange: &Exchange, mut to: To<'_>, limits: &Limits) -> Result<(), Broken> {
     let idle = limits.idle_timeout;
     let mut pace = BodyPace::new(limits.pace_timeout, limits.pace_bytes.0);
     let (mut received, mut ours) = (0, Duration::ZERO);
@@ -274,6 +277,9 @@ async fn hand_on(incoming: &mut Incoming, mut to: To<'_>, limits: &Limits) -> Re
             None => return Ok(()),
             Some(Ok(frame)) => {
                 let Ok(piece) = frame.into_data() else { continue };
+                if received == 0 {
+                    exchange.first_byte(now);
+                }
                 received += piece.len() as u64;
                 if let Some(few) = pace.stalled(now, received, ours) {
                     let window = limits.pace_timeout;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use weir_auth::{Rule, StorageAction, x509::DoorConfig};
-use weir_http::{Client, body};
+use weir_http::{Body, Client, body};
 use weir_storage::StorageConfig;
 
 use super::lab::{Answer, Endpoint, Lab, noise};
@@ -23,7 +23,11 @@ impl Guest<'_> {
         headers: &[(&str, &str)],
         content: impl Into<Bytes>,
     ) -> Answer {
-        let mut request = self.at.request(method, path, headers, body::full(content.into()));
+        self.send(method, path, headers, body::full(content.into())).await
+    }
+
+    pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], content: Body) -> Answer {
+        let mut request = self.at.request(method, path, headers, content);
         if !headers.iter().any(|(name, _)| *name == "authorization") {
             request.headers_mut().remove("authorization");
         }

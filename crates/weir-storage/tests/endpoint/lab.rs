@@ -40,7 +40,7 @@ pub(crate) struct Lab {
 pub(crate) struct Issuer {
     pub(crate) url: String,
     key: EcdsaKeyPair,
-    _server: RunningServer,
+    server: Option<RunningServer>,
 }
 
 /// An endpoint under test.
@@ -164,6 +164,26 @@ impl Lab {
         self.ca.issue(&[], name).unwrap()
     }
 
+    /// A certificate for a server at this address, valid until then.
+    pub(crate) fn certificate_for(&self, address: std::net::IpAddr, end: Option<SystemTime>) -> weir_http::Identity {
+        self.ca.issue_until(&[San::Ip(address)], "renewed", end).unwrap()
+    }
+
+    /// The authority's own certificate.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.ca.file()
+    }
+
+    /// What the authority says of certificates that were lost.
+    pub(crate) fn revocation_list(&self, revoked: &[&weir_http::Identity]) -> String {
+        self.ca.revocation_list(revoked).unwrap()
+    }
+
+    /// The same, valid until then.
+    pub(crate) fn certificate_until(&self, name: &str, end: SystemTime) -> weir_http::Identity {
+        self.ca.issue_until(&[], name, Some(end)).unwrap()
+    }
+
     /// A client that shows one.
     pub(crate) fn client_of(&self, name: &str) -> Client {
         self.client.showing(&self.certificate(name)).unwrap()
@@ -192,11 +212,25 @@ impl Lab {
         F: Fn(Request<Incoming>) -> R + Clone + Send + Sync + 'static,
         R: Future<Output = Response<Body>> + Send + 'static,
     {
+        let (server, _, url) = self.certified_peer(None, answer);
+        (server, url)
+    }
+
+    /// The same with its certificate, valid until then.
+    pub(crate) fn certified_peer<F, R>(
+        &self,
+        end: Option<SystemTime>,
+        answer: F,
+    ) -> (RunningServer, weir_http::Identity, String)
+    where
+        F: Fn(Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Response<Body>> + Send + 'static,
+    {
         let address = SocketAddr::new(next_address(), 0);
-        let identity = self.ca.issue(&[San::Ip(address.ip())], "peer").unwrap();
+        let identity = self.ca.issue_until(&[San::Ip(address.ip())], "peer", end).unwrap();
         let server = peer(address, &identity, answer);
         let url = format!("https://{}", server.address());
-        (server, url)
+        (server, identity, url)
     }
 
     /// The same under a certificate for another name.
@@ -263,7 +297,14 @@ impl Issuer {
         Self {
             url: format!("https://{}", server.address()),
             key,
-            _server: server,
+            server: Some(server),
+        }
+    }
+
+    /// Nobody is there any more to ask for keys.
+    pub(crate) async fn leave(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.shutdown().await;
         }
     }
 

@@ -1,0 +1,140 @@
+//! What requests share, in two halves: what a configuration decides, and what lasts whatever it says.
+
+use std::{sync::Arc, time::SystemTime};
+
+use weir_auth::{
+    Verifier,
+    x509::{self, Door, ServerRevocations},
+};
+use weir_http::{Client, Identity, ServerTls, TlsError, server_config, server_config_asking};
+use weir_network::firefly::Beacon;
+
+use crate::{
+    access::{Mintage, Policy},
+    access_log::AccessLog,
+    admission::Admission,
+    area::NameSpace,
+    checksums::ChecksumDesk,
+    config::StorageConfig,
+    data::BlockPool,
+    endpoint::StartError,
+    metrics::Metrics,
+    opening::{copy_client, issuers_client, mintage, verifier_config},
+    service::Endpoint,
+    standing::Standing,
+};
+
+/// What a configuration decides, with all files that it names read.
+pub(crate) struct Parts {
+    pub(crate) door: Option<Arc<Door>>,
+    pub(crate) tls: ServerTls,
+    /// When the server's certificate ends.
+    pub(crate) certificate: Option<SystemTime>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) mintage: Option<Mintage>,
+    pub(crate) verifier: Verifier,
+    pub(crate) revocations: Arc<ServerRevocations>,
+    pub(crate) issuers_client: Client,
+    pub(crate) client: Client,
+    pub(crate) beacon: Beacon,
+}
+
+/// What outlives every configuration: books, queues and counters.
+pub(crate) struct Lasting {
+    pub(crate) names: NameSpace,
+    pub(crate) log: Arc<AccessLog>,
+    pub(crate) checksums: ChecksumDesk,
+    pub(crate) blocks: Arc<BlockPool>,
+    pub(crate) admission: Admission,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Parts {
+    /// Reads what the configuration names. `before`: the endpoint that this one succeeds, whose keys of issuers are still good.
+    ///
+    /// # Errors
+    /// Something cannot be read or used.
+    pub(crate) fn make(config: &StorageConfig, url: &str, before: Option<&Endpoint>) -> Result<Self, StartError> {
+        let door = config.x509.as_ref().map(|x509| Door::open(x509, SystemTime::now()));
+        let door = door.transpose()?.map(Arc::new);
+        let (tls, certificate) = server_tls(config, door.as_deref())?;
+        let mintage = mintage(config, url)?;
+        let revocations = ServerRevocations::open(config.trust.directories.clone(), SystemTime::now());
+        let revocations = Arc::new(revocations.map_err(StartError::Trust)?);
+        let issuers_client = issuers_client(config, &revocations)?;
+        let own = mintage.as_ref().map(|mintage| mintage.mint.as_issuer());
+        let verifier = verifier_config(config, url, own);
+        let client = issuers_client.clone();
+        Ok(Self {
+            door,
+            tls,
+            certificate,
+            policy: Arc::new(Policy::new(config, url)),
+            mintage,
+            verifier: match before {
+                Some(before) => before.verifier.succeeded_by(verifier, client),
+                None => Verifier::new(verifier, client),
+            },
+            issuers_client,
+            client: copy_client(config, &revocations)?,
+            revocations,
+            beacon: beacon(config, url, before)?,
+        })
+    }
+}
+
+impl Endpoint {
+    pub(crate) fn new(config: StorageConfig, url: String, parts: Parts, lasting: Lasting) -> Self {
+        Self {
+            config,
+            url,
+            names: lasting.names,
+            verifier: parts.verifier,
+            door: parts.door,
+            policy: parts.policy,
+            mintage: parts.mintage,
+            client: parts.client,
+            issuers_client: parts.issuers_client,
+            revocations: parts.revocations,
+            metrics: lasting.metrics,
+            log: lasting.log,
+            checksums: lasting.checksums,
+            blocks: lasting.blocks,
+            admission: lasting.admission,
+            beacon: parts.beacon,
+            standing: Standing::new(parts.certificate),
+        }
+    }
+}
+
+/// How connections are encrypted, and when the certificate ends that they are shown.
+pub(crate) fn server_tls(
+    config: &StorageConfig,
+    door: Option<&Door>,
+) -> Result<(ServerTls, Option<SystemTime>), TlsError> {
+    let Some(files) = &config.tls else {
+        return Ok((ServerTls::default(), None));
+    };
+    let identity = Identity::load(&files.certificate, &files.key)?;
+    let tls = match door {
+        Some(door) => server_config_asking(&identity, Arc::new(door.clients().clone()))?,
+        None => server_config(&identity)?,
+    };
+    Ok((Some(tls).into(), x509::ends(&identity.chain_pem)))
+}
+
+/// The one that there is, unless it is to tell others: who marks a flow at its start tells its end too.
+fn beacon(config: &StorageConfig, url: &str, before: Option<&Endpoint>) -> Result<Beacon, StartError> {
+    let started = match before {
+        Some(before) if before.config.firefly == config.firefly => return Ok(before.beacon.clone()),
+        Some(before) => before.beacon.succeeded_by(config.firefly.clone(), &host_of(url)),
+        None => Beacon::start(config.firefly.clone(), &host_of(url)),
+    };
+    started.map_err(|source| StartError::Firefly { source })
+}
+
+/// The host of a URL, as others know it.
+fn host_of(url: &str) -> String {
+    let uri: Option<http::Uri> = url.parse().ok();
+    uri.and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
+}
