@@ -1,93 +1,14 @@
-//! The commands of docs/transfer-on-postgresql.md, run as they stand but for names and places.
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! docs/transfer-on-postgresql.md.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
+use std::{fs, process::Command, time::Duration};
 
 use weir_tests::{
-    Daemon, Postgres, STORAGES, Services, StorageSettings, free_port, peers, run, wait_for, weir_binary, write_private,
+    Daemon, Postgres, STORAGES, Services, StorageSettings, free_port, peers, wait_for, weir_binary, write_private,
 };
 
-const PAGE: &str = include_str!("../../docs/transfer-on-postgresql.md");
+use crate::machine::{Machine, blocks, mode, started_by_the_unit};
 
-/// Blocks of a language below a heading, up to the next one.
-fn blocks(heading: &str, language: &str) -> Vec<String> {
-    let section = PAGE
-        .split(&format!("\n## {heading}\n"))
-        .nth(1)
-        .expect("the page has this heading");
-    let section = section.split("\n## ").next().unwrap();
-    let begin = format!("```{language}\n");
-    let blocks = section.split(&begin).skip(1);
-    blocks
-        .map(|rest| rest.split("```").next().unwrap().to_owned())
-        .collect()
-}
-
-/// An operator's machine: what the page calls by name is here.
-struct Machine {
-    services: Services,
-    postgres: Postgres,
-    names: Vec<(String, String)>,
-}
-
-impl Machine {
-    /// Texts of the page with this machine's names.
-    fn with_names(&self, text: &str) -> String {
-        let replace = |text: String, (name, here): &(String, String)| text.replace(name, here);
-        self.names.iter().fold(text.to_owned(), replace)
-    }
-
-    fn sh(&self, script: &str) -> String {
-        let script = format!("set -euo pipefail\n{}", self.with_names(script));
-        let path = format!(
-            "{}:{}",
-            weir_binary().parent().unwrap().display(),
-            std::env::var("PATH").unwrap()
-        );
-        let mut bash = Command::new("bash");
-        bash.arg("-c")
-            .arg(&script)
-            .env("PATH", path)
-            .env("PGHOST", self.postgres.socket())
-            .env("PGPORT", self.postgres.port().unwrap().to_string())
-            .env("PGUSER", "postgres")
-            .env("CURL_CA_BUNDLE", self.services.file("authority/ca.pem"))
-            .env("WEIR_CA_FILE", self.services.file("authority/ca.pem"));
-        run(&mut bash)
-            .unwrap()
-            .expect_ok()
-            .unwrap_or_else(|error| panic!("{script}: {error:#}"))
-            .stdout
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.services.file(name).display().to_string()
-    }
-}
-
-fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().permissions().mode() & 0o777
-}
-
-#[test]
-fn the_unit_makes_the_folders_that_the_samples_name() {
-    // The service would not start, on the first try.
-    let unit = include_str!("../../deploy/weir@.service");
-    assert!(unit.lines().any(|line| line == "StateDirectory=weir weir/%i"), "{unit}");
-    let samples = [
-        ("transfer", include_str!("../../deploy/transfer.toml"), 4),
-        ("issuer", include_str!("../../deploy/issuer.toml"), 1),
-        ("storage", include_str!("../../deploy/storage.toml"), 0),
-    ];
-    for (service, sample, least) in samples {
-        let below = sample.split("\"/var/lib/weir/").skip(1).collect::<Vec<_>>();
-        assert!(below.len() >= least, "{service}");
-        assert!(
-            below.iter().all(|path| path.starts_with(service)),
-            "{service}: {below:?}"
-        );
-    }
-}
+const PAGE: &str = include_str!("../../../docs/transfer-on-postgresql.md");
 
 #[test]
 fn an_operator_who_follows_the_page_has_a_service() {
@@ -98,18 +19,25 @@ fn an_operator_who_follows_the_page_has_a_service() {
     let services = Services::start(&STORAGES.map(StorageSettings::new), "").unwrap();
     let postgres = Postgres::listening().unwrap();
     let port = free_port().unwrap();
+    let authority = services.file("authority/ca.pem").display().to_string();
+    let environment = [
+        ("PGHOST", postgres.socket().display().to_string()),
+        ("PGPORT", postgres.port().unwrap().to_string()),
+        ("PGUSER", "postgres".to_owned()),
+        ("CURL_CA_BUNDLE", authority.clone()),
+        ("WEIR_CA_FILE", authority.clone()),
+    ];
     let mut machine = Machine {
         services,
-        postgres,
         names: Vec::new(),
+        environment: environment.to_vec(),
     };
     let etc = machine.services.file("etc/weir");
     let (alpha, beta) = (
         machine.services.storage("ALPHA").url.clone(),
         machine.services.storage("BETA").url.clone(),
     );
-    let database = format!("host = \"localhost\"\nport = {}", machine.postgres.port().unwrap());
-    let authority = machine.path("authority/ca.pem");
+    let database = format!("host = \"localhost\"\nport = {}", postgres.port().unwrap());
     let names = [
         // Places of a machine that is not the test's own.
         ("/etc/weir", etc.display().to_string()),
@@ -148,37 +76,32 @@ fn an_operator_who_follows_the_page_has_a_service() {
 
     // 1: the folder is the test's; program, user and unit are the machine's.
     fs::create_dir_all(etc.join("tls")).unwrap();
-    let install = blocks("1. The program", "sh");
+    let install = blocks(PAGE, "1. The program", "sh");
     assert!(install[0].contains("weir@.service") && install[0].contains("/etc/weir/tls"));
-    let remote = &blocks("2. The database", "sh")[2];
+    let remote = &blocks(PAGE, "2. The database", "sh")[2];
     assert!(
         remote.contains("-o postgres DBKEY") && remote.contains("restart postgresql"),
         "{remote}"
     );
     // 2: the server is there already.
-    let database = blocks("2. The database", "sh");
+    let database = blocks(PAGE, "2. The database", "sh");
     let prepare = database[0].lines().filter(|line| !line.starts_with("apt-get"));
     machine.sh(&prepare.collect::<Vec<_>>().join("\n"));
     machine.sh(&database[1]);
     assert_eq!(mode(&etc.join("postgres.password")), 0o600);
     // 3 and 4.
-    machine.sh(&blocks("3. Certificate and keys", "sh")[0]);
+    machine.sh(&blocks(PAGE, "3. Certificate and keys", "sh")[0]);
     assert_eq!(mode(&etc.join("transfer.key")), 0o600);
-    let configuration = machine.with_names(&blocks("4. The configuration", "toml")[0]);
+    let configuration = machine.with_names(&blocks(PAGE, "4. The configuration", "toml")[0]);
     fs::write(etc.join("transfer.toml"), configuration).unwrap();
     // 5: what the unit starts.
-    let unit = include_str!("../../deploy/weir@.service");
-    let start = unit
-        .lines()
-        .find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/weir "))
-        .unwrap();
-    let start = machine.with_names(&start.replace("%i", "transfer"));
+    let start = machine.with_names(&started_by_the_unit("transfer"));
     let mut serve = Command::new(weir_binary());
     serve.args(start.split(' '));
     let service = Daemon::start(serve, &machine.services.file("service.log")).unwrap();
     let ready = || Ok(service.said().contains("transfer is ready").then_some(()));
     wait_for(Duration::from_secs(60), ready).unwrap_or_else(|error| panic!("{error:#}: {}", service.said()));
-    let first = blocks("5. Start", "sh");
+    let first = blocks(PAGE, "5. Start", "sh");
     let look = first[1].lines().filter(|line| !line.starts_with("journalctl"));
     let health = machine.sh(&look.collect::<Vec<_>>().join("\n"));
     assert!(health.contains(r#"{"status":"ok"}"#), "{health}");
@@ -188,7 +111,7 @@ fn an_operator_who_follows_the_page_has_a_service() {
         b"the first file"
     );
     // 6: what a second node takes from the first, and what the first one says then.
-    let more = blocks("6. More nodes", "sh");
+    let more = blocks(PAGE, "6. More nodes", "sh");
     fs::create_dir_all(machine.services.file("second/tls")).unwrap();
     machine.sh(&more[0].replace("/etc/weir", &machine.path("second")));
     for (name, wanted) in [
