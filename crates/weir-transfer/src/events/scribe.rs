@@ -27,7 +27,7 @@ use super::{
 use crate::{
     config::EventsConfig,
     model::{CANCELED_REASON, FileResult, FileState, NewFile, NewJob},
-    store::{Change, Order, Store, StoreError, first_state},
+    store::{Change, Order, Store, StoreError},
     time::Millis,
 };
 
@@ -353,7 +353,7 @@ impl Scribe {
     fn submitted(&self, job: Uuid, live: Option<u64>, page: &mut Page) -> Result<(), StoreError> {
         let Some(row) = self.store.job(job)? else { return Ok(()) };
         for file in self.store.files(job)? {
-            let first = first_state(&row.spec, &file.spec, live);
+            let first = row.spec.first_state(&file.spec, live);
             let change = StateChange {
                 job: if row.spec.params.bring_online.is_some() {
                     "STAGING"

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weir_sched::{Staging, Tape, Work};
 
-use super::{FileState, JobParams, NewFile};
+use super::{FileState, JobParams, NewFile, NewJob};
 use crate::time::Millis;
 
 impl FileState {
@@ -56,6 +56,16 @@ impl JobParams {
         match self.tape(file.index, &file.source, &file.destination).stage {
             Staging::No => FileState::Submitted,
             Staging::First | Staging::Only => FileState::Staging,
+        }
+    }
+}
+
+impl NewJob {
+    /// The state in which a file begins, whatever it has come to since. `live`: the one file that begins, if the others wait for it.
+    pub(crate) fn first_state(&self, file: &NewFile, live: Option<u64>) -> FileState {
+        match live {
+            Some(live) if live != file.id => FileState::NotUsed,
+            _ => self.params.first_state(file),
         }
     }
 }

@@ -233,14 +233,6 @@ pub(crate) struct Submission {
     pub storages: Vec<String>,
 }
 
-/// The state in which a file begins, whatever it has come to since. `live`: the one file that begins, if the others wait for it.
-pub(crate) fn first_state(job: &NewJob, file: &NewFile, live: Option<u64>) -> FileState {
-    match live {
-        Some(live) if live != file.id => FileState::NotUsed,
-        _ => job.params.first_state(file),
-    }
-}
-
 impl Submission {
     /// A job whose files go one after the other begins with the first, unless the scheduler finds a better one.
     pub(crate) fn new(job: NewJob, files: Vec<NewFile>, tokens: BTreeMap<TokenHash, Secret>) -> Self {
@@ -273,7 +265,7 @@ impl Submission {
 
     /// The state in which a file begins.
     pub(crate) fn first_state(&self, file: &NewFile) -> FileState {
-        first_state(&self.job, file, self.live)
+        self.job.first_state(file, self.live)
     }
 
     /// The state in which the job begins.
