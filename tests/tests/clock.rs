@@ -1,16 +1,11 @@
 //! The wall clock of a transfer service steps by hours and days while it works, and nobody notices but the operator.
-//!
-//! The steps are those of `libfaketime`, which stands between the process and its clock; its monotonic clock stays true, as the
-//! kernel's does.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use weir_tests::{Draw, FILES_PER_JOB, JOBS, Load, STORAGES, Services, StorageSettings, peers, wait_for};
+use weir_tests::{
+    Draw, FILES_PER_JOB, JOBS, Load, STORAGES, Services, SteppingClock, StorageSettings, peers, wait_for,
+};
 
 /// Nothing new for so long is a hang.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -22,21 +17,6 @@ const DAY: i64 = 24 * HOUR;
 
 /// From the true time, one after the other.
 const STEPS: [i64; 5] = [HOUR, -HOUR, DAY, -DAY, 0];
-
-/// The library that Debian's package left.
-fn library() -> PathBuf {
-    let machines = fs::read_dir("/usr/lib").unwrap().filter_map(Result::ok);
-    let mut libraries = machines.map(|machine| machine.path().join("faketime/libfaketimeMT.so.1"));
-    let found = libraries.find(|library| library.exists());
-    found.expect("libfaketime is needed: apt-get install libfaketime")
-}
-
-fn step(file: &Path, seconds: i64) {
-    // Whole at once: it is read at any moment.
-    let next = file.with_extension("next");
-    fs::write(&next, format!("{seconds:+}\n")).unwrap();
-    fs::rename(next, file).unwrap();
-}
 
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -55,18 +35,10 @@ fn seen_ahead(services: &Services) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-fn start(clock: &Path) -> Services {
+fn start(clock: &SteppingClock) -> Services {
     let mut services = Services::start(&STORAGES.map(StorageSettings::new), TRANSFER).unwrap();
     services.transfer.stop(Duration::from_secs(30)).unwrap();
-    let variables = [
-        ("LD_PRELOAD", library().display().to_string()),
-        ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
-        ("FAKETIME_CACHE_DURATION", "1".to_owned()),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ("DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ("NO_FAKE_STAT", "1".to_owned()),
-    ];
-    services.transfer.environment = variables.into();
+    services.transfer.environment = clock.environment();
     services.transfer.start().unwrap();
     services
 }
@@ -77,9 +49,7 @@ fn steps_of_the_wall_clock_fail_nothing_and_expire_nothing() {
     if !peers() {
         return;
     }
-    let scratch = tempfile::tempdir().unwrap();
-    let clock = scratch.path().join("clock");
-    step(&clock, 0);
+    let clock = SteppingClock::new().unwrap();
     let began = now();
     let mut load = Load::prepare(start(&clock), 0, &mut Draw::new(0));
     let door = load.services.transfer.url.clone();
@@ -91,7 +61,7 @@ fn steps_of_the_wall_clock_fail_nothing_and_expire_nothing() {
         if let Some((seconds, number)) = next
             && load.n_arrived() >= number * total / (STEPS.len() + 1)
         {
-            step(&clock, *seconds);
+            clock.step(*seconds).unwrap();
             let followed = || {
                 let off = seen_ahead(&load.services).map(|ahead| (ahead - *seconds as f64).abs());
                 Ok(off.filter(|off| *off < 60.0))
