@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use crate::{
-    AddressFilter, Body, ChainCheck, ClientError, Identity, SocketSettings, SocketWatch, TlsError, TrustRoots,
+    AddressFilter, Body, Buffers, ChainCheck, ClientError, Identity, SocketSettings, SocketWatch, TlsError, TrustRoots,
     connect::{Connector, Target},
     pool::{Key, Pool, PoolLimits},
     reload::Reloadable,
@@ -32,6 +32,8 @@ pub struct ConnectedTo {
     pub local: SocketAddr,
     /// What TCP knows of the connection.
     pub socket: SocketWatch,
+    /// How much of a body it may hold.
+    pub buffers: Buffers,
 }
 
 /// How a [`Client`] connects and how long it waits.

@@ -19,7 +19,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{AddressFilter, ClientError, ConnectedTo, socket::SocketSettings, tcp::Tcp, tls::SEALED_AHEAD};
+use crate::{
+    AddressFilter, ClientError, ConnectedTo, buffers::SealsAhead as _, socket::SocketSettings, tcp::Tcp,
+    tls::SEALED_AHEAD,
+};
 
 pub(crate) struct Connector {
     pub(crate) connect_timeout: Duration,
@@ -110,6 +113,7 @@ impl Connector {
             peer,
             local,
             socket: tcp.watch(),
+            buffers: tcp.buffers(),
         };
         let io = match &target.tls {
             Some(tls) => self.handshake(endpoint, &target.host, tls.clone(), tcp).await?,
@@ -118,6 +122,7 @@ impl Connector {
         Ok(Stream {
             io: TokioIo::new(io),
             to,
+            sealed: 0,
             _place: place,
         })
     }
@@ -215,10 +220,7 @@ impl Connector {
         })?;
         let connector = tokio_rustls::TlsConnector::from(tls);
         match timeout(self.connect_timeout, connector.connect(name, tcp)).await {
-            Ok(Ok(mut stream)) => {
-                stream.get_mut().1.set_buffer_limit(Some(SEALED_AHEAD));
-                Ok(Transport::Tls(Box::new(stream)))
-            }
+            Ok(Ok(stream)) => Ok(Transport::Tls(Box::new(stream))),
             Ok(Err(source)) => Err(broken_off(endpoint.to_owned(), source)),
             Err(_) => Err(ClientError::Timeout {
                 endpoint: endpoint.to_owned(),
@@ -244,6 +246,8 @@ fn broken_off(endpoint: String, source: std::io::Error) -> ClientError {
 pub(crate) struct Stream {
     io: TokioIo<Transport>,
     to: ConnectedTo,
+    /// What it may have sealed ahead, as it was told last.
+    sealed: usize,
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -251,6 +255,17 @@ impl Stream {
     /// Both ends.
     pub(crate) fn to(&self) -> ConnectedTo {
         self.to.clone()
+    }
+
+    /// Before a write: the bound may have moved.
+    fn bound(&mut self) {
+        let sealed = SEALED_AHEAD.min(self.to.buffers.get());
+        if sealed != self.sealed {
+            self.sealed = sealed;
+            if let Transport::Tls(tls) = self.io.inner_mut() {
+                tls.seal_ahead(sealed);
+            }
+        }
     }
 }
 
@@ -271,6 +286,7 @@ impl hyper::rt::Read for Stream {
 
 impl hyper::rt::Write for Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.bound();
         Pin::new(&mut self.io).poll_write(cx, buffer)
     }
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
@@ -287,6 +303,7 @@ impl hyper::rt::Write for Stream {
         cx: &mut Context<'_>,
         buffers: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
+        self.bound();
         Pin::new(&mut self.io).poll_write_vectored(cx, buffers)
     }
 }

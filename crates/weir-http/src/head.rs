@@ -15,7 +15,12 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::seats::Seat;
+use crate::{
+    buffers::{Buffers, SealsAhead},
+    kept::UntilSent,
+    seats::Seat,
+    tls::SEALED_AHEAD,
+};
 
 /// What may still come before a request is understood. While one is answered, there is no limit.
 pub(crate) struct Allowance {
@@ -24,15 +29,17 @@ pub(crate) struct Allowance {
     /// An answer is complete and may still wait to be sent.
     answered: AtomicBool,
     seat: Arc<Seat>,
+    until_sent: UntilSent,
 }
 
 impl Allowance {
-    pub(crate) fn new(limit: usize, seat: Arc<Seat>) -> Arc<Self> {
+    pub(crate) fn new(limit: usize, seat: Arc<Seat>, until_sent: UntilSent) -> Arc<Self> {
         Arc::new(Self {
             limit,
             left: AtomicUsize::new(limit),
             answered: AtomicBool::new(false),
             seat,
+            until_sent,
         })
     }
 
@@ -46,11 +53,13 @@ impl Allowance {
     /// The answer is complete: what follows is another head.
     fn renew(&self) {
         self.left.store(self.limit, Ordering::Relaxed);
+        self.until_sent.answered();
         self.answered.store(true, Ordering::Relaxed);
     }
 
     /// All that was written is with the kernel.
     fn flushed(&self) {
+        self.until_sent.sent();
         if self.answered.load(Ordering::Relaxed) {
             self.answered.store(false, Ordering::Relaxed);
             self.seat.rest();
@@ -65,11 +74,28 @@ const READ: usize = 16 << 10;
 pub(crate) struct Limited<I> {
     io: I,
     allowance: Arc<Allowance>,
+    buffers: Buffers,
+    /// What it may have sealed ahead, as it was told last.
+    sealed: usize,
 }
 
-impl<I> Limited<I> {
-    pub(crate) fn new(io: I, allowance: Arc<Allowance>) -> Self {
-        Self { io, allowance }
+impl<I: SealsAhead> Limited<I> {
+    pub(crate) fn new(io: I, allowance: Arc<Allowance>, buffers: Buffers) -> Self {
+        Self {
+            io,
+            allowance,
+            buffers,
+            sealed: 0,
+        }
+    }
+
+    /// Before a write: the bound may have moved.
+    fn bound(&mut self) {
+        let sealed = SEALED_AHEAD.min(self.buffers.get());
+        if sealed != self.sealed {
+            self.sealed = sealed;
+            self.io.seal_ahead(sealed);
+        }
     }
 }
 
@@ -94,8 +120,9 @@ impl<I: AsyncRead + Unpin> AsyncRead for Limited<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Limited<I> {
+impl<I: AsyncWrite + SealsAhead + Unpin> AsyncWrite for Limited<I> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.bound();
         Pin::new(&mut self.io).poll_write(cx, bytes)
     }
 
@@ -118,6 +145,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Limited<I> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.bound();
         Pin::new(&mut self.io).poll_write_vectored(cx, slices)
     }
 }

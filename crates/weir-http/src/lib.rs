@@ -7,7 +7,7 @@
 //! Invariants:
 //! - Servers' certificates are always verified, names and IP addresses included; there is no switch to turn that off.
 //!   Clients' certificates are asked for on demand ([`server_config_asking`]) and judged by a [`ChainCheck`].
-//! - Every wait has a limit: resolve, connect, handshake, request head, response head, a write that makes no progress.
+//! - Every wait has a limit: resolve, connect, handshake, request head, response head, a write of which too little is taken.
 //! - An [`AddressFilter`] sees the address that is really connected to, so that a name cannot be rebound behind it.
 //!
 //! Deliberately absent: authorisation, redirects, retries, what any status means.
@@ -23,6 +23,7 @@
 //! ```
 
 pub mod body;
+mod buffers;
 mod case;
 mod client;
 mod client_certificates;
@@ -31,6 +32,7 @@ mod descriptors;
 mod direct;
 mod error;
 mod head;
+mod kept;
 mod memory;
 mod network;
 mod pool;
@@ -40,15 +42,18 @@ mod server;
 mod server_certificates;
 mod sessions;
 mod socket;
+mod taking;
 mod tcp;
 mod tls;
 
 pub use body::Body;
+pub use buffers::{Buffers, CarriedBy};
 pub use client::{Client, ClientConfig, ConnectedTo};
 pub use client_certificates::{ChainCheck, PeerCertificates};
 pub use descriptors::raise_open_files;
 pub use direct::{Direct, SentFile, WINDOW};
 pub use error::{BodyError, ClientError, TlsError};
+pub use kept::UntilSent;
 pub use memory::keep_freed_memory;
 pub use network::{AddressFilter, Network, NotANetwork, local_kind, own_addresses};
 pub use pool::Handed;
@@ -57,4 +62,5 @@ pub use rustls::CertificateError;
 pub use seats::Occupancy;
 pub use server::{ConnectionInfo, RunningServer, ServerLimits, ServerTls, bind, bind_with, serve};
 pub use socket::{SocketSettings, SocketWatch, TcpFigures};
+pub use taking::{CutShort, Pace};
 pub use tls::{Identity, TrustRoots, client_config, server_config, server_config_asking};

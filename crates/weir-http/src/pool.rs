@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{Body, ClientError, ConnectedTo, connect::Connector, connect::Target};
+use crate::{Body, CarriedBy, ClientError, ConnectedTo, connect::Connector, connect::Target};
 
 /// How often idle connections are looked through, as a part of their time.
 const SWEEPS: u32 = 4;
@@ -158,6 +158,9 @@ impl Pool {
     ) -> Result<Response<Incoming>, (Option<Request<Body>>, ClientError)> {
         if let Some(handed) = request.extensions().get::<Handed>() {
             handed.0.store(true, Ordering::Release);
+        }
+        if let Some(carried) = request.extensions().get::<CarriedBy>() {
+            carried.is(&connection.peer.buffers);
         }
         match connection.sender.try_send_request(request).await {
             Ok(mut response) => {

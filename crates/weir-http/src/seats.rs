@@ -19,6 +19,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::taking::CutShort;
+
 /// A connection that has just fallen idle is likely to be used again at once.
 const LEAST_IDLE: Duration = Duration::from_millis(200);
 
@@ -34,6 +36,8 @@ pub struct Occupancy {
     pub given_up: u64,
     /// Newcomers that were refused because their address had its share, since the start.
     pub refused: u64,
+    /// Connections that were cut because the client took too little of an answer, since the start.
+    pub too_slow: u64,
 }
 
 /// All seats of a server.
@@ -45,6 +49,21 @@ pub(crate) struct Seats {
     freed: Notify,
     given_up: AtomicU64,
     refused: AtomicU64,
+    too_slow: AtomicU64,
+}
+
+/// Counts a connection at its end if it was cut.
+pub(crate) struct CountsSlow<'a> {
+    seats: &'a Seats,
+    cut_short: CutShort,
+}
+
+impl Drop for CountsSlow<'_> {
+    fn drop(&mut self) {
+        if self.cut_short.why().is_some() {
+            self.seats.too_slow.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -154,6 +173,7 @@ impl Seats {
             freed: Notify::new(),
             given_up: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            too_slow: AtomicU64::new(0),
         })
     }
 
@@ -182,11 +202,16 @@ impl Seats {
         self.freed.notify_one();
     }
 
+    pub(crate) fn count_slow(&self, cut_short: CutShort) -> CountsSlow<'_> {
+        CountsSlow { seats: self, cut_short }
+    }
+
     pub(crate) fn occupancy(&self) -> Occupancy {
         Occupancy {
             open: self.taken().seats.len(),
             given_up: self.given_up.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),
+            too_slow: self.too_slow.load(Ordering::Relaxed),
         }
     }
 
@@ -273,7 +298,8 @@ mod tests {
             Occupancy {
                 open: 0,
                 given_up: 1,
-                refused: 0
+                refused: 0,
+                too_slow: 0
             }
         );
         assert!(seats.taken().by_client.is_empty());

@@ -25,14 +25,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     body::Cause,
+    buffers::{Buffers, SealsAhead},
     client_certificates::PeerCertificates,
     direct::Direct,
     head::{Allowance, Answer, Limited},
+    kept::UntilSent,
     reload::Reloadable,
     seats::{Occupancy, Seat, Seated, Seats},
     socket::{SocketSettings, SocketWatch},
+    taking::{CutShort, Pace},
     tcp::Tcp,
-    tls::SEALED_AHEAD,
 };
 
 /// What a server puts up with.
@@ -49,8 +51,10 @@ pub struct ServerLimits {
     pub handshake_timeout: Duration,
     /// Limit for a request's head, and for an idle kept-alive connection. Default 30 s.
     pub head_timeout: Duration,
-    /// Limit for a write that makes no progress: a client that stops reading. Default 60 s.
+    /// Limit for a write of which nothing is taken: a client that stops reading. Default 60 s.
     pub write_timeout: Duration,
+    /// What a client must take of an answer while it is waited for. Default: anything.
+    pub pace: Option<Pace>,
     /// Header lines of a request. Default 100, as hyper has it.
     pub headers: usize,
     /// The longest head of a request; beyond it the connection is closed. Default 64 KiB: several
@@ -70,6 +74,7 @@ impl Default for ServerLimits {
             handshake_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),
+            pace: None,
             headers: 100,
             head: 64 * 1024,
             buffer: 512 * 1024,
@@ -96,6 +101,12 @@ pub struct ConnectionInfo {
     pub tls: bool,
     /// What TCP knows of the connection.
     pub socket: SocketWatch,
+    /// How much of a body it may hold.
+    pub buffers: Buffers,
+    /// Why the connection was cut, if the client took too little.
+    pub cut_short: CutShort,
+    /// Keeps things until the answer is with the kernel.
+    pub until_sent: UntilSent,
 }
 
 /// Whether a server speaks TLS, and with which configuration: none, a fixed one, or one that may be exchanged while it runs.
@@ -319,13 +330,18 @@ where
         let limits = self.limits.get();
         let _ = tcp.set_nodelay(true);
         let Ok(local) = tcp.local_addr() else { return };
-        let mut tcp = Tcp::new(tcp, Some(limits.write_timeout));
+        let mut tcp = Tcp::new(tcp, None);
+        tcp.keep_pace(limits.write_timeout, limits.pace);
+        let _counted = self.seats.count_slow(tcp.cut_short());
         let tls = self.tls.0.as_ref().map(Reloadable::get);
         let info = ConnectionInfo {
             peer,
             local,
             tls: tls.is_some(),
             socket: tcp.watch(),
+            buffers: tcp.buffers(),
+            cut_short: tcp.cut_short(),
+            until_sent: UntilSent::default(),
         };
         let Some(tls) = tls else {
             let direct = Some(tcp.direct());
@@ -346,8 +362,7 @@ where
             shaken = timeout(limits.handshake_timeout, tokio_rustls::TlsAcceptor::from(tls).accept(tcp)) => shaken,
         };
         match shaken {
-            Ok(Ok(mut stream)) => {
-                stream.get_mut().1.set_buffer_limit(Some(SEALED_AHEAD));
+            Ok(Ok(stream)) => {
                 let certificates = stream.get_ref().1.peer_certificates();
                 let certificates = certificates.map(|chain| {
                     let owned = chain.iter().map(|certificate| certificate.clone().into_owned());
@@ -378,11 +393,11 @@ where
 
     async fn speak<I>(&self, io: I, info: ConnectionInfo, beside: Beside, seat: &Arc<Seat>)
     where
-        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        I: AsyncRead + AsyncWrite + SealsAhead + Unpin + Send + 'static,
     {
         let limits = self.limits.get();
-        let allowance = Allowance::new(limits.head, seat.clone());
-        let io = Limited::new(io, allowance.clone());
+        let allowance = Allowance::new(limits.head, seat.clone(), info.until_sent.clone());
+        let io = Limited::new(io, allowance.clone(), info.buffers.clone());
         let service = self.service.clone();
         let peer = info.peer;
         let service = tower::service_fn(move |mut request: Request<Incoming>| {

@@ -111,6 +111,8 @@ pub struct TcpFigures {
     pub retransmits: u32,
     /// Bytes that were sent, repeated ones included.
     pub sent: u64,
+    /// Bytes that the other side has acknowledged.
+    pub acknowledged: u64,
     /// Bytes that came in order.
     pub received: u64,
     /// The rate at which the other side has lately taken bytes, bytes per second.
@@ -158,6 +160,7 @@ impl TcpFigures {
             segment: number(16),
             retransmits: number(100),
             sent: long(200),
+            acknowledged: long(120),
             received: long(128),
             delivery_rate: long(160),
             pacing_rate: Some(long(104)).filter(|rate| *rate != u64::MAX),
@@ -181,6 +184,11 @@ impl SocketWatch {
     pub fn figures(&self) -> Option<TcpFigures> {
         self.0.with(|socket| TcpFigures::of(socket).ok()).flatten()
     }
+}
+
+/// Bytes that the other side of an open connection has acknowledged; 0 where the kernel does not say.
+pub(crate) fn acknowledged(socket: impl AsFd) -> u64 {
+    TcpFigures::of(socket.as_fd()).map_or(0, |figures| figures.acknowledged)
 }
 
 impl fmt::Debug for SocketWatch {

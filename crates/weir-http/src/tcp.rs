@@ -15,8 +15,10 @@ use tokio::{
 };
 
 use crate::{
+    buffers::Buffers,
     direct::{Direct, Next},
-    socket::{SocketWatch, Watched},
+    socket::{SocketWatch, Watched, acknowledged},
+    taking::{CutShort, Pace, Slow, Taking},
 };
 
 /// What is read at once while bulk data comes.
@@ -34,14 +36,15 @@ pub(crate) struct Tcp {
     stream: Watched,
     /// Parts of files that are to be sent in place of bytes.
     direct: Option<Direct>,
+    buffers: Buffers,
     ahead: Vec<u8>,
     /// The part of `ahead` that has not been asked for yet.
     unread: std::ops::Range<usize>,
     bulk: bool,
-    write_timeout: Option<Duration>,
-    /// Since when writes have made no progress.
-    stuck_since: Option<Instant>,
-    /// Armed at most once per timeout, not once per wait: a sender waits thousands of times a second.
+    /// What is asked of the other side.
+    taking: Option<Box<Taking>>,
+    cut_short: CutShort,
+    /// Armed for the next look, not for each wait: a sender waits thousands of times a second.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
@@ -50,18 +53,34 @@ impl Tcp {
         Self {
             stream: Watched::new(stream),
             direct: None,
+            buffers: Buffers::default(),
             ahead: Vec::new(),
             unread: 0..0,
             bulk: false,
-            write_timeout,
-            stuck_since: None,
+            taking: Taking::new(write_timeout, None).map(Box::new),
+            cut_short: CutShort::default(),
             alarm: None,
         }
+    }
+
+    /// Has the other side keep a pace too, beside the limit for writes of which it takes nothing.
+    pub(crate) fn keep_pace(&mut self, write_timeout: Duration, pace: Option<Pace>) {
+        self.taking = Taking::new(Some(write_timeout), pace).map(Box::new);
+    }
+
+    /// Tells whether the connection was cut because the other side took too little.
+    pub(crate) fn cut_short(&self) -> CutShort {
+        self.cut_short.clone()
     }
 
     /// Asks the kernel about this connection for as long as it is open.
     pub(crate) fn watch(&self) -> SocketWatch {
         SocketWatch::on(&self.stream)
+    }
+
+    /// How much of a body it may hold.
+    pub(crate) fn buffers(&self) -> Buffers {
+        self.buffers.clone()
     }
 
     /// Lets parts of files be sent in place of bytes. Not for TLS, which would encrypt the stand-ins.
@@ -86,13 +105,32 @@ impl Tcp {
 
     /// Fills `ahead` anew. It must have been read up.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.ahead.is_empty() {
-            self.ahead = vec![0; AHEAD];
+        let wanted = AHEAD.min(self.buffers.get());
+        if self.ahead.len() != wanted {
+            self.ahead = vec![0; wanted];
         }
         let mut buffer = ReadBuf::new(&mut self.ahead);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
         self.unread = 0..buffer.filled().len();
         self.bulk = self.unread.len() >= BULK;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads less than `bound`. hyper doubles its buffer when a read fills it: by this it stays at the bound.
+    fn poll_read_bounded(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+        bound: usize,
+    ) -> Poll<io::Result<()>> {
+        if self.ahead.len() > bound {
+            self.ahead = Vec::new();
+        }
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(bound - 1));
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut part))?;
+        let read = part.filled().len();
+        buffer.advance(read);
+        self.bulk = read == bound - 1;
         Poll::Ready(Ok(()))
     }
 
@@ -107,33 +145,45 @@ impl Tcp {
 
     /// Passes a write's outcome on, unless it has waited for too long.
     fn within_limit<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        let Some(limit) = self.write_timeout else {
+        let Some(taking) = &mut self.taking else {
             return outcome;
         };
         if outcome.is_ready() {
-            self.stuck_since = None;
+            taking.wrote(Instant::now);
             return outcome;
         }
-        let now = Instant::now();
-        let since = *self.stuck_since.get_or_insert(now);
-        if now >= since + limit {
-            let text = format!("the other side took nothing for {limit:?}");
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)));
+        let socket = self.stream.socket();
+        let mut look = taking.waits(Instant::now(), || acknowledged(socket));
+        loop {
+            let at = match look {
+                Ok(at) => at,
+                Err(slow) => return Poll::Ready(Err(cut(&self.cut_short, slow))),
+            };
+            let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(at)));
+            ready!(alarm.as_mut().poll(cx));
+            look = taking.waits(Instant::now(), || acknowledged(socket));
+            if let Ok(at) = look {
+                alarm.as_mut().reset(at);
+            }
         }
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(since + limit)));
-        while alarm.as_mut().poll(cx).is_ready() {
-            alarm.as_mut().reset(since + limit);
-        }
-        Poll::Pending
     }
+}
+
+fn cut(cut_short: &CutShort, slow: Slow) -> io::Error {
+    cut_short.because(slow);
+    io::Error::new(io::ErrorKind::TimedOut, slow.to_string())
 }
 
 impl AsyncRead for Tcp {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let bound = self.buffers.get();
         let asked = buffer.remaining();
         if self.unread.is_empty() {
+            if bound < Buffers::MOST && asked >= bound {
+                return self.poll_read_bounded(cx, buffer, bound);
+            }
             // Who asks for much gets it without a copy.
-            if !self.bulk || asked >= AHEAD / 2 {
+            if !self.bulk || asked >= AHEAD.min(bound) / 2 {
                 let before = buffer.filled().len();
                 ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
                 let read = buffer.filled().len() - before;
@@ -241,6 +291,38 @@ mod tests {
         near.write_all(&[1; 10]).await.unwrap();
         assert_eq!(far.read(&mut buffer).await.unwrap(), 10);
         assert!(far.ahead.is_empty());
+    }
+
+    /// A bound that reads ignore is none: hyper doubles its buffer with every read that fills it.
+    #[tokio::test]
+    async fn a_bound_connection_reads_less_than_its_bound() {
+        let (mut near, mut far) = pair(None).await;
+        let sent: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
+        let copy = sent.clone();
+        let sender = tokio::spawn(async move { near.write_all(&copy).await.unwrap() });
+        let mut received = Vec::new();
+        let mut buffer = vec![0; 300_000];
+        for bound in [Buffers::LEAST, 64 << 10, Buffers::MOST, Buffers::LEAST]
+            .into_iter()
+            .cycle()
+        {
+            far.buffers().bound(bound);
+            while !far.unread.is_empty() {
+                let read = far.read(&mut buffer[..4096]).await.unwrap();
+                received.extend_from_slice(&buffer[..read]);
+            }
+            // As hyper asks, and as rustls does.
+            for asked in [300_000, 4096] {
+                let read = far.read(&mut buffer[..asked]).await.unwrap();
+                assert!(read < bound && far.ahead.len() <= bound.min(AHEAD), "{read} of {bound}");
+                received.extend_from_slice(&buffer[..read]);
+            }
+            if received.len() == sent.len() {
+                break;
+            }
+        }
+        sender.await.unwrap();
+        assert!(received == sent);
     }
 
     /// A client that stops reading would hold its place, and its buffers, for good.

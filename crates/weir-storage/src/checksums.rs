@@ -11,17 +11,20 @@ use weir_units::{Algorithm, Checksums, Hasher};
 use crate::{
     area::Area,
     backend::{BackendError, Meta, Reader},
-    data::{BATCH, blocking},
+    data::blocking,
+    memory::{Budget, Lease, READING},
     metrics::Metrics,
 };
 
 /// One file being read: those who come later wait for the first.
 type Reading = Arc<tokio::sync::Mutex<Option<Checksums>>>;
 
-/// Who reads files for their checksums, and how many at a time.
+/// Who reads files for their checksums, and how many at a time. Clones mean the same.
+#[derive(Clone)]
 pub(crate) struct ChecksumDesk {
-    readers: usize,
     places: Arc<Semaphore>,
+    /// A floor for each place, held for good.
+    memory: Arc<Mutex<Vec<Arc<Lease>>>>,
     under_way: Arc<Mutex<HashMap<Key, Reading>>>,
     metrics: Arc<Metrics>,
 }
@@ -50,27 +53,12 @@ impl Drop for Asker {
 }
 
 impl ChecksumDesk {
-    pub(crate) fn new(readers: usize, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(readers: usize, metrics: Arc<Metrics>, memory: &Budget) -> Self {
         Self {
-            readers,
+            memory: Arc::new(Mutex::new((0..readers).filter_map(|_| memory.floor()).collect())),
             places: Arc::new(Semaphore::new(readers)),
             under_way: Arc::default(),
             metrics,
-        }
-    }
-
-    /// One for so many at a time that knows what is being read at this one, whose own readers go on beside.
-    pub(crate) fn with(&self, readers: usize) -> Self {
-        let places = if readers == self.readers {
-            self.places.clone()
-        } else {
-            Arc::new(Semaphore::new(readers))
-        };
-        Self {
-            readers,
-            places,
-            under_way: self.under_way.clone(),
-            metrics: self.metrics.clone(),
         }
     }
 
@@ -111,8 +99,12 @@ impl ChecksumDesk {
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut algorithms = area.algorithms.clone();
         algorithms.push(wanted);
+        let desk = self.memory.clone();
         blocking(move || {
-            let outcome = read_through(&*reader, &algorithms);
+            let memory = lock(&desk).pop().expect("there is a floor for each place");
+            let outcome = read_through(&*reader, &algorithms, &memory);
+            memory.fit(&READING.into_iter().skip(READING.len() - 1));
+            lock(&desk).push(memory);
             if let Ok(checksums) = &outcome {
                 reader.keep_checksums(checksums);
                 *done = Some(checksums.clone());
@@ -128,11 +120,15 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read_through(reader: &dyn Reader, algorithms: &[Algorithm]) -> Result<Checksums, BackendError> {
+fn read_through(reader: &dyn Reader, algorithms: &[Algorithm], memory: &Lease) -> Result<Checksums, BackendError> {
     let mut hasher = Hasher::new(algorithms);
-    let mut buffer = vec![0; BATCH];
+    let mut buffer = Vec::new();
     let mut at = 0;
     loop {
+        let size = READING[memory.fit(&READING.into_iter())];
+        if buffer.len() != size {
+            buffer = vec![0; size];
+        }
         let read = reader.read_at(&mut buffer, at)?;
         if read == 0 {
             return Ok(hasher.finish());

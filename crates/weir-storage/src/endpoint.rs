@@ -17,6 +17,7 @@ use crate::{
     checksums::ChecksumDesk,
     config::{ConfigError, StorageConfig},
     data::{BlockPool, blocking},
+    memory::Budget,
     metrics::{Metrics, Reload, Traffic},
     opening::{Directories, OpenArea, limits, open_area, url},
     parts::{Lasting, Parts},
@@ -141,12 +142,15 @@ impl Storage {
         metrics.watch_fireflies(&parts.beacon);
         metrics.shows_certificate(parts.certificate);
         let tls = parts.tls.clone();
+        let memory = Budget::new(usize::try_from(config.limits.memory.0).unwrap_or(usize::MAX));
+        metrics.watch_memory(memory.clone());
         let lasting = Lasting {
             names: NameSpace::new(open),
             log: Arc::new(AccessLog::start(log_file, metrics.clone())),
-            checksums: ChecksumDesk::new(config.limits.checksum_readers, metrics.clone()),
+            checksums: ChecksumDesk::new(config.limits.checksum_readers, metrics.clone(), &memory),
             blocks: Arc::new(BlockPool::default()),
-            admission: Admission::new(&config.limits, &config.shares),
+            admission: Admission::new(&config.limits, &config.shares, memory.clone()),
+            memory,
             metrics,
         };
         let removal_rate = config.limits.removal_rate.0;

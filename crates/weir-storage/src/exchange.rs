@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::{HeaderMap, Method, StatusCode, Version, header};
-use weir_http::{ConnectedTo, ConnectionInfo, SocketWatch};
+use weir_http::{ConnectedTo, ConnectionInfo, CutShort, SocketWatch};
 use weir_network::firefly::{Beacon, Flow, Marked, Tag, Usage};
 use weir_units::Checksums;
 
@@ -37,6 +37,8 @@ struct Record {
     client: SocketAddr,
     http: &'static str,
     tls: bool,
+    /// Why its connection was cut, if it was.
+    cut_short: CutShort,
     headers: (Option<String>, Option<String>),
     state: Mutex<State>,
 }
@@ -128,6 +130,7 @@ impl Exchange {
             client: info.peer,
             http: if version == Version::HTTP_10 { "1.0" } else { "1.1" },
             tls: info.tls,
+            cut_short: info.cut_short.clone(),
             headers: (text(header::USER_AGENT.as_str()), text("clientinfo")),
             state: Mutex::default(),
         }))
@@ -253,6 +256,7 @@ impl Exchange {
 
 impl Record {
     fn line(&self, state: &State) -> Line {
+        let cut = || self.cut_short.why().map(str::to_owned);
         let caller = state.caller.as_ref();
         let (subject, issuer, token_id) = match caller.map(|caller| &caller.who) {
             None | Some(Who::Anonymous) => (None, None, None),
@@ -278,7 +282,7 @@ impl Record {
             client_info: self.headers.1.clone(),
             transfer: state.transfer.as_ref().map(|transfer| transfer.line(self.began.1)),
             // The asker left at the very end: all was well nevertheless.
-            error: state.error.clone().filter(|_| !state.completed()),
+            error: state.error.clone().or_else(cut).filter(|_| !state.completed()),
         }
     }
 }

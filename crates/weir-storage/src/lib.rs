@@ -39,6 +39,7 @@ pub mod digest;
 mod endpoint;
 mod exchange;
 pub mod marker;
+mod memory;
 mod metrics;
 mod opening;
 mod pace;

@@ -16,7 +16,7 @@ use http::{Method, StatusCode};
 use weir_http::Occupancy;
 use weir_network::firefly::{Beacon, Sent};
 
-use crate::area::Area;
+use crate::{area::Area, memory::Budget};
 
 /// Peers that are counted one by one; more are counted together, so that a scan cannot fill the memory.
 const PEERS_LIMIT: usize = 1024;
@@ -105,6 +105,7 @@ pub(crate) struct Metrics {
     reloads: Mutex<BTreeMap<(Reload, bool), u64>>,
     /// Unix seconds; 0: no certificate.
     certificate_end: AtomicU64,
+    memory: OnceLock<Budget>,
 }
 
 /// What is read again while the endpoint serves.
@@ -155,6 +156,11 @@ impl Metrics {
         let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
         let seconds = end.map_or(0, |end| end.as_secs());
         self.certificate_end.store(seconds, Ordering::Relaxed);
+    }
+
+    /// From now on this budget's figures are shown.
+    pub(crate) fn watch_memory(&self, memory: Budget) {
+        let _ = self.memory.set(memory);
     }
 
     pub(crate) fn request(&self, method: &Method, status: Option<StatusCode>) {
@@ -266,6 +272,9 @@ impl Metrics {
             render_connections(&mut page, connections());
         }
         self.render_reloads(&mut page);
+        if let Some(memory) = self.memory.get() {
+            render_memory(&mut page, memory);
+        }
         render_space(&mut page, areas);
         page.text
     }
@@ -326,6 +335,23 @@ fn render_fireflies(page: &mut Page, sent: Sent) {
     page.sample(&[("outcome", "dropped")], sent.dropped);
 }
 
+fn render_memory(page: &mut Page, memory: &Budget) {
+    let (total, taken, waiting) = memory.figures();
+    page.family(
+        "weir_storage_memory_bytes",
+        "gauge",
+        "memory for data in flight: as configured, and taken by transfers",
+    );
+    page.sample(&[("state", "budget")], total);
+    page.sample(&[("state", "taken")], taken);
+    page.single(
+        "weir_storage_memory_waiting",
+        "gauge",
+        "transfers and copies that wait because there is no memory for them",
+        waiting,
+    );
+}
+
 fn render_connections(page: &mut Page, connections: Occupancy) {
     page.single(
         "weir_storage_connections",
@@ -343,6 +369,11 @@ fn render_connections(page: &mut Page, connections: Occupancy) {
             "weir_storage_connections_refused_total",
             "connections refused because their address had its share",
             connections.refused,
+        ),
+        (
+            "weir_storage_connections_too_slow_total",
+            "connections that were cut because the client took too little of an answer",
+            connections.too_slow,
         ),
     ] {
         page.single(name, "counter", help, count);

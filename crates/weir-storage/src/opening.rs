@@ -10,7 +10,7 @@ use weir_auth::{
     mint::{Mint, MintError},
     x509::ServerRevocations,
 };
-use weir_http::{AddressFilter, Client, ClientConfig, ServerLimits, TlsError};
+use weir_http::{AddressFilter, Client, ClientConfig, Pace, ServerLimits, TlsError};
 
 use crate::{
     access::Mintage,
@@ -155,6 +155,10 @@ pub(crate) fn limits(config: &StorageConfig) -> ServerLimits {
         connections_per_client: Some(config.limits.per_client()),
         head_timeout: config.limits.head_timeout,
         write_timeout: config.limits.idle_timeout,
+        pace: Some(Pace {
+            bytes: config.limits.pace_bytes.0,
+            window: config.limits.pace_timeout,
+        }),
         headers: HEADERS_LIMIT,
         grace: config.limits.grace,
         ..ServerLimits::default()

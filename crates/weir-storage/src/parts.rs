@@ -18,6 +18,7 @@ use crate::{
     config::StorageConfig,
     data::BlockPool,
     endpoint::StartError,
+    memory::Budget,
     metrics::Metrics,
     opening::{copy_client, issuers_client, mintage, verifier_config},
     service::Endpoint,
@@ -46,6 +47,7 @@ pub(crate) struct Lasting {
     pub(crate) checksums: ChecksumDesk,
     pub(crate) blocks: Arc<BlockPool>,
     pub(crate) admission: Admission,
+    pub(crate) memory: Budget,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -101,6 +103,7 @@ impl Endpoint {
             checksums: lasting.checksums,
             blocks: lasting.blocks,
             admission: lasting.admission,
+            memory: lasting.memory,
             beacon: parts.beacon,
             standing: Standing::new(parts.certificate),
         }

@@ -230,9 +230,10 @@ fn handed_on(before: &Endpoint, config: &StorageConfig) -> Lasting {
     Lasting {
         names: NameSpace::new(before.names.areas().iter().map(renewed).collect()),
         log: before.log.clone(),
-        checksums: before.checksums.with(config.limits.checksum_readers),
+        checksums: before.checksums.clone(),
         blocks: before.blocks.clone(),
         admission: before.admission.clone(),
+        memory: before.memory.clone(),
         metrics: before.metrics.clone(),
     }
 }

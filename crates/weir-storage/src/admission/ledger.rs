@@ -16,6 +16,11 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    /// Whether it needs memory for data in flight.
+    pub(super) fn moves_data(self) -> bool {
+        self != Self::Listing
+    }
+
     /// In the plural, for people.
     fn named(self) -> &'static str {
         match self {
@@ -54,6 +59,8 @@ impl Party {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Class {
     All,
+    /// Of the endpoint's memory, which is counted elsewhere.
+    Memory,
     One(ShareKind, String),
 }
 
@@ -73,6 +80,19 @@ impl Full {
 }
 
 impl Full {
+    /// There is no memory for one more transfer.
+    pub(crate) fn of_memory(work: Work, total: usize) -> Self {
+        Self {
+            class: Class::Memory,
+            work,
+            limit: total,
+        }
+    }
+
+    pub(crate) fn is_memory(&self) -> bool {
+        self.class == Class::Memory
+    }
+
     pub(crate) fn work(&self) -> Work {
         self.work
     }
@@ -83,6 +103,13 @@ impl std::fmt::Display for Full {
         let (limit, what) = (self.limit, self.work.named());
         match &self.class {
             Class::All => write!(f, "{limit} {what} are under way, as many as this endpoint takes"),
+            Class::Memory => {
+                let limit = weir_units::Bytes(limit as u64);
+                write!(
+                    f,
+                    "the transfers under way have taken all memory that there is for them, {limit}"
+                )
+            }
             Class::One(ShareKind::Vo, name) => write!(f, "VO {name} has {limit} {what} under way, as many as it may"),
             Class::One(ShareKind::Client, _) => {
                 write!(f, "{limit} {what} are under way for you, as many as one client may")

@@ -3,6 +3,9 @@
 //! A place is given back when it is dropped, and goes to whoever waits: VOs take turns, and within each who came first is first.
 //! A third-party copy waits as long as its client does, which is kept alive by markers; other work waits a little, since most
 //! bursts are short, and is then told when to come again. Who has used up a share of their own is answered 429, others 503.
+//!
+//! With the place of a transfer or copy comes the floor of its memory. Who finds none waits in the same line, whose turn it is when
+//! some comes free, wherever it was held.
 
 mod ledger;
 mod line;
@@ -23,6 +26,7 @@ use tokio::{
 
 use crate::{
     config::{Limits, Share},
+    memory::{Budget, Lease, WaitsForMemory},
     refusal::Refusal,
 };
 use ledger::{Full, Ledger};
@@ -34,6 +38,7 @@ use rate::Rate;
 pub(crate) struct Admission(Arc<Inner>);
 
 struct Inner {
+    memory: Budget,
     state: Mutex<State>,
 }
 
@@ -42,6 +47,8 @@ struct State {
     ledger: Ledger,
     lines: [Line<Waiter>; 3],
     ends: [Rate; 3],
+    /// Which line is asked first when memory comes free: they take turns.
+    copies_first: bool,
 }
 
 struct Waiter {
@@ -54,6 +61,15 @@ pub(crate) struct Place {
     inner: Arc<Inner>,
     work: Work,
     party: Party,
+    /// None for listings.
+    memory: Option<Arc<Lease>>,
+}
+
+impl Place {
+    /// The memory of the transfer or copy that has it.
+    pub(crate) fn memory(&self) -> Arc<Lease> {
+        self.memory.clone().expect("listings alone have none, and ask for none")
+    }
 }
 
 impl Drop for Place {
@@ -64,10 +80,16 @@ impl Drop for Place {
             state.ends[self.work as usize].count(Instant::now());
             self.inner.turns(&mut state, self.work)
         };
-        // Outside of the lock: the place of somebody who has just left comes back here.
-        for (turn, place) in turns {
-            let _ = turn.send(place);
-        }
+        hand_out(turns);
+    }
+}
+
+type Turns = Vec<(oneshot::Sender<Place>, Place)>;
+
+/// Outside of the lock: the place of somebody who has just left comes back here.
+fn hand_out(turns: Turns) {
+    for (turn, place) in turns {
+        let _ = turn.send(place);
     }
 }
 
@@ -84,11 +106,16 @@ pub(crate) struct Waiting {
     ticket: u64,
     turn: oneshot::Receiver<Place>,
     full: Full,
+    _for_memory: Option<WaitsForMemory>,
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.inner.state().lines[self.work as usize].leave(self.ticket);
+        // Who leaves may have been the only one.
+        if self.inner.memory.is_wanted() {
+            self.inner.memory_came();
+        }
     }
 }
 
@@ -105,16 +132,25 @@ impl Turn {
 }
 
 impl Admission {
-    pub(crate) fn new(limits: &Limits, shares: &[Share]) -> Self {
+    pub(crate) fn new(limits: &Limits, shares: &[Share], memory: Budget) -> Self {
         let state = State {
             limits: limits.clone(),
             ledger: Ledger::new(limits, shares),
             lines: Default::default(),
             ends: Default::default(),
+            copies_first: false,
         };
-        Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
+            memory,
             state: Mutex::new(state),
-        }))
+        });
+        let weak = Arc::downgrade(&inner);
+        inner.memory.on_return(move || {
+            if let Some(inner) = weak.upgrade() {
+                inner.memory_came();
+            }
+        });
+        Self(inner)
     }
 
     /// Other limits from now on. Nobody loses a place; where there are more, those who wait have their turn.
@@ -126,9 +162,7 @@ impl Admission {
             let works = [Work::Transfer, Work::Copy, Work::Listing].into_iter();
             works.flat_map(|work| self.0.turns(&mut state, work)).collect()
         };
-        for (turn, place) in turns {
-            let _ = turn.send(place);
-        }
+        hand_out(turns);
     }
 
     /// A place, after a little patience if need be.
@@ -155,10 +189,15 @@ impl Admission {
     /// As many wait as may: of all, or of those who ask.
     pub(crate) fn line_up(&self, work: Work, party: Party) -> Result<Turn, Refusal> {
         let mut state = self.0.state();
-        let full = match state.ledger.take(work, &party) {
-            Ok(()) => {
+        let full = match self.0.take(&mut state, work, &party) {
+            Ok(memory) => {
                 let inner = self.0.clone();
-                return Ok(Turn::Now(Place { inner, work, party }));
+                return Ok(Turn::Now(Place {
+                    inner,
+                    work,
+                    party,
+                    memory,
+                }));
             }
             Err(full) => full,
         };
@@ -179,13 +218,20 @@ impl Admission {
         let (turn, receiver) = oneshot::channel();
         let group = party.group().to_owned();
         let ticket = state.lines[work as usize].join(&group, Waiter { party, turn });
-        Ok(Turn::Later(Waiting {
+        drop(state);
+        let waiting = Waiting {
             inner: self.0.clone(),
             work,
             ticket,
             turn: receiver,
+            _for_memory: full.is_memory().then(|| self.0.memory.count_waiting()),
             full,
-        }))
+        };
+        // What came free before it stood in the line was told to others, who did not need it.
+        if waiting.full.is_memory() {
+            self.0.memory_came();
+        }
+        Ok(Turn::Later(waiting))
     }
 
     /// How many wait.
@@ -201,21 +247,72 @@ impl Inner {
     }
 
     /// Those whose turn has come, with their places.
-    fn turns(self: &Arc<Self>, state: &mut State, work: Work) -> Vec<(oneshot::Sender<Place>, Place)> {
+    fn turns(self: &Arc<Self>, state: &mut State, work: Work) -> Turns {
         let State { ledger, lines, .. } = state;
         let mut turns = Vec::new();
-        // Without room at all nobody can go: nobody need be asked.
-        while ledger.has_room(work)
-            && let Some(waiter) = lines[work as usize].next(|waiter| ledger.take(work, &waiter.party).is_ok())
-        {
+        loop {
+            // Without room at all nobody can go: nobody need be asked.
+            if !ledger.has_room(work) {
+                return turns;
+            }
+            let (mut memory, mut scarce) = (None, false);
+            let next = |waiter: &Waiter| {
+                if scarce || ledger.take(work, &waiter.party).is_err() {
+                    return false;
+                }
+                memory = self.floor(work);
+                scarce = memory.is_none() && work.moves_data();
+                if scarce {
+                    ledger.give(work, &waiter.party);
+                }
+                !scarce
+            };
+            let Some(waiter) = lines[work as usize].next(next) else {
+                return turns;
+            };
             let place = Place {
                 inner: self.clone(),
                 work,
                 party: waiter.party,
+                memory,
             };
             turns.push((waiter.turn, place));
         }
-        turns
+    }
+
+    fn floor(&self, work: Work) -> Option<Arc<Lease>> {
+        if work.moves_data() { self.memory.floor() } else { None }
+    }
+
+    /// A place for somebody who has just come, with its memory.
+    fn take(&self, state: &mut State, work: Work, party: &Party) -> Result<Option<Arc<Lease>>, Full> {
+        state.ledger.take(work, party)?;
+        // Who came before and waits for memory has it first.
+        let behind_others = work.moves_data() && self.memory.is_wanted();
+        let memory = if behind_others { None } else { self.floor(work) };
+        if memory.is_none() && work.moves_data() {
+            state.ledger.give(work, party);
+            return Err(Full::of_memory(work, self.memory.figures().0));
+        }
+        Ok(memory)
+    }
+
+    /// Memory came free: both lines are asked, in turns which is first.
+    fn memory_came(self: &Arc<Self>) {
+        let turns = {
+            let mut state = self.state();
+            self.memory.forget_wanted();
+            state.copies_first = !state.copies_first;
+            let (first, second) = if state.copies_first {
+                (Work::Copy, Work::Transfer)
+            } else {
+                (Work::Transfer, Work::Copy)
+            };
+            let mut turns = self.turns(&mut state, first);
+            turns.extend(self.turns(&mut state, second));
+            turns
+        };
+        hand_out(turns);
     }
 }
 
@@ -273,7 +370,7 @@ mod tests {
     }
 
     fn admission(limits: &Limits, share: &[Share]) -> Admission {
-        Admission::new(limits, share)
+        Admission::new(limits, share, Budget::new(1 << 30))
     }
 
     fn one_at_a_time() -> Limits {
@@ -417,6 +514,51 @@ mod tests {
             admission.line_up(Work::Copy, party("a")).unwrap(),
             Turn::Now(_)
         ));
+    }
+
+    /// Copies that wait for memory would wait for ever while others come and go, or the others while copies do.
+    #[tokio::test(start_paused = true)]
+    async fn memory_goes_to_whoever_waits_for_whatever_work() {
+        let limits = Limits {
+            patience: Duration::from_secs(60),
+            ..Limits::default()
+        };
+        let memory = Budget::new(2 * crate::memory::FLOOR);
+        let admission = Admission::new(&limits, &[], memory.clone());
+        let mut held = vec![
+            admission.enter(Work::Transfer, party("a")).await.unwrap(),
+            admission.enter(Work::Transfer, party("a")).await.unwrap(),
+        ];
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        for number in 0..6 {
+            let work = if number < 3 { Work::Transfer } else { Work::Copy };
+            let (turn, order) = (admission.line_up(work, party("a")).unwrap(), order.clone());
+            tasks.push(tokio::spawn(async move {
+                let place = turn.come().await;
+                order.lock().unwrap().push(work);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                drop(place);
+            }));
+        }
+        // One who comes later does not pass those who wait.
+        let late = admission.line_up(Work::Listing, party("a")).unwrap();
+        assert!(matches!(late, Turn::Now(_)), "a listing needs none");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(memory.figures().2, 6);
+        assert!(matches!(
+            admission.line_up(Work::Transfer, party("b")).unwrap(),
+            Turn::Later(_)
+        ));
+        held.pop();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let order = order.lock().unwrap();
+        let copies = |range: std::ops::Range<usize>| order[range].iter().filter(|work| **work == Work::Copy).count();
+        assert!((1..=3).contains(&copies(0..4)), "{order:?}");
+        assert_eq!((order.len(), copies(0..6)), (6, 3));
+        assert_eq!(memory.figures(), (2 * crate::memory::FLOOR, crate::memory::FLOOR, 0));
     }
 
     /// A client that goes away while it waits must leave nothing behind, at whichever moment.

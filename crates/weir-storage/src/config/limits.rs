@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_units::Bytes;
 
 use super::{ConfigError, wrong};
+use crate::memory::FLOOR;
 
 /// What the endpoint puts up with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -16,11 +17,13 @@ pub struct Limits {
     /// Open connections of one client (an IPv4 address, or an IPv6 network of 64 bits); more are refused. Default: half of all.
     pub connections_per_client: Option<usize>,
     /// GETs and PUTs that move data at one time; more wait for `patience` and are then answered 503 with `Retry-After`.
-    /// 1000 × (2 × 256 KiB read ahead and 256 KiB of TLS records, or 3 × 1 MiB waiting to be written) ≤ 3 GiB.
     pub transfers: usize,
-    /// Third-party copies that move data at one time. One that reads by several streams (`tpc.streams_max`) takes 1 to 2 MiB and
-    /// a connection for each of them.
+    /// Third-party copies that move data at one time.
     pub copies: usize,
+    /// Memory for data in flight, of all transfers, copies and checksum readers together. Each stream has at least 160 KiB and at
+    /// most 3.7 MiB, by what is left; who finds none waits as for a place. The default is for 1,024 streams at one time, or 40 at full
+    /// speed, and keeps a process that carries 600 copies below 300 MB.
+    pub memory: Bytes,
     /// Third-party copies that wait for their turn, kept alive by markers; more are answered 503.
     pub copies_queued: usize,
     /// Files read at one time because somebody asks for a checksum that is not stored.
@@ -31,7 +34,8 @@ pub struct Limits {
     /// The longest silence of a client in the middle of a body.
     #[serde(with = "weir_units::duration")]
     pub idle_timeout: Duration,
-    /// A PUT whose client sends less than `pace_bytes` in this time is given up.
+    /// A PUT whose client sends less than `pace_bytes` in this time is given up, and so is an answer of which it takes less while it is
+    /// waited for.
     #[serde(with = "weir_units::duration")]
     pub pace_timeout: Duration,
     /// 600 kB in 60 s is 10 kB/s, as for third-party copies.
@@ -56,7 +60,8 @@ impl Default for Limits {
             connections: 4096,
             connections_per_client: None,
             transfers: 1000,
-            copies: 200,
+            copies: 1000,
+            memory: Bytes(160 << 20),
             copies_queued: 2000,
             checksum_readers: 4,
             head_timeout: Duration::from_secs(30),
@@ -85,9 +90,23 @@ impl Limits {
             ("limits.listings", self.listings),
             ("limits.checksum_readers", self.checksum_readers),
         ];
-        let nothing = counts.into_iter().find(|(_, count)| *count == 0);
-        nothing.map_or(Ok(()), |(key, _)| {
-            Err(wrong(key.into(), "0 lets nothing through".into(), "set at least 1"))
-        })
+        if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return Err(wrong(key.into(), "0 lets nothing through".into(), "set at least 1"));
+        }
+        // The readers' own, and as much again.
+        let least = Bytes((FLOOR * (2 * self.checksum_readers).max(16)) as u64);
+        if self.memory < least {
+            let readers = self.checksum_readers;
+            let text = format!(
+                "{readers} checksum readers and some transfers need {least}, not {}",
+                self.memory
+            );
+            return Err(wrong(
+                "limits.memory".into(),
+                text,
+                "give more, or fewer limits.checksum_readers",
+            ));
+        }
+        Ok(())
     }
 }

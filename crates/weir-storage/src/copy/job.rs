@@ -317,8 +317,8 @@ async fn carry_out(driver: &Driver, job: Job, turn: Turn, queued: Queued) -> Res
     drop(queued);
     match job {
         Job::Pull(pull) => {
-            let _place = place;
-            pull.run(&driver.progress, driver.exchange.clone()).await
+            let memory = place.memory();
+            pull.run(&driver.progress, driver.exchange.clone(), memory).await
         }
         Job::Push(push) => push.run(&driver.endpoint, &driver.progress, place).await,
     }

@@ -8,7 +8,7 @@ use std::{
 use http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use weir_auth::StoragePath;
-use weir_http::{Body, body};
+use weir_http::{Body, CarriedBy, body};
 use weir_units::{Algorithm, Checksum, Checksums};
 use weir_world::{ErrorClass, Party, Phase};
 
@@ -21,7 +21,7 @@ use crate::{
     area::Area,
     backend::{BackendError, Reader},
     config::Verify,
-    data::{FileBody, Watch, blocking},
+    data::{FileBody, Outflow, Watch, Way, blocking},
     digest,
     service::Endpoint,
 };
@@ -115,6 +115,8 @@ impl Push {
         let size = self.reader.meta().size;
         let algorithms = self.algorithms();
         let answer_timeout = self.destination.tpc.answer_timeout;
+        // A copy that only waits for its answer keeps no memory from others.
+        let memory = Arc::downgrade(&turn.memory());
         let upload = self.destination.put(|request| {
             self.describe(request, size);
             // A redirect may come after bytes, even after all of them: each place begins anew.
@@ -123,6 +125,9 @@ impl Push {
             if size == 0 {
                 return Some(body::empty());
             }
+            let memory = memory.upgrade().or_else(|| endpoint.memory.floor())?;
+            let carried = CarriedBy::default();
+            request.extensions_mut().insert(carried.clone());
             progress.set_moving(true);
             let watch = Sending {
                 path: self.path.clone(),
@@ -132,6 +137,7 @@ impl Push {
             let body = FileBody::new(
                 self.reader.clone(),
                 endpoint.blocks.clone(),
+                Outflow::new(memory, Way::Request(carried)),
                 0..size,
                 None,
                 &algorithms,

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, ops::Range, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
-use weir_http::{Body, Client, ClientError, ConnectedTo, body};
+use weir_http::{Body, Buffers, Client, ClientError, ConnectedTo, body};
 use weir_units::{Algorithm, Checksum};
 use weir_world::{ErrorClass, Party, Phase};
 
@@ -34,6 +34,14 @@ pub(crate) struct Remote {
 pub(super) struct Answer {
     pub(super) response: Response<Incoming>,
     pub(super) peer: Option<SocketAddr>,
+}
+
+impl Answer {
+    /// The memory of the connection that it comes by.
+    pub(super) fn buffers(&self) -> Option<Buffers> {
+        let connected = self.response.extensions().get::<ConnectedTo>();
+        connected.map(|connected| connected.buffers.clone())
+    }
 }
 
 /// What a side tells of its file, as far as it does.

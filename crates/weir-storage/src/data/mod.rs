@@ -18,22 +18,26 @@
 //!
 //! What is *not* there matters more: no read-back for checksums, no copy into a buffer of our own (`pwritev` takes the
 //! pieces as they came off the wire, only small ones are copied together; a file that must be on the disk before success is copied once,
-//! to go past the page cache, which costs less than the cache does), no thread that waits for a peer. Memory per transfer is 2 × [`BATCH`] on the way in
-//! (3 × where it goes past the cache) and 2 × [`BLOCK`] on the way out, whatever the file's size.
+//! to go past the page cache, which costs less than the cache does), no thread that waits for a peer. Memory is whatever the budget gives,
+//! whatever the file's size: its sums are in [`crate::memory`].
 
+mod intake;
+mod outflow;
 mod sink;
 mod source;
 mod striped;
 
+pub(crate) use intake::Intake;
+pub(crate) use outflow::{Flow, Outflow, Way};
 pub(crate) use sink::{Arrived, Batch, Expectation, Landing, Sink, SinkError, store};
 pub(crate) use source::{BlockPool, FileBody, Watch, read_block, read_cached_block};
 pub(crate) use striped::{Lane, Striped};
 
-/// Bytes gathered before they are written: one is being written while the next fills.
+/// Bytes gathered before they are written, where there is memory for it: one is being written while the next fills.
 /// 1 MiB: 1000 hops to the blocking pool per gigabyte cost 10 ms of CPU, and a spinning disk has its seek paid.
 pub(crate) const BATCH: usize = 1 << 20;
 
-/// Bytes read at once. 256 KiB: a block and the TLS records that are made of it stay in a core's own cache, 1 MiB or more today; and a
+/// Bytes read at once, where there is memory for it. 256 KiB: a block and the TLS records that are made of it stay in a core's own cache, 1 MiB or more today; and a
 /// connection takes so much at once.
 pub(crate) const BLOCK: usize = 256 << 10;
 

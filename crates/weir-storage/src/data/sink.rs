@@ -9,14 +9,16 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use tokio::task::JoinHandle;
 use weir_auth::StoragePath;
+use weir_http::Buffers;
 use weir_units::{Algorithm, Checksum, Checksums, Hasher};
 
-use super::{BATCH, blocking};
+use super::{Intake, blocking};
 use crate::{
     area::{Area, Claim, Hold},
     backend::{BackendError, Draft, Meta, Published, WRITE_ALIGNMENT},
     conditional::Conditions,
     exchange::Exchange,
+    memory::Lease,
     refusal::Refusal,
 };
 
@@ -82,6 +84,7 @@ impl From<SinkError> for Refusal {
 pub(crate) struct Sink {
     writer: Where<Writer>,
     hold: Hold,
+    intake: Intake,
     waiting: Batch,
     taken: u64,
     expected: Expectation,
@@ -175,6 +178,25 @@ impl<W> Where<W> {
     }
 }
 
+impl<W: Send + 'static> Where<W> {
+    /// Has a batch written. Returns at once if there is memory for the next one meanwhile, or else when it is written.
+    pub(super) async fn send_off(
+        &mut self,
+        write: impl FnOnce() -> Result<Box<W>, BackendError> + Send + 'static,
+        intake: &mut Intake,
+    ) -> Result<(), BackendError> {
+        *self = Self::Away(tokio::task::spawn_blocking(write));
+        if intake.goes_on() {
+            intake.grow();
+        } else {
+            let writer = self.take().await?;
+            *self = Self::Here(writer);
+            intake.fit();
+        }
+        Ok(())
+    }
+}
+
 /// The file being written and the checksums of what was.
 struct Writer {
     area: Arc<Area>,
@@ -184,6 +206,7 @@ struct Writer {
     moved: Arc<AtomicU64>,
     /// Held until the last byte is written, and the file is visible or gone: the asker may leave before that.
     exchange: Exchange,
+    _memory: Arc<Lease>,
 }
 
 impl Writer {
@@ -192,7 +215,7 @@ impl Writer {
         own: &[Algorithm],
         announced: &[Checksum],
         moved: Arc<AtomicU64>,
-        exchange: Exchange,
+        (exchange, memory): (Exchange, Arc<Lease>),
     ) -> Self {
         let mut algorithms = own.to_vec();
         algorithms.extend(announced.iter().map(|checksum| checksum.algorithm));
@@ -203,6 +226,7 @@ impl Writer {
             at: 0,
             moved,
             exchange,
+            _memory: memory,
         }
     }
 
@@ -240,11 +264,13 @@ impl Sink {
         own: &[Algorithm],
         moved: Arc<AtomicU64>,
         exchange: Exchange,
+        intake: Intake,
     ) -> Self {
-        let writer = Writer::new(area, own, &expected.checksums, moved, exchange);
+        let writer = Writer::new(area, own, &expected.checksums, moved, (exchange, intake.lease()));
         Self {
             writer: Where::Here(Box::new(writer)),
             hold,
+            intake,
             waiting: Batch::default(),
             taken: 0,
             expected,
@@ -264,15 +290,24 @@ impl Sink {
         }
         self.hold.grow_to(self.taken).map_err(SinkError::NoRoom)?;
         self.waiting.push(piece);
-        if self.waiting.bytes < BATCH {
+        if !self.intake.is_full(self.waiting.bytes) {
             return Ok(());
         }
         let mut writer = self.writer.take().await?;
         let pieces = self.waiting.take_pages();
-        self.writer = Where::Away(tokio::task::spawn_blocking(move || {
-            writer.write(&pieces).map(|()| writer)
-        }));
+        let write = move || writer.write(&pieces).map(|()| writer);
+        self.writer.send_off(write, &mut self.intake).await?;
         Ok(())
+    }
+
+    /// From now on the pieces come by this connection.
+    pub(crate) fn comes_by(&mut self, connection: Option<Buffers>) {
+        self.intake.comes_by(connection);
+    }
+
+    /// Bytes that are gathered before they are written.
+    pub(crate) fn batch(&self) -> usize {
+        self.intake.batch()
     }
 
     /// Adds what came to be known while the bytes came; all checksums must be of algorithms that are taken here.
@@ -321,9 +356,9 @@ pub(crate) fn store(
     pieces: &[Bytes],
     announced: &[Checksum],
     moved: Arc<AtomicU64>,
-    exchange: Exchange,
+    held: (Exchange, Arc<Lease>),
 ) -> Result<Arrived, SinkError> {
-    let mut writer = Writer::new(area.clone(), &area.algorithms, announced, moved, exchange);
+    let mut writer = Writer::new(area.clone(), &area.algorithms, announced, moved, held);
     writer.write(pieces)?;
     writer.land(hold, announced, landing)
 }

@@ -16,7 +16,10 @@ use tokio::task::JoinHandle;
 use weir_http::{Direct, WINDOW, body::Cause};
 use weir_units::{Algorithm, Checksums, Hasher};
 
-use super::BLOCK;
+use super::{
+    BLOCK, Outflow,
+    outflow::{Flow, UnderWay},
+};
 use crate::backend::{BackendError, Reader};
 
 /// Blocks kept for the next reader: memory that is neither zeroed nor mapped again.
@@ -47,11 +50,37 @@ impl BlockPool {
     }
 }
 
-/// A part of a file in a pooled buffer, which goes back to the pool when the last byte has left.
+/// A part of a file in memory that goes back to the pool, if it came from there, when the last byte has left.
 struct Block {
     memory: Vec<u8>,
     length: usize,
     pool: Arc<BlockPool>,
+    _under_way: Option<UnderWay>,
+}
+
+impl Block {
+    /// Memory for so many bytes, at most [`BLOCK`]. Few bytes get memory of their own size.
+    fn new(length: usize, pool: &Arc<BlockPool>, under_way: Option<UnderWay>) -> Self {
+        let memory = if length > BLOCK / 2 {
+            pool.take()
+        } else {
+            vec![0; length]
+        };
+        Self {
+            memory,
+            length,
+            pool: pool.clone(),
+            _under_way: under_way,
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.memory[..self.length]
+    }
+
+    fn seal(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
 }
 
 impl AsRef<[u8]> for Block {
@@ -62,7 +91,9 @@ impl AsRef<[u8]> for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.pool.give_back(std::mem::take(&mut self.memory));
+        if self.memory.len() == BLOCK {
+            self.pool.give_back(std::mem::take(&mut self.memory));
+        }
     }
 }
 
@@ -72,10 +103,11 @@ pub(crate) fn read_block(
     offset: u64,
     length: usize,
     pool: &Arc<BlockPool>,
+    flow: Option<&Arc<Flow>>,
 ) -> Result<Bytes, BackendError> {
-    let mut memory = memory_for(length, pool);
-    fill(reader, &mut memory[..length], 0, offset)?;
-    Ok(seal(memory, length, pool))
+    let mut block = Block::new(length, pool, flow.map(|flow| flow.enter(length)));
+    fill(reader, block.bytes(), 0, offset)?;
+    Ok(block.seal())
 }
 
 /// As [`read_block`] where nothing has to be waited for; else none.
@@ -84,20 +116,11 @@ pub(crate) fn read_cached_block(
     offset: u64,
     length: usize,
     pool: &Arc<BlockPool>,
+    flow: &Arc<Flow>,
 ) -> Option<Bytes> {
-    let mut memory = memory_for(length, pool);
-    let whole = reader.read_cached(&mut memory[..length], offset) == length;
-    let block = seal(memory, length, pool);
-    whole.then_some(block)
-}
-
-/// Small reads get memory of their own size.
-fn memory_for(length: usize, pool: &BlockPool) -> Vec<u8> {
-    if length > BLOCK / 4 {
-        pool.take()
-    } else {
-        vec![0; length]
-    }
+    let mut block = Block::new(length, pool, Some(flow.enter(length)));
+    let whole = reader.read_cached(block.bytes(), offset) == length;
+    whole.then(|| block.seal())
 }
 
 /// Reads what is missing of a block behind the first `there` bytes.
@@ -117,17 +140,6 @@ fn fill(reader: &dyn Reader, block: &mut [u8], there: usize, offset: u64) -> Res
     Ok(())
 }
 
-fn seal(memory: Vec<u8>, length: usize, pool: &Arc<BlockPool>) -> Bytes {
-    if length <= BLOCK / 4 {
-        return Bytes::from(memory);
-    }
-    Bytes::from_owner(Block {
-        memory,
-        length,
-        pool: pool.clone(),
-    })
-}
-
 /// What watches a body on its way out.
 pub(crate) trait Watch: Send + 'static {
     /// All bytes have been handed over.
@@ -140,10 +152,12 @@ pub(crate) trait Watch: Send + 'static {
 ///
 /// What is in memory is read as the network takes it, by the thread that sends it: no hop to another one, and it is still warm when
 /// it is encrypted. Without TLS, and where no checksum is to be taken, not even that: the kernel sends it. What is not in memory is
-/// read on the blocking pool, one block ahead of the network, never more.
+/// read on the blocking pool, one block ahead of the network, never more. Nothing is read for which there is no memory: what was
+/// read before leaves first.
 pub(crate) struct FileBody<W> {
     reader: Arc<dyn Reader>,
     pool: Arc<BlockPool>,
+    outflow: Outflow,
     /// The next byte to be read.
     next: u64,
     end: u64,
@@ -164,9 +178,14 @@ type Read = (Result<Bytes, BackendError>, Option<Hasher>, bool);
 
 impl<W: Watch> FileBody<W> {
     /// The bytes of `part`, of which `first` has been read already. With algorithms, checksums are taken on the way.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is of another kind, and none can be left out"
+    )]
     pub(crate) fn new(
         reader: Arc<dyn Reader>,
         pool: Arc<BlockPool>,
+        outflow: Outflow,
         part: Range<u64>,
         first: Option<Bytes>,
         algorithms: &[Algorithm],
@@ -181,6 +200,7 @@ impl<W: Watch> FileBody<W> {
         Self {
             reader,
             pool,
+            outflow,
             next,
             end: part.end,
             left: part.end - part.start,
@@ -201,7 +221,7 @@ impl<W: Watch> FileBody<W> {
     }
 
     fn next_length(&self) -> usize {
-        (self.end - self.next).min(BLOCK as u64) as usize
+        (self.end - self.next).min(self.outflow.block() as u64) as usize
     }
 
     fn read_ahead(&mut self) {
@@ -212,11 +232,12 @@ impl<W: Watch> FileBody<W> {
         let (reader, pool, offset, mut hasher) =
             (self.reader.clone(), self.pool.clone(), self.next, self.hasher.take());
         self.next += length as u64;
+        let under_way = self.outflow.flow().enter(length);
         self.ahead = Some(tokio::task::spawn_blocking(move || {
-            let mut memory = memory_for(length, &pool);
-            let there = reader.read_cached(&mut memory[..length], offset);
-            let outcome = fill(&*reader, &mut memory[..length], there, offset);
-            let block = seal(memory, length, &pool);
+            let mut block = Block::new(length, &pool, Some(under_way));
+            let there = reader.read_cached(block.bytes(), offset);
+            let outcome = fill(&*reader, block.bytes(), there, offset);
+            let block = block.seal();
             if let (Ok(()), Some(hasher)) = (&outcome, &mut hasher) {
                 hasher.update(&block);
             }
@@ -224,12 +245,10 @@ impl<W: Watch> FileBody<W> {
         }));
     }
 
-    /// What can be sent without a wait.
-    fn at_once(&mut self) -> Option<Bytes> {
-        let block = match self.sent_by_the_kernel() {
-            Some(stand_in) => stand_in,
-            None => read_cached_block(&*self.reader, self.next, self.next_length(), &self.pool)?,
-        };
+    /// What is in memory, and so needs no wait.
+    fn cached(&mut self) -> Option<Bytes> {
+        let (length, flow) = (self.next_length(), self.outflow.flow());
+        let block = read_cached_block(&*self.reader, self.next, length, &self.pool, flow)?;
         if let Some(hasher) = &mut self.hasher {
             hasher.update(&block);
         }
@@ -237,11 +256,13 @@ impl<W: Watch> FileBody<W> {
         Some(block)
     }
 
-    fn sent_by_the_kernel(&self) -> Option<Bytes> {
+    fn sent_by_the_kernel(&mut self) -> Option<Bytes> {
         let direct = self.direct.as_ref().filter(|_| self.hasher.is_none())?;
         let length = (self.end - self.next).min(WINDOW as u64);
         let file = self.reader.sendable(self.next..self.next + length)?;
-        Some(direct.stand_in(file, self.next, length as usize))
+        let stand_in = direct.stand_in(file, self.next, length as usize);
+        self.next += length;
+        Some(stand_in)
     }
 
     fn hand_over(&mut self, block: Bytes) -> Frame<Bytes> {
@@ -250,7 +271,7 @@ impl<W: Watch> FileBody<W> {
         if self.left == 0 {
             let checksums = self.hasher.take().map(Hasher::finish);
             self.watch.completed(checksums);
-        } else if self.cold {
+        } else if self.cold && self.outflow.has_room(self.next_length()) {
             self.read_ahead();
         }
         Frame::data(block)
@@ -269,7 +290,11 @@ impl<W: Watch + Unpin> http_body::Body for FileBody<W> {
             return Poll::Ready(Some(Ok(self.hand_over(block))));
         }
         if self.ahead.is_none() {
-            if let Some(block) = self.at_once() {
+            if let Some(stand_in) = self.sent_by_the_kernel() {
+                return Poll::Ready(Some(Ok(self.hand_over(stand_in))));
+            }
+            ready!(self.outflow.poll_room(cx));
+            if let Some(block) = self.cached() {
                 return Poll::Ready(Some(Ok(self.hand_over(block))));
             }
             self.read_ahead();

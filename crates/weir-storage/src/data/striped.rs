@@ -9,10 +9,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use weir_http::Buffers;
 use weir_units::{Algorithm, Checksum, Checksums, Hasher, combine};
 
 use super::{
-    BATCH, blocking,
+    BATCH, Intake, blocking,
     sink::{Batch, Where, land},
 };
 use crate::{
@@ -20,6 +21,7 @@ use crate::{
     backend::{BackendError, Draft},
     data::{Arrived, Landing, SinkError},
     exchange::Exchange,
+    memory::Lease,
 };
 
 /// The least that is gathered before it is written: 128 KiB cost 8,000 hops to the blocking pool per gigabyte, 0.08 s.
@@ -71,19 +73,21 @@ impl Striped {
     }
 
     /// Takes one of `of` parts. Bytes that are written count for the lane and for all.
-    pub(crate) fn lane(&self, part: Range<u64>, of: usize, counters: [Arc<AtomicU64>; 2]) -> Lane {
+    pub(crate) fn lane(&self, part: Range<u64>, of: usize, counters: [Arc<AtomicU64>; 2], memory: Arc<Lease>) -> Lane {
+        // Two of them for each lane, and never more than 4 MiB for all, but for more than 16 lanes.
+        let batch = (2 * BATCH / of.max(1)).clamp(BATCH_LEAST, BATCH);
         let writer = LaneWriter {
             draft: self.draft.clone(),
             hasher: Hasher::new(&self.algorithms),
             at: part.start,
             counters,
             _exchange: self.exchange.clone(),
+            _memory: memory.clone(),
         };
         Lane {
             writer: Where::Here(Box::new(writer)),
             waiting: Batch::default(),
-            // Two of them for each lane, and never more than 4 MiB for all, but for more than 16 lanes.
-            batch: (2 * BATCH / of.max(1)).clamp(BATCH_LEAST, BATCH),
+            intake: Intake::new(memory, self.area.durable).within(batch),
             at: part.start,
             part,
         }
@@ -146,7 +150,7 @@ fn append(before: &Checksums, part: &Checksums, length: u64) -> Checksums {
 pub(crate) struct Lane {
     writer: Where<LaneWriter>,
     waiting: Batch,
-    batch: usize,
+    intake: Intake,
     part: Range<u64>,
     /// Where the next byte taken belongs.
     at: u64,
@@ -159,6 +163,7 @@ struct LaneWriter {
     counters: [Arc<AtomicU64>; 2],
     /// Held until the last byte is written.
     _exchange: Exchange,
+    _memory: Arc<Lease>,
 }
 
 impl LaneWriter {
@@ -194,15 +199,19 @@ impl Lane {
         }
         self.at += length;
         self.waiting.push(piece);
-        if self.waiting.bytes < self.batch {
+        if !self.intake.is_full(self.waiting.bytes) {
             return Ok(());
         }
         let mut writer = self.writer.take().await?;
         let pieces = self.waiting.take_pages();
-        self.writer = Where::Away(tokio::task::spawn_blocking(move || {
-            writer.write(&pieces).map(|()| writer)
-        }));
+        let write = move || writer.write(&pieces).map(|()| writer);
+        self.writer.send_off(write, &mut self.intake).await?;
         Ok(())
+    }
+
+    /// From now on the pieces come by this connection.
+    pub(crate) fn comes_by(&mut self, connection: Option<Buffers>) {
+        self.intake.comes_by(connection);
     }
 }
 

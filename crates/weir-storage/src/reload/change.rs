@@ -26,6 +26,14 @@ pub(super) fn settle(now: &StorageConfig, new: StorageConfig) -> (StorageConfig,
             "what it was stays in force, now that it is left out",
         ));
     }
+    if config.limits.memory != now.limits.memory {
+        waiting.push(wait("limits.memory", "transfers in hand count on what there is"));
+        config.limits.memory = now.limits.memory;
+    }
+    if config.limits.checksum_readers != now.limits.checksum_readers {
+        waiting.push(wait("limits.checksum_readers", "each has its memory from the start"));
+        config.limits.checksum_readers = now.limits.checksum_readers;
+    }
     config.areas = areas(&now.areas, &config.areas, &mut waiting);
     (config, waiting)
 }
@@ -102,9 +110,14 @@ mod tests {
         new.areas[0].quota = Some(Bytes(5));
         new.areas[1].name = "c".to_owned();
         new.limits.copies = 7;
+        new.limits.memory = Bytes(1 << 30);
         let (settled, waiting) = settle(&now, new);
         let keys: Vec<_> = waiting.iter().map(|text| text.split(' ').next().unwrap()).collect();
-        assert_eq!(keys, ["listen", "url", "area", "area.root", "area"], "{waiting:?}");
+        assert_eq!(
+            keys,
+            ["listen", "url", "limits.memory", "area", "area.root", "area"],
+            "{waiting:?}"
+        );
         assert_eq!(settled.listen, now.listen);
         assert_eq!(settled.url, None);
         let shown: Vec<_> = settled

@@ -21,7 +21,7 @@ use crate::{
     backend::{BackendError, Obstacle, Reader},
     conditional::Conditions,
     copy::{self, Asked, CopyRequest, Job, Pull, Push, Remote},
-    data::{BLOCK, Expectation, Sink, blocking, read_block},
+    data::{BLOCK, Expectation, Intake, Sink, blocking, read_block},
     metrics::Kind,
     refusal::Refusal,
     service::{Call, check_kind},
@@ -188,7 +188,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         ));
     }
     let (hold, landing) = target.landing(inside);
-    let _place = call.place(Work::Transfer, &area).await?;
+    let place = call.place(Work::Transfer, &area).await?;
     let moved = call.begin_transfer(Kind::Copy, &area);
     call.exchange().first_byte(std::time::Instant::now());
     // What once came in must still be what is read now.
@@ -207,10 +207,12 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         &area.algorithms,
         moved,
         call.exchange().clone(),
+        Intake::new(place.memory(), area.durable),
     );
     let mut at = 0;
     while at < size {
-        let piece = next_block(call, &reader, at, size).await?;
+        let length = (size - at).min(sink.batch().min(BLOCK) as u64);
+        let piece = next_block(call, &reader, at, length as usize).await?;
         at += piece.len() as u64;
         sink.push(piece).await?;
     }
@@ -218,8 +220,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
     Ok(put::created(call, &arrived))
 }
 
-async fn next_block(call: &Call, reader: &Arc<dyn Reader>, at: u64, size: u64) -> Result<Bytes, Refusal> {
+async fn next_block(call: &Call, reader: &Arc<dyn Reader>, at: u64, length: usize) -> Result<Bytes, Refusal> {
     let (reader, pool) = (reader.clone(), call.endpoint.blocks.clone());
-    let length = (size - at).min(BLOCK as u64) as usize;
-    Ok(blocking(move || read_block(&*reader, at, length, &pool)).await?)
+    Ok(blocking(move || read_block(&*reader, at, length, &pool, None)).await?)
 }

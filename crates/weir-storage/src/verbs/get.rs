@@ -11,11 +11,11 @@ use weir_units::{Algorithm, Checksum, Checksums};
 
 use super::{ALLOW, has_body, status};
 use crate::{
-    admission::{Place as Admitted, Work},
+    admission::Work,
     area::{Area, Place},
     backend::{BackendError, Meta, Obstacle, Reader},
     conditional::{self, Verdict},
-    data::{BLOCK, BlockPool, FileBody, Watch, blocking, read_block, read_cached_block},
+    data::{BlockPool, FileBody, Flow, Outflow, Watch, Way, blocking, read_block, read_cached_block},
     digest::{self, Wanted},
     exchange::Exchange,
     metrics::Kind,
@@ -40,13 +40,16 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
         }
     };
     call.permit(operation, &path, Some(&area)).await?;
-    let slot = if reading {
-        Some(call.place(Work::Transfer, &area).await?)
+    let sending = if reading {
+        let place = call.place(Work::Transfer, &area).await?;
+        let outflow = Outflow::new(place.memory(), Way::Client(call.info.buffers.clone()));
+        Some((place, outflow))
     } else {
         None
     };
+    let flow = sending.as_ref().map(|(_, outflow)| outflow.flow().clone());
     let wanted = digest::wanted(&call.headers);
-    let found = match look(call, &area, &inside, wanted.is_some() || reading).await? {
+    let found = match look(call, &area, &inside, wanted.is_some() || reading, flow).await? {
         Found::Directory => return directory(&path, reading),
         Found::File(found) => found,
     };
@@ -80,8 +83,9 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
     response
         .headers_mut()
         .insert(header::CONTENT_LENGTH, HeaderValue::from(part.end - part.start));
-    if reading {
-        send(call, &area, found, part, slot, &mut response);
+    if let Some((place, outflow)) = sending {
+        send(call, &area, found, part, outflow, &mut response);
+        call.info.until_sent.keep(place);
     }
     Ok(response)
 }
@@ -110,23 +114,31 @@ impl FoundFile {
     }
 }
 
-/// Opens the file and reads what is needed first: at once if all of that is in memory, else in one visit to the blocking pool.
-async fn look(call: &Call, area: &Arc<Area>, inside: &StoragePath, checksums: bool) -> Result<Found, Refusal> {
-    let (reading, pool) = (has_body(&call.method), &call.endpoint.blocks);
+/// Opens the file and reads what is needed first: at once if all of that is in memory, else in one visit to the blocking pool. With a
+/// `flow` it is going to be sent.
+async fn look(
+    call: &Call,
+    area: &Arc<Area>,
+    inside: &StoragePath,
+    checksums: bool,
+    flow: Option<Arc<Flow>>,
+) -> Result<Found, Refusal> {
+    let pool = &call.endpoint.blocks;
     if let Some(reader) = area.backend.open_cached(inside) {
-        let mut found = FoundFile::new(reader, &call.headers, checksums, reading);
-        let Some(first) = found.first_wanted(&call.headers, reading) else {
+        let mut found = FoundFile::new(reader, &call.headers, checksums, flow.is_some());
+        let first = found.first_wanted(&call.headers, flow.as_ref());
+        let Some((first, flow)) = first else {
             return Ok(Found::File(found));
         };
-        found.first = read_cached_block(&*found.reader, first.start, length(&first), pool);
+        found.first = read_cached_block(&*found.reader, first.start, length(&first), pool, flow);
         if found.first.is_some() {
             return Ok(Found::File(found));
         }
-        let pool = pool.clone();
-        return blocking(move || found.read_first(&first, &pool)).await;
+        let (pool, flow) = (pool.clone(), flow.clone());
+        return blocking(move || found.read_first(&first, &pool, &flow)).await;
     }
     let (area, inside, headers, pool) = (area.clone(), inside.clone(), call.headers.clone(), pool.clone());
-    blocking(move || look_now(&area, &inside, &headers, checksums, reading, &pool)).await
+    blocking(move || look_now(&area, &inside, &headers, checksums, flow.as_ref(), &pool)).await
 }
 
 fn look_now(
@@ -134,7 +146,7 @@ fn look_now(
     inside: &StoragePath,
     headers: &HeaderMap,
     checksums: bool,
-    reading: bool,
+    flow: Option<&Arc<Flow>>,
     pool: &Arc<BlockPool>,
 ) -> Result<Found, Refusal> {
     let reader = match area.backend.open(inside) {
@@ -144,9 +156,9 @@ fn look_now(
         }) => return Ok(Found::Directory),
         outcome => outcome.map_err(BackendError::looking)?,
     };
-    let found = FoundFile::new(reader, headers, checksums, reading);
-    match found.first_wanted(headers, reading) {
-        Some(first) => found.read_first(&first, pool),
+    let found = FoundFile::new(reader, headers, checksums, flow.is_some());
+    match found.first_wanted(headers, flow) {
+        Some((first, flow)) => found.read_first(&first, pool, flow),
         None => Ok(Found::File(found)),
     }
 }
@@ -173,17 +185,22 @@ impl FoundFile {
     }
 
     /// The block to begin with, if any bytes will be sent.
-    fn first_wanted(&self, headers: &HeaderMap, reading: bool) -> Option<Range<u64>> {
+    fn first_wanted<'a>(
+        &self,
+        headers: &HeaderMap,
+        flow: Option<&'a Arc<Flow>>,
+    ) -> Option<(Range<u64>, &'a Arc<Flow>)> {
         let part = self.part();
-        let sends = reading
-            && !part.is_empty()
+        let sends = !part.is_empty()
             && self.asked != Requested::Unsatisfiable
             && conditional::weigh(headers, Some(&self.meta), true) == Verdict::Proceed;
-        sends.then(|| part.start..part.end.min(part.start + BLOCK as u64))
+        let first = part.start..part.end.min(part.start + Outflow::FIRST as u64);
+        flow.filter(|_| sends).map(|flow| (first, flow))
     }
 
-    fn read_first(mut self, first: &Range<u64>, pool: &Arc<BlockPool>) -> Result<Found, Refusal> {
-        self.first = Some(read_block(&*self.reader, first.start, length(first), pool)?);
+    fn read_first(mut self, first: &Range<u64>, pool: &Arc<BlockPool>, flow: &Arc<Flow>) -> Result<Found, Refusal> {
+        let read = read_block(&*self.reader, first.start, length(first), pool, Some(flow));
+        self.first = Some(read?);
         Ok(Found::File(self))
     }
 }
@@ -274,7 +291,7 @@ fn send(
     area: &Arc<Area>,
     found: FoundFile,
     part: Range<u64>,
-    slot: Option<Admitted>,
+    outflow: Outflow,
     response: &mut Response<Body>,
 ) {
     let moved = call.begin_transfer(Kind::Get, area);
@@ -296,10 +313,9 @@ fn send(
     let watch = Sending {
         exchange,
         reader: found.reader.clone(),
-        _slot: slot,
     };
     let pool = call.endpoint.blocks.clone();
-    let body = FileBody::new(found.reader, pool, part, found.first, algorithms, moved, watch);
+    let body = FileBody::new(found.reader, pool, outflow, part, found.first, algorithms, moved, watch);
     *response.body_mut() = body.sent_by(call.direct()).boxed_unsync();
 }
 
@@ -307,7 +323,6 @@ fn send(
 struct Sending {
     exchange: Exchange,
     reader: Arc<dyn Reader>,
-    _slot: Option<Admitted>,
 }
 
 impl Watch for Sending {

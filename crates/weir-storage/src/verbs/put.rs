@@ -21,7 +21,7 @@ use crate::{
     backend::{BackendError, Obstacle},
     conditional::Conditions,
     config::Limits,
-    data::{Arrived, Batch, Expectation, Landing, Sink, SinkError, blocking, store},
+    data::{Arrived, Batch, Expectation, Intake, Landing, Sink, SinkError, blocking, store},
     digest,
     exchange::Exchange,
     metrics::Kind,
@@ -63,11 +63,11 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
 
 async fn put_small(call: &mut Call, aim: Aim, expected: Expectation) -> Result<Arrived, Refusal> {
     let _ = aim.check_right()?;
-    let _place = call.place(Work::Transfer, &aim.area).await?;
+    let place = call.place(Work::Transfer, &aim.area).await?;
     let mut batch = Batch::default();
     let began = Instant::now();
     receive(call, To::Memory(&mut batch)).await?;
-    let exchange = call.exchange().clone();
+    let (exchange, memory) = (call.exchange().clone(), place.memory());
     let outcome = blocking(move || {
         let (area, inside) = (aim.area.clone(), aim.inside.clone());
         let landing = Target::prepare(aim)?.landing(inside);
@@ -79,7 +79,7 @@ async fn put_small(call: &mut Call, aim: Aim, expected: Expectation) -> Result<A
             &batch.take(),
             &expected.checksums,
             moved.clone(),
-            exchange,
+            (exchange, memory),
         );
         Ok::<_, Refusal>((stored, moved))
     });
@@ -91,11 +91,14 @@ async fn put_small(call: &mut Call, aim: Aim, expected: Expectation) -> Result<A
 async fn put_large(call: &mut Call, aim: Aim, expected: Expectation) -> Result<Arrived, Refusal> {
     let (area, inside) = (aim.area.clone(), aim.inside.clone());
     let target = blocking(move || Target::prepare(aim)).await?;
-    let _place = call.place(Work::Transfer, &area).await?;
+    let place = call.place(Work::Transfer, &area).await?;
     let moved = call.begin_transfer(Kind::Put, &area);
     let (hold, landing) = target.landing(inside);
     let own = area.algorithms.clone();
-    let mut sink = Sink::new(area, hold, expected, &own, moved, call.exchange().clone());
+    let mut intake = Intake::new(place.memory(), area.durable);
+    intake.comes_by(Some(call.info.buffers.clone()));
+    let exchange = call.exchange().clone();
+    let mut sink = Sink::new(area, hold, expected, &own, moved, exchange, intake);
     receive(call, To::Sink(&mut sink)).await?;
     sink.finish(landing).await.map_err(|error| refusal(call, error))
 }

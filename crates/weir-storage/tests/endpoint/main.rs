@@ -17,6 +17,7 @@ mod files;
 mod fireflies;
 mod lab;
 mod listing;
+mod memory;
 mod namespace;
 mod overload;
 mod permission;

@@ -163,6 +163,49 @@ async fn crawling_clients_are_cut() {
     at.send("PUT", "/f", &[], pieces(steady)).await.expect(201);
 }
 
+/// A client that takes a byte now and then, or none, holds its place as well as one that sends them; over TLS and, where the kernel
+/// sends the file, without.
+#[tokio::test]
+async fn clients_that_take_a_file_too_slowly_are_cut() {
+    for tls in [true, false] {
+        let lab = Lab::new();
+        let at = lab
+            .endpoint("a", |config| {
+                config.limits.transfers = 1;
+                config.limits.pace_timeout = Duration::from_secs(1);
+                config.limits.pace_bytes = "200 kB".parse().unwrap();
+                if !tls {
+                    config.tls = None;
+                }
+            })
+            .await;
+        let content = noise(40_000_000);
+        at.put("/f", content.clone()).await.expect(201);
+        let held = at.begin("GET", "/f", &[], body::empty()).await;
+        assert_eq!(held.status(), 200);
+        // Its own time is bounded too: the place comes free, and who takes the file as it comes is not cut.
+        for tries in 0.. {
+            let answer = at.get("/f").await;
+            if answer.status == 200 {
+                assert!(answer.body == content);
+                break;
+            }
+            assert!(tries < 20, "the place is held for ever");
+        }
+        assert!(held.into_body().collect().await.is_err(), "the file ended well");
+        let lines = at.log_lines(2).await;
+        let cut: Vec<_> = lines
+            .iter()
+            .filter_map(|line| line["error"].as_str())
+            .filter(|error| error.contains("the other side took"))
+            .collect();
+        assert_eq!(cut.len(), 1, "{lines:?}");
+        assert!(cut[0].contains("in 1s, at least 200000 are asked"), "{cut:?}");
+        let page = at.get("/.well-known/weir/metrics").await.text();
+        assert!(page.contains("weir_storage_connections_too_slow_total 1\n"), "{page}");
+    }
+}
+
 /// A client could hold a connection for weeks with the few bytes of a question, one a minute.
 #[tokio::test]
 async fn crawling_questions_are_cut() {

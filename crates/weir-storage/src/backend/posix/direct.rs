@@ -18,8 +18,9 @@ use rustix::{
 
 use crate::backend::WRITE_ALIGNMENT;
 
-/// Less than this is left to the page cache, whose flush then finds little.
-const LEAST: usize = 64 << 10;
+/// Less than this is left to the page cache, whose flush then finds little; and a transfer at its floor of memory has none for the
+/// copy.
+const LEAST: usize = 128 << 10;
 
 /// The most that is written at once, and the memory for it: what a transfer gathers, and its last piece.
 const CHUNK: usize = 2 << 20;
@@ -68,7 +69,12 @@ impl Direct {
     }
 
     fn write_through(&self, buffer: &mut Vec<u8>, pieces: &[Bytes], offset: u64, whole: usize) -> Result<(), Errno> {
-        buffer.resize(whole.min(CHUNK) + ALIGNMENT, 0);
+        let needed = whole.min(CHUNK) + ALIGNMENT;
+        // A transfer whose memory has become less has less for this too.
+        if buffer.capacity() > 2 * needed {
+            *buffer = Vec::new();
+        }
+        buffer.resize(needed, 0);
         let skipped = buffer.as_ptr().align_offset(ALIGNMENT);
         let aligned = &mut buffer[skipped..][..whole.min(CHUNK)];
         let mut pieces = pieces.iter().map(Bytes::as_ref);

@@ -30,8 +30,9 @@ use super::{
 use crate::{
     area::{Area, Hold},
     config::Verify,
-    data::{Expectation, Landing, Sink, SinkError, Striped, blocking},
+    data::{Expectation, Intake, Landing, Sink, SinkError, Striped, blocking},
     exchange::Exchange,
+    memory::Lease,
     refusal::chain,
     verbs::only_chunked,
 };
@@ -49,7 +50,12 @@ pub(crate) struct Pull {
 }
 
 impl Pull {
-    pub(super) async fn run(self: Box<Self>, progress: &Progress, exchange: Exchange) -> Result<Done, CopyFailure> {
+    pub(super) async fn run(
+        self: Box<Self>,
+        progress: &Progress,
+        exchange: Exchange,
+        memory: Arc<Lease>,
+    ) -> Result<Done, CopyFailure> {
         let terms = self.terms();
         let by_parts = Striped::can_take(
             terms
@@ -61,7 +67,7 @@ impl Pull {
         let proven = !self.expected.is_empty();
         if let Streams::Asked(streams @ 2..) = self.streams
             && by_parts
-            && let Some(opened) = stripes::open(&self.source, streams, terms.wanted(), proven).await
+            && let Some(opened) = stripes::open(&self.source, streams, terms.wanted(), proven, &memory).await
         {
             return self.by_several(&terms, opened, progress, exchange).await;
         }
@@ -73,12 +79,14 @@ impl Pull {
         // A checksum that cannot be made from those of parts would not be compared.
         let by_parts = by_parts && Offers::of(answer.response.headers()) != Offers::Alone;
         if let (Streams::Ours, true, Some(size)) = (self.streams, by_parts, length.known())
-            && let Some(opened) = stripes::worth_more(&self.source, size, answered_after, terms.wanted(), proven).await
+            && let way = (size, answered_after)
+            && let Some(opened) = stripes::worth_more(&self.source, way, terms.wanted(), proven, &memory).await
         {
             drop(answer);
             return self.by_several(&terms, opened, progress, exchange).await;
         }
-        self.by_one(&terms, answer, length, progress, exchange).await
+        let intake = Intake::new(memory, self.area.durable);
+        self.by_one(&terms, answer, length, progress, (exchange, intake)).await
     }
 
     fn terms(&self) -> Terms {
@@ -98,7 +106,7 @@ impl Pull {
         answer: Answer,
         length: Length,
         progress: &Progress,
-        exchange: Exchange,
+        (exchange, mut intake): (Exchange, Intake),
     ) -> Result<Done, CopyFailure> {
         let Self {
             source,
@@ -108,6 +116,7 @@ impl Pull {
             expected,
             ..
         } = *self;
+        intake.comes_by(answer.buffers());
         let size = length.known();
         let offered = source.announced(answer.response.headers(), Phase::Preparation)?;
         let offered = worthwhile(offered, &terms.own);
@@ -125,6 +134,7 @@ impl Pull {
             &terms.own,
             progress.moved.clone(),
             exchange.clone(),
+            intake,
         );
         progress.set_moving(true);
         let single = Single {
@@ -189,9 +199,10 @@ impl Pull {
         let count = opened.streams.len();
         let stripes = progress.set_stripes(count).into_iter();
         let parts = opened.streams.iter().map(|(part, _)| part.clone());
-        let lanes = parts.zip(stripes).map(|(part, stripe)| {
+        let parts = parts.zip(opened.memory.iter().cloned());
+        let lanes = parts.zip(stripes).map(|((part, memory), stripe)| {
             let counters = [progress.moved.clone(), stripe.moved.clone()];
-            (sink.lane(part, count, counters), stripe)
+            (sink.lane(part, count, counters, memory), stripe)
         });
         let lanes = lanes.collect();
         progress.set_moving(true);
@@ -397,6 +408,7 @@ impl Single<'_> {
             let answer = tries.again(sink.taken(), broken).await?;
             self.exchange.metrics().streams_resumed.fetch_add(1, Ordering::Relaxed);
             self.progress.set_remote(answer.peer);
+            sink.comes_by(answer.buffers());
             body = answer.response.into_body();
         }
     }

@@ -22,6 +22,7 @@ use crate::{
     data::{Lane, Striped},
     digest,
     exchange::Exchange,
+    memory::Lease,
     refusal::chain,
 };
 
@@ -32,20 +33,42 @@ const LEAVE: Duration = Duration::from_secs(1);
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) streams: Vec<(Range<u64>, Answer)>,
+    /// One lease for each of them.
+    pub(super) memory: Vec<Arc<Lease>>,
 }
 
 /// Opens a stream for each part of a file. None if that is not offered, or not worth it, or goes wrong: then one stream will
-/// tell what there is to tell. `proven`: a checksum of the whole file is known.
-pub(super) async fn open(source: &Remote, streams: u32, wanted: &[Algorithm], proven: bool) -> Option<Opened> {
+/// tell what there is to tell. `proven`: a checksum of the whole file is known. The copy's own `memory` is for one of them; there
+/// are as many others as more is found for.
+pub(super) async fn open(
+    source: &Remote,
+    streams: u32,
+    wanted: &[Algorithm],
+    proven: bool,
+    memory: &Arc<Lease>,
+) -> Option<Opened> {
     let file = source.describe().await.ok()?;
-    open_file(source, file, streams, wanted, proven).await
+    open_file(source, file, streams, wanted, proven, memory).await
 }
 
-async fn open_file(source: &Remote, file: File, streams: u32, wanted: &[Algorithm], proven: bool) -> Option<Opened> {
-    let parts = plan::parts(file.size, streams.min(source.tpc.streams_max));
+async fn open_file(
+    source: &Remote,
+    file: File,
+    streams: u32,
+    wanted: &[Algorithm],
+    proven: bool,
+    memory: &Arc<Lease>,
+) -> Option<Opened> {
+    let wished = plan::parts(file.size, streams.min(source.tpc.streams_max)).len();
+    let mut memory: Vec<_> = [memory.clone()]
+        .into_iter()
+        .chain(memory.further(wished.saturating_sub(1)))
+        .collect();
+    let parts = plan::parts(file.size, memory.len() as u32);
     if parts.len() < 2 {
         return None;
     }
+    memory.truncate(parts.len());
     let ask = |(number, part): (usize, Range<u64>)| {
         let file = &file;
         async move {
@@ -61,7 +84,7 @@ async fn open_file(source: &Remote, file: File, streams: u32, wanted: &[Algorith
     if !proven || offers == Offers::Alone {
         return None;
     }
-    Some(Opened { file, streams })
+    Some(Opened { file, streams, memory })
 }
 
 /// The checksums that a source announces.
@@ -91,10 +114,10 @@ impl Offers {
 /// The same for a file of which one stream has just begun, after `answered_after`: none if it does well with that.
 pub(super) async fn worth_more(
     source: &Remote,
-    size: u64,
-    answered_after: Duration,
+    (size, answered_after): (u64, Duration),
     wanted: &[Algorithm],
     proven: bool,
+    memory: &Arc<Lease>,
 ) -> Option<Opened> {
     if source.tpc.streams_max < 2 || !plan::worth_measuring(size, answered_after) {
         return None;
@@ -112,7 +135,7 @@ pub(super) async fn worth_more(
         return None;
     }
     tracing::debug!(source = source.shown(), ?way, streams, "a long way: more streams");
-    open_file(source, file, streams, wanted, proven).await
+    open_file(source, file, streams, wanted, proven, memory).await
 }
 
 /// Takes all parts to their ends.
@@ -123,7 +146,7 @@ pub(super) async fn receive(
     exchange: &Exchange,
     path: &StoragePath,
 ) -> Result<Vec<Lane>, CopyFailure> {
-    let Opened { file, streams } = opened;
+    let Opened { file, streams, .. } = opened;
     let each = streams.into_iter().zip(lanes).map(|((part, answer), (lane, stripe))| {
         let stream = Stream {
             source,
@@ -151,6 +174,7 @@ impl Stream<'_> {
     async fn run(mut self, mut answer: Answer) -> Result<Lane, CopyFailure> {
         loop {
             self.stripe.set_remote(answer.peer);
+            self.lane.comes_by(answer.buffers());
             let Some(broken) = self.take(answer.response.into_body()).await? else {
                 return Ok(self.lane);
             };

@@ -1,0 +1,88 @@
+//! How much of a body a connection holds in memory: a bound that whoever accounts for it may move while the body moves.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use crate::tcp::Tcp;
+
+/// The bound of one connection; clones mean the same one.
+///
+/// A connection bounded to `n` bytes holds at most `n` that it has read and not handed on; over TLS another `n` (128 KiB at most)
+/// before they are decrypted, and `n` (256 KiB at most) that are encrypted and not taken by the other side, and some 36 KiB of
+/// rustls' own: a record on its way in, and one decrypted.
+#[derive(Clone)]
+pub struct Buffers(Arc<AtomicUsize>);
+
+impl Buffers {
+    /// The least that a bound can be: a TLS record (RFC 8446 section 5.1).
+    pub const LEAST: usize = 16 << 10;
+
+    /// Where every connection begins. Beyond this size nothing is saved.
+    pub const MOST: usize = 512 << 10;
+
+    /// Moves the bound. What is held already stays until it is handed on.
+    pub fn bound(&self, bytes: usize) {
+        self.0.store(bytes.clamp(Self::LEAST, Self::MOST), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self(Arc::new(AtomicUsize::new(Self::MOST)))
+    }
+}
+
+impl fmt::Debug for Buffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Buffers").field(&self.get()).finish()
+    }
+}
+
+/// Found out when a request is handed to a connection: which bound is that connection's. Put into the extensions of a request
+/// whose body is large.
+#[derive(Debug, Clone, Default)]
+pub struct CarriedBy(Arc<Mutex<Option<Buffers>>>);
+
+impl CarriedBy {
+    /// Moves the bound of the connection that carries the request, if one does by now.
+    pub fn bound(&self, bytes: usize) {
+        if let Some(buffers) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            buffers.bound(bytes);
+        }
+    }
+
+    pub(crate) fn is(&self, buffers: &Buffers) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(buffers.clone());
+    }
+}
+
+/// What can be told how much it may have encrypted ahead of the socket.
+pub(crate) trait SealsAhead {
+    /// At most so many bytes from now on.
+    fn seal_ahead(&mut self, bytes: usize);
+}
+
+impl SealsAhead for Tcp {
+    fn seal_ahead(&mut self, _: usize) {}
+}
+
+impl SealsAhead for tokio_rustls::server::TlsStream<Tcp> {
+    fn seal_ahead(&mut self, bytes: usize) {
+        self.get_mut().1.set_buffer_limit(Some(bytes));
+    }
+}
+
+impl SealsAhead for tokio_rustls::client::TlsStream<Tcp> {
+    fn seal_ahead(&mut self, bytes: usize) {
+        self.get_mut().1.set_buffer_limit(Some(bytes));
+    }
+}

@@ -1,0 +1,141 @@
+//! The memory of a stream that goes out: how much is read at once, and how much may be under way to the connection.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use futures_util::task::AtomicWaker;
+use weir_http::{Buffers, CarriedBy};
+
+use crate::memory::{Lease, Outgoing};
+
+/// What bytes leave by.
+pub(crate) enum Way {
+    /// A client's connection.
+    Client(Buffers),
+    /// Whichever connection the request is sent on.
+    Request(CarriedBy),
+}
+
+/// Decides how much is read at once. A body asks before it reads; what it reads counts until the connection has taken it.
+pub(crate) struct Outflow {
+    lease: Arc<Lease>,
+    way: Way,
+    now: Outgoing,
+    flow: Arc<Flow>,
+}
+
+/// Bytes read and not yet taken by the connection.
+#[derive(Default)]
+pub(crate) struct Flow {
+    bytes: AtomicUsize,
+    taken: AtomicWaker,
+}
+
+/// Bytes that are under way, until this is dropped.
+pub(super) struct UnderWay {
+    flow: Arc<Flow>,
+    bytes: usize,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.flow.bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+        self.flow.taken.wake();
+    }
+}
+
+impl Outflow {
+    /// The first block has at most so many bytes, before anything else is known: all that a floor has room for.
+    pub(crate) const FIRST: usize = Outgoing::LEAST.under_way;
+
+    /// Begins with the least: most files are small.
+    pub(crate) fn new(lease: Arc<Lease>, way: Way) -> Self {
+        let outflow = Self {
+            lease,
+            way,
+            now: Outgoing::LEAST,
+            flow: Arc::default(),
+        };
+        outflow.bound();
+        outflow
+    }
+
+    /// Where its bytes are counted.
+    pub(crate) fn flow(&self) -> &Arc<Flow> {
+        &self.flow
+    }
+
+    /// Bytes to be read at once.
+    pub(super) fn block(&self) -> usize {
+        self.now.block
+    }
+
+    /// Whether so many bytes more may be under way.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        let under_way = self.flow.under_way();
+        under_way == 0 || under_way + bytes <= self.now.under_way
+    }
+
+    /// Waits until a block may be read. Nobody else is waited for: what is under way leaves as the connection takes it.
+    pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.may_read() {
+            return Poll::Ready(());
+        }
+        self.flow.taken.register(cx.waker());
+        // Some may have left before the waker was there.
+        if self.may_read() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn may_read(&mut self) -> bool {
+        let nothing = self.flow.under_way() == 0;
+        if nothing {
+            let place = self.lease.fit(&Outgoing::sizes());
+            self.choose(place);
+        } else if self.lease.is_above() {
+            // All must have left before less is held.
+            return false;
+        } else {
+            let place = self.lease.grow(Outgoing::sizes());
+            self.choose(place);
+        }
+        self.has_room(self.now.block)
+    }
+
+    fn choose(&mut self, place: usize) {
+        let before = std::mem::replace(&mut self.now, Outgoing::at(place));
+        if self.now != before {
+            self.bound();
+        }
+    }
+
+    fn bound(&self) {
+        match &self.way {
+            Way::Client(buffers) => buffers.bound(self.now.block),
+            Way::Request(carried) => carried.bound(self.now.block),
+        }
+    }
+}
+
+impl Flow {
+    fn under_way(&self) -> usize {
+        self.bytes.load(Ordering::SeqCst)
+    }
+
+    /// Counts bytes that are about to be read.
+    pub(super) fn enter(self: &Arc<Self>, bytes: usize) -> UnderWay {
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+        UnderWay {
+            flow: self.clone(),
+            bytes,
+        }
+    }
+}
