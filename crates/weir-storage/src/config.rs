@@ -13,7 +13,7 @@ pub use area::{AreaConfig, Durability};
 pub use issuer::IssuerConfig;
 pub use limits::Limits;
 pub use shares::Share;
-pub(crate) use shares::ShareKind;
+pub(crate) use shares::{ShareKind, share_of};
 pub use sockets::Sockets;
 pub use srr::{Quality, SrrConfig};
 pub use tokens::TokensConfig;

@@ -163,6 +163,7 @@ impl Storage {
         };
         let server = serve(listener, tls, limits, service).map_err(|source| StartError::Listen { address, source })?;
         endpoint.metrics.watch(server.watch_occupancy());
+        endpoint.metrics.watch_bandwidth(endpoint.admission.bandwidth());
         tracing::info!(url, areas = endpoint.names.areas().len(), "storage endpoint serves");
         let reapers = Reapers::start(endpoint.names.areas(), &endpoint.metrics, removal_rate);
         let mut upkeep = JoinSet::new();

@@ -29,6 +29,7 @@ mod access_log;
 mod admission;
 mod area;
 pub mod backend;
+mod bandwidth;
 mod checksums;
 pub mod conditional;
 pub mod config;

@@ -16,7 +16,11 @@ use http::{Method, StatusCode};
 use weir_http::Occupancy;
 use weir_network::firefly::{Beacon, Sent};
 
-use crate::{area::Area, memory::Budget};
+use crate::{
+    area::Area,
+    bandwidth::{Bandwidth, CLASSES},
+    memory::Budget,
+};
 
 /// Peers that are counted one by one; more are counted together, so that a scan cannot fill the memory.
 const PEERS_LIMIT: usize = 1024;
@@ -106,6 +110,7 @@ pub(crate) struct Metrics {
     /// Unix seconds; 0: no certificate.
     certificate_end: AtomicU64,
     memory: OnceLock<Budget>,
+    bandwidth: OnceLock<Bandwidth>,
 }
 
 /// What is read again while the endpoint serves.
@@ -161,6 +166,11 @@ impl Metrics {
     /// From now on this budget's figures are shown.
     pub(crate) fn watch_memory(&self, memory: Budget) {
         let _ = self.memory.set(memory);
+    }
+
+    /// From now on it is shown how long these limits hold transfers back.
+    pub(crate) fn watch_bandwidth(&self, bandwidth: Bandwidth) {
+        let _ = self.bandwidth.set(bandwidth);
     }
 
     pub(crate) fn request(&self, method: &Method, status: Option<StatusCode>) {
@@ -275,6 +285,9 @@ impl Metrics {
         if let Some(memory) = self.memory.get() {
             render_memory(&mut page, memory);
         }
+        if let Some(bandwidth) = self.bandwidth.get().filter(|bandwidth| bandwidth.is_limited()) {
+            render_bandwidth(&mut page, bandwidth);
+        }
         render_space(&mut page, areas);
         page.text
     }
@@ -350,6 +363,25 @@ fn render_memory(page: &mut Page, memory: &Budget) {
         "transfers and copies that wait because there is no memory for them",
         waiting,
     );
+}
+
+fn render_bandwidth(page: &mut Page, bandwidth: &Bandwidth) {
+    if let Some(rate) = bandwidth.of_all() {
+        page.single(
+            "weir_storage_bandwidth_limit_bytes",
+            "gauge",
+            "bytes of files in a second that all transfers together may move",
+            rate,
+        );
+    }
+    page.family(
+        "weir_storage_bandwidth_held_back_seconds_total",
+        "counter",
+        "time that transfers waited because their limit of bandwidth was reached",
+    );
+    for (class, time) in CLASSES.into_iter().zip(bandwidth.held_back()) {
+        page.sample(&[("limit", class)], time.as_secs_f64());
+    }
 }
 
 fn render_connections(page: &mut Page, connections: Occupancy) {

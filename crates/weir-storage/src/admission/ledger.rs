@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::config::{Limits, Share, ShareKind};
+use crate::config::{Limits, Share, ShareKind, share_of};
 
 /// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -214,8 +214,7 @@ impl Ledger {
 
     /// The share of one by name, or else the one for each.
     fn share(&self, kind: ShareKind, name: &str) -> Option<&Share> {
-        let of = |wanted| self.shares.iter().find(move |share| share.of() == Some((kind, wanted)));
-        of(Some(name)).or_else(|| of(None))
+        share_of(&self.shares, kind, name)
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::{
 };
 
 use crate::{
+    bandwidth::{Bandwidth, Throttle},
     config::{Limits, Share},
     memory::{Budget, Lease, WaitsForMemory},
     refusal::Refusal,
@@ -39,6 +40,7 @@ pub(crate) struct Admission(Arc<Inner>);
 
 struct Inner {
     memory: Budget,
+    bandwidth: Bandwidth,
     state: Mutex<State>,
 }
 
@@ -69,6 +71,11 @@ impl Place {
     /// The memory of the transfer or copy that has it.
     pub(crate) fn memory(&self) -> Arc<Lease> {
         self.memory.clone().expect("listings alone have none, and ask for none")
+    }
+
+    /// How fast it may move bytes.
+    pub(crate) fn throttle(&self) -> Throttle {
+        self.inner.bandwidth.throttle(&self.party)
     }
 }
 
@@ -142,6 +149,7 @@ impl Admission {
         };
         let inner = Arc::new(Inner {
             memory,
+            bandwidth: Bandwidth::new(limits, shares),
             state: Mutex::new(state),
         });
         let weak = Arc::downgrade(&inner);
@@ -155,6 +163,7 @@ impl Admission {
 
     /// Other limits from now on. Nobody loses a place; where there are more, those who wait have their turn.
     pub(crate) fn adjust(&self, limits: &Limits, shares: &[Share]) {
+        self.0.bandwidth.adjust(limits, shares);
         let turns: Vec<_> = {
             let mut state = self.0.state();
             state.limits = limits.clone();
@@ -232,6 +241,11 @@ impl Admission {
             self.0.memory_came();
         }
         Ok(Turn::Later(waiting))
+    }
+
+    /// The limits of bandwidth.
+    pub(crate) fn bandwidth(&self) -> Bandwidth {
+        self.0.bandwidth.clone()
     }
 
     /// How many wait.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weir_units::Bytes;
+use weir_units::{BitRate, Bytes};
 
 use super::{ConfigError, wrong};
 use crate::memory::FLOOR;
@@ -24,6 +24,9 @@ pub struct Limits {
     /// most 3.7 MiB, by what is left; who finds none waits as for a place. The default is for 1,024 streams at one time, or 40 at full
     /// speed, and keeps a process that carries 600 copies below 300 MB.
     pub memory: Bytes,
+    /// Bytes of files in a second, of all transfers and in both directions together; shared by those who have something to move.
+    /// Default: no limit.
+    pub bandwidth: Option<BitRate>,
     /// Third-party copies that wait for their turn, kept alive by markers; more are answered 503.
     pub copies_queued: usize,
     /// Files read at one time because somebody asks for a checksum that is not stored.
@@ -62,6 +65,7 @@ impl Default for Limits {
             transfers: 1000,
             copies: 1000,
             memory: Bytes(160 << 20),
+            bandwidth: None,
             copies_queued: 2000,
             checksum_readers: 4,
             head_timeout: Duration::from_secs(30),
@@ -92,6 +96,10 @@ impl Limits {
         ];
         if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return Err(wrong(key.into(), "0 lets nothing through".into(), "set at least 1"));
+        }
+        if self.bandwidth == Some(BitRate(0)) {
+            let problem = "0 lets nothing through".into();
+            return Err(wrong("limits.bandwidth".into(), problem, "give a rate"));
         }
         // The readers' own, and as much again.
         let least = Bytes((FLOOR * (2 * self.checksum_readers).max(16)) as u64);

@@ -1,6 +1,7 @@
 //! The `[[limit]]` tables: shares of the endpoint.
 
 use serde::{Deserialize, Serialize};
+use weir_units::BitRate;
 
 use super::{ConfigError, wrong};
 
@@ -23,6 +24,14 @@ pub struct Share {
     pub copies: Option<usize>,
     /// Third-party copies that wait for their turn.
     pub copies_queued: Option<usize>,
+    /// Bytes of files in a second, of all kinds of transfers and in both directions together.
+    pub bandwidth: Option<BitRate>,
+}
+
+/// The share of one by name, or else the one for each.
+pub(crate) fn share_of<'a>(shares: &'a [Share], kind: ShareKind, name: &str) -> Option<&'a Share> {
+    let of = |wanted| shares.iter().find(move |share| share.of() == Some((kind, wanted)));
+    of(Some(name)).or_else(|| of(None))
 }
 
 /// Whose share it is.
@@ -62,8 +71,16 @@ impl Share {
         if [self.transfers, self.copies].contains(&Some(0)) {
             return Err(wrong("limit".into(), "0 lets nothing through".into(), "set at least 1"));
         }
-        if self.transfers.is_none() && self.copies.is_none() && self.copies_queued.is_none() {
-            let remedy = "give transfers, copies or copies_queued";
+        if self.bandwidth == Some(BitRate(0)) {
+            return Err(wrong(
+                "limit.bandwidth".into(),
+                "0 lets nothing through".into(),
+                "give a rate",
+            ));
+        }
+        let places = [self.transfers, self.copies, self.copies_queued];
+        if places.iter().all(Option::is_none) && self.bandwidth.is_none() {
+            let remedy = "give transfers, copies, copies_queued or bandwidth";
             return Err(wrong("limit".into(), "limits nothing".into(), remedy));
         }
         Ok(())

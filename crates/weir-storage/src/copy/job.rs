@@ -19,9 +19,10 @@ use weir_http::{Body, body};
 use weir_units::{Bytes as Volume, Checksums};
 use weir_world::{ErrorClass, Party, Phase};
 
-use super::{CopyFailure, Pull, Push};
+use super::{CopyFailure, Pull, Push, pull::Means};
 use crate::{
     admission::Turn,
+    bandwidth::{HeldBack, Throttle},
     exchange::Exchange,
     marker::{LastWord, Marker},
     pace::Pace,
@@ -47,6 +48,8 @@ pub(crate) struct Progress {
     began: OnceLock<Instant>,
     /// Markers sent.
     markers: AtomicU32,
+    /// Whether our own limit of bandwidth held it back since the last look: then silence is no stall either.
+    held_back: OnceLock<HeldBack>,
 }
 
 /// How far one of several streams has come.
@@ -88,6 +91,15 @@ impl Progress {
 
     fn remote(&self) -> Option<SocketAddr> {
         *self.remote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on this holds it back.
+    pub(super) fn set_throttle(&self, throttle: &Throttle) {
+        let _ = self.held_back.set(throttle.held_back());
+    }
+
+    fn was_held_back(&self) -> bool {
+        self.held_back.get().is_some_and(HeldBack::take)
     }
 
     /// Appends a marker for each stream.
@@ -149,6 +161,7 @@ pub(crate) fn start(
         stripes: Mutex::default(),
         began: OnceLock::new(),
         markers: AtomicU32::new(0),
+        held_back: OnceLock::new(),
     };
     let driver = Driver {
         endpoint: endpoint.clone(),
@@ -278,7 +291,7 @@ impl Driver {
     }
 
     fn stalled(&self, pace: &mut Pace, now: Instant, party: Party) -> Option<CopyFailure> {
-        if !self.progress.moving.load(Ordering::Relaxed) {
+        if self.progress.was_held_back() || !self.progress.moving.load(Ordering::Relaxed) {
             pace.reset();
             return None;
         }
@@ -317,8 +330,13 @@ async fn carry_out(driver: &Driver, job: Job, turn: Turn, queued: Queued) -> Res
     drop(queued);
     match job {
         Job::Pull(pull) => {
-            let memory = place.memory();
-            pull.run(&driver.progress, driver.exchange.clone(), memory).await
+            let throttle = place.throttle();
+            driver.progress.set_throttle(&throttle);
+            let means = Means {
+                memory: place.memory(),
+                throttle,
+            };
+            pull.run(&driver.progress, driver.exchange.clone(), means).await
         }
         Job::Push(push) => push.run(&driver.endpoint, &driver.progress, place).await,
     }

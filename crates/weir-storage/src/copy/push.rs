@@ -116,7 +116,8 @@ impl Push {
         let algorithms = self.algorithms();
         let answer_timeout = self.destination.tpc.answer_timeout;
         // A copy that only waits for its answer keeps no memory from others.
-        let memory = Arc::downgrade(&turn.memory());
+        let (memory, throttle) = (Arc::downgrade(&turn.memory()), turn.throttle());
+        progress.set_throttle(&throttle);
         let upload = self.destination.put(|request| {
             self.describe(request, size);
             // A redirect may come after bytes, even after all of them: each place begins anew.
@@ -137,7 +138,7 @@ impl Push {
             let body = FileBody::new(
                 self.reader.clone(),
                 endpoint.blocks.clone(),
-                Outflow::new(memory, Way::Request(carried)),
+                Outflow::new(memory, Way::Request(carried), throttle.another()),
                 0..size,
                 None,
                 &algorithms,

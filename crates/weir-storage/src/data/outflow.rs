@@ -1,4 +1,5 @@
-//! The memory of a stream that goes out: how much is read at once, and how much may be under way to the connection.
+//! What holds back a stream that goes out: its memory, which bounds how much is read at once and how much may be under way to the
+//! connection, and its bandwidth.
 
 use std::{
     sync::{
@@ -11,7 +12,10 @@ use std::{
 use futures_util::task::AtomicWaker;
 use weir_http::{Buffers, CarriedBy};
 
-use crate::memory::{Lease, Outgoing};
+use crate::{
+    bandwidth::Throttle,
+    memory::{Lease, Outgoing},
+};
 
 /// What bytes leave by.
 pub(crate) enum Way {
@@ -25,6 +29,7 @@ pub(crate) enum Way {
 pub(crate) struct Outflow {
     lease: Arc<Lease>,
     way: Way,
+    throttle: Throttle,
     now: Outgoing,
     flow: Arc<Flow>,
 }
@@ -54,10 +59,11 @@ impl Outflow {
     pub(crate) const FIRST: usize = Outgoing::LEAST.under_way;
 
     /// Begins with the least: most files are small.
-    pub(crate) fn new(lease: Arc<Lease>, way: Way) -> Self {
+    pub(crate) fn new(lease: Arc<Lease>, way: Way, throttle: Throttle) -> Self {
         let outflow = Self {
             lease,
             way,
+            throttle,
             now: Outgoing::LEAST,
             flow: Arc::default(),
         };
@@ -68,6 +74,21 @@ impl Outflow {
     /// Where its bytes are counted.
     pub(crate) fn flow(&self) -> &Arc<Flow> {
         &self.flow
+    }
+
+    /// Waits until more bytes may move.
+    pub(super) fn poll_bandwidth(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.throttle.poll_ready(cx)
+    }
+
+    /// Bytes were handed over.
+    pub(super) fn moved(&mut self, bytes: u64) {
+        self.throttle.moved(bytes);
+    }
+
+    /// Bytes that the kernel is best given at once.
+    pub(super) fn window(&self) -> u64 {
+        self.throttle.piece()
     }
 
     /// Bytes to be read at once.

@@ -258,7 +258,7 @@ impl<W: Watch> FileBody<W> {
 
     fn sent_by_the_kernel(&mut self) -> Option<Bytes> {
         let direct = self.direct.as_ref().filter(|_| self.hasher.is_none())?;
-        let length = (self.end - self.next).min(WINDOW as u64);
+        let length = (self.end - self.next).min(WINDOW as u64).min(self.outflow.window());
         let file = self.reader.sendable(self.next..self.next + length)?;
         let stand_in = direct.stand_in(file, self.next, length as usize);
         self.next += length;
@@ -267,6 +267,7 @@ impl<W: Watch> FileBody<W> {
 
     fn hand_over(&mut self, block: Bytes) -> Frame<Bytes> {
         self.left -= block.len() as u64;
+        self.outflow.moved(block.len() as u64);
         self.moved.fetch_add(block.len() as u64, Ordering::Relaxed);
         if self.left == 0 {
             let checksums = self.hasher.take().map(Hasher::finish);
@@ -286,6 +287,7 @@ impl<W: Watch + Unpin> http_body::Body for FileBody<W> {
         if self.left == 0 {
             return Poll::Ready(None);
         }
+        ready!(self.outflow.poll_bandwidth(cx));
         if let Some(block) = self.first.take() {
             return Poll::Ready(Some(Ok(self.hand_over(block))));
         }

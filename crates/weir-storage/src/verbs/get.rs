@@ -42,7 +42,8 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
     call.permit(operation, &path, Some(&area)).await?;
     let sending = if reading {
         let place = call.place(Work::Transfer, &area).await?;
-        let outflow = Outflow::new(place.memory(), Way::Client(call.info.buffers.clone()));
+        let way = Way::Client(call.info.buffers.clone());
+        let outflow = Outflow::new(place.memory(), way, place.throttle());
         Some((place, outflow))
     } else {
         None

@@ -19,6 +19,7 @@ use crate::{
     admission::Work,
     area::{Area, Claim, Hold},
     backend::{BackendError, Obstacle},
+    bandwidth::Throttle,
     conditional::Conditions,
     config::Limits,
     data::{Arrived, Batch, Expectation, Intake, Landing, Sink, SinkError, blocking, store},
@@ -66,7 +67,7 @@ async fn put_small(call: &mut Call, aim: Aim, expected: Expectation) -> Result<A
     let place = call.place(Work::Transfer, &aim.area).await?;
     let mut batch = Batch::default();
     let began = Instant::now();
-    receive(call, To::Memory(&mut batch)).await?;
+    receive(call, To::Memory(&mut batch), place.throttle()).await?;
     let (exchange, memory) = (call.exchange().clone(), place.memory());
     let outcome = blocking(move || {
         let (area, inside) = (aim.area.clone(), aim.inside.clone());
@@ -99,7 +100,7 @@ async fn put_large(call: &mut Call, aim: Aim, expected: Expectation) -> Result<A
     intake.comes_by(Some(call.info.buffers.clone()));
     let exchange = call.exchange().clone();
     let mut sink = Sink::new(area, hold, expected, &own, moved, exchange, intake);
-    receive(call, To::Sink(&mut sink)).await?;
+    receive(call, To::Sink(&mut sink), place.throttle()).await?;
     sink.finish(landing).await.map_err(|error| refusal(call, error))
 }
 
@@ -230,10 +231,11 @@ fn refusal(call: &Call, error: SinkError) -> Refusal {
 }
 
 /// Hands on the request's body, piece by piece, as long as it comes fast enough. The rest of one that is refused stays with the call.
-async fn receive(call: &mut Call, to: To<'_>) -> Result<(), Refusal> {
+async fn receive(call: &mut Call, to: To<'_>, throttle: Throttle) -> Result<(), Refusal> {
     let mut incoming = call.body.take().expect("no verb before this one has taken the body");
     call.body_begun = true;
-    let outcome = hand_on(&mut incoming, call.exchange(), to, &call.endpoint.config.limits).await;
+    let limits = &call.endpoint.config.limits;
+    let outcome = hand_on(&mut incoming, call.exchange(), to, limits, throttle).await;
     outcome.map_err(|broken| {
         call.body = Some(incoming);
         match broken {
@@ -267,10 +269,17 @@ enum Broken {
     Client(Refusal),
 }
 
-async fn hand_on(incoming: &mut Incoming, exchange: &Exchange, mut to: To<'_>, limits: &Limits) -> Result<(), Broken> {
+async fn hand_on(
+    incoming: &mut Incoming,
+    exchange: &Exchange,
+    mut to: To<'_>,
+    limits: &Limits,
+    mut throttle: Throttle,
+) -> Result<(), Broken> {
     let idle = limits.idle_timeout;
     let mut pace = BodyPace::new(limits.pace_timeout, limits.pace_bytes.0);
-    let (mut received, mut ours) = (0, Duration::ZERO);
+    let (mut received, mut ours, mut all_ours) = (0, Duration::ZERO, Duration::ZERO);
+    throttle.ready().await;
     loop {
         let next = tokio::time::timeout(idle, incoming.frame())
             .await
@@ -284,7 +293,7 @@ async fn hand_on(incoming: &mut Incoming, exchange: &Exchange, mut to: To<'_>, l
                     exchange.first_byte(now);
                 }
                 received += piece.len() as u64;
-                if let Some(few) = pace.stalled(now, received, ours) {
+                if let Some(few) = pace.stalled(now.checked_sub(all_ours).unwrap_or(now), received, ours) {
                     let window = limits.pace_timeout;
                     let text = format!(
                         "the client sent {} in {window:?}, at least {} are asked",
@@ -293,8 +302,11 @@ async fn hand_on(incoming: &mut Incoming, exchange: &Exchange, mut to: To<'_>, l
                     );
                     return Err(too_slow(text));
                 }
+                throttle.moved(piece.len() as u64);
                 to.take(piece).await.map_err(Broken::Sink)?;
+                throttle.ready().await;
                 ours = now.elapsed();
+                all_ours += ours;
             }
             Some(Err(error)) => {
                 return Err(Broken::Client(Refusal::bad_request(format!(

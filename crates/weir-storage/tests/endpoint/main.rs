@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod backend;
+mod bandwidth;
 mod certificates;
 mod conditions;
 mod copies;

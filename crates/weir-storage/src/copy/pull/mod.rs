@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     area::{Area, Hold},
+    bandwidth::Throttle,
     config::Verify,
     data::{Expectation, Intake, Landing, Sink, SinkError, Striped, blocking},
     exchange::Exchange,
@@ -36,6 +37,12 @@ use crate::{
     refusal::chain,
     verbs::only_chunked,
 };
+
+/// What a pull has for its streams.
+pub(super) struct Means {
+    pub(super) memory: Arc<Lease>,
+    pub(super) throttle: Throttle,
+}
 
 /// A permitted pull.
 pub(crate) struct Pull {
@@ -54,7 +61,7 @@ impl Pull {
         self: Box<Self>,
         progress: &Progress,
         exchange: Exchange,
-        memory: Arc<Lease>,
+        Means { memory, throttle }: Means,
     ) -> Result<Done, CopyFailure> {
         let terms = self.terms();
         let by_parts = Striped::can_take(
@@ -69,7 +76,7 @@ impl Pull {
             && by_parts
             && let Some(opened) = stripes::open(&self.source, streams, terms.wanted(), proven, &memory).await
         {
-            return self.by_several(&terms, opened, progress, exchange).await;
+            return self.by_several(&terms, opened, progress, (exchange, throttle)).await;
         }
         let begun = Instant::now();
         let answer = ask(&self.source, terms.wanted()).await?;
@@ -83,10 +90,11 @@ impl Pull {
             && let Some(opened) = stripes::worth_more(&self.source, way, terms.wanted(), proven, &memory).await
         {
             drop(answer);
-            return self.by_several(&terms, opened, progress, exchange).await;
+            return self.by_several(&terms, opened, progress, (exchange, throttle)).await;
         }
         let intake = Intake::new(memory, self.area.durable);
-        self.by_one(&terms, answer, length, progress, (exchange, intake)).await
+        self.by_one(&terms, answer, length, progress, (exchange, intake, throttle))
+            .await
     }
 
     fn terms(&self) -> Terms {
@@ -106,7 +114,7 @@ impl Pull {
         answer: Answer,
         length: Length,
         progress: &Progress,
-        (exchange, mut intake): (Exchange, Intake),
+        (exchange, mut intake, throttle): (Exchange, Intake, Throttle),
     ) -> Result<Done, CopyFailure> {
         let Self {
             source,
@@ -144,6 +152,7 @@ impl Pull {
             progress,
             exchange: &exchange,
             path: &path,
+            throttle,
         };
         single.receive(answer.response.into_body(), &mut sink).await?;
         progress.set_moving(false);
@@ -168,7 +177,7 @@ impl Pull {
         terms: &Terms,
         opened: Opened,
         progress: &Progress,
-        exchange: Exchange,
+        (exchange, throttle): (Exchange, Throttle),
     ) -> Result<Done, CopyFailure> {
         let Self {
             source,
@@ -206,7 +215,7 @@ impl Pull {
         });
         let lanes = lanes.collect();
         progress.set_moving(true);
-        let lanes = stripes::receive(&source, opened, lanes, &exchange, &path).await?;
+        let lanes = stripes::receive(&source, opened, lanes, (&exchange, &throttle), &path).await?;
         progress.set_moving(false);
         if must_ask {
             let told = ask_later(&source, &terms.own, true).await?;
@@ -394,6 +403,7 @@ struct Single<'a> {
     progress: &'a Progress,
     exchange: &'a Exchange,
     path: &'a StoragePath,
+    throttle: Throttle,
 }
 
 impl Single<'_> {
@@ -414,9 +424,10 @@ impl Single<'_> {
     }
 
     /// Takes what comes; gives what broke the stream before its end.
-    async fn take(&self, mut body: Incoming, sink: &mut Sink) -> Result<Option<CopyFailure>, CopyFailure> {
+    async fn take(&mut self, mut body: Incoming, sink: &mut Sink) -> Result<Option<CopyFailure>, CopyFailure> {
         let patience = self.source.tpc.stall_timeout / 2;
         loop {
+            self.throttle.ready().await;
             // Who cannot be asked again is waited for as long as the copy as a whole may stall.
             let frame = if self.tries.is_some() {
                 match tokio::time::timeout(patience, body.frame()).await {
@@ -436,6 +447,7 @@ impl Single<'_> {
                 Some(Err(error)) => return Ok(Some(self.broken(ErrorClass::Network, &chain(&error)))),
             };
             if let Ok(piece) = piece {
+                self.throttle.moved(piece.len() as u64);
                 let pushed = sink.push(piece).await;
                 pushed.map_err(|error| CopyFailure::sink(self.path, &error))?;
             }

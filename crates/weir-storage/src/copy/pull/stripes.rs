@@ -18,6 +18,7 @@ use super::{
     plan::{self, Way},
 };
 use crate::{
+    bandwidth::Throttle,
     copy::{CopyFailure, Remote, job::Stripe, remote::Answer},
     data::{Lane, Striped},
     digest,
@@ -143,7 +144,7 @@ pub(super) async fn receive(
     source: &Remote,
     opened: Opened,
     lanes: Vec<(Lane, Arc<Stripe>)>,
-    exchange: &Exchange,
+    (exchange, throttle): (&Exchange, &Throttle),
     path: &StoragePath,
 ) -> Result<Vec<Lane>, CopyFailure> {
     let Opened { file, streams, .. } = opened;
@@ -154,6 +155,7 @@ pub(super) async fn receive(
             stripe,
             exchange,
             path,
+            throttle: throttle.another(),
             tries: Tries::new(source, file.clone(), part.end),
         };
         stream.run(answer)
@@ -167,6 +169,7 @@ struct Stream<'a> {
     stripe: Arc<Stripe>,
     exchange: &'a Exchange,
     path: &'a StoragePath,
+    throttle: Throttle,
     tries: Tries<'a>,
 }
 
@@ -186,8 +189,10 @@ impl Stream<'_> {
     /// Takes what comes; gives what broke the stream before its end.
     async fn take(&mut self, mut body: Incoming) -> Result<Option<CopyFailure>, CopyFailure> {
         while !self.lane.left().is_empty() {
+            self.throttle.ready().await;
             match next(self.source, &mut body, self.lane.left()).await {
                 Ok(piece) => {
+                    self.throttle.moved(piece.len() as u64);
                     let pushed = self.lane.push(piece).await;
                     pushed.map_err(|error| CopyFailure::sink(self.path, &error))?;
                 }
