@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use crate::tcp::Tcp;
+use crate::{ConnectedTo, tcp::Tcp};
 
 /// The bound of one connection; clones mean the same one.
 ///
@@ -47,21 +47,26 @@ impl fmt::Debug for Buffers {
     }
 }
 
-/// Found out when a request is handed to a connection: which bound is that connection's. Put into the extensions of a request
+/// Found out when a request is handed to a connection: which one that is. Put into the extensions of a request
 /// whose body is large.
 #[derive(Debug, Clone, Default)]
-pub struct CarriedBy(Arc<Mutex<Option<Buffers>>>);
+pub struct CarriedBy(Arc<Mutex<Option<ConnectedTo>>>);
 
 impl CarriedBy {
     /// Moves the bound of the connection that carries the request, if one does by now.
     pub fn bound(&self, bytes: usize) {
-        if let Some(buffers) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            buffers.bound(bytes);
+        if let Some(to) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            to.buffers.bound(bytes);
         }
     }
 
-    pub(crate) fn is(&self, buffers: &Buffers) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(buffers.clone());
+    /// That connection, long before there is an answer on it.
+    pub fn connection(&self) -> Option<ConnectedTo> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn is(&self, to: &ConnectedTo) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(to.clone());
     }
 }
 

@@ -160,7 +160,7 @@ impl Pool {
             handed.0.store(true, Ordering::Release);
         }
         if let Some(carried) = request.extensions().get::<CarriedBy>() {
-            carried.is(&connection.peer.buffers);
+            carried.is(&connection.peer);
         }
         match connection.sender.try_send_request(request).await {
             Ok(mut response) => {

@@ -10,8 +10,8 @@ use std::{
 };
 
 use http::{HeaderMap, Method, StatusCode, Version, header};
-use weir_http::{ConnectedTo, ConnectionInfo, CutShort, SocketWatch};
-use weir_network::firefly::{Beacon, Flow, Marked, Tag, Usage};
+use weir_http::{ConnectionInfo, CutShort};
+use weir_network::firefly::{Marked, Tag};
 use weir_units::Checksums;
 
 use crate::{
@@ -57,33 +57,6 @@ struct State {
 impl State {
     fn completed(&self) -> bool {
         self.transfer.as_ref().is_some_and(|transfer| transfer.completed)
-    }
-}
-
-/// A connection that data moves on.
-pub(crate) struct Ends {
-    local: SocketAddr,
-    peer: SocketAddr,
-    socket: SocketWatch,
-}
-
-impl From<&ConnectionInfo> for Ends {
-    fn from(info: &ConnectionInfo) -> Self {
-        Self {
-            local: info.local,
-            peer: info.peer,
-            socket: info.socket.clone(),
-        }
-    }
-}
-
-impl From<&ConnectedTo> for Ends {
-    fn from(to: &ConnectedTo) -> Self {
-        Self {
-            local: to.local,
-            peer: to.peer,
-            socket: to.socket.clone(),
-        }
     }
 }
 
@@ -186,34 +159,9 @@ impl Exchange {
         moved
     }
 
-    /// Tells networks of a connection that data moves on, until the request ends: whose it is, where the request says so.
-    pub(crate) fn mark(&self, beacon: &Beacon, tag: Option<Tag>, connection: &Ends, moved: Arc<AtomicU64>) {
-        let (Some(tag), Some(kind)) = (tag, self.with_transfer(|transfer| transfer.kind)) else {
-            return;
-        };
-        let flow = Flow {
-            local: connection.local,
-            peer: connection.peer,
-            tag,
-            application: format!("weir-{}", kind.as_str()),
-            start: SystemTime::now().into(),
-        };
-        let usage = move || {
-            let moved = moved.load(Ordering::Relaxed);
-            if kind.receives() {
-                Usage {
-                    received: moved,
-                    sent: 0,
-                }
-            } else {
-                Usage {
-                    received: 0,
-                    sent: moved,
-                }
-            }
-        };
-        let mark = beacon.mark(flow, connection.socket.clone(), usage);
-        self.state().marks.extend(mark);
+    /// Keeps what tells networks of a connection, until the request ends.
+    pub(crate) fn keep(&self, marked: Option<Marked>) {
+        self.state().marks.extend(marked);
     }
 
     fn with_transfer<T>(&self, change: impl FnOnce(&mut Transfer) -> T) -> Option<T> {

@@ -39,6 +39,7 @@ pub mod dav;
 pub mod digest;
 mod endpoint;
 mod exchange;
+mod flow;
 pub mod marker;
 mod memory;
 mod metrics;

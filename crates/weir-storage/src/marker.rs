@@ -28,6 +28,8 @@ pub struct Marker {
     pub stripes: u32,
     /// The remote ends of the data connections; may be empty.
     pub remote: Vec<SocketAddr>,
+    /// What TCP knows of the data connection: for people. A line that other programs pass over.
+    pub connection: Option<String>,
 }
 
 impl Marker {
@@ -41,6 +43,9 @@ impl Marker {
         if !self.remote.is_empty() {
             let connections: Vec<String> = self.remote.iter().map(|address| format!("tcp:{address}")).collect();
             let _ = writeln!(text, "    RemoteConnections: {}", connections.join(","));
+        }
+        if let Some(connection) = &self.connection {
+            let _ = writeln!(text, "    Connection: {}", one_line(connection));
         }
         text.push_str("End\n");
     }
@@ -171,6 +176,8 @@ fn set(marker: &mut Marker, key: &str, value: &str) {
             .unwrap_or(marker.stripes);
     } else if key.eq_ignore_ascii_case("remoteconnections") {
         marker.remote = value.split(',').filter_map(remote).collect();
+    } else if key.eq_ignore_ascii_case("connection") {
+        marker.connection = Some(value.to_owned());
     }
 }
 
@@ -255,9 +262,10 @@ mod tests {
         #[test]
         fn written_markers_are_read_back(
             timestamp: u64, stripe in 0u32..8, bytes: u64, stripes in 1u32..8, v6: bool, cut in 1usize..40,
+            connection in proptest::option::of("[a-z]{1,8} rtt_ms=[0-9]{1,3}"),
         ) {
             let address: SocketAddr = if v6 { "[2001:db8::1]:443" } else { "192.0.2.7:1094" }.parse().unwrap();
-            let marker = Marker { timestamp, stripe, bytes, stripes, remote: vec![address] };
+            let marker = Marker { timestamp, stripe, bytes, stripes, remote: vec![address], connection };
             let mut text = String::new();
             marker.write(&mut text);
             LastWord::Success("done".into()).write(&mut text);

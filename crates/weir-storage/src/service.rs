@@ -28,7 +28,8 @@ use crate::{
     checksums::ChecksumDesk,
     config::StorageConfig,
     data::BlockPool,
-    exchange::{Ends, Exchange},
+    exchange::Exchange,
+    flow::{Ends, FlowMarker},
     memory::Budget,
     metrics::{Kind, Metrics},
     refusal::{Refusal, chain},
@@ -235,16 +236,24 @@ impl Call {
 
     /// Has networks told whose this connection's data is. A copy within the endpoint moves nothing over a network.
     pub(crate) fn mark(&self, kind: Kind, moved: &Arc<AtomicU64>) {
-        self.exchange().tagged(self.tag());
-        let tag = self.tag().filter(|_| matches!(kind, Kind::Get | Kind::Put));
-        if tag.is_some() {
-            let ends = Ends::from(&self.info);
-            self.exchange().mark(&self.endpoint.beacon, tag, &ends, moved.clone());
+        let marker = self.marker(kind);
+        self.exchange().tagged(marker.tag);
+        if marker.tag.is_some() && matches!(kind, Kind::Get | Kind::Put) {
+            self.exchange().keep(marker.mark(&Ends::from(&self.info), moved));
+        }
+    }
+
+    /// Tells networks of the request's flows.
+    pub(crate) fn marker(&self, kind: Kind) -> FlowMarker {
+        FlowMarker {
+            beacon: self.endpoint.beacon.clone(),
+            tag: self.tag(),
+            kind,
         }
     }
 
     /// Whose the flow is, as the request says.
-    pub(crate) fn tag(&self) -> Option<Tag> {
+    fn tag(&self) -> Option<Tag> {
         Tag::from_header(self.headers.get_all("scitag").iter().map(HeaderValue::as_bytes))
     }
 

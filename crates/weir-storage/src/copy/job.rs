@@ -1,7 +1,6 @@
 //! Drives a copy: waits for a place, keeps the client alive with markers, notices stalls, and stops when the client leaves.
 
 use std::{
-    net::SocketAddr,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -15,7 +14,7 @@ use tokio::{
     sync::mpsc,
     time::{Interval, MissedTickBehavior, interval},
 };
-use weir_http::{Body, body};
+use weir_http::{Body, ConnectedTo, body};
 use weir_units::{Bytes as Volume, Checksums};
 use weir_world::{ErrorClass, Party, Phase};
 
@@ -24,6 +23,7 @@ use crate::{
     admission::Turn,
     bandwidth::{HeldBack, Throttle},
     exchange::Exchange,
+    flow::{FlowMarker, Line},
     marker::{LastWord, Marker},
     pace::Pace,
     service::Endpoint,
@@ -41,7 +41,9 @@ pub(crate) struct Progress {
     pub(crate) moved: Arc<AtomicU64>,
     /// Whether bytes should be moving now: only then is silence a stall.
     moving: AtomicBool,
-    remote: Mutex<Option<SocketAddr>>,
+    /// The connection of the only stream, or of the first.
+    line: Line,
+    marker: FlowMarker,
     /// Where there are several streams.
     stripes: Mutex<Vec<Arc<Stripe>>>,
     /// When bytes first could move.
@@ -53,26 +55,29 @@ pub(crate) struct Progress {
 }
 
 /// How far one of several streams has come.
-#[derive(Default)]
 pub(super) struct Stripe {
     pub(super) moved: Arc<AtomicU64>,
-    remote: Mutex<Option<SocketAddr>>,
+    line: Line,
+    marker: FlowMarker,
 }
 
 impl Stripe {
-    pub(super) fn set_remote(&self, remote: Option<SocketAddr>) {
-        *self.remote.lock().unwrap_or_else(PoisonError::into_inner) = remote;
-    }
-
-    fn remote(&self) -> Option<SocketAddr> {
-        *self.remote.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Its bytes come by this connection from now on.
+    pub(super) fn comes_by(&self, connection: Option<&ConnectedTo>) {
+        self.line.set(connection);
+        self.line.mark(&self.marker, &self.moved);
     }
 }
 
 impl Progress {
     /// From now on, so many streams are shown.
     pub(super) fn set_stripes(&self, count: usize) -> Vec<Arc<Stripe>> {
-        let stripes: Vec<Arc<Stripe>> = (0..count).map(|_| Arc::default()).collect();
+        let stripe = |_| Stripe {
+            moved: Arc::default(),
+            line: Line::default(),
+            marker: self.marker.clone(),
+        };
+        let stripes: Vec<Arc<Stripe>> = (0..count).map(stripe).map(Arc::new).collect();
         let mut shown = self.stripes.lock().unwrap_or_else(PoisonError::into_inner);
         shown.clone_from(&stripes);
         stripes
@@ -85,12 +90,14 @@ impl Progress {
         }
     }
 
-    pub(super) fn set_remote(&self, remote: Option<SocketAddr>) {
-        *self.remote.lock().unwrap_or_else(PoisonError::into_inner) = remote;
+    /// The other side was reached by this connection.
+    pub(super) fn reached_by(&self, connection: Option<&ConnectedTo>) {
+        self.line.set(connection);
     }
 
-    fn remote(&self) -> Option<SocketAddr> {
-        *self.remote.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The only stream's bytes move on it from now on.
+    pub(super) fn moves_there(&self) {
+        self.line.mark(&self.marker, &self.moved);
     }
 
     /// From now on this holds it back.
@@ -108,18 +115,19 @@ impl Progress {
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
         let stripes = self.stripes.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let marker = |stripe, bytes: &AtomicU64, remote: Option<SocketAddr>| Marker {
+        let marker = |stripe, bytes: &AtomicU64, line: &Line| Marker {
             timestamp,
             stripe,
             bytes: bytes.load(Ordering::Relaxed),
             stripes: stripes.len().max(1) as u32,
-            remote: remote.into_iter().collect(),
+            remote: line.remote().into_iter().collect(),
+            connection: line.shown(),
         };
         if stripes.is_empty() {
-            marker(0, &self.moved, self.remote()).write(text);
+            marker(0, &self.moved, &self.line).write(text);
         }
         for (number, stripe) in stripes.iter().enumerate() {
-            marker(number as u32, &stripe.moved, stripe.remote()).write(text);
+            marker(number as u32, &stripe.moved, &stripe.line).write(text);
         }
     }
 }
@@ -139,6 +147,7 @@ pub(crate) fn start(
     turn: Turn,
     exchange: &mut Option<Exchange>,
     moved: Arc<AtomicU64>,
+    marker: FlowMarker,
 ) -> Response<Body> {
     endpoint.metrics.copies_queued.fetch_add(1, Ordering::Relaxed);
     let queued = Queued {
@@ -157,7 +166,8 @@ pub(crate) fn start(
     let progress = Progress {
         moved,
         moving: AtomicBool::new(false),
-        remote: Mutex::new(None),
+        line: Line::default(),
+        marker,
         stripes: Mutex::default(),
         began: OnceLock::new(),
         markers: AtomicU32::new(0),
@@ -197,7 +207,7 @@ struct Driver {
 impl Driver {
     async fn run(self, job: Job, turn: Turn, queued: Queued) {
         let outcome = self.watch(job, turn, queued).await;
-        if let Some(remote) = self.progress.remote() {
+        if let Some(remote) = self.progress.line.remote() {
             self.exchange.set_peer(remote.ip());
         }
         self.put_down();

@@ -83,7 +83,7 @@ impl Push {
         let taken = outcome.unwrap_or_default();
         self.check_own(&taken)?;
         let answer = answer?;
-        progress.set_remote(answer.peer);
+        progress.reached_by(answer.connection.as_ref());
         if !sent_whole {
             return Err(self.answered_too_early(answer.response.status(), progress));
         }
@@ -134,6 +134,7 @@ impl Push {
                 path: self.path.clone(),
                 sent: sent.clone(),
                 progress: progress.clone(),
+                carried: carried.clone(),
             };
             let body = FileBody::new(
                 self.reader.clone(),
@@ -326,9 +327,15 @@ struct Sending {
     path: StoragePath,
     sent: Arc<Sent>,
     progress: Arc<Progress>,
+    carried: CarriedBy,
 }
 
 impl Watch for Sending {
+    fn begins(&mut self) {
+        self.progress.reached_by(self.carried.connection().as_ref());
+        self.progress.moves_there();
+    }
+
     fn completed(&mut self, checksums: Option<Checksums>) {
         self.progress.set_moving(false);
         self.sent.end(Ok(checksums.unwrap_or_default()));

@@ -1,6 +1,6 @@
 //! The other side of a copy: requests with forwarded headers, and redirects followed with care.
 
-use std::{net::SocketAddr, ops::Range, time::Duration};
+use std::{ops::Range, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
@@ -33,7 +33,7 @@ pub(crate) struct Remote {
 /// A successful answer, and where it came from.
 pub(super) struct Answer {
     pub(super) response: Response<Incoming>,
-    pub(super) peer: Option<SocketAddr>,
+    pub(super) connection: Option<ConnectedTo>,
 }
 
 impl Answer {
@@ -194,11 +194,8 @@ impl Remote {
                 .map_err(|error| CopyFailure::unanswered(self.party, phase, &what, &error))?;
             let status = response.status();
             if is_done(method, status) {
-                let peer = response
-                    .extensions()
-                    .get::<ConnectedTo>()
-                    .map(|connected| connected.peer);
-                return Ok(Answer { response, peer });
+                let connection = response.extensions().get::<ConnectedTo>().cloned();
+                return Ok(Answer { response, connection });
             }
             if !is_redirect(status) {
                 let said = said(response).await;

@@ -142,6 +142,8 @@ fn fill(reader: &dyn Reader, block: &mut [u8], there: usize, offset: u64) -> Res
 
 /// What watches a body on its way out.
 pub(crate) trait Watch: Send + 'static {
+    /// The first bytes are about to be handed over.
+    fn begins(&mut self) {}
     /// All bytes have been handed over.
     fn completed(&mut self, checksums: Option<Checksums>);
     /// Reading failed.
@@ -170,6 +172,7 @@ pub(crate) struct FileBody<W> {
     first: Option<Bytes>,
     hasher: Option<Hasher>,
     moved: Arc<AtomicU64>,
+    begun: bool,
     watch: W,
 }
 
@@ -210,6 +213,7 @@ impl<W: Watch> FileBody<W> {
             first,
             hasher,
             moved,
+            begun: false,
             watch,
         }
     }
@@ -266,6 +270,9 @@ impl<W: Watch> FileBody<W> {
     }
 
     fn hand_over(&mut self, block: Bytes) -> Frame<Bytes> {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.watch.begins();
+        }
         self.left -= block.len() as u64;
         self.outflow.moved(block.len() as u64);
         self.moved.fetch_add(block.len() as u64, Ordering::Relaxed);

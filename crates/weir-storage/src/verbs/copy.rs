@@ -142,8 +142,16 @@ async fn open(call: &mut Call, path: &StoragePath) -> Result<(Arc<Area>, Arc<dyn
 fn begin(call: &mut Call, kind: Kind, area: &Arc<Area>, remote: String, job: Job) -> Result<Response<Body>, Refusal> {
     let turn = call.endpoint.admission.line_up(Work::Copy, call.party(area))?;
     let moved = call.exchange().begin_transfer(kind, area, Some(remote));
-    call.exchange().tagged(call.tag());
-    Ok(copy::start(&call.endpoint, job, turn, &mut call.exchange, moved))
+    let marker = call.marker(kind);
+    call.exchange().tagged(marker.tag);
+    Ok(copy::start(
+        &call.endpoint,
+        job,
+        turn,
+        &mut call.exchange,
+        moved,
+        marker,
+    ))
 }
 
 /// WebDAV's own COPY makes no directories (RFC 4918 section 9.8.5); third-party copies do.

@@ -77,6 +77,52 @@ async fn a_tagged_upload_and_download_are_told_from_beginning_to_end() {
     assert_eq!(of(0, "/flow-lifecycle/start-time"), of(1, "/flow-lifecycle/start-time"));
 }
 
+/// A third-party copy would be seen by networks at one of its ends alone, or its streams as one flow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tagged_copy_is_told_by_who_drives_it() {
+    let lab = Lab::new();
+    let collector = Collector::new();
+    let address = collector.0.local_addr().unwrap();
+    let other = lab.endpoint("other", |_| {}).await;
+    let at = lab
+        .endpoint("a", |config| config.firefly.collectors = vec![address])
+        .await;
+    const SIZE: usize = 4 << 20;
+    other.put("/f", noise(SIZE)).await.expect(201);
+    let tag = ("SciTag", "154");
+    let told = |count: usize| -> Vec<Value> { (0..count).map(|_| collector.next()).collect() };
+    let of = |told: &[Value], state: &str, pointer: &str| -> Vec<Value> {
+        let with_state = told.iter().filter(|one| one["flow-lifecycle"]["state"] == state);
+        with_state
+            .map(|one| one.pointer(pointer).unwrap_or_else(|| panic!("{one}")).clone())
+            .collect()
+    };
+    let sum = |bytes: &[Value]| bytes.iter().map(|bytes| bytes.as_u64().unwrap()).sum::<u64>();
+
+    for streams in [1, 4] {
+        let number = streams.to_string();
+        at.pull(
+            &format!("/{streams}"),
+            &other.url("/f"),
+            &[tag, ("X-Number-Of-Streams", &number)],
+        )
+        .await
+        .copied();
+        let told = told(2 * streams);
+        assert_eq!(of(&told, "start", "/context/application"), vec!["weir-pull"; streams]);
+        assert_eq!(sum(&of(&told, "end", "/usage/received")), SIZE as u64);
+        let ports = of(&told, "end", "/flow-id/src-port");
+        let different: std::collections::BTreeSet<_> = ports.iter().map(Value::as_u64).collect();
+        assert_eq!(different.len(), streams, "a flow for each connection: {ports:?}");
+    }
+    at.push("/1", &other.url("/g"), &[tag]).await.copied();
+    let told = told(2);
+    assert_eq!(of(&told, "start", "/context/application"), ["weir-push"]);
+    assert_eq!(sum(&of(&told, "end", "/usage/sent")), SIZE as u64);
+    let port = other.running.address().port();
+    assert_eq!(of(&told, "end", "/flow-id/dst-port"), [port]);
+}
+
 /// One of these once crashed a storage server in a data challenge.
 #[tokio::test]
 async fn odd_tags_break_nothing() {

@@ -81,7 +81,7 @@ impl Pull {
         let begun = Instant::now();
         let answer = ask(&self.source, terms.wanted()).await?;
         let answered_after = begun.elapsed();
-        progress.set_remote(answer.peer);
+        progress.reached_by(answer.connection.as_ref());
         let length = check_answer(&self.source, &answer)?;
         // A checksum that cannot be made from those of parts would not be compared.
         let by_parts = by_parts && Offers::of(answer.response.headers()) != Offers::Alone;
@@ -144,6 +144,7 @@ impl Pull {
             exchange.clone(),
             intake,
         );
+        progress.moves_there();
         progress.set_moving(true);
         let single = Single {
             source: &source,
@@ -188,7 +189,7 @@ impl Pull {
             ..
         } = *self;
         let first = &opened.streams[0].1;
-        progress.set_remote(first.peer);
+        progress.reached_by(first.connection.as_ref());
         let mut offered = source.announced(first.response.headers(), Phase::Preparation)?;
         // Others cannot be made from those of the parts.
         offered.retain(|checksum| Striped::can_take([checksum.algorithm]));
@@ -417,7 +418,8 @@ impl Single<'_> {
             };
             let answer = tries.again(sink.taken(), broken).await?;
             self.exchange.metrics().streams_resumed.fetch_add(1, Ordering::Relaxed);
-            self.progress.set_remote(answer.peer);
+            self.progress.reached_by(answer.connection.as_ref());
+            self.progress.moves_there();
             sink.comes_by(answer.buffers());
             body = answer.response.into_body();
         }

@@ -176,7 +176,7 @@ struct Stream<'a> {
 impl Stream<'_> {
     async fn run(mut self, mut answer: Answer) -> Result<Lane, CopyFailure> {
         loop {
-            self.stripe.set_remote(answer.peer);
+            self.stripe.comes_by(answer.connection.as_ref());
             self.lane.comes_by(answer.buffers());
             let Some(broken) = self.take(answer.response.into_body()).await? else {
                 return Ok(self.lane);

@@ -1,0 +1,131 @@
+//! The connections that data moves on: whom networks are told of, and what TCP knows of them.
+
+use std::{
+    fmt::Write as _,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use weir_http::{ConnectedTo, ConnectionInfo, SocketWatch, TcpFigures};
+use weir_network::firefly::{Beacon, Flow, Marked, Tag, Usage};
+
+use crate::metrics::Kind;
+
+/// A connection that data moves on.
+#[derive(Clone)]
+pub(crate) struct Ends {
+    local: SocketAddr,
+    peer: SocketAddr,
+    socket: SocketWatch,
+}
+
+impl From<&ConnectionInfo> for Ends {
+    fn from(info: &ConnectionInfo) -> Self {
+        Self {
+            local: info.local,
+            peer: info.peer,
+            socket: info.socket.clone(),
+        }
+    }
+}
+
+impl From<&ConnectedTo> for Ends {
+    fn from(to: &ConnectedTo) -> Self {
+        Self {
+            local: to.local,
+            peer: to.peer,
+            socket: to.socket.clone(),
+        }
+    }
+}
+
+/// Tells networks of a request's connections: whose they are, where the request says so.
+#[derive(Clone)]
+pub(crate) struct FlowMarker {
+    pub(crate) beacon: Beacon,
+    pub(crate) tag: Option<Tag>,
+    pub(crate) kind: Kind,
+}
+
+impl FlowMarker {
+    /// Tells of a connection until what is returned is dropped. What `moved` has already came another way.
+    pub(crate) fn mark(&self, ends: &Ends, moved: &Arc<AtomicU64>) -> Option<Marked> {
+        let flow = Flow {
+            local: ends.local,
+            peer: ends.peer,
+            tag: self.tag?,
+            application: format!("weir-{}", self.kind.as_str()),
+            start: SystemTime::now().into(),
+        };
+        let (moved, receives) = (moved.clone(), self.kind.receives());
+        let before = moved.load(Ordering::Relaxed);
+        let usage = move || {
+            let moved = moved.load(Ordering::Relaxed).saturating_sub(before);
+            if receives {
+                Usage {
+                    received: moved,
+                    sent: 0,
+                }
+            } else {
+                Usage {
+                    received: 0,
+                    sent: moved,
+                }
+            }
+        };
+        self.beacon.mark(flow, ends.socket.clone(), usage)
+    }
+}
+
+/// The connection that a stream of a copy has now; after it breaks it gets another one.
+#[derive(Default)]
+pub(crate) struct Line(Mutex<Option<(Ends, Option<Marked>)>>);
+
+impl Line {
+    fn now(&self) -> MutexGuard<'_, Option<(Ends, Option<Marked>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on it is this one.
+    pub(crate) fn set(&self, to: Option<&ConnectedTo>) {
+        *self.now() = to.map(|to| (to.into(), None));
+    }
+
+    /// Tells networks that this stream's bytes move on it from now on.
+    pub(crate) fn mark(&self, marker: &FlowMarker, moved: &Arc<AtomicU64>) {
+        if let Some((ends, marked)) = &mut *self.now() {
+            *marked = marker.mark(ends, moved);
+        }
+    }
+
+    /// The other end.
+    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+        self.now().as_ref().map(|(ends, _)| ends.peer)
+    }
+
+    /// What TCP knows of it, as markers show it.
+    pub(crate) fn shown(&self) -> Option<String> {
+        let socket = self.now().as_ref().map(|(ends, _)| ends.socket.clone());
+        Some(shown(&socket?.figures()?))
+    }
+}
+
+/// In the order in which somebody looks who wonders what holds a stream back.
+fn shown(tcp: &TcpFigures) -> String {
+    let mut text = format!(
+        "{} rtt_ms={:.1} window={} peer_window={} retransmits={}",
+        tcp.congestion,
+        tcp.round_trip.as_secs_f64() * 1e3,
+        tcp.window,
+        tcp.peer_window,
+        tcp.retransmits
+    );
+    if let Some(rate) = tcp.pacing_rate {
+        let _ = write!(text, " pacing={rate}");
+    }
+    text
+}
