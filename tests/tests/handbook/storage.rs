@@ -50,7 +50,12 @@ fn machine(port: u16) -> Machine {
         ("allow = []", "allow = [\"127.0.0.0/8\"]".to_owned()),
         ("VO", "atlas".to_owned()),
     ];
-    let environment = vec![("X509_CERT_DIR", trusted), ("WEIR_CA_FILE", here("authority/ca.pem"))];
+    let environment = vec![
+        ("X509_CERT_DIR", trusted),
+        ("WEIR_CA_FILE", here("authority/ca.pem")),
+        // Another Python may come first on the path, which has no gfal2.
+        ("GFAL_PYTHONBIN", "/usr/bin/python3".to_owned()),
+    ];
     let names = names.map(|(name, here)| (name.to_owned(), here)).to_vec();
     Machine {
         services,
