@@ -73,6 +73,5 @@ fn six_hundred_pulls_stay_within_their_memory() {
             file.display()
         );
     }
-    println!("{PULLS} pulls: at most {} MB", peak / 1_000_000);
     assert!(peak <= MOST, "{peak} bytes");
 }

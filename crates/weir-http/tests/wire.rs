@@ -186,7 +186,10 @@ async fn a_server_can_be_judged_beyond_the_usual() {
     assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
     assert!(stranger.seen.lock().unwrap().is_empty(), "asked about a stranger");
     let nobody = Client::new(config(TrustRoots::default())).unwrap();
-    assert!(nobody.judging(judge(false)).is_err());
+    let unasked = judge(false);
+    let error = send(&nobody, &unasked).await.unwrap_err();
+    assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
+    assert!(unasked.seen.lock().unwrap().is_empty(), "asked where nobody is trusted");
 }
 
 /// A certificate for somebody else, or from a stranger, would be accepted.

@@ -21,7 +21,7 @@ pub struct Limits {
     /// Third-party copies that move data at one time.
     pub copies: usize,
     /// Memory for data in flight, of all transfers, copies and checksum readers together. Each stream has at least 160 KiB and at
-    /// most 3.7 MiB, by what is left; who finds none waits as for a place. The default is for 1,024 streams at one time, or 40 at full
+    /// most 3.7 MiB, by what is left; who finds none waits as for a place. The default is for 819 streams at one time, or 28 at full
     /// speed, and keeps a process that carries 600 copies below 300 MB.
     pub memory: Bytes,
     /// Bytes of files in a second, of all transfers and in both directions together; shared by those who have something to move.
@@ -64,7 +64,7 @@ impl Default for Limits {
             connections_per_client: None,
             transfers: 1000,
             copies: 1000,
-            memory: Bytes(160 << 20),
+            memory: Bytes(128 << 20),
             bandwidth: None,
             copies_queued: 2000,
             checksum_readers: 4,
