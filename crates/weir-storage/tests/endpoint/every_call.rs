@@ -303,6 +303,7 @@ fn configure(config: &mut StorageConfig) {
     config.areas[0].durability = Durability::Full;
     config.areas[0].quota = Some(weir_units::Bytes(QUOTA));
     config.limits.transfers = 1;
+    config.limits.patience = Duration::from_secs(60);
     config.limits.copies = 1;
     config.limits.grace = Duration::from_millis(100);
 }
