@@ -14,7 +14,7 @@ const RATE: usize = 4_000_000;
 const SIZE: usize = 4_000_000;
 
 /// A second's worth of bytes, but for the piece that is moved before it is paid for and what lateness is forgiven.
-const LEAST: Duration = Duration::from_millis(800);
+const LEAST: Duration = Duration::from_millis(600);
 
 fn limited(config: &mut StorageConfig) {
     config.limits.bandwidth = Some("4 MB/s".parse().unwrap());
