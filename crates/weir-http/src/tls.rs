@@ -139,7 +139,7 @@ fn provider() -> Arc<CryptoProvider> {
 
 /// Records that rustls has made and the socket has not taken yet, at most. Its own limit of 64 KiB cuts a block into several
 /// writes, which costs 5 to 15 % of the CPU of a sender and a receiver together; beyond this size nothing more is saved.
-/// A connection that is idle, or whose peer keeps up, holds none of it; with slow peers 600 connections hold 150 MiB.
+/// A connection that is idle, or whose peer keeps up, holds none of it; with slow peers its own bound ([`crate::Buffers`]) may be lower.
 pub(crate) const SEALED_AHEAD: usize = 256 << 10;
 
 /// A server configuration for one identity, without client certificates.

@@ -52,8 +52,8 @@ pub(crate) struct FlowMarker {
 }
 
 impl FlowMarker {
-    /// Tells of a connection until what is returned is dropped. What `moved` has already came another way.
-    pub(crate) fn mark(&self, ends: &Ends, moved: &Arc<AtomicU64>) -> Option<Marked> {
+    /// Tells of a connection until what is returned is dropped. Of what `moved` counts, the first `before` bytes came another way.
+    pub(crate) fn mark(&self, ends: &Ends, moved: &Arc<AtomicU64>, before: u64) -> Option<Marked> {
         let flow = Flow {
             local: ends.local,
             peer: ends.peer,
@@ -62,7 +62,6 @@ impl FlowMarker {
             start: SystemTime::now().into(),
         };
         let (moved, receives) = (moved.clone(), self.kind.receives());
-        let before = moved.load(Ordering::Relaxed);
         let usage = move || {
             let moved = moved.load(Ordering::Relaxed).saturating_sub(before);
             if receives {
@@ -98,7 +97,7 @@ impl Line {
     /// Tells networks that this stream's bytes move on it from now on.
     pub(crate) fn mark(&self, marker: &FlowMarker, moved: &Arc<AtomicU64>) {
         if let Some((ends, marked)) = &mut *self.now() {
-            *marked = marker.mark(ends, moved);
+            *marked = marker.mark(ends, moved, moved.load(Ordering::Relaxed));
         }
     }
 

@@ -239,7 +239,7 @@ impl Call {
         let marker = self.marker(kind);
         self.exchange().tagged(marker.tag);
         if marker.tag.is_some() && matches!(kind, Kind::Get | Kind::Put) {
-            self.exchange().keep(marker.mark(&Ends::from(&self.info), moved));
+            self.exchange().keep(marker.mark(&Ends::from(&self.info), moved, 0));
         }
     }
 

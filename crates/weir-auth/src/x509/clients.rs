@@ -10,7 +10,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls_pki_types::CertificateDer;
-use serde::Deserialize;
 use weir_http::{CertificateError, ChainCheck, PeerCertificates};
 
 use super::authorities::Authorities;
@@ -31,26 +30,21 @@ const TAKEN_FOR: Duration = Duration::from_secs(60);
 /// Verified chains kept in mind, some 2 kB each. A full cache is emptied.
 const CHAINS_KEPT: usize = 4096;
 
-/// Where a door finds whom to trust.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
+/// Where a door finds whom to trust; an operator says so in the table that is [`super::DoorConfig`].
+#[derive(Debug, Clone)]
 pub struct ClientCertificatesConfig {
     /// Directory of authorities as the IGTF distributes it, usually `/etc/grid-security/certificates`: `*.0` and `*.pem`,
     /// revocation lists `*.r0`, and `*.signing_policy` where an authority has one.
     pub authorities: PathBuf,
     /// Directory of VOMS servers, usually `/etc/grid-security/vomsdir`, with `<vo>/<host>.lsc`. None: VOMS attributes are
     /// not looked at.
-    #[serde(default)]
     pub vomsdir: Option<PathBuf>,
     /// How much revocation lists matter.
-    #[serde(default)]
     pub revocation: RevocationCheck,
     /// Our own names, for VOMS attributes that are meant for certain hosts only.
-    #[serde(default)]
     pub host_names: Vec<String>,
     /// Whether a bad certificate ends the TLS handshake. False by default: the client then gets an answer that says what
     /// is wrong, and one that has a token as well is let in by that.
-    #[serde(default)]
     pub refuse_in_handshake: bool,
 }
 

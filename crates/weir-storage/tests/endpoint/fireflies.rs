@@ -75,6 +75,13 @@ async fn a_tagged_upload_and_download_are_told_from_beginning_to_end() {
     assert!(of(3, "/netlink/rtt").as_f64().unwrap() > 0.0);
     assert!(!of(3, "/netlink/cong").as_str().unwrap().is_empty());
     assert_eq!(of(0, "/flow-lifecycle/start-time"), of(1, "/flow-lifecycle/start-time"));
+
+    // A small body is in memory before anything is told of it, and counts all the same.
+    at.ask("PUT", "/small", &[("SciTag", "154")], noise(1000))
+        .await
+        .expect(201);
+    assert_eq!(collector.next()["flow-lifecycle"]["state"], "start");
+    assert_eq!(collector.next()["usage"]["received"], 1000);
 }
 
 /// A third-party copy would be seen by networks at one of its ends alone, or its streams as one flow.
