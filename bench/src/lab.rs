@@ -15,7 +15,7 @@ use serde_json::Value;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
 use weir_tests::{Daemon, RunningGrid, Xrootd, XrootdSettings, free_port, wait_for, weir_binary};
 
-use crate::{contender::Contender, limits::Limits};
+use crate::{contender::Contender, limits::Limits, warm::Warm};
 
 /// One large file and eight smaller ones, as every row wants them.
 pub(crate) const LARGE: u64 = 2_000_000_000;
@@ -41,6 +41,7 @@ pub(crate) struct Lab {
     _daemons: Vec<Daemon>,
     _xrootd: [Xrootd; 3],
     _grid: RunningGrid,
+    _warm: Warm,
     _folder: tempfile::TempDir,
 }
 
@@ -139,6 +140,7 @@ impl Lab {
             _daemons: daemons,
             _xrootd: servers,
             _grid: grid,
+            _warm: Warm::memory()?,
             _folder: folder,
         })
     }

@@ -17,6 +17,7 @@ mod outcome;
 mod rows;
 mod service;
 mod stats;
+mod warm;
 
 use std::{path::PathBuf, process::Command};
 
