@@ -12,9 +12,9 @@ use crate::{ConnectedTo, tcp::Tcp};
 
 /// The bound of one connection; clones mean the same one.
 ///
-/// A connection bounded to `n` bytes holds at most `n` that it has read and not handed on; over TLS another `n` (128 KiB at most)
-/// before they are decrypted, and `n` (256 KiB at most) that are encrypted and not taken by the other side, and some 36 KiB of
-/// rustls' own: a record on its way in, and one decrypted.
+/// A connection bounded to `n` bytes holds at most `n` that it has read and not handed on; over TLS another `n` (128 KiB at most, and
+/// a record at least) that are not opened yet, and `n` (256 KiB at most) that are sealed and not taken by the other side. With
+/// TLS 1.2 rustls opens at once all that is not opened, and copies: the same twice more.
 #[derive(Clone)]
 pub struct Buffers(Arc<AtomicUsize>);
 
@@ -78,16 +78,4 @@ pub(crate) trait SealsAhead {
 
 impl SealsAhead for Tcp {
     fn seal_ahead(&mut self, _: usize) {}
-}
-
-impl SealsAhead for tokio_rustls::server::TlsStream<Tcp> {
-    fn seal_ahead(&mut self, bytes: usize) {
-        self.get_mut().1.set_buffer_limit(Some(bytes));
-    }
-}
-
-impl SealsAhead for tokio_rustls::client::TlsStream<Tcp> {
-    fn seal_ahead(&mut self, bytes: usize) {
-        self.get_mut().1.set_buffer_limit(Some(bytes));
-    }
 }

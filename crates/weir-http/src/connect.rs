@@ -20,7 +20,11 @@ use tokio::{
 };
 
 use crate::{
-    AddressFilter, ClientError, ConnectedTo, buffers::SealsAhead as _, socket::SocketSettings, tcp::Tcp,
+    AddressFilter, ClientError, ConnectedTo,
+    buffers::SealsAhead as _,
+    secured::{ClientSide, Secured},
+    socket::SocketSettings,
+    tcp::Tcp,
     tls::SEALED_AHEAD,
 };
 
@@ -218,8 +222,7 @@ impl Connector {
             endpoint: endpoint.to_owned(),
             reason: "the host is not a valid name",
         })?;
-        let connector = tokio_rustls::TlsConnector::from(tls);
-        match timeout(self.connect_timeout, connector.connect(name, tcp)).await {
+        match timeout(self.connect_timeout, Secured::connect(tcp, tls, name)).await {
             Ok(Ok(stream)) => Ok(Transport::Tls(Box::new(stream))),
             Ok(Err(source)) => Err(broken_off(endpoint.to_owned(), source)),
             Err(_) => Err(ClientError::Timeout {
@@ -271,7 +274,7 @@ impl Stream {
 
 enum Transport {
     Plain(Tcp),
-    Tls(Box<tokio_rustls::client::TlsStream<Tcp>>),
+    Tls(Box<Secured<ClientSide>>),
 }
 
 impl hyper::rt::Read for Stream {

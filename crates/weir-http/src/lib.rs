@@ -38,6 +38,7 @@ mod network;
 mod pool;
 mod reload;
 mod seats;
+mod secured;
 mod server;
 mod server_certificates;
 mod sessions;

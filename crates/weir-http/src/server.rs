@@ -32,6 +32,7 @@ use crate::{
     kept::UntilSent,
     reload::Reloadable,
     seats::{Occupancy, Seat, Seated, Seats},
+    secured::Secured,
     socket::{SocketSettings, SocketWatch},
     taking::{CutShort, Pace},
     tcp::Tcp,
@@ -359,15 +360,12 @@ where
         };
         let shaken = tokio::select! {
             () = seated.seat.wanted() => return,
-            shaken = timeout(limits.handshake_timeout, tokio_rustls::TlsAcceptor::from(tls).accept(tcp)) => shaken,
+            shaken = timeout(limits.handshake_timeout, Secured::accept(tcp, tls)) => shaken,
         };
         match shaken {
             Ok(Ok(stream)) => {
-                let certificates = stream.get_ref().1.peer_certificates();
-                let certificates = certificates.map(|chain| {
-                    let owned = chain.iter().map(|certificate| certificate.clone().into_owned());
-                    PeerCertificates(owned.collect())
-                });
+                let certificates = stream.peer_certificates();
+                let certificates = certificates.map(|chain| PeerCertificates(chain.to_vec().into()));
                 self.speak(
                     stream,
                     info,

@@ -1,4 +1,4 @@
-//! A TCP stream as TLS likes it: bulk data comes in few large reads, and a write cannot hang for ever.
+//! A TCP stream that holds as much as it may, sends files, and gives up a write that makes no progress.
 
 use std::{
     future::Future,
@@ -21,26 +21,12 @@ use crate::{
     taking::{CutShort, Pace, Slow, Taking},
 };
 
-/// What is read at once while bulk data comes.
-///
-/// rustls asks for 4 KiB at a time. One read of 128 KiB instead of 32 saves 31 system calls, some 8 µs, for a copy of
-/// 128 KiB within the cache, some 5 µs. Beyond this size nothing more is saved, and the cache is left.
-const AHEAD: usize = 128 << 10;
-
-/// A read that fills this much says that more waits in the socket. What is smaller is answered as it comes, so that an
-/// idle connection has no buffer.
-const BULK: usize = 4 << 10;
-
-/// A TCP stream that reads ahead while there is much to read, and gives up a write that makes no progress.
+/// A TCP stream of which no write can hang for ever.
 pub(crate) struct Tcp {
     stream: Watched,
     /// Parts of files that are to be sent in place of bytes.
     direct: Option<Direct>,
     buffers: Buffers,
-    ahead: Vec<u8>,
-    /// The part of `ahead` that has not been asked for yet.
-    unread: std::ops::Range<usize>,
-    bulk: bool,
     /// What is asked of the other side.
     taking: Option<Box<Taking>>,
     cut_short: CutShort,
@@ -54,9 +40,6 @@ impl Tcp {
             stream: Watched::new(stream),
             direct: None,
             buffers: Buffers::default(),
-            ahead: Vec::new(),
-            unread: 0..0,
-            bulk: false,
             taking: Taking::new(write_timeout, None).map(Box::new),
             cut_short: CutShort::default(),
             alarm: None,
@@ -103,19 +86,6 @@ impl Tcp {
         }
     }
 
-    /// Fills `ahead` anew. It must have been read up.
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let wanted = AHEAD.min(self.buffers.get());
-        if self.ahead.len() != wanted {
-            self.ahead = vec![0; wanted];
-        }
-        let mut buffer = ReadBuf::new(&mut self.ahead);
-        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
-        self.unread = 0..buffer.filled().len();
-        self.bulk = self.unread.len() >= BULK;
-        Poll::Ready(Ok(()))
-    }
-
     /// Reads less than `bound`. hyper doubles its buffer when a read fills it: by this it stays at the bound.
     fn poll_read_bounded(
         &mut self,
@@ -123,24 +93,11 @@ impl Tcp {
         buffer: &mut ReadBuf<'_>,
         bound: usize,
     ) -> Poll<io::Result<()>> {
-        if self.ahead.len() > bound {
-            self.ahead = Vec::new();
-        }
         let mut part = ReadBuf::new(buffer.initialize_unfilled_to(bound - 1));
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut part))?;
         let read = part.filled().len();
         buffer.advance(read);
-        self.bulk = read == bound - 1;
         Poll::Ready(Ok(()))
-    }
-
-    fn take_ahead(&mut self, buffer: &mut ReadBuf<'_>) {
-        let length = self.unread.len().min(buffer.remaining());
-        buffer.put_slice(&self.ahead[self.unread.start..self.unread.start + length]);
-        self.unread.start += length;
-        if self.unread.is_empty() && !self.bulk {
-            self.ahead = Vec::new();
-        }
     }
 
     /// Passes a write's outcome on, unless it has waited for too long.
@@ -177,23 +134,10 @@ fn cut(cut_short: &CutShort, slow: Slow) -> io::Error {
 impl AsyncRead for Tcp {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let bound = self.buffers.get();
-        let asked = buffer.remaining();
-        if self.unread.is_empty() {
-            if bound < Buffers::MOST && asked >= bound {
-                return self.poll_read_bounded(cx, buffer, bound);
-            }
-            // Who asks for much gets it without a copy.
-            if !self.bulk || asked >= AHEAD.min(bound) / 2 {
-                let before = buffer.filled().len();
-                ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-                let read = buffer.filled().len() - before;
-                self.bulk = read == asked && read >= BULK;
-                return Poll::Ready(Ok(()));
-            }
-            ready!(self.poll_fill(cx))?;
+        if bound < Buffers::MOST && buffer.remaining() >= bound {
+            return self.poll_read_bounded(cx, buffer, bound);
         }
-        self.take_ahead(buffer);
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
@@ -253,46 +197,6 @@ mod tests {
         (near.unwrap(), Tcp::new(far.unwrap().0, write_timeout))
     }
 
-    /// A byte lost or doubled between the two ways of reading would break every TLS record after it.
-    #[tokio::test]
-    async fn reads_of_any_size_give_the_same_bytes() {
-        let (mut near, mut far) = pair(None).await;
-        let sent: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
-        let copy = sent.clone();
-        let sender = tokio::spawn(async move {
-            // Trickles, then a flood, then trickles.
-            for piece in [&copy[..10], &copy[10..5000], &copy[5000..2_900_000], &copy[2_900_000..]] {
-                near.write_all(piece).await.unwrap();
-            }
-        });
-        let mut received = Vec::new();
-        for size in [1, 4096, 5, 4096, 16_384, 4096, 100_000, 4096].into_iter().cycle() {
-            let mut buffer = vec![0; size];
-            let read = far.read(&mut buffer).await.unwrap();
-            if read == 0 {
-                break;
-            }
-            received.extend_from_slice(&buffer[..read]);
-        }
-        sender.await.unwrap();
-        assert!(received == sent);
-    }
-
-    /// An idle connection that keeps a bulk buffer costs 128 KiB; four thousand of them half a gigabyte.
-    #[tokio::test]
-    async fn an_idle_connection_has_no_buffer() {
-        let (mut near, mut far) = pair(None).await;
-        near.write_all(&vec![1; 50_000]).await.unwrap();
-        let mut buffer = vec![0; 4096];
-        let mut left = 50_000;
-        while left > 0 {
-            left -= far.read(&mut buffer).await.unwrap();
-        }
-        near.write_all(&[1; 10]).await.unwrap();
-        assert_eq!(far.read(&mut buffer).await.unwrap(), 10);
-        assert!(far.ahead.is_empty());
-    }
-
     /// A bound that reads ignore is none: hyper doubles its buffer with every read that fills it.
     #[tokio::test]
     async fn a_bound_connection_reads_less_than_its_bound() {
@@ -307,14 +211,10 @@ mod tests {
             .cycle()
         {
             far.buffers().bound(bound);
-            while !far.unread.is_empty() {
-                let read = far.read(&mut buffer[..4096]).await.unwrap();
-                received.extend_from_slice(&buffer[..read]);
-            }
-            // As hyper asks, and as rustls does.
+            // As hyper asks for bodies, and for heads.
             for asked in [300_000, 4096] {
                 let read = far.read(&mut buffer[..asked]).await.unwrap();
-                assert!(read < bound && far.ahead.len() <= bound.min(AHEAD), "{read} of {bound}");
+                assert!(read < bound, "{read} of {bound}");
                 received.extend_from_slice(&buffer[..read]);
             }
             if received.len() == sent.len() {

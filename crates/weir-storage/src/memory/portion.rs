@@ -4,10 +4,10 @@ use weir_http::Buffers;
 
 use super::FLOOR;
 
-/// rustls' own, and connection, task and hashes.
+/// A record that is not whole yet, and connection, task and hashes.
 const BESIDE: usize = 64 << 10;
 
-/// What is read ahead of decryption at most.
+/// What is read and not opened at most.
 const AHEAD: usize = 128 << 10;
 
 /// The first of these sizes, from large to small, that is not above `most`, or the last; with its place among them. A floor is

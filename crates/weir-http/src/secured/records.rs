@@ -1,0 +1,181 @@
+//! Records of TLS 1.3 (RFC 8446 section 5), sealed and opened where they lie.
+
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use rustls::{AlertDescription, ConnectionTrafficSecrets, Error};
+
+/// Type, version and length.
+pub(super) const HEADER: usize = 5;
+/// The plaintext of one record at most.
+pub(super) const PLAIN: usize = 1 << 14;
+/// A whole record at most, as others may send it.
+pub(super) const WHOLE: usize = HEADER + PLAIN + 256;
+const TAG: usize = 16;
+/// What a record of ours has beyond its plaintext.
+pub(super) const BEYOND: usize = HEADER + 1 + TAG;
+
+pub(super) const ALERT: u8 = 21;
+pub(super) const HANDSHAKE: u8 = 22;
+pub(super) const DATA: u8 = 23;
+
+/// What is wrong, and what the other side is told of it.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// None: it is gone.
+    pub(super) alert: Option<AlertDescription>,
+    pub(super) error: Error,
+}
+
+impl Fault {
+    pub(super) fn new(alert: AlertDescription, text: &str) -> Self {
+        Self {
+            alert: Some(alert),
+            error: Error::General(text.to_owned()),
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self {
+            alert: Some(AlertDescription::InternalError),
+            error,
+        }
+    }
+}
+
+/// A key of one direction, and how many records it has seen.
+pub(super) struct Key {
+    cipher: LessSafeKey,
+    iv: [u8; 12],
+    sequence: u64,
+}
+
+impl Key {
+    pub(super) fn new((sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Result<Self, Error> {
+        let (algorithm, key, iv) = match &secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
+            _ => return Err(Error::General("a cipher that is not known here".to_owned())),
+        };
+        let key = UnboundKey::new(algorithm, key.as_ref()).map_err(|_| Error::EncryptError)?;
+        let mut own = [0; 12];
+        own.copy_from_slice(iv.as_ref());
+        Ok(Self {
+            cipher: LessSafeKey::new(key),
+            iv: own,
+            sequence,
+        })
+    }
+
+    /// Records that it has sealed or opened.
+    pub(super) fn used(&self) -> u64 {
+        self.sequence
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_used(&mut self, records: u64) {
+        self.sequence = records;
+    }
+
+    /// The next nonce (section 5.3). None is ever given twice.
+    fn nonce(&mut self) -> Result<Nonce, Error> {
+        let mut nonce = self.iv;
+        for (byte, number) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
+            *byte ^= number;
+        }
+        self.sequence = self.sequence.checked_add(1).ok_or(Error::EncryptError)?;
+        Ok(Nonce::assume_unique_for_key(nonce))
+    }
+
+    /// Appends a record of this type to `into`; `plain` appends its plaintext of `length` bytes, at most [`PLAIN`]. Where it fails
+    /// nothing is appended: what is not sealed must not be sent.
+    pub(super) fn seal(
+        &mut self,
+        kind: u8,
+        length: usize,
+        plain: impl FnOnce(&mut Vec<u8>),
+        into: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let start = into.len();
+        let sealed = self.try_seal(kind, length, plain, into);
+        if sealed.is_err() {
+            into.truncate(start);
+        }
+        sealed
+    }
+
+    fn try_seal(
+        &mut self,
+        kind: u8,
+        length: usize,
+        plain: impl FnOnce(&mut Vec<u8>),
+        into: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let sealed = u16::try_from(length + 1 + TAG).map_err(|_| Error::EncryptError)?;
+        let [high, low] = sealed.to_be_bytes();
+        let header = [DATA, 3, 3, high, low];
+        into.extend_from_slice(&header);
+        let start = into.len();
+        plain(into);
+        into.push(kind);
+        if into.len() != start + length + 1 {
+            return Err(Error::EncryptError);
+        }
+        let nonce = self.nonce()?;
+        let tag = self
+            .cipher
+            .seal_in_place_separate_tag(nonce, Aad::from(header), &mut into[start..])
+            .map_err(|_| Error::EncryptError)?;
+        into.extend_from_slice(tag.as_ref());
+        Ok(())
+    }
+
+    /// Opens a whole record where it lies: its type, and how many bytes behind the header are its plaintext.
+    pub(super) fn open(&mut self, record: &mut [u8]) -> Result<(u8, usize), Fault> {
+        let nonce = self.nonce()?;
+        let (header, sealed) = record.split_at_mut(HEADER);
+        let opened = self.cipher.open_in_place(nonce, Aad::from(&*header), sealed);
+        let inner = opened.map_err(|_| Fault {
+            alert: Some(AlertDescription::BadRecordMac),
+            error: Error::DecryptError,
+        })?;
+        // Zeros behind the type are padding (section 5.4).
+        let Some(length) = inner.iter().rposition(|byte| *byte != 0) else {
+            return Err(Fault::new(
+                AlertDescription::UnexpectedMessage,
+                "a record without a type",
+            ));
+        };
+        if length > PLAIN {
+            return Err(too_long());
+        }
+        Ok((inner[length], length))
+    }
+}
+
+/// The length of the record that `bytes` begin with, header included; none if it is not known yet.
+pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, Fault> {
+    let Some(header) = bytes.first_chunk::<HEADER>() else {
+        return Ok(None);
+    };
+    // The version means nothing (section 5.1).
+    let [kind, _, _, high, low] = *header;
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    if kind != DATA {
+        let text = "a record that is not encrypted";
+        return Err(Fault::new(AlertDescription::UnexpectedMessage, text));
+    }
+    if length > PLAIN + 256 {
+        return Err(too_long());
+    }
+    // Shorter ones cannot be opened, which is found out there.
+    Ok(Some(HEADER + length))
+}
+
+fn too_long() -> Fault {
+    Fault {
+        alert: Some(AlertDescription::RecordOverflow),
+        error: Error::PeerSentOversizedRecord,
+    }
+}
