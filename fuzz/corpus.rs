@@ -1,6 +1,6 @@
 // Included by the tests of every crate that has fuzz targets: runs what they begin with, and what once found something.
 
-fn run(name: &str, target: fn(&[u8])) {
+fn run(name: &str, target: impl Fn(&[u8])) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz/corpus")
         .join(name);

@@ -1,6 +1,8 @@
 //! Third-party copies (HTTP-TPC): this endpoint as the active party, pulling from or pushing to another one.
 
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod job;
 mod pull;
 mod push;

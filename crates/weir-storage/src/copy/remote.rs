@@ -290,10 +290,10 @@ fn target(from: &Uri, response: &Response<Incoming>) -> Option<Uri> {
 }
 
 /// Resolves a reference against the URI in use (RFC 3986 section 5.2, without dot segments, which no endpoint sends).
-fn resolve(from: &Uri, location: &str) -> Option<Uri> {
+pub(super) fn resolve(from: &Uri, location: &str) -> Option<Uri> {
     let location = location.split('#').next()?;
     let (scheme, authority) = (from.scheme_str()?, from.authority()?.as_str());
-    let whole = if location.contains("://") {
+    let whole = if has_scheme(location) {
         location.to_owned()
     } else if let Some(rest) = location.strip_prefix("//") {
         format!("{scheme}://{rest}")
@@ -304,7 +304,7 @@ fn resolve(from: &Uri, location: &str) -> Option<Uri> {
         format!("{scheme}://{authority}{folder}/{location}")
     };
     let uri: Uri = whole.parse().ok()?;
-    let scheme = match uri.scheme_str()? {
+    let scheme = match uri.scheme_str()?.to_ascii_lowercase().as_str() {
         "https" | "davs" => "https",
         "http" | "dav" => "http",
         _ => return None,
@@ -316,6 +316,14 @@ fn resolve(from: &Uri, location: &str) -> Option<Uri> {
         .as_ref()
         .filter(|authority| !authority.as_str().contains('@'))?;
     Uri::from_parts(parts).ok()
+}
+
+/// Whether it begins with a scheme and not with a path, whose query may hold another URL.
+fn has_scheme(location: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    location
+        .split_once("://")
+        .is_some_and(|(scheme, _)| scheme.bytes().all(letter))
 }
 
 /// The beginning of the other side's explanation, if it is text.
@@ -363,6 +371,9 @@ mod tests {
         check("//b/z", Some("https://b/z"));
         check("/z", Some("https://a:1/z"));
         check("z", Some("https://a:1/x/z"));
+        check("/z?then=https://b/", Some("https://a:1/z?then=https://b/"));
+        check("z?then=https://b/", Some("https://a:1/x/z?then=https://b/"));
+        check("HTTPS://b/z", Some("https://b/z"));
         check("ftp://b/z", None);
         check("https://user@b/z", None);
         check("https://", None);

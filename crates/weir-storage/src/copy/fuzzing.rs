@@ -1,0 +1,37 @@
+//! What every reader of another endpoint's answers here must survive, and hold to, for any input. Built for tests and for the
+//! targets of `fuzz/` only.
+#![allow(clippy::unwrap_used, reason = "a panic is how a target fails")]
+
+use http::Uri;
+
+use super::remote::resolve;
+
+/// A URL that was asked, and the `Location` that its answer gave, a line each: what is followed must be a whole URL, and what names no
+/// host must stay at the one that was asked.
+pub fn redirects(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Some((from, location)) = text.split_once('\n') else {
+        return;
+    };
+    let Ok(from) = from.parse::<Uri>() else { return };
+    let Some(to) = resolve(&from, location) else { return };
+    assert!(matches!(to.scheme_str(), Some("https" | "http")), "{to}");
+    let authority = to.authority().unwrap().as_str();
+    assert!(!authority.is_empty() && !authority.contains('@'), "{to}");
+    assert!(to.to_string().parse::<Uri>().is_ok_and(|again| again == to), "{to}");
+    let scheme = location.split_once("://").map(|(scheme, _)| scheme);
+    if scheme.is_none_or(|scheme| scheme.contains(['/', '?', '#', '%'])) && !location.starts_with("//") {
+        assert_eq!(to.authority(), from.authority(), "{location}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus.rs"));
+
+    /// A crash that was fixed must stay fixed, and a corpus must not get lost.
+    #[test]
+    fn corpora_hold() {
+        run("storage_redirects", super::redirects);
+    }
+}
