@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header, uri::Authority};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -117,6 +117,9 @@ pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) 
     };
     let outcome = match (&call.method, path) {
         // `OPTIONS *` has no path.
+        _ if !names_its_host(parts.version, &call.headers) => Err(Refusal::bad_request(
+            "there must be one Host, as RFC 9112 section 3.2 has it",
+        )),
         (&Method::OPTIONS, _) => Ok(verbs::options()),
         (_, Err(error)) => Err(Refusal::bad_request(error.to_string())),
         (_, Ok(path)) => {
@@ -327,6 +330,19 @@ fn lingering(text: Bytes, incoming: Incoming) -> Body {
         None
     });
     body::stream(first.chain(then).filter_map(|piece| async move { piece.map(Ok) }))
+}
+
+/// Whether nobody on the way can take the request for one to another host.
+fn names_its_host(version: Version, headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) => version < Version::HTTP_11,
+        (Some(host), None) => {
+            let authority = |host: &str| !host.contains('@') && host.parse::<Authority>().is_ok();
+            host.is_empty() || host.to_str().is_ok_and(authority)
+        }
+        (Some(_), Some(_)) => false,
+    }
 }
 
 /// The token of an `Authorization: Bearer` header (RFC 6750 section 2.1).

@@ -1,6 +1,7 @@
 //! What every parser at the door must survive, and hold to, for any input. Shared by the fuzz targets and the corpus test.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use weir_network::firefly::Tag;
 use weir_storage::{
     backend::Meta,
     conditional, copy, dav, digest,
@@ -52,14 +53,49 @@ pub(crate) fn propfind(data: &[u8]) {
     let mut text = dav::OPEN.to_owned();
     dav::write_resource(&mut text, &resource, &wanted);
     text.push_str(dav::CLOSE);
-    let mut reader = quick_xml::Reader::from_str(&text);
+    well_formed(&text);
+}
+
+/// The body of a PROPPATCH: what is understood must be refused in well-formed XML.
+pub(crate) fn proppatch(data: &[u8]) {
+    let Ok(properties) = dav::parse_update(data) else {
+        return;
+    };
+    assert!(!properties.is_empty());
+    let mut text = dav::OPEN.to_owned();
+    dav::write_refused(&mut text, &dav::href(["<&>"], true), &properties);
+    text.push_str(dav::CLOSE);
+    well_formed(&text);
+}
+
+/// Names of elements, in their namespaces, and of attributes too.
+fn well_formed(text: &str) {
+    let mut reader = quick_xml::NsReader::from_str(text);
     loop {
-        match reader.read_event() {
-            Ok(quick_xml::events::Event::Eof) => return,
+        match reader.read_resolved_event() {
+            Ok((_, quick_xml::events::Event::Eof)) => return,
+            Ok((quick_xml::name::ResolveResult::Unknown(prefix), _)) => panic!("{prefix:?} is not declared: {text}"),
             Ok(_) => {}
             Err(error) => panic!("{error}: {text}"),
         }
     }
+}
+
+/// Values of `SciTag`, a line each: a flow has one tag that is in the registry's range, or none.
+pub(crate) fn scitag(data: &[u8]) {
+    let values: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
+    let tag = Tag::from_header(values.iter().copied());
+    let number = |value: &[u8]| std::str::from_utf8(value).ok()?.trim().parse::<u16>().ok();
+    match (&values[..], tag) {
+        (_, None) => {}
+        ([value], Some(tag)) => {
+            assert_eq!(number(value), Some(tag.number()));
+            assert_eq!(Tag::of(tag.number().into()), Some(tag));
+            assert_eq!(tag.experiment() << 6 | tag.activity(), tag.number());
+        }
+        (_, Some(tag)) => panic!("of several values one was taken: {}", tag.number()),
+    }
+    assert_eq!(Tag::from_header(values.iter().chain(&values).copied()), None);
 }
 
 /// Header lines of a COPY: what makes a message's frame must never be forwarded.
