@@ -232,6 +232,14 @@ impl CertificateAuthority {
     /// # Errors
     /// [`CaError::Content`] for an identity without a certificate, [`CaError::Make`].
     pub fn revocation_list(&self, revoked: &[&Identity]) -> Result<String, CaError> {
+        self.revocation_list_until(revoked, SystemTime::now() + Duration::from_secs(86_400))
+    }
+
+    /// The same, good until then.
+    ///
+    /// # Errors
+    /// As [`CertificateAuthority::revocation_list`].
+    pub fn revocation_list_until(&self, revoked: &[&Identity], end: SystemTime) -> Result<String, CaError> {
         let now = SystemTime::now();
         let revoke = |identity: &&Identity| {
             let chain = read_certificates(&identity.chain_pem, &self.dir)?;
@@ -248,7 +256,7 @@ impl CertificateAuthority {
         };
         let params = CertificateRevocationListParams {
             this_update: now.into(),
-            next_update: (now + Duration::from_secs(86_400)).into(),
+            next_update: end.into(),
             crl_number: 1.into(),
             issuing_distribution_point: None,
             revoked_certs: revoked.iter().map(revoke).collect::<Result<_, CaError>>()?,

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use serde_json::json;
+use weir_auth::x509::RevocationCheck;
 use weir_http::{Body, RunningServer, body};
 use weir_units::Algorithm;
 
@@ -175,4 +176,42 @@ async fn a_client_whose_credential_ends_is_refused_the_next_time() {
     for name in ["f", "g", "p"] {
         assert!(std::fs::read(at.root.join(name)).unwrap() == content, "{name}");
     }
+}
+
+/// An upload of hours would be lost because a list was not renewed in time; or an old one be good where lists are required.
+#[tokio::test]
+async fn a_revocation_list_that_ends_is_missed_the_next_time() {
+    let lab = Lab::new();
+    let end = SystemTime::now() + SOON;
+    let list = lab.authorities().join("ca.r0");
+    std::fs::write(&list, lab.revocation_list_until(end)).unwrap();
+    let at = lab
+        .endpoint("a", |config| {
+            with_people(&lab)(config);
+            config.x509.as_mut().unwrap().revocation = RevocationCheck::Required;
+        })
+        .await;
+    at.put("/old", "x").await.expect(201);
+    let guest = |name| Guest {
+        at: &at,
+        client: lab.client_of(name),
+    };
+    // A chain that was verified is taken for a minute: Bob's is not yet.
+    let (ada, bob) = (guest("Ada"), guest("Bob"));
+    let content = noise(9_000_000);
+    let (halves, go) = in_halves(&content);
+    let meanwhile = async {
+        under_way(&at).await;
+        past(end).await;
+        let refused = bob.ask("GET", "/old", &[], "").await.expect(503);
+        assert!(refused.text().contains("out of date"), "{}", refused.text());
+        assert!(!refused.header("retry-after").is_empty());
+        std::fs::write(&list, lab.revocation_list(&[])).unwrap();
+        at.running.look().await;
+        bob.ask("GET", "/old", &[], "").await.expect(200);
+        go.send(()).unwrap();
+    };
+    let (put, ()) = tokio::join!(ada.send("PUT", "/f", &[], halves), meanwhile);
+    put.expect(201);
+    assert!(std::fs::read(at.root.join("f")).unwrap() == content);
 }

@@ -179,7 +179,12 @@ impl Lab {
         self.ca.revocation_list(revoked).unwrap()
     }
 
-    /// The same, valid until then.
+    /// One that revokes nobody and is good until then.
+    pub(crate) fn revocation_list_until(&self, end: SystemTime) -> String {
+        self.ca.revocation_list_until(&[], end).unwrap()
+    }
+
+    /// A certificate in this name, valid until then.
     pub(crate) fn certificate_until(&self, name: &str, end: SystemTime) -> weir_http::Identity {
         self.ca.issue_until(&[], name, Some(end)).unwrap()
     }
