@@ -83,13 +83,16 @@ blackbox: web ## Run the black-box tests (PEERS=no: those without other people's
 	@cargo test --workspace --locked --no-run
 	cargo test --workspace --locked $(patsubst tests/tests/%.rs,--test %,$(wildcard tests/tests/*.rs))
 
-soak: web ## Run the long tests: the scheduler's model in new worlds, a hundred rounds of kill -9, and of stop and continue
-	@scripts/peers.sh tests
+soak: web ## Run the long tests, some hours: new worlds, a hundred rounds of faults, all errors of calls, ten minutes of each fuzz target
+	@cargo +nightly fuzz --version >/dev/null
+	scripts/peers.sh tests
 	cargo test --workspace --locked --no-run
 	PROPTEST_CASES=100000 cargo test --release --locked -p weir-sched --test model
-	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer --test nodes --test outages --test disk_full
+	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer --test nodes --test outages --test disk_full \
+		--test storage_calls --test storage_clock
+	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600)
 
-fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each (nightly Rust, cargo-fuzz)
+fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each, one on each core (nightly Rust, cargo-fuzz)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
 
 bench: ## Measure decisions and the simulator, then Weir beside nginx and XRootD on this machine

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Fuzzes every reader of network bytes, one after the other. New inputs go to target/fuzz-corpus; what crashes a target goes to
-# fuzz/artifacts: fix it, and keep the input in fuzz/corpus under a name that tells what it was.
+# Fuzzes every reader of network bytes, as many at a time as there are cores (or FUZZ_JOBS). New inputs go to target/fuzz-corpus;
+# what crashes a target goes to fuzz/artifacts: fix it, and keep the input in fuzz/corpus under a name that tells what it was.
 # usage: fuzz.sh SECONDS-PER-TARGET [TARGET...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,18 +14,32 @@ if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
 fi
 [ $# -gt 0 ] || mapfile -t targets < <(cargo +nightly fuzz list)
 [ $# -eq 0 ] || targets=("$@")
+jobs=${FUZZ_JOBS:-$(nproc)}
 
 # A static SQLite is in the program twice, once as a library and once as part of another: one definition in two places.
 export ASAN_OPTIONS=detect_odr_violation=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 cargo +nightly fuzz build
-failed=()
-for target in "${targets[@]}"; do
-    grown=${CARGO_TARGET_DIR:-target}/fuzz-corpus/$target
-    mkdir -p "$grown"
-    log=$grown.log
-    status=ok
-    cargo +nightly fuzz run "$target" "$grown" "fuzz/corpus/$target" -- \
-        -max_total_time="$seconds" -timeout=10 >"$log" 2>&1 || { status=FAILED; failed+=("$target"); }
-    printf '%-22s %s  %s\n' "$target" "$status" "$(grep -o '^Done [0-9]* runs in [0-9]* second' "$log" || echo "see $log")"
-done
-[ ${#failed[@]} -eq 0 ] || { echo "error: failed: ${failed[*]}" >&2; exit 1; }
+
+# What targets write lies below this.
+TMPDIR=$(mktemp -d)
+trap 'rm -rf "$TMPDIR"' EXIT
+export TMPDIR seconds grown=${CARGO_TARGET_DIR:-target}/fuzz-corpus
+
+fuzz() {
+    local target=$1 log=$grown/$1.log status=ok
+    mkdir -p "$grown/$target"
+    cargo +nightly fuzz run "$target" "$grown/$target" "fuzz/corpus/$target" -- \
+        -max_total_time="$seconds" -timeout=10 >"$log" 2>&1 || status=FAILED
+    local runs took coverage
+    read -r runs took < <(sed -n 's/^Done \([0-9]*\) runs in \([0-9]*\) second.*/\1 \2/p' "$log") || true
+    coverage=$(grep -o 'cov: [0-9]*' "$log" | tail -1 | cut -d' ' -f2 || true)
+    printf '%-24s %-6s %12s %8s %9s\n' "$target" $status "${runs:--}" "${took:--}" "${coverage:--}"
+    [ $status = ok ] || { echo "  see $log"; return 1; }
+}
+export -f fuzz
+
+minutes=$(((${#targets[@]} + jobs - 1) / jobs * seconds / 60))
+echo "${#targets[@]} targets of $seconds s each, $jobs at a time: some $minutes minutes"
+printf '%-24s %-6s %12s %8s %9s\n' target status runs seconds coverage
+printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c 'fuzz {}' ||
+    { echo "error: a target failed" >&2; exit 1; }
