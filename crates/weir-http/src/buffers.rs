@@ -12,8 +12,8 @@ use crate::{ConnectedTo, tcp::Tcp};
 
 /// The bound of one connection; clones mean the same one.
 ///
-/// A connection bounded to `n` bytes holds at most `n` that it has read and not handed on; over TLS another `n` (128 KiB at most, and
-/// a record at least) that are not opened yet, and `n` (256 KiB at most) that are sealed and not taken by the other side. With
+/// A connection bounded to `n` bytes holds at most `n` that it has read and not handed on; over TLS another `n` and a record (128 KiB
+/// at most) that are not opened yet, and `n` (256 KiB at most) that are sealed and not taken by the other side. With
 /// TLS 1.2 rustls opens at once all that is not opened, and copies: the same twice more.
 #[derive(Clone)]
 pub struct Buffers(Arc<AtomicUsize>);

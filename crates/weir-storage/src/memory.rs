@@ -9,7 +9,7 @@
 //! | aligned copy, past the page cache | `b` | 0 | 1 MiB | none | | |
 //! | hyper's buffer | `c` | 16 KiB | 512 KiB | its heads | | |
 //! | bytes before they are decrypted | `c`, 128 KiB at most | 16 KiB | 128 KiB | sealed records: `c` | 32 KiB | 256 KiB |
-//! | rustls, with TLS 1.2: a record coming, one decrypted | | 36 KiB | 36 KiB | | 36 KiB | 36 KiB |
+//! | a record of TLS that is not whole; with TLS 1.2 one more | | 36 KiB | 36 KiB | | 36 KiB | 36 KiB |
 //! | connection, task, hashes | | 28 KiB | 28 KiB | | 28 KiB | 28 KiB |
 //! | in all | | 160 KiB | 3.7 MiB | | 160 KiB | 1.1 MiB |
 //!

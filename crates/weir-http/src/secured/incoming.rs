@@ -125,12 +125,10 @@ impl Incoming {
         let here = self.unopened.len();
         let first = length(&self.memory[self.unopened.clone()]).ok().flatten();
         let least = first.filter(|whole| *whole > here).unwrap_or(here + FEW.max(here / 2));
-        let size = if self.bulk {
-            AHEAD.min(bound).max(WHOLE).max(least)
-        } else {
-            least.max(FEW)
-        };
-        if self.memory.len() == size {
+        // A record more than the bound: reads that end just before a record does would double their number.
+        let most = AHEAD.min(bound + WHOLE).max(least);
+        let size = if self.bulk { most } else { least.max(FEW) };
+        if (size..=most.max(size)).contains(&self.memory.len()) {
             self.memory.copy_within(self.unopened.clone(), 0);
         } else {
             let mut memory = vec![0; size];
