@@ -174,6 +174,7 @@ fn make_server_config(identity: &Identity, clients: Option<Arc<Verifier>>) -> Re
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_single_cert(chain, key)?;
+    // Records are sealed and opened by `crate::secured`.
     config.enable_secret_extraction = true;
     config.ignore_client_order = true;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

@@ -17,7 +17,7 @@ use crate::tcp::Tcp;
 const AHEAD: usize = 128 << 10;
 
 /// What is read at once else. A read that fills this much says that more waits in the socket; what is smaller is answered as it
-/// comes, so that an idle connection has no buffer.
+/// comes, so that a connection on which little comes has no buffer.
 const FEW: usize = 4 << 10;
 
 /// What is asked for at most where the head of a request is waited for.

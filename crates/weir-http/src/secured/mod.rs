@@ -143,11 +143,10 @@ impl Secured<ClientSide> {
 }
 
 impl<S: Side> Secured<S> {
-    async fn shake(tcp: Tcp, connection: S::Connection, gives_keys: bool) -> io::Result<Self> {
+    async fn shake(mut tcp: Tcp, connection: S::Connection, gives_keys: bool) -> io::Result<Self> {
         let buffers = tcp.buffers();
         let mut shaking = Shaking::<S>::new(connection, gives_keys);
-        let (mut tcp, mut outgoing) = (tcp, Outgoing::default());
-        let (mut incoming, mut plain) = (Incoming::default(), BytesMut::new());
+        let (mut incoming, mut plain, mut outgoing) = (Incoming::default(), BytesMut::new(), Outgoing::default());
         poll_fn(|cx| poll_shake(cx, &mut shaking, &mut tcp, (&mut incoming, &mut plain), &mut outgoing)).await?;
         let certificates = shaking.connection.peer_certificates();
         let certificates = certificates.map(|chain| chain.iter().map(|one| one.clone().into_owned()).collect());
@@ -155,9 +154,14 @@ impl<S: Side> Secured<S> {
             heard: shaking.ended,
             said: false,
         };
+        let records = if shaking.leaves_the_rest() {
+            Records::Keyed(Box::new(Keyed::new(shaking.connection).map_err(invalid)?))
+        } else {
+            Records::Shaking(Box::new(shaking))
+        };
         Ok(Self {
             tcp,
-            records: Records::Shaking(Box::new(shaking)).taken_over().map_err(invalid)?,
+            records,
             incoming,
             plain,
             outgoing,
@@ -274,18 +278,6 @@ impl<S: Side> Secured<S> {
         };
         if let Err(error) = told {
             self.records = Records::Broken(error);
-        }
-    }
-}
-
-impl<S: Side> Records<S> {
-    /// With keys of our own where that is possible.
-    fn taken_over(self) -> Result<Self, rustls::Error> {
-        match self {
-            Self::Shaking(shaking) if shaking.leaves_the_rest() => {
-                Ok(Self::Keyed(Box::new(Keyed::new(shaking.connection)?)))
-            }
-            other => Ok(other),
         }
     }
 }

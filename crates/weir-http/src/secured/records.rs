@@ -1,6 +1,9 @@
 //! Records of TLS 1.3 (RFC 8446 section 5), sealed and opened where they lie.
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::{
+    aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey},
+    error::Unspecified,
+};
 use rustls::{AlertDescription, ConnectionTrafficSecrets, Error};
 
 /// Type, version and length.
@@ -97,36 +100,24 @@ impl Key {
         plain: impl FnOnce(&mut Vec<u8>),
         into: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        let start = into.len();
-        let sealed = self.try_seal(kind, length, plain, into);
-        if sealed.is_err() {
-            into.truncate(start);
-        }
-        sealed
-    }
-
-    fn try_seal(
-        &mut self,
-        kind: u8,
-        length: usize,
-        plain: impl FnOnce(&mut Vec<u8>),
-        into: &mut Vec<u8>,
-    ) -> Result<(), Error> {
         let sealed = u16::try_from(length + 1 + TAG).map_err(|_| Error::EncryptError)?;
         let [high, low] = sealed.to_be_bytes();
         let header = [DATA, 3, 3, high, low];
-        into.extend_from_slice(&header);
+        let nonce = self.nonce()?;
         let start = into.len();
+        into.extend_from_slice(&header);
         plain(into);
         into.push(kind);
-        if into.len() != start + length + 1 {
+        let inner = &mut into[start + HEADER..];
+        let tag = if inner.len() == length + 1 {
+            self.cipher.seal_in_place_separate_tag(nonce, Aad::from(header), inner)
+        } else {
+            Err(Unspecified)
+        };
+        let Ok(tag) = tag else {
+            into.truncate(start);
             return Err(Error::EncryptError);
-        }
-        let nonce = self.nonce()?;
-        let tag = self
-            .cipher
-            .seal_in_place_separate_tag(nonce, Aad::from(header), &mut into[start..])
-            .map_err(|_| Error::EncryptError)?;
+        };
         into.extend_from_slice(tag.as_ref());
         Ok(())
     }
