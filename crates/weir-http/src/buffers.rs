@@ -70,12 +70,24 @@ impl CarriedBy {
     }
 }
 
-/// What can be told how much it may have encrypted ahead of the socket.
-pub(crate) trait SealsAhead {
-    /// At most so many bytes from now on.
+/// What can be told how much it may have encrypted ahead of the socket, and read ahead of whoever asks.
+pub(crate) trait WorksAhead {
+    /// At most so many bytes are encrypted ahead from now on.
     fn seal_ahead(&mut self, bytes: usize);
+
+    /// Whether more than a record may be read ahead from now on.
+    fn read_ahead(&mut self, may: bool);
+
+    /// Whether more than a record is held of what was read ahead.
+    fn holds_much(&self) -> bool;
 }
 
-impl SealsAhead for Tcp {
+impl WorksAhead for Tcp {
     fn seal_ahead(&mut self, _: usize) {}
+
+    fn read_ahead(&mut self, _: bool) {}
+
+    fn holds_much(&self) -> bool {
+        false
+    }
 }

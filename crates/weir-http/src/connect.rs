@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::{
     AddressFilter, ClientError, ConnectedTo,
-    buffers::SealsAhead as _,
+    buffers::WorksAhead as _,
     secured::{ClientSide, Secured},
     socket::SocketSettings,
     tcp::Tcp,

@@ -5,7 +5,7 @@ use std::{
     mem::MaybeUninit,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
@@ -16,7 +16,8 @@ use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
-    buffers::{Buffers, SealsAhead},
+    buffers::{Buffers, WorksAhead},
+    heads::{FREE, Heads, Place},
     kept::UntilSent,
     seats::Seat,
     tls::SEALED_AHEAD,
@@ -30,24 +31,42 @@ pub(crate) struct Allowance {
     answered: AtomicBool,
     seat: Arc<Seat>,
     until_sent: UntilSent,
+    /// Whether there is, or was, a large head: hyper keeps its buffer.
+    large: AtomicBool,
+    heads: Arc<Heads>,
+    /// Memory for a large head that is awaited.
+    place: Mutex<Option<Place>>,
 }
 
+/// In place of what is left: a request is in hand that has a body.
+const BODY: usize = usize::MAX;
+
+/// In place of what is left: a request is in hand that has none.
+const NO_BODY: usize = usize::MAX - 1;
+
 impl Allowance {
-    pub(crate) fn new(limit: usize, seat: Arc<Seat>, until_sent: UntilSent) -> Arc<Self> {
+    pub(crate) fn new(limit: usize, seat: Arc<Seat>, until_sent: UntilSent, heads: Arc<Heads>) -> Arc<Self> {
         Arc::new(Self {
             limit,
             left: AtomicUsize::new(limit),
             answered: AtomicBool::new(false),
             seat,
             until_sent,
+            large: AtomicBool::new(false),
+            heads,
+            place: Mutex::default(),
         })
     }
 
-    /// The head is read: what follows is a body.
-    pub(crate) fn lift(&self) {
-        self.left.store(usize::MAX, Ordering::Relaxed);
+    /// The head is read: what follows is a body, or nothing until the answer.
+    pub(crate) fn lift(&self, body: bool) {
+        self.left.store(if body { BODY } else { NO_BODY }, Ordering::Relaxed);
         self.answered.store(false, Ordering::Relaxed);
         self.seat.work();
+        if self.large.load(Ordering::Relaxed) {
+            // Long transfers would keep all others' large heads out.
+            drop(self.place().take());
+        }
     }
 
     /// The answer is complete: what follows is another head.
@@ -65,27 +84,43 @@ impl Allowance {
             self.seat.rest();
         }
     }
+
+    /// Whether the connection had better end with the answer: it would keep memory that others need soon. Who is told of it loses
+    /// no request that is sent meanwhile.
+    pub(crate) fn is_burden(&self) -> bool {
+        self.large.load(Ordering::Relaxed) && self.heads.are_scarce()
+    }
+
+    fn place(&self) -> MutexGuard<'_, Option<Place>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What is read at once of a head: most have less than 4 KiB. A body that begins in it is copied so far.
-const READ: usize = 16 << 10;
+const READ: usize = FREE;
 
-/// A connection that ends when a head is too long.
+/// A connection that ends when a head is too long, and waits where there is no memory for a large one.
 pub(crate) struct Limited<I> {
     io: I,
     allowance: Arc<Allowance>,
     buffers: Buffers,
     /// What it may have sealed ahead, as it was told last.
     sealed: usize,
+    /// Whether it may read ahead, as it was told last.
+    reads_ahead: bool,
+    waits: Option<Pin<Box<dyn Future<Output = Place> + Send>>>,
 }
 
-impl<I: SealsAhead> Limited<I> {
-    pub(crate) fn new(io: I, allowance: Arc<Allowance>, buffers: Buffers) -> Self {
+impl<I: WorksAhead> Limited<I> {
+    pub(crate) fn new(mut io: I, allowance: Arc<Allowance>, buffers: Buffers) -> Self {
+        io.read_ahead(false);
         Self {
             io,
             allowance,
             buffers,
             sealed: 0,
+            reads_ahead: false,
+            waits: None,
         }
     }
 
@@ -97,30 +132,93 @@ impl<I: SealsAhead> Limited<I> {
             self.io.seal_ahead(sealed);
         }
     }
+
+    fn read_ahead(&mut self, may: bool) {
+        if may != self.reads_ahead {
+            self.reads_ahead = may;
+            self.io.read_ahead(may);
+        }
+    }
+
+    /// How much may be read of a head of which `left` bytes may come; 0: the connection is to end as if the other side had ended it.
+    fn poll_room(&mut self, cx: &mut Context<'_>, left: usize) -> Poll<io::Result<usize>> {
+        let read = self.allowance.limit - left;
+        let is_large = self.allowance.large.load(Ordering::Relaxed);
+        if !is_large && read < FREE && !self.io.holds_much() {
+            return Poll::Ready(Ok(FREE - read));
+        }
+        self.poll_place(cx, read, is_large)
+            .map_ok(|may| if may { left } else { 0 })
+    }
+
+    /// Whether the memory for a large head is there, or comes. Who holds it already, from before, must have a place for it or end.
+    #[cold]
+    fn poll_place(&mut self, cx: &mut Context<'_>, read: usize, is_large: bool) -> Poll<io::Result<bool>> {
+        let limit = self.allowance.limit;
+        let holds = is_large || self.io.holds_much();
+        let mut place = self.allowance.place();
+        if place.is_none() {
+            let taken = if holds {
+                let Some(taken) = self.allowance.heads.take(limit) else {
+                    return Poll::Ready(Ok(false));
+                };
+                taken
+            } else {
+                let heads = &self.allowance.heads;
+                let waits = self.waits.get_or_insert_with(|| Box::pin(heads.clone().wait(limit)));
+                let taken = ready!(waits.as_mut().poll(cx));
+                self.waits = None;
+                taken
+            };
+            *place = Some(taken);
+            self.allowance.large.store(true, Ordering::Relaxed);
+        }
+        let is_wanted = place.as_ref().is_some_and(|place| place.is_wanted(cx));
+        if is_wanted && read > 0 {
+            let text = "others need the memory of its head, which has not ended";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)));
+        }
+        Poll::Ready(Ok(!is_wanted))
+    }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Limited<I> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let left = self.allowance.left.load(Ordering::Relaxed);
-        if left == usize::MAX {
-            return Pin::new(&mut self.io).poll_read(cx, buffer);
-        }
-        if left == 0 {
-            let text = format!("the head of a request has more than {} bytes", self.allowance.limit);
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
-        }
-        // hyper's buffer may be large still, from an earlier body.
+impl<I: AsyncRead + Unpin> Limited<I> {
+    /// Reads at most so much. hyper's buffer may be large still, from an earlier body.
+    fn poll_some(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>, most: usize) -> Poll<io::Result<usize>> {
         let mut space = [MaybeUninit::uninit(); READ];
-        let most = READ.min(left).min(buffer.remaining());
+        let most = READ.min(most).min(buffer.remaining());
         let mut read = ReadBuf::uninit(&mut space[..most]);
         ready!(Pin::new(&mut self.io).poll_read(cx, &mut read))?;
         buffer.put_slice(read.filled());
-        self.allowance.left.store(left - read.filled().len(), Ordering::Relaxed);
+        Poll::Ready(Ok(read.filled().len()))
+    }
+}
+
+impl<I: AsyncRead + WorksAhead + Unpin> AsyncRead for Limited<I> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let left = self.allowance.left.load(Ordering::Relaxed);
+        self.read_ahead(left == BODY);
+        match left {
+            BODY => return Pin::new(&mut self.io).poll_read(cx, buffer),
+            // The next head, ahead of its time.
+            NO_BODY => return self.poll_some(cx, buffer, FREE).map_ok(drop),
+            0 => {
+                let text = format!("the head of a request has more than {} bytes", self.allowance.limit);
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
+            }
+            _ => {}
+        }
+        let room = ready!(self.poll_room(cx, left))?;
+        if room == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let read = ready!(self.poll_some(cx, buffer, room))?;
+        self.allowance.left.store(left - read, Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<I: AsyncWrite + SealsAhead + Unpin> AsyncWrite for Limited<I> {
+impl<I: AsyncWrite + WorksAhead + Unpin> AsyncWrite for Limited<I> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.bound();
         Pin::new(&mut self.io).poll_write(cx, bytes)

@@ -32,6 +32,7 @@ mod descriptors;
 mod direct;
 mod error;
 mod head;
+mod heads;
 mod kept;
 mod memory;
 mod network;

@@ -38,6 +38,8 @@ pub struct Occupancy {
     pub refused: u64,
     /// Connections that were cut because the client took too little of an answer, since the start.
     pub too_slow: u64,
+    /// Connections that were cut, with a large head that had not ended or an idle one's memory, for others' heads, since the start.
+    pub heads_cut: u64,
 }
 
 /// All seats of a server.
@@ -212,6 +214,7 @@ impl Seats {
             given_up: self.given_up.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),
             too_slow: self.too_slow.load(Ordering::Relaxed),
+            heads_cut: 0,
         }
     }
 
@@ -299,7 +302,8 @@ mod tests {
                 open: 0,
                 given_up: 1,
                 refused: 0,
-                too_slow: 0
+                too_slow: 0,
+                heads_cut: 0
             }
         );
         assert!(seats.taken().by_client.is_empty());

@@ -10,7 +10,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, header::CONNECTION};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -25,10 +26,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     body::Cause,
-    buffers::{Buffers, SealsAhead},
+    buffers::{Buffers, WorksAhead},
     client_certificates::PeerCertificates,
     direct::Direct,
     head::{Allowance, Answer, Limited},
+    heads::Heads,
     kept::UntilSent,
     reload::Reloadable,
     seats::{Occupancy, Seat, Seated, Seats},
@@ -61,6 +63,10 @@ pub struct ServerLimits {
     /// The longest head of a request; beyond it the connection is closed. Default 64 KiB: several
     /// tokens of 8 KiB. Anybody can make a connection take so much.
     pub head: usize,
+    /// Memory for the heads of all connections that are longer than 8 KiB and not complete; each takes twice the longest.
+    /// Where none is left they are read on one after the other, and whoever has held some for longest is cut for the next.
+    /// Default 32 MiB. Counts from the start, and is not adjusted.
+    pub heads: usize,
     /// Read buffer of a connection. Default 512 KiB; grown only as bodies need it.
     pub buffer: usize,
     /// How long work in hand may go on after [`RunningServer::shutdown`]. Default 10 s.
@@ -78,6 +84,7 @@ impl Default for ServerLimits {
             pace: None,
             headers: 100,
             head: 64 * 1024,
+            heads: 32 << 20,
             buffer: 512 * 1024,
             grace: Duration::from_secs(10),
         }
@@ -166,6 +173,7 @@ pub struct RunningServer {
     /// The listening socket, to be told other settings; nobody may connect to it once this stops.
     socket: Option<OwnedFd>,
     seats: Arc<Seats>,
+    heads: Arc<Heads>,
     limits: Reloadable<ServerLimits>,
     stop: CancellationToken,
     abort: CancellationToken,
@@ -180,13 +188,13 @@ impl RunningServer {
 
     /// How many are connected.
     pub fn occupancy(&self) -> Occupancy {
-        self.seats.occupancy()
+        occupancy(&self.seats, &self.heads)
     }
 
     /// What tells how many are connected, for as long as anybody asks.
     pub fn watch_occupancy(&self) -> impl Fn() -> Occupancy + Send + Sync + 'static {
-        let seats = self.seats.clone();
-        move || seats.occupancy()
+        let (seats, heads) = (self.seats.clone(), self.heads.clone());
+        move || occupancy(&seats, &heads)
     }
 
     /// Other limits, for connections that come from now on and for the end. Nothing that is connected is cut off.
@@ -230,6 +238,13 @@ impl Drop for RunningServer {
     }
 }
 
+fn occupancy(seats: &Seats, heads: &Heads) -> Occupancy {
+    Occupancy {
+        heads_cut: heads.cut(),
+        ..seats.occupancy()
+    }
+}
+
 /// Serves HTTP/1.1 on a bound listener, over TLS if a configuration is given, on the current runtime.
 ///
 /// Each request carries a [`ConnectionInfo`] in its extensions, and [`PeerCertificates`] if the client showed some. A `100 Continue` goes out when the service first polls the
@@ -250,6 +265,7 @@ where
         address: listener.local_addr()?,
         socket: Some(listener.as_fd().try_clone_to_owned()?),
         seats: Seats::new(limits.connections, limits.connections_per_client),
+        heads: Heads::new(limits.heads),
         limits: Arc::new(limits).into(),
         stop: CancellationToken::new(),
         abort: CancellationToken::new(),
@@ -258,6 +274,7 @@ where
     let door = Door {
         tls: tls.into(),
         seats: running.seats.clone(),
+        heads: running.heads.clone(),
         limits: running.limits.clone(),
         service,
         stop: running.stop.clone(),
@@ -272,6 +289,7 @@ where
 struct Door<S> {
     tls: ServerTls,
     seats: Arc<Seats>,
+    heads: Arc<Heads>,
     limits: Reloadable<ServerLimits>,
     service: S,
     stop: CancellationToken,
@@ -391,10 +409,10 @@ where
 
     async fn speak<I>(&self, io: I, info: ConnectionInfo, beside: Beside, seat: &Arc<Seat>)
     where
-        I: AsyncRead + AsyncWrite + SealsAhead + Unpin + Send + 'static,
+        I: AsyncRead + AsyncWrite + WorksAhead + Unpin + Send + 'static,
     {
         let limits = self.limits.get();
-        let allowance = Allowance::new(limits.head, seat.clone(), info.until_sent.clone());
+        let allowance = Allowance::new(limits.head, seat.clone(), info.until_sent.clone(), self.heads.clone());
         let io = Limited::new(io, allowance.clone(), info.buffers.clone());
         let service = self.service.clone();
         let peer = info.peer;
@@ -409,10 +427,15 @@ where
             // A clone is ready when its original is; the rooms' services are always ready.
             let mut service = service.clone();
             let allowance = allowance.clone();
-            allowance.lift();
+            allowance.lift(!request.body().is_end_stream());
             async move {
                 std::future::poll_fn(|cx| service.poll_ready(cx)).await?;
-                let response = service.call(request).await?;
+                let mut response = service.call(request).await?;
+                if allowance.is_burden() {
+                    response
+                        .headers_mut()
+                        .insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 Ok::<_, Infallible>(response.map(|body| Answer::new(body, allowance)))
             }
         });

@@ -26,7 +26,8 @@
 //! With the default of 128 MiB, 28 pulls have all that helps, 40 have 2.5 MiB each beyond their floors, 600 have 57 KiB, and 819 their
 //! floors alone. 128 MiB = 134 MB leave 166 MB of 300 for all else: some 20 for the process, 50 kB for each connection that a copy was
 //! asked on, up to 34 for blocks that wait for the next reader where files were read, and what the allocator has not given back: with
-//! 160 MiB a process with 600 copies was seen at 258 to 295 MB.
+//! 160 MiB a process with 600 copies was seen at 258 to 295 MB. An attack by heads that never end takes 34 more for large ones, and 16 KiB
+//! of each connection (`weir_http::ServerLimits::heads`).
 
 mod portion;
 

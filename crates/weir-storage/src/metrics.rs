@@ -407,6 +407,11 @@ fn render_connections(page: &mut Page, connections: Occupancy) {
             "connections that were cut because the client took too little of an answer",
             connections.too_slow,
         ),
+        (
+            "weir_storage_connections_heads_cut_total",
+            "connections that were cut because others needed the memory of their large heads",
+            connections.heads_cut,
+        ),
     ] {
         page.single(name, "counter", help, count);
     }

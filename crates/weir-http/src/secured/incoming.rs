@@ -27,7 +27,6 @@ const HEAD: usize = 8 << 10;
 /// take any amount.
 const MOST: usize = (64 << 10) + AHEAD + WHOLE;
 
-#[derive(Default)]
 pub(super) struct Incoming {
     memory: Vec<u8>,
     /// Not opened.
@@ -35,6 +34,20 @@ pub(super) struct Incoming {
     /// Opened, and not read.
     plain: Range<usize>,
     bulk: bool,
+    /// Whether more than a record may be read at once: not of heads, or strangers would have the memory of bodies.
+    reads_ahead: bool,
+}
+
+impl Default for Incoming {
+    fn default() -> Self {
+        Self {
+            memory: Vec::new(),
+            unopened: 0..0,
+            plain: 0..0,
+            bulk: false,
+            reads_ahead: true,
+        }
+    }
 }
 
 impl Incoming {
@@ -71,18 +84,42 @@ impl Incoming {
         self.plain = plain;
     }
 
+    /// Whether more than a record may be read at once from now on. What came stays.
+    pub(super) fn read_ahead(&mut self, may: bool) {
+        self.reads_ahead = may;
+        if !may && self.memory.len() > WHOLE {
+            let plain = self.plain.len();
+            let from = if plain == 0 { self.unopened.start } else { self.plain.start };
+            self.memory = self.memory[from..self.unopened.end].to_vec();
+            self.unopened = self.unopened.start - from..self.unopened.end - from;
+            self.plain = 0..plain;
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Self {
+            reads_ahead: self.reads_ahead,
+            ..Self::default()
+        };
+    }
+
+    /// Whether more than a record is held.
+    pub(super) fn holds_much(&self) -> bool {
+        self.memory.len() > WHOLE
+    }
+
     /// Hands out at most so many bytes of plaintext; whether there were any.
     pub(super) fn take(&mut self, buffer: &mut ReadBuf<'_>, most: usize) -> bool {
         let length = self.plain.len().min(most);
         buffer.put_slice(&self.memory[self.plain.start..self.plain.start + length]);
         self.plain.start += length;
-        if self.plain.is_empty() && self.unopened.is_empty() && !self.bulk {
-            *self = Self::default();
+        if self.plain.is_empty() && self.unopened.is_empty() && !(self.bulk && self.reads_ahead) {
+            self.clear();
         }
         length > 0
     }
 
-    /// Waits for more, of which about `bound` may be held, or next to nothing where hardly anything is asked for. Nothing opened may
+    /// Waits for more, of which about `bound` and a record may be held, or next to nothing where hardly anything is asked for. Nothing opened may
     /// be left. False if nothing more comes.
     pub(super) fn poll_fill(
         &mut self,
@@ -93,7 +130,7 @@ impl Incoming {
         let filled = self.poll_more(cx, tcp, bound);
         // Between two requests heads are asked for, which are small.
         if filled.is_pending() && self.unopened.is_empty() && asked <= HEAD {
-            *self = Self::default();
+            self.clear();
         }
         filled
     }
@@ -104,7 +141,7 @@ impl Incoming {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)));
         }
         if self.unopened.is_empty() && !self.bulk {
-            *self = Self::default();
+            self.clear();
             let mut few = [0; FEW];
             let read = ready!(poll_read(cx, tcp, &mut few))?;
             self.bulk = read == FEW;
@@ -125,8 +162,9 @@ impl Incoming {
         let here = self.unopened.len();
         let first = length(&self.memory[self.unopened.clone()]).ok().flatten();
         let least = first.filter(|whole| *whole > here).unwrap_or(here + FEW.max(here / 2));
+        let ahead = if self.reads_ahead { bound } else { 0 };
         // A record more than the bound: reads that end just before a record does would double their number.
-        let most = AHEAD.min(bound + WHOLE).max(least);
+        let most = AHEAD.min(ahead + WHOLE).max(least);
         let size = if self.bulk { most } else { least.max(FEW) };
         if (size..=most.max(size)).contains(&self.memory.len()) {
             self.memory.copy_within(self.unopened.clone(), 0);

@@ -36,7 +36,7 @@ use self::{
     shaking::{Shaking, Write},
     side::Side,
 };
-use crate::{Buffers, buffers::SealsAhead, tcp::Tcp, tls::SEALED_AHEAD};
+use crate::{Buffers, buffers::WorksAhead, tcp::Tcp, tls::SEALED_AHEAD};
 
 pub(crate) use self::side::{ClientSide, ServerSide};
 
@@ -402,8 +402,16 @@ impl<S: Side> AsyncWrite for Secured<S> {
     }
 }
 
-impl<S: Side> SealsAhead for Secured<S> {
+impl<S: Side> WorksAhead for Secured<S> {
     fn seal_ahead(&mut self, bytes: usize) {
         self.ahead = bytes;
+    }
+
+    fn read_ahead(&mut self, may: bool) {
+        self.incoming.read_ahead(may);
+    }
+
+    fn holds_much(&self) -> bool {
+        self.incoming.holds_much()
     }
 }

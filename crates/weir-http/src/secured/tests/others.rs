@@ -14,10 +14,10 @@ use rustls::{ClientConnection, HandshakeKind, ServerConnection, StreamOwned};
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 
 use super::{
-    super::{ClientSide, Records, Secured, ServerSide, Side},
+    super::{ClientSide, Records, Secured, ServerSide, Side, records::WHOLE},
     SUITES, configs,
 };
-use crate::tcp::Tcp;
+use crate::{buffers::WorksAhead as _, tcp::Tcp};
 
 const LENGTH: usize = 300_000;
 
@@ -280,4 +280,40 @@ async fn an_idle_connection_has_no_buffer() {
     assert_eq!(stream.incoming.held() + stream.outgoing.bytes.capacity(), 0);
     go.send(()).unwrap();
     other.join().unwrap();
+}
+
+/// Strangers would have 128 KiB each read ahead of heads that never end, which no bound of heads sees.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_than_a_record_is_held_of_heads() {
+    let (server, client) = configs(None, &rustls::version::TLS13);
+    let (near, far) = sockets();
+    let client = ClientConnection::new(client, "localhost".try_into().unwrap()).unwrap();
+    let other = std::thread::spawn(move || {
+        let mut stream = StreamOwned::new(client, near);
+        stream.write_all(&bytes()).unwrap();
+        stream.flush().unwrap();
+        stream
+    });
+    let mut stream = Secured::accept(far, server).await.unwrap();
+    stream.read_ahead(false);
+    let (mut heard, mut read) = (vec![0; LENGTH], 0);
+    let mut most_of_a_body = 0;
+    while read < LENGTH {
+        let is_body = (LENGTH / 3..LENGTH / 2).contains(&read);
+        stream.read_ahead(is_body);
+        let end = LENGTH.min(read + 4096);
+        read += stream.read(&mut heard[read..end]).await.unwrap();
+        if is_body {
+            most_of_a_body = most_of_a_body.max(stream.incoming.held());
+        } else if stream.holds_much() {
+            // What came for a body stays until it is read.
+            assert!((LENGTH / 2..LENGTH / 2 + (128 << 10)).contains(&read), "{read}");
+        } else {
+            assert!(stream.incoming.held() <= WHOLE, "{} at {read}", stream.incoming.held());
+        }
+    }
+    assert!(heard == bytes());
+    assert!(most_of_a_body > 2 * WHOLE, "a body would be read in small pieces: {most_of_a_body}");
+    assert_eq!(stream.incoming.held(), 0);
+    drop(other.join().unwrap());
 }

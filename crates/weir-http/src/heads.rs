@@ -1,0 +1,246 @@
+//! Memory for large heads: one budget for all connections of a server.
+//!
+//! A connection holds a small head free of charge. For more it takes a place, which is large enough for the longest head. Where
+//! all places are taken it reads on when it has one: what was sent waits in the kernel meanwhile. Who waits has the connection cut
+//! that has held a place longest, so that heads that never end keep nobody out. A place is given back when the head is
+//! complete, or with the connection's buffers: never when somebody was merely told to leave. A connection that has had a large
+//! head keeps its buffer: it takes a place again while it is idle, and where places are few it ends with its answer.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout},
+};
+
+/// What a connection may hold of a head free of charge: nearly all heads, with a token of 4 KiB for each of two storages.
+/// 4,096 connections so hold 32 MiB at most, and as much again that hyper has reserved for what comes next. One byte less than
+/// hyper reserves: whenever a read fills that, it reserves twice as much for each read to come.
+pub(crate) const FREE: usize = (8 << 10) - 1;
+
+/// hyper's buffer doubles as it grows, so that a head may be in one of nearly twice its size.
+const GROWTH: usize = 2;
+
+/// Whoever has a place keeps it for so long, however many want it: what is left of an honest head of 64 KiB takes two round trips,
+/// and few are longer than a quarter of a second.
+const LEAST: Duration = Duration::from_millis(500);
+
+/// How long somebody who was told to leave may take before the next one is told.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What is counted at once.
+const UNIT: usize = 1 << 10;
+
+/// All places of a server.
+pub(crate) struct Heads {
+    units: u32,
+    room: Arc<Semaphore>,
+    /// Held by the one who is served next: whoever comes later does not overtake, and one alone asks others to leave.
+    turn: tokio::sync::Mutex<()>,
+    /// By their numbers: the first has held its place longest.
+    holders: Mutex<BTreeMap<u64, Holder>>,
+    next: AtomicU64,
+    cut: AtomicU64,
+}
+
+struct Holder {
+    since: Instant,
+    notice: Arc<Notice>,
+}
+
+/// How the holder of a place is told to leave.
+#[derive(Default)]
+struct Notice {
+    given: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Notice {
+    fn give(&self) {
+        self.given.store(true, Ordering::SeqCst);
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A place for the longest head, until it is dropped.
+pub(crate) struct Place {
+    heads: Arc<Heads>,
+    number: u64,
+    notice: Arc<Notice>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Place {
+    /// Whether it is to be given back with its connection; if not, the task is woken when it is.
+    pub(crate) fn is_wanted(&self, cx: &Context<'_>) -> bool {
+        let mut waker = self.notice.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        *waker = Some(cx.waker().clone());
+        drop(waker);
+        self.notice.given.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.heads.holders().remove(&self.number);
+    }
+}
+
+impl Heads {
+    /// With room for so many bytes.
+    pub(crate) fn new(bytes: usize) -> Arc<Self> {
+        let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).max(1);
+        Arc::new(Self {
+            units,
+            room: Arc::new(Semaphore::new(units as usize)),
+            turn: tokio::sync::Mutex::default(),
+            holders: Mutex::default(),
+            next: AtomicU64::new(0),
+            cut: AtomicU64::new(0),
+        })
+    }
+
+    /// How many were told to leave for others, since the start.
+    pub(crate) fn cut(&self) -> u64 {
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody waits, or soon may: more than half is taken.
+    pub(crate) fn are_scarce(&self) -> bool {
+        self.room.available_permits() < self.units as usize / 2 || self.turn.try_lock().is_err()
+    }
+
+    /// A place for so many bytes, if there is one at once and nobody waits.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Place> {
+        let _turn = self.turn.try_lock().ok()?;
+        let room = self.room.clone().try_acquire_many_owned(self.units_of(bytes)).ok()?;
+        Some(self.place(room))
+    }
+
+    /// A place for so many bytes, in the order in which it is asked for.
+    pub(crate) async fn wait(self: Arc<Self>, bytes: usize) -> Place {
+        let _turn = self.turn.lock().await;
+        let mut room = std::pin::pin!(self.room.clone().acquire_many_owned(self.units_of(bytes)));
+        let mut pause = Duration::ZERO;
+        loop {
+            match timeout(pause, room.as_mut()).await {
+                Ok(Ok(room)) => return self.place(room),
+                // Nobody closes it.
+                Ok(Err(_)) => std::future::pending().await,
+                Err(_) => pause = self.ask_for_one(Instant::now()),
+            }
+        }
+    }
+
+    /// Tells the one to leave that has held its place longest of those who may be told, and gives how long to wait.
+    fn ask_for_one(&self, now: Instant) -> Duration {
+        let holders = self.holders();
+        let mut staying = holders
+            .values()
+            .filter(|holder| !holder.notice.given.load(Ordering::SeqCst));
+        let Some(oldest) = staying.next() else { return PATIENCE };
+        let held = now.duration_since(oldest.since);
+        if held < LEAST {
+            return PATIENCE.min(LEAST.saturating_sub(held));
+        }
+        oldest.notice.give();
+        self.cut.fetch_add(1, Ordering::Relaxed);
+        PATIENCE
+    }
+
+    fn place(self: &Arc<Self>, room: OwnedSemaphorePermit) -> Place {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let notice = Arc::<Notice>::default();
+        let holder = Holder {
+            since: Instant::now(),
+            notice: notice.clone(),
+        };
+        self.holders().insert(number, holder);
+        Place {
+            heads: self.clone(),
+            number,
+            notice,
+            _room: room,
+        }
+    }
+
+    /// For a head of so many bytes; one that is longer than all places together has all of them.
+    fn units_of(&self, bytes: usize) -> u32 {
+        u32::try_from((bytes * GROWTH).div_ceil(UNIT))
+            .unwrap_or(u32::MAX)
+            .clamp(1, self.units)
+    }
+
+    fn holders(&self) -> MutexGuard<'_, BTreeMap<u64, Holder>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    const HEAD: usize = 64 << 10;
+
+    fn is_wanted(place: &Place) -> bool {
+        place.is_wanted(&Context::from_waker(Waker::noop()))
+    }
+
+    /// A place that counts as free when its holder has merely been told to leave is memory that is held twice.
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_holder_leaves_and_only_then_is_its_place_free() {
+        let heads = Heads::new(2 * GROWTH * HEAD);
+        let old = heads.take(HEAD).unwrap();
+        tokio::time::advance(Duration::from_millis(300)).await;
+        assert!(!heads.are_scarce());
+        let young = heads.take(HEAD).unwrap();
+        assert!(heads.take(1).is_none() && heads.are_scarce());
+        let waits = tokio::spawn(heads.clone().wait(HEAD));
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        assert!(!is_wanted(&old), "it has had less than its time");
+        tokio::time::sleep(Duration::from_millis(80)).await;
+        assert!(is_wanted(&old) && !is_wanted(&young));
+        assert!(!waits.is_finished(), "nobody has left");
+        drop(old);
+        let newcomer = waits.await.unwrap();
+        tokio::time::sleep(10 * LEAST).await;
+        assert!(!is_wanted(&young) && !is_wanted(&newcomer), "nobody waits");
+        assert_eq!(heads.cut(), 1);
+        drop((young, newcomer));
+        assert_eq!(heads.room.available_permits(), 256);
+        assert!(heads.holders().is_empty());
+    }
+
+    /// Where newcomers overtake, or who gives up keeps the turn, one that waits may wait for ever.
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_served_in_order() {
+        let heads = Heads::new(GROWTH * HEAD);
+        let held = heads.take(HEAD).unwrap();
+        let first = tokio::spawn(heads.clone().wait(HEAD));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let gives_up = tokio::spawn(heads.clone().wait(HEAD));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let last = tokio::spawn(heads.clone().wait(HEAD));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        gives_up.abort();
+        drop(held);
+        assert!(heads.take(HEAD).is_none(), "others were there before");
+        let first = first.await.unwrap();
+        drop(first);
+        drop(last.await.unwrap());
+        assert!(heads.take(5 * HEAD).is_some(), "one that is larger than all has all");
+    }
+}
