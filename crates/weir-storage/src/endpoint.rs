@@ -148,7 +148,7 @@ impl Storage {
             names: NameSpace::new(open),
             log: Arc::new(AccessLog::start(log_file, metrics.clone())),
             checksums: ChecksumDesk::new(config.limits.checksum_readers, metrics.clone(), &memory),
-            blocks: Arc::new(BlockPool::default()),
+            blocks: BlockPool::new(&memory),
             admission: Admission::new(&config.limits, &config.shares, memory.clone()),
             memory,
             metrics,

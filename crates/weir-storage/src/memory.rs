@@ -25,9 +25,9 @@
 //!
 //! With the default of 128 MiB, 28 pulls have all that helps, 40 have 2.5 MiB each beyond their floors, 600 have 57 KiB, and 819 their
 //! floors alone. 128 MiB = 134 MB leave 166 MB of 300 for all else: some 20 for the process, 50 kB for each connection that a copy was
-//! asked on, up to 34 for blocks that wait for the next reader where files were read, and what the allocator has not given back: with
-//! 160 MiB a process with 600 copies was seen at 258 to 295 MB. An attack by heads that never end takes 34 more for large ones, and 16 KiB
-//! of each connection (`weir_http::ServerLimits::heads`).
+//! asked on, and what the allocator has not given back: with 160 MiB a process with 600 copies was seen at 258 to 295 MB. Blocks that
+//! wait for the next reader are kept in what is free of the budget, 32 MiB at most, and let go where it is taken. An attack by heads that never end takes 34 more for large ones
+//! (`weir_http::ServerLimits::heads`), and 16 KiB of each connection.
 
 mod portion;
 
@@ -64,6 +64,8 @@ struct Inner {
     waiting: AtomicUsize,
     /// Gives floors to those who wait.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Has what is kept for later fit into what is free.
+    spare: OnceLock<Box<dyn Fn(usize) + Send + Sync>>,
 }
 
 impl Budget {
@@ -74,12 +76,29 @@ impl Budget {
             wanted: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             wake: OnceLock::new(),
+            spare: OnceLock::new(),
         }))
     }
 
     /// Has `wake` called, on any thread, when memory comes free that somebody wants.
     pub(crate) fn on_return(&self, wake: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.wake.set(Box::new(wake));
+    }
+
+    /// Has `spare` called with the bytes that are free, on any thread, when they have become fewer.
+    pub(crate) fn on_less(&self, spare: impl Fn(usize) + Send + Sync + 'static) {
+        let _ = self.0.spare.set(Box::new(spare));
+    }
+
+    /// Bytes that nobody has taken.
+    pub(crate) fn free(&self) -> usize {
+        self.0.total.saturating_sub(self.0.taken.load(Ordering::Relaxed))
+    }
+
+    fn has_less(&self) {
+        if let Some(spare) = self.0.spare.get() {
+            spare(self.free());
+        }
     }
 
     /// A transfer's floor; if there is none, it is wanted from now on.
@@ -104,7 +123,11 @@ impl Budget {
     fn take(&self, fits: impl Fn(usize) -> bool) -> bool {
         let take = |taken| fits(taken).then_some(taken + FLOOR);
         let taken = &self.0.taken;
-        taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
+        let fitted = taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
+        if fitted {
+            self.has_less();
+        }
+        fitted
     }
 
     fn give(&self, bytes: usize) {
@@ -186,6 +209,8 @@ impl Lease {
         if before.is_ok() && chosen.1 < held {
             // Told as what is given back is.
             self.budget.give(0);
+        } else if chosen.1 > held {
+            self.budget.has_less();
         }
         chosen.0
     }

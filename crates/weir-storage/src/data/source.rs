@@ -4,8 +4,8 @@ use std::{
     ops::Range,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
 };
@@ -20,33 +20,75 @@ use super::{
     BLOCK, Outflow,
     outflow::{Flow, UnderWay},
 };
-use crate::backend::{BackendError, Reader};
+use crate::{
+    backend::{BackendError, Reader},
+    memory::Budget,
+};
 
 /// Blocks kept for the next reader: memory that is neither zeroed nor mapped again.
-/// 128 × 256 KiB = 32 MiB at most.
+/// 128 × 256 KiB = 32 MiB at most, and never more than is free of the budget.
 const BLOCKS_KEPT: usize = 128;
 
-/// Read buffers, used over and over.
-#[derive(Default)]
+/// Read buffers, used over and over, in memory that nobody has taken.
 pub(crate) struct BlockPool {
+    memory: Budget,
     free: Mutex<Vec<Vec<u8>>>,
+    /// How many are free: asked about more often than they are few.
+    kept: AtomicUsize,
 }
 
 impl BlockPool {
+    /// A pool in what is free of this memory.
+    pub(crate) fn new(memory: &Budget) -> Arc<Self> {
+        let pool = Arc::new(Self {
+            memory: memory.clone(),
+            free: Mutex::default(),
+            kept: AtomicUsize::new(0),
+        });
+        let weak = Arc::downgrade(&pool);
+        memory.on_less(move |free| {
+            if let Some(pool) = weak.upgrade() {
+                pool.keep_within(free);
+            }
+        });
+        pool
+    }
+
     /// A buffer of [`BLOCK`] bytes.
     fn take(&self) -> Vec<u8> {
-        self.free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
-            .unwrap_or_else(|| vec![0; BLOCK])
+        let mut free = self.free();
+        let block = free.pop();
+        self.kept.store(free.len(), Ordering::Relaxed);
+        drop(free);
+        block.unwrap_or_else(|| vec![0; BLOCK])
     }
 
     fn give_back(&self, block: Vec<u8>) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < BLOCKS_KEPT {
+        let most = BLOCKS_KEPT.min(self.memory.free() / BLOCK);
+        let mut free = self.free();
+        if free.len() < most {
             free.push(block);
+            self.kept.store(free.len(), Ordering::Relaxed);
         }
+    }
+
+    /// Lets go of what does not fit into so many bytes.
+    fn keep_within(&self, bytes: usize) {
+        let most = bytes / BLOCK;
+        if self.kept.load(Ordering::Relaxed) <= most {
+            return;
+        }
+        let mut free = self.free();
+        let stays = most.min(free.len());
+        let gone = free.split_off(stays);
+        self.kept.store(free.len(), Ordering::Relaxed);
+        drop(free);
+        // Outside of the lock: to unmap takes a while.
+        drop(gone);
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -328,5 +370,38 @@ impl<W: Watch + Unpin> http_body::Body for FileBody<W> {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+    use crate::memory::FLOOR;
+
+    /// Blocks that wait for a reader who never comes would be memory beside the budget that is promised.
+    #[test]
+    fn blocks_are_kept_in_what_nobody_has_taken() {
+        let memory = Budget::new(8 * BLOCK);
+        let pool = BlockPool::new(&memory);
+        let kept = || pool.free().len();
+        let blocks: Vec<_> = (0..20).map(|_| pool.take()).collect();
+        blocks.into_iter().for_each(|block| pool.give_back(block));
+        assert_eq!(kept(), 8);
+        let lease = memory.floor().unwrap();
+        assert_eq!(kept(), 7);
+        assert_eq!(lease.fit(&[FLOOR + BLOCK / 2, FLOOR].into_iter()), 0);
+        assert_eq!(kept(), 6);
+        let floors: Vec<_> = std::iter::from_fn(|| memory.floor()).collect();
+        assert_eq!(kept(), 0);
+        pool.give_back(vec![0; BLOCK]);
+        assert_eq!(kept(), 0, "all is taken");
+        drop(floors);
+        pool.give_back(vec![0; BLOCK]);
+        assert_eq!(kept(), 1);
+        assert_eq!(pool.kept.load(Ordering::Relaxed), 1);
+        let _again = pool.take();
+        assert_eq!(kept(), 0);
     }
 }
