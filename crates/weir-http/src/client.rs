@@ -221,6 +221,12 @@ impl Client {
         Ok(())
     }
 
+    /// A number that is another one after each [`Self::renew`]: clients that were made from this one before it, by
+    /// [`Self::showing`] or [`Self::judging`], go on trusting as it did.
+    pub fn trust(&self) -> u64 {
+        self.trust.get().identity
+    }
+
     /// Sends a request and waits for the response's head, at most the configured time.
     ///
     /// `dav` and `davs` are taken as `http` and `https`.

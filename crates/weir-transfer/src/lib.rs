@@ -38,6 +38,7 @@ mod model;
 mod nodes;
 mod places;
 mod rest;
+mod servers;
 mod service;
 mod settings;
 mod store;

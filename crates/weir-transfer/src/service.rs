@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
-use weir_auth::{TrustedIssuer, Verifier, VerifierConfig};
+use weir_auth::{TrustedIssuer, Verifier, VerifierConfig, x509::X509Error};
 use weir_http::{AddressFilter, Client, ClientConfig, Identity, RunningServer, ServerLimits, TlsError};
 use weir_sched::{Config, Scheduler};
 
@@ -25,6 +25,7 @@ use crate::{
     executor::{Executor, ExecutorSettings, Keeper, Namespace},
     nodes::{self, Entry, Fleet, Hands, Membership, Seat},
     rest,
+    servers::ServersTrust,
     settings::{Plan, Settings, configured, difference},
     store::{
         MemoryStore, PostgresStore, Sealer, SqliteStore, Standing, Store, StoreError, confirm_key, postgres::Node,
@@ -63,6 +64,9 @@ pub enum StartError {
     /// Certificates, keys or authorities cannot be used.
     #[error("the certificates cannot be used")]
     Tls(#[from] TlsError),
+    /// The directories of authorities cannot be read.
+    #[error("trust.directories")]
+    Trust(#[source] X509Error),
     /// Certificates of clients cannot be taken.
     #[error("the certificates of clients cannot be taken")]
     Certificates(#[from] CertificatesError),
@@ -107,6 +111,8 @@ pub(crate) struct Service {
     pub(crate) admins: Vec<AdminConfig>,
     /// Whose certificates are taken, if any are.
     pub(crate) certificates: Option<Arc<Certificates>>,
+    /// Whom we connect to.
+    servers: Arc<ServersTrust>,
     pub(crate) delegations: rest::Delegations,
     /// This host's name, for `submit_host` and `transfer_host`.
     pub(crate) host: String,
@@ -134,7 +140,8 @@ impl TransferService {
     /// is there.
     pub async fn start(config: TransferConfig) -> Result<Running, StartError> {
         config.check()?;
-        let client = client(&config)?;
+        let trust = ServersTrust::open(&config, SystemTime::now())?;
+        let client = trust.judging(&client(&config)?)?;
         let certificates = config.x509.as_ref();
         let certificates = certificates.map(|x509| Certificates::open(x509, config.trust.roots(), SystemTime::now()));
         let certificates = certificates.transpose()?.map(Arc::new);
@@ -191,6 +198,7 @@ impl TransferService {
                 .collect(),
             admins: config.admins.clone(),
             certificates: certificates.clone(),
+            servers: Arc::new(trust),
             delegations: rest::Delegations::default(),
             host: host_of(&url),
             body_max: usize::try_from(config.limits.body.0).unwrap_or(usize::MAX),
@@ -235,6 +243,7 @@ impl TransferService {
         if let Some(certificates) = certificates {
             tokio::spawn(certificates.keep_up(stop.clone()));
         }
+        tokio::spawn(service.servers.clone().keep_up(service.client.clone(), stop.clone()));
         tracing::info!(url, schedules = service.driver.is_taken(), "transfer service started");
         Ok(Running {
             url,
@@ -255,6 +264,11 @@ impl Running {
     /// The address it listens on.
     pub fn address(&self) -> std::net::SocketAddr {
         self.server.address()
+    }
+
+    /// Looks at the directories of authorities now, and not within a minute: whom they have revoked is refused from here on.
+    pub async fn look(&self) {
+        self.service.servers.look(&self.service.client).await;
     }
 
     #[cfg(test)]

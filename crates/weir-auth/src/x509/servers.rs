@@ -13,7 +13,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::authorities::{authorities_in, revocations_in};
 use super::error::X509Error;
-use super::folder::list;
+use super::folder::{Entry, list};
 use super::name::slash_form;
 use super::revocation::Revocations;
 
@@ -21,7 +21,14 @@ use super::revocation::Revocations;
 /// out of date; servers of an authority without one are trusted, as the client finds them.
 pub struct ServerRevocations {
     directories: Vec<PathBuf>,
-    lists: RwLock<Arc<Revocations>>,
+    reading: RwLock<Reading>,
+}
+
+/// What the directories held, and which files told of it.
+#[derive(Default, Clone)]
+struct Reading {
+    files: Vec<Entry>,
+    lists: Arc<Revocations>,
 }
 
 impl fmt::Debug for ServerRevocations {
@@ -40,7 +47,7 @@ impl ServerRevocations {
     pub fn open(directories: Vec<PathBuf>, now: SystemTime) -> Result<Self, X509Error> {
         let opened = Self {
             directories,
-            lists: RwLock::default(),
+            reading: RwLock::default(),
         };
         opened.refresh(now)?;
         Ok(opened)
@@ -51,19 +58,49 @@ impl ServerRevocations {
     /// # Errors
     /// A directory cannot be listed; then what was read before stays in force.
     pub fn refresh(&self, now: SystemTime) -> Result<(), X509Error> {
-        let mut entries = Vec::new();
-        for directory in &self.directories {
-            entries.extend(list(directory, 0)?);
-        }
-        let lists = revocations_in(&entries, &authorities_in(&entries, now), now);
-        *self.lists.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(lists);
+        self.read(self.list()?, now);
         Ok(())
+    }
+
+    /// Reads them again if their files have changed, and tells whether they had.
+    ///
+    /// # Errors
+    /// A directory cannot be listed; then what was read before stays in force.
+    pub fn look(&self, now: SystemTime) -> Result<bool, X509Error> {
+        let files = self.list()?;
+        let changed = files != self.reading().files;
+        if changed {
+            self.read(files, now);
+        }
+        Ok(changed)
+    }
+
+    fn list(&self) -> Result<Vec<Entry>, X509Error> {
+        let mut files = Vec::new();
+        for directory in &self.directories {
+            files.extend(list(directory, 0)?);
+        }
+        Ok(files)
+    }
+
+    fn read(&self, files: Vec<Entry>, now: SystemTime) {
+        let lists = Arc::new(revocations_in(&files, &authorities_in(&files, now), now));
+        *self.reading.write().unwrap_or_else(PoisonError::into_inner) = Reading { files, lists };
+    }
+
+    fn reading(&self) -> Reading {
+        self.reading.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl ChainCheck for ServerRevocations {
     fn check(&self, chain: &[CertificateDer<'_>]) -> Result<(), CertificateError> {
-        let lists = self.lists.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let lists = self
+            .reading
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .lists
+            .clone();
         for der in chain {
             // Whoever cannot be read has not got this far.
             let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateError::BadEncoding)?;

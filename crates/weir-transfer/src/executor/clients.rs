@@ -25,10 +25,18 @@ const PROXIES_MAX: usize = 1000;
 /// A proxy that was not used for so long has no connection left.
 const REST_MAX: Duration = Duration::from_secs(120);
 
+/// Clients by their proxies, with their last use.
+#[derive(Default)]
+struct Showing {
+    /// What the plain client trusted when they were made.
+    trust: u64,
+    clients: HashMap<TokenHash, (Arc<Client>, Instant)>,
+}
+
 /// See the module.
 pub(super) struct Clients {
     plain: Arc<Client>,
-    showing: Mutex<HashMap<TokenHash, (Arc<Client>, Instant)>>,
+    showing: Mutex<Showing>,
 }
 
 impl Clients {
@@ -67,6 +75,13 @@ impl Clients {
         let hash = hash_of(proxy.secret.expose());
         let now = Instant::now();
         let mut showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
+        let trust = self.plain.trust();
+        if showing.trust != trust {
+            // Authorities have changed, or revoked somebody: nobody is believed as before.
+            showing.clients.clear();
+            showing.trust = trust;
+        }
+        let showing = &mut showing.clients;
         if let Some((client, used)) = showing.get_mut(&hash) {
             *used = now;
             return Ok(client.clone());

@@ -27,6 +27,7 @@ impl Scene {
             _ => class,
         };
         let (remedy, retry) = advice(class, self.party);
+        let revoked = class == ErrorClass::Tls && is_revoked(message.as_ref());
         Failure {
             class,
             party: self.party,
@@ -34,6 +35,8 @@ impl Scene {
             message: scrub(message.as_ref()),
             remedy: if directory {
                 "submit the path of a file, not of a directory".to_owned()
+            } else if revoked {
+                REVOKED.to_owned()
             } else {
                 remedy
             },
@@ -73,6 +76,15 @@ impl Scene {
         }
         failure
     }
+}
+
+/// What helps where a storage shows a certificate that was revoked.
+const REVOKED: &str =
+    "have the administrator of the storage get a new certificate: its authority has revoked the one that it shows";
+
+/// Whether a text tells of a revoked certificate, in our words and those of storages.
+fn is_revoked(text: &str) -> bool {
+    says(text, &["peer certificate: revoked", "certificate revoked"])
 }
 
 /// The whole chain of causes as one sentence.

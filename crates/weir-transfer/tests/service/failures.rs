@@ -306,6 +306,54 @@ async fn tls_to_a_wrong_name() {
     );
 }
 
+/// Whoever stole a storage's key would be sent users' tokens for as long as its certificate has not ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storage_that_was_revoked() {
+    let mut trusted = None;
+    let lab = Lab::start_managed(|config, authority, dir| {
+        let directory = dir.join("certificates");
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::copy(authority.file(), directory.join("ca.pem")).unwrap();
+        config.trust.files.clear();
+        config.trust.directories = vec![directory.clone()];
+        trusted = Some(directory);
+    })
+    .await;
+    let encrypted = |name: &str| {
+        let identity = lab.authority.issue(&[San::from("127.0.0.1")], name).unwrap();
+        let stub = Stub::start_with(Some(weir_http::server_config(&identity).unwrap()));
+        (identity, stub)
+    };
+    let ((stolen, a), (_, good), b) = (encrypted("stolen"), encrypted("good"), Stub::start());
+    let class = async |from: &Stub| {
+        let file = lab.transfer(&from.url("/f"), &b.url("/f"), json!({ "retry": 5 })).await;
+        (file["weir"]["error_class"].clone(), file)
+    };
+    assert_eq!(class(&a).await.0, "not-found");
+    let list = lab.authority.revocation_list(&[&stolen]).unwrap();
+    std::fs::write(trusted.unwrap().join("ca.r0"), list).unwrap();
+    lab.look().await;
+    assert_eq!(class(&good).await.0, "not-found");
+    let asked = a.all_seen().len();
+    let (class, file) = class(&a).await;
+    assert_eq!(
+        (class, &file["weir"]["party"]),
+        (json!("tls"), &json!("source")),
+        "{file}"
+    );
+    assert_eq!(file["weir"]["attempts"], 1, "{file}");
+    let (reason, url) = (file["reason"].as_str().unwrap(), a.url(""));
+    let host = url.trim_start_matches("https://").trim_end_matches('/');
+    assert!(reason.contains(host) && reason.contains("Revoked"), "{reason}");
+    let remedy = file["weir"]["remedy"].as_str().unwrap();
+    assert!(remedy.contains("new certificate"), "{remedy}");
+    assert_eq!(
+        a.all_seen().len(),
+        asked,
+        "it was sent a request on a connection of before"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_ran_out_in_the_queue() {
     let lab = Lab::start().await;

@@ -105,6 +105,11 @@ impl Lab {
         self.service.take().unwrap().shutdown().await;
     }
 
+    /// Has the service look at directories of authorities.
+    pub(crate) async fn look(&self) {
+        self.service.as_ref().unwrap().look().await;
+    }
+
     pub(crate) fn store(&self) -> PathBuf {
         self.config.store.clone().unwrap()
     }
