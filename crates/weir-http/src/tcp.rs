@@ -66,6 +66,11 @@ impl Tcp {
         self.buffers.clone()
     }
 
+    /// The same, where somebody else sees to it from now on: what is read here is no body yet.
+    pub(crate) fn hand_over_buffers(&mut self) -> Buffers {
+        std::mem::take(&mut self.buffers)
+    }
+
     /// Lets parts of files be sent in place of bytes. Not for TLS, which would encrypt the stand-ins.
     pub(crate) fn direct(&mut self) -> Direct {
         self.direct.get_or_insert_default().clone()

@@ -89,7 +89,11 @@ impl Incoming {
         self.reads_ahead = may;
         if !may && self.memory.len() > WHOLE {
             let plain = self.plain.len();
-            let from = if plain == 0 { self.unopened.start } else { self.plain.start };
+            let from = if plain == 0 {
+                self.unopened.start
+            } else {
+                self.plain.start
+            };
             self.memory = self.memory[from..self.unopened.end].to_vec();
             self.unopened = self.unopened.start - from..self.unopened.end - from;
             self.plain = 0..plain;

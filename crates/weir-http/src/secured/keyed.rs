@@ -1,10 +1,12 @@
 //! A TLS 1.3 connection whose handshake is over: records with keys of our own, and the few messages that still come.
 
-use std::{io::IoSlice, ops::Range};
+use std::ops::Range;
 
 use rustls::{AlertDescription, Error, PeerMisbehaved, kernel::KernelConnection};
 
 use super::{
+    outgoing::Outgoing,
+    pieces::Pieces,
     records::{ALERT, BEYOND, DATA, Fault, HANDSHAKE, HEADER, Key, PLAIN, length},
     side::Side,
 };
@@ -146,35 +148,32 @@ impl<S: Side> Keyed<S> {
     }
 
     /// Appends so many bytes of `pieces` to `into`, in records.
-    pub(super) fn seal(&mut self, mut pieces: Pieces<'_>, mut length: usize, into: &mut Vec<u8>) -> Result<(), Error> {
-        into.reserve_exact(length + BEYOND * (length.div_ceil(PLAIN) + 1) + UPDATE.len());
+    pub(super) fn seal(&mut self, mut pieces: Pieces<'_>, mut length: usize, into: &mut Outgoing) -> Result<(), Error> {
+        into.reserve(length + BEYOND * length.div_ceil(PLAIN));
         while length > 0 {
             self.renew(into)?;
             let take = length.min(PLAIN);
-            self.sealer.seal(DATA, take, |into| pieces.take(take, into), into)?;
+            self.sealer.seal(DATA, &mut pieces, take, into)?;
             length -= take;
         }
         Ok(())
     }
 
     /// Goes on with a new key if the other side wants it, or the old one has done enough.
-    fn renew(&mut self, into: &mut Vec<u8>) -> Result<(), Error> {
+    fn renew(&mut self, into: &mut Outgoing) -> Result<(), Error> {
         if !self.owes_update && self.sealer.used() < RECORDS_OF_A_KEY {
             return Ok(());
         }
-        let update = |into: &mut Vec<u8>| into.extend_from_slice(&UPDATE);
-        self.sealer.seal(HANDSHAKE, UPDATE.len(), update, into)?;
+        self.sealer.seal_message(HANDSHAKE, &UPDATE, into)?;
         self.sealer = Key::new(self.kernel.update_tx_secret()?)?;
         self.owes_update = false;
         Ok(())
     }
 
     /// Appends an alert; that of the end is a warning, all others are fatal.
-    pub(super) fn alert(&mut self, alert: AlertDescription, into: &mut Vec<u8>) -> Result<(), Error> {
+    pub(super) fn alert(&mut self, alert: AlertDescription, into: &mut Outgoing) -> Result<(), Error> {
         let level = if alert == AlertDescription::CloseNotify { 1 } else { 2 };
-        let text = [level, alert.into()];
-        self.sealer
-            .seal(ALERT, text.len(), |into| into.extend_from_slice(&text), into)
+        self.sealer.seal_message(ALERT, &[level, alert.into()], into)
     }
 }
 
@@ -211,32 +210,4 @@ fn alert(bytes: &[u8]) -> Result<bool, Fault> {
 
 fn unexpected(text: &str) -> Fault {
     Fault::new(AlertDescription::UnexpectedMessage, text)
-}
-
-/// Bytes in several places.
-pub(super) struct Pieces<'a> {
-    slices: &'a [IoSlice<'a>],
-    /// Of the first slice.
-    taken: usize,
-}
-
-impl<'a> Pieces<'a> {
-    pub(super) fn new(slices: &'a [IoSlice<'a>]) -> Self {
-        Self { slices, taken: 0 }
-    }
-
-    /// Appends the next bytes, all of which must be there.
-    pub(super) fn take(&mut self, mut length: usize, into: &mut Vec<u8>) {
-        while let (Some(first), true) = (self.slices.first(), length > 0) {
-            let rest = &first[self.taken..];
-            let now = length.min(rest.len());
-            into.extend_from_slice(&rest[..now]);
-            length -= now;
-            self.taken += now;
-            if now == rest.len() {
-                self.slices = &self.slices[1..];
-                self.taken = 0;
-            }
-        }
-    }
 }

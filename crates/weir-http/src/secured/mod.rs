@@ -6,6 +6,8 @@
 
 mod incoming;
 mod keyed;
+mod outgoing;
+mod pieces;
 mod records;
 mod shaking;
 mod side;
@@ -31,7 +33,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use self::{
     incoming::Incoming,
-    keyed::{Came, Keyed, Pieces},
+    keyed::{Came, Keyed},
+    outgoing::Outgoing,
+    pieces::Pieces,
     records::{Fault, PLAIN},
     shaking::{Shaking, Write},
     side::Side,
@@ -69,41 +73,6 @@ struct End {
     heard: bool,
     /// We have.
     said: bool,
-}
-
-/// Records on their way to the socket.
-#[derive(Default)]
-struct Outgoing {
-    bytes: Vec<u8>,
-    sent: usize,
-}
-
-impl Outgoing {
-    fn waiting(&self) -> usize {
-        self.bytes.len() - self.sent
-    }
-
-    /// Where records are appended. What is sent already is forgotten: a slow reader would have all of a file kept otherwise.
-    fn room(&mut self) -> &mut Vec<u8> {
-        self.bytes.drain(..self.sent);
-        self.sent = 0;
-        &mut self.bytes
-    }
-
-    /// Sends until no more than `leave` bytes wait.
-    fn poll_send(&mut self, cx: &mut Context<'_>, tcp: &mut Tcp, leave: usize) -> Poll<io::Result<()>> {
-        while self.waiting() > leave {
-            let sent = ready!(Pin::new(&mut *tcp).poll_write(cx, &self.bytes[self.sent..]))?;
-            if sent == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.sent += sent;
-        }
-        if self.waiting() == 0 {
-            *self = Self::default();
-        }
-        Poll::Ready(Ok(()))
-    }
 }
 
 impl Secured<ServerSide> {
@@ -144,7 +113,7 @@ impl Secured<ClientSide> {
 
 impl<S: Side> Secured<S> {
     async fn shake(mut tcp: Tcp, connection: S::Connection, gives_keys: bool) -> io::Result<Self> {
-        let buffers = tcp.buffers();
+        let buffers = tcp.hand_over_buffers();
         let mut shaking = Shaking::<S>::new(connection, gives_keys);
         let (mut incoming, mut plain, mut outgoing) = (Incoming::default(), BytesMut::new(), Outgoing::default());
         poll_fn(|cx| poll_shake(cx, &mut shaking, &mut tcp, (&mut incoming, &mut plain), &mut outgoing)).await?;
@@ -187,7 +156,7 @@ impl<S: Side> Secured<S> {
         } = self;
         let fault = match records {
             Records::Shaking(shaking) => {
-                if let Err(error) = shaking.turn((incoming, &mut *plain), Write::Nothing, self.outgoing.room()) {
+                if let Err(error) = shaking.turn((incoming, &mut *plain), Write::Nothing, &mut self.outgoing) {
                     Fault::from(error)
                 } else {
                     self.end.heard |= shaking.ended;
@@ -219,7 +188,7 @@ impl<S: Side> Secured<S> {
     /// Tells the other side what is wrong; rustls has done so already. What cannot even be sealed is not told.
     fn alert(&mut self, alert: Option<AlertDescription>) {
         if let (Records::Keyed(keyed), Some(alert)) = (&mut self.records, alert) {
-            let _ = keyed.alert(alert, self.outgoing.room());
+            let _ = keyed.alert(alert, &mut self.outgoing);
         }
         self.end.said = true;
     }
@@ -240,7 +209,7 @@ impl<S: Side> Secured<S> {
         let all: usize = pieces.iter().map(|piece| piece.len()).sum();
         // Whole records, if there are so many bytes.
         let room = (self.ahead.saturating_sub(self.outgoing.waiting()) / PLAIN).max(1) * PLAIN;
-        let out = self.outgoing.room();
+        let out = &mut self.outgoing;
         let sealed = match &mut self.records {
             Records::Keyed(keyed) => {
                 let length = all.min(room);
@@ -267,7 +236,7 @@ impl<S: Side> Secured<S> {
         if std::mem::replace(&mut self.end.said, true) {
             return;
         }
-        let out = self.outgoing.room();
+        let out = &mut self.outgoing;
         let told = match &mut self.records {
             Records::Keyed(keyed) => keyed.alert(AlertDescription::CloseNotify, out),
             Records::Shaking(shaking) => {
@@ -290,7 +259,7 @@ fn poll_shake<S: Side>(
     outgoing: &mut Outgoing,
 ) -> Poll<io::Result<()>> {
     loop {
-        let turned = shaking.turn((incoming, plain), Write::Nothing, &mut outgoing.bytes);
+        let turned = shaking.turn((incoming, plain), Write::Nothing, outgoing);
         // An alert too is sent before anything is said of an error.
         let sent = ready!(outgoing.poll_send(cx, tcp, 0));
         turned.map_err(invalid)?;
@@ -370,10 +339,9 @@ impl<S: Side> AsyncWrite for Secured<S> {
         if this.end.said && !matches!(this.records, Records::Broken(_)) {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        ready!(
-            this.outgoing
-                .poll_send(cx, &mut this.tcp, this.ahead.saturating_sub(PLAIN))
-        )?;
+        // Half at least is sealed anew: what waits is moved for that.
+        let leave = this.ahead.saturating_sub(PLAIN).min(this.ahead / 2);
+        ready!(this.outgoing.poll_send(cx, &mut this.tcp, leave))?;
         let sealed = this.seal(pieces);
         // What the socket does not take now goes before the next, or with a flush.
         let sent = this.outgoing.poll_send(cx, &mut this.tcp, 0);

@@ -1,10 +1,14 @@
 //! Records of TLS 1.3 (RFC 8446 section 5), sealed and opened where they lie.
 
+use std::io::IoSlice;
+
 use aws_lc_rs::{
     aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey},
     error::Unspecified,
 };
 use rustls::{AlertDescription, ConnectionTrafficSecrets, Error};
+
+use super::{outgoing::Outgoing, pieces::Pieces};
 
 /// Type, version and length.
 pub(super) const HEADER: usize = 5;
@@ -91,35 +95,42 @@ impl Key {
         Ok(Nonce::assume_unique_for_key(nonce))
     }
 
-    /// Appends a record of this type to `into`; `plain` appends its plaintext of `length` bytes, at most [`PLAIN`]. Where it fails
-    /// nothing is appended: what is not sealed must not be sent.
+    /// Appends a record of this type to `into`, with the next `length` bytes of `plain`, at most [`PLAIN`]. Where it fails nothing is
+    /// appended: what is not sealed must not be sent.
     pub(super) fn seal(
         &mut self,
         kind: u8,
+        plain: &mut Pieces<'_>,
         length: usize,
-        plain: impl FnOnce(&mut Vec<u8>),
-        into: &mut Vec<u8>,
+        into: &mut Outgoing,
     ) -> Result<(), Error> {
         let sealed = u16::try_from(length + 1 + TAG).map_err(|_| Error::EncryptError)?;
         let [high, low] = sealed.to_be_bytes();
         let header = [DATA, 3, 3, high, low];
         let nonce = self.nonce()?;
-        let start = into.len();
-        into.extend_from_slice(&header);
-        plain(into);
-        into.push(kind);
-        let inner = &mut into[start + HEADER..];
-        let tag = if inner.len() == length + 1 {
-            self.cipher.seal_in_place_separate_tag(nonce, Aad::from(header), inner)
+        let record = into.extend(length + BEYOND);
+        let (head, rest) = record.split_at_mut(HEADER);
+        let (inner, behind) = rest.split_at_mut(length);
+        head.copy_from_slice(&header);
+        let aad = Aad::from(header);
+        let sealed = if let Some(plain) = plain.together(length) {
+            self.cipher
+                .seal_out_of_place_scatter(nonce, aad, plain, inner, &[kind], behind)
+        } else if plain.copy(inner) == length {
+            self.cipher.seal_in_place_scatter(nonce, aad, inner, &[kind], behind)
         } else {
             Err(Unspecified)
         };
-        let Ok(tag) = tag else {
-            into.truncate(start);
-            return Err(Error::EncryptError);
-        };
-        into.extend_from_slice(tag.as_ref());
-        Ok(())
+        sealed.map_err(|Unspecified| {
+            into.shorten(length + BEYOND);
+            Error::EncryptError
+        })
+    }
+
+    /// The same with a message that is no data.
+    pub(super) fn seal_message(&mut self, kind: u8, message: &[u8], into: &mut Outgoing) -> Result<(), Error> {
+        let slices = [IoSlice::new(message)];
+        self.seal(kind, &mut Pieces::new(&slices), message.len(), into)
     }
 
     /// Opens a whole record where it lies: its type, and how many bytes behind the header are its plaintext.

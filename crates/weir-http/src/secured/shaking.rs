@@ -6,7 +6,7 @@ use rustls::{
     unbuffered::{ConnectionState, EncodeError, EncryptError},
 };
 
-use super::{incoming::Incoming, records::HEADER, side::Side};
+use super::{incoming::Incoming, outgoing::Outgoing, records::HEADER, side::Side};
 
 /// What rustls makes of one write at most.
 const PIECE: usize = 64 << 10;
@@ -41,7 +41,7 @@ impl<S: Side> Shaking<S> {
         &mut self,
         (incoming, plain): (&mut Incoming, &mut BytesMut),
         write: Write<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Outgoing,
     ) -> Result<usize, Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -57,7 +57,7 @@ impl<S: Side> Shaking<S> {
         incoming: &mut Incoming,
         plain: &mut BytesMut,
         mut write: Write<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Outgoing,
     ) -> Result<usize, Error> {
         loop {
             let shakes = self.connection.is_handshaking();
@@ -149,7 +149,7 @@ impl<S: Side> Shaking<S> {
 
     /// After an error rustls has an alert for the other side, and nothing before it: what else there was is written already. Asked
     /// once more it would go on to what follows.
-    fn last_words(&mut self, incoming: &mut Incoming, out: &mut Vec<u8>) {
+    fn last_words(&mut self, incoming: &mut Incoming, out: &mut Outgoing) {
         let status = S::process(&mut self.connection, &mut incoming.unopened()[..self.seen]);
         if let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state {
             // What cannot even be written is not told.
@@ -167,14 +167,14 @@ pub(super) enum Write<'a> {
     End,
 }
 
-fn encode(mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>, out: &mut Vec<u8>) -> Result<(), Error> {
+fn encode(mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>, out: &mut Outgoing) -> Result<(), Error> {
     fit(out, |into| match encode(into) {
         Err(EncodeError::InsufficientSize(size)) => Err(Some(size.required_size)),
         other => other.map_err(|_| None),
     })
 }
 
-fn append(mut encrypt: impl FnMut(&mut [u8]) -> Result<usize, EncryptError>, out: &mut Vec<u8>) -> Result<(), Error> {
+fn append(mut encrypt: impl FnMut(&mut [u8]) -> Result<usize, EncryptError>, out: &mut Outgoing) -> Result<(), Error> {
     fit(out, |into| match encrypt(into) {
         Err(EncryptError::InsufficientSize(size)) => Err(Some(size.required_size)),
         other => other.map_err(|_| None),
@@ -182,21 +182,15 @@ fn append(mut encrypt: impl FnMut(&mut [u8]) -> Result<usize, EncryptError>, out
 }
 
 /// Appends what is written once it is known how much that is.
-fn fit(out: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) -> Result<(), Error> {
-    let start = out.len();
+fn fit(out: &mut Outgoing, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) -> Result<(), Error> {
     let mut room = 0;
     loop {
-        out.resize(start + room, 0);
-        match write(&mut out[start..]) {
-            Ok(written) => {
-                out.truncate(start + written);
-                return Ok(());
-            }
+        let outcome = write(out.extend(room));
+        out.shorten(room - *outcome.as_ref().unwrap_or(&0));
+        match outcome {
+            Ok(_) => return Ok(()),
             Err(Some(required)) if required > room => room = required,
-            Err(_) => {
-                out.truncate(start);
-                return Err(Error::EncryptError);
-            }
+            Err(_) => return Err(Error::EncryptError),
         }
     }
 }

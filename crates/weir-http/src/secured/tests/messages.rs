@@ -1,7 +1,7 @@
 //! What still comes when the handshake is over.
 
 use proptest::prelude::*;
-use rustls::AlertDescription::{self, *};
+use rustls::AlertDescription::*;
 
 use super::{
     super::{
@@ -75,7 +75,7 @@ fn alerts_end_what_the_other_side_says() {
     }
     let (mut server, mut client) = pair(None);
     let mut out = client.says(b"last");
-    client.keyed.alert(AlertDescription::CloseNotify, &mut out).unwrap();
+    out.extend(client.crafts(ALERT, &[1, 0]));
     assert_eq!(server.hears(&out).unwrap(), (b"last".to_vec(), true));
 }
 
@@ -114,7 +114,7 @@ fn messages_that_nobody_asked_for_are_refused() {
 fn what_follows_the_handshake_at_once_is_kept() {
     let (_, _, heard) = pair_with(None, |client| {
         let mut out = client.says(b"data");
-        client.keyed.alert(AlertDescription::CloseNotify, &mut out).unwrap();
+        out.extend(client.crafts(ALERT, &[1, 0]));
         out.extend(client.says(b"behind the end"));
         out
     });

@@ -15,6 +15,7 @@ use rustls::{
 use super::{
     incoming::Incoming,
     keyed::{Came, Keyed},
+    outgoing::Outgoing,
     records::Fault,
     shaking::{Shaking, Write},
     side::{ClientSide, ServerSide, Side},
@@ -79,30 +80,30 @@ pub(super) fn pair_with(
     let mut client = Shaking::<ClientSide>::new(client, true);
     let (mut at_server, mut at_client) = (Incoming::default(), Incoming::default());
     let mut plain = BytesMut::new();
-    let mut out = Vec::new();
+    let mut out = Outgoing::default();
     while client.connection.is_handshaking() {
         client
             .turn((&mut at_client, &mut plain), Write::Nothing, &mut out)
             .unwrap();
         if client.connection.is_handshaking() {
-            at_server.push(&std::mem::take(&mut out));
+            at_server.push(&out.take());
             server
                 .turn((&mut at_server, &mut plain), Write::Nothing, &mut out)
                 .unwrap();
-            at_client.push(&std::mem::take(&mut out));
+            at_client.push(&out.take());
         }
     }
     let mut client = End {
         keyed: Keyed::new(client.connection).unwrap(),
         incoming: at_client,
     };
-    out.extend(behind(&mut client));
-    at_server.push(&std::mem::take(&mut out));
+    let behind = behind(&mut client);
+    at_server.push(&[out.take(), behind].concat());
     server
         .turn((&mut at_server, &mut plain), Write::Nothing, &mut out)
         .unwrap();
     // Tickets.
-    client.incoming.push(&out);
+    client.incoming.push(&out.take());
     assert!(plain.is_empty() && !server.connection.is_handshaking());
     let mut server = End {
         keyed: Keyed::new(server.connection).unwrap(),
@@ -121,20 +122,19 @@ pub(super) struct End<S: Side> {
 impl<S: Side> End<S> {
     /// Records of these bytes.
     pub(super) fn says(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Outgoing::default();
         let slices = [std::io::IoSlice::new(bytes)];
         self.keyed
             .seal(super::Pieces::new(&slices), bytes.len(), &mut out)
             .unwrap();
-        out
+        out.take()
     }
 
     /// A record that no honest end makes.
     pub(super) fn crafts(&mut self, kind: u8, bytes: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        let plain = |out: &mut Vec<u8>| out.extend_from_slice(bytes);
-        self.keyed.sealer().seal(kind, bytes.len(), plain, &mut out).unwrap();
-        out
+        let mut out = Outgoing::default();
+        self.keyed.sealer().seal_message(kind, bytes, &mut out).unwrap();
+        out.take()
     }
 
     /// What comes of these bytes: data, and whether it was the end.

@@ -17,7 +17,7 @@ use super::{
     super::{ClientSide, Records, Secured, ServerSide, Side, records::WHOLE},
     SUITES, configs,
 };
-use crate::{buffers::WorksAhead as _, tcp::Tcp};
+use crate::{Buffers, buffers::WorksAhead as _, tcp::Tcp};
 
 const LENGTH: usize = 300_000;
 
@@ -208,25 +208,23 @@ async fn a_slow_reader_has_no_file_kept_for_it() {
     let client = ClientConnection::new(client, "localhost".try_into().unwrap()).unwrap();
     let other = std::thread::spawn(move || {
         let mut stream = StreamOwned::new(client, near);
-        let (mut heard, mut all) = (vec![0; 20_000], 0);
+        let (mut heard, mut all, said) = (vec![0; 20_000], 0, bytes().repeat(2));
         while all < 64 * LENGTH {
             let read = stream.read(&mut heard).unwrap();
             assert!(read > 0);
+            assert!(heard[..read] == said[all % LENGTH..][..read], "{read} bytes at {all}");
             all += read;
         }
     });
     let mut stream = Secured::accept(far, server).await.unwrap();
-    let (block, mut left) = (bytes(), 64 * LENGTH);
-    while left > 0 {
-        left -= stream.write(&block[..left.min(LENGTH)]).await.unwrap();
-        assert!(
-            stream.outgoing.bytes.capacity() < 300_000,
-            "{}",
-            stream.outgoing.bytes.capacity()
-        );
+    let (block, mut all) = (bytes().repeat(2), 0);
+    while all < 64 * LENGTH {
+        let next = &block[all % LENGTH..][..LENGTH.min(64 * LENGTH - all)];
+        all += stream.write(next).await.unwrap();
+        assert!(stream.outgoing.held() < 300_000, "{}", stream.outgoing.held());
     }
     stream.flush().await.unwrap();
-    assert_eq!(stream.outgoing.bytes.capacity(), 0);
+    assert_eq!(stream.outgoing.held(), 0);
     other.join().unwrap();
 }
 
@@ -277,7 +275,7 @@ async fn an_idle_connection_has_no_buffer() {
     assert_eq!(stream.incoming.held(), 0);
     go.send(()).unwrap();
     stream.read_exact(&mut heard[..3]).await.unwrap();
-    assert_eq!(stream.incoming.held() + stream.outgoing.bytes.capacity(), 0);
+    assert_eq!(stream.incoming.held() + stream.outgoing.held(), 0);
     go.send(()).unwrap();
     other.join().unwrap();
 }
@@ -313,7 +311,35 @@ async fn no_more_than_a_record_is_held_of_heads() {
         }
     }
     assert!(heard == bytes());
-    assert!(most_of_a_body > 2 * WHOLE, "a body would be read in small pieces: {most_of_a_body}");
+    assert!(
+        most_of_a_body > 2 * WHOLE,
+        "a body would be read in small pieces: {most_of_a_body}"
+    );
     assert_eq!(stream.incoming.held(), 0);
     drop(other.join().unwrap());
+}
+
+/// A socket that is read up to the bound gives a record in two reads: its plaintext alone is as long as the least bound.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bound_is_one_of_plaintext() {
+    let (server, client) = configs(None, &rustls::version::TLS13);
+    let (near, far) = sockets();
+    let bound = far.buffers();
+    let client = ClientConnection::new(client, "localhost".try_into().unwrap()).unwrap();
+    let other = std::thread::spawn(move || {
+        let mut stream = StreamOwned::new(client, near);
+        stream.write_all(&bytes()).unwrap();
+        stream
+    });
+    let mut stream = Secured::accept(far, server).await.unwrap();
+    let _all_is_there = other.join().unwrap();
+    bound.bound(Buffers::LEAST);
+    let (mut heard, mut read) = (vec![0; LENGTH], 0);
+    while read < LENGTH {
+        let now = stream.read(&mut heard[read..]).await.unwrap();
+        assert!(now < Buffers::LEAST, "{now}");
+        read += now;
+    }
+    assert!(heard == bytes());
+    assert_eq!(stream.tcp.buffers().get(), Buffers::MOST);
 }

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use rustls::AlertDescription;
 
 use super::{
+    super::outgoing::Outgoing,
+    super::pieces::Pieces,
     super::records::{ALERT, BEYOND, DATA, HEADER, PLAIN},
     SUITES, pair,
 };
@@ -84,10 +86,10 @@ fn records_that_nobody_may_send_are_refused() {
 fn a_record_that_cannot_be_sealed_leaves_nothing() {
     let (_, mut client) = pair(None);
     client.keyed.sealer().set_used(u64::MAX);
-    let mut out = b"before".to_vec();
-    let plain = |out: &mut Vec<u8>| out.extend_from_slice(b"secret");
-    assert!(client.keyed.sealer().seal(DATA, 6, plain, &mut out).is_err());
-    assert_eq!(out, b"before");
+    let mut out = Outgoing::default();
+    out.extend(6).copy_from_slice(b"before");
+    assert!(client.keyed.sealer().seal_message(DATA, b"secret", &mut out).is_err());
+    assert_eq!(out.take(), b"before");
 }
 
 proptest! {
@@ -114,6 +116,24 @@ proptest! {
             heard.extend(server.hears(&sealed[cut[0]..cut[1]]).unwrap().0);
         }
         prop_assert!(heard == said);
+    }
+
+    /// A head and a body lie in several places, and records end where they like.
+    #[test]
+    fn what_lies_in_several_places_is_sealed_in_order(lengths in proptest::collection::vec(0usize..40_000, 1..6)) {
+        let (mut server, mut client) = pair(None);
+        let pieces: Vec<Vec<u8>> = lengths
+            .iter()
+            .enumerate()
+            .map(|(number, length)| (0..*length).map(|at| (at * 7 + number) as u8).collect())
+            .collect();
+        let slices: Vec<_> = pieces.iter().map(|piece| std::io::IoSlice::new(piece)).collect();
+        let said = pieces.concat();
+        let mut out = Outgoing::default();
+        client.keyed.seal(Pieces::new(&slices), said.len(), &mut out).unwrap();
+        let sealed = out.take();
+        prop_assert_eq!(sealed.len(), said.len() + BEYOND * said.len().div_ceil(PLAIN));
+        prop_assert!(server.hears(&sealed).unwrap().0 == said);
     }
 
     /// A bit that was turned on the way must never be taken for data.

@@ -1,0 +1,143 @@
+//! Records on their way to the socket.
+
+use std::{
+    cell::RefCell,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use tokio::io::AsyncWrite;
+
+use super::records::{BEYOND, PLAIN};
+use crate::{tcp::Tcp, tls::SEALED_AHEAD};
+
+/// Sizes of memory that is used over and over: what connections seal ahead, from the least bound to as much as helps.
+const SIZES: [usize; 4] = {
+    assert!(SEALED_AHEAD == PLAIN << 4);
+    [
+        sealed(PLAIN << 1),
+        sealed(PLAIN << 2),
+        sealed(PLAIN << 3),
+        sealed(PLAIN << 4),
+    ]
+};
+
+/// The records of so many bytes, and one for a new key.
+const fn sealed(bytes: usize) -> usize {
+    bytes + BEYOND * (bytes / PLAIN + 2)
+}
+
+/// Memory of each size that each thread keeps for whoever seals next: 2 MiB. It is sealed and sent in one go as a rule, so that a
+/// thread needs one at a time; a few connections wait for their sockets meanwhile.
+const SPARES: usize = 4;
+
+thread_local! {
+    /// Memory that is neither zeroed nor mapped again, and still in the core's own cache.
+    static SPARE: RefCell<[Vec<Vec<u8>>; SIZES.len()]> = const { RefCell::new([const { Vec::new() }; SIZES.len()]) };
+}
+
+/// At least so much memory; what it holds means nothing.
+fn memory_of(bytes: usize) -> Vec<u8> {
+    // Little is sooner made than looked for.
+    let class = SIZES
+        .iter()
+        .position(|size| bytes <= *size)
+        .filter(|_| bytes > PLAIN + BEYOND);
+    let Some(class) = class else {
+        return vec![0; bytes];
+    };
+    let spare = SPARE.try_with(|spare| spare.borrow_mut()[class].pop()).ok().flatten();
+    spare.unwrap_or_else(|| vec![0; SIZES[class]])
+}
+
+fn give_back(memory: Vec<u8>) {
+    let Some(class) = SIZES.iter().position(|size| memory.len() == *size) else {
+        return;
+    };
+    // Where the thread ends nothing is kept.
+    let _ = SPARE.try_with(|spare| {
+        let spare = &mut spare.borrow_mut()[class];
+        if spare.len() < SPARES {
+            spare.push(memory);
+        }
+    });
+}
+
+#[derive(Default)]
+pub(super) struct Outgoing {
+    memory: Vec<u8>,
+    /// So much of it is made, and so much of that is sent.
+    made: usize,
+    sent: usize,
+}
+
+impl Outgoing {
+    /// Bytes that are made and not sent.
+    pub(super) fn waiting(&self) -> usize {
+        self.made - self.sent
+    }
+
+    /// Prepares for so many bytes more, so that they are not moved as they are made.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        // What is sent already is forgotten: a slow reader would have all of a file kept otherwise.
+        self.memory.copy_within(self.sent..self.made, 0);
+        (self.made, self.sent) = (self.waiting(), 0);
+        let size = self.made + bytes;
+        if size <= self.memory.len() {
+            return;
+        }
+        let mut memory = memory_of(size);
+        memory[..self.made].copy_from_slice(&self.memory[..self.made]);
+        give_back(std::mem::replace(&mut self.memory, memory));
+    }
+
+    /// The next so many bytes, to be written over.
+    pub(super) fn extend(&mut self, bytes: usize) -> &mut [u8] {
+        if self.memory.len() - self.made < bytes {
+            self.reserve(bytes);
+        }
+        let start = self.made;
+        self.made += bytes;
+        &mut self.memory[start..self.made]
+    }
+
+    /// Takes the last so many bytes back.
+    pub(super) fn shorten(&mut self, bytes: usize) {
+        self.made -= bytes;
+    }
+
+    /// Sends until no more than `leave` bytes wait.
+    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, tcp: &mut Tcp, leave: usize) -> Poll<io::Result<()>> {
+        while self.waiting() > leave {
+            let sent = ready!(Pin::new(&mut *tcp).poll_write(cx, &self.memory[self.sent..self.made]))?;
+            if sent == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent += sent;
+        }
+        if self.waiting() == 0 {
+            *self = Self::default();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// All that waits, as if it were sent.
+    #[cfg(test)]
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        let waiting = self.memory[self.sent..self.made].to_vec();
+        *self = Self::default();
+        waiting
+    }
+
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.memory.capacity()
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        give_back(std::mem::take(&mut self.memory));
+    }
+}
