@@ -49,7 +49,8 @@ pub struct Limits {
     /// Bytes that deleted trees and large files give back in a second, in each area; a quarter of it while bytes move. 4 GB/s
     /// leaves a flash disk time for others, and frees a petabyte in three days.
     pub removal_rate: Bytes,
-    /// How long a GET, PUT or long listing waits for a place before it is refused.
+    /// How long a GET, PUT or long listing waits for a place before it is refused. 600 that come at once have their TLS
+    /// handshakes and first blocks done in three seconds on two cores; clients wait a minute and more for an answer.
     #[serde(with = "weir_units::duration")]
     pub patience: Duration,
     /// How long transfers in hand may go on when the endpoint is told to stop.
@@ -74,7 +75,7 @@ impl Default for Limits {
             pace_bytes: Bytes(600_000),
             listings: 200,
             removal_rate: Bytes(4_000_000_000),
-            patience: Duration::from_secs(2),
+            patience: Duration::from_secs(10),
             grace: Duration::from_secs(10),
         }
     }
