@@ -25,15 +25,17 @@ use crate::{
     memory::Budget,
 };
 
-/// Blocks kept for the next reader: memory that is neither zeroed nor mapped again.
-/// 128 × 256 KiB = 32 MiB at most, and never more than is free of the budget.
-const BLOCKS_KEPT: usize = 128;
+/// Bytes kept for the next readers: memory that is neither zeroed nor mapped again. Never more than is free of the budget.
+const KEPT: usize = 32 << 20;
+
+/// Sizes of blocks that are kept. Streams that have little memory read little at once.
+const SIZES: [usize; 4] = [BLOCK, BLOCK / 2, BLOCK / 4, BLOCK / 8];
 
 /// Read buffers, used over and over, in memory that nobody has taken.
 pub(crate) struct BlockPool {
     memory: Budget,
-    free: Mutex<Vec<Vec<u8>>>,
-    /// How many are free: asked about more often than they are few.
+    free: Mutex<[Vec<Vec<u8>>; SIZES.len()]>,
+    /// How many bytes are free: asked about more often than they are few.
     kept: AtomicUsize,
 }
 
@@ -54,40 +56,54 @@ impl BlockPool {
         pool
     }
 
-    /// A buffer of [`BLOCK`] bytes.
-    fn take(&self) -> Vec<u8> {
-        let mut free = self.free();
-        let block = free.pop();
-        self.kept.store(free.len(), Ordering::Relaxed);
-        drop(free);
-        block.unwrap_or_else(|| vec![0; BLOCK])
+    /// A buffer of at least so many bytes, at most [`BLOCK`].
+    fn take(&self, bytes: usize) -> Vec<u8> {
+        // Little is sooner made than looked for.
+        let Some(size) = SIZES
+            .iter()
+            .rposition(|size| bytes <= *size && bytes > SIZES[SIZES.len() - 1] / 2)
+        else {
+            return vec![0; bytes];
+        };
+        let block = self.free()[size].pop();
+        if block.is_some() {
+            self.kept.fetch_sub(SIZES[size], Ordering::Relaxed);
+        }
+        block.unwrap_or_else(|| vec![0; SIZES[size]])
     }
 
     fn give_back(&self, block: Vec<u8>) {
-        let most = BLOCKS_KEPT.min(self.memory.free() / BLOCK);
-        let mut free = self.free();
-        if free.len() < most {
-            free.push(block);
-            self.kept.store(free.len(), Ordering::Relaxed);
+        let Some(size) = SIZES.iter().position(|size| block.len() == *size) else {
+            return;
+        };
+        let most = KEPT.min(self.memory.free());
+        if self.kept.load(Ordering::Relaxed) + block.len() <= most {
+            self.kept.fetch_add(block.len(), Ordering::Relaxed);
+            self.free()[size].push(block);
         }
     }
 
     /// Lets go of what does not fit into so many bytes.
     fn keep_within(&self, bytes: usize) {
-        let most = bytes / BLOCK;
-        if self.kept.load(Ordering::Relaxed) <= most {
+        if self.kept.load(Ordering::Relaxed) <= bytes {
             return;
         }
+        let mut gone = Vec::new();
         let mut free = self.free();
-        let stays = most.min(free.len());
-        let gone = free.split_off(stays);
-        self.kept.store(free.len(), Ordering::Relaxed);
+        for (size, blocks) in SIZES.iter().zip(free.iter_mut()) {
+            while self.kept.load(Ordering::Relaxed) > bytes
+                && let Some(block) = blocks.pop()
+            {
+                self.kept.fetch_sub(*size, Ordering::Relaxed);
+                gone.push(block);
+            }
+        }
         drop(free);
         // Outside of the lock: to unmap takes a while.
         drop(gone);
     }
 
-    fn free(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+    fn free(&self) -> MutexGuard<'_, [Vec<Vec<u8>>; SIZES.len()]> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -103,13 +119,8 @@ struct Block {
 impl Block {
     /// Memory for so many bytes, at most [`BLOCK`]. Few bytes get memory of their own size.
     fn new(length: usize, pool: &Arc<BlockPool>, under_way: Option<UnderWay>) -> Self {
-        let memory = if length > BLOCK / 2 {
-            pool.take()
-        } else {
-            vec![0; length]
-        };
         Self {
-            memory,
+            memory: pool.take(length),
             length,
             pool: pool.clone(),
             _under_way: under_way,
@@ -133,9 +144,7 @@ impl AsRef<[u8]> for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if self.memory.len() == BLOCK {
-            self.pool.give_back(std::mem::take(&mut self.memory));
-        }
+        self.pool.give_back(std::mem::take(&mut self.memory));
     }
 }
 
@@ -385,23 +394,33 @@ mod tests {
     fn blocks_are_kept_in_what_nobody_has_taken() {
         let memory = Budget::new(8 * BLOCK);
         let pool = BlockPool::new(&memory);
-        let kept = || pool.free().len();
-        let blocks: Vec<_> = (0..20).map(|_| pool.take()).collect();
+        let kept = || {
+            let kept: usize = pool.free().iter().flatten().map(Vec::len).sum();
+            assert_eq!(kept, pool.kept.load(Ordering::Relaxed));
+            kept
+        };
+        let blocks: Vec<_> = (0..20).map(|_| pool.take(BLOCK)).collect();
         blocks.into_iter().for_each(|block| pool.give_back(block));
-        assert_eq!(kept(), 8);
+        assert_eq!(kept(), 8 * BLOCK);
         let lease = memory.floor().unwrap();
-        assert_eq!(kept(), 7);
+        assert_eq!(kept(), 7 * BLOCK);
         assert_eq!(lease.fit(&[FLOOR + BLOCK / 2, FLOOR].into_iter()), 0);
-        assert_eq!(kept(), 6);
+        assert_eq!(kept(), 6 * BLOCK);
         let floors: Vec<_> = std::iter::from_fn(|| memory.floor()).collect();
         assert_eq!(kept(), 0);
         pool.give_back(vec![0; BLOCK]);
         assert_eq!(kept(), 0, "all is taken");
         drop(floors);
         pool.give_back(vec![0; BLOCK]);
-        assert_eq!(kept(), 1);
-        assert_eq!(pool.kept.load(Ordering::Relaxed), 1);
-        let _again = pool.take();
+        pool.give_back(vec![0; BLOCK / 8]);
+        assert_eq!(kept(), BLOCK + BLOCK / 8);
+        let again = [pool.take(BLOCK / 8 - 1), pool.take(BLOCK - 1), pool.take(BLOCK / 8 + 1)];
+        assert_eq!(again.map(|block| block.len()), [BLOCK / 8, BLOCK, BLOCK / 4]);
+        assert_eq!(kept(), 0);
+        // A small file has what it needs, and that is kept for nobody.
+        let small = pool.take(10_000);
+        assert_eq!(small.len(), 10_000);
+        pool.give_back(small);
         assert_eq!(kept(), 0);
     }
 }
