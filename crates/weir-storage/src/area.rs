@@ -182,6 +182,11 @@ impl Area {
         self.quota
     }
 
+    /// Whether a file of so many bytes can be made without any wait: neither for a disk, nor for room that is being given back.
+    pub(crate) fn never_waits_for(&self, bytes: u64) -> bool {
+        self.backend.never_waits() && self.room().0 >= bytes
+    }
+
     /// Sets room aside for a file of `bytes` (0 if its size is not known), before any of it is taken. On the blocking pool.
     pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Result<Hold, Refusal> {
         let mut hold = Hold {

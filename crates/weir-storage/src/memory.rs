@@ -62,6 +62,8 @@ struct Inner {
     /// Somebody found no floor, and waits for one, or has left since.
     wanted: AtomicBool,
     waiting: AtomicUsize,
+    /// Streams that come in or go out.
+    streams: AtomicUsize,
     /// Gives floors to those who wait.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Has what is kept for later fit into what is free.
@@ -75,6 +77,7 @@ impl Budget {
             taken: AtomicUsize::new(0),
             wanted: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
+            streams: AtomicUsize::new(0),
             wake: OnceLock::new(),
             spare: OnceLock::new(),
         }))
@@ -173,6 +176,22 @@ impl Drop for WaitsForMemory {
     }
 }
 
+/// A stream that moves, until this is dropped.
+pub(crate) struct Moving(Budget);
+
+impl Moving {
+    /// How many there are, this one included.
+    pub(crate) fn all(&self) -> usize {
+        self.0.0.streams.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        self.0.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What one stream holds of the budget: its floor, and what it has beyond. Given back when the last hold on it ends.
 pub(crate) struct Lease {
     budget: Budget,
@@ -180,6 +199,12 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
+    /// Counts its stream as one that moves.
+    pub(crate) fn moves(&self) -> Moving {
+        self.budget.0.streams.fetch_add(1, Ordering::Relaxed);
+        Moving(self.budget.clone())
+    }
+
     /// Floors for up to `count` further streams of the same transfer; fewer where memory is scarce, none where somebody waits.
     pub(crate) fn further(&self, count: usize) -> Vec<Arc<Lease>> {
         let budget = &self.budget;

@@ -108,6 +108,11 @@ pub struct Published {
 
 /// A directory (or its like) that holds the files of one area.
 pub trait Backend: Send + Sync + 'static {
+    /// Whether nothing that is asked of it waits for a disk or a server. Then it is asked by whoever has the bytes in hand,
+    /// where another thread is of no use.
+    fn never_waits(&self) -> bool {
+        false
+    }
     /// Looks at a path.
     fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError>;
     /// Opens a directory for listing. Entries come in no order; private ones and what is neither file nor directory are

@@ -154,6 +154,10 @@ impl PosixBackend {
 }
 
 impl Backend for PosixBackend {
+    fn never_waits(&self) -> bool {
+        self.shared.in_memory
+    }
+
     fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError> {
         let found = self.shared.find(path, OFlags::PATH).map_err(failed("look at it"))?;
         meta_of(&found).map_err(failed("look at it"))?.ok_or_else(unsafe_kind)

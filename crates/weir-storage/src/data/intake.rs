@@ -2,10 +2,17 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use weir_http::Buffers;
 
 use super::BATCH;
-use crate::memory::{Incoming, Lease};
+use crate::{
+    area::Area,
+    memory::{Incoming, Lease, Moving},
+};
+
+/// Bytes gathered where they are written at once: they are still in the core's own cache then, and fewer would be more visits.
+const AT_ONCE: usize = 128 << 10;
 
 /// Decides how much is gathered before it is written.
 pub(crate) struct Intake {
@@ -13,18 +20,26 @@ pub(crate) struct Intake {
     /// What the bytes come by; none where they come from a file.
     connection: Option<Buffers>,
     durable: bool,
+    /// Whether to write is to wait for nothing.
+    never_waits: bool,
+    moving: Moving,
+    /// Cores that streams have between them.
+    cores: usize,
     /// The best portion that it wants, by its place.
     best: usize,
     now: Incoming,
 }
 
 impl Intake {
-    /// For a stream into an area that is durable or not. It begins with the least: most files are small.
-    pub(crate) fn new(lease: Arc<Lease>, durable: bool) -> Self {
+    /// For a stream into an area. It begins with the least: most files are small.
+    pub(crate) fn new(lease: Arc<Lease>, area: &Area) -> Self {
         Self {
+            moving: lease.moves(),
             lease,
             connection: None,
-            durable,
+            durable: area.durable,
+            never_waits: area.backend.never_waits(),
+            cores: Handle::current().metrics().num_workers(),
             best: Incoming::first_within(BATCH),
             now: Incoming::LEAST,
         }
@@ -61,7 +76,15 @@ impl Intake {
 
     /// Whether so many bytes are to be written now: a batch is full, or somebody waits for memory that this has beyond its floor.
     pub(super) fn is_full(&self, bytes: usize) -> bool {
-        bytes >= self.now.batch || (bytes >= Incoming::LEAST.batch && self.lease.is_pressed())
+        bytes >= self.now.batch
+            || (bytes >= AT_ONCE && self.is_at_once())
+            || (bytes >= Incoming::LEAST.batch && self.lease.is_pressed())
+    }
+
+    /// Whether whoever took the bytes had better write them too. Another thread gains time where a core is idle; where each has a
+    /// stream of its own, the way to it and back costs more than a small batch, and caches are cold there.
+    pub(super) fn is_at_once(&self) -> bool {
+        self.never_waits && self.moving.all() >= self.cores
     }
 
     /// Whether the next batch may fill while this one is written.

@@ -14,7 +14,7 @@ use weir_http::{Buffers, CarriedBy};
 
 use crate::{
     bandwidth::Throttle,
-    memory::{Lease, Outgoing},
+    memory::{Lease, Moving, Outgoing},
 };
 
 /// What bytes leave by.
@@ -32,6 +32,7 @@ pub(crate) struct Outflow {
     throttle: Throttle,
     now: Outgoing,
     flow: Arc<Flow>,
+    _moving: Moving,
 }
 
 /// Bytes read and not yet taken by the connection.
@@ -61,6 +62,7 @@ impl Outflow {
     /// Begins with the least: most files are small.
     pub(crate) fn new(lease: Arc<Lease>, way: Way, throttle: Throttle) -> Self {
         let outflow = Self {
+            _moving: lease.moves(),
             lease,
             way,
             throttle,

@@ -179,12 +179,18 @@ impl<W> Where<W> {
 }
 
 impl<W: Send + 'static> Where<W> {
-    /// Has a batch written. Returns at once if there is memory for the next one meanwhile, or else when it is written.
+    /// Has a batch written, here or by another thread. Returns at once if there is memory for the next one meanwhile, or else when
+    /// it is written.
     pub(super) async fn send_off(
         &mut self,
         write: impl FnOnce() -> Result<Box<W>, BackendError> + Send + 'static,
         intake: &mut Intake,
     ) -> Result<(), BackendError> {
+        if intake.is_at_once() {
+            *self = Self::Here(write()?);
+            intake.fit();
+            return Ok(());
+        }
         *self = Self::Away(tokio::task::spawn_blocking(write));
         if intake.goes_on() {
             intake.grow();

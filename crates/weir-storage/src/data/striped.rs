@@ -87,7 +87,7 @@ impl Striped {
         Lane {
             writer: Where::Here(Box::new(writer)),
             waiting: Batch::default(),
-            intake: Intake::new(memory, self.area.durable).within(batch),
+            intake: Intake::new(memory, &self.area).within(batch),
             at: part.start,
             part,
         }

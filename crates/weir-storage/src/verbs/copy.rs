@@ -215,7 +215,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         &area.algorithms,
         moved,
         call.exchange().clone(),
-        Intake::new(place.memory(), area.durable),
+        Intake::new(place.memory(), &area),
     );
     let mut at = 0;
     while at < size {

@@ -169,8 +169,7 @@ impl Scene {
         self.at.as_ref().expect("it is not being restarted")
     }
 
-    async fn new() -> Self {
-        let lab = Lab::new();
+    async fn new(lab: Lab) -> Self {
         let source = lab.endpoint("source", |_| {}).await;
         for size in [SMALL, MIDDLE, LARGE] {
             source.put(&format!("/{size}"), noise(size)).await.expect(201);
@@ -367,8 +366,8 @@ fn expected(files: &[(&str, usize)]) -> Content {
     all
 }
 
-async fn every_call(change: Change) {
-    let mut scene = Scene::new().await;
+async fn every_call(change: Change, lab: Lab) {
+    let mut scene = Scene::new(lab).await;
     let calls = scene.round(change, None).await;
     assert!(calls.len() >= 2, "{calls:?}");
     for (call, count) in calls {
@@ -386,7 +385,7 @@ macro_rules! every_call {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 // A file that is neither old nor new, quota that is lost for good, or an endpoint that takes no more after an error.
-                every_call(Change::$change).await;
+                every_call(Change::$change, Lab::new()).await;
             }
         )+
     };
@@ -408,4 +407,25 @@ every_call! {
     a_deleted_large_file: DeleteLarge,
     a_deleted_tree: DeleteTree,
     a_deleted_empty_directory: DeleteEmpty,
+}
+
+/// Where nothing waits, whoever takes the bytes writes them too, on another way than above.
+macro_rules! every_call_in_memory {
+    ($($name:ident: $change:ident),+ $(,)?) => {
+        $(
+            #[tokio::test]
+            async fn $name() {
+                every_call(Change::$change, Lab::in_memory()).await;
+            }
+        )+
+    };
+}
+
+every_call_in_memory! {
+    a_new_file_in_memory: PutNew,
+    a_file_over_another_in_memory: PutOver,
+    a_file_of_unknown_size_in_memory: PutChunked,
+    a_pull_by_one_stream_in_memory: PullByOne,
+    a_pull_by_several_streams_in_memory: PullByFour,
+    a_copy_within_memory: CopyOver,
 }

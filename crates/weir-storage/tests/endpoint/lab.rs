@@ -101,7 +101,15 @@ impl Answer {
 
 impl Lab {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::on(tempfile::tempdir().unwrap())
+    }
+
+    /// With areas that have no disk behind them.
+    pub(crate) fn in_memory() -> Self {
+        Self::on(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    fn on(dir: TempDir) -> Self {
         let ca = CertificateAuthority::create(&dir.path().join("ca")).unwrap();
         let client = Client::new(ClientConfig::new(TrustRoots::file(ca.file()))).unwrap();
         let issuer = Issuer::start(&ca);

@@ -32,9 +32,10 @@ pub(super) fn read(file: &OwnedFd, buffer: &mut [u8], offset: u64, in_memory: bo
     let mut filled = 0;
     while filled < buffer.len() {
         let (rest, at) = (&mut buffer[filled..], offset + filled as u64);
-        let read = match preadv2(file, &mut [IoSliceMut::new(rest)], at, ReadWriteFlags::NOWAIT) {
-            Err(Errno::OPNOTSUPP) if in_memory => pread(file, rest, at),
-            outcome => outcome,
+        let read = if in_memory {
+            pread(file, rest, at)
+        } else {
+            preadv2(file, &mut [IoSliceMut::new(rest)], at, ReadWriteFlags::NOWAIT)
         };
         match read {
             Ok(0) => break,

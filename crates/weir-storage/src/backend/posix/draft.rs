@@ -117,6 +117,10 @@ impl Draft for PosixDraft {
     }
 
     fn reserve(&self, size: u64) -> Result<(), BackendError> {
+        if self.shared.in_memory {
+            // It would be zeros, which are written over at once; and there is no place on a disk that could be a better one.
+            return Ok(());
+        }
         match fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, size) {
             // Not every file system can.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),

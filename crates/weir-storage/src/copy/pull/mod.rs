@@ -92,7 +92,7 @@ impl Pull {
             drop(answer);
             return self.by_several(&terms, opened, progress, (exchange, throttle)).await;
         }
-        let intake = Intake::new(memory, self.area.durable);
+        let intake = Intake::new(memory, &self.area);
         self.by_one(&terms, answer, length, progress, (exchange, intake, throttle))
             .await
     }

@@ -54,6 +54,10 @@ fn grave_behind(inner: Box<dyn Grave>, faults: &Faults) -> Box<dyn Grave> {
 }
 
 impl Backend for Faulty {
+    fn never_waits(&self) -> bool {
+        self.disk.never_waits()
+    }
+
     fn stat(&self, path: &StoragePath) -> Result<Meta, BackendError> {
         self.faults.carry_out(Call::Stat, || self.disk.stat(path))
     }
