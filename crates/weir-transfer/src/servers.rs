@@ -2,7 +2,10 @@
 
 use std::{
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -20,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct ServersTrust {
     roots: TrustRoots,
     revocations: Arc<ServerRevocations>,
+    /// Something has changed that clients have not been told: the last time authorities could not be read.
+    owed: AtomicBool,
 }
 
 impl ServersTrust {
@@ -29,6 +34,7 @@ impl ServersTrust {
         Ok(Self {
             roots: config.trust.roots(),
             revocations: Arc::new(revocations),
+            owed: AtomicBool::new(false),
         })
     }
 
@@ -65,11 +71,14 @@ impl ServersTrust {
     fn renew(&self, client: &Client) -> Result<bool, String> {
         let changed = self.revocations.look(SystemTime::now());
         let changed = changed.map_err(|error: X509Error| chain(&error))?;
-        if changed {
+        self.owed.fetch_or(changed, Ordering::Relaxed);
+        let owed = self.owed.load(Ordering::Relaxed);
+        if owed {
             // Connections made before are not used again, so that nobody stays who was revoked.
             client.renew(&self.roots).map_err(|error| chain(&error))?;
+            self.owed.store(false, Ordering::Relaxed);
         }
-        Ok(changed)
+        Ok(owed)
     }
 }
 
@@ -89,9 +98,35 @@ fn directories(config: &TransferConfig) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use weir_auth::x509::DoorConfig;
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use weir_auth::{ca::CertificateAuthority, x509::DoorConfig};
+    use weir_http::ClientConfig;
 
     use super::*;
+
+    /// A bundle that is just being written when a list appears: whoever was revoked would stay on connections of before.
+    #[test]
+    fn what_clients_were_not_told_is_told_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = CertificateAuthority::create(&dir.path().join("ca")).unwrap();
+        let (bundle, lists) = (dir.path().join("bundle.pem"), dir.path().join("lists"));
+        std::fs::copy(authority.file(), &bundle).unwrap();
+        std::fs::create_dir(&lists).unwrap();
+        std::fs::copy(authority.file(), lists.join("ca.pem")).unwrap();
+        let mut config = TransferConfig::new(([127, 0, 0, 1], 0).into());
+        config.trust.files = vec![bundle.clone()];
+        config.trust.directories = vec![lists.clone()];
+        let trust = ServersTrust::open(&config, SystemTime::now()).unwrap();
+        let client = Client::new(ClientConfig::new(config.trust.roots())).unwrap();
+        assert_eq!(trust.renew(&client), Ok(false));
+        std::fs::write(&bundle, "half").unwrap();
+        std::fs::write(lists.join("ca.r0"), authority.revocation_list(&[]).unwrap()).unwrap();
+        assert!(trust.renew(&client).is_err());
+        std::fs::copy(authority.file(), &bundle).unwrap();
+        assert_eq!(trust.renew(&client), Ok(true));
+        assert_eq!(trust.renew(&client), Ok(false));
+    }
 
     /// A site with one directory for users, and a bundle for servers, would have its lists count for users alone.
     #[test]
