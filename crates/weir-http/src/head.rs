@@ -91,6 +91,15 @@ impl Allowance {
         self.large.load(Ordering::Relaxed) && self.heads.are_scarce()
     }
 
+    /// How a connection ends between two requests: by itself, or at once where it would first wait for somebody to read an answer.
+    fn leave(&self) -> io::Result<bool> {
+        if self.answered.load(Ordering::Relaxed) {
+            let text = "others need the memory of its large heads, and its answers are not read";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        Ok(false)
+    }
+
     fn place(&self) -> MutexGuard<'_, Option<Place>> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,7 +154,7 @@ impl<I: WorksAhead> Limited<I> {
         let read = self.allowance.limit - left;
         let is_large = self.allowance.large.load(Ordering::Relaxed);
         if !is_large && read < FREE && !self.io.holds_much() {
-            return Poll::Ready(Ok(FREE - read));
+            return Poll::Ready(Ok(left.min(FREE - read)));
         }
         self.poll_place(cx, read, is_large)
             .map_ok(|may| if may { left } else { 0 })
@@ -160,7 +169,7 @@ impl<I: WorksAhead> Limited<I> {
         if place.is_none() {
             let taken = if holds {
                 let Some(taken) = self.allowance.heads.take(limit) else {
-                    return Poll::Ready(Ok(false));
+                    return Poll::Ready(self.allowance.leave());
                 };
                 taken
             } else {
@@ -178,7 +187,7 @@ impl<I: WorksAhead> Limited<I> {
             let text = "others need the memory of its head, which has not ended";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)));
         }
-        Poll::Ready(Ok(!is_wanted))
+        Poll::Ready(if is_wanted { self.allowance.leave() } else { Ok(true) })
     }
 }
 

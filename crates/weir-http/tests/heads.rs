@@ -141,3 +141,30 @@ async fn heads_that_never_end_have_one_bound_and_honest_ones_are_answered() {
     );
     assert!(occupancy.heads_cut > 0, "{occupancy:?}");
 }
+
+/// A limit below what is held free of charge would be none: what is left would wrap around.
+#[tokio::test]
+async fn a_small_limit_is_one() {
+    let limits = ServerLimits {
+        head: 4096,
+        ..ServerLimits::default()
+    };
+    let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let server = serve(listener, None, limits, tower::service_fn(measure)).unwrap();
+    let ask = async |length: usize| {
+        let mut stream = TcpStream::connect(server.address()).await.unwrap();
+        let head = format!(
+            "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx: {}\r\n\r\n",
+            "a".repeat(length)
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // To be cut off is an answer too.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    };
+    assert!(ask(3000).await.starts_with("HTTP/1.1 200"));
+    let long = ask(5000).await;
+    assert!(!long.contains(" 200 "), "{long}");
+    assert!(ask(3000).await.ends_with("3000"));
+}
