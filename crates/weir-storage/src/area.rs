@@ -197,6 +197,16 @@ impl Area {
         Ok(hold)
     }
 
+    /// The same where nobody may wait: room that is being given back is not waited for.
+    pub(crate) fn hold_at_once(self: &Arc<Self>, bytes: u64) -> Result<Hold, Refusal> {
+        let mut hold = Hold {
+            area: self.clone(),
+            bytes: 0,
+        };
+        hold.try_on_disk(bytes)?;
+        Ok(hold)
+    }
+
     /// Tries again for a moment, while room is being given back.
     fn with_patience(&self, mut attempt: impl FnMut() -> Result<(), Refusal>) -> Result<(), Refusal> {
         let begun = Instant::now();

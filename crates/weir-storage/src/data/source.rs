@@ -76,11 +76,14 @@ impl BlockPool {
         let Some(size) = SIZES.iter().position(|size| block.len() == *size) else {
             return;
         };
-        let most = KEPT.min(self.memory.free());
-        if self.kept.load(Ordering::Relaxed) + block.len() <= most {
+        let mut free = self.free();
+        if self.kept.load(Ordering::Relaxed) + block.len() <= KEPT.min(self.memory.free()) {
             self.kept.fetch_add(block.len(), Ordering::Relaxed);
-            self.free()[size].push(block);
+            free[size].push(block);
         }
+        drop(free);
+        // Some may have been taken meanwhile.
+        self.keep_within(self.memory.free());
     }
 
     /// Lets go of what does not fit into so many bytes.

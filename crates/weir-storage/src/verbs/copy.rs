@@ -49,6 +49,7 @@ async fn pull(call: &mut Call, source: Uri, request: CopyRequest) -> Result<Resp
         size: 0,
         conditions,
         may_replace,
+        may_wait: true,
     };
     let target = blocking(move || Target::prepare(aim)).await?;
     let (hold, landing) = target.landing(inside);
@@ -181,6 +182,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         // The request's are on the source: it is the source that the request names.
         conditions: Conditions::default(),
         may_replace,
+        may_wait: true,
     };
     let looked = blocking(move || {
         let (area, inside, path) = (aim.area.clone(), aim.inside.clone(), aim.path.clone());

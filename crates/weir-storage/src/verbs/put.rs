@@ -53,6 +53,7 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
         size: size.unwrap_or(0),
         conditions,
         may_replace: true,
+        may_wait: true,
     };
     let arrived = if size.is_some_and(|size| size <= SMALL) && !call.expects_continue() {
         put_small(call, aim, expected).await?
@@ -62,7 +63,7 @@ pub(super) async fn put(call: &mut Call) -> Result<Response<Body>, Refusal> {
     Ok(created(call, &arrived))
 }
 
-async fn put_small(call: &mut Call, aim: Aim, expected: Expectation) -> Result<Arrived, Refusal> {
+async fn put_small(call: &mut Call, mut aim: Aim, expected: Expectation) -> Result<Arrived, Refusal> {
     let _ = aim.check_right()?;
     let place = call.place(Work::Transfer, &aim.area).await?;
     let mut batch = Batch::default();
@@ -70,6 +71,7 @@ async fn put_small(call: &mut Call, aim: Aim, expected: Expectation) -> Result<A
     receive(call, To::Memory(&mut batch), place.throttle()).await?;
     let (exchange, memory) = (call.exchange().clone(), place.memory());
     let at_once = aim.area.never_waits_for(aim.size);
+    aim.may_wait = !at_once;
     let visit = move || {
         let (area, inside) = (aim.area.clone(), aim.inside.clone());
         let landing = Target::prepare(aim)?.landing(inside);
@@ -117,6 +119,8 @@ pub(super) struct Aim {
     pub(super) size: u64,
     pub(super) conditions: Conditions,
     pub(super) may_replace: bool,
+    /// Whether the thread that prepares it may sleep.
+    pub(super) may_wait: bool,
 }
 
 impl Aim {
@@ -150,6 +154,7 @@ impl Target {
             size,
             conditions,
             may_replace,
+            may_wait,
             ..
         } = aim;
         area.check_writable()?;
@@ -177,7 +182,11 @@ impl Target {
         Ok(Self {
             overwrite: no_overwrite.is_none() && may_replace && !conditions.want_nothing_there(),
             conditions,
-            hold: area.hold(size)?,
+            hold: if may_wait {
+                area.hold(size)
+            } else {
+                area.hold_at_once(size)
+            }?,
             claim,
         })
     }

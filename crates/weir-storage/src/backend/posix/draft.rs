@@ -118,7 +118,8 @@ impl Draft for PosixDraft {
 
     fn reserve(&self, size: u64) -> Result<(), BackendError> {
         if self.shared.in_memory {
-            // It would be zeros, which are written over at once; and there is no place on a disk that could be a better one.
+            // It would be zeros, which are written over at once; and there is no place on a disk that could be a better one. What
+            // does not fit beside another file that has begun is found out when it is written.
             return Ok(());
         }
         match fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, size) {
