@@ -135,7 +135,7 @@ fn checksums(lab: &Lab) -> Row {
         most: None,
         sides: vec![
             side("both", "data/up", weir.data.0.join("up")),
-            side("none", "bare", lab.bare.clone()),
+            side("none", "bare/up", lab.bare.join("up")),
         ],
     }
 }
