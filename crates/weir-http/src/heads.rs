@@ -22,7 +22,8 @@ use tokio::{
 };
 
 /// What a connection may hold of a head free of charge: nearly all heads, with a token of 4 KiB for each of two storages.
-/// 4,096 connections so hold 32 MiB at most, and as much again that hyper has reserved for what comes next. One byte less than
+/// 4,096 connections so hold 32 MiB, as much again that hyper has reserved for what comes next, and as much again of those that send
+/// a head before the answer to the one before: what is read then is not counted. One byte less than
 /// hyper reserves: whenever a read fills that, it reserves twice as much for each read to come.
 pub(crate) const FREE: usize = (8 << 10) - 1;
 

@@ -189,12 +189,7 @@ impl Area {
 
     /// Sets room aside for a file of `bytes` (0 if its size is not known), before any of it is taken. On the blocking pool.
     pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Result<Hold, Refusal> {
-        let mut hold = Hold {
-            area: self.clone(),
-            bytes: 0,
-        };
-        hold.grow_to_on_disk(bytes)?;
-        Ok(hold)
+        self.with_patience(|| self.hold_at_once(bytes))
     }
 
     /// The same where nobody may wait: room that is being given back is not waited for.
@@ -208,7 +203,7 @@ impl Area {
     }
 
     /// Tries again for a moment, while room is being given back.
-    fn with_patience(&self, mut attempt: impl FnMut() -> Result<(), Refusal>) -> Result<(), Refusal> {
+    fn with_patience<T>(&self, mut attempt: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
         let begun = Instant::now();
         let mut outcome = attempt();
         if outcome.is_ok() || !self.graves.are_promising() {

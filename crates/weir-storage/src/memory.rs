@@ -26,8 +26,12 @@
 //! With the default of 128 MiB, 28 pulls have all that helps, 40 have 2.5 MiB each beyond their floors, 600 have 57 KiB, and 819 their
 //! floors alone. 128 MiB = 134 MB leave 166 MB of 300 for all else: some 20 for the process, 50 kB for each connection that a copy was
 //! asked on, and what the allocator has not given back: with 160 MiB a process with 600 copies was seen at 258 to 295 MB. Blocks that
-//! wait for the next reader are kept in what is free of the budget, 32 MiB at most, and let go where it is taken. An attack by heads that never end takes 34 more for large ones
-//! (`weir_http::ServerLimits::heads`), and 16 KiB of each connection.
+//! wait for the next reader are kept in what is free of the budget, 32 MiB at most, and let go where it is taken.
+//!
+//! An attack by heads that never end takes 34 MB more for large ones (`weir_http::ServerLimits::heads`), 16 KiB of each connection, and over
+//! TLS a record. Twice that of who sends the next head before an answer; and a complete large head whose request is refused counts
+//! no longer while the rest of its body is awaited, ten seconds at most: up to 128 KiB each, which only `connections` and
+//! `connections_per_client` bound.
 
 mod portion;
 
