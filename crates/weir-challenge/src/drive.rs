@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
+use weir_http::ProcessorTime;
 use weir_measure::accounting::WindowSpec;
 use weir_measure::report::Event;
 use weir_plan::Phases;
@@ -13,7 +14,6 @@ use crate::Stop;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::folder::RunFolder;
-use crate::host::ProcessorTime;
 use crate::injection::InjectionDoor;
 use crate::live::SharedBoard;
 use crate::rates::RatesDriver;

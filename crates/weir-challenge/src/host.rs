@@ -1,4 +1,4 @@
-//! What the machine is and how busy it is, read from the kernel.
+//! What the machine is, read from the kernel.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub(crate) fn describe(scratch: &Path) -> Host {
 
 /// Returns the processors that this process may use.
 pub(crate) fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX))
+    u32::try_from(weir_http::cores()).unwrap_or(u32::MAX)
 }
 
 /// Returns the bytes that an ordinary user can still write to the file system of a path.
@@ -54,54 +54,9 @@ fn filesystem(path: &Path) -> Option<String> {
         .map(|(_, kind)| kind)
 }
 
-/// Processor time of the whole machine since it started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProcessorTime {
-    busy: u64,
-    all: u64,
-}
-
-impl ProcessorTime {
-    /// Reads the kernel's counters.
-    pub(crate) fn now() -> Option<Self> {
-        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let line = text.lines().next()?.strip_prefix("cpu ")?;
-        // user nice system idle iowait irq softirq steal; guest time is already within user.
-        let fields: Vec<u64> = line
-            .split_whitespace()
-            .take(8)
-            .map_while(|field| field.parse().ok())
-            .collect();
-        let all = fields.iter().sum();
-        let idle: u64 = fields.get(3)? + fields.get(4)?;
-        Some(Self { busy: all - idle, all })
-    }
-
-    /// Returns the share of processor time used since an earlier reading, 0 to 1.
-    pub(crate) fn busy_since(self, earlier: Self) -> Option<f64> {
-        weir_measure::report::ratio(
-            self.busy.saturating_sub(earlier.busy),
-            self.all.saturating_sub(earlier.all),
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn processor_time_is_what_is_not_idle() {
-        // Wrong: waiting for a disk counts as busy, or guest time counts twice.
-        let earlier = ProcessorTime::parse("cpu  10 0 10 100 20 0 0 0 5 0\ncpu0 1 2\n").expect("a line");
-        let later = ProcessorTime::parse("cpu  40 0 20 130 40 0 0 0 9 0\n").expect("a line");
-        assert_eq!((earlier.busy, earlier.all), (20, 140));
-        assert_eq!(later.busy_since(earlier), Some(40.0 / 90.0));
-        assert_eq!(ProcessorTime::parse("intr 1"), None);
-    }
 
     #[test]
     fn the_machine_is_described() {

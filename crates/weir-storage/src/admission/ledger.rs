@@ -144,6 +144,16 @@ impl Ledger {
         self.shares = shares.to_vec();
     }
 
+    /// Another limit of all places of a kind from now on; nobody loses one.
+    pub(crate) fn set_all(&mut self, work: Work, limit: usize) {
+        self.all[work as usize] = limit;
+    }
+
+    /// How many places of a kind are taken.
+    pub(crate) fn taken(&self, work: Work) -> usize {
+        self.taken.get(&(Class::All, work)).copied().unwrap_or_default()
+    }
+
     /// Takes a place of each kind that it needs, or none.
     ///
     /// # Errors
@@ -188,8 +198,7 @@ impl Ledger {
 
     /// Whether the endpoint as a whole has a place for one more.
     pub(crate) fn has_room(&self, work: Work) -> bool {
-        let taken = self.taken.get(&(Class::All, work)).copied().unwrap_or_default();
-        taken < self.all[work as usize]
+        self.taken(work) < self.all[work as usize]
     }
 
     /// Those among whom a party counts, the endpoint as a whole last. It counts where there is no limit, too: there may be one by

@@ -4,17 +4,20 @@
 //! A third-party copy waits as long as its client does, which is kept alive by markers; other work waits a little, since most
 //! bursts are short, and is then told when to come again. Who has used up a share of their own is answered 429, others 503.
 //!
+//! Where the processors are what bounds copies, few are under way at a time ([`ramp`]): more would end none of them sooner.
+//!
 //! With the place of a transfer or copy comes the floor of its memory. Who finds none waits in the same line, whose turn it is when
 //! some comes free, wherever it was held.
 
 mod ledger;
 mod line;
+mod ramp;
 mod rate;
 
 pub(crate) use ledger::{Party, Work};
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -32,6 +35,7 @@ use crate::{
 };
 use ledger::{Full, Ledger};
 use line::Line;
+use ramp::{Ramp, Reading};
 use rate::Rate;
 
 /// The places of an endpoint.
@@ -51,6 +55,10 @@ struct State {
     ends: [Rate; 3],
     /// Which line is asked first when memory comes free: they take turns.
     copies_first: bool,
+    /// How many copies the processors have time for.
+    ramp: Ramp,
+    /// Whether somebody looks at the processors.
+    watched: bool,
 }
 
 struct Waiter {
@@ -140,13 +148,16 @@ impl Turn {
 
 impl Admission {
     pub(crate) fn new(limits: &Limits, shares: &[Share], memory: Budget) -> Self {
-        let state = State {
+        let mut state = State {
             limits: limits.clone(),
             ledger: Ledger::new(limits, shares),
             lines: Default::default(),
             ends: Default::default(),
             copies_first: false,
+            ramp: Ramp::new(limits.copies_at_first(), Instant::now()),
+            watched: false,
         };
+        state.bound_copies();
         let inner = Arc::new(Inner {
             memory,
             bandwidth: Bandwidth::new(limits, shares),
@@ -168,6 +179,8 @@ impl Admission {
             let mut state = self.0.state();
             state.limits = limits.clone();
             state.ledger.adjust(limits, shares);
+            state.ramp.set_least(limits.copies_at_first());
+            state.bound_copies();
             let works = [Work::Transfer, Work::Copy, Work::Listing].into_iter();
             works.flat_map(|work| self.0.turns(&mut state, work)).collect()
         };
@@ -198,7 +211,9 @@ impl Admission {
     /// As many wait as may: of all, or of those who ask.
     pub(crate) fn line_up(&self, work: Work, party: Party) -> Result<Turn, Refusal> {
         let mut state = self.0.state();
-        let full = match self.0.take(&mut state, work, &party) {
+        let taken = self.0.take(&mut state, work, &party);
+        self.0.watch_processors(&mut state);
+        let full = match taken {
             Ok(memory) => {
                 let inner = self.0.clone();
                 return Ok(Turn::Now(Place {
@@ -262,7 +277,9 @@ impl Inner {
 
     /// Those whose turn has come, with their places.
     fn turns(self: &Arc<Self>, state: &mut State, work: Work) -> Turns {
-        let State { ledger, lines, .. } = state;
+        let State {
+            ledger, lines, ramp, ..
+        } = state;
         let mut turns = Vec::new();
         loop {
             // Without room at all nobody can go: nobody need be asked.
@@ -284,6 +301,9 @@ impl Inner {
             let Some(waiter) = lines[work as usize].next(next) else {
                 return turns;
             };
+            if work == Work::Copy {
+                ramp.began(Instant::now());
+            }
             let place = Place {
                 inner: self.clone(),
                 work,
@@ -308,7 +328,35 @@ impl Inner {
             state.ledger.give(work, party);
             return Err(Full::of_memory(work, self.memory.figures().0));
         }
+        if work == Work::Copy {
+            state.ramp.began(Instant::now());
+        }
         Ok(memory)
+    }
+
+    /// Has somebody look at the processors while many copies are under way, or wait for their turn.
+    fn watch_processors(self: &Arc<Self>, state: &mut State) {
+        if !state.watched && state.ramp.is_near(state.ledger.taken(Work::Copy)) {
+            state.watched = true;
+            tokio::spawn(look_on(Arc::downgrade(self)));
+        }
+    }
+
+    /// More copies begin, or fewer, by what the processors did; whether somebody is to look again.
+    fn looked(self: &Arc<Self>, busy: bool) -> bool {
+        let mut state = self.state();
+        let under_way = state.ledger.taken(Work::Copy);
+        state.watched = state.ramp.is_near(under_way) || state.lines[Work::Copy as usize].len() > 0;
+        if state.watched {
+            state.ramp.look(busy, under_way, Instant::now());
+        } else {
+            state.ramp.rest();
+        }
+        state.bound_copies();
+        let (turns, go_on) = (self.turns(&mut state, Work::Copy), state.watched);
+        drop(state);
+        hand_out(turns);
+        go_on
     }
 
     /// Memory came free: both lines are asked, in turns which is first.
@@ -330,7 +378,29 @@ impl Inner {
     }
 }
 
+/// Looks at the processors until few copies are under way, or the endpoint is gone.
+async fn look_on(inner: Weak<Inner>) {
+    let cores = weir_http::cores();
+    let read = async || tokio::task::spawn_blocking(Reading::now).await;
+    let Ok(mut before) = read().await else { return };
+    loop {
+        tokio::time::sleep(ramp::LOOK).await;
+        let Ok(now) = read().await else { return };
+        let busy = now.is_busy_since(&before, cores);
+        before = now;
+        if !inner.upgrade().is_some_and(|inner| inner.looked(busy)) {
+            return;
+        }
+    }
+}
+
 impl State {
+    /// As many copies as there is a place for, and as the processors have time for.
+    fn bound_copies(&mut self) {
+        let most = self.limits.copies.min(self.ramp.limit());
+        self.ledger.set_all(Work::Copy, most);
+    }
+
     fn most_waiting(&self, work: Work) -> usize {
         match work {
             Work::Copy => self.limits.copies_queued,
@@ -370,226 +440,4 @@ fn busy(status: StatusCode, text: String, after: Duration) -> Refusal {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests may panic")]
-
-    use super::*;
-
-    fn party(vo: &str) -> Party {
-        Party {
-            vo: Some(vo.to_owned()),
-            client: "me".to_owned(),
-            area: "data".to_owned(),
-        }
-    }
-
-    fn admission(limits: &Limits, share: &[Share]) -> Admission {
-        Admission::new(limits, share, Budget::new(1 << 30))
-    }
-
-    fn one_at_a_time() -> Limits {
-        Limits {
-            transfers: 1,
-            copies: 1,
-            copies_queued: 3,
-            ..Limits::default()
-        }
-    }
-
-    /// A burst that is over in a moment would cost a client a retry after seconds.
-    #[tokio::test(start_paused = true)]
-    async fn a_place_that_comes_free_soon_is_waited_for() {
-        let admission = admission(&one_at_a_time(), &[]);
-        let held = admission.enter(Work::Transfer, party("a")).await.unwrap();
-        let waiting = tokio::spawn({
-            let admission = admission.clone();
-            async move { admission.enter(Work::Transfer, party("b")).await }
-        });
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(admission.waiting(Work::Transfer), 1);
-        drop(held);
-        let place = waiting.await.unwrap().unwrap();
-        let refusal = admission.enter(Work::Transfer, party("a")).await.err().unwrap();
-        assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(admission.waiting(Work::Transfer), 0);
-        drop(place);
-        assert!(matches!(
-            admission.line_up(Work::Transfer, party("a")).unwrap(),
-            Turn::Now(_)
-        ));
-    }
-
-    /// A VO that queues thousands of copies would have the endpoint for itself.
-    #[tokio::test(start_paused = true)]
-    async fn one_vo_does_not_starve_another() {
-        let admission = admission(&one_at_a_time(), &[]);
-        let held = admission.line_up(Work::Copy, party("many")).unwrap();
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let mut tasks = Vec::new();
-        for vo in ["many", "many", "few"] {
-            let (turn, order) = (admission.line_up(Work::Copy, party(vo)).unwrap(), order.clone());
-            tasks.push(tokio::spawn(async move {
-                let place = turn.come().await;
-                order.lock().unwrap().push(vo);
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                drop(place);
-            }));
-        }
-        let refusal = admission.line_up(Work::Copy, party("few")).err().unwrap();
-        assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
-        drop(held);
-        for task in tasks {
-            task.await.unwrap();
-        }
-        assert_eq!(*order.lock().unwrap(), ["many", "few", "many"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_has_used_up_a_share_is_told_so_and_others_go_on() {
-        let share = Share {
-            vo: Some("*".to_owned()),
-            copies: Some(1),
-            copies_queued: Some(1),
-            transfers: Some(1),
-            ..Share::default()
-        };
-        let limits = Limits {
-            copies: 10,
-            ..Limits::default()
-        };
-        let admission = admission(&limits, &[share]);
-        let _first = admission.enter(Work::Transfer, party("a")).await.unwrap();
-        let refusal = admission.enter(Work::Transfer, party("a")).await.err().unwrap();
-        assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS);
-        admission.enter(Work::Transfer, party("b")).await.unwrap();
-        let _copy = admission.line_up(Work::Copy, party("a")).unwrap();
-        let _queued = admission.line_up(Work::Copy, party("a")).unwrap();
-        let refusal = admission.line_up(Work::Copy, party("a")).err().unwrap();
-        assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS);
-        assert!(matches!(
-            admission.line_up(Work::Copy, party("b")).unwrap(),
-            Turn::Now(_)
-        ));
-    }
-
-    /// A client that queues much would have all of its VO refused.
-    #[tokio::test]
-    async fn a_clients_share_of_the_queue_is_its_own() {
-        let share = Share {
-            client: Some("*".to_owned()),
-            copies_queued: Some(1),
-            ..Share::default()
-        };
-        let admission = admission(&one_at_a_time(), &[share]);
-        let of = |client: &str| Party {
-            client: client.to_owned(),
-            ..party("vo")
-        };
-        let _running = admission.line_up(Work::Copy, of("fts")).unwrap();
-        let _queued = admission.line_up(Work::Copy, of("fts")).unwrap();
-        assert!(admission.line_up(Work::Copy, of("fts")).is_err());
-        assert!(admission.line_up(Work::Copy, of("me")).is_ok());
-    }
-
-    /// A reload that raises a limit would be felt only when somebody ends; one that brings in a share would lose count of those
-    /// who had a place before it.
-    #[tokio::test(start_paused = true)]
-    async fn limits_change_under_those_who_have_places_and_those_who_wait() {
-        let admission = admission(&one_at_a_time(), &[]);
-        let first = admission.line_up(Work::Copy, party("a")).unwrap();
-        let waiting = admission.line_up(Work::Copy, party("a")).unwrap();
-        let two = Limits {
-            copies: 2,
-            ..one_at_a_time()
-        };
-        admission.adjust(&two, &[]);
-        let second = waiting.come().await;
-        assert_eq!(admission.waiting(Work::Copy), 0);
-        let share = Share {
-            vo: Some("*".to_owned()),
-            copies: Some(2),
-            ..Share::default()
-        };
-        let many = Limits {
-            copies: 10,
-            ..one_at_a_time()
-        };
-        admission.adjust(&many, &[share]);
-        let Turn::Later(third) = admission.line_up(Work::Copy, party("a")).unwrap() else {
-            panic!("those who were there before do not count")
-        };
-        drop(first);
-        drop(second);
-        let third = Turn::Later(third).come().await;
-        // All are given back to where they were taken.
-        drop(third);
-        admission.adjust(&one_at_a_time(), &[]);
-        assert!(matches!(
-            admission.line_up(Work::Copy, party("a")).unwrap(),
-            Turn::Now(_)
-        ));
-    }
-
-    /// Copies that wait for memory would wait for ever while others come and go, or the others while copies do.
-    #[tokio::test(start_paused = true)]
-    async fn memory_goes_to_whoever_waits_for_whatever_work() {
-        let limits = Limits {
-            patience: Duration::from_secs(60),
-            ..Limits::default()
-        };
-        let memory = Budget::new(2 * crate::memory::FLOOR);
-        let admission = Admission::new(&limits, &[], memory.clone());
-        let mut held = vec![
-            admission.enter(Work::Transfer, party("a")).await.unwrap(),
-            admission.enter(Work::Transfer, party("a")).await.unwrap(),
-        ];
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let mut tasks = Vec::new();
-        for number in 0..6 {
-            let work = if number < 3 { Work::Transfer } else { Work::Copy };
-            let (turn, order) = (admission.line_up(work, party("a")).unwrap(), order.clone());
-            tasks.push(tokio::spawn(async move {
-                let place = turn.come().await;
-                order.lock().unwrap().push(work);
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                drop(place);
-            }));
-        }
-        // One who comes later does not pass those who wait.
-        let late = admission.line_up(Work::Listing, party("a")).unwrap();
-        assert!(matches!(late, Turn::Now(_)), "a listing needs none");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(memory.figures().2, 6);
-        assert!(matches!(
-            admission.line_up(Work::Transfer, party("b")).unwrap(),
-            Turn::Later(_)
-        ));
-        held.pop();
-        for task in tasks {
-            task.await.unwrap();
-        }
-        let order = order.lock().unwrap();
-        let copies = |range: std::ops::Range<usize>| order[range].iter().filter(|work| **work == Work::Copy).count();
-        assert!((1..=3).contains(&copies(0..4)), "{order:?}");
-        assert_eq!((order.len(), copies(0..6)), (6, 3));
-        assert_eq!(memory.figures(), (2 * crate::memory::FLOOR, crate::memory::FLOOR, 0));
-    }
-
-    /// A client that goes away while it waits must leave nothing behind, at whichever moment.
-    #[tokio::test(start_paused = true)]
-    async fn who_leaves_the_line_loses_no_place() {
-        let admission = admission(&one_at_a_time(), &[]);
-        let held = admission.line_up(Work::Copy, party("a")).unwrap();
-        let leaving = admission.line_up(Work::Copy, party("b")).unwrap();
-        let patient = admission.line_up(Work::Copy, party("c")).unwrap();
-        drop(leaving);
-        assert_eq!(admission.waiting(Work::Copy), 1);
-        drop(held);
-        // Its turn has come, and it leaves before it knows.
-        drop(patient);
-        assert!(matches!(
-            admission.line_up(Work::Copy, party("a")).unwrap(),
-            Turn::Now(_)
-        ));
-    }
-}
+mod tests;

@@ -20,6 +20,9 @@ pub struct Limits {
     pub transfers: usize,
     /// Third-party copies that move data at one time.
     pub copies: usize,
+    /// Of them, those per processor that begin whatever else is done. More begin while the processors have time, and one each
+    /// second where they have none: 32 keep a processor busy, and more only take memory from each other.
+    pub copies_per_core: usize,
     /// Memory for data in flight, of all transfers, copies and checksum readers together. Each stream has at least 160 KiB and at
     /// most 3.7 MiB, by what is left; who finds none waits as for a place. The default is for 819 streams at one time, or 28 at full
     /// speed, and keeps a process that carries 600 copies below 300 MB.
@@ -65,6 +68,7 @@ impl Default for Limits {
             connections_per_client: None,
             transfers: 1000,
             copies: 1000,
+            copies_per_core: 32,
             memory: Bytes(128 << 20),
             bandwidth: None,
             copies_queued: 2000,
@@ -87,11 +91,17 @@ impl Limits {
         self.connections_per_client.unwrap_or(self.connections / 2).max(1)
     }
 
+    /// Copies that begin whatever else is done.
+    pub(crate) fn copies_at_first(&self) -> usize {
+        self.copies_per_core.saturating_mul(weir_http::cores())
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let counts = [
             ("limits.connections", self.connections),
             ("limits.transfers", self.transfers),
             ("limits.copies", self.copies),
+            ("limits.copies_per_core", self.copies_per_core),
             ("limits.listings", self.listings),
             ("limits.checksum_readers", self.checksum_readers),
         ];

@@ -1,0 +1,206 @@
+//! How many third-party copies may be under way where the processors are what bounds them.
+//!
+//! Copies that wait for the network need company: many together fill a link that each fills little of. Copies that wait for a
+//! processor do not: each more takes memory, makes all of them colder in the caches, and ends none of them sooner. 600 pulls at
+//! once moved 0.71 of what 40 did, with three times the memory. So few begin at once, more while the processors have time, and
+//! where they have none one takes the place of another. Whatever they say, one begins each second, so that copies that wait for
+//! slow partners, on a machine that others keep busy, are not kept waiting.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use weir_http::{ProcessorTime, own_processor_time};
+
+/// How often the processors are looked at: what began at the last look shows in what they do.
+pub(super) const LOOK: Duration = Duration::from_millis(250);
+
+/// What waits longer than this begins though the processors have no time, one copy after the other.
+const OVERDUE: Duration = Duration::from_secs(1);
+
+/// Of their time, used: beyond this the processors are busy.
+const BUSY: f64 = 0.9;
+
+/// What this process must use of them to be thought the cause: copies that others keep from the processors are not to wait too.
+const OWN: f64 = 0.25;
+
+/// Who holds what is beyond the least, while the processors are busy, gives up a part of so many at each look.
+const PART: usize = 8;
+
+/// Processor time used up to a moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    at: Instant,
+    machine: Option<ProcessorTime>,
+    own: Duration,
+}
+
+impl Reading {
+    pub(super) fn now() -> Self {
+        Self {
+            at: Instant::now(),
+            machine: ProcessorTime::now(),
+            own: own_processor_time(),
+        }
+    }
+
+    /// Whether the processors have had no time left since an earlier one: the machine's, and this process had a good part of it; or all
+    /// that this process may use.
+    pub(super) fn is_busy_since(&self, earlier: &Self, cores: usize) -> bool {
+        let own = self.own.saturating_sub(earlier.own).as_secs_f64();
+        let own = own / (self.at - earlier.at).as_secs_f64().max(1e-3) / cores as f64;
+        let machine = self.machine.zip(earlier.machine);
+        let machine = machine.and_then(|(now, earlier)| now.busy_since(earlier));
+        own >= BUSY || own >= OWN && machine.is_some_and(|share| share >= BUSY)
+    }
+}
+
+/// How many may be under way now.
+#[derive(Debug)]
+pub(super) struct Ramp {
+    least: usize,
+    limit: usize,
+    /// When the last one began.
+    began: Instant,
+}
+
+impl Ramp {
+    /// So many begin whatever the processors do.
+    pub(super) fn new(least: usize, now: Instant) -> Self {
+        Self {
+            least,
+            limit: least,
+            began: now,
+        }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Another number that begins whatever the processors do.
+    pub(super) fn set_least(&mut self, least: usize) {
+        self.least = least;
+        self.limit = self.limit.max(least);
+    }
+
+    /// One has begun.
+    pub(super) fn began(&mut self, now: Instant) {
+        self.began = now;
+    }
+
+    /// Whether the processors are to be looked at: more may soon want to begin than may at once.
+    pub(super) fn is_near(&self, under_way: usize) -> bool {
+        under_way >= self.least.div_ceil(2)
+    }
+
+    /// What a look at the processors says, where so many are under way.
+    pub(super) fn look(&mut self, busy: bool, under_way: usize, now: Instant) {
+        let overdue = under_way >= self.limit && now.duration_since(self.began) >= OVERDUE;
+        self.limit = match (busy, overdue) {
+            (false, _) => self.limit.max(under_way + self.least),
+            (true, true) => under_way + 1,
+            (true, false) => self.limit - self.limit.saturating_sub(self.least).div_ceil(PART),
+        };
+    }
+
+    /// Few are under way and nobody waits: who comes next begins as at first.
+    pub(super) fn rest(&mut self) {
+        self.limit = self.least;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STEP: Duration = LOOK;
+
+    /// What waits for the network would wait for its turn too.
+    #[test]
+    fn all_begin_soon_while_the_processors_have_time() {
+        let mut ramp = Ramp::new(64, Instant::now());
+        let (mut under_way, mut looks) = (0, 0);
+        while under_way < 600 {
+            under_way = ramp.limit().min(600);
+            ramp.look(false, under_way, Instant::now());
+            looks += 1;
+        }
+        assert!(looks <= 10, "{looks}");
+    }
+
+    /// The machine would be shared by as many as there ever were.
+    #[test]
+    fn busy_processors_bring_them_down_to_the_least() {
+        let start = Instant::now();
+        let mut ramp = Ramp::new(64, start);
+        ramp.look(false, 600, start);
+        let mut under_way = 600;
+        for look in 1..60 {
+            let now = start + look * STEP;
+            under_way = under_way.min(ramp.limit());
+            ramp.began(now);
+            ramp.look(true, under_way, now);
+        }
+        assert_eq!((ramp.limit(), under_way), (64, 64));
+        ramp.rest();
+        assert_eq!(ramp.limit(), 64);
+    }
+
+    /// Copies that crawl, on a machine that is busy with something else, would keep everybody out.
+    #[test]
+    fn one_begins_each_second_whatever_the_processors_do() {
+        let start = Instant::now();
+        let mut ramp = Ramp::new(64, start);
+        let mut under_way = 64;
+        for look in 1..=40 {
+            let now = start + look * STEP;
+            ramp.look(true, under_way, now);
+            if under_way < ramp.limit() {
+                under_way += 1;
+                ramp.began(now);
+            }
+        }
+        assert_eq!(under_way, 64 + 10);
+    }
+
+    proptest! {
+        /// A limit below the least stands still, one that only grows is none.
+        #[test]
+        fn the_limit_stays_within_what_was_under_way(least in 1..100_usize, looks in prop::collection::vec((any::<bool>(), 0..2_000_usize, 0..3_u32), 1..100)) {
+            let mut now = Instant::now();
+            let mut ramp = Ramp::new(least, now);
+            let mut most = 0;
+            for (busy, under_way, steps) in looks {
+                now += steps * STEP;
+                let before = ramp.limit();
+                ramp.look(busy, under_way, now);
+                most = most.max(under_way);
+                prop_assert!((least..=least + most + 1).contains(&ramp.limit()));
+                prop_assert!(!busy || ramp.limit() <= before.max(under_way + 1));
+                prop_assert!(busy || ramp.limit() >= under_way + least);
+            }
+        }
+    }
+
+    fn reading(start: Instant, at: u64, own: u64) -> Reading {
+        Reading {
+            at: start + Duration::from_millis(at),
+            machine: None,
+            own: Duration::from_millis(own),
+        }
+    }
+
+    /// A quota of the control group does not show in the machine's counters.
+    #[test]
+    fn who_has_used_up_what_it_may_is_busy() {
+        let start = Instant::now();
+        let earlier = reading(start, 0, 100);
+        assert!(reading(start, 250, 100 + 460).is_busy_since(&earlier, 2));
+        assert!(!reading(start, 250, 100 + 400).is_busy_since(&earlier, 2));
+        assert!(!earlier.is_busy_since(&earlier, 2));
+    }
+}

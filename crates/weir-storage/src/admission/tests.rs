@@ -1,0 +1,245 @@
+//! Tests of the places.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use super::*;
+
+fn party(vo: &str) -> Party {
+    Party {
+        vo: Some(vo.to_owned()),
+        client: "me".to_owned(),
+        area: "data".to_owned(),
+    }
+}
+
+fn admission(limits: &Limits, share: &[Share]) -> Admission {
+    Admission::new(limits, share, Budget::new(1 << 30))
+}
+
+fn one_at_a_time() -> Limits {
+    Limits {
+        transfers: 1,
+        copies: 1,
+        copies_queued: 3,
+        ..Limits::default()
+    }
+}
+
+/// A burst that is over in a moment would cost a client a retry after seconds.
+#[tokio::test(start_paused = true)]
+async fn a_place_that_comes_free_soon_is_waited_for() {
+    let admission = admission(&one_at_a_time(), &[]);
+    let held = admission.enter(Work::Transfer, party("a")).await.unwrap();
+    let waiting = tokio::spawn({
+        let admission = admission.clone();
+        async move { admission.enter(Work::Transfer, party("b")).await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(admission.waiting(Work::Transfer), 1);
+    drop(held);
+    let place = waiting.await.unwrap().unwrap();
+    let refusal = admission.enter(Work::Transfer, party("a")).await.err().unwrap();
+    assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(admission.waiting(Work::Transfer), 0);
+    drop(place);
+    assert!(matches!(
+        admission.line_up(Work::Transfer, party("a")).unwrap(),
+        Turn::Now(_)
+    ));
+}
+
+/// A VO that queues thousands of copies would have the endpoint for itself.
+#[tokio::test(start_paused = true)]
+async fn one_vo_does_not_starve_another() {
+    let admission = admission(&one_at_a_time(), &[]);
+    let held = admission.line_up(Work::Copy, party("many")).unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for vo in ["many", "many", "few"] {
+        let (turn, order) = (admission.line_up(Work::Copy, party(vo)).unwrap(), order.clone());
+        tasks.push(tokio::spawn(async move {
+            let place = turn.come().await;
+            order.lock().unwrap().push(vo);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(place);
+        }));
+    }
+    let refusal = admission.line_up(Work::Copy, party("few")).err().unwrap();
+    assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
+    drop(held);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), ["many", "few", "many"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_used_up_a_share_is_told_so_and_others_go_on() {
+    let share = Share {
+        vo: Some("*".to_owned()),
+        copies: Some(1),
+        copies_queued: Some(1),
+        transfers: Some(1),
+        ..Share::default()
+    };
+    let limits = Limits {
+        copies: 10,
+        ..Limits::default()
+    };
+    let admission = admission(&limits, &[share]);
+    let _first = admission.enter(Work::Transfer, party("a")).await.unwrap();
+    let refusal = admission.enter(Work::Transfer, party("a")).await.err().unwrap();
+    assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS);
+    admission.enter(Work::Transfer, party("b")).await.unwrap();
+    let _copy = admission.line_up(Work::Copy, party("a")).unwrap();
+    let _queued = admission.line_up(Work::Copy, party("a")).unwrap();
+    let refusal = admission.line_up(Work::Copy, party("a")).err().unwrap();
+    assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(matches!(
+        admission.line_up(Work::Copy, party("b")).unwrap(),
+        Turn::Now(_)
+    ));
+}
+
+/// A client that queues much would have all of its VO refused.
+#[tokio::test]
+async fn a_clients_share_of_the_queue_is_its_own() {
+    let share = Share {
+        client: Some("*".to_owned()),
+        copies_queued: Some(1),
+        ..Share::default()
+    };
+    let admission = admission(&one_at_a_time(), &[share]);
+    let of = |client: &str| Party {
+        client: client.to_owned(),
+        ..party("vo")
+    };
+    let _running = admission.line_up(Work::Copy, of("fts")).unwrap();
+    let _queued = admission.line_up(Work::Copy, of("fts")).unwrap();
+    assert!(admission.line_up(Work::Copy, of("fts")).is_err());
+    assert!(admission.line_up(Work::Copy, of("me")).is_ok());
+}
+
+/// A reload that raises a limit would be felt only when somebody ends; one that brings in a share would lose count of those
+/// who had a place before it.
+#[tokio::test(start_paused = true)]
+async fn limits_change_under_those_who_have_places_and_those_who_wait() {
+    let admission = admission(&one_at_a_time(), &[]);
+    let first = admission.line_up(Work::Copy, party("a")).unwrap();
+    let waiting = admission.line_up(Work::Copy, party("a")).unwrap();
+    let two = Limits {
+        copies: 2,
+        ..one_at_a_time()
+    };
+    admission.adjust(&two, &[]);
+    let second = waiting.come().await;
+    assert_eq!(admission.waiting(Work::Copy), 0);
+    let share = Share {
+        vo: Some("*".to_owned()),
+        copies: Some(2),
+        ..Share::default()
+    };
+    let many = Limits {
+        copies: 10,
+        ..one_at_a_time()
+    };
+    admission.adjust(&many, &[share]);
+    let Turn::Later(third) = admission.line_up(Work::Copy, party("a")).unwrap() else {
+        panic!("those who were there before do not count")
+    };
+    drop(first);
+    drop(second);
+    let third = Turn::Later(third).come().await;
+    // All are given back to where they were taken.
+    drop(third);
+    admission.adjust(&one_at_a_time(), &[]);
+    assert!(matches!(
+        admission.line_up(Work::Copy, party("a")).unwrap(),
+        Turn::Now(_)
+    ));
+}
+
+/// Copies that wait for memory would wait for ever while others come and go, or the others while copies do.
+#[tokio::test(start_paused = true)]
+async fn memory_goes_to_whoever_waits_for_whatever_work() {
+    let limits = Limits {
+        patience: Duration::from_secs(60),
+        ..Limits::default()
+    };
+    let memory = Budget::new(2 * crate::memory::FLOOR);
+    let admission = Admission::new(&limits, &[], memory.clone());
+    let mut held = vec![
+        admission.enter(Work::Transfer, party("a")).await.unwrap(),
+        admission.enter(Work::Transfer, party("a")).await.unwrap(),
+    ];
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..6 {
+        let work = if number < 3 { Work::Transfer } else { Work::Copy };
+        let (turn, order) = (admission.line_up(work, party("a")).unwrap(), order.clone());
+        tasks.push(tokio::spawn(async move {
+            let place = turn.come().await;
+            order.lock().unwrap().push(work);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(place);
+        }));
+    }
+    // One who comes later does not pass those who wait.
+    let late = admission.line_up(Work::Listing, party("a")).unwrap();
+    assert!(matches!(late, Turn::Now(_)), "a listing needs none");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(memory.figures().2, 6);
+    assert!(matches!(
+        admission.line_up(Work::Transfer, party("b")).unwrap(),
+        Turn::Later(_)
+    ));
+    held.pop();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let order = order.lock().unwrap();
+    let copies = |range: std::ops::Range<usize>| order[range].iter().filter(|work| **work == Work::Copy).count();
+    assert!((1..=3).contains(&copies(0..4)), "{order:?}");
+    assert_eq!((order.len(), copies(0..6)), (6, 3));
+    assert_eq!(memory.figures(), (2 * crate::memory::FLOOR, crate::memory::FLOOR, 0));
+}
+
+/// A client that goes away while it waits must leave nothing behind, at whichever moment.
+#[tokio::test(start_paused = true)]
+async fn who_leaves_the_line_loses_no_place() {
+    let admission = admission(&one_at_a_time(), &[]);
+    let held = admission.line_up(Work::Copy, party("a")).unwrap();
+    let leaving = admission.line_up(Work::Copy, party("b")).unwrap();
+    let patient = admission.line_up(Work::Copy, party("c")).unwrap();
+    drop(leaving);
+    assert_eq!(admission.waiting(Work::Copy), 1);
+    drop(held);
+    // Its turn has come, and it leaves before it knows.
+    drop(patient);
+    assert!(matches!(
+        admission.line_up(Work::Copy, party("a")).unwrap(),
+        Turn::Now(_)
+    ));
+}
+
+/// What waits for a slow partner would wait for its turn too; what waits for a processor would make all others slower.
+#[tokio::test(start_paused = true)]
+async fn copies_beyond_the_first_begin_as_the_processors_have_time() {
+    let admission = admission(&Limits::default(), &[]);
+    let first = Limits::default().copies_at_first();
+    let turns: Vec<_> = (0..3 * first)
+        .map(|_| admission.line_up(Work::Copy, party("a")).unwrap())
+        .collect();
+    let (mut running, waiting): (Vec<_>, Vec<_>) = turns.into_iter().partition(|turn| matches!(turn, Turn::Now(_)));
+    let waits = || admission.waiting(Work::Copy);
+    assert_eq!((running.len(), waits()), (first, 2 * first));
+    assert!(admission.0.looked(true), "somebody waits");
+    assert_eq!(waits(), 2 * first, "there is no time for more");
+    drop(running.pop());
+    assert_eq!(waits(), 2 * first - 1, "one takes the place of another");
+    assert!(admission.0.looked(false));
+    assert_eq!(waits(), first - 1, "as many again");
+    drop((running, waiting));
+    assert!(!admission.0.looked(false), "there is nothing more to look for");
+    assert!(!admission.0.state().watched);
+}
