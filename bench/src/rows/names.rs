@@ -1,6 +1,7 @@
 //! Names: listed, removed, and all of it by a thousand at once.
 
 use std::{
+    cell::Cell,
     fs,
     io::Write as _,
     os::{
@@ -8,9 +9,11 @@ use std::{
         unix::fs::{PermissionsExt as _, chown},
     },
     path::{Path, PathBuf},
+    rc::Rc,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::{Row, Side, empty};
 use crate::{
@@ -25,6 +28,12 @@ const SIZE: u64 = 100_000_000;
 
 const SPARSE: usize = 60_000;
 const ALLOCATED: usize = 200;
+
+/// How long the space of deleted files may take to come back: 20 GB at a quarter of 4 GB/s, three times.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What others may have taken meanwhile: two of the files.
+const ELSEWHERE: u64 = 2 * SIZE;
 
 pub(super) fn rows(lab: &Lab) -> Vec<Row> {
     vec![
@@ -62,9 +71,17 @@ fn delete(lab: &Lab, name: &'static str, files: usize, allocated: bool) -> Row {
             clients: 16,
         };
         let made = directory.clone();
+        let room = Rc::new(Cell::new(0));
+        let before = room.clone();
         Side::new(lab, who, work, files as f64)
-            .before(move || make(&made, files, allocated))
-            .after(move || empty(&directory))
+            .before(move || {
+                before.set(free(&made)?);
+                make(&made, files, allocated)
+            })
+            .after(move || {
+                empty(&directory)?;
+                if allocated { given_back(&directory, room.get()) } else { Ok(()) }
+            })
     };
     Row {
         name,
@@ -93,6 +110,23 @@ fn make(directory: &PathBuf, files: usize, allocated: bool) -> Result<()> {
     }
     // What is deleted is on the disk: names that never got there cost nothing to remove.
     rustix::fs::syncfs(fs::File::open(directory)?.as_fd())?;
+    Ok(())
+}
+
+/// Bytes that its file system has left.
+fn free(directory: &Path) -> Result<u64> {
+    fs::create_dir_all(directory)?;
+    let system = rustix::fs::statvfs(directory)?;
+    Ok(system.f_bavail * system.f_frsize)
+}
+
+/// Waits for the space of what was deleted: who comes next needs as much.
+fn given_back(directory: &Path, before: u64) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while free(directory)? + ELSEWHERE < before {
+        ensure!(Instant::now() < until, "deleted files still take their space after {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
     Ok(())
 }
 
