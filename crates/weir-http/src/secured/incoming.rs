@@ -9,12 +9,15 @@ use std::{
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::records::{WHOLE, length};
+use super::{
+    records::{WHOLE, length},
+    spare,
+};
 use crate::tcp::Tcp;
 
 /// What is read at once while bulk data comes. One read of 128 KiB instead of 32 saves 31 system calls, some 8 µs. Beyond this size
 /// nothing more is saved, and the cache is left.
-const AHEAD: usize = 128 << 10;
+pub(super) const AHEAD: usize = 128 << 10;
 
 /// What is read at once else. A read that fills this much says that more waits in the socket; what is smaller is answered as it
 /// comes, so that a connection on which little comes has no buffer.
@@ -94,17 +97,16 @@ impl Incoming {
             } else {
                 self.plain.start
             };
-            self.memory = self.memory[from..self.unopened.end].to_vec();
+            let rest = self.memory[from..self.unopened.end].to_vec();
+            spare::give_back(std::mem::replace(&mut self.memory, rest));
             self.unopened = self.unopened.start - from..self.unopened.end - from;
             self.plain = 0..plain;
         }
     }
 
     fn clear(&mut self) {
-        *self = Self {
-            reads_ahead: self.reads_ahead,
-            ..Self::default()
-        };
+        spare::give_back(std::mem::take(&mut self.memory));
+        (self.unopened, self.plain, self.bulk) = (0..0, 0..0, false);
     }
 
     /// Whether more than a record is held.
@@ -173,11 +175,17 @@ impl Incoming {
         if (size..=most.max(size)).contains(&self.memory.len()) {
             self.memory.copy_within(self.unopened.clone(), 0);
         } else {
-            let mut memory = vec![0; size];
+            let mut memory = spare::take(size);
             memory[..here].copy_from_slice(&self.memory[self.unopened.clone()]);
-            self.memory = memory;
+            spare::give_back(std::mem::replace(&mut self.memory, memory));
         }
         (self.unopened, self.plain) = (0..here, 0..0);
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        spare::give_back(std::mem::take(&mut self.memory));
     }
 }
 

@@ -11,6 +11,7 @@ mod pieces;
 mod records;
 mod shaking;
 mod side;
+mod spare;
 #[cfg(test)]
 mod tests;
 

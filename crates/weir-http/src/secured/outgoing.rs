@@ -1,7 +1,6 @@
 //! Records on their way to the socket.
 
 use std::{
-    cell::RefCell,
     io,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -9,11 +8,14 @@ use std::{
 
 use tokio::io::AsyncWrite;
 
-use super::records::{BEYOND, PLAIN};
+use super::{
+    records::{BEYOND, PLAIN},
+    spare,
+};
 use crate::{tcp::Tcp, tls::SEALED_AHEAD};
 
 /// Sizes of memory that is used over and over: what connections seal ahead, from the least bound to as much as helps.
-const SIZES: [usize; 4] = {
+pub(super) const SIZES: [usize; 4] = {
     assert!(SEALED_AHEAD == PLAIN << 4);
     [
         sealed(PLAIN << 1),
@@ -28,40 +30,14 @@ const fn sealed(bytes: usize) -> usize {
     bytes + BEYOND * (bytes / PLAIN + 2)
 }
 
-/// Memory of each size that each thread keeps for whoever seals next: 2 MiB. It is sealed and sent in one go as a rule, so that a
-/// thread needs one at a time; a few connections wait for their sockets meanwhile.
-const SPARES: usize = 4;
-
-thread_local! {
-    /// Memory that is neither zeroed nor mapped again, and still in the core's own cache.
-    static SPARE: RefCell<[Vec<Vec<u8>>; SIZES.len()]> = const { RefCell::new([const { Vec::new() }; SIZES.len()]) };
-}
-
 /// At least so much memory; what it holds means nothing.
 fn memory_of(bytes: usize) -> Vec<u8> {
     // Little is sooner made than looked for.
-    let class = SIZES
-        .iter()
-        .position(|size| bytes <= *size)
+    let size = SIZES
+        .into_iter()
+        .find(|size| bytes <= *size)
         .filter(|_| bytes > PLAIN + BEYOND);
-    let Some(class) = class else {
-        return vec![0; bytes];
-    };
-    let spare = SPARE.try_with(|spare| spare.borrow_mut()[class].pop()).ok().flatten();
-    spare.unwrap_or_else(|| vec![0; SIZES[class]])
-}
-
-fn give_back(memory: Vec<u8>) {
-    let Some(class) = SIZES.iter().position(|size| memory.len() == *size) else {
-        return;
-    };
-    // Where the thread ends nothing is kept.
-    let _ = SPARE.try_with(|spare| {
-        let spare = &mut spare.borrow_mut()[class];
-        if spare.len() < SPARES {
-            spare.push(memory);
-        }
-    });
+    spare::take(size.unwrap_or(bytes))
 }
 
 #[derive(Default)]
@@ -89,7 +65,7 @@ impl Outgoing {
         }
         let mut memory = memory_of(size);
         memory[..self.made].copy_from_slice(&self.memory[..self.made]);
-        give_back(std::mem::replace(&mut self.memory, memory));
+        spare::give_back(std::mem::replace(&mut self.memory, memory));
     }
 
     /// The next so many bytes, to be written over.
@@ -138,6 +114,6 @@ impl Outgoing {
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
-        give_back(std::mem::take(&mut self.memory));
+        spare::give_back(std::mem::take(&mut self.memory));
     }
 }

@@ -1,0 +1,71 @@
+//! Memory that is used over and over: neither zeroed nor mapped again, and still in the core's own cache.
+
+use std::cell::RefCell;
+
+use super::{incoming, outgoing};
+
+/// The sizes that are kept: what is sealed ahead, and what is read of bodies.
+const SIZES: [usize; 5] = {
+    let [a, b, c, d] = outgoing::SIZES;
+    [a, b, c, d, incoming::AHEAD]
+};
+
+/// Memory of each size that each thread keeps for whoever is next: 2.5 MiB. It is filled and emptied in one go as a rule, so that
+/// a thread needs one at a time; a few connections wait for their sockets meanwhile.
+const SPARES: usize = 4;
+
+thread_local! {
+    static SPARE: RefCell<[Vec<Vec<u8>>; SIZES.len()]> = const { RefCell::new([const { Vec::new() }; SIZES.len()]) };
+}
+
+fn class(size: usize) -> Option<usize> {
+    SIZES.iter().position(|kept| size == *kept)
+}
+
+/// So much memory; what it holds means nothing, and may be of another connection.
+pub(super) fn take(size: usize) -> Vec<u8> {
+    let spare = class(size).and_then(|class| SPARE.try_with(|spare| spare.borrow_mut()[class].pop()).ok()?);
+    spare.unwrap_or_else(|| vec![0; size])
+}
+
+/// Keeps memory of a size that is asked for often.
+pub(super) fn give_back(memory: Vec<u8>) {
+    let Some(class) = class(memory.len()) else { return };
+    // Where the thread ends nothing is kept.
+    let _ = SPARE.try_with(|spare| {
+        let spare = &mut spare.borrow_mut()[class];
+        if spare.len() < SPARES {
+            spare.push(memory);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It would be zeroed for each small body: 128 KiB for 10.
+    #[test]
+    fn the_last_memory_is_the_next() {
+        for size in SIZES {
+            let mut memory = take(size);
+            assert_eq!(memory.len(), size);
+            memory[0] = 7;
+            give_back(memory);
+            let memory = take(size);
+            assert_eq!((memory[0], memory.len()), (7, size));
+            assert_eq!(take(size)[0], 0, "there was one");
+        }
+        give_back(vec![1; 10]);
+        assert_eq!(take(10), [0; 10]);
+    }
+
+    /// Whoever had many at once would hold their memory for ever.
+    #[test]
+    fn few_are_kept() {
+        let many: Vec<_> = (0..2 * SPARES).map(|_| take(incoming::AHEAD)).collect();
+        many.into_iter().for_each(give_back);
+        let kept = SPARE.with(|spare| spare.borrow().iter().map(Vec::len).sum::<usize>());
+        assert_eq!(kept, SPARES);
+    }
+}
