@@ -240,6 +240,8 @@ mod tests {
             r#"<propfind xmlns="DAV:"><allprop/><propname/></propfind>"#,
             "<D:propfind><D:allprop/></D:propfind>",
             r#"<D:propfind xmlns:D="DAV:"><D:prop><bar:foo xmlns:bar=""/></D:prop></D:propfind>"#,
+            r#"<D:propfind xmlns:D="DAV:"><D:prop><xmlns:foo/></D:prop></D:propfind>"#,
+            r#"<D:propfind xmlns:D="DAV:"><D:prop><xml:foo/></D:prop></D:propfind>"#,
             r#"<!DOCTYPE x [<!ENTITY a "b">]><propfind xmlns="DAV:"><allprop/></propfind>"#,
             r#"<propfind xmlns="DAV:"><allprop/></propfind><propfind xmlns="DAV:"><allprop/></propfind>"#,
         ] {

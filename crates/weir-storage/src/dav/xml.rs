@@ -11,6 +11,10 @@ use super::propfind::Property;
 /// The namespace of RFC 4918.
 pub(super) const DAV: &str = "DAV:";
 
+/// The namespaces of XML itself. No document may declare them, so that no answer can tell of a name in them
+/// (Namespaces in XML 1.0 section 3).
+const RESERVED: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2000/xmlns/"];
+
 /// More than any client names at once (davix: 9); beyond it the request is refused.
 const PROPERTIES_LIMIT: usize = 128;
 
@@ -124,7 +128,7 @@ impl Properties {
                 "more than {PROPERTIES_LIMIT} properties"
             )));
         }
-        if !is_name(name) {
+        if !is_name(name) || RESERVED.contains(&namespace) {
             return Err(Malformed::because("a property has no valid name"));
         }
         let property = Property::named(namespace, name);
