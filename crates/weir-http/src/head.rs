@@ -63,7 +63,7 @@ impl Allowance {
         self.left.store(if body { BODY } else { NO_BODY }, Ordering::Relaxed);
         self.answered.store(false, Ordering::Relaxed);
         self.seat.work();
-        if self.large.load(Ordering::Relaxed) {
+        if self.is_large() {
             // Long transfers would keep all others' large heads out.
             drop(self.place().take());
         }
@@ -85,10 +85,15 @@ impl Allowance {
         }
     }
 
+    /// Whether the connection has memory of a large head.
+    pub(crate) fn is_large(&self) -> bool {
+        self.large.load(Ordering::Relaxed)
+    }
+
     /// Whether the connection had better end with the answer: it would keep memory that others need soon. Who is told of it loses
     /// no request that is sent meanwhile.
     pub(crate) fn is_burden(&self) -> bool {
-        self.large.load(Ordering::Relaxed) && self.heads.are_scarce()
+        self.is_large() && self.heads.are_scarce()
     }
 
     /// How a connection ends between two requests: by itself, or at once where it would first wait for somebody to read an answer.
@@ -152,7 +157,7 @@ impl<I: WorksAhead> Limited<I> {
     /// How much may be read of a head of which `left` bytes may come; 0: the connection is to end as if the other side had ended it.
     fn poll_room(&mut self, cx: &mut Context<'_>, left: usize) -> Poll<io::Result<usize>> {
         let read = self.allowance.limit - left;
-        let is_large = self.allowance.large.load(Ordering::Relaxed);
+        let is_large = self.allowance.is_large();
         if !is_large && read < FREE && !self.io.holds_much() {
             return Poll::Ready(Ok(left.min(FREE - read)));
         }

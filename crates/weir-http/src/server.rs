@@ -115,6 +115,9 @@ pub struct ConnectionInfo {
     pub cut_short: CutShort,
     /// Keeps things until the answer is with the kernel.
     pub until_sent: UntilSent,
+    /// Whether it holds the memory of a large head, of this request or one before, which nobody counts any more: who has no use for
+    /// the request had better not keep the connection waiting.
+    pub holds_large_head: bool,
 }
 
 /// Whether a server speaks TLS, and with which configuration: none, a fixed one, or one that may be exchanged while it runs.
@@ -361,6 +364,7 @@ where
             buffers: tcp.buffers(),
             cut_short: tcp.cut_short(),
             until_sent: UntilSent::default(),
+            holds_large_head: false,
         };
         let Some(tls) = tls else {
             let direct = Some(tcp.direct());
@@ -417,7 +421,10 @@ where
         let service = self.service.clone();
         let peer = info.peer;
         let service = tower::service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(info.clone());
+            request.extensions_mut().insert(ConnectionInfo {
+                holds_large_head: allowance.is_large(),
+                ..info.clone()
+            });
             if let Some(certificates) = &beside.certificates {
                 request.extensions_mut().insert(certificates.clone());
             }

@@ -195,6 +195,12 @@ impl Call {
         }
     }
 
+    /// Whether nothing is known of who asks.
+    fn is_stranger(&self) -> bool {
+        let caller = self.caller.as_ref();
+        caller.is_none_or(|caller| matches!(caller.who, Who::Anonymous))
+    }
+
     /// A place among those who do such work in an area, after a little patience if need be.
     pub(crate) async fn place(&self, work: Work, area: &Area) -> Result<Admitted, Refusal> {
         self.endpoint.admission.enter(work, self.party(area)).await
@@ -297,6 +303,8 @@ impl Call {
         match self.body.take() {
             None => refusal.into_response(),
             Some(incoming) if incoming.is_end_stream() => refusal.into_response(),
+            // Strangers would have the memory of large heads for as long as a body may take to come.
+            Some(_) if self.info.holds_large_head && self.is_stranger() => refusal.closing().into_response(),
             Some(incoming) if self.body_begun || !self.expects_continue() => {
                 let long = incoming.size_hint().lower() > LINGER_BYTES;
                 let text = Bytes::from(refusal.text());

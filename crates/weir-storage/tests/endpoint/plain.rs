@@ -90,6 +90,32 @@ async fn a_reader_that_leaves_in_the_middle_harms_nobody() {
     .await;
 }
 
+/// The memory of large heads would be a stranger's for as long as the body is awaited.
+#[tokio::test]
+async fn a_refusal_of_a_large_head_does_not_wait_for_the_body() {
+    let lab = Lab::new();
+    let at = plain(&lab).await;
+    let address = at.url("").strip_prefix("http://").unwrap().to_owned();
+    let refused_after = async |padding: usize| {
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        let padding = "x".repeat(padding);
+        let head =
+            format!("PUT /file HTTP/1.1\r\nhost: {address}\r\ncontent-length: 1000\r\nx-padding: {padding}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let all = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await;
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+        (all.is_ok(), answer.contains("connection: close"))
+    };
+    assert_eq!(refused_after(20_000).await, (true, true));
+    assert_eq!(
+        refused_after(20).await,
+        (false, false),
+        "what is on its way is let come"
+    );
+}
+
 /// A file that is cut short under its reader would be filled up, or never end.
 #[tokio::test]
 async fn a_file_that_becomes_shorter_breaks_off() {
