@@ -80,7 +80,11 @@ fn delete(lab: &Lab, name: &'static str, files: usize, allocated: bool) -> Row {
             })
             .after(move || {
                 empty(&directory)?;
-                if allocated { given_back(&directory, room.get()) } else { Ok(()) }
+                if allocated {
+                    given_back(&directory, room.get())
+                } else {
+                    Ok(())
+                }
             })
     };
     Row {
@@ -124,7 +128,10 @@ fn free(directory: &Path) -> Result<u64> {
 fn given_back(directory: &Path, before: u64) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     while free(directory)? + ELSEWHERE < before {
-        ensure!(Instant::now() < until, "deleted files still take their space after {PATIENCE:?}");
+        ensure!(
+            Instant::now() < until,
+            "deleted files still take their space after {PATIENCE:?}"
+        );
         std::thread::sleep(Duration::from_millis(200));
     }
     Ok(())

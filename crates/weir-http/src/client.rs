@@ -17,7 +17,8 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use crate::{
-    AddressFilter, Body, Buffers, ChainCheck, ClientError, Identity, SocketSettings, SocketWatch, TlsError, TrustRoots,
+    AddressFilter, Body, Buffers, ChainCheck, ClientError, Identity, SocketSettings, SocketWatch, TcpLedger, TlsError,
+    TrustRoots,
     connect::{Connector, Target},
     pool::{Key, Pool, PoolLimits},
     reload::Reloadable,
@@ -60,6 +61,8 @@ pub struct ClientConfig {
     pub local_address: Option<std::net::IpAddr>,
     /// How the kernel runs the connections. Default: as the system is set.
     pub socket: SocketSettings,
+    /// Where the connections are counted. Default: one of its own.
+    pub ledger: TcpLedger,
     /// `User-Agent` of requests that carry none.
     pub user_agent: HeaderValue,
 }
@@ -77,6 +80,7 @@ impl ClientConfig {
             filter: None,
             local_address: None,
             socket: SocketSettings::default(),
+            ledger: TcpLedger::default(),
             user_agent: HeaderValue::from_static(concat!("weir/", env!("CARGO_PKG_VERSION"))),
         }
     }
@@ -121,6 +125,7 @@ impl Client {
             connect_timeout: config.connect_timeout,
             local_address: config.local_address,
             socket: config.socket,
+            ledger: config.ledger,
         };
         let limits = PoolLimits {
             idle_per_host: config.idle_per_host,

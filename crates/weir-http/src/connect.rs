@@ -23,7 +23,7 @@ use crate::{
     AddressFilter, ClientError, ConnectedTo,
     buffers::WorksAhead as _,
     secured::{ClientSide, Secured},
-    socket::SocketSettings,
+    socket::{SocketSettings, TcpLedger},
     tcp::Tcp,
     tls::SEALED_AHEAD,
 };
@@ -32,6 +32,7 @@ pub(crate) struct Connector {
     pub(crate) connect_timeout: Duration,
     pub(crate) local_address: Option<IpAddr>,
     pub(crate) socket: SocketSettings,
+    pub(crate) ledger: TcpLedger,
 }
 
 /// `scheme://host:port` of a URI: all that may be shown of it.
@@ -112,7 +113,8 @@ impl Connector {
             endpoint: endpoint.clone(),
             source,
         })?;
-        let tcp = Tcp::new(tcp, None);
+        let mut tcp = Tcp::new(tcp, None);
+        tcp.enter(&self.ledger);
         let to = ConnectedTo {
             peer,
             local,

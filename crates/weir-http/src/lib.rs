@@ -65,6 +65,6 @@ pub use reload::Reloadable;
 pub use rustls::CertificateError;
 pub use seats::Occupancy;
 pub use server::{ConnectionInfo, RunningServer, ServerLimits, ServerTls, bind, bind_with, serve};
-pub use socket::{SocketSettings, SocketWatch, TcpFigures};
+pub use socket::{SocketSettings, SocketWatch, TcpFigures, TcpLedger, TcpTotals};
 pub use taking::{CutShort, Pace};
 pub use tls::{Identity, TrustRoots, client_config, server_config, server_config_asking};

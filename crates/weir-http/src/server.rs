@@ -35,7 +35,7 @@ use crate::{
     reload::Reloadable,
     seats::{Occupancy, Seat, Seated, Seats},
     secured::Secured,
-    socket::{SocketSettings, SocketWatch},
+    socket::{SocketSettings, SocketWatch, TcpLedger},
     taking::{CutShort, Pace},
     tcp::Tcp,
 };
@@ -177,6 +177,7 @@ pub struct RunningServer {
     socket: Option<OwnedFd>,
     seats: Arc<Seats>,
     heads: Arc<Heads>,
+    ledger: TcpLedger,
     limits: Reloadable<ServerLimits>,
     stop: CancellationToken,
     abort: CancellationToken,
@@ -198,6 +199,11 @@ impl RunningServer {
     pub fn watch_occupancy(&self) -> impl Fn() -> Occupancy + Send + Sync + 'static {
         let (seats, heads) = (self.seats.clone(), self.heads.clone());
         move || occupancy(&seats, &heads)
+    }
+
+    /// What TCP does on its connections, for as long as anybody asks.
+    pub fn ledger(&self) -> TcpLedger {
+        self.ledger.clone()
     }
 
     /// Other limits, for connections that come from now on and for the end. Nothing that is connected is cut off.
@@ -269,6 +275,7 @@ where
         socket: Some(listener.as_fd().try_clone_to_owned()?),
         seats: Seats::new(limits.connections, limits.connections_per_client),
         heads: Heads::new(limits.heads),
+        ledger: TcpLedger::default(),
         limits: Arc::new(limits).into(),
         stop: CancellationToken::new(),
         abort: CancellationToken::new(),
@@ -278,6 +285,7 @@ where
         tls: tls.into(),
         seats: running.seats.clone(),
         heads: running.heads.clone(),
+        ledger: running.ledger.clone(),
         limits: running.limits.clone(),
         service,
         stop: running.stop.clone(),
@@ -293,6 +301,7 @@ struct Door<S> {
     tls: ServerTls,
     seats: Arc<Seats>,
     heads: Arc<Heads>,
+    ledger: TcpLedger,
     limits: Reloadable<ServerLimits>,
     service: S,
     stop: CancellationToken,
@@ -354,6 +363,7 @@ where
         let Ok(local) = tcp.local_addr() else { return };
         let mut tcp = Tcp::new(tcp, None);
         tcp.keep_pace(limits.write_timeout, limits.pace);
+        tcp.enter(&self.ledger);
         let _counted = self.seats.count_slow(tcp.cut_short());
         let tls = self.tls.0.as_ref().map(Reloadable::get);
         let info = ConnectionInfo {

@@ -1,6 +1,7 @@
 //! What the kernel is told of a connection, and what it tells of one.
 
 mod kernel;
+mod ledger;
 
 use std::{
     fmt, io,
@@ -12,6 +13,8 @@ use std::{
 use rustix::net::sockopt;
 
 pub(crate) use kernel::Watched;
+pub(crate) use ledger::Entry;
+pub use ledger::{TcpLedger, TcpTotals};
 
 /// How the kernel is to run connections. All `None`, the default, leaves everything to the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

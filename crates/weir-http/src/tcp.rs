@@ -17,12 +17,14 @@ use tokio::{
 use crate::{
     buffers::Buffers,
     direct::{Direct, Next},
-    socket::{SocketWatch, Watched, acknowledged},
+    socket::{Entry, SocketWatch, TcpLedger, Watched, acknowledged},
     taking::{CutShort, Pace, Slow, Taking},
 };
 
 /// A TCP stream of which no write can hang for ever.
 pub(crate) struct Tcp {
+    /// Dropped before the stream is.
+    entry: Option<Entry>,
     stream: Watched,
     /// Parts of files that are to be sent in place of bytes.
     direct: Option<Direct>,
@@ -37,6 +39,7 @@ pub(crate) struct Tcp {
 impl Tcp {
     pub(crate) fn new(stream: TcpStream, write_timeout: Option<Duration>) -> Self {
         Self {
+            entry: None,
             stream: Watched::new(stream),
             direct: None,
             buffers: Buffers::default(),
@@ -44,6 +47,11 @@ impl Tcp {
             cut_short: CutShort::default(),
             alarm: None,
         }
+    }
+
+    /// Counts the connection in a ledger until it is closed.
+    pub(crate) fn enter(&mut self, ledger: &TcpLedger) {
+        self.entry = Some(ledger.enter(self.watch()));
     }
 
     /// Has the other side keep a pace too, beside the limit for writes of which it takes nothing.

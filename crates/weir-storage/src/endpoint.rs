@@ -138,7 +138,7 @@ impl Storage {
         })?;
         let log_file = open_log(&config)?;
         let url = url(&config, address);
-        let parts = Parts::make(&config, &url, None)?;
+        let parts = Parts::make(&config, &url, &metrics, None)?;
         metrics.watch_fireflies(&parts.beacon);
         metrics.shows_certificate(parts.certificate);
         let tls = parts.tls.clone();
@@ -163,6 +163,7 @@ impl Storage {
         };
         let server = serve(listener, tls, limits, service).map_err(|source| StartError::Listen { address, source })?;
         endpoint.metrics.watch(server.watch_occupancy());
+        endpoint.metrics.tcp.watch_clients(server.ledger());
         endpoint.metrics.watch_bandwidth(endpoint.admission.bandwidth());
         tracing::info!(url, areas = endpoint.names.areas().len(), "storage endpoint serves");
         let reapers = Reapers::start(endpoint.names.areas(), &endpoint.metrics, removal_rate);

@@ -1,5 +1,7 @@
 //! What the endpoint counts. Every metric is defined in `docs/metrics.md`, with the event that starts and ends it.
 
+mod tcp;
+
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -111,6 +113,7 @@ pub(crate) struct Metrics {
     certificate_end: AtomicU64,
     memory: OnceLock<Budget>,
     bandwidth: OnceLock<Bandwidth>,
+    pub(crate) tcp: tcp::Tcp,
 }
 
 /// What is read again while the endpoint serves.
@@ -281,6 +284,7 @@ impl Metrics {
         if let Some(connections) = self.connections.get() {
             render_connections(&mut page, connections());
         }
+        self.tcp.render(&mut page);
         self.render_reloads(&mut page);
         if let Some(memory) = self.memory.get() {
             render_memory(&mut page, memory);

@@ -10,7 +10,7 @@ use weir_auth::{
     mint::{Mint, MintError},
     x509::ServerRevocations,
 };
-use weir_http::{AddressFilter, Client, ClientConfig, Pace, ServerLimits, TlsError};
+use weir_http::{AddressFilter, Client, ClientConfig, Pace, ServerLimits, TcpLedger, TlsError};
 
 use crate::{
     access::Mintage,
@@ -137,12 +137,17 @@ pub(crate) fn issuers_client(config: &StorageConfig, revocations: &Arc<ServerRev
 
 /// The client of third-party copies: it connects to no local address but those that are allowed, and from the address that
 /// the endpoint listens on, so that the other side's counters tell endpoints apart.
-pub(crate) fn copy_client(config: &StorageConfig, revocations: &Arc<ServerRevocations>) -> Result<Client, TlsError> {
+pub(crate) fn copy_client(
+    config: &StorageConfig,
+    revocations: &Arc<ServerRevocations>,
+    ledger: TcpLedger,
+) -> Result<Client, TlsError> {
     let client = Client::new(ClientConfig {
         connect_timeout: config.tpc.connect_timeout,
         response_timeout: config.tpc.response_timeout,
         filter: Some(AddressFilter::allowing(&config.tpc.allow).refusing(&weir_http::own_addresses())),
         socket: config.tpc.sockets.settings(),
+        ledger,
         local_address: Some(config.listen.ip()).filter(|address| !address.is_unspecified()),
         ..ClientConfig::new(config.trust.roots())
     })?;

@@ -56,7 +56,12 @@ impl Parts {
     ///
     /// # Errors
     /// Something cannot be read or used.
-    pub(crate) fn make(config: &StorageConfig, url: &str, before: Option<&Endpoint>) -> Result<Self, StartError> {
+    pub(crate) fn make(
+        config: &StorageConfig,
+        url: &str,
+        metrics: &Metrics,
+        before: Option<&Endpoint>,
+    ) -> Result<Self, StartError> {
         let door = config.x509.as_ref().map(|x509| Door::open(x509, SystemTime::now()));
         let door = door.transpose()?.map(Arc::new);
         let (tls, certificate) = server_tls(config, door.as_deref())?;
@@ -78,7 +83,7 @@ impl Parts {
                 None => Verifier::new(verifier, client),
             },
             issuers_client,
-            client: copy_client(config, &revocations)?,
+            client: copy_client(config, &revocations, metrics.tcp.copies())?,
             revocations,
             beacon: beacon(config, url, before)?,
         })

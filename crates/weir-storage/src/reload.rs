@@ -132,7 +132,7 @@ impl Shared {
             let (config, before) = (config.clone(), before.clone());
             blocking(move || {
                 let files = Files::look(&config);
-                let parts = Parts::make(&config, &before.url, Some(&before))?;
+                let parts = Parts::make(&config, &before.url, &before.metrics, Some(&before))?;
                 Ok::<_, StartError>((files, parts, open_log(&config)?))
             })
         };

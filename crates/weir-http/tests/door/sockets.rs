@@ -40,6 +40,7 @@ async fn what_is_set_holds_for_both_ends_of_a_connection() {
     let server = serve(listener, None, ServerLimits::default(), service).unwrap();
     let mut config = ClientConfig::new(TrustRoots::default());
     config.socket = settings.clone();
+    let ledgers = [server.ledger(), config.ledger.clone()];
     let client = Client::new(config).unwrap();
     let request = Request::get(format!("http://{}/", server.address())).body(body::empty());
     let response = client.send(request.unwrap()).await.unwrap();
@@ -61,8 +62,22 @@ async fn what_is_set_holds_for_both_ends_of_a_connection() {
         assert!((1..=200_000).contains(&figures.peer_window), "{figures:?}");
     }
     assert!(theirs.received > 0 && ours.sent > 0);
+    let totals = || {
+        ledgers
+            .each_ref()
+            .map(|ledger| ledger.totals()[&ours.congestion].clone())
+    };
+    let open = totals();
+    for side in &open {
+        assert!(side.open == 1 && side.window > 0 && side.sent > 0, "{side:?}");
+        assert!(!side.round_trip.is_zero() && side.pacing_rate > 0, "{side:?}");
+    }
     drop((response, client));
     server.shutdown().await;
+    for (before, after) in open.iter().zip(totals()) {
+        assert_eq!((after.open, after.window, after.pacing_rate), (0, 0, 0));
+        assert!(after.sent >= before.sent, "what was counted is forgotten: {after:?}");
+    }
     assert_eq!(to.socket.figures(), None, "a closed connection has no figures");
     assert_eq!(info.socket.figures(), None);
 }

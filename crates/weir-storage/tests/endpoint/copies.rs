@@ -404,3 +404,34 @@ async fn a_push_believes_no_yes_that_comes_too_early() {
     a.push("/f", &format!("{peer}/whole"), &[]).await.copied();
     a.push("/empty", &format!("{peer}/early"), &[]).await.copied();
 }
+
+/// Who looks for what holds a link back would look at numbers of no connection, or of those alone that are still open.
+#[tokio::test]
+async fn what_tcp_did_is_counted_by_side_and_congestion_control() {
+    let lab = Lab::new();
+    let a = lab
+        .endpoint("a", |config| config.tpc.sockets.congestion = Some("reno".into()))
+        .await;
+    let b = lab.endpoint("b", |_| {}).await;
+    let size = 5_000_003_u32;
+    a.put("/f", noise(size as usize)).await.expect(201);
+    a.push("/f", &b.url("/f"), &[]).await.copied();
+    let page = a.get("/.well-known/weir/metrics").await.text();
+    let value = |name: &str, side: &str| {
+        let start = format!("weir_storage_tcp_{name}{{side=\"{side}\",congestion=\"");
+        let lines = page.lines().filter_map(|line| line.strip_prefix(&start));
+        let known = lines.filter_map(|line| line.rsplit_once("\"} "));
+        let of = |(congestion, value): (&str, &str)| (congestion.to_owned(), value.parse::<f64>().unwrap());
+        known.map(of).collect::<Vec<_>>()
+    };
+    let sent = value("sent_bytes_total", "copies");
+    assert!(
+        matches!(&sent[..], [(name, bytes)] if name == "reno" && *bytes > f64::from(size)),
+        "{sent:?}"
+    );
+    assert!(value("busy_seconds_total", "copies")[0].1 > 0.0);
+    for name in ["connections", "window_bytes", "round_trip_seconds"] {
+        let shown = value(name, "clients");
+        assert!(shown.iter().map(|(_, value)| value).sum::<f64>() > 0.0, "{name}: {shown:?}");
+    }
+}

@@ -1,0 +1,113 @@
+//! What TCP does on the endpoint's connections, by which side they were opened from and by congestion control.
+
+use std::{collections::BTreeMap, sync::OnceLock};
+
+use weir_http::{TcpLedger, TcpTotals};
+
+use super::Page;
+
+/// The connections of clients, and those to the other sides of copies.
+#[derive(Default)]
+pub(crate) struct Tcp {
+    clients: OnceLock<TcpLedger>,
+    copies: TcpLedger,
+}
+
+/// A number that is shown of a group of connections.
+struct Shown {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: fn(&TcpTotals) -> f64,
+}
+
+const SHOWN: [Shown; 9] = [
+    Shown {
+        name: "weir_storage_tcp_connections",
+        kind: "gauge",
+        help: "open connections",
+        value: |tcp| tcp.open as f64,
+    },
+    Shown {
+        name: "weir_storage_tcp_window_bytes",
+        kind: "gauge",
+        help: "congestion windows of the open connections, added up",
+        value: |tcp| tcp.window as f64,
+    },
+    Shown {
+        name: "weir_storage_tcp_round_trip_seconds",
+        kind: "gauge",
+        help: "smoothed round trips of the open connections, added up",
+        value: |tcp| tcp.round_trip.as_secs_f64(),
+    },
+    Shown {
+        name: "weir_storage_tcp_pacing_bytes",
+        kind: "gauge",
+        help: "bytes in a second at which the kernel spaces the packets of the open connections, added up",
+        value: |tcp| tcp.pacing_rate as f64,
+    },
+    Shown {
+        name: "weir_storage_tcp_sent_bytes_total",
+        kind: "counter",
+        help: "bytes sent, headers of TLS and repeated ones included",
+        value: |tcp| tcp.sent as f64,
+    },
+    Shown {
+        name: "weir_storage_tcp_retransmits_total",
+        kind: "counter",
+        help: "segments sent again",
+        value: |tcp| tcp.retransmits as f64,
+    },
+    Shown {
+        name: "weir_storage_tcp_busy_seconds_total",
+        kind: "counter",
+        help: "time in which there was something to send",
+        value: |tcp| tcp.busy.as_secs_f64(),
+    },
+    Shown {
+        name: "weir_storage_tcp_held_by_peer_seconds_total",
+        kind: "counter",
+        help: "of that, time in which the other side's window held it back",
+        value: |tcp| tcp.held_by_peer.as_secs_f64(),
+    },
+    Shown {
+        name: "weir_storage_tcp_held_by_buffer_seconds_total",
+        kind: "counter",
+        help: "of that, time in which the send buffer was too small for the path",
+        value: |tcp| tcp.held_by_buffer.as_secs_f64(),
+    },
+];
+
+impl Tcp {
+    /// From now on the door's connections are counted here.
+    pub(crate) fn watch_clients(&self, ledger: TcpLedger) {
+        let _ = self.clients.set(ledger);
+    }
+
+    /// Where connections to the other sides of copies are counted.
+    pub(crate) fn copies(&self) -> TcpLedger {
+        self.copies.clone()
+    }
+
+    pub(super) fn render(&self, page: &mut Page) {
+        let clients = self.clients.get().map(TcpLedger::totals).unwrap_or_default();
+        render([("clients", clients), ("copies", self.copies.totals())], page);
+    }
+}
+
+fn render(sides: [(&str, BTreeMap<String, TcpTotals>); 2], page: &mut Page) {
+    for Shown {
+        name,
+        kind,
+        help,
+        value,
+    } in SHOWN
+    {
+        page.family(name, kind, help);
+        for (side, totals) in &sides {
+            for (congestion, tcp) in totals {
+                page.sample(&[("side", side), ("congestion", congestion)], value(tcp));
+            }
+        }
+    }
+}
