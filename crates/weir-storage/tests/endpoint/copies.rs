@@ -432,6 +432,9 @@ async fn what_tcp_did_is_counted_by_side_and_congestion_control() {
     assert!(value("busy_seconds_total", "copies")[0].1 > 0.0);
     for name in ["connections", "window_bytes", "round_trip_seconds"] {
         let shown = value(name, "clients");
-        assert!(shown.iter().map(|(_, value)| value).sum::<f64>() > 0.0, "{name}: {shown:?}");
+        assert!(
+            shown.iter().map(|(_, value)| value).sum::<f64>() > 0.0,
+            "{name}: {shown:?}"
+        );
     }
 }
