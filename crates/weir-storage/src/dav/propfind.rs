@@ -242,6 +242,9 @@ mod tests {
             r#"<D:propfind xmlns:D="DAV:"><D:prop><bar:foo xmlns:bar=""/></D:prop></D:propfind>"#,
             r#"<D:propfind xmlns:D="DAV:"><D:prop><xmlns:foo/></D:prop></D:propfind>"#,
             r#"<D:propfind xmlns:D="DAV:"><D:prop><xml:foo/></D:prop></D:propfind>"#,
+            r#"<propfind xmlns="DAV:"><prop><a²/></prop></propfind>"#,
+            r#"<propfind xmlns="DAV:"><prop><µ/></prop></propfind>"#,
+            "<propfind xmlns=\"DAV:\"><prop><a xmlns=\"\u{1}\"/></prop></propfind>",
             r#"<!DOCTYPE x [<!ENTITY a "b">]><propfind xmlns="DAV:"><allprop/></propfind>"#,
             r#"<propfind xmlns="DAV:"><allprop/></propfind><propfind xmlns="DAV:"><allprop/></propfind>"#,
         ] {

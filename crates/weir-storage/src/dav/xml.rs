@@ -128,7 +128,7 @@ impl Properties {
                 "more than {PROPERTIES_LIMIT} properties"
             )));
         }
-        if !is_name(name) || RESERVED.contains(&namespace) {
+        if !is_name(name) || RESERVED.contains(&namespace) || !namespace.chars().all(is_char) {
             return Err(Malformed::because("a property has no valid name"));
         }
         let property = Property::named(namespace, name);
@@ -152,10 +152,25 @@ impl Properties {
     }
 }
 
-/// Narrower than XML's own definition of a name, wide enough for every property in use.
+/// A name without a colon (XML 1.0 section 2.3).
 fn is_name(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_alphabetic() || first == '_')
-        && name
-            .chars()
-            .all(|character| character.is_alphanumeric() || "_-.".contains(character))
+    let mut characters = name.chars();
+    characters.next().is_some_and(begins_name) && characters.all(continues_name)
+}
+
+fn begins_name(character: char) -> bool {
+    matches!(character,
+        'A'..='Z' | 'a'..='z' | '_' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{2ff}' | '\u{370}'..='\u{37d}'
+        | '\u{37f}'..='\u{1fff}' | '\u{200c}' | '\u{200d}' | '\u{2070}'..='\u{218f}' | '\u{2c00}'..='\u{2fef}'
+        | '\u{3001}'..='\u{d7ff}' | '\u{f900}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fffd}' | '\u{10000}'..='\u{effff}')
+}
+
+fn continues_name(character: char) -> bool {
+    begins_name(character)
+        || matches!(character, '-' | '.' | '0'..='9' | '\u{b7}' | '\u{300}'..='\u{36f}' | '\u{203f}' | '\u{2040}')
+}
+
+/// What a document may hold at all (XML 1.0 section 2.2).
+fn is_char(character: char) -> bool {
+    !matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
