@@ -187,9 +187,17 @@ impl Ledger {
         }
     }
 
-    /// How many third-party copies may wait, of those who share a name with a party: of its VO, and of itself.
-    pub(crate) fn queue_shares(&self, party: &Party) -> Vec<(ShareKind, usize)> {
-        let queued = |kind| Some((kind, self.share(kind, party.name(kind)?)?.copies_queued?));
+    /// How many third-party copies may wait, of those who share a name with a party: of its VO, and of itself. Where `withheld`
+    /// have a place and do not begin yet, as many more as are theirs of it.
+    pub(crate) fn queue_shares(&self, party: &Party, withheld: usize) -> Vec<(ShareKind, usize)> {
+        let queued = |kind| {
+            let name = party.name(kind)?;
+            let share = self.share(kind, name)?;
+            let key = (Class::One(kind, name.to_owned()), Work::Copy);
+            let taken = self.taken.get(&key).copied().unwrap_or_default();
+            let theirs = share.copies.map_or(withheld, |copies| copies.saturating_sub(taken));
+            Some((kind, share.copies_queued?.saturating_add(theirs.min(withheld))))
+        };
         [ShareKind::Vo, ShareKind::Client]
             .into_iter()
             .filter_map(queued)

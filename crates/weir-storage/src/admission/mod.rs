@@ -23,6 +23,7 @@ use std::{
 
 use http::StatusCode;
 use tokio::{
+    runtime::Handle,
     sync::oneshot,
     time::{Instant, timeout},
 };
@@ -180,6 +181,9 @@ impl Admission {
             state.limits = limits.clone();
             state.ledger.adjust(limits, shares);
             state.ramp.set_least(limits.copies_at_first());
+            if !state.watched {
+                state.ramp.rest();
+            }
             state.bound_copies();
             let works = [Work::Transfer, Work::Copy, Work::Listing].into_iter();
             works.flat_map(|work| self.0.turns(&mut state, work)).collect()
@@ -277,6 +281,14 @@ impl Inner {
 
     /// Those whose turn has come, with their places.
     fn turns(self: &Arc<Self>, state: &mut State, work: Work) -> Turns {
+        let turns = self.begin(state, work);
+        if work == Work::Copy {
+            self.watch_processors(state);
+        }
+        turns
+    }
+
+    fn begin(self: &Arc<Self>, state: &mut State, work: Work) -> Turns {
         let State {
             ledger, lines, ramp, ..
         } = state;
@@ -336,9 +348,13 @@ impl Inner {
 
     /// Has somebody look at the processors while many copies are under way, or wait for their turn.
     fn watch_processors(self: &Arc<Self>, state: &mut State) {
-        if !state.watched && state.ramp.is_near(state.ledger.taken(Work::Copy)) {
+        if state.watched || !state.ramp.is_near(state.ledger.taken(Work::Copy)) {
+            return;
+        }
+        // Places come back on any thread; the next one that asks is on one of the runtime's.
+        if let Ok(runtime) = Handle::try_current() {
             state.watched = true;
-            tokio::spawn(look_on(Arc::downgrade(self)));
+            runtime.spawn(look_on(Arc::downgrade(self)));
         }
     }
 
@@ -381,11 +397,11 @@ impl Inner {
 /// Looks at the processors until few copies are under way, or the endpoint is gone.
 async fn look_on(inner: Weak<Inner>) {
     let cores = weir_http::cores();
-    let read = async || tokio::task::spawn_blocking(Reading::now).await;
-    let Ok(mut before) = read().await else { return };
+    let mut before = Reading::now();
     loop {
         tokio::time::sleep(ramp::LOOK).await;
-        let Ok(now) = read().await else { return };
+        // Here, and not where disks are waited for: the kernel answers out of memory.
+        let now = Reading::now();
         let busy = now.is_busy_since(&before, cores);
         before = now;
         if !inner.upgrade().is_some_and(|inner| inner.looked(busy)) {
@@ -401,9 +417,15 @@ impl State {
         self.ledger.set_all(Work::Copy, most);
     }
 
+    /// Copies for which there is a place, and no time yet: they do not wait in the queue that is configured.
+    fn withheld(&self) -> usize {
+        let begun = self.ledger.taken(Work::Copy).max(self.ramp.limit());
+        self.limits.copies.saturating_sub(begun)
+    }
+
     fn most_waiting(&self, work: Work) -> usize {
         match work {
-            Work::Copy => self.limits.copies_queued,
+            Work::Copy => self.limits.copies_queued.saturating_add(self.withheld()),
             // Patience bounds the time, and nobody waits without a connection.
             Work::Transfer | Work::Listing => self.limits.connections,
         }
@@ -422,7 +444,7 @@ fn refusal(full: &Full, state: &State) -> Refusal {
 /// The share of the queue that a party, or its VO, has used up.
 fn too_many_waiting(state: &State, party: &Party) -> Option<usize> {
     let line = &state.lines[Work::Copy as usize];
-    let shares = state.ledger.queue_shares(party).into_iter();
+    let shares = state.ledger.queue_shares(party, state.withheld()).into_iter();
     let mut full = shares.filter(|(kind, most)| {
         let name = party.name(*kind);
         line.count(|waiter| waiter.party.name(*kind) == name) >= *most

@@ -3,7 +3,7 @@
 //! Copies that wait for the network need company: many together fill a link that each fills little of. Copies that wait for a
 //! processor do not: each more takes memory, makes all of them colder in the caches, and ends none of them sooner. 600 pulls at
 //! once moved 0.71 of what 40 did, with three times the memory. So few begin at once, more while the processors have time, and
-//! where they have none one takes the place of another. Whatever they say, one begins each second, so that copies that wait for
+//! where they have none one takes the place of another, once there are no more than at first. Whatever they say, one begins each second, so that copies that wait for
 //! slow partners, on a machine that others keep busy, are not kept waiting.
 
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Reading {
     }
 
     /// Whether the processors have had no time left since an earlier one: the machine's, and this process had a good part of it; or all
-    /// that this process may use.
+    /// that this process may use, of which a fraction of a processor is left out.
     pub(super) fn is_busy_since(&self, earlier: &Self, cores: usize) -> bool {
         let own = self.own.saturating_sub(earlier.own).as_secs_f64();
         let own = own / (self.at - earlier.at).as_secs_f64().max(1e-3) / cores as f64;
@@ -97,7 +97,7 @@ impl Ramp {
     pub(super) fn look(&mut self, busy: bool, under_way: usize, now: Instant) {
         let overdue = under_way >= self.limit && now.duration_since(self.began) >= OVERDUE;
         self.limit = match (busy, overdue) {
-            (false, _) => self.limit.max(under_way + self.least),
+            (false, _) => under_way.saturating_add(self.least),
             (true, true) => under_way + 1,
             (true, false) => self.limit - self.limit.saturating_sub(self.least).div_ceil(PART),
         };

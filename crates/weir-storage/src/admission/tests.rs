@@ -222,15 +222,28 @@ async fn who_leaves_the_line_loses_no_place() {
     ));
 }
 
+/// With room for four times as many copies as begin at once.
+fn spacious() -> (Limits, usize) {
+    let limits = Limits {
+        copies_per_core: 4,
+        ..Limits::default()
+    };
+    let first = limits.copies_at_first();
+    let copies = 4 * first;
+    (Limits { copies, ..limits }, first)
+}
+
+fn waiting_and_running(admission: &Admission, count: usize) -> (Vec<Turn>, Vec<Turn>) {
+    let turns = (0..count).map(|_| admission.line_up(Work::Copy, party("a")).unwrap());
+    turns.partition(|turn| matches!(turn, Turn::Later(_)))
+}
+
 /// What waits for a slow partner would wait for its turn too; what waits for a processor would make all others slower.
 #[tokio::test(start_paused = true)]
 async fn copies_beyond_the_first_begin_as_the_processors_have_time() {
-    let admission = admission(&Limits::default(), &[]);
-    let first = Limits::default().copies_at_first();
-    let turns: Vec<_> = (0..3 * first)
-        .map(|_| admission.line_up(Work::Copy, party("a")).unwrap())
-        .collect();
-    let (mut running, waiting): (Vec<_>, Vec<_>) = turns.into_iter().partition(|turn| matches!(turn, Turn::Now(_)));
+    let (limits, first) = spacious();
+    let admission = admission(&limits, &[]);
+    let (waiting, mut running) = waiting_and_running(&admission, 3 * first);
     let waits = || admission.waiting(Work::Copy);
     assert_eq!((running.len(), waits()), (first, 2 * first));
     assert!(admission.0.looked(true), "somebody waits");
@@ -242,4 +255,52 @@ async fn copies_beyond_the_first_begin_as_the_processors_have_time() {
     drop((running, waiting));
     assert!(!admission.0.looked(false), "there is nothing more to look for");
     assert!(!admission.0.state().watched);
+}
+
+/// A burst on an idle machine would be refused, though there are places for all of it.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_time_alone_is_not_in_the_queue() {
+    let (limits, first) = spacious();
+    let limits = Limits {
+        copies_queued: 1,
+        ..limits
+    };
+    let share = Share {
+        vo: Some("a".to_owned()),
+        copies: Some(2 * first),
+        copies_queued: Some(3),
+        ..Share::default()
+    };
+    let alone = admission(&limits, &[]);
+    let _held = waiting_and_running(&alone, 4 * first + 1);
+    let refusal = alone.line_up(Work::Copy, party("a")).err().unwrap();
+    assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
+    let shared = admission(&limits, &[share]);
+    let _held = waiting_and_running(&shared, 2 * first + 3);
+    let refusal = shared.line_up(Work::Copy, party("a")).err().unwrap();
+    assert_eq!(refusal.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(shared.line_up(Work::Copy, party("b")).is_ok());
+}
+
+/// Copies that began because memory came free would fill the first places, and all others wait though the machine is idle.
+#[tokio::test(start_paused = true)]
+async fn somebody_looks_at_the_processors_however_copies_begin() {
+    let (limits, first) = spacious();
+    let one = Limits {
+        copies: 1,
+        ..limits.clone()
+    };
+    let admission = admission(&one, &[]);
+    let _held = waiting_and_running(&admission, 3 * first);
+    assert!(!admission.0.state().watched, "one is none too many");
+    admission.adjust(&limits, &[]);
+    assert_eq!(admission.waiting(Work::Copy), 2 * first);
+    assert!(admission.0.state().watched);
+    let few = Limits {
+        copies_per_core: 1,
+        ..limits
+    };
+    admission.adjust(&few, &[]);
+    assert!(admission.0.looked(true));
+    assert!(admission.0.state().ramp.limit() <= first);
 }
