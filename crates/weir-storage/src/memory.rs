@@ -29,8 +29,9 @@
 //! wait for the next reader are kept in what is free of the budget, 32 MiB at most, and let go where it is taken.
 //!
 //! An attack by heads that never end takes 34 MB more for large ones (`weir_http::ServerLimits::heads`), 16 KiB of each connection, and over
-//! TLS a record. Twice that of who sends the next head before an answer. A complete large head counts no longer: a stranger's
-//! connection ends with the refusal, and of those who are known `connections` and `connections_per_client` bound it, 128 KiB each.
+//! TLS a record. Twice that of who sends the next head before an answer. A complete large head counts no longer, up to
+//! 128 KiB each: where it is refused before it is known who asks, the connection ends within a second; of those who are known, and of
+//! anybody where `anonymous_read` is on, `connections` and `connections_per_client` bound it.
 
 mod portion;
 

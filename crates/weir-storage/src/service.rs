@@ -195,7 +195,7 @@ impl Call {
         }
     }
 
-    /// Whether nothing is known of who asks.
+    /// Whether it is not known, or not yet, who asks.
     fn is_stranger(&self) -> bool {
         let caller = self.caller.as_ref();
         caller.is_none_or(|caller| matches!(caller.who, Who::Anonymous))
@@ -303,13 +303,14 @@ impl Call {
         match self.body.take() {
             None => refusal.into_response(),
             Some(incoming) if incoming.is_end_stream() => refusal.into_response(),
-            // Strangers would have the memory of large heads for as long as a body may take to come.
-            Some(_) if self.info.holds_large_head && self.is_stranger() => refusal.closing().into_response(),
             Some(incoming) if self.body_begun || !self.expects_continue() => {
                 let long = incoming.size_hint().lower() > LINGER_BYTES;
+                // Strangers would have the memory of large heads for as long as a body may take to come.
+                let costly = self.info.holds_large_head && self.is_stranger();
                 let text = Bytes::from(refusal.text());
-                let refusal = if long { refusal.closing() } else { refusal };
-                refusal.respond(lingering(text, incoming))
+                let refusal = if long || costly { refusal.closing() } else { refusal };
+                let time = if costly { LINGER_TIME / 10 } else { LINGER_TIME };
+                refusal.respond(lingering(text, incoming, time))
             }
             // Polling the body would invite the client to send it. Who sends it all the same must not take it for a request.
             Some(_) => refusal.closing().into_response(),
@@ -318,7 +319,7 @@ impl Call {
 }
 
 /// A body that ends when the request's own has been read, within limits.
-fn lingering(text: Bytes, incoming: Incoming) -> Body {
+fn lingering(text: Bytes, incoming: Incoming, time: Duration) -> Body {
     let drain = async move {
         let mut incoming = incoming;
         let mut left = LINGER_BYTES;
@@ -330,7 +331,7 @@ fn lingering(text: Bytes, incoming: Incoming) -> Body {
                 }
             }
         };
-        let _ = tokio::time::timeout(LINGER_TIME, all).await;
+        let _ = tokio::time::timeout(time, all).await;
     };
     let first = futures_util::stream::once(async move { Some(text) });
     let then = futures_util::stream::once(async move {

@@ -29,7 +29,8 @@ pub struct TcpTotals {
     pub window: u64,
     /// Their smoothed round trips.
     pub round_trip: Duration,
-    /// The rates at which the kernel spaces the packets of those that are paced, bytes per second.
+    /// The rates at which their packets may leave, bytes per second: the kernel has one for each connection, and keeps it where it
+    /// is told to, or BBR or `fq` have it do so.
     pub pacing_rate: u64,
     /// Bytes that were sent since the start, repeated ones included; like all that follow of those that have ended too.
     pub sent: u64,

@@ -43,7 +43,7 @@ const SHOWN: [Shown; 9] = [
     Shown {
         name: "weir_storage_tcp_pacing_bytes",
         kind: "gauge",
-        help: "bytes in a second at which the kernel spaces the packets of the open connections, added up",
+        help: "bytes in a second at which packets of the open connections may leave, added up",
         value: |tcp| tcp.pacing_rate as f64,
     },
     Shown {
@@ -91,11 +91,11 @@ impl Tcp {
 
     pub(super) fn render(&self, page: &mut Page) {
         let clients = self.clients.get().map(TcpLedger::totals).unwrap_or_default();
-        render([("clients", clients), ("copies", self.copies.totals())], page);
+        render(&[("clients", clients), ("copies", self.copies.totals())], page);
     }
 }
 
-fn render(sides: [(&str, BTreeMap<String, TcpTotals>); 2], page: &mut Page) {
+fn render(sides: &[(&str, BTreeMap<String, TcpTotals>); 2], page: &mut Page) {
     for Shown {
         name,
         kind,
@@ -104,7 +104,7 @@ fn render(sides: [(&str, BTreeMap<String, TcpTotals>); 2], page: &mut Page) {
     } in SHOWN
     {
         page.family(name, kind, help);
-        for (side, totals) in &sides {
+        for (side, totals) in sides {
             for (congestion, tcp) in totals {
                 page.sample(&[("side", side), ("congestion", congestion)], value(tcp));
             }
