@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::task::JoinSet;
+
 use crate::cache::{Cache, Verified};
 use crate::error::{AuthError, printable};
 use crate::jws::{KeySet, TOKEN_MAX, Unverified};
@@ -172,16 +174,17 @@ impl Verifier {
         }
     }
 
-    /// Fetches the keys of all issuers, so that the first request need not wait.
+    /// Fetches the keys of all issuers, so that the first request need not wait. One that does not answer holds up no other.
     ///
     /// # Errors
-    /// [`AuthError::KeysUnavailable`] of the first issuer that did not answer; the others were asked all the same.
+    /// [`AuthError::KeysUnavailable`] of one of those that did not answer.
     pub async fn warm(&self, now: SystemTime) -> Result<(), AuthError> {
-        let mut outcome = Ok(());
-        for issuer in &self.shared.issuers {
-            outcome = outcome.and(issuer.keys.current(now).await.map(|_| ()));
+        let mut asked = JoinSet::new();
+        for issuer in 0..self.shared.issuers.len() {
+            let shared = Arc::clone(&self.shared);
+            asked.spawn(async move { shared.issuers[issuer].keys.current(now).await.map(drop) });
         }
-        outcome
+        asked.join_all().await.into_iter().collect()
     }
 
     /// The issuers whose keys are not known now, so that their tokens cannot be judged. Asks nobody.

@@ -30,6 +30,7 @@ impl Fetch for Web {
             // Others get their turn while a real request would be under way.
             tokio::task::yield_now().await;
             match found {
+                Some(text) if text == "hangs" => std::future::pending().await,
                 Some(text) if text == "down" => Err(FetchError::Failed("could not connect".to_owned())),
                 Some(text) => Ok(text.into_bytes().into_iter().take(limit).collect()),
                 None => Err(FetchError::NotFound(url.to_owned())),
@@ -130,6 +131,25 @@ async fn keys_are_fetched_once_and_verified_tokens_remembered() {
         world.verify(&token, Duration::ZERO).await.unwrap();
     }
     assert_eq!(world.web.requests(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_issuer_that_hangs_holds_up_no_other() {
+    // The first issuer of the configuration would decide when all others' users are let in.
+    const HANGS: &str = "https://hangs.example";
+    let world = world(Duration::ZERO);
+    for document in ["openid-configuration", "oauth-authorization-server"] {
+        world.web.set(&format!("{HANGS}/.well-known/{document}"), "hangs");
+    }
+    let config = VerifierConfig {
+        issuers: vec![TrustedIssuer::new(HANGS), TrustedIssuer::new(ISSUER)],
+        ..config(Duration::ZERO)
+    };
+    let fetch: Arc<dyn Fetch> = world.web.clone();
+    let verifier = Verifier::with_fetch(config, &fetch);
+    let warmed = tokio::time::timeout(Duration::from_secs(1), verifier.warm(world.now)).await;
+    assert!(warmed.is_err(), "{warmed:?}");
+    assert_eq!(verifier.without_keys(world.now), [HANGS]);
 }
 
 #[tokio::test]

@@ -21,6 +21,8 @@ use crate::{
 const COUNTS_FOR: Duration = Duration::from_secs(2);
 /// What a disk may take; a cluster file system that hangs says nothing at all.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// What issuers may take whose keys are not known: less than those allow who ask whether it is ready.
+const KEYS: Duration = Duration::from_millis(500);
 /// How long before its end a certificate is worth a warning.
 const SOON: Duration = Duration::from_secs(7 * 86_400);
 
@@ -106,11 +108,7 @@ impl Standing {
             _ => {}
         }
         // One issuer that is away is a trouble of its users; without any, nobody with a token is let in.
-        let without = endpoint.verifier.without_keys(now);
-        if !without.is_empty() {
-            let verifier = endpoint.verifier.clone();
-            tokio::spawn(async move { verifier.warm(now).await });
-        }
+        let without = self.issuers_away(endpoint, now).await;
         let all_away = !without.is_empty() && without.len() == endpoint.config.issuers.len();
         let list = if all_away {
             &mut report.troubles
@@ -123,6 +121,19 @@ impl Standing {
                 .map(|url| format!("the keys of issuer {url} are not known")),
         );
         report
+    }
+
+    /// The issuers whose keys are not known, though they were asked: an endpoint that has just started has not heard of them yet.
+    async fn issuers_away(&self, endpoint: &Endpoint, now: SystemTime) -> Vec<String> {
+        let verifier = &endpoint.verifier;
+        if verifier.without_keys(now).is_empty() {
+            return Vec::new();
+        }
+        let asks = verifier.clone();
+        // It goes on when nobody waits for it any more.
+        let asked = tokio::spawn(async move { asks.warm(now).await });
+        let _late_or_said_in_the_log = tokio::time::timeout(KEYS, asked).await;
+        verifier.without_keys(now)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -41,6 +41,8 @@ pub(crate) struct Issuer {
     pub(crate) url: String,
     key: EcdsaKeyPair,
     server: Option<RunningServer>,
+    /// How many milliseconds it takes for each answer.
+    pub(crate) hesitates: Arc<AtomicU64>,
 }
 
 /// An endpoint under test.
@@ -292,9 +294,12 @@ impl Issuer {
             "x": URL_SAFE_NO_PAD.encode(&point[1..33]), "y": URL_SAFE_NO_PAD.encode(&point[33..65])}]});
         let address = SocketAddr::new(next_address(), 0);
         let identity = ca.issue(&[San::Ip(address.ip())], "issuer").unwrap();
+        let hesitates = Arc::new(AtomicU64::new(0));
+        let hesitation = hesitates.clone();
         let server = peer(address, &identity, move |request| {
-            let jwks = jwks.clone();
+            let (jwks, hesitation) = (jwks.clone(), hesitation.load(Ordering::Relaxed));
             async move {
+                tokio::time::sleep(Duration::from_millis(hesitation)).await;
                 let url = format!("https://{}", request.headers()["host"].to_str().unwrap());
                 let document = match request.uri().path() {
                     "/jwks" => jwks,
@@ -311,6 +316,7 @@ impl Issuer {
             url: format!("https://{}", server.address()),
             key,
             server: Some(server),
+            hesitates,
         }
     }
 

@@ -54,6 +54,21 @@ async fn who_cannot_take_files_is_not_ready() {
     at.ask("GET", "/.well-known/weir/health", &[], "").await.expect(200);
 }
 
+/// Who asks at once would be told that the issuer is away, which nobody has asked yet.
+#[tokio::test]
+async fn who_has_just_started_asks_before_it_answers() {
+    let lab = Lab::new();
+    lab.issuer.hesitates.store(100, std::sync::atomic::Ordering::Relaxed);
+    // On a busy machine one of them may wait in vain.
+    for name in ["a", "b", "c", "d", "e"] {
+        let at = lab.endpoint(name, |_| {}).await;
+        if at.ask("GET", READY, &[("authorization", "")], "").await.status == 200 {
+            return;
+        }
+    }
+    panic!("never ready at once");
+}
+
 /// An issuer that is away would take the endpoint down for the users of all others, or nobody would be told.
 #[tokio::test]
 async fn an_issuer_that_is_away_is_told() {
