@@ -296,3 +296,51 @@ impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Answer<B> {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+    use super::*;
+    use crate::seats::Seats;
+
+    impl WorksAhead for DuplexStream {
+        fn seal_ahead(&mut self, _: usize) {}
+
+        fn read_ahead(&mut self, _: bool) {}
+
+        fn holds_much(&self) -> bool {
+            false
+        }
+    }
+
+    /// An end of the connection as any other would wait for the answer to be read, with the memory.
+    #[tokio::test]
+    async fn who_reads_no_answer_is_cut_and_who_has_read_it_sees_an_end() {
+        for is_sent in [false, true] {
+            let seats = Seats::new(1, None);
+            let seat = seats.take("192.0.2.1".parse().unwrap()).await.unwrap().seat.clone();
+            let heads = Heads::new(64 << 10);
+            // Somebody else has all of it.
+            let _others = heads.take(64 << 10).unwrap();
+            let allowance = Allowance::new(64 << 10, seat, UntilSent::default(), heads);
+            let (near, mut far) = tokio::io::duplex(1 << 20);
+            let mut limited = Limited::new(near, allowance.clone(), Buffers::default());
+            allowance.large.store(true, Ordering::Relaxed);
+            allowance.lift(false);
+            drop(Answer::new(crate::body::empty(), allowance.clone()));
+            if is_sent {
+                limited.flush().await.unwrap();
+            }
+            far.write_all(b"GET /").await.unwrap();
+            let read = limited.read(&mut [0; 100]).await;
+            if is_sent {
+                assert_eq!(read.unwrap(), 0);
+            } else {
+                assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            }
+        }
+    }
+}
