@@ -5,7 +5,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -43,13 +43,13 @@ fn a_scheduler_that_is_cut_off_lets_go_before_another_begins() {
     // One that does not know of the other yet counts on the time of one that is alone.
     let short = "SELECT max(until) < clock_timestamp() + interval '20 s' FROM nodes";
     wait_for(LIMIT, || Ok((postgres.ask(short)? == "t").then_some(()))).unwrap();
-    let copies = || services.transfer.connections_to(source).unwrap();
-    wait_for(LIMIT, || Ok((copies() == 4).then_some(()))).expect("it has half of them");
+    // Half of them.
+    copies(&services, source, 4);
     way.stand_still();
     let begin = Instant::now();
     let let_go = || {
         let begun = attempts(&services, &second, &id).contains(&2);
-        let left = copies();
+        let left = services.transfer.connections_to(source)?;
         assert!(!begun || left == 0, "{left} copies go on beside those of another node");
         Ok((left == 0).then_some(()))
     };
@@ -63,6 +63,17 @@ fn a_scheduler_that_is_cut_off_lets_go_before_another_begins() {
     let more = submit_to(&services, &first, "more", &waiting_job(&services, elsewhere, "more", 4));
     running(&services, &first, &more, 4, 1);
     assert_eq!(attempts(&services, &second, &id), [2; 8]);
+}
+
+/// Waits until the first node has so many connections to a source.
+fn copies(services: &Services, source: SocketAddr, number: usize) {
+    let mut last = 0;
+    // A table of connections that is read while others come and go leaves some out.
+    let all = || {
+        last = services.transfer.connections_to(source)?;
+        Ok((last == number).then_some(()))
+    };
+    wait_for(LIMIT, all).unwrap_or_else(|error| panic!("{error:#}: {last}\n{}", services.transfer.said_last()));
 }
 
 #[test]
@@ -87,6 +98,8 @@ fn a_node_alone_copies_on_without_its_database_and_who_comes_waits() {
         &waiting_job(&services, source, "waiting", 4),
     );
     running(&services, &first, &id, 4, 1);
+    // An attempt is in the database before its copy begins, which reads there what it needs.
+    copies(&services, source, 4);
     way.stand_still();
     let begin = Instant::now();
     services.nodes[0].start().unwrap();
@@ -100,9 +113,7 @@ fn a_node_alone_copies_on_without_its_database_and_who_comes_waits() {
     wait_for(LIMIT, waits).expect("the newcomer is elected, and waits");
     std::thread::sleep(Duration::from_secs(14).saturating_sub(begin.elapsed()));
     assert_eq!(attempts(&services, &second, &id), [1; 4]);
-    // A table of connections that is read while others come and go leaves some out.
-    let copies_on = || Ok((services.transfer.connections_to(source)? == 4).then_some(()));
-    wait_for(LIMIT, copies_on).expect("it copies on");
+    copies(&services, source, 4);
     way.go_on();
     running(&services, &second, &id, 4, 2);
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
