@@ -15,6 +15,8 @@ WEB_SOURCES := $(shell find web -type f -not -path '*/node_modules/*' -not -path
 # the time of release and moves bytes fast enough for tests. Only `demo` and `bench` build release.
 export PATH := $(abspath $(TOOLS))/bin:$(PATH)
 export PEERS ?= yes
+# A file, or a folder with a `main.rs`.
+BLACKBOX := $(patsubst tests/tests/%.rs,%,$(patsubst %/main.rs,%.rs,$(wildcard tests/tests/*.rs tests/tests/*/main.rs)))
 # Property tests draw the same cases every time: a change is judged by itself. `soak` draws others.
 GATE_SEED := 20260801
 
@@ -61,9 +63,22 @@ unit: web
 
 # Here and below one selection of packages, the whole workspace, so that every dependency is built once with one set of
 # features.
+# The black-box tests wait for other programs for most of their time: beside the others they cost little more than their
+# processors' time. What they print follows when both have ended.
 suites: web
 	@export PROPTEST_RNG_SEED=$(GATE_SEED)
-	cargo test --workspace --locked
+	cargo test --workspace --locked --no-run
+	printed=$$(mktemp)
+	trap 'rm -f "$$printed"' EXIT
+	$(MAKE) blackbox >"$$printed" 2>&1 & beside=$$!
+	passed=yes
+	cargo test --workspace --locked --no-fail-fast --lib --bins || passed=no
+	cargo test --workspace --exclude weir-tests --locked --no-fail-fast --test '*' || passed=no
+	cargo test --workspace --locked --no-fail-fast --doc || passed=no
+	echo "the black-box tests, which run beside these, print at their end"
+	wait $$beside || passed=no
+	cat "$$printed"
+	[ $$passed = yes ] || { echo "make test: some tests failed; each failure is printed above under 'failures:'" >&2; exit 1; }
 	cd web && npm test
 
 browser: web
@@ -81,7 +96,7 @@ peers: ## Install other people's programs, which the black-box tests speak to
 
 blackbox: web ## Run the black-box tests (PEERS=no: those without other people's programs)
 	@cargo test --workspace --locked --no-run
-	cargo test --workspace --locked $(patsubst tests/tests/%.rs,--test %,$(wildcard tests/tests/*.rs))
+	cargo test --workspace --locked --no-fail-fast $(addprefix --test ,$(BLACKBOX))
 
 soak: web ## Run the long tests, some hours: new worlds, a hundred rounds of faults, all errors of calls, ten minutes of each fuzz target
 	@cargo +nightly fuzz --version >/dev/null
