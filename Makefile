@@ -99,7 +99,7 @@ blackbox: web ## Run the black-box tests (PEERS=no: those without other people's
 	cargo test --workspace --locked --no-fail-fast $(addprefix --test ,$(BLACKBOX))
 
 soak: web ## Run the long tests, some hours: new worlds, a hundred rounds of faults, all errors of calls, ten minutes of each fuzz target
-	@cargo +nightly fuzz --version >/dev/null
+	@scripts/fuzz.sh --check
 	scripts/peers.sh tests
 	cargo test --workspace --locked --no-run
 	PROPTEST_CASES=100000 cargo test --release --locked -p weir-sched --test model

@@ -2,6 +2,7 @@
 # Fuzzes every reader of network bytes, as many at a time as there are cores (or FUZZ_JOBS). New inputs go to target/fuzz-corpus;
 # what crashes a target goes to fuzz/artifacts: fix it, and keep the input in fuzz/corpus under a name that tells what it was.
 # usage: fuzz.sh SECONDS-PER-TARGET [TARGET...]
+#        fuzz.sh --check: only whether what it needs is there
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=$1
@@ -12,6 +13,7 @@ if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
     echo "remedy: rustup toolchain install nightly && cargo install --locked cargo-fuzz" >&2
     exit 2
 fi
+[ "$seconds" != --check ] || exit 0
 [ $# -gt 0 ] || mapfile -t targets < <(cargo +nightly fuzz list)
 [ $# -eq 0 ] || targets=("$@")
 jobs=${FUZZ_JOBS:-$(nproc)}
