@@ -68,9 +68,12 @@ unit: web
 suites: web
 	@export PROPTEST_RNG_SEED=$(GATE_SEED)
 	cargo test --workspace --locked --no-run
-	printed=$$(mktemp)
-	trap 'rm -f "$$printed"' EXIT
+	printed=$$(mktemp) beside=
+	trap 'kill -- -$$beside 2>/dev/null; rm -f "$$printed"' EXIT
+	# In a process group of its own, which an interrupt ends as a whole.
+	set -m
 	$(MAKE) blackbox >"$$printed" 2>&1 & beside=$$!
+	set +m
 	passed=yes
 	cargo test --workspace --locked --no-fail-fast --lib --bins || passed=no
 	cargo test --workspace --exclude weir-tests --locked --no-fail-fast --test '*' || passed=no
