@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
     area::{Area, ReadOnly},
@@ -21,7 +21,7 @@ use crate::{
 const COUNTS_FOR: Duration = Duration::from_secs(2);
 /// What a disk may take; a cluster file system that hangs says nothing at all.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What issuers may take whose keys are not known: less than those allow who ask whether it is ready.
+/// What issuers may take where the keys of none are known: less than those allow who ask whether it is ready.
 const KEYS: Duration = Duration::from_millis(500);
 /// How long before its end a certificate is worth a warning.
 const SOON: Duration = Duration::from_secs(7 * 86_400);
@@ -89,13 +89,14 @@ impl Standing {
 
     async fn look(&self, endpoint: &Arc<Endpoint>) -> Report {
         let mut report = Report::default();
+        let now = SystemTime::now();
+        let asked = ask_issuers(endpoint, now);
         for area in endpoint.names.areas() {
             let looked = area.clone();
             if let Some(trouble) = blocking(move || trouble(&looked)).await {
                 report.troubles.push(format!("area {}: {trouble}", area.name));
             }
         }
-        let now = SystemTime::now();
         let certificate = *self.certificate.lock().unwrap_or_else(PoisonError::into_inner);
         match certificate.map(|end| end.duration_since(now)) {
             Some(Err(_)) => report.troubles.push("the server's certificate has expired".to_owned()),
@@ -108,7 +109,7 @@ impl Standing {
             _ => {}
         }
         // One issuer that is away is a trouble of its users; without any, nobody with a token is let in.
-        let without = self.issuers_away(endpoint, now).await;
+        let without = issuers_away(endpoint, now, asked).await;
         let all_away = !without.is_empty() && without.len() == endpoint.config.issuers.len();
         let list = if all_away {
             &mut report.troubles
@@ -122,18 +123,30 @@ impl Standing {
         );
         report
     }
+}
 
-    /// The issuers whose keys are not known, though they were asked: an endpoint that has just started has not heard of them yet.
-    async fn issuers_away(&self, endpoint: &Endpoint, now: SystemTime) -> Vec<String> {
-        let verifier = &endpoint.verifier;
-        if verifier.without_keys(now).is_empty() {
-            return Vec::new();
+/// Asks the issuers whose keys are not known, unless that failed a moment ago; none if all are.
+fn ask_issuers(endpoint: &Endpoint, now: SystemTime) -> Option<JoinHandle<()>> {
+    let verifier = endpoint.verifier.clone();
+    // It goes on when nobody waits for it any more.
+    let asks = async move {
+        let _said_in_the_log = verifier.warm(now).await;
+    };
+    (!endpoint.verifier.without_keys(now).is_empty()).then(|| tokio::spawn(asks))
+}
+
+/// The issuers whose keys are not known. Where there are none of any, those that were asked have a moment: nobody has heard of an
+/// endpoint yet that has just started.
+async fn issuers_away(endpoint: &Endpoint, now: SystemTime, asked: Option<JoinHandle<()>>) -> Vec<String> {
+    let Some(asked) = asked else { return Vec::new() };
+    let until = Instant::now() + KEYS;
+    loop {
+        let is_late = asked.is_finished() || Instant::now() >= until;
+        let away = endpoint.verifier.without_keys(now);
+        if is_late || away.len() < endpoint.config.issuers.len() {
+            return away;
         }
-        let asks = verifier.clone();
-        // It goes on when nobody waits for it any more.
-        let asked = tokio::spawn(async move { asks.warm(now).await });
-        let _late_or_said_in_the_log = tokio::time::timeout(KEYS, asked).await;
-        verifier.without_keys(now)
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

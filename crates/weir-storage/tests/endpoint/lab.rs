@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -21,6 +21,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::watch;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
 use weir_http::{Body, Client, ClientConfig, RunningServer, ServerLimits, TrustRoots, body, serve, server_config};
 use weir_storage::{
@@ -41,8 +42,8 @@ pub(crate) struct Issuer {
     pub(crate) url: String,
     key: EcdsaKeyPair,
     server: Option<RunningServer>,
-    /// How many milliseconds it takes for each answer.
-    pub(crate) hesitates: Arc<AtomicU64>,
+    /// Whether it answers, or keeps whoever asks waiting.
+    pub(crate) answers: watch::Sender<bool>,
 }
 
 /// An endpoint under test.
@@ -294,12 +295,12 @@ impl Issuer {
             "x": URL_SAFE_NO_PAD.encode(&point[1..33]), "y": URL_SAFE_NO_PAD.encode(&point[33..65])}]});
         let address = SocketAddr::new(next_address(), 0);
         let identity = ca.issue(&[San::Ip(address.ip())], "issuer").unwrap();
-        let hesitates = Arc::new(AtomicU64::new(0));
-        let hesitation = hesitates.clone();
+        let answers = watch::Sender::new(true);
+        let may_answer = answers.subscribe();
         let server = peer(address, &identity, move |request| {
-            let (jwks, hesitation) = (jwks.clone(), hesitation.load(Ordering::Relaxed));
+            let (jwks, mut may_answer) = (jwks.clone(), may_answer.clone());
             async move {
-                tokio::time::sleep(Duration::from_millis(hesitation)).await;
+                let _ = may_answer.wait_for(|may| *may).await;
                 let url = format!("https://{}", request.headers()["host"].to_str().unwrap());
                 let document = match request.uri().path() {
                     "/jwks" => jwks,
@@ -316,7 +317,7 @@ impl Issuer {
             url: format!("https://{}", server.address()),
             key,
             server: Some(server),
-            hesitates,
+            answers,
         }
     }
 

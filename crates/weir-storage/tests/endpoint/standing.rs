@@ -58,11 +58,16 @@ async fn who_cannot_take_files_is_not_ready() {
 #[tokio::test]
 async fn who_has_just_started_asks_before_it_answers() {
     let lab = Lab::new();
-    lab.issuer.hesitates.store(100, std::sync::atomic::Ordering::Relaxed);
     // On a busy machine one of them may wait in vain.
     for name in ["a", "b", "c", "d", "e"] {
+        lab.issuer.answers.send_replace(false);
         let at = lab.endpoint(name, |_| {}).await;
-        if at.ask("GET", READY, &[("authorization", "")], "").await.status == 200 {
+        let asks = at.ask("GET", READY, &[("authorization", "")], "");
+        let answers = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            lab.issuer.answers.send_replace(true);
+        };
+        if tokio::join!(asks, answers).0.status == 200 {
             return;
         }
     }
