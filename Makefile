@@ -17,6 +17,7 @@ export PATH := $(abspath $(TOOLS))/bin:$(PATH)
 export PEERS ?= yes
 # A file, or a folder with a `main.rs`.
 BLACKBOX := $(patsubst tests/tests/%.rs,%,$(patsubst %/main.rs,%.rs,$(wildcard tests/tests/*.rs tests/tests/*/main.rs)))
+TEST_BLACKBOX := cargo test --workspace --locked --no-fail-fast $(addprefix --test ,$(BLACKBOX))
 # Property tests draw the same cases every time: a change is judged by itself. `soak` draws others.
 GATE_SEED := 20260801
 
@@ -64,22 +65,23 @@ unit: web
 # Here and below one selection of packages, the whole workspace, so that every dependency is built once with one set of
 # features.
 # The black-box tests wait for other programs for most of their time: beside the others they cost little more than their
-# processors' time. What they print follows when both have ended.
+# processors' time. What they print follows when both have ended. Unit tests, some of which are about time, run before.
 suites: web
 	@export PROPTEST_RNG_SEED=$(GATE_SEED)
 	cargo test --workspace --locked --no-run
-	printed=$$(mktemp) beside=
-	trap 'kill -- -$$beside 2>/dev/null; rm -f "$$printed"' EXIT
-	# In a process group of its own, which an interrupt ends as a whole.
-	set -m
-	$(MAKE) blackbox >"$$printed" 2>&1 & beside=$$!
-	set +m
 	passed=yes
 	cargo test --workspace --locked --no-fail-fast --lib --bins || passed=no
+	printed=$$(mktemp) beside=
+	trap '[ -z "$$beside" ] || kill -- -$$beside || true; rm -f "$$printed"' EXIT
+	# In a process group of its own, which an interrupt ends as a whole.
+	set -m
+	$(TEST_BLACKBOX) >"$$printed" 2>&1 & beside=$$!
+	set +m
 	cargo test --workspace --exclude weir-tests --locked --no-fail-fast --test '*' || passed=no
 	cargo test --workspace --locked --no-fail-fast --doc || passed=no
 	echo "the black-box tests, which run beside these, print at their end"
 	wait $$beside || passed=no
+	beside=
 	cat "$$printed"
 	[ $$passed = yes ] || { echo "make test: some tests failed; each failure is printed above under 'failures:'" >&2; exit 1; }
 	cd web && npm test
@@ -99,7 +101,7 @@ peers: ## Install other people's programs, which the black-box tests speak to
 
 blackbox: web ## Run the black-box tests (PEERS=no: those without other people's programs)
 	@cargo test --workspace --locked --no-run
-	cargo test --workspace --locked --no-fail-fast $(addprefix --test ,$(BLACKBOX))
+	$(TEST_BLACKBOX)
 
 soak: web ## Run the long tests, some hours: new worlds, a hundred rounds of faults, all errors of calls, ten minutes of each fuzz target
 	@scripts/fuzz.sh --check
