@@ -6,7 +6,7 @@
 //! lifetime.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -21,7 +21,7 @@ use super::{Executor, client::Tape, path_of, tape_of};
 use crate::{
     executor::chain,
     model::{FileState, TokenHash},
-    store::{Change, Order, Writer},
+    store::{Change, Order, Pin, Writer},
     surl::Surl,
 };
 
@@ -48,6 +48,8 @@ pub(super) struct Pins {
 struct Held {
     files: HashMap<u64, Place>,
     places: HashMap<Place, Holders>,
+    /// Transfers that ended while it is read what an earlier life left: that may say of them that they go on.
+    early: Option<HashSet<u64>>,
 }
 
 /// Transfers of one file. Each may have its own request, but storages differ in whose pin they take when one is given back.
@@ -71,21 +73,42 @@ impl Pins {
         }
     }
 
+    /// From now on ends are told, those of an earlier life's transfers once it is [`recalled`](Self::recalled) what they hold.
+    fn tell(&self, ended: mpsc::UnboundedSender<u64>) {
+        self.lock().early = Some(HashSet::new());
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+    }
+
     /// A transfer has ended.
     pub(super) fn settled(&self, file: u64) {
-        if self.lock().files.contains_key(&file) {
-            let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(ended) = ended.as_ref() {
-                // Nobody listens any more only when the service goes; the next life finds it in the store.
-                let _ = ended.send(file);
+        let mut held = self.lock();
+        if let Some(early) = &mut held.early {
+            early.insert(file);
+        }
+        let is_held = held.files.contains_key(&file);
+        drop(held);
+        if is_held {
+            self.once_more(file);
+        }
+    }
+
+    /// What an earlier life left, as it stood at some time after [`Self::tell`].
+    fn recalled(&self, left: &[Pin]) {
+        for pin in left {
+            if let Ok(surl) = Surl::parse(&pin.source) {
+                self.took(pin.file, surl.endpoint(), path_of(&surl));
             }
         }
+        let early = self.lock().early.take().unwrap_or_default();
+        let over = left.iter().filter(|pin| pin.over || early.contains(&pin.file));
+        over.for_each(|pin| self.settled(pin.file));
     }
 
     /// As [`Self::settled`], of one that has let go already.
     fn once_more(&self, file: u64) {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ended) = ended.as_ref() {
+            // Nobody listens any more only when the service goes; the next life finds it in the store.
             let _ = ended.send(file);
         }
     }
@@ -137,8 +160,8 @@ impl Executor {
     pub(super) async fn give_back_pins(self, journal: Arc<Writer>) {
         let pins = &self.shared.tapes.pins;
         let (ended, mut endings) = mpsc::unbounded_channel();
-        *pins.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
-        self.recall_pins().await;
+        pins.tell(ended);
+        pins.recalled(&self.pins_left().await);
         // Each endpoint for itself: one that does not answer keeps only its own waiting.
         let mut endpoints: HashMap<String, Endpoint> = HashMap::new();
         let mut tasks = tokio::task::JoinSet::new();
@@ -198,26 +221,17 @@ impl Executor {
     }
 
     /// What an earlier life left.
-    async fn recall_pins(&self) {
-        let store = self.shared.store.clone();
-        let left = tokio::task::spawn_blocking(move || store.pins()).await;
-        let left = match left {
-            Ok(Ok(left)) => left,
-            Ok(Err(error)) => {
-                tracing::error!(%error, "pins of an earlier life cannot be read; they go with their lifetime");
-                return;
-            }
-            Err(_) => return,
-        };
-        let pins = &self.shared.tapes.pins;
-        for pin in &left {
-            if let Ok(surl) = Surl::parse(&pin.source) {
-                pins.took(pin.file, surl.endpoint(), path_of(&surl));
-            }
+    async fn pins_left(&self) -> Vec<Pin> {
+        loop {
+            let store = self.shared.store.clone();
+            let error = match tokio::task::spawn_blocking(move || store.pins()).await {
+                Ok(Ok(left)) => return left,
+                Ok(Err(error)) => chain(&error),
+                Err(error) => chain(&error),
+            };
+            tracing::warn!(error, "could not read what pins are to be given back; trying again");
+            tokio::time::sleep(PAUSE.0).await;
         }
-        left.iter()
-            .filter(|pin| pin.over)
-            .for_each(|pin| pins.settled(pin.file));
     }
 
     /// What is to be asked of whom, for these files.
@@ -324,4 +338,47 @@ impl Executor {
 /// A job that only brings a file online wants it to stay there for its lifetime.
 fn is_kept(order: &Order) -> bool {
     order.file.state == FileState::Finished && order.file.spec.source == order.file.spec.destination
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+    use super::*;
+
+    fn pin(file: u64, over: bool) -> Pin {
+        Pin {
+            file,
+            over,
+            source: format!("https://tape.example/{file}"),
+        }
+    }
+
+    /// Its pin would stay for days: the store said that it goes on, and its end came before anybody knew that it has one.
+    #[test]
+    fn a_transfer_that_ends_while_pins_are_read_gives_its_own_back() {
+        let (ended, mut told) = mpsc::unbounded_channel();
+        let pins = Pins::default();
+        pins.tell(ended);
+        pins.settled(1);
+        pins.settled(9);
+        pins.recalled(&[pin(1, false), pin(2, false), pin(3, true)]);
+        pins.settled(2);
+        let told = std::iter::from_fn(|| told.try_recv().ok()).collect::<Vec<_>>();
+        assert_eq!(told, [1, 3, 2]);
+    }
+
+    /// Its file would count as needed for ever, and nobody's pin of it be given back.
+    #[test]
+    fn a_transfer_that_let_go_while_pins_are_read_holds_nothing() {
+        let (ended, mut told) = mpsc::unbounded_channel();
+        let pins = Pins::default();
+        pins.tell(ended);
+        pins.took(1, "https://tape.example".to_owned(), "/1".to_owned());
+        pins.settled(1);
+        assert_eq!(pins.leave(told.try_recv().unwrap()), [1]);
+        pins.recalled(&[pin(1, false)]);
+        assert_eq!(pins.leave(told.try_recv().unwrap()), [1]);
+        assert!(pins.lock().places.is_empty());
+    }
 }
