@@ -15,8 +15,8 @@ use weir_sim::world::{Listeners, run};
 const TROUBLE: &str = include_str!("trouble.toml");
 
 const GOLDEN: [(Policy, u64); 4] = [
-    (Policy::Weir, 0x3813_F6C0_6CF4_19EE),
-    (Policy::WeirTargets, 0xE8E2_1F5B_F085_18E3),
+    (Policy::Weir, 0x339D_A030_2232_87D3),
+    (Policy::WeirTargets, 0xFFCC_8FD4_28CC_4992),
     (Policy::Fts, 0x6D6B_366D_D423_B39B),
     (Policy::Fixed, 0xCB24_0050_D927_F288),
 ];

@@ -22,7 +22,6 @@ impl Policy {
         // Like a deadline, it is paid for, and moves nobody else's turn.
         self.take_slots(number, queue, HALL, Rank::Deadline, size, now);
         self.lanes[number as usize].queues.charged(queue, cost);
-        self.take_back(number, now);
         let gate = &self.gates[self.links[self.lanes[number as usize].link as usize].gate as usize];
         let verdict = Verdict::Start {
             active: gate.held,
@@ -34,17 +33,5 @@ impl Policy {
         self.unqueue(table, row);
         self.settle(number, now);
         true
-    }
-
-    /// Where more is active now than allowed, nobody keeps a slot for later. Slots are kept at destinations only.
-    fn take_back(&mut self, number: u32, now: Timestamp) {
-        let gate = &self.gates[self.lanes[number as usize].destination() as usize];
-        if gate.kept == 0 || gate.held <= gate.allowed {
-            return;
-        }
-        let keeps = |lane: &&u32| self.lanes[**lane as usize].reserved;
-        for lane in gate.lanes.iter().filter(keeps).copied().collect::<Vec<_>>() {
-            self.settle(lane, now);
-        }
     }
 }

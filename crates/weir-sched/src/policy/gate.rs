@@ -52,6 +52,8 @@ pub(crate) struct Gate {
     pub(crate) held: u32,
     /// Those of them that are kept by waiting lanes.
     pub(crate) kept: u32,
+    /// Lanes that pass here and keep a slot of their destination.
+    pub(crate) keepers: u32,
     pub(crate) waiting: BTreeSet<Key>,
     /// Levels at which this gate stands in the rotation.
     pub(crate) in_rotation: Levels,
@@ -93,6 +95,7 @@ impl Gate {
             cause: Cause::Limit,
             held: 0,
             kept: 0,
+            keepers: 0,
             waiting: BTreeSet::new(),
             in_rotation: 0,
             times: [0; LEVELS],
@@ -110,6 +113,16 @@ impl Gate {
 
     pub(crate) fn has_room(&self) -> bool {
         self.held < self.allowed
+    }
+
+    /// Nothing may start here now: an operator bans it, its bandwidth is spent, or it is paused.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.allowed == 0
+    }
+
+    /// Slots that lanes keep here, or keep elsewhere to pass here, are of no use to them now.
+    pub(crate) fn recalls_slots(&self) -> bool {
+        self.keepers > 0 && self.is_shut() || self.kept > 0 && self.held > self.allowed
     }
 
     /// An operator lets nothing pass here: what is forced past limits waits too.
@@ -266,12 +279,14 @@ impl Gate {
     }
 
     /// When time alone may give room here.
+    ///
+    /// The end of a pause is awaited even if no lane waits: lanes that come later rely on [`Gate::allowed`] being up to date.
     pub(crate) fn next_look(&self, now: Timestamp) -> Option<Timestamp> {
-        if self.waiting.is_empty() {
-            return None;
-        }
         if self.breaker.is_open() && now < self.breaker.until {
             return Some(self.breaker.until);
+        }
+        if self.waiting.is_empty() {
+            return None;
         }
         let pace = self
             .pace

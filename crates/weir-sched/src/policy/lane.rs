@@ -202,8 +202,10 @@ pub(crate) struct Lane {
     pub(crate) place: Option<(u32, Key)>,
     /// Turns in a row that came to nothing because another gate was full.
     pub(crate) misses: u32,
-    /// It holds a slot of its destination while it waits for another.
-    pub(crate) reserved: bool,
+    /// Until when it keeps a slot of its destination while it waits for another gate; none if it keeps none.
+    pub(crate) reserved: Option<Timestamp>,
+    /// It had its turn, could have started, and lined up behind other lanes instead.
+    pub(crate) deferred: bool,
     /// The look at the clock that was asked for.
     pub(crate) alarm: Timestamp,
 }

@@ -31,7 +31,9 @@
 //! - *Cost follows change*: only gates that got room, and lanes that got work, are looked at.
 //! - *No starvation between equals*: a lane between two busy ends might find one of them full at every turn. After
 //!   [`PATIENCE`] such turns it keeps the slot it was offered at its destination, and is first in line elsewhere. Slots
-//!   are only ever kept at destinations while waiting for something else, so such waits cannot form a circle.
+//!   are only ever kept at destinations while waiting for something else, so such waits cannot form a circle. A slot is
+//!   kept for [`KEPT_FOR`] at most, and not at all while another gate on the lane's way is shut (a ban, a pause).
+//! - *No pause outlives its time*: a gate whose breaker is open asks to be looked at when the pause ends, awaited or not.
 //!
 //! The seam inside the crate is six calls: `enqueue`, `dequeue`, `pick`, `force`, `release`, `set`; and two that teach it what
 //! happened: `moved` and `ended`.
@@ -52,6 +54,7 @@ mod wiring;
 pub(crate) use learn::Sample;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use weir_units::Timestamp;
 
@@ -75,6 +78,9 @@ pub(crate) const RESUMED: usize = 1;
 const HIGHEST: usize = 2;
 /// Turns in a row that a lane loses to another gate before it may keep a slot.
 const PATIENCE: u32 = 16;
+/// How long a lane may keep a slot at most: 60 s. It idles meanwhile, so that is the cost of one turn; most copies end sooner, and
+/// with them comes the slot that the lane waits for.
+const KEPT_FOR: Duration = Duration::from_secs(60);
 /// The gate that always has room.
 const HALL: u32 = 0;
 /// A lane's part of what it would get, were it as fast as the fastest.
@@ -260,11 +266,11 @@ impl Policy {
             self.miss(number, turn, blocker, now);
             return None;
         }
-        if turn == self.links[self.lanes[number as usize].link as usize].gate && self.queue_up(number, level, now) {
+        if self.defer(number, turn, level, now) {
             return None;
         }
         let order = match rank {
-            _ if self.lanes[number as usize].reserved => Order::Starved,
+            _ if self.lanes[number as usize].reserved.is_some() => Order::Starved,
             _ if table[row].level() == RESUMED => Order::Resumed,
             _ if risen => Order::Aged,
             Rank::Deadline => Order::Deadline,
@@ -295,6 +301,7 @@ impl Policy {
         let allows = self.gates[own as usize].worth_running().filter(|_| alone);
         let owed = rank == Rank::Owed && self.all_have_targets(blocker);
         self.gates[blocker as usize].urge(now, owed, allows);
+        self.turn(blocker, now);
     }
 
     /// Whatever is active at a gate is of this lane's link.
@@ -321,7 +328,7 @@ impl Policy {
     /// The first gate on the way of a lane that has no room.
     fn blocker(&self, lane: u32) -> Option<u32> {
         let lane = &self.lanes[lane as usize];
-        let destination = lane.reserved.then_some(lane.destination());
+        let destination = lane.reserved.map(|_| lane.destination());
         let gates = lane.passes[1..].iter().map(|pass| pass.gate);
         gates
             .filter(|gate| Some(*gate) != destination)
@@ -330,6 +337,7 @@ impl Policy {
 
     /// Takes one slot at every gate, and books its cost.
     fn take_slots(&mut self, number: u32, queue: u16, turn: u32, rank: Rank, size: weir_units::Bytes, now: Timestamp) {
+        let reserved = self.cease_to_keep(number);
         let lane = &mut self.lanes[number as usize];
         let link = &mut self.links[lane.link as usize];
         link.counts.active += 1;
@@ -341,12 +349,11 @@ impl Policy {
         let weight = lane::weight(link.weight) * lane.share / link.shares.max(lane.share);
         lane.active += 1;
         lane.misses = 0;
-        let reserved = std::mem::take(&mut lane.reserved);
+        lane.deferred = false;
         let destination = lane.destination();
         for pass in &mut lane.passes {
             let gate = &mut self.gates[pass.gate as usize];
             if reserved && pass.gate == destination {
-                gate.kept -= 1;
                 gate.hold(now, gate.held);
             } else if pass.gate != HALL {
                 gate.hold(now, gate.held + 1);
@@ -356,6 +363,13 @@ impl Policy {
                 gate.times[level] = start;
             }
             pass.tags[level] = start.saturating_add(gate.cost(size, each, weight));
+        }
+        for pass in 1..self.lanes[number as usize].passes.len() {
+            let gate = self.lanes[number as usize].passes[pass].gate;
+            let state = &self.gates[gate as usize];
+            if state.pace.is_some() || state.recalls_slots() {
+                self.turn(gate, now);
+            }
         }
     }
 
@@ -373,15 +387,11 @@ impl Policy {
         let lane = &mut self.lanes[number as usize];
         let destination = lane.destination();
         let own = self.links[lane.link as usize].gate;
+        lane.deferred = false;
         if turn != HALL && blocker != own {
             lane.misses += 1;
-            if lane.misses >= PATIENCE && blocker != destination && !lane.reserved {
-                let gate = &mut self.gates[destination as usize];
-                if gate.has_room() {
-                    lane.reserved = true;
-                    gate.kept += 1;
-                    gate.hold(now, gate.held + 1);
-                }
+            if lane.misses >= PATIENCE && blocker != destination {
+                self.reserve(number, now);
             }
         }
         self.settle(number, now);

@@ -3,7 +3,8 @@
 use weir_units::Timestamp;
 
 use super::gate::{Key, Rank};
-use super::{Alarm, GUESS, HALL, Policy, STARVING};
+use super::lane::Pass;
+use super::{Alarm, GUESS, HALL, KEPT_FOR, Policy, STARVING};
 
 impl Policy {
     /// Brings a lane to the place where it belongs now. Does nothing if it is there.
@@ -14,13 +15,14 @@ impl Policy {
             self.move_to(number, None, now);
             return;
         }
-        let destination = &self.gates[lane.destination() as usize];
-        if lane.reserved && destination.held > destination.allowed {
+        if let Some(until) = lane.reserved
+            && (until <= now || !self.may_keep(number))
+        {
             self.unreserve(number, now);
         }
         self.press(number, now);
         let lane = &self.lanes[number as usize];
-        let level = if lane.reserved {
+        let level = if lane.reserved.is_some() {
             STARVING
         } else {
             lane.queues.level().expect("the lane has something to do")
@@ -39,19 +41,29 @@ impl Policy {
     fn line_up(&mut self, number: u32, gate: u32, level: usize, rank: Rank, due: u64, now: Timestamp) {
         let lane = &self.lanes[number as usize];
         let pass = lane.passes.iter().find(|pass| pass.gate == gate);
-        let tags = pass.expect("a lane waits only where it passes").tags;
+        let key = self.key_at(
+            number,
+            pass.expect("a lane waits only where it passes"),
+            level,
+            rank,
+            due,
+        );
+        self.move_to(number, Some((gate, key)), now);
+        self.look_again(number, now);
+    }
+
+    /// The place of a lane among those that wait at a gate.
+    fn key_at(&self, number: u32, pass: &Pass, level: usize, rank: Rank, due: u64) -> Key {
         let tag = match rank {
             Rank::Deadline => due,
-            Rank::Owed | Rank::Share => tags[level].max(self.gates[gate as usize].times[level]),
+            Rank::Owed | Rank::Share => pass.tags[level].max(self.gates[pass.gate as usize].times[level]),
         };
-        let key = Key {
+        Key {
             level: level as u8,
             rank,
             tag,
             lane: number,
-        };
-        self.move_to(number, Some((gate, key)), now);
-        self.look_again(number, now);
+        }
     }
 
     /// Whether a lane is owed something, and by when.
@@ -67,14 +79,24 @@ impl Policy {
         }
     }
 
-    /// A lane whose own link has room again lines up where others wait already. False if nobody does.
-    pub(super) fn queue_up(&mut self, number: u32, level: usize, now: Timestamp) -> bool {
+    /// A lane that could start lines up where another lane waits that goes before it there: else a lane that fills two
+    /// gates would have both again whenever one of its transfers ends, at its turn at the one that no other lane awaits.
+    /// Once only between two starts, so that lanes do not send each other around. False if it may start.
+    pub(super) fn defer(&mut self, number: u32, turn: u32, level: usize, now: Timestamp) -> bool {
         let lane = &self.lanes[number as usize];
-        let mut gates = lane.passes[2..].iter().map(|pass| pass.gate);
-        let Some(gate) = gates.find(|gate| self.gates[*gate as usize].is_awaited(level)) else {
+        if lane.deferred || lane.reserved.is_some() {
+            return false;
+        }
+        let (rank, due) = self.rank(number, now);
+        let mut others = lane.passes[1..].iter().filter(|pass| pass.gate != turn);
+        let goes_before = |pass: &&Pass| {
+            let first = self.gates[pass.gate as usize].waiting.first();
+            first.is_some_and(|first| *first < self.key_at(number, pass, level, rank, due))
+        };
+        let Some(gate) = others.find(goes_before).map(|pass| pass.gate) else {
             return false;
         };
-        let (rank, due) = self.rank(number, now);
+        self.lanes[number as usize].deferred = true;
         self.line_up(number, gate, level, rank, due, now);
         true
     }
@@ -88,7 +110,7 @@ impl Policy {
             }
         }
         let lane = &self.lanes[number as usize];
-        if lane.reserved {
+        if lane.reserved.is_some() {
             return HALL;
         }
         let mut gates = lane.passes[1..].iter().map(|pass| pass.gate);
@@ -108,20 +130,78 @@ impl Policy {
         }
     }
 
+    /// Keeps a slot of its destination for a lane that lost too many turns. Does nothing while another gate on its way is
+    /// shut, or if there is no slot.
+    pub(super) fn reserve(&mut self, number: u32, now: Timestamp) {
+        let lane = &self.lanes[number as usize];
+        let destination = lane.destination();
+        if lane.reserved.is_some() || !self.gates[destination as usize].has_room() || self.is_shut_out(number) {
+            return;
+        }
+        let until = now + KEPT_FOR;
+        self.lanes[number as usize].reserved = Some(until);
+        for pass in &self.lanes[number as usize].passes[1..] {
+            self.gates[pass.gate as usize].keepers += 1;
+        }
+        let gate = &mut self.gates[destination as usize];
+        gate.kept += 1;
+        gate.hold(now, gate.held + 1);
+        self.remind(number, until);
+    }
+
     /// Gives back the slot that a starving lane kept.
     pub(super) fn unreserve(&mut self, number: u32, now: Timestamp) {
-        let lane = &mut self.lanes[number as usize];
-        if std::mem::take(&mut lane.reserved) {
-            let destination = lane.destination();
+        if self.cease_to_keep(number) {
+            let destination = self.lanes[number as usize].destination();
             let gate = &mut self.gates[destination as usize];
-            gate.kept -= 1;
             gate.hold(now, gate.held - 1);
             self.turn(destination, now);
         }
     }
 
+    /// A kept slot is no longer a kept one: it is used, or given back. False if the lane kept none.
+    pub(super) fn cease_to_keep(&mut self, number: u32) -> bool {
+        let lane = &mut self.lanes[number as usize];
+        if lane.reserved.take().is_none() {
+            return false;
+        }
+        self.gates[lane.destination() as usize].kept -= 1;
+        for pass in &lane.passes[1..] {
+            self.gates[pass.gate as usize].keepers -= 1;
+        }
+        true
+    }
+
+    /// A gate on the way of a lane, other than its destination, is shut.
+    fn is_shut_out(&self, number: u32) -> bool {
+        let lane = &self.lanes[number as usize];
+        let mut gates = lane.passes[1..].iter().map(|pass| pass.gate);
+        gates.any(|gate| gate != lane.destination() && self.gates[gate as usize].is_shut())
+    }
+
+    /// A lane may go on keeping a slot: its destination has not too few of them, and nothing on its way is shut.
+    fn may_keep(&self, number: u32) -> bool {
+        let destination = &self.gates[self.lanes[number as usize].destination() as usize];
+        destination.held <= destination.allowed && !self.is_shut_out(number)
+    }
+
+    /// Has lanes give back the slots that they keep and cannot use.
+    pub(super) fn recall_slots(&mut self, gate: u32, now: Timestamp) {
+        if !self.gates[gate as usize].recalls_slots() {
+            return;
+        }
+        let keeps = |lane: &&u32| self.lanes[**lane as usize].reserved.is_some();
+        let keepers: Vec<u32> = self.gates[gate as usize].lanes.iter().filter(keeps).copied().collect();
+        for lane in keepers {
+            if !self.may_keep(lane) {
+                self.settle(lane, now);
+            }
+        }
+    }
+
     /// Puts a gate into the rotation, if it has room and is awaited; asks for a look at the clock, if time may give room.
     pub(super) fn turn(&mut self, gate: u32, now: Timestamp) {
+        self.recall_slots(gate, now);
         self.rotate(gate);
         if let Some(at) = self.gates[gate as usize].next_look(now) {
             let alarm = &mut self.gates[gate as usize].alarm;
@@ -164,9 +244,10 @@ impl Policy {
         {
             self.remind(number, at);
         }
-        let link = self.lanes[number as usize].link;
-        if let Some(target) = self.links[link as usize].target.filter(|target| target.due > now) {
-            self.remind(number, target.due);
+        let lane = &self.lanes[number as usize];
+        let target = self.links[lane.link as usize].target.map(|target| target.due);
+        for at in [lane.reserved, target.filter(|due| *due > now)].into_iter().flatten() {
+            self.remind(number, at);
         }
     }
 

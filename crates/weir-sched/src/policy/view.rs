@@ -104,7 +104,7 @@ impl Policy {
     /// Everything that holds a lane back now. Costs as much as its storage elements have links.
     pub(crate) fn reasons(&self, lane: u32) -> Vec<Reason> {
         let state = &self.lanes[lane as usize];
-        let destination = state.reserved.then_some(state.destination());
+        let destination = state.reserved.map(|_| state.destination());
         let gates = state.passes[1..].iter().map(|pass| pass.gate);
         let gates = gates.filter(|gate| Some(*gate) != destination);
         let full = gates

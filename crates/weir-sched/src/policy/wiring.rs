@@ -60,7 +60,8 @@ impl Policy {
             flow: 0.0,
             place: None,
             misses: 0,
-            reserved: false,
+            reserved: None,
+            deferred: false,
             alarm: Timestamp(u64::MAX),
         });
         self.lane_numbers.insert((link, vo), number);
@@ -144,7 +145,10 @@ impl Policy {
             state.hold(now, state.held - active);
             state.flows(now, -flow);
             state.lanes.retain(|other| *other != number);
-            self.rotate(pass.gate);
+            self.turn(pass.gate, now);
+        }
+        for gate in &way[1..] {
+            self.turn(*gate, now);
         }
         self.settle(number, now);
     }

@@ -9,12 +9,16 @@ mod common;
 mod moves;
 mod world;
 
-use moves::{Move, a_move, force_move, limit_move};
+use moves::{Move, a_move, busy_move, force_move, limit_move};
 use proptest::prelude::*;
-use world::World;
+use world::{Shape, World};
 
 fn play(moves: &[Move], starts_per_step: usize) {
-    let mut world = World::new(starts_per_step);
+    play_in(Shape::usual(starts_per_step), moves);
+}
+
+fn play_in(shape: Shape, moves: &[Move]) {
+    let mut world = World::new(shape);
     for what in moves {
         world.make(what);
     }
@@ -46,6 +50,16 @@ proptest! {
         starts in 1..5usize,
     ) {
         play(&moves, starts);
+    }
+
+    /// Work that may go on goes on, or waits for an alarm that is set: through pauses, bans and crowds, and once the faults
+    /// stop, though the bans last.
+    #[test]
+    fn nothing_waits_for_ever(
+        shape in world::shape(),
+        moves in prop::collection::vec(prop_oneof![30 => busy_move(), 1 => limit_move(), 1 => force_move()], 1..30),
+    ) {
+        play_in(shape, &moves);
     }
 
     /// As above, where no limit ever changes.

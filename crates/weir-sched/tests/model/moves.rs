@@ -69,15 +69,50 @@ pub(crate) enum Move {
     Lose {
         which: usize,
     },
-    /// Time passes.
+    /// Time passes, and every alarm that is due in it rings.
     Wait {
         millis: u64,
+    },
+    /// One source and one destination are busy: so many files on each link out of the one and into the other, with so many
+    /// seconds until a retry. So many copies end, one after the other, as in [`Move::Work`].
+    Crowd {
+        source: u32,
+        destination: u32,
+        files: u64,
+        delay_secs: u64,
+        rounds: usize,
+    },
+    /// Every copy over a link fails from now on, or at a storage element in one direction; or they work again.
+    Break {
+        what: Part,
+        se: u32,
+        on: bool,
+    },
+    /// An operator lets nothing pass any more, or lets it pass again.
+    Ban {
+        what: Part,
+        se: u32,
+        on: bool,
+    },
+    /// The store and the executors are quick for a while: so many rounds, in each of which the
+    /// oldest operation ends, or all of them.
+    Work {
+        rounds: usize,
+        all: bool,
     },
     /// The process dies; some of the records on their way still reach the store.
     Crash {
         records: usize,
         from_log: bool,
     },
+}
+
+/// A part of the grid that breaks, or is banned. A link goes from a storage element to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    Link,
+    Source,
+    Destination,
 }
 
 /// What the files of a job are to each other.
@@ -133,6 +168,24 @@ pub(crate) fn a_move() -> impl Strategy<Value = Move> {
         2 => n().prop_map(|which| Move::Lose { which }),
         3 => (1..20_000u64).prop_map(|millis| Move::Wait { millis }),
         1 => (0..8usize, any::<bool>()).prop_map(|(records, from_log)| Move::Crash { records, from_log }),
+    ]
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![Just(Part::Link), Just(Part::Source), Just(Part::Destination)]
+}
+
+/// A busy grid: crowded destinations, parts that break, bans, and retries that are due later than a pause ends.
+pub(crate) fn busy_move() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        5 => (0..SES, 0..SES, 1..20u64, 1..30u64, 0..120usize).prop_map(|(source, destination, files, delay_secs, rounds)| {
+            Move::Crowd { source, destination, files, delay_secs, rounds }
+        }),
+        3 => (part(), 0..SES, prop::bool::weighted(0.6)).prop_map(|(what, se, on)| Move::Break { what, se, on }),
+        3 => (part(), 0..SES, prop::bool::weighted(0.5)).prop_map(|(what, se, on)| Move::Ban { what, se, on }),
+        6 => (1..120usize, prop::bool::weighted(0.2)).prop_map(|(rounds, all)| Move::Work { rounds, all }),
+        2 => (1..20_000u64).prop_map(|millis| Move::Wait { millis }),
+        2 => a_move(),
     ]
 }
 

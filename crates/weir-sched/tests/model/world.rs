@@ -1,9 +1,11 @@
 //! The world of the model: store, executors and destinations, and the checks on what the core does to them.
 
+mod busy;
 mod checks;
 mod executors;
 mod heal;
 mod routes;
+mod shape;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,9 +20,10 @@ use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{Core, OpId, Seq, TransferId, WorldEvent};
 
 use crate::common::{ModelStore, Row};
-use crate::moves::{Move, Together};
+use crate::moves::{Move, Part, Together};
 use executors::pick;
 use routes::link_of;
+pub(crate) use shape::{Shape, shape};
 
 const SIZE: Bytes = Bytes(1_000_000);
 /// Storage elements of the model.
@@ -45,13 +48,15 @@ enum Operation {
 }
 
 pub(crate) struct World {
+    shape: Shape,
     core: Scheduler,
     epoch: u64,
     begun: bool,
     now: Timestamp,
     limits: Settings,
     limits_changed: bool,
-    starts_per_step: usize,
+    /// Parts that fail every copy, by the storage element that they belong to.
+    broken: BTreeSet<(Part, SeId)>,
     inbox: VecDeque<Input>,
     /// What is left to restore, and the word that restoring is over: given in order, among everything else.
     restoring: VecDeque<Input>,
@@ -95,22 +100,16 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(starts_per_step: usize) -> Self {
-        let limits = Settings {
-            link: 2,
-            inbound: 3,
-            outbound: 3,
-            staging: 3,
-            ..Settings::default()
-        };
+    pub(crate) fn new(shape: Shape) -> Self {
         let mut world = Self {
+            shape,
             core: Scheduler::new(Config::default()),
             epoch: 0,
             begun: false,
             now: Timestamp(0),
-            limits,
+            limits: shape.settings(),
             limits_changed: false,
-            starts_per_step,
+            broken: BTreeSet::new(),
             inbox: VecDeque::new(),
             restoring: VecDeque::new(),
             cancellations: Vec::new(),
@@ -148,13 +147,7 @@ impl World {
     fn begin(&mut self, from_log: bool) {
         self.epoch += 1;
         self.begun = false;
-        let initial = Settings {
-            link: 2,
-            inbound: 3,
-            outbound: 3,
-            staging: 3,
-            ..Settings::default()
-        };
+        let initial = self.shape.settings();
         let retry = RetryPolicy {
             retries: 2,
             delay: Duration::from_secs(10),
@@ -164,7 +157,7 @@ impl World {
             epoch: self.epoch,
             settings: initial.clone(),
             retry,
-            starts_per_step: self.starts_per_step,
+            starts_per_step: self.shape.starts_per_step,
             ..Config::default()
         };
         self.core = Scheduler::new(config);
@@ -196,7 +189,12 @@ impl World {
                 tape,
             } => {
                 let links = (0..files as u32).map(|n| link_of(together, n, source, destination));
-                self.submit(&links.collect::<Vec<_>>(), (priority, retries), together, tape);
+                let terms = Terms {
+                    priority: Priority::new(priority),
+                    retries,
+                    ..Terms::default()
+                };
+                self.submit(&links.collect::<Vec<_>>(), terms, together, tape);
             }
             Move::Cancel { which, many } => {
                 let ticket = Ticket(self.cancellations.len() as u64);
@@ -270,15 +268,25 @@ impl World {
             Move::Deliver { which, keep } => self.deliver(which, keep),
             Move::DeliverAll { reversed } => self.deliver_all(reversed),
             Move::Lose { which } => self.lose(which),
-            Move::Wait { millis } => {
-                self.now += Duration::from_millis(millis);
-                self.step(&[Input::Timer]);
+            Move::Wait { millis } => self.wait(Duration::from_millis(millis)),
+            Move::Crowd {
+                source,
+                destination,
+                files,
+                delay_secs,
+                rounds,
+            } => {
+                self.crowd(source, destination, files, delay_secs);
+                self.work(rounds, false);
             }
+            Move::Break { what, se, on } => self.break_part((what, SeId(se)), on),
+            Move::Ban { what, se, on } => self.ban((what, SeId(se)), on),
+            Move::Work { rounds, all } => self.work(rounds, all),
             Move::Crash { records, from_log } => self.crash(records, from_log),
         }
     }
 
-    fn submit(&mut self, links: &[Link], (priority, retries): (i64, i32), together: Together, tape: u8) {
+    fn submit(&mut self, links: &[Link], terms: Terms, together: Together, tape: u8) {
         let tape = match tape {
             0 => (Staging::First, false),
             1 => (Staging::Only, false),
@@ -305,11 +313,6 @@ impl World {
         });
         let transfers: Vec<TransferSpec> = transfers.collect();
         self.next_transfer += transfers.len() as u64;
-        let terms = Terms {
-            priority: Priority::new(priority),
-            retries,
-            ..Terms::default()
-        };
         let spec = JobSpec {
             job: JobId(self.next_job),
             terms,
@@ -444,6 +447,7 @@ impl World {
             self.carry_out(effect);
         }
         self.check_work_conserving();
+        self.check_alarms();
     }
 
     fn carry_out(&mut self, effect: Effect) {

@@ -1,6 +1,6 @@
 //! Transfers that an administrator has started past limits and turns.
 
-use crate::{check, stage::Stage};
+use crate::check;
 
 #[test]
 fn what_is_forced_starts_at_once_and_counts_for_all_others() {
@@ -219,34 +219,4 @@ fn what_was_forced_and_has_not_started_is_forced_after_a_crash() {
             start 4.1@3 A→B
         ",
     );
-}
-
-#[test]
-fn slots_that_others_keep_are_what_it_takes() {
-    // Else whoever keeps one for later would start beyond the limit too.
-    let mut stage = Stage::new();
-    for line in [
-        "limit out S 1",
-        "limit in D 1",
-        "submit S→X 1..100",
-        "submit Y→D 101..200",
-        "submit S→D 900",
-    ] {
-        stage.play(line);
-    }
-    let taken = |stage: &Stage| {
-        let mut limited = stage.core.ses().filter(|se| se.inbound.limit == 1);
-        let inbound = limited.next().unwrap().inbound;
-        (inbound.active, inbound.kept)
-    };
-    let keeps = (0..100).find(|round| {
-        let mut running = stage.core.operations();
-        let op = running.find(|op| (op.transfer.0 > 100) == (round % 2 == 1)).unwrap();
-        drop(running);
-        stage.play(&format!("done {}", op.transfer));
-        taken(&stage) == (0, 1)
-    });
-    assert!(keeps.is_some(), "{}", stage.transcript);
-    stage.play("force 200");
-    assert_eq!(taken(&stage), (1, 0), "{}", stage.transcript);
 }

@@ -9,6 +9,7 @@ mod cleanups;
 mod common;
 mod force;
 mod order;
+mod pauses;
 mod routes;
 mod stage;
 mod tape;
@@ -547,36 +548,4 @@ fn a_job_that_the_store_refuses_leaves_nothing_behind() {
             start 4.1@1 A→B
         ",
     );
-}
-
-#[test]
-fn a_link_between_two_busy_ends_gets_its_turn() {
-    // Source S is busy with S→X and destination D with Y→D; S→D needs a slot of both in the same moment.
-    let mut stage = Stage::new();
-    for line in [
-        "limit out S 1",
-        "limit in D 1",
-        "submit S→X 1..100",
-        "submit Y→D 101..200",
-        "submit S→D 900",
-    ] {
-        stage.play(line);
-    }
-    for round in 0..100 {
-        let busy_end = |id: u64| {
-            if round % 2 == 0 {
-                id <= 100
-            } else {
-                (101..=200).contains(&id)
-            }
-        };
-        let Some(op) = stage.core.operations().find(|op| busy_end(op.transfer.0)) else {
-            continue;
-        };
-        stage.play(&format!("done {}", op.transfer));
-        if stage.transcript.contains("start 900") {
-            return;
-        }
-    }
-    panic!("S→D starved:\n{}", stage.transcript);
 }

@@ -348,3 +348,36 @@ fn nothing_starts_while_an_operator_holds_everything() {
         ",
     );
 }
+
+#[test]
+fn a_link_that_fills_both_its_ends_leaves_others_their_turns() {
+    // Each end of A→B gave it a slot at B, which nobody else waits for, and with it the slot at A for which A→C waits: A→C
+    // started when A→B was through.
+    check(
+        "
+        limit links 100
+            answer
+        limit out A 1
+            answer
+        limit in B 1
+            answer
+        submit A→B 1..9
+            answer
+            start 1.1@1 A→B
+        submit A→C 11..19
+            answer
+        done 1
+            1.1@1 done
+            1 settled Finished
+            start 11.1@1 A→C
+        done 11
+            11.1@1 done
+            11 settled Finished
+            start 2.1@1 A→B
+        done 2
+            2.1@1 done
+            2 settled Finished
+            start 12.1@1 A→C
+        ",
+    );
+}

@@ -1,5 +1,6 @@
 //! Plays a scenario: turns lines into inputs, and effects into lines.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,9 @@ pub(crate) struct Stage {
     /// Records that the core issued and the store has not taken.
     pending: Vec<(Seq, Record)>,
     store_stopped: bool,
-    now: Timestamp,
+    pub(crate) now: Timestamp,
+    /// The wakes that the core asked for and that have not come.
+    wakes: BTreeSet<Timestamp>,
     epoch: u64,
     jobs: u128,
     config: Config,
@@ -55,6 +58,7 @@ impl Stage {
             pending: Vec::new(),
             store_stopped: false,
             now: Timestamp(0),
+            wakes: BTreeSet::new(),
             epoch: 1,
             jobs: 0,
             config,
@@ -174,6 +178,13 @@ impl Stage {
             }
             _ => panic!("what does {line:?} mean?"),
         }
+    }
+
+    /// Lets time pass until the core asked to be woken. Panics if it did not ask.
+    pub(crate) fn wait_for_alarm(&mut self) {
+        let alarm = self.wakes.iter().find(|at| **at > self.now).copied();
+        self.now = alarm.unwrap_or_else(|| panic!("no alarm is set: {}", self.transcript));
+        self.step(&[Input::Timer]);
     }
 
     fn submit(&mut self, link: &str, rest: &[&str]) {
@@ -336,8 +347,10 @@ impl Stage {
         self.core.step(self.now, inputs, &mut effects);
         for effect in effects {
             self.tell(&effect);
-            if let Effect::Persist(seq, record) = effect {
-                self.pending.push((seq, record));
+            match effect {
+                Effect::Persist(seq, record) => self.pending.push((seq, record)),
+                Effect::WakeAt(at) => drop(self.wakes.insert(at)),
+                _ => {}
             }
         }
         if !self.store_stopped {
@@ -439,7 +452,13 @@ fn transfer(text: &str) -> TransferId {
     TransferId(text.parse().unwrap())
 }
 
+/// `network` is a failure of the network; `no-space@destination` is one of the destination.
 fn failure(class: &str, retry: &str) -> Outcome {
+    let (class, party) = match class.split_once('@') {
+        Some((class, "source")) => (class, Party::Source),
+        Some((class, _)) => (class, Party::Destination),
+        None => (class, Party::Network),
+    };
     let retry = match retry {
         "now" => Retry::Now,
         "later" => Retry::Later,
@@ -447,7 +466,7 @@ fn failure(class: &str, retry: &str) -> Outcome {
     };
     Outcome::Failed(Failure {
         class: ErrorClass::parse(class).unwrap(),
-        party: Party::Network,
+        party,
         phase: Phase::Preparation,
         message: "it failed".into(),
         remedy: String::new(),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use weir_sched::{Direction, End, GroupId, Link, LiveState, Next, Record, Resource, VoId, Work};
-use weir_units::Bytes;
+use weir_sched::{Cause, Direction, End, GroupId, Link, LiveState, Next, Reason, Record, Resource, VoId, Work};
+use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{OpId, Retry, TransferId};
 
 use super::World;
@@ -115,7 +115,7 @@ impl World {
     }
 
     /// An operator lets nothing pass on this link.
-    fn is_closed(&self, link: Link) -> bool {
+    pub(super) fn is_closed(&self, link: Link) -> bool {
         let (into, out) = (Resource::Inbound(link.destination), Resource::Outbound(link.source));
         let way = [Resource::Link(link), into, out];
         way.iter().any(|resource| self.limits.slots(*resource) == 0)
@@ -159,6 +159,48 @@ impl World {
             assert!(
                 !room,
                 "{:?} waits and could run: {:?}",
+                stats.link,
+                self.core.why_link(stats.link)
+            );
+        }
+    }
+
+    /// A link that has room but for a pause, a bandwidth limit or slots that are kept for others waits for an alarm, and no
+    /// pause is told of that has passed.
+    pub(super) fn check_alarms(&self) {
+        if !self.begun || self.limits.hold {
+            return;
+        }
+        for stats in self.core.links() {
+            let (mut only_time, mut latest) = (stats.counts.queued > 0, Timestamp(u64::MAX));
+            for reason in self.core.why_link(stats.link) {
+                let Reason::Full {
+                    resource,
+                    allowed,
+                    cause,
+                    ..
+                } = reason
+                else {
+                    continue;
+                };
+                let active = self.core.resource(resource).expect("it is full").active;
+                match cause {
+                    Cause::Faults { until, .. } if allowed == 0 => {
+                        assert!(
+                            until > self.now,
+                            "{:?} is paused until {until:?}, at {:?}",
+                            stats.link,
+                            self.now
+                        );
+                        latest = latest.min(until);
+                    }
+                    Cause::Bandwidth { limit } => only_time &= limit > BitRate(0),
+                    _ => only_time &= active < allowed,
+                }
+            }
+            assert!(
+                !only_time || self.woken.is_some_and(|at| at <= latest),
+                "{:?} waits for no alarm: {:?}",
                 stats.link,
                 self.core.why_link(stats.link)
             );

@@ -14,11 +14,20 @@ impl World {
     }
 
     pub(super) fn end_some(&mut self, which: usize, fate: Fate) {
-        let Some(op) = pick(&self.running(), which) else { return };
+        if let Some(op) = pick(&self.running(), which) {
+            self.end_one(op, fate);
+        }
+    }
+
+    /// Ends an operation that runs: by this fate, unless a part on its way is broken.
+    pub(super) fn end_one(&mut self, op: OpId, fate: Fate) {
         let Operation::Running(order) = self.operations[&op].clone() else {
             unreachable!("it runs")
         };
-        let event = self.end(op, order, fate);
+        let event = match self.fault_of(&order) {
+            Some((fate, party)) => by(party, self.end(op, order, fate)),
+            None => self.end(op, order, fate),
+        };
         self.operations.insert(op, Operation::Ended(event.clone()));
         if op.epoch != self.epoch {
             self.held_no_more(op.transfer, false);
@@ -174,6 +183,14 @@ impl World {
             self.operations.insert(op, Operation::Ended(event.clone()));
             self.inbox.push_back(Input::World(op, event));
         }
+    }
+}
+
+/// A failure is the fault of this party.
+fn by(party: Party, event: WorldEvent) -> WorldEvent {
+    match event {
+        WorldEvent::Ended(Outcome::Failed(failure)) => WorldEvent::Ended(Outcome::Failed(Failure { party, ..failure })),
+        other => other,
     }
 }
 
