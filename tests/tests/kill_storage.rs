@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 use weir_tests::{Draw, Services, StorageSettings, adler32, drafts, visible_files, wait_for};
+use weir_units::Timestamp;
 
 const LIMIT: Duration = Duration::from_secs(180);
 const COPIES: usize = 8;
@@ -109,6 +110,58 @@ fn a_killed_source_fails_no_transfer() {
     services.storage_mut("ALPHA").start().unwrap();
     let files = services.settled(&id, LIMIT).unwrap();
     assert_all_finished(&services, &files, &content);
+}
+
+/// What holds the link from ALPHA to BETA back, in words, and the time at which it was asked.
+fn why_link(services: &Services) -> (String, Timestamp) {
+    let [source, destination] = ["ALPHA", "BETA"].map(|name| services.storage(name).url.clone());
+    let url = format!(
+        "{}/why/link?source_se={source}&dest_se={destination}",
+        services.transfer.url
+    );
+    let asked = Timestamp(std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
+    let answer = services.ask(&[&url]).unwrap().json().unwrap();
+    let texts = answer["reasons"].as_array().unwrap_or_else(|| panic!("{answer:#}"));
+    let texts = texts.iter().map(|reason| reason["text"].as_str().unwrap());
+    (texts.collect::<Vec<_>>().join("; "), asked)
+}
+
+#[test]
+fn a_storage_that_was_away_is_used_again_after_the_pause() {
+    // Ten failures open the breaker of the link while all ten files wait for their retries: no alarm was set for the end of
+    // the pause, and the link stayed paused until the service was restarted.
+    let content = Draw::new(69).bytes(10_000);
+    let (mut services, root, _) = copying(&content);
+    services.storage_mut("BETA").kill().unwrap();
+    let files: Vec<Value> = (0..10)
+        .map(|number| {
+            let [source, destination] = ["ALPHA", "BETA"].map(|name| &services.storage(name).url);
+            json!({ "sources": [format!("{source}/large")], "destinations": [format!("{destination}/late/{number}")] })
+        })
+        .collect();
+    let job = json!({ "files": files, "params": { "retry": 5, "retry_delay": 8 } });
+    let id = services.submit("late", &job).unwrap();
+    let paused = || Ok(why_link(&services).0.contains(" paused by ").then_some(()));
+    wait_for(LIMIT, paused).unwrap_or_else(|error| panic!("{error:#}\n{}", services.transfer.said_last()));
+    services.storage_mut("BETA").start().unwrap();
+    let arrived = || {
+        let (why, asked) = why_link(&services);
+        if let Some((_, until)) = why.split_once(" until ") {
+            let until = until.split([' ', ';']).next().unwrap();
+            assert!(until > asked.rfc3339().as_str(), "at {} told: {why}", asked.rfc3339());
+        }
+        Ok(services.files(&id)?.iter().all(weir_tests::has_ended).then_some(()))
+    };
+    wait_for(LIMIT, arrived).unwrap_or_else(|error| panic!("{error:#}\n{}", services.transfer.said_last()));
+    for file in services.files(&id).unwrap() {
+        assert_eq!(
+            file["file_state"],
+            "FINISHED",
+            "{file:#}\n{}",
+            services.transfer.said_last()
+        );
+    }
+    assert_eq!(all_whole(&root, "late", &content), 10);
 }
 
 /// An upload that would take some ten seconds.

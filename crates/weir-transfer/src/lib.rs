@@ -47,6 +47,7 @@ mod surl;
 mod time;
 mod upkeep;
 mod voms;
+mod watchdog;
 
 pub use certificates::CertificatesError;
 pub use config::TransferConfig;

@@ -1,6 +1,6 @@
 //! What the core shows to those who ask. Nothing here changes anything.
 
-use weir_units::Bytes;
+use weir_units::{Bytes, Timestamp};
 use weir_world::{OpId, TransferId};
 
 use super::Scheduler;
@@ -46,6 +46,18 @@ impl Scheduler {
             link: self.policy.key(entry.lane),
             reasons,
         })
+    }
+
+    /// A transfer that could go on at this time and does not: one whose delay is over, or one that waits though nothing holds
+    /// it back. For moments there may be one, until the next step. If the same one is found again and again, the scheduler has
+    /// lost it. None while everything is held, or is being restored.
+    pub fn stalled(&self, now: Timestamp) -> Option<TransferId> {
+        if !self.begun || self.policy.holds() {
+            return None;
+        }
+        let due = self.due.first().filter(|(at, _)| *at <= now);
+        let startable = || self.policy.startable(now).map(|row| self.table[row].id);
+        due.map(|(_, transfer)| *transfer).or_else(startable)
     }
 
     fn why_queued(&self, row: u32) -> Vec<Reason> {

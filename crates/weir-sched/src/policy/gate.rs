@@ -125,6 +125,13 @@ impl Gate {
         self.keepers > 0 && self.is_shut() || self.kept > 0 && self.held > self.allowed
     }
 
+    /// A transfer may start here at this time, or a look at the clock is overdue that may find so. [`Gate::has_room`] says it as
+    /// of the last step.
+    pub(crate) fn lets_pass(&self, now: Timestamp) -> bool {
+        let pause_is_over = matches!(self.cause, Cause::Faults { until, .. } if until <= now);
+        self.has_room() || self.alarm <= now || pause_is_over && self.held == 0
+    }
+
     /// An operator lets nothing pass here: what is forced past limits waits too.
     pub(crate) fn is_closed(&self) -> bool {
         let no_rate = self.pace.is_some_and(|pace| pace.limit() == BitRate(0));

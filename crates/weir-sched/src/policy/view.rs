@@ -1,9 +1,10 @@
 //! What the policy shows: figures, reasons, past decisions.
 
-use weir_units::BitRate;
+use weir_units::{BitRate, Timestamp};
 
 use super::Policy;
 use super::gate::Gate;
+use super::lane::Lane;
 use crate::stats::{GateStats, LinkStats, SeStats};
 use crate::{Decision, Holder, Link, Reason, Resource, SeId};
 
@@ -79,6 +80,19 @@ impl Policy {
     /// The first transfer of a lane.
     pub(crate) fn first(&self, lane: u32) -> Option<u32> {
         self.lanes[lane as usize].queues.first_transfer()
+    }
+
+    /// The first transfer of a lane that nothing holds back at this time. Between two steps there is none, unless a step's
+    /// starts were used up or an alarm is due.
+    pub(crate) fn startable(&self, now: Timestamp) -> Option<u32> {
+        let may_start = |lane: &&Lane| {
+            let gates = lane.passes[1..].iter().map(|pass| &self.gates[pass.gate as usize]);
+            !lane.queues.is_empty() && gates.clone().all(|gate| gate.lets_pass(now))
+        };
+        self.lanes
+            .iter()
+            .find(may_start)
+            .and_then(|lane| lane.queues.first_transfer())
     }
 
     /// Everything that holds a link back now, over all VOs.

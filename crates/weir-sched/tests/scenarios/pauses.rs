@@ -1,6 +1,7 @@
 //! Pauses that end, and slots that are kept for a lane: neither may hold anything back for ever.
 
 use weir_sched::SeStats;
+use weir_world::TransferId;
 
 use super::check;
 use super::stage::Stage;
@@ -172,4 +173,26 @@ fn a_slot_is_kept_for_a_minute_at_most() {
     stage.play(&format!("done {}", running(&stage, true)[0]));
     stage.play(&format!("done {}", running(&stage, false)[0]));
     assert_eq!(taken_at_destination(&stage), (0, 1), "{}", stage.transcript);
+}
+
+#[test]
+fn what_is_due_and_does_not_move_is_told() {
+    // Health would say that all is well while a transfer waits for an alarm that never comes.
+    let mut stage = Stage::new();
+    stage.play("limit links 10");
+    stage.play("submit A→B 1..10 delay=8");
+    assert_eq!(stage.core.stalled(stage.now), None);
+    stage.play("fails network later 1 2 3 4 5 6 7 8 9 10");
+    stage.play("submit A→B 11");
+    let after = |seconds| stage.now + std::time::Duration::from_secs(seconds);
+    // The link is paused for 5 s; the core is not stepped when that is over.
+    assert_eq!(stage.core.stalled(after(4)), None);
+    assert_eq!(stage.core.stalled(after(5)), Some(TransferId(11)));
+    let stalled = stage.core.stalled(after(8)).unwrap();
+    assert!(stalled <= TransferId(10), "{stalled} is the one whose delay is over");
+    stage.play("wait 5");
+    assert_eq!(stage.core.stalled(stage.now), None, "{}", stage.transcript);
+    stage.play("hold true");
+    let later = stage.now + std::time::Duration::from_secs(60);
+    assert_eq!(stage.core.stalled(later), None);
 }

@@ -197,8 +197,17 @@ impl<C: TransferCore> Loop<C> {
     fn take(&mut self, item: Item<C>, inputs: &mut Vec<Input<Command, Record>>) {
         match item {
             Item::Feed(feed) => self.feed(feed, inputs),
+            Item::Request(request @ Request::Look(_)) if self.is_wake_due() => {
+                // Else it would see what an alarm is about to change: a pause that has passed.
+                self.step(inputs, &mut Vec::new());
+                self.request(request, inputs);
+            }
             Item::Request(request) => self.request(request, inputs),
         }
+    }
+
+    fn is_wake_due(&self) -> bool {
+        self.wakes.first().is_some_and(|at| *at <= clock::now())
     }
 
     fn step(&mut self, inputs: &mut Vec<Input<Command, Record>>, effects: &mut Vec<Effect<Record, Op, Event>>) {

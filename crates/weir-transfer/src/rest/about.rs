@@ -90,6 +90,12 @@ pub(super) async fn submit_schema() -> Response {
 pub(super) async fn health(service: State) -> Response {
     match service.driver.trouble() {
         None => {
+            if let Some(reason) = service.watchdog.trouble() {
+                return trouble(
+                    &reason,
+                    "restart the service: nothing is lost; then report this with the log",
+                );
+            }
             let mut answer = json!({ "status": "ok" });
             let (rows, aside) = (service.driver.unreadable(), service.driver.set_aside());
             if !rows.is_empty() {
@@ -100,11 +106,15 @@ pub(super) async fn health(service: State) -> Response {
             }
             ok(&answer)
         }
-        Some(reason) => json_answer(
-            StatusCode::SERVICE_UNAVAILABLE,
-            &json!({ "status": "trouble", "reason": reason, "remedy": "make room on the store's disk, or check it; the log says more" }),
-        ),
+        Some(reason) => trouble(&reason, "make room on the store's disk, or check it; the log says more"),
     }
+}
+
+fn trouble(reason: &str, remedy: &str) -> Response {
+    json_answer(
+        StatusCode::SERVICE_UNAVAILABLE,
+        &json!({ "status": "trouble", "reason": reason, "remedy": remedy }),
+    )
 }
 
 /// `GET /.well-known/weir/nodes`: who serves the same queue.

@@ -1,0 +1,141 @@
+//! Looks for work that is due and does not move: a defect of the scheduler, which nothing else would show.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio_util::sync::CancellationToken;
+use weir_sched::{Names, Scheduler};
+use weir_world::TransferId;
+
+use crate::{service::Service, time};
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long a transfer may be due before that is trouble. A step takes milliseconds; this leaves time for a machine that
+/// swaps, or a runtime that is short of processors.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the last looks found.
+#[derive(Debug, Default)]
+pub(crate) struct Watchdog(Mutex<Sight>);
+
+/// The transfer that was due at every look since a time, or the scheduler that has not answered since then.
+#[derive(Debug, Default)]
+struct Sight {
+    due: Option<Due>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Due {
+    /// None if the scheduler does not answer.
+    transfer: Option<TransferId>,
+    since: Instant,
+    told: String,
+}
+
+impl Sight {
+    /// Notes a look at `now`: what was due, in words, if anything was.
+    fn see(&mut self, now: Instant, found: Option<(Option<TransferId>, String)>) {
+        let former = self.due.take();
+        self.due = found.map(|(transfer, told)| {
+            let same = former.filter(|former| former.transfer == transfer);
+            let since = same.map_or(now, |former| former.since);
+            Due { transfer, since, told }
+        });
+    }
+
+    /// What has been due for too long.
+    fn trouble(&self, now: Instant) -> Option<String> {
+        let due = self.due.as_ref()?;
+        let seconds = now.duration_since(due.since);
+        (seconds >= PATIENCE).then(|| format!("{}, for {} s", due.told, seconds.as_secs()))
+    }
+}
+
+impl Watchdog {
+    fn lock(&self) -> MutexGuard<'_, Sight> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The work that is due and has not moved for [`PATIENCE`], in words.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.lock().trouble(Instant::now())
+    }
+}
+
+/// Looks every [`INTERVAL`] until it is told to stop.
+pub(crate) async fn watch(service: Arc<Service>, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(INTERVAL) => {}
+        }
+        let look = service
+            .driver
+            .look(|core: &Scheduler, names: &Names, _: &_| stalled(core, names));
+        let found = match tokio::time::timeout(INTERVAL, look).await {
+            Ok(found) => found.flatten().map(|(transfer, told)| (Some(transfer), told)),
+            Err(_) => Some((None, "the scheduler does not answer".into())),
+        };
+        let mut sight = service.watchdog.lock();
+        let was = sight.trouble(Instant::now()).is_some();
+        sight.see(Instant::now(), found);
+        if let Some(trouble) = sight.trouble(Instant::now()).filter(|_| !was) {
+            tracing::error!(
+                trouble,
+                "work is due and does not move; this is a defect, a restart helps"
+            );
+        }
+    }
+}
+
+/// A transfer that is due, and in words what the scheduler knows of it.
+fn stalled(core: &Scheduler, names: &Names) -> Option<(TransferId, String)> {
+    let transfer = core.stalled(weir_units::Timestamp(time::nanos()))?;
+    let why = core.why(transfer)?;
+    let (link, text) = (names.link_name(why.link), why.with(names));
+    Some((
+        transfer,
+        format!("transfer {transfer} of {link} is due and does not start ({text})"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(transfer: u64) -> (Option<TransferId>, String) {
+        (Some(TransferId(transfer)), format!("transfer {transfer}"))
+    }
+
+    #[test]
+    fn the_same_transfer_at_every_look_is_trouble() {
+        // One that is due for a moment, again and again, is not the same as one that never moves.
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut sight = Sight::default();
+        sight.see(at(0), Some(found(1)));
+        sight.see(at(29), Some(found(1)));
+        assert_eq!(sight.trouble(at(29)), None);
+        assert_eq!(sight.trouble(at(31)), Some("transfer 1, for 31 s".into()));
+        sight.see(at(32), Some(found(2)));
+        assert_eq!(sight.trouble(at(33)), None);
+        sight.see(at(34), None);
+        sight.see(at(35), Some(found(2)));
+        assert_eq!(sight.trouble(at(63)), None);
+    }
+
+    #[test]
+    fn a_scheduler_that_does_not_answer_is_trouble() {
+        let begin = Instant::now();
+        let silent = || Some((None, "the scheduler does not answer".into()));
+        let mut sight = Sight::default();
+        sight.see(begin, silent());
+        sight.see(begin + PATIENCE, silent());
+        let trouble = sight.trouble(begin + PATIENCE);
+        assert_eq!(trouble, Some("the scheduler does not answer, for 30 s".into()));
+    }
+}
