@@ -14,6 +14,7 @@ use std::{
 };
 
 use http::{Request, Response};
+use http_body::Body as _;
 use hyper::{
     body::Incoming,
     client::conn::http1::{Builder, SendRequest},
@@ -130,7 +131,8 @@ impl Pool {
 
     /// Sends a request whose URI has the form that a server reads, on a connection to `target`.
     ///
-    /// A kept connection may have been closed at the far end meanwhile: a request of which nothing was sent goes out again.
+    /// A kept connection may have been closed at the far end meanwhile: a request of which nothing was sent goes out again, and a
+    /// safe one without a body also if the connection is closed before its answer begins (RFC 9112, 9.3.1).
     pub(crate) async fn send(
         self: &Arc<Self>,
         key: Key,
@@ -138,10 +140,17 @@ impl Pool {
         mut request: Request<Body>,
     ) -> Result<Response<Incoming>, ClientError> {
         while let Some(connection) = self.take(&key) {
+            let copy = repeatable(&request);
             match self.exchange(&key, connection, request).await {
                 Ok(response) => return Ok(response),
                 Err((Some(unsent), _)) => request = unsent,
-                Err((None, error)) => return Err(error),
+                Err((None, error)) => {
+                    let Some(copy) = copy.filter(|_| closed_early(&error)) else {
+                        return Err(error);
+                    };
+                    request = copy;
+                    break;
+                }
             }
         }
         // Boxed: a handshake takes some kilobytes, and requests live much longer.
@@ -305,6 +314,47 @@ impl Pool {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A copy of a request that may be made twice: a safe one (RFC 9110, 9.2.1) without a body. A repeated DELETE could be answered
+/// 404 for what the first one removed: whether that is success is for the caller to say.
+fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
+    let is_safe = matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS" | "PROPFIND");
+    if !is_safe || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = Request::new(crate::body::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
+}
+
+/// The far end closed the connection before its answer was whole.
+fn closed_early(error: &ClientError) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if cause
+            .downcast_ref::<hyper::Error>()
+            .is_some_and(hyper::Error::is_incomplete_message)
+        {
+            return true;
+        }
+        let broken = |error: &std::io::Error| {
+            use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+            matches!(
+                error.kind(),
+                BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected
+            )
+        };
+        if cause.downcast_ref::<std::io::Error>().is_some_and(broken) {
+            return true;
+        }
+        source = cause.source();
+    }
+    false
 }
 
 /// Lives as long as anything is kept.

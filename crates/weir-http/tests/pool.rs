@@ -13,7 +13,10 @@ use std::{
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use tokio::sync::Semaphore;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::Semaphore,
+};
 use weir_http::{
     Body, Client, ClientConfig, ClientError, ConnectionInfo, Handed, RunningServer, ServerLimits, TrustRoots, bind,
     body, client_config, serve,
@@ -190,6 +193,62 @@ async fn a_connection_closed_at_the_far_end_is_replaced() {
     for _ in 0..10 {
         port(&client, server.address()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+}
+
+/// A server that answers the first request of its first connection, closes that connection when the next request is there, and
+/// answers all later connections.
+async fn closing_server() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        for connection in 0.. {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                for request in 0.. {
+                    if !read_head(&mut stream).await || (connection, request) == (0, 1) {
+                        return;
+                    }
+                    stream
+                        .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1")
+                        .await
+                        .unwrap();
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Reads to the end of a request's head. False if the client has left.
+async fn read_head(stream: &mut tokio::net::TcpStream) -> bool {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// A storage closes what was idle for long at the very moment in which the next request arrives: a question is asked again,
+/// an order may have been carried out.
+#[tokio::test]
+async fn a_connection_closed_under_a_question_is_replaced_and_under_an_order_is_not() {
+    for (method, is_repeated) in [
+        ("GET", true),
+        ("HEAD", true),
+        ("PROPFIND", true),
+        ("DELETE", false),
+        ("POST", false),
+    ] {
+        let address = closing_server().await;
+        let client = client(|_| ());
+        port(&client, address).await.unwrap();
+        let request = Request::builder().method(method).uri(format!("http://{address}/"));
+        let sent = client.send(request.body(body::empty()).unwrap()).await;
+        assert_eq!(sent.is_ok(), is_repeated, "{method}: {sent:?}");
     }
 }
 
