@@ -32,7 +32,6 @@ use crate::{
     },
     submission::SubmissionLimits,
     time,
-    watchdog::Watchdog,
 };
 
 /// Starts transfer services.
@@ -104,7 +103,7 @@ pub(crate) struct Service {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) settings: Settings,
     pub(crate) evolution: Evolution,
-    pub(crate) watchdog: Watchdog,
+    pub(crate) watchdog: crate::watchdog::Watchdog,
     pub(crate) sweeps: rest::ban::Sweeps,
     pub(crate) submission: SubmissionLimits,
     pub(crate) required_scope: Option<String>,
@@ -185,7 +184,7 @@ impl TransferService {
             verifier: verifier(&config, &url, client),
             settings,
             evolution: Evolution::default(),
-            watchdog: Watchdog::default(),
+            watchdog: crate::watchdog::Watchdog::default(),
             sweeps: rest::ban::Sweeps::default(),
             submission: SubmissionLimits {
                 files: config.limits.files_per_job,
@@ -232,9 +231,7 @@ impl TransferService {
                 source,
             }
         })?;
-        tokio::spawn(crate::upkeep::expire(service.clone(), stop.clone()));
-        tokio::spawn(crate::upkeep::keep_bans(service.clone(), stop.clone()));
-        tokio::spawn(crate::watchdog::watch(service.clone(), stop.clone()));
+        crate::upkeep::start(&service, &stop);
         let seat = service.driver.clone();
         tokio::spawn(crate::upkeep::keep_house(
             service.store.clone(),

@@ -138,8 +138,15 @@ pub(crate) async fn keep_scheduling(service: Arc<Service>, stop: CancellationTok
     }
 }
 
+/// Starts everything that looks again and again, until it is told to stop.
+pub(crate) fn start(service: &Arc<Service>, stop: &CancellationToken) {
+    tokio::spawn(expire(service.clone(), stop.clone()));
+    tokio::spawn(keep_bans(service.clone(), stop.clone()));
+    tokio::spawn(crate::watchdog::watch(service.clone(), stop.clone()));
+}
+
 /// Takes back what waited longer than its job allows. Looks again and again, from the same rows: nothing can be forgotten.
-pub(crate) async fn expire(service: Arc<Service>, stop: CancellationToken) {
+async fn expire(service: Arc<Service>, stop: CancellationToken) {
     let mut stepped = false;
     loop {
         tokio::select! {
@@ -164,7 +171,7 @@ pub(crate) async fn expire(service: Arc<Service>, stop: CancellationToken) {
 }
 
 /// Takes back what bans let wait for too long, or have not reached. A look at everything takes long: nothing else waits for it.
-pub(crate) async fn keep_bans(service: Arc<Service>, stop: CancellationToken) {
+async fn keep_bans(service: Arc<Service>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
