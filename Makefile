@@ -21,7 +21,10 @@ TEST_BLACKBOX := cargo test --workspace --locked --no-fail-fast $(addprefix --te
 # Property tests draw the same cases every time: a change is judged by itself. `soak` draws others.
 GATE_SEED := 20260801
 
-.PHONY: help demo build web test check lint tidy deny doc unit suites browser blackbox peers soak fuzz bench clean
+# What tests leave out for want of a program or a disk: each line of theirs says why.
+LEFT_OUT := $(TARGET)/left-out
+
+.PHONY: help demo build web test check quick lint tidy deny doc unit suites browser blackbox peers soak fuzz bench clean
 
 help: ## List the goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +53,10 @@ test: peers web lint tidy deny doc suites browser ## Run everything CI runs (PEE
 check: export PEERS = no
 check: web lint tidy doc unit ## Run what needs no peer: format, lints, tidy, unit and in-process tests, docs
 
+quick: export PROPTEST_RNG_SEED = $(GATE_SEED)
+quick: web ## Run format, lints and the tests of crates that changed since BASE=HEAD, and of their users; then a short challenge
+	@node scripts/quick.mjs
+
 lint: web
 	@cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -67,7 +74,8 @@ unit: web
 # The black-box tests wait for other programs for most of their time: beside the others they cost little more than their
 # processors' time. What they print follows when both have ended. Unit tests, some of which are about time, run before.
 suites: web
-	@export PROPTEST_RNG_SEED=$(GATE_SEED)
+	@export PROPTEST_RNG_SEED=$(GATE_SEED) WEIR_LEFT_OUT=$(abspath $(LEFT_OUT))
+	rm -f "$$WEIR_LEFT_OUT"
 	cargo test --workspace --locked --no-run
 	passed=yes
 	cargo test --workspace --locked --no-fail-fast --lib --bins || passed=no
@@ -83,6 +91,7 @@ suites: web
 	wait $$beside || passed=no
 	beside=
 	cat "$$printed"
+	scripts/left-out.sh "$$WEIR_LEFT_OUT" || passed=no
 	[ $$passed = yes ] || { echo "make test: some tests failed; each failure is printed above under 'failures:'" >&2; exit 1; }
 	cd web && npm test
 
@@ -103,13 +112,14 @@ blackbox: web ## Run the black-box tests (PEERS=no: those without other people's
 	@cargo test --workspace --locked --no-run
 	$(TEST_BLACKBOX)
 
-soak: web ## Run the long tests, some hours: new worlds, a hundred rounds of faults, all errors of calls, ten minutes of each fuzz target
+soak: web ## Run the long tests, some hours: new worlds, many rounds of faults, all tests on busy and slow machines, fuzz targets
 	@scripts/fuzz.sh --check
 	scripts/peers.sh tests
 	cargo test --workspace --locked --no-run
 	PROPTEST_CASES=100000 cargo test --release --locked -p weir-sched --test model
 	WEIR_SOAK=yes cargo test --workspace --locked --test kill_transfer --test nodes --test outages --test disk_full \
 		--test storage_calls --test storage_clock
+	scripts/conditions.sh 3
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600)
 
 fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each, one on each core (nightly Rust, cargo-fuzz)
