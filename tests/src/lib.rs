@@ -32,6 +32,7 @@ mod run;
 mod secrets;
 mod services;
 mod strace;
+mod syscalls;
 mod tape;
 mod xrootd;
 
@@ -51,9 +52,10 @@ pub use nodes::{
 pub use peer::Peer;
 pub use postgres::Postgres;
 pub use relay::{Path, Relay};
-pub use run::{Run, peers, run, weir};
+pub use run::{Run, leave_out, peers, run, weir};
 pub use secrets::{Secrets, files_below, holds, holds_jwt, process_words};
 pub use services::{Answer, NodeSettings, Service, Services, StorageSettings, drafts, has_ended, visible_files};
 pub use strace::{Strace, Trouble};
+pub use syscalls::{Call, Recording};
 pub use tape::{Tape, TapeState};
 pub use xrootd::{Xrootd, XrootdSettings};

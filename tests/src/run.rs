@@ -75,12 +75,23 @@ pub fn weir<A: AsRef<OsStr>>(arguments: &[A]) -> anyhow::Result<Run> {
     run(Command::new(weir_binary()).args(arguments).env_remove("WEIR_LOG"))
 }
 
-/// False if `PEERS=no` asks to leave out what needs other people's programs; says so on standard error.
+/// False if `PEERS=no` asks to leave out what needs other people's programs; says so.
 pub fn peers() -> bool {
     let wanted = std::env::var("PEERS").is_ok_and(|peers| peers == "no");
     if wanted {
-        use std::io::Write;
-        let _gone = writeln!(std::io::stderr(), "left out: PEERS=no");
+        leave_out("PEERS=no");
     }
     !wanted
+}
+
+/// Says that a test, or a part of it, is not run for want of something: on standard error, past the harness, and in the list
+/// that `make test` counts. It fails for a reason that `tests/left-out.txt` does not list.
+pub fn leave_out(reason: &str) {
+    use std::io::Write;
+    let _gone = writeln!(std::io::stderr(), "left out: {reason}");
+    if let Some(list) = std::env::var_os("WEIR_LEFT_OUT") {
+        let list = std::fs::OpenOptions::new().create(true).append(true).open(list);
+        let written = list.and_then(|mut list| writeln!(list, "{reason}"));
+        assert!(written.is_ok(), "WEIR_LEFT_OUT cannot be written: {written:?}");
+    }
 }

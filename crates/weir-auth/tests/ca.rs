@@ -3,17 +3,29 @@
 #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use weir_auth::ca::{CertificateAuthority, San, hashed_directory, read_certificates, subject_hash, write_identity};
 
+/// Says that a part of a test is not run, and why, to `make test`, which counts such parts.
+fn leave_out(reason: &str) {
+    if let Some(list) = std::env::var_os("WEIR_LEFT_OUT") {
+        let mut list = fs::OpenOptions::new().create(true).append(true).open(list).unwrap();
+        writeln!(list, "{reason}").unwrap();
+    }
+}
+
 /// Runs openssl; none if it is not installed (it is wherever the other programs of these tests are).
 fn openssl(arguments: &[&str]) -> Option<String> {
     let output = match Command::new("openssl").args(arguments).output() {
         Ok(output) => output,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            leave_out("there is no openssl");
+            return None;
+        }
         Err(error) => panic!("{error}"),
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
