@@ -229,7 +229,8 @@ fn while_somebody_holds_the_lock_of_its_file_the_service_says_come_again() {
     let after = submit_to(&services, &door, "after", &waiting_job(&services, source, "after", 1));
     running(&services, &door, &after, 1, 1);
     assert_eq!(attempts(&services, &door, &before), [1; 2], "running copies go on");
-    assert!(unlocked.elapsed() < Duration::from_secs(10), "{:?}", unlocked.elapsed());
+    // Not for as long as a lock is waited for, which is 20 s.
+    assert!(unlocked.elapsed() < Duration::from_secs(18), "{:?}", unlocked.elapsed());
 }
 
 fn database_gone(gone: Gone, lasts: Duration) {

@@ -106,7 +106,8 @@ async fn an_endpoint_that_does_not_answer_keeps_no_other_pins() {
     assert_eq!(lab.wait(&second).await, "FINISHED");
     let ended = std::time::Instant::now();
     eventually("the pin is given back", || well.library().released() == ["/f"]).await;
-    assert!(ended.elapsed() < Duration::from_secs(4), "{:?}", ended.elapsed());
+    // The dead one is given 60 s for its answer.
+    assert!(ended.elapsed() < Duration::from_secs(30), "{:?}", ended.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
