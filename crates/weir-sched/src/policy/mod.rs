@@ -33,6 +33,8 @@
 //!   [`PATIENCE`] such turns it keeps the slot it was offered at its destination, and is first in line elsewhere. Slots
 //!   are only ever kept at destinations while waiting for something else, so such waits cannot form a circle. A slot is
 //!   kept for [`KEPT_FOR`] at most, and not at all while another gate on the lane's way is shut (a ban, a pause).
+//! - *Turns hold at every gate*: a lane that could start lines up where another lane goes before it, at whichever of its gates.
+//!   Else a lane that fills two gates would keep both for itself.
 //! - *No pause outlives its time*: a gate whose breaker is open asks to be looked at when the pause ends, awaited or not.
 //!
 //! The seam inside the crate is six calls: `enqueue`, `dequeue`, `pick`, `force`, `release`, `set`; and two that teach it what
