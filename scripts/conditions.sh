@@ -29,10 +29,10 @@ busy() {
 half() {
     if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
         group=/sys/fs/cgroup/weir-half-$$
-        mkdir "$group" && echo "50000 100000" >"$group/cpu.max"
+        mkdir "$group" && echo "50000 100000" >"$group/cpu.max" || return 1
     else
         group=/sys/fs/cgroup/cpu/weir-half-$$
-        mkdir "$group" && echo 100000 >"$group/cpu.cfs_period_us" && echo 50000 >"$group/cpu.cfs_quota_us"
+        mkdir "$group" && echo 100000 >"$group/cpu.cfs_period_us" && echo 50000 >"$group/cpu.cfs_quota_us" || return 1
     fi
     echo $$ >"$group/cgroup.procs"
 }
@@ -43,7 +43,7 @@ for condition in idle busy half; do
     case $condition in
     idle) ;;
     busy) busy ;;
-    half) half || { echo "error: no cgroup can be made: run this as root" >&2; exit 2; } ;;
+    half) half || { echo "error: the processor cannot be limited by a cgroup: run this as root, with the cpu controller enabled" >&2; exit 2; } ;;
     esac
     for round in $(seq "$rounds"); do
         begin=$SECONDS

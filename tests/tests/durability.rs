@@ -1,4 +1,4 @@
-//! What was acknowledged had been flushed before: the order of the system calls between a request and its answer.
+//! Acknowledged data were flushed before the acknowledgement: the order of the system calls between a request and its answer.
 //!
 //! A `kill -9` keeps what the kernel has, so no test that kills processes would miss a flush. Each check is also made without each
 //! flush that it found, and has to fail then.
@@ -15,7 +15,7 @@ use weir_tests::{
 const CALLS: &str = "write,writev,pwrite64,pwritev,pwritev2,fsync,fdatasync,sync_file_range,rename,renameat,renameat2,\
     linkat,sendto,sendmsg";
 
-/// A step that has to be there: what it is, and the call.
+/// A required step: its description and its call.
 type Step<'a> = (&'static str, &'a Call);
 
 fn is_write(call: &Call) -> bool {

@@ -112,7 +112,7 @@ fn a_killed_source_fails_no_transfer() {
     assert_all_finished(&services, &files, &content);
 }
 
-/// What holds the link from ALPHA to BETA back, in words, and the time at which it was asked.
+/// The reasons that hold the link from ALPHA to BETA back, in words, and the time of the question.
 fn why_link(services: &Services) -> (String, Timestamp) {
     let [source, destination] = ["ALPHA", "BETA"].map(|name| services.storage(name).url.clone());
     let url = format!(

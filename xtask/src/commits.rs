@@ -9,7 +9,7 @@ use crate::tidy::read_command;
 /// A subject is read in lists, which show so many characters.
 const SUBJECT_MAX: usize = 72;
 
-/// What is wrong with the commits of a range, as `git log` takes it; merges are left out.
+/// Names the problems of the commits of a range, as `git log` takes it; merges are left out.
 pub(crate) fn run(root: &Path, range: &str) -> anyhow::Result<Vec<String>> {
     ensure!(
         !range.is_empty() && !range.starts_with('-'),
@@ -23,7 +23,7 @@ pub(crate) fn run(root: &Path, range: &str) -> anyhow::Result<Vec<String>> {
     Ok(log.split('\u{1e}').flat_map(problems).collect())
 }
 
-/// What is wrong with one commit: hash, subject and body, with 0x1f between them.
+/// Names the problems of one commit: hash, subject and body, with 0x1f between them.
 fn problems(commit: &str) -> Vec<String> {
     let mut parts = commit.trim().splitn(3, '\u{1f}');
     let (Some(hash), Some(subject)) = (parts.next(), parts.next()) else {

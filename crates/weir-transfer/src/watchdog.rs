@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// swaps, or a runtime that is short of processors.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the last looks found.
+/// The outcome of the last looks.
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog(Mutex<Sight>);
 
@@ -37,7 +37,7 @@ struct Due {
 }
 
 impl Sight {
-    /// Notes a look at `now`: what was due, in words, if anything was.
+    /// Notes the outcome of a look at `now`: the work that was due, if any, in words.
     fn see(&mut self, now: Instant, found: Option<(Option<TransferId>, String)>) {
         let former = self.due.take();
         self.due = found.map(|(transfer, told)| {
@@ -47,7 +47,7 @@ impl Sight {
         });
     }
 
-    /// What has been due for too long.
+    /// The work that has been due for [`PATIENCE`], in words.
     fn trouble(&self, now: Instant) -> Option<String> {
         let due = self.due.as_ref()?;
         let seconds = now.duration_since(due.since);
@@ -84,10 +84,7 @@ pub(crate) async fn watch(service: Arc<Service>, stop: CancellationToken) {
         let was = sight.trouble(Instant::now()).is_some();
         sight.see(Instant::now(), found);
         if let Some(trouble) = sight.trouble(Instant::now()).filter(|_| !was) {
-            tracing::error!(
-                trouble,
-                "work is due and does not move; this is a defect, a restart helps"
-            );
+            tracing::error!(trouble, "work is due and does not move");
         }
     }
 }

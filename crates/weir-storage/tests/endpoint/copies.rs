@@ -438,7 +438,7 @@ async fn what_tcp_did_is_counted_by_side_and_congestion_control() {
     }
 }
 
-/// What the metrics tell of TCP on one side, by congestion control.
+/// Values of a TCP metric on one side, by congestion control.
 fn value(page: &str, name: &str, side: &str) -> Vec<(String, f64)> {
     let start = format!("weir_storage_tcp_{name}{{side=\"{side}\",congestion=\"");
     let lines = page.lines().filter_map(|line| line.strip_prefix(&start));

@@ -93,7 +93,7 @@ pub(super) async fn health(service: State) -> Response {
             if let Some(reason) = service.watchdog.trouble() {
                 return trouble(
                     &reason,
-                    "restart the service: nothing is lost; then report this with the log",
+                    "see whether the log names the store or the sink of events; if not, restart the service (nothing is lost) and report this",
                 );
             }
             let mut answer = json!({ "status": "ok" });

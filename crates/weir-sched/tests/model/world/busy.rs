@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// What becomes of a copy if a part on its way is broken.
+    /// The fate of a copy if a part on its way is broken, and the party at fault.
     pub(super) fn fault_of(&self, order: &Op) -> Option<(Fate, Party)> {
         let Op::Copy { link, .. } = order else { return None };
         let parts = [

@@ -13,7 +13,7 @@ use crate::moves::Fate;
 /// The longest pause of a breaker, and how long a slot is kept at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 const KEPT_FOR: Duration = Duration::from_secs(60);
-/// What a file may take at the lowest bandwidth limit.
+/// Time for one file at the lowest bandwidth limit.
 const PER_FILE: Duration = Duration::from_secs(10);
 
 impl World {
