@@ -74,13 +74,15 @@ pub(crate) enum Move {
         millis: u64,
     },
     /// One source and one destination are busy: so many files on each link out of the one and into the other, with so many
-    /// seconds until a retry. So many copies end, one after the other, as in [`Move::Work`].
+    /// seconds until a retry. So many copies end, one after the other, as in [`Move::Work`]. Then the source may be banned, while
+    /// the destination keeps a slot for it, and so many more end.
     Crowd {
         source: u32,
         destination: u32,
         files: u64,
         delay_secs: u64,
         rounds: usize,
+        banned: usize,
     },
     /// Every copy over a link fails from now on, or at a storage element in one direction; or they work again.
     Break {
@@ -178,9 +180,10 @@ fn part() -> impl Strategy<Value = Part> {
 /// A busy grid: crowded destinations, parts that break, bans, and retries that are due later than a pause ends.
 pub(crate) fn busy_move() -> impl Strategy<Value = Move> {
     prop_oneof![
-        5 => (0..SES, 0..SES, 1..20u64, 1..30u64, 0..120usize).prop_map(|(source, destination, files, delay_secs, rounds)| {
-            Move::Crowd { source, destination, files, delay_secs, rounds }
-        }),
+        5 => (0..SES, 0..SES, 1..20u64, 1..30u64, 0..120usize, prop_oneof![2 => Just(0), 1 => 1..40usize]).prop_map(
+            |(source, destination, files, delay_secs, rounds, banned)| {
+                Move::Crowd { source, destination, files, delay_secs, rounds, banned }
+            }),
         3 => (part(), 0..SES, prop::bool::weighted(0.6)).prop_map(|(what, se, on)| Move::Break { what, se, on }),
         3 => (part(), 0..SES, prop::bool::weighted(0.5)).prop_map(|(what, se, on)| Move::Ban { what, se, on }),
         6 => (1..120usize, prop::bool::weighted(0.2)).prop_map(|(rounds, all)| Move::Work { rounds, all }),

@@ -275,9 +275,14 @@ impl World {
                 files,
                 delay_secs,
                 rounds,
+                banned,
             } => {
                 self.crowd(source, destination, files, delay_secs);
                 self.work(rounds, false);
+                if banned > 0 {
+                    self.ban((Part::Source, SeId(source % SES)), true);
+                    self.work(banned, false);
+                }
             }
             Move::Break { what, se, on } => self.break_part((what, SeId(se)), on),
             Move::Ban { what, se, on } => self.ban((what, SeId(se)), on),
