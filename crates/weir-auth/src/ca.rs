@@ -26,7 +26,7 @@ pub use weir_http::Identity;
 
 pub use hash::{hashed_directory, subject_hash, to_pem};
 
-use crate::files::write_private;
+use crate::files::{read_own, write_private};
 use crate::secret::Secret;
 
 /// How long the authority and its certificates are valid, from an hour before they were made.
@@ -156,7 +156,7 @@ impl CertificateAuthority {
     /// [`CaError::File`] or [`CaError::Content`].
     pub fn load(dir: &Path) -> Result<Self, CaError> {
         let (file, key_file) = (dir.join("ca.pem"), dir.join("ca.key"));
-        let pem = fs::read_to_string(&file).map_err(CaError::file(&file))?;
+        let pem = read_own(&file).map_err(CaError::file(&file))?;
         let key = Secret::read(&key_file).map_err(CaError::file(&key_file))?;
         let key = KeyPair::from_pem(key.expose()).map_err(|_| CaError::Content {
             path: key_file,

@@ -1,10 +1,135 @@
-//! Files that only their owner may read, and that are whole or absent.
+//! Files and folders that nobody else may have put there, that only their owner may read, and that are whole or absent.
+//!
+//! Whoever may write into a folder can put a link there, or a file with a content of their choice. So what holds a secret, or says
+//! what a process is to trust, is not opened through a link, and must belong to the user of the process, or to root.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// Why a file or folder that is there is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Untrusted {
+    /// Its last name is a symbolic link.
+    #[error("it is a symbolic link; name what it leads to, if that is yours")]
+    Link,
+    /// It belongs to neither the user of this process nor root.
+    #[error("it belongs to user {owner}, not to user {user}, who runs this; use a file or folder of your own")]
+    Owner {
+        /// Whose it is.
+        owner: u32,
+        /// The effective user of this process.
+        user: u32,
+    },
+    /// It is neither a regular file nor, where one is wanted, a folder.
+    #[error("it is not a {0}")]
+    Kind(&'static str),
+    /// Others than its owner may write into it, and it holds something.
+    #[error("others may write into it (mode {mode:04o}) and change what is in it; use a folder of your own")]
+    Open {
+        /// Its permissions.
+        mode: u32,
+    },
+}
+
+impl From<Untrusted> for io::Error {
+    fn from(why: Untrusted) -> Self {
+        Self::new(io::ErrorKind::PermissionDenied, why)
+    }
+}
+
+fn is_ours(metadata: &fs::Metadata) -> Result<(), Untrusted> {
+    let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    if owner == user || owner == 0 {
+        Ok(())
+    } else {
+        Err(Untrusted::Owner { owner, user })
+    }
+}
+
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// Opens a file of the user's own: with these options, but not through a link.
+///
+/// # Errors
+/// Those of the file system; [`Untrusted`] as `PermissionDenied`.
+pub fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    // A pipe that nobody writes to must not hold the process up.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = options.custom_flags(flags.bits() as i32).open(path);
+    let file = file.map_err(|error| if is_link(&error) { Untrusted::Link.into() } else { error })?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(Untrusted::Kind("regular file").into());
+    }
+    is_ours(&metadata)?;
+    Ok(file)
+}
+
+/// Reads a file of the user's own ([`open_own`]).
+///
+/// # Errors
+/// Those of [`open_own`], and `InvalidData` if it is no text.
+pub fn read_own(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    open_own(path, File::options().read(true))?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Makes sure that a folder of the user's own is there: no link, and made with mode 0700 if it is missing. What is above it must be
+/// there.
+///
+/// # Errors
+/// Those of the file system; [`Untrusted`] as `PermissionDenied`.
+pub fn own_folder(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let metadata = fs::symlink_metadata(path)?;
+    if metadata.is_symlink() {
+        return Err(Untrusted::Link.into());
+    }
+    if !metadata.is_dir() {
+        return Err(Untrusted::Kind("folder").into());
+    }
+    Ok(is_ours(&metadata)?)
+}
+
+/// Whether what the user makes in a folder stays as it is: nobody else may rename or remove it. The folder belongs to the user or to
+/// root, or has the sticky bit, as `/tmp` has; it may be reached through links.
+///
+/// # Errors
+/// Those of the file system; [`Untrusted`] as `PermissionDenied`.
+pub fn shared_folder(path: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(path)?;
+    let mode = metadata.mode() & 0o7777;
+    is_ours(&metadata)?;
+    if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+        return Err(Untrusted::Open { mode }.into());
+    }
+    Ok(())
+}
+
+/// The same as [`own_folder`] for a folder at a place that the user names: its content is trusted only if nobody else could write into it.
+///
+/// # Errors
+/// Those of [`own_folder`], and [`Untrusted::Open`].
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    own_folder(path)?;
+    let mode = fs::symlink_metadata(path)?.mode() & 0o7777;
+    if mode & 0o022 != 0 && fs::read_dir(path)?.next().is_some() {
+        return Err(Untrusted::Open { mode }.into());
+    }
+    Ok(())
+}
 
 /// Tells temporary names of one process apart.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -36,11 +161,93 @@ pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;
-        fs::File::open(dir)?.sync_all()
+        File::open(dir)?.sync_all()
     })();
     if outcome.is_err() {
         // Best effort: the error that led here says more than one about the leftover would.
         let _ = fs::remove_file(&temporary);
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a panic is how a test fails
+
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+
+    use super::*;
+
+    fn why(error: &io::Error) -> &Untrusted {
+        error.get_ref().and_then(|why| why.downcast_ref()).unwrap()
+    }
+
+    #[test]
+    fn files_of_others_and_links_are_not_read() {
+        // Who can put a file or a link where a secret is looked for would choose the secret.
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("secret"), dir.path().join("link"));
+        fs::write(&file, "ours").unwrap();
+        assert_eq!(read_own(&file).unwrap(), "ours");
+        symlink(&file, &link).unwrap();
+        assert_eq!(why(&read_own(&link).unwrap_err()), &Untrusted::Link);
+        let kind = read_own(dir.path()).unwrap_err();
+        assert!(matches!(why(&kind), Untrusted::Kind(_)), "{kind}");
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+        assert!(matches!(why(&read_own(&pipe).unwrap_err()), Untrusted::Kind(_)));
+        assert_eq!(
+            read_own(&dir.path().join("none")).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        if rustix::process::geteuid().is_root() {
+            chown(&file, Some(65534), None).unwrap();
+            let error = read_own(&file).unwrap_err();
+            assert!(error.to_string().contains("belongs to user 65534"), "{error}");
+        }
+    }
+
+    #[test]
+    fn folders_of_others_and_links_are_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, link) = (dir.path().join("folder"), dir.path().join("link"));
+        own_folder(&folder).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        own_folder(&folder).unwrap();
+        symlink(&folder, &link).unwrap();
+        assert_eq!(why(&own_folder(&link).unwrap_err()), &Untrusted::Link);
+        symlink(dir.path().join("nowhere"), dir.path().join("dangling")).unwrap();
+        assert_eq!(
+            why(&own_folder(&dir.path().join("dangling")).unwrap_err()),
+            &Untrusted::Link
+        );
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(matches!(why(&own_folder(&file).unwrap_err()), Untrusted::Kind(_)));
+        // Open to others: only while nothing is in it.
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).unwrap();
+        private_folder(&folder).unwrap();
+        fs::write(folder.join("planted"), "").unwrap();
+        assert_eq!(
+            why(&private_folder(&folder).unwrap_err()),
+            &Untrusted::Open { mode: 0o1777 }
+        );
+        shared_folder(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(
+            why(&shared_folder(&folder).unwrap_err()),
+            &Untrusted::Open { mode: 0o777 }
+        );
+        if rustix::process::geteuid().is_root() {
+            chown(&folder, Some(65534), None).unwrap();
+            assert!(matches!(
+                why(&shared_folder(&folder).unwrap_err()),
+                Untrusted::Owner { .. }
+            ));
+            assert!(matches!(
+                why(&own_folder(&folder).unwrap_err()),
+                Untrusted::Owner { owner: 65534, .. }
+            ));
+        }
+    }
 }

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 use thiserror::Error;
 
-use crate::files::write_private;
+use crate::files::{read_own, write_private};
 use crate::scitokens::Dialect;
 use crate::scope::Scope;
 use crate::secret::Secret;
@@ -81,7 +81,7 @@ impl Mint {
             path: path.to_owned(),
             source,
         };
-        let text = match fs::read_to_string(path) {
+        let text = match read_own(path) {
             Ok(text) => Secret::new(text.trim()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let made = SigningKey::generate().map_err(key)?;

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
+use crate::files::read_own;
+
 /// What stands in the place of a secret in every text.
 pub const MASK: &str = "***";
 
@@ -28,12 +30,12 @@ impl Secret {
         &self.0
     }
 
-    /// Reads a secret from a file, without the white space around it.
+    /// Reads a secret from a file of the user's own ([`read_own`]), without the white space around it.
     ///
     /// # Errors
     /// Those of reading the file, and `InvalidData` if it is empty.
     pub fn read(path: &Path) -> std::io::Result<Self> {
-        let text = Zeroizing::new(std::fs::read_to_string(path)?);
+        let text = Zeroizing::new(read_own(path)?);
         let value = text.trim();
         if value.is_empty() {
             return Err(std::io::Error::new(

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use weir_auth::files;
+
 use crate::RunError;
 
 /// The folder of one run. What is in it appears whole or not at all, the log apart.
@@ -23,6 +25,7 @@ impl RunFolder {
             move |source: io::Error| RunError::Folder { path, source }
         };
         fs::create_dir_all(parent).map_err(failed(parent))?;
+        files::shared_folder(parent).map_err(failed(parent))?;
         let stem = format!("{challenge}-{}", moment.strftime("%Y%m%d-%H%M%S"));
         for number in 1.. {
             let name = if number == 1 {

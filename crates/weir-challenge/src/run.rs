@@ -1,5 +1,7 @@
 //! One run, from preflight to report.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +95,10 @@ pub async fn run(
         (Some(parent), Some(name)) => parent.join(name),
         _ => folder.path().join("scratch"),
     };
-    std::fs::create_dir_all(&scratch).map_err(|source| RunError::Folder {
+    let made = scratch.parent().map_or(Ok(()), std::fs::create_dir_all);
+    // Only one that was not there: whoever made it before could look on, or have put something into it.
+    let made = made.and_then(|()| DirBuilder::new().mode(0o700).create(&scratch));
+    made.map_err(|source| RunError::Folder {
         path: scratch.clone(),
         source,
     })?;

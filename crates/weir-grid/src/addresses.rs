@@ -6,10 +6,11 @@
 //! also after one with RSEs added or taken away.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+
+use weir_auth::files::read_own;
 
 use crate::GridError;
 
@@ -30,8 +31,8 @@ impl Addresses {
     /// Reads what an earlier start on this directory has used.
     pub(crate) fn load(dir: &Path) -> Result<Self, GridError> {
         let path = dir.join("addresses.json");
-        let known = match fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|source| GridError::Description {
+        let known = match read_own(&path) {
+            Ok(text) => serde_json::from_str(&text).map_err(|source| GridError::Description {
                 path: path.clone(),
                 message: source.to_string(),
             })?,

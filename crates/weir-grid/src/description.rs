@@ -102,14 +102,14 @@ impl GridDescription {
     /// [`GridError::NotRunning`] if there is none; [`GridError::Description`] if it cannot be understood.
     pub fn read(dir: &Path) -> Result<Self, GridError> {
         let path = dir.join(FILE_NAME);
-        let text = match fs::read(&path) {
+        let text = match weir_auth::files::read_own(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(GridError::NotRunning { dir: dir.to_owned() });
             }
             Err(source) => return Err(GridError::Access { path, source }),
         };
-        let description: Self = serde_json::from_slice(&text).map_err(|source| GridError::Description {
+        let description: Self = serde_json::from_str(&text).map_err(|source| GridError::Description {
             path: path.clone(),
             message: source.to_string(),
         })?;

@@ -84,7 +84,7 @@ impl GridError {
             Self::Description { .. } => Some("choose another directory, or remove the file"),
             Self::Bind { .. } => Some("every address 127.x.y.z must be usable on the loopback interface"),
             Self::TooManyRses { .. } => Some("split the grid"),
-            Self::Access { .. } => Some("check that the directory is yours and the disk has space"),
+            Self::Access { .. } => Some("name a directory of your own, below your home, on a disk with space"),
             Self::Start { .. } => None,
         }
     }

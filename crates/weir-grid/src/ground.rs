@@ -3,10 +3,10 @@
 //! All of it is made on the first start on a directory and found again on the next, so that certificates clients trust,
 //! URLs in queued transfers and files in storage outlive the process.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -77,29 +77,39 @@ impl Ground {
 
     /// A folder of the grid, made if it is missing.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, GridError> {
-        let path = self.dir.join(name);
-        fs::create_dir_all(&path).map_err(|source| GridError::Access {
-            path: path.clone(),
-            source,
-        })?;
+        let mut path = self.dir.clone();
+        for part in Path::new(name) {
+            path.push(part);
+            own_folder(&path)?;
+        }
         Ok(path)
     }
 }
 
+/// Makes sure that a folder is there, and nobody else's.
+fn own_folder(path: &Path) -> Result<(), GridError> {
+    files::own_folder(path).map_err(|source| GridError::Access {
+        path: path.to_owned(),
+        source,
+    })
+}
+
 /// Makes a directory fit for a grid: absolute, with mode 0700; made if it is missing.
 ///
+/// Whoever puts a secret or a link into it before its first start would have the tokens of the grid, and write where its user may. So
+/// it must belong to the user, and be none that others wrote into.
+///
 /// # Errors
-/// [`GridError::Foreign`] if it holds something that is no grid, [`GridError::Access`] if it cannot be used.
+/// [`GridError::Foreign`] if it holds something that is no grid, [`GridError::Access`] if it cannot be used, or is not the user's.
 pub fn prepare_directory(dir: &Path) -> Result<PathBuf, GridError> {
     let access = |source: io::Error| GridError::Access {
         path: dir.to_owned(),
         source,
     };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(access)?;
+    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent).map_err(access)?;
+    }
+    files::private_folder(dir).map_err(access)?;
     let dir = dir.canonicalize().map_err(access)?;
     let known = dir.join(lock::FILE_NAME).exists();
     let foreign = fs::read_dir(&dir)
@@ -114,6 +124,7 @@ pub fn prepare_directory(dir: &Path) -> Result<PathBuf, GridError> {
 }
 
 fn authority(folder: &Path) -> Result<CertificateAuthority, GridError> {
+    own_folder(folder)?;
     let made = folder.join("ca.key").exists();
     let outcome = if made {
         CertificateAuthority::load(folder)

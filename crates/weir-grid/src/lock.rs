@@ -15,6 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use weir_auth::files::open_own;
+
 use crate::GridError;
 
 /// Name of the lock in the grid's directory.
@@ -70,7 +72,7 @@ impl GridProcess {
             path: lock.clone(),
             source,
         };
-        let mut file = match File::open(&lock) {
+        let mut file = match open_own(&lock, File::options().read(true)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(access(error)),
@@ -119,13 +121,9 @@ impl GridProcess {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    open_own(path, &mut options)
 }
 
 fn is_held(file: &File) -> io::Result<bool> {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use weir_auth::files::write_private;
+use weir_auth::files::{read_own, write_private};
 use weir_auth::signing::{SigningKey, SigningKeyError};
 use weir_auth::{LEEWAY, Secret};
 
@@ -174,7 +174,7 @@ impl KeyStore {
 
     /// The ring on disk; a new one, which is written, if there is none.
     pub(crate) fn load_or_create(&self, now: u64) -> Result<Ring, KeyError> {
-        let ring = match fs::read_to_string(&self.file) {
+        let ring = match read_own(&self.file) {
             Ok(text) => return read(&Secret::new(text)).ok_or_else(|| KeyError::Content(self.file.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ring::new(now)?,
             Err(source) => {

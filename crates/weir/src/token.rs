@@ -1,9 +1,16 @@
 //! Where a token is found: WLCG's bearer token discovery (<https://doi.org/10.5281/zenodo.3937438>).
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
-use weir_auth::Secret;
+use weir_auth::{
+    Secret,
+    files::{open_own, read_own},
+};
 
 use crate::failure::Failure;
 
@@ -26,11 +33,37 @@ pub(crate) fn look(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     for folder in runtime.into_iter().chain([PathBuf::from("/tmp")]) {
         let file = folder.join(&name);
-        if file.exists() {
-            return Ok(Some(read(&file)?));
+        if file.symlink_metadata().is_ok() {
+            return Ok(Some(discovered(&file)?));
         }
     }
     Ok(None)
+}
+
+/// The token of a file that was not named but found, in a folder where anybody may put one: with a token of somebody else's, uploads and
+/// jobs would be that person's.
+fn discovered(file: &Path) -> Result<Secret, Failure> {
+    let refused = |error: anyhow::Error| {
+        Failure::bad_input(error.context(format!("the token {} is not used", file.display()))).with_remedy(
+            "remove the file if it is not yours, or name your token with --token-file or BEARER_TOKEN_FILE",
+        )
+    };
+    let opened = open_own(file, File::options().read(true)).map_err(|error| refused(error.into()))?;
+    let metadata = opened.metadata().map_err(|error| refused(error.into()))?;
+    let mode = metadata.mode() & 0o777;
+    let user = rustix::process::geteuid().as_raw();
+    if metadata.uid() != user {
+        return Err(refused(anyhow::anyhow!(
+            "it belongs to user {}, not to user {user}",
+            metadata.uid()
+        )));
+    }
+    if mode & 0o077 != 0 {
+        return Err(refused(anyhow::anyhow!(
+            "others than its owner may use it: its mode is {mode:04o}, not 0600"
+        )));
+    }
+    Ok(read(file)?)
 }
 
 /// The same, where nothing can be done without one.
@@ -43,7 +76,7 @@ pub(crate) fn find(file: Option<&Path>) -> Result<Secret, Failure> {
 
 /// The token that a file holds.
 pub(crate) fn read(file: &Path) -> anyhow::Result<Secret> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("could not read the token {}", file.display()))?;
+    let text = read_own(file).with_context(|| format!("could not read the token {}", file.display()))?;
     let token = text.trim();
     anyhow::ensure!(!token.is_empty(), "the token file {} is empty", file.display());
     Ok(Secret::new(token))
