@@ -14,7 +14,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::error::X509Error;
 use super::folder::Entry;
-use super::name::slash_form;
+use super::name::{reads_as_another, slash_form};
 use super::proxy::{self, is_proxy};
 use super::revocation::{RevocationCheck, Revocations};
 use super::signing_policy::SigningPolicies;
@@ -124,6 +124,10 @@ impl Authorities {
         }
         for pair in parsed.windows(2) {
             let [certificate, issuer] = pair else { continue };
+            if reads_as_another(certificate.subject()) {
+                let subject = slash_form(certificate.subject());
+                return Err(X509Error::AmbiguousName { subject });
+            }
             if is_proxy(certificate) {
                 continue;
             }

@@ -74,6 +74,14 @@ pub enum X509Error {
         /// The authority.
         issuer: String,
     },
+    /// A value in the certificate's name reads as a further attribute in slash form, in which rules and lists name people.
+    #[error(
+        "the name {subject} cannot be told from another one: a value in it holds a slash, an attribute's name and an equals sign"
+    )]
+    AmbiguousName {
+        /// The name.
+        subject: String,
+    },
     /// A proxy of before RFC 3820.
     #[error("{subject} is a legacy proxy, only RFC 3820 proxies are taken")]
     LegacyProxy {
@@ -138,6 +146,7 @@ impl X509Error {
             Self::Revoked { .. } => "ask the authority for a new certificate",
             Self::RevocationUnknown { .. } => "the operator should see that fetch-crl runs",
             Self::SigningPolicy { .. } => "the operator should compare the authority's signing_policy file",
+            Self::AmbiguousName { .. } => "ask the authority for a certificate whose name holds no such value",
             Self::LegacyProxy { .. } => "make an RFC 3820 proxy: voms-proxy-init -rfc",
             Self::ProxyPolicy { .. } => "make a proxy that inherits all rights: voms-proxy-init -rfc",
             Self::Limited { .. } => "make a full proxy: voms-proxy-init -rfc without -limited",

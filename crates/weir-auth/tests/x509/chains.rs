@@ -238,3 +238,35 @@ fn long_and_odd_chains_are_refused() {
     trailing.push(0);
     assert!(certificates.verify(&[trailing.into()], SystemTime::now()).is_err());
 }
+
+/// Whoever gets a value of a name past an authority would have the rights of anybody.
+#[test]
+fn a_value_that_reads_as_a_further_attribute_is_refused() {
+    use openssl::x509::X509NameBuilder;
+    let site = Site::new();
+    let certificates = site.open();
+    let wish = |values: &[(&str, &str)]| {
+        let mut builder = X509NameBuilder::new().unwrap();
+        for (key, value) in values {
+            builder.append_entry_by_text(key, value).unwrap();
+        }
+        Wish::end_entity_named(builder.build()).signed_by(&site.authority)
+    };
+    for forged in [
+        wish(&[("O", "Good/CN=admin")]),
+        wish(&[("O", "Good"), ("CN", "eve/OU=People/CN=Ada Lovelace")]),
+        wish(&[("O", "Good"), ("CN", "x/1.2.3=y")]),
+        wish(&[("O", "Good"), ("CN", "x/emailAddress=a@b")]),
+    ] {
+        refused(&certificates, &forged, "cannot be told from another one");
+        refused(
+            &certificates,
+            &proxy(&forged, INHERIT_ALL, None),
+            "cannot be told from another one",
+        );
+    }
+    for plain in ["host/node.example.org", "a/b", "x=y", "a/=b", "a/b=c", "CN=x", "/"] {
+        let identity = verify(&certificates, &wish(&[("O", "Good"), ("CN", plain)])).unwrap();
+        assert_eq!(identity.subject, format!("/O=Good/CN={plain}"));
+    }
+}

@@ -86,7 +86,11 @@ impl Wish {
 
     /// A person or a host.
     pub(crate) fn end_entity(subject: &str) -> Self {
-        let mut wish = Self::new(name(subject));
+        Self::end_entity_named(name(subject))
+    }
+
+    pub(crate) fn end_entity_named(subject: X509Name) -> Self {
+        let mut wish = Self::new(subject);
         wish.extensions = vec![
             KeyUsage::new()
                 .critical()
