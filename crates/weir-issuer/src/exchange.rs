@@ -2,6 +2,9 @@
 //!
 //! What comes is never more than what it follows from, and never more than the client itself may have. What is asked for beyond that
 //! is refused by name, not left out: a transfer would find out at the storage.
+//!
+//! Only a token with the scope `offline_access` may be exchanged: without it, a token that leaks would be renewed for as long as
+//! somebody asks. What follows from one token, over however many exchanges, ends `refresh_lifetime` after that token was made.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -10,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use weir_auth::jws::{KeySet, Unverified};
 use weir_auth::{ANY_AUDIENCE, Scope, Secret};
 
-use crate::grant::{Grant, KnownClient};
-use crate::request::{Refusal, TokenRequest};
+use crate::grant::{Chain, Grant, KnownClient};
+use crate::request::{OFFLINE, Refusal, TokenRequest};
 
 /// What a token says that others may follow from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +22,12 @@ pub(crate) struct Source {
     iss: String,
     sub: String,
     exp: u64,
+    /// When it was made.
+    #[serde(default)]
+    iat: Option<u64>,
+    /// When the token was made from which a chain of exchanges began, if this one is not the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    auth_time: Option<u64>,
     #[serde(default)]
     scope: String,
     aud: Audience,
@@ -49,7 +58,18 @@ impl Source {
         if source.exp <= now {
             return Err(wrong("has expired"));
         }
+        if !source.scope.split(' ').any(|scope| scope == OFFLINE) {
+            return Err(wrong(
+                "does not have the scope offline_access, without which none is exchanged",
+            ));
+        }
         Ok(source)
+    }
+
+    /// When the first token of the chain was made; `lifetime` is that of refresh tokens, of which earlier versions wrote only the end.
+    fn origin(&self, lifetime: u64) -> u64 {
+        let begin = self.auth_time.or(self.iat);
+        begin.unwrap_or_else(|| self.exp.saturating_sub(lifetime))
     }
 
     fn scopes(&self) -> Vec<Scope> {
@@ -66,9 +86,29 @@ impl Source {
         }
     }
 
-    /// What a client gets of this; what it does not ask for it gets as it is.
-    pub(crate) fn narrowed(&self, client: &KnownClient, request: &TokenRequest) -> Result<Grant, Refusal> {
-        let own = self.scopes();
+    /// What a client gets of this; what it does not ask for it gets as it is. `offline_access` is no right that is handed on:
+    /// a token that was exchanged is not exchanged again, unless the client may have such tokens and asks for one.
+    pub(crate) fn narrowed(
+        &self,
+        client: &KnownClient,
+        request: &TokenRequest,
+        (lifetime, now): (u64, u64),
+    ) -> Result<Grant, Refusal> {
+        let origin = self.origin(lifetime);
+        let ends = origin.saturating_add(lifetime);
+        if ends <= now {
+            let text = format!(
+                "the first token of this chain was made {} s ago, and refresh_lifetime is {lifetime} s",
+                now - origin
+            );
+            return Err(Refusal::bad("invalid_grant", text));
+        }
+        let offline = Scope::Other(OFFLINE.to_owned());
+        let own = self
+            .scopes()
+            .into_iter()
+            .filter(|scope| *scope != offline)
+            .collect::<Vec<_>>();
         let scopes = if request.scopes.is_empty() {
             &own
         } else {
@@ -102,11 +142,16 @@ impl Source {
             return Err(Refusal::bad("invalid_target", format!("{lacks} {audience}")));
         }
         let with_groups = scopes.iter().any(|scope| scope.to_string() == "wlcg.groups");
+        let mut scopes = scopes.clone();
+        if request.offline && client.scopes.contains(&offline) {
+            scopes.push(offline);
+        }
         Ok(Grant {
-            scopes: scopes.clone(),
+            scopes,
             audiences: audiences.to_vec(),
             groups: if with_groups { self.groups.clone() } else { Vec::new() },
             subject: self.sub.clone(),
+            chain: Some(Chain { origin, ends }),
         })
     }
 }
@@ -135,12 +180,19 @@ impl Refresher {
         }
     }
 
-    /// A refresh token for what was granted.
+    /// Seconds for which a token, and all that follows from it, may be renewed.
+    pub(crate) fn lifetime(&self) -> u64 {
+        self.lifetime
+    }
+
+    /// A refresh token for what was granted, until its chain ends.
     pub(crate) fn issue(&self, issuer: &str, client: &KnownClient, grant: &Grant, now: u64) -> Secret {
         let source = Source {
             iss: issuer.to_owned(),
             sub: grant.subject.clone(),
-            exp: now + self.lifetime,
+            exp: grant.chain.map_or(now + self.lifetime, |chain| chain.ends),
+            iat: Some(now),
+            auth_time: Some(grant.chain.map_or(now, |chain| chain.origin)),
             scope: grant.scopes.iter().map(Scope::to_string).collect::<Vec<_>>().join(" "),
             aud: Audience::Many(grant.audiences.clone()),
             groups: grant.groups.clone(),
@@ -203,6 +255,8 @@ mod tests {
             iss: "https://i".into(),
             sub: "alice".into(),
             exp: 100,
+            iat: Some(0),
+            auth_time: None,
             scope: scope.into(),
             aud: Audience::Many(audiences.iter().map(|one| (*one).to_owned()).collect()),
             groups: vec!["/vo".into()],
@@ -219,8 +273,12 @@ mod tests {
                 .map(|text| Scope::parse(text).unwrap())
                 .collect(),
             audiences: audiences.iter().map(|one| (*one).to_owned()).collect(),
+            offline: false,
         }
     }
+
+    /// Refresh tokens live this long, and it is soon after the source was made.
+    const HERE: (u64, u64) = (1000, 50);
 
     #[test]
     fn nothing_is_granted_beyond_what_is_shown() {
@@ -231,7 +289,7 @@ mod tests {
             &["https://s", "https://t"],
         );
         let granted = |scopes: &str, audiences: &[&str]| {
-            let grant = shown.narrowed(&service, &ask(scopes, audiences))?;
+            let grant = shown.narrowed(&service, &ask(scopes, audiences), HERE)?;
             let scopes = grant.scopes.iter().map(Scope::to_string).collect::<Vec<_>>().join(" ");
             Ok::<_, Refusal>((scopes, grant.audiences.join(" "), grant.groups.len(), grant.subject))
         };
@@ -265,16 +323,16 @@ mod tests {
         );
         let near = client("fts", &["storage.read:/"], &["https://s"]);
         let refusal = shown
-            .narrowed(&near, &ask("storage.read:/a", &["https://t"]))
+            .narrowed(&near, &ask("storage.read:/a", &["https://t"]), HERE)
             .unwrap_err();
         assert_eq!(refusal.description, "this client may have no token for https://t");
         let any = source("storage.read:/", &[ANY_AUDIENCE]);
         assert_eq!(
-            any.narrowed(&near, &ask("", &["https://s"])).unwrap().audiences,
+            any.narrowed(&near, &ask("", &["https://s"]), HERE).unwrap().audiences,
             ["https://s"]
         );
         assert!(
-            any.narrowed(&near, &ask("", &[])).is_err(),
+            any.narrowed(&near, &ask("", &[]), HERE).is_err(),
             "a client of one service gets no token for all"
         );
     }
@@ -287,15 +345,17 @@ mod tests {
             client("other", &["storage.read:/"], &["*"]),
         );
         let refresher = Refresher::new(b"key", Duration::from_secs(100));
-        let grant = source("storage.read:/a", &["https://s"])
-            .narrowed(&ours, &ask("", &[]))
-            .unwrap();
+        let first = Source {
+            iat: Some(1000),
+            ..source("storage.read:/a", &["https://s"])
+        };
+        let grant = first.narrowed(&ours, &ask("", &[]), (100, 1000)).unwrap();
         let token = refresher.issue("https://i", &ours, &grant, 1000);
         let read = |token: &Secret, client, at| refresher.read(token, client, ("https://i", at)).map_err(|r| r.error);
         assert_eq!(
             read(&token, &ours, 1099)
                 .unwrap()
-                .narrowed(&ours, &ask("", &[]))
+                .narrowed(&ours, &ask("", &[]), (100, 1099))
                 .unwrap(),
             grant
         );
@@ -315,9 +375,11 @@ mod tests {
         let (key, other) = (SigningKey::generate().unwrap(), SigningKey::generate().unwrap());
         let keys = key_set([&key]);
         let read = |token: &Secret, now| Source::of_access(token, &keys, ("https://i", now)).map_err(|r| r.description);
-        let shown = source("storage.read:/", &["https://s"]);
+        let shown = source("storage.read:/ offline_access", &["https://s"]);
         let token = key.sign(&shown).unwrap();
         assert_eq!(read(&token, 99), Ok(shown.clone()));
+        let online = key.sign(&source("storage.read:/", &["https://s"])).unwrap();
+        assert!(read(&online, 99).unwrap_err().contains("offline_access"));
         assert!(read(&token, 100).unwrap_err().contains("expired"));
         assert!(read(&other.sign(&shown).unwrap(), 99).is_err());
         let foreign = Source {
@@ -327,11 +389,56 @@ mod tests {
         assert!(read(&key.sign(&foreign).unwrap(), 99).is_err());
         let refresher = Refresher::new(b"key", Duration::from_secs(100));
         let ours = client("fts", &["storage.read:/"], &["*"]);
-        let grant = shown.narrowed(&ours, &ask("", &[])).unwrap();
+        let grant = shown.narrowed(&ours, &ask("", &[]), HERE).unwrap();
         assert!(
             read(&refresher.issue("https://i", &ours, &grant, 0), 1).is_err(),
             "a refresh token is no access token"
         );
+    }
+
+    #[test]
+    fn a_chain_of_exchanges_ends_when_its_first_token_is_as_old_as_a_refresh_token_may_be() {
+        // Whoever found a token of a minute could have it renewed for ever.
+        let refresher = Refresher::new(b"key", Duration::from_secs(1000));
+        let chained = client("fts", &["storage.read:/", OFFLINE], &["*"]);
+        let again = TokenRequest {
+            offline: true,
+            ..ask("", &[])
+        };
+        let mut shown = source("storage.read:/a offline_access", &["https://s"]);
+        for now in [100, 500, 999] {
+            let grant = shown.narrowed(&chained, &again, (1000, now)).unwrap();
+            assert_eq!(grant.chain, Some(Chain { origin: 0, ends: 1000 }));
+            let refresh = refresher.issue("https://i", &chained, &grant, now);
+            let refresh = refresher.read(&refresh, &chained, ("https://i", now)).unwrap();
+            assert_eq!((refresh.exp, refresh.origin(1000)), (1000, 0));
+            assert_eq!(refresh.narrowed(&chained, &again, (1000, now)).unwrap(), grant);
+            // The access token that was granted, shown again.
+            shown = Source {
+                iat: Some(now),
+                auth_time: grant.chain.map(|chain| chain.origin),
+                scope: grant.scopes.iter().map(Scope::to_string).collect::<Vec<_>>().join(" "),
+                ..shown
+            };
+            assert_eq!(shown.scope, "storage.read:/a offline_access");
+        }
+        let refusal = shown.narrowed(&chained, &again, (1000, 1000)).unwrap_err();
+        assert_eq!(refusal.error, "invalid_grant");
+        let plain = client("fts", &["storage.read:/"], &["*"]);
+        let grant = shown.narrowed(&plain, &again, (1000, 500)).unwrap();
+        assert_eq!(
+            grant.scopes.len(),
+            1,
+            "what a service passes on cannot be exchanged again"
+        );
+        // A refresh token of a version that wrote neither time.
+        let old = Source {
+            iat: None,
+            auth_time: None,
+            exp: 1700,
+            ..source("storage.read:/a", &["https://s"])
+        };
+        assert_eq!(old.origin(1000), 700);
     }
 
     proptest! {

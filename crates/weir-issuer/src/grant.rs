@@ -63,6 +63,17 @@ pub(crate) struct Grant {
     pub(crate) groups: Vec<String>,
     /// In whose name.
     pub(crate) subject: String,
+    /// The chain of exchanges that it continues; none for what a client gets in its own name.
+    pub(crate) chain: Option<Chain>,
+}
+
+/// Tokens that follow from one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chain {
+    /// When the first of them was made, in seconds since the epoch.
+    pub(crate) origin: u64,
+    /// When the last of them ends.
+    pub(crate) ends: u64,
 }
 
 impl KnownClient {
@@ -126,6 +137,7 @@ pub(crate) fn grant(client: &KnownClient, request: &TokenRequest) -> Result<Gran
         audiences,
         groups: if with_groups { client.groups.clone() } else { Vec::new() },
         subject: client.subject.clone(),
+        chain: None,
     })
 }
 
@@ -158,6 +170,8 @@ pub(crate) struct Claims<'a> {
     iat: u64,
     nbf: u64,
     exp: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auth_time: Option<u64>,
     jti: String,
     client_id: &'a str,
     scope: &'a str,
@@ -196,12 +210,18 @@ impl<'a> Claims<'a> {
             aud,
             iat: now,
             nbf: now.saturating_sub(NOT_BEFORE),
-            exp: now + lifetime,
+            exp: grant.chain.map_or(u64::MAX, |chain| chain.ends).min(now + lifetime),
+            auth_time: grant.chain.map(|chain| chain.origin),
             jti: uuid::Uuid::new_v4().to_string(),
             client_id: &client.id,
             scope,
             groups: &grant.groups,
         }
+    }
+
+    /// Seconds for which the token is good.
+    pub(crate) fn lifetime(&self) -> u64 {
+        self.exp - self.iat
     }
 
     /// The name of the token, for the log.
@@ -272,6 +292,7 @@ mod tests {
             credentials: Vec::new(),
             scopes: if text.is_empty() { Vec::new() } else { scopes(text) },
             audiences: audiences.iter().map(|name| (*name).to_owned()).collect(),
+            offline: false,
         }
     }
 

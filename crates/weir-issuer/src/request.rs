@@ -78,6 +78,8 @@ pub struct TokenRequest {
     pub scopes: Vec<Scope>,
     /// Empty: the client's default.
     pub audiences: Vec<String>,
+    /// Whether what follows from another token is to be renewed too: `offline_access` is no right of such a token by itself.
+    pub offline: bool,
 }
 
 /// Reads a request's headers and body. Never panics, whatever they hold.
@@ -100,12 +102,16 @@ pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<TokenRequest, Refusal> {
     let credentials = credentials(headers, &form)?;
     let mut scopes = scopes(&form)?;
     let named = scopes.len();
-    // It asks for a refresh token, and is no right of a token.
-    scopes.retain(|scope| !matches!(scope, Scope::Other(text) if text == OFFLINE));
-    let basis = match form.single("grant_type")? {
+    let grant_type = form.single("grant_type")?;
+    if grant_type != Some("client_credentials") {
+        // It asks for a refresh token; a client's own token has it as a scope, if the client may have that.
+        scopes.retain(|scope| !matches!(scope, Scope::Other(text) if text == OFFLINE));
+    }
+    let offline = scopes.len() < named;
+    let basis = match grant_type {
         Some("client_credentials") => Basis::Client,
         Some("refresh_token") => Basis::Refresh(token(&form, "refresh_token")?),
-        Some(EXCHANGE) => exchange(&form, scopes.len() < named)?,
+        Some(EXCHANGE) => exchange(&form, offline)?,
         Some(_) => {
             return Err(Refusal::bad(
                 "unsupported_grant_type",
@@ -119,6 +125,7 @@ pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<TokenRequest, Refusal> {
         credentials,
         scopes,
         audiences: audiences(&form)?,
+        offline,
     })
 }
 
@@ -130,7 +137,7 @@ const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 /// RFC 8693 section 3.
 const REFRESH: &str = "urn:ietf:params:oauth:token-type:refresh_token";
 /// OpenID Connect Core 1.0 section 11.
-const OFFLINE: &str = "offline_access";
+pub(crate) const OFFLINE: &str = "offline_access";
 
 fn token(form: &Form, name: &'static str) -> Result<Secret, Refusal> {
     let text = form.single(name)?.filter(|text| !text.is_empty());

@@ -282,7 +282,7 @@ impl Shared {
         let mut answer = json!({
             "access_token": token.expose(),
             "token_type": "Bearer",
-            "expires_in": self.lifetime.as_secs(),
+            "expires_in": claims.lifetime(),
             "scope": scope,
         });
         if let Basis::Exchange { refresh, .. } = request.basis {
@@ -300,16 +300,21 @@ impl Shared {
             let text = "this client may not exchange or refresh tokens";
             return Err(Refusal::bad("unauthorized_client", text));
         }
-        let here = (self.url.as_str(), seconds());
+        let now = seconds();
+        let here = (self.url.as_str(), now);
+        let chain = (self.refresher.lifetime(), now);
         match &request.basis {
             Basis::Client => grant(client, request),
-            Basis::Refresh(token) => self.refresher.read(token, client, here)?.narrowed(client, request),
+            Basis::Refresh(token) => self
+                .refresher
+                .read(token, client, here)?
+                .narrowed(client, request, chain),
             Basis::Exchange { subject, .. } => {
                 let keys = {
                     let published = self.ring.read().unwrap_or_else(PoisonError::into_inner);
                     key_set(published.ring.published())
                 };
-                Source::of_access(subject, &keys, here)?.narrowed(client, request)
+                Source::of_access(subject, &keys, here)?.narrowed(client, request, chain)
             }
         }
     }

@@ -30,7 +30,7 @@ fn config(dir: &Path, address: &str) -> IssuerConfig {
     let client = Client::with_secret(
         "grid",
         &Secret::new(SECRET),
-        &["storage.read:/", "storage.modify:/data"],
+        &["storage.read:/", "storage.modify:/data", "offline_access"],
         &["*"],
     );
     IssuerConfig::new(address.parse().unwrap(), dir.join("keys"), vec![client])
@@ -79,7 +79,11 @@ impl World {
     }
 
     async fn fresh(&self) -> Secret {
-        self.source().token("storage.read:/a", AUDIENCE).await.unwrap()
+        self.token("storage.read:/a offline_access").await
+    }
+
+    async fn token(&self, scopes: &str) -> Secret {
+        self.source().token(scopes, AUDIENCE).await.unwrap()
     }
 
     async fn post(&self, content_type: &str, form: impl Into<bytes::Bytes>) -> (StatusCode, http::HeaderMap, Value) {
@@ -534,6 +538,65 @@ async fn a_service_goes_on_in_the_name_of_its_users() {
     );
     let (_, _, discovery) = world.get("/.well-known/openid-configuration").await;
     assert_eq!(discovery["grant_types_supported"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_meant_to_be_renewed_is_not_exchanged() {
+    // Each storage that sees a token would be one service's secret away from weeks of it.
+    let world = world_with(service(true));
+    let grants = world.grants().await;
+    let online = world.token("storage.read:/a").await;
+    let error = grants.exchange(&online, &wanted("storage.read:/a")).await.unwrap_err();
+    assert!(
+        error.code() == Some("invalid_request") && error.to_string().contains("offline_access"),
+        "{error}"
+    );
+    // Nor is one that came of an exchange, though a refresh token was asked for with it.
+    let granted = grants
+        .exchange(&world.fresh().await, &wanted("storage.read:/a"))
+        .await
+        .unwrap();
+    let again = grants
+        .refresh(&granted.refresh.unwrap(), &wanted("storage.read:/a"))
+        .await
+        .unwrap();
+    for token in [granted.access.unwrap(), again.access.unwrap()] {
+        let error = grants.exchange(&token, &wanted("storage.read:/a")).await.unwrap_err();
+        assert!(error.to_string().contains("offline_access"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_chain_of_exchanges_ends_after_one_refresh_lifetime() {
+    let chained = |config: &mut IssuerConfig| {
+        service(true)(config);
+        config.clients.last_mut().unwrap().scopes.push("offline_access".into());
+        (config.token_lifetime, config.refresh_lifetime) = (Duration::from_secs(5), Duration::from_secs(5));
+    };
+    let world = world_with(chained);
+    let grants = world.grants().await;
+    let first = SystemTime::now();
+    let mut token = world.fresh().await;
+    let (mut links, mut refresh) = (0, None);
+    // Each token is shown while it lives; each would give five seconds more.
+    let error = loop {
+        match grants.exchange(&token, &wanted("storage.read:/a offline_access")).await {
+            Ok(granted) => (token, refresh) = (granted.access.unwrap(), granted.refresh),
+            Err(error) => break error,
+        }
+        links += 1;
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        assert!(
+            first.elapsed().unwrap() < Duration::from_secs(60),
+            "the chain has no end"
+        );
+    };
+    assert!(links > 1 && error.to_string().contains("expired"), "{links}: {error}");
+    let error = grants
+        .refresh(&refresh.unwrap(), &wanted("storage.read:/a"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Some("invalid_grant"), "{error}");
 }
 
 #[tokio::test]
