@@ -46,6 +46,9 @@ pub enum PathError {
     /// A name holds NUL or another control character.
     #[error("the path holds a control character")]
     ControlCharacter,
+    /// A name holds U+FFFE or U+FFFF, which no XML document can hold (XML 1.0 section 2.2).
+    #[error("the path holds U+FFFE or U+FFFF, which no listing can show")]
+    NotXml,
     /// `%` is not followed by two hexadecimal digits.
     #[error("the path holds a % that encodes nothing")]
     BadEscape,
@@ -269,6 +272,8 @@ fn check_name(name: &str) -> Result<(), PathError> {
         _ if name.len() > NAME_MAX => return Err(PathError::TooLong),
         _ if name.contains('/') => return Err(PathError::EncodedSlash),
         _ if name.chars().any(char::is_control) => return Err(PathError::ControlCharacter),
+        // A listing is a document of XML, which has no way to write these: one such name, and nobody could list its directory.
+        _ if name.contains(['\u{fffe}', '\u{ffff}']) => return Err(PathError::NotXml),
         _ => {}
     }
     Ok(())

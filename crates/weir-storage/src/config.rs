@@ -10,6 +10,7 @@ mod tokens;
 mod tpc;
 
 pub use area::{AreaConfig, Durability};
+pub(crate) use area::{SEPARATE, overlap};
 pub use issuer::IssuerConfig;
 pub use limits::Limits;
 pub use shares::Share;
@@ -317,6 +318,11 @@ mod tests {
             "[[area]]\nname = \"x\"\nprefix = \"/x\"\nroot = \"data\"",
             "area[1].root",
         );
+        check(
+            "[[area]]\nname = \"x\"\nprefix = \"/x\"\nroot = \"data/inner\"",
+            "lies inside",
+        );
+        check("[[area]]\nname = \"x\"\nprefix = \"/x\"\nroot = \".\"", "holds");
         check(
             "[[area]]\nname = \"x\"\nprefix = \"/.weir-x\"\nroot = \"x\"",
             "area[1].prefix",

@@ -19,7 +19,7 @@ use crate::{
     data::{BlockPool, blocking},
     memory::Budget,
     metrics::{Metrics, Reload, Traffic},
-    opening::{Directories, OpenArea, limits, open_area, url},
+    opening::{Directories, OpenArea, limits, open_area, separate, url},
     parts::{Lasting, Parts},
     reaper::Reapers,
     reload::Shared,
@@ -120,6 +120,7 @@ impl Storage {
     /// What [`StartError`] names.
     pub async fn start_on(config: StorageConfig, areas: Arc<dyn OpenArea>) -> Result<Running, StartError> {
         config.check()?;
+        separate(&config.areas)?;
         weir_http::raise_open_files();
         weir_http::keep_freed_memory();
         let metrics = Arc::new(Metrics::default());

@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
 
@@ -16,7 +17,7 @@ use crate::{
     access::Mintage,
     area::{Area, AreaSetup, ReadOnly},
     backend::{Backend, OpenRoot, PosixBackend},
-    config::{AreaConfig, Durability, StorageConfig, TokensConfig},
+    config::{AreaConfig, ConfigError, Durability, SEPARATE, StorageConfig, TokensConfig, overlap},
     endpoint::StartError,
     metrics::Metrics,
     refusal::chain,
@@ -41,6 +42,39 @@ pub struct Directories;
 impl OpenArea for Directories {
     fn open(&self, area: &AreaConfig) -> Result<Arc<dyn Backend>, OpenRoot> {
         Ok(Arc::new(PosixBackend::open(&area.root)?))
+    }
+}
+
+/// Refuses areas whose directories lie inside one another, wherever links lead. What is not there yet is judged by what it lies in.
+pub(crate) fn separate(areas: &[AreaConfig]) -> Result<(), ConfigError> {
+    let roots: Vec<_> = areas.iter().map(|area| resolved(&area.root)).collect();
+    for (place, ours) in roots.iter().enumerate() {
+        for (other, theirs) in areas.iter().zip(&roots).take(place) {
+            if let Some(problem) = overlap(&other.name, theirs, ours) {
+                let key = format!("area[{place}].root");
+                return Err(ConfigError::Invalid {
+                    key,
+                    problem,
+                    remedy: SEPARATE,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn resolved(root: &Path) -> PathBuf {
+    let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+    let there = root
+        .ancestors()
+        .find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, real)) = there else { return root };
+    let rest = root.strip_prefix(above).unwrap_or(Path::new(""));
+    // Joining nothing would add a slash, and a file would not be found by it.
+    if rest.as_os_str().is_empty() {
+        real
+    } else {
+        real.join(rest)
     }
 }
 

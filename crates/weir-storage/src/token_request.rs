@@ -67,12 +67,15 @@ pub fn parse_macaroon(body: &[u8], path: &StoragePath) -> Result<TokenRequest, S
     let lifetime = request.validity.as_deref().map(|text| {
         time::duration(text).ok_or_else(|| "\"validity\" is no duration of ISO 8601 such as \"PT1H\"".to_owned())
     });
-    let (mut actions, mut path, mut before) = (None, path.clone(), None);
+    let (mut activities, mut path, mut before) = (None::<Activities>, path.clone(), None);
     for caveat in &request.caveats {
         match caveat.split_once(':') {
             Some(("activity", names)) => {
-                let named: BTreeSet<_> = names.split(',').flat_map(activity).copied().collect();
-                actions = Some(actions.map_or_else(|| named.clone(), |before| narrowed(&before, &named)));
+                let named: Activities = names.split(',').filter_map(activity).collect();
+                activities = Some(match activities {
+                    None => named,
+                    Some(before) => before.intersection(&named).copied().collect(),
+                });
             }
             Some(("path", narrower)) => {
                 let narrower = StoragePath::from_plain(narrower).map_err(|error| format!("caveat path: {error}"))?;
@@ -88,8 +91,9 @@ pub fn parse_macaroon(body: &[u8], path: &StoragePath) -> Result<TokenRequest, S
             _ => return Err("only the caveats activity, path and before are understood".to_owned()),
         }
     }
+    let actions = activities.as_ref().map(allowed_by);
     if actions.as_ref().is_some_and(BTreeSet::is_empty) {
-        return Err(format!("no activity is asked for that a token can allow: {KNOWN}"));
+        return Err(INEXPRESSIBLE.to_owned());
     }
     Ok(TokenRequest {
         wishes: vec![Wish { actions, path }],
@@ -128,10 +132,12 @@ pub fn parse_form(body: &[u8]) -> Result<TokenRequest, FormError> {
         return Err(refuse("unsupported_grant_type", "only client_credentials is granted"));
     }
     let scopes = scopes.unwrap_or_default();
-    let mut wishes = Vec::new();
+    let mut asked = Vec::new();
     for scope in scopes.split(' ').filter(|scope| !scope.is_empty()) {
-        wish(scope, &mut wishes).map_err(|text| refuse("invalid_scope", &text))?;
+        ask(scope, &mut asked).map_err(|text| refuse("invalid_scope", &text))?;
     }
+    let wishes = asked.into_iter().map(Asked::wish).collect::<Result<Vec<_>, _>>();
+    let wishes = wishes.map_err(|text| refuse("invalid_scope", text))?;
     if wishes.is_empty() {
         let text = "ask for scopes with paths, such as storage.read:/path or DOWNLOAD:/path";
         return Err(refuse("invalid_scope", text));
@@ -146,52 +152,78 @@ pub fn parse_form(body: &[u8]) -> Result<TokenRequest, FormError> {
     })
 }
 
+/// What the scopes of a form ask for at one path.
+struct Asked {
+    path: StoragePath,
+    actions: BTreeSet<StorageAction>,
+    activities: Activities,
+}
+
+impl Asked {
+    fn wish(mut self) -> Result<Wish, &'static str> {
+        self.actions.extend(allowed_by(&self.activities));
+        if self.actions.is_empty() {
+            return Err(INEXPRESSIBLE);
+        }
+        Ok(Wish {
+            actions: Some(self.actions),
+            path: self.path,
+        })
+    }
+}
+
 /// Adds what a scope asks for.
-fn wish(scope: &str, wishes: &mut Vec<Wish>) -> Result<(), String> {
+fn ask(scope: &str, asked: &mut Vec<Asked>) -> Result<(), String> {
     let (name, path) = scope.split_once(':').ok_or("a scope has no path")?;
     let path = StoragePath::from_url_path(path).map_err(|error| format!("a scope's path: {error}"))?;
     let profile = StorageAction::ALL.iter().find(|action| action.as_str() == name);
-    let actions = profile.map_or_else(|| activity(name), std::slice::from_ref);
-    if actions.is_empty() {
+    let activity = activity(name);
+    if profile.is_none() && activity.is_none() {
         return Ok(());
     }
-    if let Some(known) = wishes.iter_mut().find(|wish| wish.path == path) {
-        known.actions.get_or_insert_default().extend(actions);
-        return Ok(());
-    }
-    if wishes.len() == WISHES_MAX {
-        return Err(format!("more than {WISHES_MAX} paths"));
-    }
-    wishes.push(Wish {
-        actions: Some(actions.iter().copied().collect()),
-        path,
-    });
+    let place = match asked.iter().position(|known| known.path == path) {
+        Some(place) => place,
+        None if asked.len() == WISHES_MAX => return Err(format!("more than {WISHES_MAX} paths")),
+        None => {
+            asked.push(Asked {
+                path,
+                actions: BTreeSet::new(),
+                activities: Activities::new(),
+            });
+            asked.len() - 1
+        }
+    };
+    asked[place].actions.extend(profile);
+    asked[place].activities.extend(activity);
     Ok(())
 }
 
-const KNOWN: &str = "LIST, DOWNLOAD, UPLOAD, MANAGE, DELETE, STAGE";
+/// Activities of a macaroon.
+type Activities = BTreeSet<&'static str>;
 
-/// What an activity of a macaroon needs. No scope of the profile lists without reading, or deletes without replacing.
-fn activity(name: &str) -> &'static [StorageAction] {
-    match name.trim() {
-        "LIST" | "DOWNLOAD" => &[StorageAction::Read],
-        "UPLOAD" => &[StorageAction::Create],
-        "MANAGE" | "DELETE" => &[StorageAction::Modify],
-        "STAGE" => &[StorageAction::Stage],
-        // READ_METADATA comes with every right; UPDATE_METADATA changes what is not kept here.
-        _ => &[],
-    }
+/// One that is known here. `READ_METADATA` comes with every right, and `UPDATE_METADATA` changes what is not kept here.
+fn activity(name: &str) -> Option<&'static str> {
+    let known = ["LIST", "DOWNLOAD", "UPLOAD", "MANAGE", "DELETE", "STAGE"];
+    known.into_iter().find(|known| *known == name.trim())
 }
 
-/// What both of two caveats leave. The right to modify is one to create.
-fn narrowed(one: &BTreeSet<StorageAction>, other: &BTreeSet<StorageAction>) -> BTreeSet<StorageAction> {
-    use StorageAction::{Create, Modify};
-    let creates = |set: &BTreeSet<_>| set.contains(&Create) || set.contains(&Modify);
-    let mut both: BTreeSet<_> = one.intersection(other).copied().collect();
-    if creates(one) && creates(other) && !both.contains(&Modify) {
-        both.insert(Create);
-    }
-    both
+const INEXPRESSIBLE: &str = "no scope allows what is asked for and nothing more: ask for LIST with DOWNLOAD, for DELETE and MANAGE with \
+    UPLOAD and DELETE, or for DOWNLOAD, UPLOAD or STAGE alone";
+
+/// The scopes that activities amount to: none that allows more than they do. Whoever may read may list, not the other way round; and
+/// whoever may modify may upload and delete.
+fn allowed_by(activities: &Activities) -> BTreeSet<StorageAction> {
+    let all = |wanted: &[&str]| wanted.iter().all(|one| activities.contains(one));
+    let scopes = [
+        (all(&["DOWNLOAD"]), StorageAction::Read),
+        (all(&["UPLOAD"]), StorageAction::Create),
+        (all(&["UPLOAD", "DELETE"]), StorageAction::Modify),
+        (all(&["STAGE"]), StorageAction::Stage),
+    ];
+    scopes
+        .into_iter()
+        .filter_map(|(is, scope)| is.then_some(scope))
+        .collect()
 }
 
 /// A value of a form: `+` is a blank.
@@ -238,8 +270,17 @@ mod tests {
         check("\"activity:DOWNLOAD, STAGE\"", &[Read, Stage]);
         check("\"activity:DOWNLOAD,READ_METADATA,SING\"", &[Read]);
         check("\"activity:DOWNLOAD,UPLOAD\", \"activity:UPLOAD,DELETE\"", &[Create]);
-        check("\"activity:MANAGE\", \"activity:UPLOAD\"", &[Create]);
+        check("\"activity:DOWNLOAD,LIST\", \"activity:DOWNLOAD\"", &[Read]);
+        check("\"activity:DOWNLOAD,DELETE,MANAGE\"", &[Read]);
+        check("\"activity:UPLOAD,MANAGE\"", &[Create]);
+        // A token for listing would read, and one for deleting would replace.
         for nothing in [
+            "\"activity:LIST\"",
+            "\"activity:DELETE\"",
+            "\"activity:MANAGE\"",
+            "\"activity:MANAGE,DELETE,LIST\"",
+            "\"activity:MANAGE\", \"activity:UPLOAD\"",
+            "\"activity:LIST,DOWNLOAD\", \"activity:LIST\"",
             "\"activity:\"",
             "\"activity:READ_METADATA\"",
             "\"activity:download\"",
@@ -306,6 +347,8 @@ mod tests {
         assert_eq!(request.wishes, [wish(&[Read], "/a"), wish(&[Create], "/a/b%20c")]);
         let request = ask("scope=storage.read:/a storage.modify:/a&grant_type=client_credentials&x=y").unwrap();
         assert_eq!(request.wishes, [wish(&[Read, Modify], "/a")]);
+        let request = ask("grant_type=client_credentials&scope=DELETE:/a storage.read:/a UPLOAD:/a").unwrap();
+        assert_eq!(request.wishes, [wish(&[Read, Create, Modify], "/a")]);
 
         let code = |form: &str| ask(form).unwrap_err().code;
         assert_eq!(
@@ -319,6 +362,8 @@ mod tests {
             "storage.read:a",
             "DOWNLOAD:/../a",
             "openid:/a",
+            "LIST:/a",
+            "DELETE:/a UPLOAD:/b",
             "%20",
         ] {
             let form = format!("grant_type=client_credentials&scope={scopes}");
@@ -330,7 +375,7 @@ mod tests {
         );
         assert_eq!(code("grant_type=client_credentials&scope=%ff"), "invalid_request");
         assert_eq!(
-            code("grant_type=client_credentials&expire_in=-1&scope=LIST:/"),
+            code("grant_type=client_credentials&expire_in=-1&scope=DOWNLOAD:/"),
             "invalid_request"
         );
     }

@@ -1,6 +1,6 @@
 //! The `[[area]]` tables.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weir_auth::{Rule, StoragePath};
@@ -92,9 +92,8 @@ impl AreaConfig {
                 let problem = format!("{} is taken", self.prefix);
                 return wrong("prefix", problem, "give each area a prefix of its own");
             }
-            if other.root == self.root {
-                let problem = format!("{} is taken", self.root.display());
-                return wrong("root", problem, "give each area a directory of its own");
+            if let Some(problem) = overlap(&other.name, &other.root, &self.root) {
+                return wrong("root", problem, SEPARATE);
             }
         }
         Ok(())
@@ -125,6 +124,31 @@ impl AreaConfig {
             }
         }
         Ok(())
+    }
+}
+
+/// What to do about areas inside one another.
+pub(crate) const SEPARATE: &str = "give each area a directory of its own, outside of all others";
+
+/// What is wrong with the root of an area beside that of another one: whoever may use the outer one would use the inner one too, past its
+/// issuers, rules and quota.
+pub(crate) fn overlap(other: &str, theirs: &Path, ours: &Path) -> Option<String> {
+    if theirs == ours {
+        Some(format!("{} is taken by area \"{other}\"", ours.display()))
+    } else if ours.starts_with(theirs) {
+        Some(format!(
+            "{} lies inside {}, the directory of area \"{other}\"",
+            ours.display(),
+            theirs.display()
+        ))
+    } else if theirs.starts_with(ours) {
+        Some(format!(
+            "{} holds {}, the directory of area \"{other}\"",
+            ours.display(),
+            theirs.display()
+        ))
+    } else {
+        None
     }
 }
 

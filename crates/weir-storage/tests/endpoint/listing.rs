@@ -108,3 +108,41 @@ async fn properties_are_refused_one_by_one() {
         .await
         .expect(403);
 }
+
+/// One name that no XML document can hold, and nobody could list its directory any more.
+#[tokio::test]
+async fn names_that_no_listing_can_show_are_not_made_and_break_none() {
+    let lab = Lab::new();
+    let at = lab.endpoint("a", |_| {}).await;
+    at.put("/d/f", "x").await.expect(201);
+    for name in ["%EF%BF%BE", "a%EF%BF%BFb"] {
+        let path = format!("/d/{name}");
+        at.put(&path, "x").await.expect(400);
+        at.ask("MKCOL", &path, &[], "").await.expect(400);
+        at.ask("MOVE", "/d/f", &[("destination", &at.url(&path))], "")
+            .await
+            .expect(400);
+        at.ask("COPY", "/d/f", &[("destination", &at.url(&path))], "")
+            .await
+            .expect(400);
+    }
+    // What came there by other ways, and neighbours that can be shown.
+    std::fs::write(at.root.join("d/\u{fffe}"), "x").unwrap();
+    at.put("/d/%EF%BF%BD", "x").await.expect(201);
+    for body in ["", DAVIX] {
+        let text = at
+            .ask("PROPFIND", "/d", &[("depth", "1")], body)
+            .await
+            .expect(207)
+            .text();
+        assert!(
+            !text.contains(['\u{fffe}', '\u{ffff}']) && !text.contains("%EF%BF%BE"),
+            "{text}"
+        );
+        assert_eq!(
+            text.matches("<D:response>").count(),
+            3,
+            "the directory and two files: {text}"
+        );
+    }
+}

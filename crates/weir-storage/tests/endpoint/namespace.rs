@@ -336,3 +336,33 @@ async fn areas_stay_apart() {
         .expect(403);
     at.push("/vo/cms/f", &elsewhere, &[]).await.copied();
 }
+
+/// A token for the outer area would read, and replace, what is in the inner one.
+#[tokio::test]
+async fn areas_inside_one_another_are_refused_wherever_links_lead() {
+    use weir_storage::{StartError, Storage, config::AreaConfig};
+    let lab = Lab::new();
+    let (folder, link) = (lab.dir.path().join("big"), lab.dir.path().join("link"));
+    std::fs::create_dir_all(folder.join("inner")).unwrap();
+    std::os::unix::fs::symlink(&folder, &link).unwrap();
+    for (ours, theirs, word) in [
+        (folder.join("inner"), folder.clone(), "holds"),
+        (folder.clone(), folder.join("inner/new"), "lies inside"),
+        (folder.clone(), link.join("inner"), "lies inside"),
+        (folder.clone(), link.clone(), "is taken by"),
+        (link.join("a/b"), folder.clone(), "holds"),
+    ] {
+        let mut config = lab.config("a", "127.0.0.1:0".parse().unwrap());
+        config.areas[0].root.clone_from(&ours);
+        config
+            .areas
+            .push(AreaConfig::new("more", "/more".parse().unwrap(), &theirs));
+        let error = Storage::start(config).await.map(drop).unwrap_err();
+        assert!(matches!(error, StartError::Config(_)), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("area[1].root") && text.contains(word),
+            "{ours:?}, {theirs:?}: {text}"
+        );
+    }
+}

@@ -306,9 +306,11 @@ async fn forms_are_answered_as_oauth_has_it() {
         ("grant_type=client_credentials&scope=storage.stage:/d", "invalid_scope"),
         ("grant_type=password&scope=storage.read:/d", "unsupported_grant_type"),
         (
-            "grant_type=client_credentials&scope=LIST:/d&expire_in=soon",
+            "grant_type=client_credentials&scope=DOWNLOAD:/d&expire_in=soon",
             "invalid_request",
         ),
+        ("grant_type=client_credentials&scope=LIST:/d", "invalid_scope"),
+        ("grant_type=client_credentials&scope=DELETE:/d", "invalid_scope"),
     ] {
         let answer = ada.ask("POST", endpoint, &[FORM], form).await.expect(400);
         assert_eq!(body(answer)["error"], error, "{form}");
