@@ -217,12 +217,7 @@ impl Verifier {
         }
         let unverified = Unverified::parse(token)?;
         let claims = Claims::parse(&unverified.payload)?;
-        let url = claims.issuer()?;
-        let number = *self
-            .shared
-            .by_url
-            .get(url)
-            .ok_or_else(|| AuthError::UnknownIssuer(printable(url)))?;
+        let number = self.shared.issuer(claims.issuer()?)?;
         let issuer = &self.shared.issuers[number];
         let key = issuer.signing_key(&unverified, now).await?;
         let token = Arc::new(claims.validate(&self.shared.expected(issuer), now)?);
@@ -233,6 +228,21 @@ impl Verifier {
         };
         self.shared.cache.put(hash, verified);
         Ok(token)
+    }
+
+    /// Whether one of the trusted issuers signed this token, whatever it says besides: neither its times nor its audience are
+    /// judged. For a token that is about to be shown to its issuer.
+    ///
+    /// # Errors
+    /// [`Verifier::verify`].
+    pub async fn verify_signature(&self, token: &str, now: SystemTime) -> Result<(), AuthError> {
+        let unverified = Unverified::parse(token)?;
+        let claims = Claims::parse(&unverified.payload)?;
+        let issuer = self.shared.issuer(claims.issuer()?)?;
+        self.shared.issuers[issuer]
+            .signing_key(&unverified, now)
+            .await
+            .map(drop)
     }
 
     /// Whether a remembered token still holds: its time is checked again, and that its key has not been withdrawn.
@@ -250,6 +260,11 @@ impl Verifier {
 }
 
 impl Shared {
+    fn issuer(&self, url: &str) -> Result<usize, AuthError> {
+        let number = self.by_url.get(url).copied();
+        number.ok_or_else(|| AuthError::UnknownIssuer(printable(url)))
+    }
+
     fn expected<'a>(&self, issuer: &'a Issuer) -> Expected<'a> {
         Expected {
             audiences: &issuer.audiences,

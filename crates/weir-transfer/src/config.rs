@@ -8,7 +8,7 @@ mod tokens;
 pub use admin::{AdminConfig, Level};
 pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use postgres::{PostgresConfig, Role};
-pub use tokens::{IssuerConfig, TokensConfig};
+pub use tokens::{BrokerConfig, IssuerConfig, TokensConfig};
 pub use weir_auth::x509::DoorConfig as X509Config;
 
 use std::{
@@ -51,8 +51,9 @@ pub struct TransferConfig {
     /// Names of this service in the `aud` of tokens, beside its URL.
     #[serde(default)]
     pub audiences: Vec<String>,
-    /// Whether tokens for every service (`https://wlcg.cern.ch/jwt/v1/any`) are taken. Default: yes.
-    #[serde(default = "yes")]
+    /// Whether tokens for every service (`https://wlcg.cern.ch/jwt/v1/any`) are taken. Default: no: each storage that a
+    /// client shows such a token to could submit and cancel jobs with it.
+    #[serde(default)]
     pub any_audience: bool,
     /// A scope without path that a token must carry to be let in, such as `fts`. Default: none.
     #[serde(default)]
@@ -63,6 +64,9 @@ pub struct TransferConfig {
     /// How tokens are renewed.
     #[serde(default)]
     pub tokens: TokensConfig,
+    /// Who submits jobs with tokens of others: Rucio, DIRAC. Without an entry, only tokens of a job's submitter are renewed.
+    #[serde(default, rename = "broker")]
+    pub brokers: Vec<BrokerConfig>,
     /// Certificates of clients. Default: nobody is asked for one.
     #[serde(default)]
     pub x509: Option<X509Config>,
@@ -338,10 +342,11 @@ impl TransferConfig {
             postgres: None,
             key_file: None,
             audiences: Vec::new(),
-            any_audience: true,
+            any_audience: false,
             required_scope: None,
             issuers: Vec::new(),
             tokens: TokensConfig::default(),
+            brokers: Vec::new(),
             x509: None,
             admins: Vec::new(),
             plain_http: false,
@@ -445,6 +450,9 @@ impl TransferConfig {
         }
         if let Some(why) = self.tokens.problem() {
             return wrong("tokens", why);
+        }
+        if let Some(why) = self.brokers.iter().find_map(|broker| broker.problem(&self.issuers)) {
+            return wrong("broker", why);
         }
         if let Some(why) = self.admins.iter().find_map(|admin| admin.problem(self.issuers.len())) {
             return wrong("admin", why);

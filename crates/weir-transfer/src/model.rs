@@ -293,6 +293,13 @@ pub(crate) fn bytes(bytes: u64) -> i64 {
     bytes.min(SIZE_MAX) as i64
 }
 
+/// FTS3's delegation id of a user with a token: the first 16 hex digits of SHA-1 over issuer and subject.
+pub(crate) fn cred_id(issuer: &str, subject: &str) -> String {
+    let text = format!("{issuer}{subject}");
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+    hex(&digest.as_ref()[..8])
+}
+
 /// Reads the letter of a kind.
 pub(crate) fn kind_of(text: &str) -> char {
     text.chars().next().unwrap_or('N')
@@ -334,7 +341,18 @@ pub(crate) struct NewJob {
     pub metadata: Option<Box<RawValue>>,
 }
 
+/// Whose something is: the delegation id alone is a short hash over texts without separators, and says nothing of the VO.
+pub(crate) fn owner(cred_id: &str, vo: &str, name: &str) -> String {
+    // No VO has a line break in its name, and a delegation id is of hexadecimal digits.
+    format!("{cred_id}\n{vo}\n{name}")
+}
+
 impl NewJob {
+    /// Whose it is.
+    pub(crate) fn owner(&self) -> String {
+        owner(&self.cred_id, &self.vo, &self.user_dn)
+    }
+
     /// Whether a file of this job is moved with the proxy that the user delegated.
     pub(crate) fn moves_by_proxy(&self, file: &File) -> bool {
         self.params.certificate && (file.spec.source_token.is_none() || file.spec.destination_token.is_none())

@@ -147,7 +147,6 @@ impl TransferService {
         let certificates = certificates.map(|x509| Certificates::open(x509, config.trust.roots(), SystemTime::now()));
         let certificates = certificates.transpose()?.map(Arc::new);
         let (store, shared) = open(&config).await?;
-        let keeper = Keeper::new(&client, store.clone(), &config.issuers, &config.tokens)?;
         let settings = Settings::load(store.as_ref(), configured(&config))?;
         let listener = weir_http::bind(config.listen).map_err(|source| StartError::Listen {
             address: config.listen,
@@ -159,6 +158,8 @@ impl TransferService {
         })?;
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let url = config.url.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
+        let verifier = verifier(&config, &url, client.clone());
+        let keeper = Keeper::new(&client, verifier.clone(), store.clone(), &config)?;
 
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let events = events(&config, &host_of(&url), &store, &client)?;
@@ -181,7 +182,7 @@ impl TransferService {
             config: config.clone(),
             events,
             keeper,
-            verifier: verifier(&config, &url, client),
+            verifier,
             settings,
             evolution: Evolution::default(),
             watchdog: crate::watchdog::Watchdog::default(),

@@ -75,6 +75,42 @@ impl IssuerConfig {
     }
 }
 
+/// A program that submits jobs with tokens that were issued to others, and has them renewed: Rucio, DIRAC. It is named by a token's
+/// issuer and subject, or by a certificate's name.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrokerConfig {
+    /// `iss` of the token that it submits with, one of the `[[issuer]]`s.
+    #[serde(default)]
+    pub issuer: Option<String>,
+    /// `sub` of that token.
+    #[serde(default)]
+    pub subject: Option<String>,
+    /// The name of its certificate: `/DC=ch/DC=cern/CN=Robot: Rucio`.
+    #[serde(default)]
+    pub dn: Option<String>,
+}
+
+impl BrokerConfig {
+    /// A broker that submits with tokens.
+    pub fn by_token(issuer: impl Into<String>, subject: impl Into<String>) -> Self {
+        Self {
+            issuer: Some(issuer.into()),
+            subject: Some(subject.into()),
+            dn: None,
+        }
+    }
+
+    pub(super) fn problem(&self, issuers: &[IssuerConfig]) -> Option<&'static str> {
+        match (&self.issuer, &self.subject, &self.dn) {
+            (Some(url), Some(_), None) if issuers.iter().any(|issuer| issuer.url == *url) => None,
+            (Some(_), Some(_), None) => Some("the issuer of a [[broker]] is none of the [[issuer]]s"),
+            (None, None, Some(_)) => None,
+            _ => Some("a [[broker]] needs either issuer and subject (of its token) or a dn (of its certificate)"),
+        }
+    }
+}
+
 /// How tokens are renewed, of issuers with a `client_id`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

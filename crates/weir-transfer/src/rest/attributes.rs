@@ -30,7 +30,7 @@ pub(super) async fn voms(service: State, caller: Caller, Path(id): Path<String>,
     let wanted = serde_json::from_value::<Vec<String>>(wanted);
     let wanted = wanted.map_err(|_| ApiError::bad_request("Expecting a list of strings"))?;
     let requests = AttributeRequest::read(&wanted).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let name = proxy_name(&id);
+    let name = proxy_name(&caller.owner());
     let delegated = service.read(move |store| store.kept(&name)).await?;
     let delegated = delegated.ok_or_else(|| ApiError::not_found("Delegation ID not found"))?;
     if delegated.until <= time::latest() {

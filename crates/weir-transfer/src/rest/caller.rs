@@ -12,7 +12,7 @@ use weir_auth::{
 use super::answer::ApiError;
 use crate::{
     config::{AdminConfig, Level},
-    model::{Job, hex},
+    model::{Job, cred_id, owner},
     nodes::Relayed,
     service::Service,
     submission::Submitter,
@@ -66,14 +66,21 @@ impl Caller {
         self.manages(&job.spec.vo) || self.owns(job)
     }
 
-    /// A job belongs to who submitted it; with a certificate to its name and VO, whatever the groups and roles are today.
+    /// A job belongs to the user who submitted it, by VO and full name; of two issuers of one VO with the same subject, and of a
+    /// certificate and a subject that read alike, the kind of credential and the delegation id decide. Groups and roles of a
+    /// certificate, which may be others today, are in its delegation id: they do not count.
     pub(crate) fn owns(&self, job: &Job) -> bool {
         let spec = &job.spec;
-        spec.cred_id == self.cred_id
-            || (self.by.is_certificate()
-                && spec.params.certificate
-                && spec.user_dn == self.user_dn
-                && spec.vo == self.vo)
+        let certificate = self.by.is_certificate();
+        spec.vo == self.vo
+            && spec.user_dn == self.user_dn
+            && spec.params.certificate == certificate
+            && (certificate || spec.cred_id == self.cred_id)
+    }
+
+    /// What is kept of this caller's is kept under this.
+    pub(crate) fn owner(&self) -> String {
+        owner(&self.cred_id, &self.vo, &self.user_dn)
     }
 
     pub(crate) fn require_admin(&self) -> Result<(), ApiError> {
@@ -140,7 +147,7 @@ async fn by_token(service: &Service, text: &str) -> Result<Caller, ApiError> {
         return Err(ApiError::forbidden("The token's issuer belongs to no VO here"));
     };
     Ok(Caller {
-        cred_id: cred_id(&token),
+        cred_id: cred_id(&token.issuer, &token.subject),
         user_dn: token.subject.clone(),
         vo: vo.clone(),
         level: level(service, |admin| fits(admin, &token)),
@@ -214,12 +221,6 @@ fn level(service: &Service, fits: impl Fn(&AdminConfig) -> bool) -> Level {
     levels.max().unwrap_or(Level::Private)
 }
 
-fn cred_id(token: &Token) -> String {
-    let text = format!("{}{}", token.issuer, token.subject);
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
-    hex(&digest.as_ref()[..8])
-}
-
 /// All that an entry names must fit; it names a name or an FQAN, or it is about tokens.
 fn fits_certificate(admin: &AdminConfig, identity: &Identity) -> bool {
     let has = |wanted: &String| identity.fqans().any(|fqan| short_fqan(fqan) == short_fqan(wanted));
@@ -231,9 +232,10 @@ fn fits(admin: &AdminConfig, token: &Token) -> bool {
     if !admin.kinds().0 {
         return false;
     }
+    // A token for one download, which storages see, gives nobody the rights of the groups that it names.
     let groups = match token.access() {
         Access::Groups(groups) => groups,
-        Access::Capabilities(_) => token.groups.as_slice(),
+        Access::Capabilities(_) => &[],
     };
     admin.issuer.as_ref().is_none_or(|issuer| *issuer == token.issuer)
         && admin.subject.as_ref().is_none_or(|subject| *subject == token.subject)
@@ -242,4 +244,66 @@ fn fits(admin: &AdminConfig, token: &Token) -> bool {
             .as_ref()
             .is_none_or(|group| groups.iter().any(|has| has.as_str() == group))
         && admin.scope.as_ref().is_none_or(|scope| token.has_scope(scope))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+    use crate::{
+        model::{Counts, JobState},
+        store::submission,
+    };
+
+    fn caller(vo: &str, name: &str, cred_id: &str, certificate: bool) -> Caller {
+        Caller {
+            user_dn: name.into(),
+            cred_id: cred_id.into(),
+            vo: vo.into(),
+            level: Level::Private,
+            by: By::Elsewhere { certificate },
+        }
+    }
+
+    fn job(vo: &str, name: &str, cred_id: &str, certificate: bool) -> Job {
+        let mut spec = submission(1, 1, 1).job;
+        (spec.vo, spec.user_dn, spec.cred_id) = (vo.into(), name.into(), cred_id.into());
+        spec.params.certificate = certificate;
+        Job {
+            spec,
+            state: JobState::Submitted,
+            finished: None,
+            reason: None,
+            cancelled: false,
+            counts: Counts::default(),
+        }
+    }
+
+    #[test]
+    fn users_whose_delegation_ids_are_the_same_do_not_own_each_others_jobs() {
+        // Issuer and subject are hashed without a separator: a user of another VO read and cancelled jobs here.
+        let (victim, thief) = (("https://i:18600", "alice"), ("https://i:1860", "0alice"));
+        let id = cred_id(victim.0, victim.1);
+        assert_eq!(id, cred_id(thief.0, thief.1));
+        let job = job("atlas", victim.1, &id, false);
+        assert!(caller("atlas", victim.1, &id, false).may_see(&job));
+        assert!(!caller("othervo", thief.1, &id, false).may_see(&job));
+        assert!(!caller("atlas", thief.1, &id, false).may_see(&job));
+        assert!(!caller("othervo", victim.1, &id, false).may_see(&job));
+        // The same subject, of another issuer of the VO.
+        assert!(!caller("atlas", victim.1, &cred_id("https://j", "alice"), false).may_see(&job));
+    }
+
+    #[test]
+    fn a_certificate_owns_its_jobs_whatever_its_roles_are() {
+        let dn = "/DC=ch/CN=ada";
+        let job = job("atlas", dn, "01", true);
+        assert!(caller("atlas", dn, "02", true).may_see(&job));
+        assert!(!caller("cms", dn, "01", true).may_see(&job));
+        assert!(!caller("atlas", "/DC=ch/CN=eve", "01", true).may_see(&job));
+        assert!(
+            !caller("atlas", dn, "01", false).may_see(&job),
+            "a subject that reads like a name"
+        );
+    }
 }

@@ -57,8 +57,8 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/delegation/{id}/voms", post(voms))
 }
 
-fn request_name(cred_id: &str) -> String {
-    format!("delegation/{cred_id}")
+fn request_name(caller: &Caller) -> String {
+    format!("delegation/{}", caller.owner())
 }
 
 /// The delegation id in a path must be the caller's own.
@@ -98,7 +98,7 @@ async fn info(service: State, caller: Caller, Path(id): Path<String>, headers: H
         ));
     }
     let proxy = match &caller.by {
-        By::Certificate(_) | By::Elsewhere { .. } => kept(&service, proxy_name(&id)).await?,
+        By::Certificate(_) | By::Elsewhere { .. } => kept(&service, proxy_name(&caller.owner())).await?,
         By::Token(_, until) => {
             let until = time::format(millis(*until));
             return Ok(ok(&json!({ "termination_time": until, "voms_attrs": [] })));
@@ -144,8 +144,8 @@ async fn remove(service: State, caller: Caller, Path(id): Path<String>) -> Answe
     own(&caller, &id)?;
     let removed = service
         .read(move |store| {
-            store.discard(&request_name(&id))?;
-            store.discard(&proxy_name(&id))
+            store.discard(&request_name(&caller))?;
+            store.discard(&proxy_name(&caller.owner()))
         })
         .await?;
     if removed {
@@ -160,7 +160,7 @@ async fn request(service: State, caller: Caller, Path(id): Path<String>) -> Answ
     own(&caller, &id)?;
     let _one = service.delegations.0.lock().await;
     let fresh = time::now() + REQUEST_LIFE - REQUEST_SHARED;
-    let known = kept(&service, request_name(&id)).await?;
+    let known = kept(&service, request_name(&caller)).await?;
     let shared = known.filter(|known| known.until > fresh);
     let pem = if let Some(known) = shared {
         split(known.secret.expose()).0.to_owned()
@@ -173,7 +173,7 @@ async fn request(service: State, caller: Caller, Path(id): Path<String>) -> Answ
         })?;
         let secret = format!("{}{}", made.csr_pem, made.key_pem.expose());
         let kept = Kept {
-            name: request_name(&id),
+            name: request_name(&caller),
             secret: Secret::new(secret),
             until: time::now() + REQUEST_LIFE,
         };
@@ -206,7 +206,7 @@ async fn credential(service: State, caller: Caller, Path(id): Path<String>, body
     let identity = own(&caller, &id)?;
     let wrong = |why: &str| ApiError::bad_request(format!("Could not process the proxy: {why}"));
     let chain_pem = std::str::from_utf8(&body).map_err(|_| wrong("it is no text"))?;
-    let Some(known) = kept(&service, request_name(&id)).await? else {
+    let Some(known) = kept(&service, request_name(&caller)).await? else {
         return Err(ApiError::bad_request("No credential cache found"));
     };
     let certificates = service.certificates.as_ref();
@@ -215,7 +215,7 @@ async fn credential(service: State, caller: Caller, Path(id): Path<String>, body
     let accepted = delegation::accept(&key, chain_pem, identity, &certificates.clients, time::system());
     let accepted = accepted.map_err(|error| wrong(&chain(&error)))?;
     let proxy = Kept {
-        name: proxy_name(&id),
+        name: proxy_name(&caller.owner()),
         secret: accepted.pem,
         until: millis(accepted.identity.not_after),
     };
@@ -235,7 +235,7 @@ pub(super) fn millis(at: SystemTime) -> Millis {
 /// 419, in FTS3's words.
 pub(super) async fn require(service: &Service, caller: &Caller) -> Result<(), ApiError> {
     let now = time::latest();
-    let name = proxy_name(&caller.cred_id);
+    let name = proxy_name(&caller.owner());
     let left = match service.read(move |store| store.kept(&name)).await? {
         None => {
             return Err(ApiError::delegate(format!(
@@ -259,7 +259,7 @@ pub(super) async fn require(service: &Service, caller: &Caller) -> Result<(), Ap
 /// # Errors
 /// 419, in FTS3's words.
 pub(super) async fn proxy(service: &Service, caller: &Caller) -> Result<Kept, ApiError> {
-    let name = proxy_name(&caller.cred_id);
+    let name = proxy_name(&caller.owner());
     match service.read(move |store| store.kept(&name)).await? {
         None => Err(ApiError::delegate("No delegated proxy available")),
         Some(proxy) if proxy.until <= time::latest() => {

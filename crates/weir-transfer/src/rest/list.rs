@@ -52,6 +52,9 @@ pub(super) fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result
             "The provided DN and delegation id do not correspond to the same user",
         ));
     }
+    if !caller.is_admin() && given(query, "vo_name").is_some_and(|vo| vo != caller.vo) {
+        return Ok(None);
+    }
     // A number that is none is passed over, as FTS3 does.
     let limit = given(query, "limit").and_then(|limit| limit.parse::<i64>().ok());
     if limit.is_some_and(|limit| !(0..=500).contains(&limit)) {
@@ -88,10 +91,10 @@ pub(super) fn filter(query: &HashMap<String, String>, caller: &Caller) -> Result
         states,
         user_dn,
         cred_id,
-        vo: if of_vo {
-            Some(caller.vo.clone())
-        } else {
+        vo: if caller.is_admin() {
             text("vo_name")
+        } else {
+            Some(caller.vo.clone())
         },
         source_se: text("source_se"),
         dest_se: text("dest_se"),
@@ -187,7 +190,15 @@ mod tests {
             (own.cred_id.as_deref(), own.user_dn.as_deref()),
             (Some("01"), Some("alice"))
         );
-        assert_eq!(read("", Level::All).unwrap().cred_id, None);
+        assert_eq!(
+            own.vo.as_deref(),
+            Some("testvo"),
+            "the delegation id says nothing of the VO"
+        );
+        let all = read("", Level::All).unwrap();
+        assert_eq!((all.cred_id, all.vo), (None, None));
+        assert!(find("vo_name=other", Level::Private).unwrap().is_none());
+        assert_eq!(read("vo_name=other", Level::All).unwrap().vo.as_deref(), Some("other"));
         assert_eq!(read("dlg_id=02", Level::Private).unwrap_err().status.as_u16(), 403);
         assert_eq!(read("user_dn=bob", Level::Private).unwrap_err().status.as_u16(), 400);
         assert_eq!(read("user_dn=bob", Level::All).unwrap().user_dn.as_deref(), Some("bob"));
@@ -200,17 +211,12 @@ mod tests {
             (filter.vo, filter.cred_id, filter.user_dn)
         };
         let vo = Some("testvo".to_owned());
-        let own = (None, Some("01".to_owned()), Some("alice".to_owned()));
+        let own = (vo.clone(), Some("01".to_owned()), Some("alice".to_owned()));
         assert_eq!(of(""), own);
         assert_eq!(of("vo_name=testvo"), (vo.clone(), None, None));
         assert_eq!(of("user_dn=bob"), (vo.clone(), None, Some("bob".to_owned())));
-        assert_eq!(of("dlg_id=02&vo_name=other"), (vo, Some("02".to_owned()), None));
-        let (vo, cred_id, _) = of("vo_name=other");
-        assert_eq!(
-            (vo.as_deref(), cred_id.as_deref()),
-            (Some("other"), Some("01")),
-            "own ones there"
-        );
+        assert_eq!(of("dlg_id=02"), (vo, Some("02".to_owned()), None));
+        assert!(find("vo_name=other", Level::Vo).unwrap().is_none());
     }
 
     #[test]

@@ -96,9 +96,7 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
 async fn with_tokens(service: &State, mut submission: Box<Submission>) -> Answer<Box<Submission>> {
     let (of, tokens) = (service.0.clone(), submission.tokens.len());
     let look = move || {
-        let expired =
-            |issuer| ApiError::bad_request(format!("A token of {issuer} has expired; submit with a fresh one"));
-        submission.expiring = of.keeper.expiring(&submission).map_err(expired)?;
+        submission.expiring = of.keeper.expiring(&submission).map_err(ApiError::bad_request)?;
         of.store.seal(&mut submission);
         Ok(submission)
     };

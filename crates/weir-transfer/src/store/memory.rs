@@ -233,7 +233,7 @@ impl Store for MemoryStore {
         let open = |hash: Option<TokenHash>| -> Option<Secret> {
             hash.and_then(|hash| self.sealer.open(hash, &tables.tokens.get(&hash)?.0))
         };
-        let kept = || tables.secrets.kept(&proxy_name(&job.spec.cred_id), &self.sealer);
+        let kept = || tables.secrets.kept(&proxy_name(&job.spec.owner()), &self.sealer);
         let mut file = row.file.clone();
         tables.urls.put_back(&mut file.spec, &self.sealer);
         Ok(Some(Order {

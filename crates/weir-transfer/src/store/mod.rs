@@ -398,9 +398,9 @@ pub(crate) struct Kept {
     pub until: Millis,
 }
 
-/// The name under which the proxy is kept that a user delegated.
-pub(crate) fn proxy_name(cred_id: &str) -> String {
-    format!("proxy/{cred_id}")
+/// The name under which the proxy is kept that a user delegated ([`NewJob::owner`]).
+pub(crate) fn proxy_name(owner: &str) -> String {
+    format!("proxy/{owner}")
 }
 
 /// Which jobs a listing holds. Empty fields admit all.

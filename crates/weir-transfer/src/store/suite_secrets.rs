@@ -83,7 +83,7 @@ pub(crate) fn only_jobs_of_certificates_see_the_proxy<K: Keeper>() {
     by_certificate.files[0].source_token = None;
     by_certificate.files[0].destination_token = None;
     assert_eq!(by_token.job.cred_id, by_certificate.job.cred_id);
-    let name = proxy_name(&by_token.job.cred_id);
+    let name = proxy_name(&by_token.job.owner());
     store.keep(&kept(&name, "the proxy", 100), 50).unwrap();
     for job in [by_token, by_certificate] {
         store.apply(&[Change::Submit(Box::new(job))]).unwrap();
@@ -93,6 +93,18 @@ pub(crate) fn only_jobs_of_certificates_see_the_proxy<K: Keeper>() {
     let found = proxy(2).unwrap();
     assert_eq!((found.secret.expose(), found.until), ("the proxy", 100));
     assert!(proxy(3).is_none(), "this file brings its tokens");
+    // Another user, or the same name in another VO, whose delegation id is the same.
+    for (id, change) in [(5, "vo"), (7, "name")] {
+        let mut other = submission(id, id as u64, 1);
+        other.job.params.certificate = true;
+        other.files[0].source_token = None;
+        match change {
+            "vo" => other.job.vo.push('2'),
+            _ => other.job.user_dn.push('2'),
+        }
+        store.apply(&[Change::Submit(Box::new(other))]).unwrap();
+        assert!(proxy(id as u64).is_none(), "{change}");
+    }
     store.discard(&name).unwrap();
     assert!(proxy(2).is_none());
 }

@@ -16,8 +16,9 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 use weir_auth::{
-    Secret,
+    Secret, SigningKey,
     ca::{CertificateAuthority, San},
+    signing::jwks,
 };
 use weir_http::{Body, RunningServer, ServerLimits, body};
 
@@ -35,11 +36,13 @@ pub(crate) const NEVER: Duration = Duration::from_secs(600);
 pub(crate) struct Granter {
     pub(crate) url: String,
     pub(crate) shared: Arc<Shared>,
+    key: SigningKey,
     _server: RunningServer,
 }
 
 pub(crate) struct Shared {
     url: String,
+    keys: Value,
     said: Mutex<Said>,
     asked: Mutex<Vec<Form>>,
     now: AtomicUsize,
@@ -53,8 +56,10 @@ impl Granter {
         let identity = authority.issue(&[San::from("127.0.0.1")], "issuer").unwrap();
         let listener = weir_http::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
+        let key = SigningKey::generate().unwrap();
         let shared = Arc::new(Shared {
             url: url.clone(),
+            keys: jwks([&key]),
             said: Mutex::new(Box::new(said)),
             asked: Mutex::default(),
             now: AtomicUsize::new(0),
@@ -71,6 +76,7 @@ impl Granter {
         Self {
             url,
             shared,
+            key,
             _server: server,
         }
     }
@@ -95,12 +101,16 @@ impl Granter {
         self.shared.at_once.load(SeqCst)
     }
 
-    /// A token of this issuer that ends so many seconds from now. Nobody signed it.
+    /// A token of this issuer that ends so many seconds from now.
     pub(crate) fn token(&self, name: &str, seconds: i64) -> Secret {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
-        unsigned(&json!({
+        self.sign(&json!({
             "iss": self.url, "sub": name, "exp": now + seconds, "scope": "storage.read:/a", "aud": "https://storage"
         }))
+    }
+
+    pub(crate) fn sign(&self, claims: &Value) -> Secret {
+        self.key.sign(claims).unwrap()
     }
 }
 
@@ -111,8 +121,14 @@ pub(crate) fn unsigned(claims: &Value) -> Secret {
 
 impl Shared {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        if request.uri().path() == "/jwks" {
+            return Response::new(body::full(self.keys.to_string()));
+        }
         if request.uri().path().starts_with("/.well-known") {
-            let document = json!({ "issuer": self.url, "token_endpoint": format!("{}/token", self.url) });
+            let url = &self.url;
+            let document = json!({
+                "issuer": url, "token_endpoint": format!("{url}/token"), "jwks_uri": format!("{url}/jwks")
+            });
             return Response::new(body::full(document.to_string()));
         }
         let authorization = request.headers()["authorization"].to_str().unwrap().to_owned();

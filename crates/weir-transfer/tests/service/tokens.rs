@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use weir_auth::{Secret, ca::CertificateAuthority};
-use weir_transfer::{TransferConfig, config::IssuerConfig};
+use weir_transfer::{
+    TransferConfig,
+    config::{BrokerConfig, IssuerConfig},
+};
 
 use crate::{
-    granter::{Form, Granter, NEVER, Reply, refusal, turning},
+    granter::{Form, Granter, NEVER, Reply, refusal, turning, unsigned},
     lab::Lab,
     stub::{Fault, Stub},
 };
@@ -16,7 +19,7 @@ use crate::{
 /// Seconds that a token lives which expires in the queue.
 const LIFE: i64 = 5;
 
-/// A lab whose service renews tokens of a second issuer, with one slot for each link.
+/// A lab whose service renews tokens of a second issuer, with one slot for each link. Alice, of the first one, is a broker there.
 struct Scene {
     lab: Lab,
     granter: Granter,
@@ -36,6 +39,7 @@ impl Scene {
                 secret_file: Some(secret_file),
                 ..IssuerConfig::new(&started.url, "testvo")
             });
+            config.brokers = vec![BrokerConfig::by_token(&config.issuers[0].url, "alice")];
             config.limits.link = 1;
             config.tokens.refresh_margin = Duration::from_secs(1);
             config.tokens.exchange_ahead = Duration::from_secs(2);
@@ -198,6 +202,102 @@ async fn unmanaged_tokens_are_used_as_they_are() {
     assert_eq!(scene.lab.wait(&id).await, "FAILED");
     let file = scene.lab.get(&format!("/jobs/{id}/files")).await.json[0].clone();
     assert!(file["reason"].as_str().unwrap().contains("expired"), "{file}");
+    assert!(scene.granter.asked().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_a_token_does_not_get_the_ones_that_follow_it() {
+    // In each copy a storage sees the token for the other one. Its owner submitted a job with a token of alice's, and had the
+    // service show each fresh one to a host of his own.
+    let scene = Scene::start(turning(60)).await;
+    scene.source.fault("HEAD", "/a", Fault::Status(503, "come again"));
+    scene.source.fault("HEAD", "/alice", Fault::Status(503, "come again"));
+    let token = scene.granter.token("alice", LIFE);
+    let mut body = json!({ "files": [scene.file("/a", &token)], "params": { "retry": 50, "retry_delay": 1 } });
+    let theft = scene.lab.ask("bob", Method::POST, "/jobs", Some(&body)).await;
+    assert_eq!(
+        theft.status,
+        StatusCode::OK,
+        "a token that lives may be used: {}",
+        theft.text
+    );
+    // Beside it, a job of a broker's with the same token: fresh ones are kept for it.
+    body["files"] = json!([scene.file("/alice", &token)]);
+    let honest = scene.lab.ask("alice", Method::POST, "/jobs", Some(&body)).await;
+    let path = format!(
+        "/jobs/{}?files=file_state,reason",
+        theft.json["job_id"].as_str().unwrap()
+    );
+    let failed = scene
+        .lab
+        .settled(async || scene.lab.ask("bob", Method::GET, &path, None).await.json)
+        .await;
+    let reason = failed["files"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("expired") && reason.contains("submitter"), "{failed}");
+    // The honest job has come to a fresh one before the thief's is judged.
+    let fresh = || {
+        shown(&scene.source, "HEAD", "/alice")
+            .iter()
+            .any(|token| token.starts_with("access-"))
+    };
+    while !fresh() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let seen = shown(&scene.source, "HEAD", "/a");
+    assert!(
+        !seen.is_empty() && seen.iter().all(|seen| seen == token.expose()),
+        "{seen:?}"
+    );
+    let honest = format!("/jobs/{}", honest.json["job_id"].as_str().unwrap());
+    assert_eq!(
+        scene.lab.ask("alice", Method::DELETE, &honest, None).await.status,
+        StatusCode::OK
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_that_no_storage_would_take_are_refused_at_submission() {
+    let scene = Scene::start(turning(60)).await;
+    let of = |claims: Value| unsigned(&claims);
+    for (token, unmanaged, word) in [
+        (scene.granter.token("alice", -5), false, "has expired"),
+        (scene.granter.token("alice", -5), true, "has expired"),
+        (
+            of(json!({ "iss": "https://nobody", "exp": 1 })),
+            false,
+            "A token of https://nobody has expired",
+        ),
+        (
+            of(json!({ "iss": "https://nobody", "exp": "never" })),
+            false,
+            "malformed: its exp",
+        ),
+        (Secret::new("e30.bm8.c2ln"), false, "malformed: its payload"),
+    ] {
+        let body = json!({ "files": [scene.file("/f", &token)], "params": { "unmanaged_tokens": unmanaged } });
+        let answer = scene.lab.ask("alice", Method::POST, "/jobs", Some(&body)).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{}", answer.text);
+        assert!(answer.message().contains(word), "{}", answer.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_its_issuer_did_not_sign_is_not_shown_to_it() {
+    let scene = Scene::start(turning(60)).await;
+    scene.block().await;
+    scene.source.put("/f", b"bytes");
+    let end = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+        + 3;
+    let forged = unsigned(&json!({ "iss": scene.granter.url, "sub": "alice", "exp": end, "scope": "storage.read:/a" }));
+    let id = scene.lab.submit(json!([scene.file("/f", &forged)]), json!({})).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    scene.destination.release();
+    assert_eq!(scene.lab.wait(&id).await, "FAILED");
+    let file = scene.lab.get(&format!("/jobs/{id}/files")).await.json[0].clone();
+    assert!(file["reason"].as_str().unwrap().contains("signature"), "{file}");
     assert!(scene.granter.asked().is_empty());
 }
 

@@ -19,18 +19,59 @@ pub(crate) fn expiry(token: &Secret) -> Option<u64> {
     Some(claims.exp as u64)
 }
 
-/// `iss` and `exp`, with as little work as that takes: a job may bring a token for each of its files.
-pub(super) fn outline(token: &Secret) -> Option<(String, u64)> {
-    if token.expose().len() > TOKEN_MAX {
+/// What a token says of whom it was issued to, and until when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Outline {
+    /// `iss`.
+    pub(super) issuer: String,
+    /// `sub`; empty if it has none.
+    pub(super) subject: String,
+    /// `exp`, in seconds since the epoch.
+    pub(super) expires: u64,
+}
+
+impl Outline {
+    /// Reads it, with as little work as that takes: a job may bring a token for each of its files.
+    pub(super) fn read(token: &Secret) -> Option<Self> {
+        if token.expose().len() > TOKEN_MAX {
+            return None;
+        }
+        #[derive(Deserialize)]
+        struct Claims {
+            iss: String,
+            #[serde(default)]
+            sub: String,
+            exp: f64,
+        }
+        let claims: Claims = serde_json::from_slice(&payload(token)?).ok()?;
+        Some(Self {
+            issuer: claims.iss,
+            subject: claims.sub,
+            expires: claims.exp as u64,
+        })
+    }
+}
+
+/// Why a text that has the three parts of a JWT is none. A text without them is opaque, such as a macaroon, and the storage's
+/// business alone.
+pub(super) fn malformed(token: &Secret) -> Option<&'static str> {
+    let parts = token.expose().split('.').collect::<Vec<_>>();
+    let [header, payload, signature] = parts.as_slice() else {
         return None;
+    };
+    let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
+    let object = |part: &str| serde_json::from_slice::<serde_json::Map<_, Value>>(&decoded(part)?).ok();
+    let Some(_) = object(header) else {
+        return Some("its header is not a JSON object in base64url");
+    };
+    let Some(claims) = object(payload) else {
+        return Some("its payload is not a JSON object in base64url");
+    };
+    if claims.get("exp").is_some_and(|exp| !exp.is_number()) {
+        return Some("its exp is not a number");
     }
-    #[derive(Deserialize)]
-    struct Claims {
-        iss: String,
-        exp: f64,
-    }
-    let claims: Claims = serde_json::from_slice(&payload(token)?).ok()?;
-    Some((claims.iss, claims.exp as u64))
+    let signed = decoded(signature).is_some_and(|bytes| !bytes.is_empty());
+    (!signed).then_some("its signature is missing, or not base64url")
 }
 
 /// Who issued a token, and what it is good for.
@@ -115,6 +156,31 @@ mod tests {
             );
         }
         assert_eq!(expiry(&token(&json!({ "exp": "soon" }))), None);
+    }
+
+    #[test]
+    fn only_texts_with_the_parts_of_a_token_are_judged() {
+        // A macaroon would be refused; a token that no storage takes would wait in a queue for hours.
+        let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        let of = |header: &str, payload: &str, signature: &str| {
+            malformed(&Secret::new(format!("{}.{}.{signature}", part(header), part(payload))))
+        };
+        assert_eq!(malformed(&token(&json!({ "exp": 12 }))), None);
+        assert_eq!(malformed(&token(&json!({}))), None);
+        for opaque in ["MDAxY2xvY2F0aW9uIGE", "a.b", "a.b.c.d", ""] {
+            assert_eq!(malformed(&Secret::new(opaque)), None, "{opaque}");
+        }
+        for (flaw, word) in [
+            (malformed(&Secret::new("a.b.c")), "header"),
+            (malformed(&Secret::new("..")), "header"),
+            (of("[]", "{}", "c2ln"), "header"),
+            (of("{}", "no", "c2ln"), "payload"),
+            (of("{}", r#"{"exp":"soon"}"#, "c2ln"), "exp"),
+            (of("{}", "{}", ""), "signature"),
+            (of("{}", "{}", "!"), "signature"),
+        ] {
+            assert!(flaw.is_some_and(|flaw| flaw.contains(word)), "{word}: {flaw:?}");
+        }
     }
 
     #[test]

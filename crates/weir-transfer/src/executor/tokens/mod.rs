@@ -4,6 +4,8 @@
 //! that is about to expire is replaced by a fresh one, if its issuer is configured with credentials of this service and its job does not
 //! say `unmanaged_tokens`: the first time by token exchange (RFC 8693), which also gives a refresh token, later by that.
 //!
+//! - A token of a file is a claim of the submitter's, who may have found it. Only one that was issued to the submitter is renewed, or
+//!   one that a listed broker brings ([`owner`]), and not before the signature of its issuer was verified.
 //! - One request for a token, however many transfers need it: by the hash of what was submitted.
 //! - Nobody waits long: an attempt gives its slot back after [`PATIENCE`], much sooner while the issuer is slow, at once while it is shut; the
 //!   request goes on without it. That costs no retry.
@@ -18,6 +20,7 @@ mod fuzzing;
 mod held;
 mod issuer;
 mod outbox;
+mod owner;
 mod right;
 mod sweep;
 #[cfg(test)]
@@ -32,7 +35,7 @@ use std::{
 
 use futures_util::{FutureExt as _, future::Shared};
 use tokio::sync::oneshot;
-use weir_auth::{Secret, client::Granted};
+use weir_auth::{Secret, Verifier, client::Granted};
 use weir_http::Client;
 use weir_world::{ErrorClass, Failure, Party, Retry};
 
@@ -43,16 +46,17 @@ pub(crate) use right::Right;
 
 use super::failure::{Scene, chain};
 use crate::{
-    config::{ConfigError, IssuerConfig, TokensConfig},
-    model::TokenHash,
+    config::{ConfigError, TokensConfig, TransferConfig},
+    model::{NewJob, TokenHash},
     store::{Expiring, Renewal, Store, Submission, Turn, hash_of},
     time::{self, Millis},
 };
-use claims::{Claims, lacking, outline};
+use claims::{Claims, Outline, lacking, malformed};
 use figures::Grant;
 use held::{Held, Known};
 use issuer::Issuer;
 use outbox::Outbox;
+use owner::Owners;
 
 /// How long an attempt waits with a slot of its link in hand.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -83,6 +87,9 @@ pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     issuers: BTreeMap<String, Arc<Issuer>>,
     config: TokensConfig,
+    owners: Owners,
+    /// Knows the keys of all issuers.
+    verifier: Verifier,
     held: Mutex<Held>,
     /// What is being asked, by the hash of the token that was submitted.
     flights: Mutex<HashMap<TokenHash, Flight>>,
@@ -112,14 +119,14 @@ impl Keeper {
     /// If a secret cannot be read, or others than its owner may.
     pub(crate) fn new(
         client: &Client,
+        verifier: Verifier,
         store: Arc<dyn Store>,
-        issuers: &[IssuerConfig],
-        config: &TokensConfig,
+        config: &TransferConfig,
     ) -> Result<Arc<Self>, ConfigError> {
         let mut managed = BTreeMap::new();
-        for issuer in issuers {
+        for issuer in &config.issuers {
             if let Some((_, secret)) = issuer.credentials()? {
-                let known = Issuer::new(client.clone(), issuer.clone(), secret, config);
+                let known = Issuer::new(client.clone(), issuer.clone(), secret, &config.tokens);
                 managed.insert(issuer.url.clone(), Arc::new(known));
             }
         }
@@ -127,7 +134,9 @@ impl Keeper {
             outbox: Outbox::new(store.clone()),
             store,
             issuers: managed,
-            config: config.clone(),
+            config: config.tokens.clone(),
+            owners: Owners::new(config),
+            verifier,
             held: Mutex::default(),
             flights: Mutex::default(),
         }))
@@ -136,31 +145,52 @@ impl Keeper {
     /// A keeper that leaves every token as it is.
     #[cfg(test)]
     pub(crate) fn idle(client: &Client, store: Arc<dyn Store>) -> Arc<Self> {
-        Self::new(client, store, &[], &TokensConfig::default()).expect("nothing is to be read")
+        let config = TransferConfig::new("127.0.0.1:0".parse().expect("an address"));
+        let verifier = Verifier::new(weir_auth::VerifierConfig::default(), client.clone());
+        Self::new(client, verifier, store, &config).expect("nothing is to be read")
     }
 
     /// The tokens of a submission that may have to be renewed.
     ///
     /// # Errors
-    /// The issuer of one that has expired: whoever finds such a token must not get what came in its place for whom it was issued to.
+    /// What is wrong with one that is malformed or has expired: no storage would take it, and whoever finds such a token must not
+    /// get what came in its place for its owner.
     pub(crate) fn expiring(&self, submission: &Submission) -> Result<BTreeMap<TokenHash, Expiring>, String> {
-        if self.issuers.is_empty() || submission.job.params.unmanaged_tokens {
-            return Ok(BTreeMap::new());
-        }
         let (now, latest) = (submission.job.submitted, time::latest());
-        let expiring = |(hash, token): (&TokenHash, &Secret)| {
-            let (issuer, expires) = outline(token)?;
-            let expires = Millis::try_from(expires).ok()?.saturating_mul(1000);
-            self.issuers.get(&issuer)?;
+        let mut expiring = BTreeMap::new();
+        for (hash, token) in &submission.tokens {
+            if let Some(why) = malformed(token) {
+                return Err(format!(
+                    "A token of the files is malformed: {why}; submit it as its issuer gave it"
+                ));
+            }
+            let Some(outline) = Outline::read(token) else { continue };
+            let expires = Millis::try_from(outline.expires)
+                .unwrap_or(Millis::MAX)
+                .saturating_mul(1000);
             if expires <= latest {
-                return Some(Err(issuer));
+                let issuer = outline.issuer.chars().take(120).collect::<String>();
+                return Err(format!("A token of {issuer} has expired; submit with a fresh one"));
+            }
+            if !self.renews(&submission.job, &outline) {
+                continue;
             }
             // One that lives long is left alone as long as possible; of one that does not, half its life.
             let half = now.saturating_add(expires.saturating_sub(now) / 2);
             let due = half.max(expires.saturating_sub(millis(self.config.exchange_ahead)));
-            Some(Ok((*hash, Expiring { expires, due })))
-        };
-        submission.tokens.iter().filter_map(expiring).collect()
+            expiring.insert(*hash, Expiring { expires, due });
+        }
+        Ok(expiring)
+    }
+
+    fn renews(&self, job: &NewJob, token: &Outline) -> bool {
+        let managed = !job.params.unmanaged_tokens && self.issuers.contains_key(&token.issuer);
+        managed && self.owners.may_renew(job, &token.issuer, &token.subject)
+    }
+
+    /// Whether this token is renewed for this job.
+    pub(crate) fn may_renew(&self, job: &NewJob, token: &Secret) -> bool {
+        !self.issuers.is_empty() && Outline::read(token).is_some_and(|outline| self.renews(job, &outline))
     }
 
     fn issuer_of(&self, token: &Secret) -> Option<(&Arc<Issuer>, Claims)> {
@@ -263,6 +293,9 @@ impl Keeper {
         if kept.is_none() {
             lock(&self.held).put(hash, Known::Nothing);
         }
+        if kept.is_none() {
+            self.verify(token, hash).await?;
+        }
         let mut pass = issuer.admit().await?;
         // Discovery, a refresh, an exchange and another refresh may come under it.
         let life = 5 * millis(self.config.request_timeout) + 20_000;
@@ -293,6 +326,21 @@ impl Keeper {
                 Err(trouble)
             }
         }
+    }
+
+    /// Whether its issuer signed the token: nobody's forgery is shown to it.
+    async fn verify(&self, token: &Secret, hash: TokenHash) -> Result<(), Trouble> {
+        let Err(error) = self.verifier.verify_signature(token.expose(), time::system()).await else {
+            return Ok(());
+        };
+        let why = format!("the signature of the token could not be verified: {}", chain(&error));
+        if error.status() == http::StatusCode::SERVICE_UNAVAILABLE {
+            return Err(Trouble::Waits(why));
+        }
+        tracing::warn!(token = hash.short(), why, "a token cannot be renewed");
+        lock(&self.held).refuse(hash, why.clone(), time::latest());
+        self.outbox.put(hash, None);
+        Err(Trouble::Refused(why, true))
     }
 
     fn still_good(&self, hash: TokenHash, kept: Option<&Renewal>) -> Option<Secret> {
@@ -492,6 +540,8 @@ impl Trouble {
 fn expired(scene: Scene, ago: u64) -> Failure {
     let text = format!("the token for the {} expired {ago} s ago", scene.party);
     let mut failure = scene.fail(ErrorClass::Token, text);
-    failure.remedy = "submit with tokens that outlive the queue, or have this service renew them".into();
+    failure.remedy = "submit with tokens that outlive the queue, or have this service renew them: it renews those of the submitter, and \
+        those that a [[broker]] submits"
+        .into();
     failure
 }

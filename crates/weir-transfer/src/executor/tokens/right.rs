@@ -26,7 +26,7 @@ impl Right {
         Self {
             token: token.cloned(),
             keeper: Some(Arc::downgrade(keeper)),
-            managed: !order.job.params.unmanaged_tokens,
+            managed: token.is_some_and(|token| keeper.may_renew(&order.job, token)),
         }
     }
 

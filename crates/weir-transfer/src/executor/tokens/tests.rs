@@ -7,13 +7,14 @@ use std::{
 };
 
 use serde_json::json;
-use weir_auth::{Secret, ca::CertificateAuthority};
+use weir_auth::{Secret, TrustedIssuer, Verifier, VerifierConfig, ca::CertificateAuthority};
 use weir_http::{Client, ClientConfig, TrustRoots};
 use weir_world::{Party, Phase, Retry};
 
 use super::{Keeper, Scene, hash_of};
 use crate::{
-    config::{IssuerConfig, TokensConfig},
+    config::{IssuerConfig, TokensConfig, TransferConfig},
+    model::{NewJob, cred_id},
     store::{Change, Expiring, MemoryStore, Store, submission},
     time,
 };
@@ -62,13 +63,17 @@ impl Issuer {
             secret_file: Some(path),
             ..IssuerConfig::new(&self.url, "vo")
         };
-        let mut config = TokensConfig {
-            request_timeout: Duration::from_secs(2),
-            issuer_pause: Duration::from_secs(60),
-            ..TokensConfig::default()
+        let mut config = TransferConfig::new(([127, 0, 0, 1], 0).into());
+        config.tokens.request_timeout = Duration::from_secs(2);
+        config.tokens.issuer_pause = Duration::from_secs(60);
+        config.issuers = vec![issuer];
+        change(&mut config.tokens);
+        let verifier = VerifierConfig {
+            issuers: vec![TrustedIssuer::new(&self.url)],
+            ..VerifierConfig::default()
         };
-        change(&mut config);
-        Keeper::new(&self.client, store.clone(), &[issuer], &config).unwrap()
+        let verifier = Verifier::new(verifier, self.client.clone());
+        Keeper::new(&self.client, verifier, store.clone(), &config).unwrap()
     }
 }
 
@@ -393,7 +398,7 @@ async fn a_token_that_an_issuer_cannot_take_shuts_it_for_nobody() {
         }
     });
     let of_size =
-        |n: usize| unsigned(&json!({ "iss": issuer.url, "exp": time::now() / 1000 + 100, "pad": "x".repeat(n) }));
+        |n: usize| issuer.sign(&json!({ "iss": issuer.url, "exp": time::now() / 1000 + 100, "pad": "x".repeat(n) }));
     let (large, huge, other) = (of_size(2000), of_size(100_000), issuer.token("a", 100));
     let keeper = issuer.keeper(&knowing(&[&large, &huge, &other]));
     assert_eq!(keeper.renewed_or_failure(&large).await.retry, Retry::Never);
@@ -475,12 +480,16 @@ fn only_tokens_of_managed_issuers_are_expected() {
     let _entered = runtime.enter();
     let issuer = Issuer::start(turning());
     let keeper = issuer.keeper(&knowing(&[]));
-    let (long, short) = (issuer.token("long", 36_000), issuer.token("short", 600));
+    let (long, short) = (issuer.token("alice", 36_000), issuer.token("alice", 600));
     let mut job = submission(1, 1, 1);
     job.job.submitted = time::now();
+    job.job.vo = "vo".into();
+    (job.job.user_dn, job.job.cred_id) = ("alice".into(), cred_id(&issuer.url, "alice"));
+    let stolen = issuer.token("bob", 600);
     for token in [
         &long,
         &short,
+        &stolen,
         &Secret::new("opaque"),
         &unsigned(&json!({ "iss": "https://other", "exp": 1e10 })),
     ] {
@@ -494,10 +503,30 @@ fn only_tokens_of_managed_issuers_are_expected() {
     assert_eq!(expected.len(), 2);
     assert_eq!(ahead(&long), 3600);
     assert!((299..=301).contains(&ahead(&short)), "{}", ahead(&short));
-    // Whoever finds one that has expired would get what came in its place for somebody else.
-    let old = issuer.token("old", -1);
-    job.tokens.insert(hash_of(old.expose()), old);
-    assert_eq!(keeper.expiring(&job).unwrap_err(), issuer.url);
-    job.job.params.unmanaged_tokens = true;
-    assert!(keeper.expiring(&job).unwrap().is_empty());
+    let may = |job: &NewJob, token: &Secret| keeper.may_renew(job, token);
+    assert!(may(&job.job, &short) && !may(&job.job, &stolen) && !may(&job.job, &Secret::new("opaque")));
+    let mut unmanaged = job.clone();
+    unmanaged.job.params.unmanaged_tokens = true;
+    assert!(keeper.expiring(&unmanaged).unwrap().is_empty() && !may(&unmanaged.job, &short));
+    // Whoever finds one that has expired would get what came in its place for its owner.
+    for token in [issuer.token("alice", -1), issuer.token("bob", -1)] {
+        let mut late = unmanaged.clone();
+        late.tokens.insert(hash_of(token.expose()), token);
+        assert!(keeper.expiring(&late).unwrap_err().contains(&issuer.url));
+    }
+}
+
+#[tokio::test]
+async fn a_forged_token_is_not_shown_to_its_issuer() {
+    // It would be refused there, and count as a fault of this service's.
+    let issuer = Issuer::start(|_| panic!("nobody should ask"));
+    let mut forged = issuer.token("a", 100).expose().to_owned();
+    forged.truncate(forged.rfind('.').unwrap());
+    let forged = Secret::new(forged + ".c2ln");
+    let store = knowing(&[&forged]);
+    for _ in 0..2 {
+        let failure = issuer.keeper(&store).renewed_or_failure(&forged).await;
+        assert_eq!((failure.party, failure.retry), (Party::Issuer, Retry::Never));
+        assert!(failure.message.contains("signature"), "{failure}");
+    }
 }

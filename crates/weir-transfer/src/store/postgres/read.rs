@@ -229,7 +229,7 @@ pub(super) fn order(session: &mut Session, sealer: &Sealer, id: u64) -> Result<O
     };
     urls::open(session, sealer, &mut file.spec)?;
     let proxy = if job.spec.moves_by_proxy(&file) {
-        secrets::kept(session, sealer, &proxy_name(&job.spec.cred_id))?
+        secrets::kept(session, sealer, &proxy_name(&job.spec.owner()))?
     } else {
         None
     };

@@ -253,7 +253,7 @@ pub(super) fn order(connection: &Connection, sealer: &Sealer, id: u64) -> Result
     };
     urls::open(connection, sealer, &mut file.spec)?;
     let proxy = if job.spec.moves_by_proxy(&file) {
-        secrets::kept(connection, sealer, &proxy_name(&job.spec.cred_id))?
+        secrets::kept(connection, sealer, &proxy_name(&job.spec.owner()))?
     } else {
         None
     };
