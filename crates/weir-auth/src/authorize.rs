@@ -143,6 +143,8 @@ pub enum DeniedReason {
     Rules,
     /// No rule gives the holder of the certificate the right.
     Certificate,
+    /// The right is one to files that the holder wrote, and the record of this one does not name the holder.
+    NotYours,
 }
 
 impl DeniedReason {
@@ -162,6 +164,7 @@ impl fmt::Display for DeniedReason {
             Self::OutsideIssuer => "its issuer has no say over this path",
             Self::Rules => "it holds no storage scope, and no rule gives its holder this right",
             Self::Certificate => "no rule gives its holder this right",
+            Self::NotYours => "its right to create is one to move files that its holder wrote",
         })
     }
 }

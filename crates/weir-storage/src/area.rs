@@ -42,6 +42,8 @@ pub(crate) struct Area {
     pub(crate) anonymous_read: bool,
     pub(crate) durable: bool,
     pub(crate) algorithms: Vec<Algorithm>,
+    /// For how long after it was written whoever may create files may move one.
+    pub(crate) movable_for: Duration,
     quota: Option<u64>,
     ledger: Arc<Mutex<Ledger>>,
     patient: Arc<AtomicUsize>,
@@ -104,6 +106,8 @@ pub(crate) struct AreaSetup {
     pub(crate) anonymous_read: bool,
     pub(crate) durable: bool,
     pub(crate) algorithms: Vec<Algorithm>,
+    /// For how long after it was written whoever may create files may move one.
+    pub(crate) movable_for: Duration,
     pub(crate) quota: Option<Bytes>,
 }
 
@@ -117,6 +121,7 @@ impl Area {
             anonymous_read: setup.anonymous_read,
             durable: setup.durable,
             algorithms: setup.algorithms,
+            movable_for: setup.movable_for,
             quota: setup.quota.map(|quota| quota.0),
             ledger: Arc::new(Mutex::new(Ledger {
                 bytes: signed(usage.bytes),
@@ -143,6 +148,7 @@ impl Area {
             anonymous_read: setup.anonymous_read,
             durable: setup.durable,
             algorithms: setup.algorithms,
+            movable_for: setup.movable_for,
             quota: setup.quota.map(|quota| quota.0),
             ledger: self.ledger.clone(),
             patient: self.patient.clone(),

@@ -123,6 +123,7 @@ pub(crate) fn area_setup(config: &AreaConfig) -> AreaSetup {
         anonymous_read: config.anonymous_read,
         durable: config.durability == Durability::Full,
         algorithms: config.checksums.clone(),
+        movable_for: config.movable_for,
         quota: config.quota,
     }
 }

@@ -11,11 +11,11 @@ use std::{
 
 use http::StatusCode;
 use weir_auth::{
-    AuthError, Operation, Person, StorageAction, StoragePath, Token, authorize_certificate, authorize_with, mint::Mint,
-    move_needs, token::Access, x509::Identity,
+    AuthError, Denied, DeniedReason, Operation, Person, StorageAction, StoragePath, Token, authorize_certificate,
+    authorize_with, mint::Mint, move_needs, token::Access, x509::Identity,
 };
 
-use crate::refusal::Refusal;
+use crate::{backend::Creator, refusal::Refusal};
 
 /// Makes tokens of the endpoint's own.
 pub(crate) struct Mintage {
@@ -93,6 +93,40 @@ impl Caller {
         let (take, put) = move_needs(fresh);
         self.may(take, from)?;
         self.may(put, to)
+    }
+
+    /// Whether they may take a file of this creator away from its path: with `storage.create` alone they may only if it is their own.
+    /// Else a MOVE and a PUT would together replace what is stored.
+    ///
+    /// # Errors
+    /// It is somebody else's.
+    pub(crate) fn may_take(
+        &self,
+        path: &StoragePath,
+        creator: impl FnOnce() -> Option<Creator>,
+    ) -> Result<(), AuthError> {
+        match self.may(Operation::Delete, path) {
+            Err(AuthError::Denied(denied)) => match self.creator() {
+                Some(own) if creator() == Some(own) => Ok(()),
+                _ => Err(AuthError::Denied(Denied {
+                    operation: Operation::MoveFile,
+                    reason: DeniedReason::NotYours,
+                    ..denied
+                })),
+            },
+            outcome => outcome,
+        }
+    }
+
+    /// As whom what they write is recorded.
+    pub(crate) fn creator(&self) -> Option<Creator> {
+        match &self.who {
+            Who::Anonymous => None,
+            // Such a token may come without a subject: then it is nobody's.
+            Who::Token(token) if token.subject.is_empty() => None,
+            Who::Token(token) => Some(Creator::of_token(&token.issuer, &token.subject)),
+            Who::Certificate(identity, _) => Some(Creator::of_certificate(&identity.subject)),
+        }
     }
 
     /// Whether they have this right at a path and everywhere below, as a scope of that name would give it.

@@ -3,6 +3,7 @@
 //! Every method blocks and is called on the blocking pool. Paths are relative to the area; the door has already refused
 //! what is no path, but an inhabitant must hold the boundary itself (symbolic links, mount points, races).
 
+mod creator;
 mod posix;
 
 use std::{
@@ -18,6 +19,7 @@ use weir_auth::StoragePath;
 use weir_http::SentFile;
 use weir_units::Checksums;
 
+pub use creator::Creator;
 pub use posix::{OpenRoot, PosixBackend};
 
 /// Names of the whole endpoint that begin so belong to the endpoint: refused in requests, hidden in listings.
@@ -171,6 +173,10 @@ pub trait Reader: Send + Sync + 'static {
     }
     /// The checksums kept with it that belong to this very content; maybe none.
     fn checksums(&self) -> Checksums;
+    /// Who wrote this very content; none where that is not known.
+    fn creator(&self) -> Option<Creator> {
+        None
+    }
     /// Keeps more checksums, if the file has not changed since it was opened. Best effort: a file without them is whole.
     fn keep_checksums(&self, more: &Checksums);
 }
@@ -184,8 +190,8 @@ pub trait Draft: Send + Sync {
         let _ = size;
         Ok(())
     }
-    /// Ends the writing: keeps checksums with the content and, if it must be `durable`, waits for the disk.
-    fn seal(&mut self, checksums: &Checksums, durable: bool) -> Result<(), BackendError>;
+    /// Ends the writing: keeps checksums and creator with the content and, if it must be `durable`, waits for the disk.
+    fn seal(&mut self, checksums: &Checksums, creator: Option<Creator>, durable: bool) -> Result<(), BackendError>;
     /// Makes it visible at `path`, with missing parents, at one instant. A file is replaced only if `overwrite`.
     fn publish(self: Box<Self>, path: &StoragePath, overwrite: bool) -> Result<Published, BackendError>;
 }

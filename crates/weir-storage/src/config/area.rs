@@ -1,6 +1,7 @@
 //! The `[[area]]` tables.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_auth::{Rule, StoragePath};
@@ -40,6 +41,10 @@ pub struct AreaConfig {
     /// Taken of every file on its way in. Default: adler32 and crc32c.
     #[serde(default = "default_checksums")]
     pub checksums: Vec<Algorithm>,
+    /// For how long after it was written a file may be moved by whoever may create files there; later, and by default from the
+    /// beginning, only by who wrote it or may modify.
+    #[serde(default, with = "weir_units::duration")]
+    pub movable_for: Duration,
 }
 
 /// When a write counts as done.
@@ -67,6 +72,7 @@ impl AreaConfig {
             rules: Vec::new(),
             durability: Durability::default(),
             checksums: default_checksums(),
+            movable_for: Duration::ZERO,
         }
     }
 

@@ -15,7 +15,7 @@ use weir_units::{Algorithm, Checksum, Checksums, Hasher};
 use super::{Intake, blocking};
 use crate::{
     area::{Area, Claim, Hold},
-    backend::{BackendError, Draft, Meta, Published, WRITE_ALIGNMENT},
+    backend::{BackendError, Creator, Draft, Meta, Published, WRITE_ALIGNMENT},
     conditional::Conditions,
     exchange::Exchange,
     memory::Lease,
@@ -41,6 +41,8 @@ pub(crate) struct Landing {
     pub(crate) conditions: Conditions,
     /// Nobody else writes the path. Ends when the file is visible or given up, not when the asker leaves.
     pub(crate) claim: Claim,
+    /// Who writes it.
+    pub(crate) creator: Option<Creator>,
 }
 
 /// A file that has become visible.
@@ -424,7 +426,7 @@ fn publish(
     landing: &Landing,
     checksums: &Checksums,
 ) -> Result<Published, SinkError> {
-    draft.seal(checksums, area.durable)?;
+    draft.seal(checksums, landing.creator, area.durable)?;
     // The disk is waited for before this and after it, never meanwhile: strangers' names share the lock.
     let _still = area.still(&landing.path);
     if !landing.conditions.is_empty() {

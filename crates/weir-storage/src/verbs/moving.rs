@@ -114,7 +114,7 @@ impl Move {
         let changed = match there {
             Some(there) if there.directory || meta.directory => area.backend.supplant(from, to)?,
             _ => {
-                let (replaced, changed) = area.backend.rename(from, to, self.overwrite)?;
+                let (replaced, changed) = area.backend.rename(from, to, self.overwrite && there.is_some())?;
                 area.freed_file(replaced.filter(|_| changed.grave.is_none()));
                 changed
             }
@@ -135,6 +135,10 @@ impl Move {
         }
         let fresh = !meta.directory && there.is_none();
         self.caller.may_move(&self.source, destination, fresh)?;
+        if !meta.directory && !self.is_young(meta) {
+            let creator = || self.area.backend.open(from).ok()?.creator();
+            self.caller.may_take(&self.source, creator)?;
+        }
         if !self.conditions.hold(Some(meta)) {
             return Err(Refusal::condition(&self.source));
         }
@@ -158,6 +162,14 @@ impl Move {
             return Err(Refusal::conflict(text));
         }
         Ok(())
+    }
+
+    /// Whether the file is so new that whoever may create files may also move it.
+    fn is_young(&self, meta: &Meta) -> bool {
+        let age = std::time::SystemTime::now()
+            .duration_since(meta.modified())
+            .unwrap_or_default();
+        age < self.area.movable_for
     }
 
     fn is_empty(&self) -> Result<bool, Refusal> {

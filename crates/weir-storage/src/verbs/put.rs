@@ -18,7 +18,7 @@ use crate::{
     access::Caller,
     admission::Work,
     area::{Area, Claim, Hold},
-    backend::{BackendError, Obstacle},
+    backend::{BackendError, Creator, Obstacle},
     bandwidth::Throttle,
     conditional::Conditions,
     config::Limits,
@@ -141,6 +141,7 @@ pub(super) struct Target {
     conditions: Conditions,
     hold: Hold,
     claim: Claim,
+    creator: Option<Creator>,
 }
 
 impl Target {
@@ -155,7 +156,7 @@ impl Target {
             conditions,
             may_replace,
             may_wait,
-            ..
+            caller,
         } = aim;
         area.check_writable()?;
         if path.is_directory() {
@@ -188,6 +189,7 @@ impl Target {
                 area.hold_at_once(size)
             }?,
             claim,
+            creator: caller.creator(),
         })
     }
 
@@ -198,6 +200,7 @@ impl Target {
             overwrite: self.overwrite,
             conditions: self.conditions,
             claim: self.claim,
+            creator: self.creator,
         };
         (self.hold, landing)
     }

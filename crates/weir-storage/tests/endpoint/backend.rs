@@ -63,7 +63,7 @@ fn checksums() -> Checksums {
 fn write(backend: &dyn Backend, at: &str, content: &'static str, overwrite: bool) -> Result<Option<u64>, BackendError> {
     let mut draft = backend.draft(false)?;
     draft.write_at(&[Bytes::from_static(content.as_bytes())], 0)?;
-    draft.seal(&checksums(), false)?;
+    draft.seal(&checksums(), None, false)?;
     let published = draft.publish(&path(at), overwrite)?;
     assert_eq!(published.meta.size, content.len() as u64);
     Ok(published.replaced.map(|old| old.size))
@@ -141,7 +141,7 @@ fn durable_pieces_land_where_they_belong(backend: &dyn Backend) {
                 let pieces: Vec<Bytes> = bytes.chunks(piece).map(Bytes::copy_from_slice).collect();
                 draft.write_at(&pieces, begin as u64).unwrap();
             }
-            draft.seal(&checksums(), true).unwrap();
+            draft.seal(&checksums(), None, true).unwrap();
             flushed(draft.publish(&path(&at), false).unwrap().changed);
             let reader = backend.open(&path(&at)).unwrap();
             let mut buffer = vec![0; content.len() + 1];

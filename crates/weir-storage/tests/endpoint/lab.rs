@@ -479,7 +479,12 @@ impl Endpoint {
 
     /// The lines of the access log, once there are at least so many.
     pub(crate) async fn log_lines(&self, at_least: usize) -> Vec<Value> {
-        let read = || std::fs::read_to_string(&self.log).unwrap_or_default();
+        // The last one may be half written.
+        let read = || {
+            let mut text = std::fs::read_to_string(&self.log).unwrap_or_default();
+            text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+            text
+        };
         until("log lines", || read().lines().count() >= at_least).await;
         read().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }

@@ -10,6 +10,7 @@ mod connection;
 mod copies;
 mod corpora;
 mod counters;
+mod creators;
 mod deletes;
 mod every_call;
 mod expiry;

@@ -20,7 +20,7 @@ use super::{
     record::{self, Record},
     rename_over, replace, temporary_name, weigh,
 };
-use crate::backend::{BackendError, Draft, Meta, Obstacle, Published};
+use crate::backend::{BackendError, Creator, Draft, Meta, Obstacle, Published};
 
 /// The most pieces that one system call takes (`IOV_MAX`).
 const PIECES_PER_CALL: usize = 1024;
@@ -129,13 +129,14 @@ impl Draft for PosixDraft {
         }
     }
 
-    fn seal(&mut self, checksums: &Checksums, durable: bool) -> Result<(), BackendError> {
-        if self.shared.keeps_attributes() && !checksums.is_empty() {
+    fn seal(&mut self, checksums: &Checksums, creator: Option<Creator>, durable: bool) -> Result<(), BackendError> {
+        if self.shared.keeps_attributes() && (!checksums.is_empty() || creator.is_some()) {
             let meta = self.meta()?;
             let record = Record {
                 size: meta.size,
                 modified_ns: meta.modified_ns,
                 checksums: checksums.clone(),
+                creator,
             };
             match record::write(&self.file, &record) {
                 Err(Errno::OPNOTSUPP) => self.shared.give_up_attributes(),

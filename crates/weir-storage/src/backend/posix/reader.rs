@@ -17,7 +17,7 @@ use super::{
     readers::Reading,
     record::{self, Record},
 };
-use crate::backend::{BackendError, Meta, Reader};
+use crate::backend::{BackendError, Creator, Meta, Reader};
 
 /// A file counts as being read also while the kernel sends it, when whoever asked for it has gone.
 struct OpenFile {
@@ -48,6 +48,18 @@ impl PosixReader {
             meta,
             shared,
         }
+    }
+}
+
+impl PosixReader {
+    /// What is kept with this very content.
+    fn record(&self) -> Option<Record> {
+        let record = self
+            .shared
+            .keeps_attributes()
+            .then(|| record::read(&self.open.file))
+            .flatten();
+        record.filter(|record| record.belongs_to(&self.meta))
     }
 }
 
@@ -82,13 +94,11 @@ impl Reader for PosixReader {
     }
 
     fn checksums(&self) -> Checksums {
-        if !self.shared.keeps_attributes() {
-            return Checksums::default();
-        }
-        record::read(&self.open.file)
-            .filter(|record| record.belongs_to(&self.meta))
-            .map(|record| record.checksums)
-            .unwrap_or_default()
+        self.record().map(|record| record.checksums).unwrap_or_default()
+    }
+
+    fn creator(&self) -> Option<Creator> {
+        self.record()?.creator
     }
 
     fn keep_checksums(&self, more: &Checksums) {
@@ -99,12 +109,16 @@ impl Reader for PosixReader {
             Ok(Some(now)) if now == self.meta => {}
             _ => return,
         }
-        let mut checksums = self.checksums();
+        let (mut checksums, creator) = self
+            .record()
+            .map(|known| (known.checksums, known.creator))
+            .unwrap_or_default();
         more.iter().for_each(|checksum| checksums.insert(checksum.clone()));
         let record = Record {
             size: self.meta.size,
             modified_ns: self.meta.modified_ns,
             checksums,
+            creator,
         };
         if let Err(errno) = record::write(&self.open.file, &record) {
             tracing::debug!(%errno, "could not keep checksums with a file");

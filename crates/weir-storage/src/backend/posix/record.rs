@@ -1,6 +1,6 @@
-//! Checksums kept with a file, in the extended attribute `user.weir.checksums`.
+//! Checksums and creator kept with a file, in the extended attribute `user.weir.checksums`.
 //!
-//! Text, so that people can read it with `getfattr`: `1 size=12 mtime_ns=1700000000000000000 adler32:0a1b2c3d crc32c:…`.
+//! Text, so that people can read it with `getfattr`: `1 size=12 mtime_ns=1700000000000000000 by=… adler32:0a1b2c3d crc32c:…`.
 //! It counts only while the file has that size and modification time: a file changed by other means has no checksums.
 
 use std::{fmt, str::FromStr};
@@ -13,8 +13,12 @@ use rustix::{
 use weir_units::{Checksum, Checksums};
 
 use super::Meta;
+use crate::backend::Creator;
 
 const NAME: &str = "user.weir.checksums";
+
+/// Stands before the creator.
+const BY: &str = "by=";
 
 /// The content of the attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +26,7 @@ pub(super) struct Record {
     pub(super) size: u64,
     pub(super) modified_ns: i64,
     pub(super) checksums: Checksums,
+    pub(super) creator: Option<Creator>,
 }
 
 impl Record {
@@ -33,6 +38,9 @@ impl Record {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "1 size={} mtime_ns={}", self.size, self.modified_ns)?;
+        if let Some(creator) = self.creator {
+            write!(f, " {BY}{creator}")?;
+        }
         self.checksums.iter().try_for_each(|checksum| write!(f, " {checksum}"))
     }
 }
@@ -55,11 +63,22 @@ impl FromStr for Record {
         };
         let size = number("size=")?.parse().map_err(drop)?;
         let modified_ns = number("mtime_ns=")?.parse().map_err(drop)?;
-        let checksums = words.filter_map(|word| word.parse::<Checksum>().ok()).collect();
+        // Versions that knew no creator pass it over, as a checksum of an unknown algorithm.
+        let (mut creator, mut checksums) = (None, Checksums::default());
+        for word in words {
+            match word.strip_prefix(BY) {
+                Some(text) => creator = text.parse().ok(),
+                None => word
+                    .parse::<Checksum>()
+                    .into_iter()
+                    .for_each(|checksum| checksums.insert(checksum)),
+            }
+        }
         Ok(Self {
             size,
             modified_ns,
             checksums,
+            creator,
         })
     }
 }
@@ -97,12 +116,20 @@ mod tests {
             size: 12,
             modified_ns: 1_700_000_000_000_000_001,
             checksums,
+            creator: None,
         };
         assert_eq!(
             record.to_string(),
             "1 size=12 mtime_ns=1700000000000000001 adler32:0a1b2c3d crc32c:00000001"
         );
         assert_eq!(record.to_string().parse::<Record>().unwrap(), record);
+        let signed = Record {
+            creator: Some(Creator::of_token("https://i", "alice")),
+            ..record.clone()
+        };
+        assert_eq!(signed.to_string().parse::<Record>().unwrap(), signed);
+        let broken = signed.to_string().replace("by=", "by=0");
+        assert_eq!(broken.parse::<Record>().unwrap(), record);
         let newer = format!("{record} blake9:00");
         assert_eq!(newer.parse::<Record>().unwrap(), record);
         for broken in [

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_auth::StoragePath;
 use weir_storage::backend::{
-    Backend, BackendError, Changed, Directory, Draft, Effort, Emptied, Entry, Grave, Listing, Meta, Published, Reader,
-    Space, Usage,
+    Backend, BackendError, Changed, Creator, Directory, Draft, Effort, Emptied, Entry, Grave, Listing, Meta, Published,
+    Reader, Space, Usage,
 };
 use weir_units::Checksums;
 
@@ -167,6 +167,10 @@ impl Reader for FaultyReader {
         known.unwrap_or_default()
     }
 
+    fn creator(&self) -> Option<Creator> {
+        self.inner.creator().filter(|_| !self.faults.without_attributes())
+    }
+
     fn keep_checksums(&self, more: &Checksums) {
         if !self.faults.without_attributes() {
             let keep = || {
@@ -214,15 +218,15 @@ impl Draft for FaultyDraft {
         self.faults.carry_out(Call::Reserve, || self.inner().reserve(size))
     }
 
-    fn seal(&mut self, checksums: &Checksums, durable: bool) -> Result<(), BackendError> {
+    fn seal(&mut self, checksums: &Checksums, creator: Option<Creator>, durable: bool) -> Result<(), BackendError> {
         let nothing = Checksums::default();
-        let kept = if self.faults.without_attributes() {
-            &nothing
+        let (kept, creator) = if self.faults.without_attributes() {
+            (&nothing, None)
         } else {
-            checksums
+            (checksums, creator)
         };
         let inner = self.inner.as_mut().expect("it is published once");
-        self.faults.carry_out(Call::Seal, || inner.seal(kept, durable))
+        self.faults.carry_out(Call::Seal, || inner.seal(kept, creator, durable))
     }
 
     fn publish(mut self: Box<Self>, path: &StoragePath, overwrite: bool) -> Result<Published, BackendError> {
