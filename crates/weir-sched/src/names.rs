@@ -46,6 +46,11 @@ impl Names {
         self.ses.get_index_of(name).map(|known| SeId(known as u32))
     }
 
+    /// The number of a virtual organisation that is known.
+    pub fn find_vo(&self, name: &str) -> Option<VoId> {
+        self.vos.get_index_of(name).map(|known| VoId(known as u32))
+    }
+
     /// How many storage elements have a number.
     pub fn n_ses(&self) -> usize {
         self.ses.len()

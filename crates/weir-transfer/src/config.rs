@@ -3,11 +3,13 @@
 mod admin;
 mod events;
 mod postgres;
+mod redirect;
 mod tokens;
 
 pub use admin::{AdminConfig, Level};
 pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use postgres::{PostgresConfig, Role};
+pub use redirect::{NoHost, RedirectHost};
 pub use tokens::{BrokerConfig, IssuerConfig, TokensConfig};
 pub use weir_auth::x509::DoorConfig as X509Config;
 
@@ -39,7 +41,7 @@ pub struct TransferConfig {
     /// Certificate authorities believed when we connect: to storages, and to issuers.
     #[serde(default)]
     pub trust: Trust,
-    /// The database. Made if it is missing, with `.lock` and `-wal` files beside it. Default: memory, which forgets.
+    /// The database. Made if it is missing, with `.lock` and `-wal` files beside it. Needed, unless there is `[postgres]`.
     #[serde(default)]
     pub store: Option<PathBuf>,
     /// A PostgreSQL server instead of `store`.
@@ -292,6 +294,9 @@ pub struct CopyConfig {
     pub streams: u32,
     /// Addresses of this host and of private networks that may be connected to all the same.
     pub allow: Vec<Network>,
+    /// Hosts to which a storage may redirect a copy with the tokens of both sides: `node1.example.org`, or `*.example.org`. To any other
+    /// than itself, port included, credentials do not follow.
+    pub redirect_hosts: Vec<RedirectHost>,
 }
 
 impl Default for CopyConfig {
@@ -305,6 +310,7 @@ impl Default for CopyConfig {
             busy_patience: settings.busy_patience,
             streams: settings.streams,
             allow: Vec::new(),
+            redirect_hosts: Vec::new(),
         }
     }
 }
@@ -331,7 +337,7 @@ impl Default for HistoryConfig {
 }
 
 impl TransferConfig {
-    /// A service on this address, with the defaults: no TLS, no issuer, memory for a store.
+    /// A service on this address, with the defaults: no TLS. Issuer and store are to be set.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -465,6 +471,12 @@ impl TransferConfig {
                 );
             }
         }
+        if self.postgres.is_none() && self.store.is_none() {
+            return wrong(
+                "store",
+                "is missing: name the file of a database, or a server in [postgres]; without one, jobs would be lost at the next stop",
+            );
+        }
         self.events.as_ref().map_or(Ok(()), EventsConfig::check)
     }
 }
@@ -587,6 +599,20 @@ mod tests {
         refused(
             "listen = '127.0.0.1:0'\n[[issuer]]\nurl = 'u'\nvo = 'x'\n[[admin]]\ndn = '/CN=a'\nscope = 'b'",
             "make two",
+        );
+        // It kept jobs in memory, acknowledged them, and forgot them.
+        refused(issuer, "store: is missing");
+        refused(
+            &format!("{issuer}[[broker]]\nsubject = 'rucio'"),
+            "either issuer and subject",
+        );
+        refused(
+            &format!("{issuer}[[broker]]\nissuer = 'v'\nsubject = 'rucio'"),
+            "none of the [[issuer]]s",
+        );
+        refused(
+            &format!("{issuer}[[broker]]\ndn = '/CN=a'\nsubject = 'b'"),
+            "either issuer and subject",
         );
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use weir_sched::{Link, LinkStats, Names, Scheduler};
+use weir_sched::{Link, LinkStats, Names, Reason, Scheduler};
 
 use crate::time::Millis;
 
@@ -57,7 +57,13 @@ impl Evolution {
             if former == stats.allowed {
                 continue;
             }
-            let reasons = core.why_link(stats.link);
+            let mut reasons = core.why_link(stats.link);
+            for reason in &mut reasons {
+                // They may be other users' links.
+                if let Reason::Full { holders, .. } = reason {
+                    holders.clear();
+                }
+            }
             let words = reasons.iter().map(|reason| reason.with(names).to_string());
             let rationale = words.collect::<Vec<_>>().join("; ");
             book.steps.push_back(step(&stats, names, former, at, rationale));

@@ -36,6 +36,7 @@ mod executor;
 pub mod fuzzing;
 mod model;
 mod nodes;
+mod opening;
 mod places;
 mod rest;
 mod servers;

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, HashSet},
     ops::Range,
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -11,25 +10,23 @@ use std::{
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
-use weir_auth::{TrustedIssuer, Verifier, VerifierConfig, x509::X509Error};
-use weir_http::{AddressFilter, Client, ClientConfig, Identity, RunningServer, ServerLimits, TlsError};
-use weir_sched::{Config, Scheduler};
+use weir_auth::{Verifier, x509::X509Error};
+use weir_http::{Client, Identity, RunningServer, ServerLimits, TlsError};
+use weir_sched::Scheduler;
 
 use crate::{
     certificates::{Certificates, CertificatesError},
     config::{AdminConfig, ConfigError, TransferConfig},
-    descriptors::Descriptors,
     driver::{Beginning, Driver},
     events::{Events, SinkError},
     evolution::Evolution,
-    executor::{Executor, ExecutorSettings, Keeper, Namespace},
+    executor::{Executor, Keeper, Namespace},
     nodes::{self, Entry, Fleet, Hands, Membership, Seat},
+    opening::{client, core_config, events, executor_settings, for_users, host_of, node, open, verifier},
     rest,
     servers::ServersTrust,
     settings::{Plan, Settings, configured, difference},
-    store::{
-        MemoryStore, PostgresStore, Sealer, SqliteStore, Standing, Store, StoreError, confirm_key, postgres::Node,
-    },
+    store::{Standing, Store, StoreError},
     submission::SubmissionLimits,
     time,
 };
@@ -470,132 +467,4 @@ impl Drop for Reservation {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&self.job);
     }
-}
-
-/// This node as others shall see it.
-fn node(config: &TransferConfig, url: &str) -> Node {
-    let role = config
-        .postgres
-        .as_ref()
-        .map(|postgres| postgres.role)
-        .unwrap_or_default();
-    let slots = if role.copies() {
-        u32::try_from(executor_settings(config).concurrency).unwrap_or(u32::MAX)
-    } else {
-        0
-    };
-    Node {
-        id: Uuid::new_v4(),
-        url: url.to_owned(),
-        role: role.as_str().to_owned(),
-        slots,
-        epoch: 0,
-    }
-}
-
-/// A store, and the same as one that other nodes may use.
-type Opened = (Arc<dyn Store>, Option<Arc<PostgresStore>>);
-
-async fn open(config: &TransferConfig) -> Result<Opened, StoreError> {
-    let config = config.clone();
-    let opened = tokio::task::spawn_blocking(move || -> Result<Opened, StoreError> {
-        let sealer = |default: Option<PathBuf>| match config.key_file.clone().or(default) {
-            Some(path) => Sealer::from_file(&path),
-            None => Ok(Sealer::ephemeral()),
-        };
-        if let Some(postgres) = &config.postgres {
-            let trust = match postgres.authorities.as_slice() {
-                [] => config.trust.roots(),
-                files => weir_http::TrustRoots {
-                    files: files.to_vec(),
-                    directories: Vec::new(),
-                },
-            };
-            let store = Arc::new(PostgresStore::open(postgres, &trust, sealer(None)?)?);
-            if let Some(path) = &config.key_file {
-                confirm_key(store.as_ref(), path)?;
-            }
-            return Ok((store.clone(), Some(store)));
-        }
-        let store: Arc<dyn Store> = match &config.store {
-            Some(path) => Arc::new(SqliteStore::open(path, sealer(Some(path.with_extension("key")))?)?),
-            None => Arc::new(MemoryStore::new()),
-        };
-        Ok((store, None))
-    });
-    opened
-        .await
-        .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
-}
-
-fn events(config: &TransferConfig, host: &str, store: &Arc<dyn Store>, client: &Client) -> Result<Events, SinkError> {
-    let Some(events) = &config.events else {
-        return Ok(Events::default());
-    };
-    let ours = (host.to_owned(), config.retry.retries);
-    Events::start(events, ours, store.clone(), client, &config.trust.roots())
-}
-
-fn client(config: &TransferConfig) -> Result<Client, TlsError> {
-    let mut client = ClientConfig::new(config.trust.roots());
-    client.connect_timeout = config.copy.connect_timeout;
-    client.response_timeout = config.copy.response_timeout;
-    client.connections = Some(Descriptors::of_this_process(config.limits.connections).connections);
-    Client::new(client)
-}
-
-/// The client for what users ask for: it connects only where it may.
-fn for_users(client: &Client, config: &TransferConfig) -> Client {
-    client.within(AddressFilter::allowing(&config.copy.allow).refusing(&weir_http::own_addresses()))
-}
-
-fn verifier(config: &TransferConfig, url: &str, client: Client) -> Verifier {
-    let mut audiences = vec![url.to_owned(), format!("{}/", url.trim_end_matches('/'))];
-    audiences.extend(config.audiences.iter().cloned());
-    let issuers = config
-        .issuers
-        .iter()
-        .map(|issuer| TrustedIssuer::new(issuer.url.clone()))
-        .collect();
-    let config = VerifierConfig {
-        issuers,
-        audiences,
-        any_audience: config.any_audience,
-        ..VerifierConfig::default()
-    };
-    Verifier::new(config, client)
-}
-
-fn core_config(config: &TransferConfig, epoch: u64) -> Config {
-    Config {
-        epoch,
-        settings: weir_sched::Settings {
-            link: config.limits.link,
-            inbound: config.limits.inbound,
-            outbound: config.limits.outbound,
-            ..weir_sched::Settings::default()
-        },
-        retry: config.retry.policy(config.tokens.issuer_pause, epoch),
-        transfers_max: config.limits.queue,
-        ..Config::default()
-    }
-}
-
-fn executor_settings(config: &TransferConfig) -> ExecutorSettings {
-    let descriptors = Descriptors::of_this_process(config.limits.connections);
-    ExecutorSettings {
-        concurrency: config.limits.active.unwrap_or(descriptors.attempts),
-        relays: descriptors.relays,
-        response_timeout: config.copy.response_timeout,
-        checksum_timeout: config.copy.checksum_timeout,
-        stall_timeout: config.copy.stall_timeout,
-        busy_patience: config.copy.busy_patience,
-        streams: config.copy.streams,
-        ..ExecutorSettings::default()
-    }
-}
-
-fn host_of(url: &str) -> String {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', '?']).next().unwrap_or_default().to_owned()
 }

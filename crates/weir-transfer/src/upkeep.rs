@@ -307,7 +307,9 @@ mod tests {
     #[tokio::test]
     async fn a_scheduler_that_a_defect_ended_is_replaced() {
         // The door would stay open for a service that never starts anything again.
+        let directory = tempfile::tempdir().unwrap();
         let mut config = crate::TransferConfig::new("127.0.0.1:0".parse().unwrap());
+        config.store = Some(directory.path().join("db"));
         let issuer = crate::config::IssuerConfig::new("https://127.0.0.1:1", "test");
         config.issuers.push(issuer);
         let running = crate::TransferService::start(config).await.unwrap();

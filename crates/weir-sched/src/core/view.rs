@@ -6,7 +6,7 @@ use weir_world::{OpId, TransferId};
 use super::Scheduler;
 use super::table::State;
 use crate::stats::{Counts, GateStats, LinkStats, SeStats, TapeStats};
-use crate::{Candidate, Choice, Decision, Link, Reason, Resource, SeId, Why, Work, rank_sources};
+use crate::{Candidate, Choice, Decision, Link, Reason, Resource, SeId, VoId, Why, Work, rank_sources};
 
 impl Scheduler {
     /// Why a transfer is where it is. None if it has ended, or never was.
@@ -95,8 +95,23 @@ impl Scheduler {
         match self.policy.find(link) {
             None => Vec::new(),
             Some(_) if self.policy.holds() => vec![Reason::Held],
-            Some(number) => self.policy.link_reasons(number),
+            Some(number) => self.policy.link_reasons(number, None),
         }
+    }
+
+    /// The same, with what holds this virtual organisation's transfers back there, and nobody else's.
+    pub fn why_link_for(&self, vo: VoId, link: Link) -> Vec<Reason> {
+        match self.policy.find(link) {
+            Some(number) if !self.policy.holds() => self.policy.link_reasons(number, Some(vo)),
+            _ => self.why_link(link),
+        }
+    }
+
+    /// Whether this virtual organisation ever had a transfer on a link.
+    pub fn uses(&self, vo: VoId, link: Link) -> bool {
+        self.policy
+            .find(link)
+            .is_some_and(|number| self.policy.uses(vo, number))
     }
 
     /// The last decisions about a link, oldest first. Waiting on for the same cause is one decision.

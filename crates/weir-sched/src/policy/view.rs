@@ -6,7 +6,7 @@ use super::Policy;
 use super::gate::Gate;
 use super::lane::Lane;
 use crate::stats::{GateStats, LinkStats, SeStats};
-use crate::{Decision, Holder, Link, Reason, Resource, SeId};
+use crate::{Decision, Holder, Link, Reason, Resource, SeId, VoId};
 
 fn bits(bytes_per_second: f64) -> BitRate {
     BitRate((bytes_per_second * 8.0) as u64)
@@ -95,13 +95,20 @@ impl Policy {
             .and_then(|lane| lane.queues.first_transfer())
     }
 
-    /// Everything that holds a link back now, over all VOs.
-    pub(crate) fn link_reasons(&self, link: u32) -> Vec<Reason> {
-        let lanes = &self.links[link as usize].lanes;
+    /// Whether this virtual organisation ever had a transfer on a link.
+    pub(crate) fn uses(&self, vo: VoId, link: u32) -> bool {
+        let mut lanes = self.links[link as usize].lanes.iter();
+        lanes.any(|lane| self.lanes[*lane as usize].vo == vo)
+    }
+
+    /// Everything that holds a link back now: of all virtual organisations, or of one.
+    pub(crate) fn link_reasons(&self, link: u32, vo: Option<VoId>) -> Vec<Reason> {
+        let lanes = self.links[link as usize].lanes.iter();
+        let lanes = lanes.filter(|lane| vo.is_none_or(|vo| self.lanes[**lane as usize].vo == vo));
         let busy = lanes
-            .iter()
+            .clone()
             .filter(|lane| !self.lanes[**lane as usize].queues.is_empty());
-        let Some(first) = busy.clone().next().or(lanes.first()) else {
+        let Some(first) = busy.clone().next().or(lanes.clone().next()) else {
             return vec![Reason::Idle];
         };
         let mut reasons = self.reasons(*first);

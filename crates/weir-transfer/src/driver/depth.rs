@@ -109,6 +109,8 @@ pub(crate) struct Standing {
     pub(crate) kind: &'static str,
     /// Whose.
     pub(crate) name: String,
+    /// The link, of a link's.
+    pub(crate) link: Option<Link>,
     /// Transfers that have not ended.
     pub(crate) depth: u64,
     /// Since when the oldest of those that never started waits, to the minute.
@@ -483,6 +485,10 @@ impl Depth {
             Standing {
                 kind,
                 name,
+                link: match whose {
+                    Whose::Link(link) => Some(*link),
+                    _ => None,
+                },
                 depth: queue.live,
                 oldest: queue
                     .waiting

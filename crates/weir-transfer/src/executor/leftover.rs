@@ -184,7 +184,7 @@ impl Attempt<'_> {
             headers.insert(header::IF_MATCH, tag);
         }
         let request = (Method::DELETE, headers);
-        let answer = send(self.client, side, phase, request, Forward::SameHost, limit).await?;
+        let answer = send(self.client, side, phase, request, Forward::Same, limit).await?;
         match answer.response.status() {
             status if status.is_success() || status == StatusCode::NOT_FOUND => Ok(Left::Nothing),
             StatusCode::PRECONDITION_FAILED => Ok(Left::Foreign),

@@ -68,6 +68,7 @@ pub(crate) use namespace::{Attributes, Change, Credential, Namespace, Obstacle, 
 pub(crate) use tokens::Keeper;
 
 use crate::{
+    config::RedirectHost,
     events::{Events, Timeline},
     model::Claim,
     store::{Order, Store, StoreError, Writer},
@@ -103,6 +104,8 @@ pub(crate) struct ExecutorSettings {
     pub wall_per_mib: Duration,
     /// Streams asked of the active party if the client does not say.
     pub streams: u32,
+    /// Hosts beyond its own to which a storage may redirect a COPY with its credentials.
+    pub redirect_hosts: Vec<RedirectHost>,
 }
 
 impl Default for ExecutorSettings {
@@ -117,6 +120,7 @@ impl Default for ExecutorSettings {
             wall_base: Duration::from_secs(600),
             wall_per_mib: Duration::from_secs(2),
             streams: 1,
+            redirect_hosts: Vec::new(),
         }
     }
 }

@@ -71,7 +71,7 @@ fn is_about_the_digest(failure: &Failure) -> bool {
 pub(crate) async fn is_collection(client: &Client, side: &Side, phase: Phase, limit: Duration) -> Option<bool> {
     let method = Method::from_bytes(b"PROPFIND").expect("PROPFIND is a token");
     let headers = HeaderMap::from_iter([(HeaderName::from_static("depth"), HeaderValue::from_static("0"))]);
-    let answer = send(client, side, phase, (method, headers), Forward::SameHost, limit)
+    let answer = send(client, side, phase, (method, headers), Forward::Same, limit)
         .await
         .ok()?;
     match answer.response.status() {
@@ -100,7 +100,7 @@ async fn look(
         let name = algorithm.digest_name();
         headers.insert("want-digest", HeaderValue::from_static(name));
     }
-    let answer = send(client, side, phase, (Method::HEAD, headers), Forward::SameHost, limit).await?;
+    let answer = send(client, side, phase, (Method::HEAD, headers), Forward::Same, limit).await?;
     let response = answer.response;
     match response.status() {
         status if status.is_success() => Ok(Some(read(response.headers(), algorithm))),

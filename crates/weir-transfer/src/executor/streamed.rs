@@ -23,7 +23,7 @@ use super::{
     attempt::Attempt,
     failure::chain,
     thirdparty::Refused,
-    wire::{Forward, keeps_token, redirect, send, text_of},
+    wire::{Forward, keeps_credentials, redirect, send, text_of},
 };
 
 /// How long a destination may take to say `100 Continue` before the body is sent all the same: long enough for a token
@@ -59,7 +59,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Opt
         match put(attempt, &relay, request).await? {
             None => return Ok(relay.checksum()),
             Some(next) => {
-                if !keeps_token(&uri, &next, Forward::SameHost) {
+                if !keeps_credentials(&uri, &next, Forward::Same) {
                     token = None;
                 }
                 uri = next;
@@ -77,7 +77,7 @@ async fn open(attempt: &Attempt<'_>) -> Result<(Incoming, Option<u64>), Failure>
     let side = attempt.source;
     let limit = attempt.settings.response_timeout;
     let request = (Method::GET, HeaderMap::new());
-    let answer = send(attempt.client, side, Phase::Transfer, request, Forward::SameHost, limit).await?;
+    let answer = send(attempt.client, side, Phase::Transfer, request, Forward::Same, limit).await?;
     let response = answer.response;
     let status = response.status();
     if !status.is_success() {

@@ -48,13 +48,13 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
         active,
         Phase::Transfer,
         (method.clone(), headers),
-        Forward::AnyHost,
+        Forward::Named(&attempt.settings.redirect_hosts),
         limit,
         &|request| attempt.order_goes_out(request),
     ))
     .await;
-    let response = match sent {
-        Ok(answer) => answer.response,
+    let (response, stripped) = match sent {
+        Ok(answer) => (answer.response, answer.stripped),
         Err(Trouble { failure, reached }) => {
             attempt.order_came_back(reached);
             // Not answered at all: the other party may reach whom this one did not.
@@ -74,10 +74,16 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
     if !status.is_success() {
         let text = Box::pin(text_of(response)).await;
         let fallback = lets_others_try(status, &text);
-        return Err(Refused {
-            failure: scene.status(&active.naming(&method), status, &text),
-            fallback,
-        });
+        let mut failure = scene.status(&active.naming(&method), status, &text);
+        if let Some(host) = stripped {
+            failure.message = format!(
+                "{}; it was redirected to {host}, to which credentials do not follow",
+                failure.message
+            );
+            failure.remedy =
+                "if that is a node of this storage, the operator should name it in copy.redirect_hosts".into();
+        }
+        return Err(Refused { failure, fallback });
     }
     watch(attempt, active, passive, response).await
 }

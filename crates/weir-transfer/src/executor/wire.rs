@@ -9,7 +9,7 @@ use weir_http::{Body, Client, ClientError, body};
 use weir_world::{ErrorClass, Failure, Party, Phase};
 
 use super::{failure::Scene, tokens::Right};
-use crate::surl::Surl;
+use crate::{config::RedirectHost, surl::Surl};
 
 /// Redirects followed in a row.
 const REDIRECTS_MAX: usize = 5;
@@ -59,19 +59,22 @@ pub(crate) fn bearer(token: &Secret) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Whether a side's token goes along when a redirect leads to another host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Forward {
-    /// To the same host only. The other host usually finds its credential in the redirect's URL.
-    SameHost,
-    /// To any host, encrypted: a COPY is answered by whom the redirector names, and needs its token there.
-    AnyHost,
+/// Whether credentials go along when a redirect leads elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Forward<'a> {
+    /// To the same authority only, port included. Whoever is named beyond it usually finds a credential in the redirect's URL.
+    Same,
+    /// Also, encrypted, to hosts that the operator has named: a COPY is answered by whom the redirector names, and needs both sides'
+    /// tokens there.
+    Named(&'a [RedirectHost]),
 }
 
 /// An answer, and where it came from after redirects.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) response: Response<Incoming>,
+    /// The host to which a redirect led without the credentials.
+    pub(crate) stripped: Option<String>,
 }
 
 /// A request that got no answer.
@@ -103,7 +106,7 @@ pub(crate) async fn send(
     side: &Side,
     phase: Phase,
     request: (Method, HeaderMap),
-    forward: Forward,
+    forward: Forward<'_>,
     limit: Duration,
 ) -> Result<Answer, Trouble> {
     send_watched(client, side, phase, request, forward, limit, &|_| ()).await
@@ -114,21 +117,32 @@ pub(crate) async fn send_watched(
     client: &Client,
     side: &Side,
     phase: Phase,
-    (method, headers): (Method, HeaderMap),
-    forward: Forward,
+    (method, mut headers): (Method, HeaderMap),
+    forward: Forward<'_>,
     limit: Duration,
     before: &(dyn Fn(&mut Request<Body>) + Sync),
 ) -> Result<Answer, Trouble> {
     let mut uri = side.uri(phase)?;
-    let mut token = side.bearer();
+    let (mut token, mut stripped) = (side.bearer(), None);
     for _ in 0..=REDIRECTS_MAX {
         let parts = (&method, &headers, &uri, token.as_ref());
         let response = exchange(client, side, phase, parts, limit, before).await?;
         let Some(next) = redirect(&response, &uri, side, phase, &method)? else {
-            return Ok(Answer { response });
+            return Ok(Answer { response, stripped });
         };
-        if !keeps_token(&uri, &next, forward) {
+        if !keeps_credentials(&uri, &next, forward) {
             token = None;
+            headers.remove(FORWARDED);
+            if names_secret(&headers) {
+                let text = format!(
+                    "{}: a redirect to {}, which is not told the credential in the other side's URL; name it in copy.redirect_hosts if it \
+                     is a node of this storage",
+                    side.naming(&method),
+                    next.host().unwrap_or("?"),
+                );
+                return Err(side.scene(phase).fail(ErrorClass::Permission, text).into());
+            }
+            stripped = next.host().map(str::to_owned);
         }
         uri = next;
     }
@@ -227,9 +241,38 @@ pub(super) fn resolve(from: &Uri, location: &str) -> Option<Uri> {
     text.parse().ok()
 }
 
-pub(crate) fn keeps_token(from: &Uri, to: &Uri, forward: Forward) -> bool {
-    from.host() == to.host() || (forward == Forward::AnyHost && to.scheme_str() == Some("https"))
+/// Scheme, host and port, as they are connected to.
+fn authority(uri: &Uri) -> (Option<&str>, Option<String>, Option<u16>) {
+    let usual = match uri.scheme_str() {
+        Some("https") => Some(443),
+        Some("http") => Some(80),
+        _ => None,
+    };
+    (
+        uri.scheme_str(),
+        uri.host().map(str::to_ascii_lowercase),
+        uri.port_u16().or(usual),
+    )
 }
+
+pub(crate) fn keeps_credentials(from: &Uri, to: &Uri, forward: Forward<'_>) -> bool {
+    let named = |hosts: &[RedirectHost]| {
+        let host = to.host().unwrap_or_default();
+        to.scheme_str() == Some("https") && hosts.iter().any(|named| named.is(host))
+    };
+    authority(from) == authority(to) || matches!(forward, Forward::Named(hosts) if named(hosts))
+}
+
+/// Whether the URL of the other side holds one, as signed URLs do.
+fn names_secret(headers: &HeaderMap) -> bool {
+    let sides = ["source", "destination"]
+        .into_iter()
+        .filter_map(|name| headers.get(name));
+    sides.into_iter().any(|url| url.as_bytes().contains(&b'?'))
+}
+
+/// What carries a credential for the other side of a copy.
+const FORWARDED: &str = "transferheaderauthorization";
 
 /// The beginning of an answer's body, as text; whatever goes wrong makes it shorter.
 pub(crate) async fn text_of(response: Response<Incoming>) -> String {
@@ -283,13 +326,29 @@ mod tests {
     }
 
     #[test]
-    fn a_token_goes_along_only_where_it_may() {
+    fn credentials_go_along_only_where_they_may() {
         let uri = |text: &str| text.parse::<Uri>().unwrap();
-        let (a, b, plain) = (uri("https://a/f"), uri("https://b/f"), uri("http://b/f"));
-        assert!(keeps_token(&a, &uri("https://a:99/g"), Forward::SameHost));
-        assert!(!keeps_token(&a, &b, Forward::SameHost));
-        assert!(keeps_token(&a, &b, Forward::AnyHost));
-        assert!(!keeps_token(&a, &plain, Forward::AnyHost));
+        let named = ["*.grid.example", "b"].map(|text| text.parse::<RedirectHost>().unwrap());
+        let from = uri("https://a/f");
+        for (to, same, listed) in [
+            ("https://a/g", true, true),
+            ("https://A:443/g", true, true),
+            ("https://a:99/g", false, false),
+            ("http://a/g", false, false),
+            ("https://b/f", false, true),
+            ("https://b:8443/f", false, true),
+            ("http://b/f", false, false),
+            ("https://n1.Grid.example:1094/f", false, true),
+            ("https://grid.example/f", false, false),
+            ("https://evilgrid.example/f", false, false),
+        ] {
+            assert_eq!(keeps_credentials(&from, &uri(to), Forward::Same), same, "{to}");
+            assert_eq!(
+                keeps_credentials(&from, &uri(to), Forward::Named(&named)),
+                listed,
+                "{to}"
+            );
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod optimizer;
 mod query;
 mod queue;
 mod schemas;
+mod sight;
 mod status;
 mod submit;
 mod why;

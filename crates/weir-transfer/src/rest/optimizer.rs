@@ -12,6 +12,7 @@ use super::{
     body::JsonBody,
     caller::Caller,
     config::change,
+    sight::Sight,
 };
 use crate::{
     evolution::Step,
@@ -50,11 +51,17 @@ fn asked(query: &HashMap<String, String>) -> impl Fn(&str, &str) -> bool + Send 
 }
 
 /// The last 50 changes of what links may run, newest first.
-async fn evolution(service: State, _caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
-    let fits = asked(&query);
-    let steps = service
-        .evolution
-        .newest(SHOWN, |step| fits(&step.source_se, &step.dest_se));
+async fn evolution(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
+    let (fits, sight, this) = (asked(&query), Sight::of(&caller), service.0.clone());
+    let steps = service.driver.look(move |core: &Scheduler, names: &Names, _: &_| {
+        this.evolution.newest(SHOWN, |step| {
+            let pair = (step.source_se.as_str(), step.dest_se.as_str());
+            fits(pair.0, pair.1) && sight.covers_named(core, names, pair)
+        })
+    });
+    let steps = steps
+        .await
+        .ok_or_else(|| ApiError::unavailable("The service is stopping"))?;
     Ok(ok(&steps.iter().map(shown).collect::<Vec<_>>()))
 }
 
@@ -77,14 +84,15 @@ fn shown(step: &Step) -> Value {
 }
 
 /// What each link may run now.
-async fn current(service: State, _caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
-    let (fits, now) = (asked(&query), time::now());
+async fn current(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
+    let (fits, sight, now) = (asked(&query), Sight::of(&caller), time::now());
     let links = service
         .driver
         .look(move |core: &Scheduler, names: &Names, _: &_| {
             let object = |stats: LinkStats| {
                 let (source, destination) = (names.se_name(stats.link.source), names.se_name(stats.link.destination));
-                fits(source, destination).then(|| {
+                let shown = fits(source, destination) && sight.covers(core, names, stats.link);
+                shown.then(|| {
                     json!({
                         "source_se": source,
                         "dest_se": destination,

@@ -11,6 +11,7 @@ use super::{
     State,
     answer::{Answer, ApiError, ok},
     caller::Caller,
+    sight::Sight,
 };
 use crate::{
     driver::{Meter, NotTaken, Room, Standing},
@@ -87,22 +88,25 @@ pub(super) async fn choice(service: State, _: FromNode, Json(sources): Json<Sour
     Ok(ok(&json!({ "place": place })))
 }
 
-/// The caller's own queue, that of its VO, and those of all links; for administrators, all.
+/// The caller's own queue, that of its VO, and those of the links that this uses; for administrators, all.
 pub(super) async fn queue(service: State, caller: Caller) -> Answer<Response> {
-    let standings = service
-        .driver
-        .look(|_: &Scheduler, names: &Names, meter: &Meter| meter.depth.standings(names))
-        .await;
-    let standings = standings.ok_or_else(|| ApiError::unavailable("The service is stopping"))?;
-    let seen = |standing: &&Standing| {
-        caller.is_admin()
-            || match standing.kind {
-                "vo" => standing.name == caller.vo,
-                "client" => standing.name == caller.cred_id,
-                _ => true,
-            }
+    let look = move |core: &Scheduler, names: &Names, meter: &Meter| {
+        let sight = Sight::of(&caller);
+        let seen = |standing: &Standing| {
+            caller.is_admin()
+                || match standing.link {
+                    Some(link) => sight.covers(core, names, link),
+                    None if standing.kind == "vo" => standing.name == caller.vo,
+                    None => standing.name == caller.cred_id,
+                }
+        };
+        let mut standings = meter.depth.standings(names);
+        standings.retain(seen);
+        standings
     };
+    let standings = service.driver.look(look).await;
+    let standings = standings.ok_or_else(|| ApiError::unavailable("The service is stopping"))?;
     let now = time::now();
-    let queues = standings.iter().filter(seen).map(|standing| shown(standing, now));
+    let queues = standings.iter().map(|standing| shown(standing, now));
     Ok(ok(&queues.collect::<Vec<_>>()))
 }

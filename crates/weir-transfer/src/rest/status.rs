@@ -17,6 +17,7 @@ use super::{
     State,
     answer::{Answer, ApiError, ok},
     caller::Caller,
+    sight::Sight,
 };
 use crate::{service::Service, store::JobFilter};
 
@@ -73,8 +74,9 @@ async fn autocomplete(
     Query(query): Query<HashMap<String, String>>,
 ) -> Answer {
     let names: BTreeSet<String> = match what.as_str() {
-        "source" | "destination" | "storage" => storages(&service, &what).await?,
-        "vo" => service.vos.values().cloned().collect(),
+        "source" | "destination" | "storage" => storages(&service, &what, Sight::of(&caller)).await?,
+        "vo" if caller.is_admin() => service.vos.values().cloned().collect(),
+        "vo" => BTreeSet::from([caller.vo.clone()]),
         "dn" => {
             caller.require_admin()?;
             let filter = JobFilter {
@@ -91,14 +93,14 @@ async fn autocomplete(
     Ok(ok(&fitting.take(OFFERED).collect::<Vec<_>>()))
 }
 
-/// Storage elements that ever had a transfer, as sources, destinations or either.
-async fn storages(service: &Service, what: &str) -> Answer<BTreeSet<String>> {
+/// Storage elements that ever had a transfer that the caller may know of, as sources, destinations or either.
+async fn storages(service: &Service, what: &str, sight: Sight) -> Answer<BTreeSet<String>> {
     let (sources, destinations) = (what != "destination", what != "source");
     let names = service
         .driver
         .look(move |core: &Scheduler, names: &Names, _: &_| {
             let mut found = BTreeSet::new();
-            for stats in core.links() {
+            for stats in core.links().filter(|stats| sight.covers(core, names, stats.link)) {
                 let ends = [(sources, stats.link.source), (destinations, stats.link.destination)];
                 let ends = ends.iter().filter(|(asked, _)| *asked);
                 found.extend(ends.map(|(_, se)| names.se_name(*se).to_owned()));

@@ -16,6 +16,7 @@ use super::{
     answer::{Answer, ApiError, ok},
     caller::Caller,
     query::one,
+    sight::Sight,
 };
 use crate::{model::File, settings::se_name};
 use std::sync::Arc;
@@ -88,12 +89,12 @@ fn without_figures(text: &str) -> String {
         .replace("the 0 transfers", "the transfers")
 }
 
-fn link_shown(core: &Scheduler, names: &Names, pair: &(String, String)) -> Option<Value> {
+fn link_shown(core: &Scheduler, names: &Names, pair: &(String, String), sight: &Sight) -> Option<Value> {
     let link = Link {
         source: names.find_se(&pair.0)?,
         destination: names.find_se(&pair.1)?,
     };
-    let stats = core.link(link)?;
+    let stats = core.link(link).filter(|_| sight.covers(core, names, link))?;
     let decisions = core.decisions(link);
     Some(json!({
         "source_se": pair.0,
@@ -105,22 +106,23 @@ fn link_shown(core: &Scheduler, names: &Names, pair: &(String, String)) -> Optio
         "delayed": stats.counts.delayed,
         "each_bps": stats.each.map(|each| each.0),
         "failing": f64::from(stats.failing) / 1000.0,
-        "reasons": reasons(&core.why_link(link), names),
+        "reasons": reasons(&sight.reasons(core, names, link), names),
         "decisions": decisions.iter().map(|one| decision(one, names)).collect::<Vec<_>>(),
     }))
 }
 
 /// `GET /why/link?source_se=&dest_se=`.
-async fn link(service: State, _caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
+async fn link(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
     let end = |key: &str| -> Answer<String> {
         let text = query.get(key).filter(|text| !text.is_empty());
         let text = text.ok_or_else(|| ApiError::bad_request("Missing source_se and/or dest_se"))?;
         Ok(se_name(text)?)
     };
     let pair = (end("source_se")?, end("dest_se")?);
+    let sight = Sight::of(&caller);
     let shown = service
         .driver
-        .look(move |core: &Scheduler, names: &Names, _: &_| link_shown(core, names, &pair))
+        .look(move |core: &Scheduler, names: &Names, _: &_| link_shown(core, names, &pair, &sight))
         .await;
     match shown {
         Some(Some(shown)) => Ok(ok(&shown)),
@@ -140,11 +142,15 @@ fn why_shown(why: &Why, names: &Names) -> Value {
 }
 
 /// What the core says of these files; those that have ended are left out.
-async fn ask_core(service: &Service, files: Vec<u64>) -> Answer<Vec<Value>> {
+async fn ask_core(service: &Service, files: Vec<u64>, sight: Sight) -> Answer<Vec<Value>> {
     let shown = service
         .driver
         .look(move |core: &Scheduler, names: &Names, _: &_| {
-            let told = files.iter().filter_map(|file| core.why(TransferId(*file)));
+            let told = files.iter().filter_map(|file| {
+                let mut why = core.why(TransferId(*file))?;
+                sight.hide(core, names, &mut why.reasons);
+                Some(why)
+            });
             told.take(FILES_MAX).map(|why| why_shown(&why, names)).collect()
         })
         .await;
@@ -153,6 +159,7 @@ async fn ask_core(service: &Service, files: Vec<u64>) -> Answer<Vec<Value>> {
 
 /// `GET /why/jobs/{id}`: the first hundred files that have not ended.
 async fn job(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
+    let sight = Sight::of(&caller);
     let files = service
         .read(move |store| match one(store, &caller, &id)? {
             Ok(job) => Ok(Ok(store.files(job.spec.id)?)),
@@ -161,7 +168,7 @@ async fn job(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
         .await??;
     let live = files.iter().filter(|file| !file.state.is_terminal());
     let live = live.map(|file| file.spec.id).take(FILES_MAX).collect();
-    let mut told = ask_core(&service, live).await?;
+    let mut told = ask_core(&service, live, sight).await?;
     for shown in &mut told {
         let file = files.iter().find(|file| shown["file_id"] == file.spec.id);
         name_issuer(shown, file);
@@ -188,6 +195,7 @@ async fn file(service: State, caller: Caller, Path(id): Path<String>) -> Answer 
     let Ok(number) = id.parse::<u64>() else {
         return Err(missing);
     };
+    let sight = Sight::of(&caller);
     let found = service
         .read(move |store| {
             let Some(file) = store.file(number)? else {
@@ -198,7 +206,7 @@ async fn file(service: State, caller: Caller, Path(id): Path<String>) -> Answer 
         .await?;
     let Some((job, file)) = found else { return Err(missing) };
     job?;
-    if let Some(mut shown) = ask_core(&service, vec![number]).await?.pop() {
+    if let Some(mut shown) = ask_core(&service, vec![number], sight).await?.pop() {
         name_issuer(&mut shown, Some(&file));
         return Ok(ok(&shown));
     }

@@ -2,10 +2,10 @@
 
 use std::{
     borrow::Cow,
-    fs::{self, OpenOptions},
-    io::Write as _,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
-    path::Path,
+    fs::File,
+    io::Read as _,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
 };
 
 use aws_lc_rs::{
@@ -14,7 +14,11 @@ use aws_lc_rs::{
     rand::{SecureRandom as _, SystemRandom},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use weir_auth::Secret;
+use weir_auth::{
+    Secret,
+    files::{open_own, write_private},
+};
+use zeroize::Zeroizing;
 
 use super::{Kept, Store, StoreError, Submission};
 use crate::{model::TokenHash, time::Millis};
@@ -22,6 +26,10 @@ use crate::{model::TokenHash, time::Millis};
 const KEY_BYTES: usize = 32;
 /// 96 bits: the nonce of GCM (NIST SP 800-38D section 5.2.1.1). Random ones are safe for 2^32 tokens under one key.
 const NONCE_BYTES: usize = 12;
+
+/// Asks a database, SQLite or PostgreSQL, whether anything in it was sealed.
+pub(super) const HOLDS_SEALED: &str = "SELECT EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM renewals) \
+    OR EXISTS (SELECT 1 FROM secrets) OR EXISTS (SELECT 1 FROM urls)";
 
 /// What a packed token begins with. No text does: UTF-8 has no such byte.
 const PACKED: u8 = 0xff;
@@ -76,51 +84,54 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// Reads the key file, or makes it (mode 0600) if there is none.
+    /// Reads the key file. If there is none, gives a fresh key that is in no file yet: nothing may be sealed before
+    /// [`FreshKey::keep`].
     ///
     /// # Errors
-    /// Also if others than the owner may read it: a key that was open must be replaced, not used.
-    pub(crate) fn from_file(path: &Path) -> Result<Self, StoreError> {
+    /// Also if others than the owner may read it, for a key that was open must be replaced, not used; and if it holds zeros, as a file
+    /// system may leave it after a power cut.
+    pub(crate) fn from_file(path: &Path) -> Result<(Self, Option<FreshKey>), StoreError> {
         let problem = |reason: String| StoreError::Key {
             path: path.to_owned(),
             reason,
         };
-        match fs::read(path) {
-            Ok(key) => {
-                let mode = fs::metadata(path)
-                    .map_err(|error| problem(error.to_string()))?
-                    .permissions()
-                    .mode()
-                    & 0o777;
-                if mode & 0o077 != 0 {
-                    return Err(problem(format!(
-                        "its mode is {mode:04o}; make it 0600, or replace the key if others read it"
-                    )));
-                }
-                Self::from_key(&key).ok_or_else(|| problem(format!("it holds {} bytes, not {KEY_BYTES}", key.len())))
-            }
+        let mut file = match open_own(path, File::options().read(true)) {
+            Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let mut key = [0; KEY_BYTES];
-                SystemRandom::new()
-                    .fill(&mut key)
-                    .map_err(|_| problem("no randomness to be had".into()))?;
-                let written = OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .mode(0o600)
-                    .open(path)
-                    .and_then(|mut file| {
-                        file.write_all(&key)?;
-                        file.sync_all()
-                    });
-                written.map_err(|error| problem(error.to_string()))?;
-                Self::from_key(&key).ok_or_else(|| problem("a fresh key was refused".into()))
+                let mut key = Zeroizing::new([0; KEY_BYTES]);
+                let random = SystemRandom::new().fill(key.as_mut_slice());
+                random.map_err(|_| problem("no randomness to be had".into()))?;
+                let sealer = Self::from_key(key.as_slice()).ok_or_else(|| problem("a fresh key was refused".into()))?;
+                let path = path.to_owned();
+                return Ok((sealer, Some(FreshKey { path, key })));
             }
-            Err(error) => Err(problem(error.to_string())),
+            Err(error) => return Err(problem(error.to_string())),
+        };
+        let mode = file
+            .metadata()
+            .map_err(|error| problem(error.to_string()))?
+            .permissions()
+            .mode()
+            & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(problem(format!(
+                "its mode is {mode:04o}; make it 0600, or replace the key if others read it"
+            )));
         }
+        let mut key = Zeroizing::new(Vec::new());
+        file.read_to_end(&mut key).map_err(|error| problem(error.to_string()))?;
+        if key.iter().all(|byte| *byte == 0) {
+            let lost = "it holds no key but zeros, or nothing; put back the key from a copy. If there is none, remove the file and what was \
+                        sealed with it, or begin with a new store";
+            return Err(problem(lost.into()));
+        }
+        let sealer =
+            Self::from_key(&key).ok_or_else(|| problem(format!("it holds {} bytes, not {KEY_BYTES}", key.len())))?;
+        Ok((sealer, None))
     }
 
-    /// A key that dies with the process: for the store in memory.
+    /// A key that dies with the process.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn ephemeral() -> Self {
         let mut key = [0; KEY_BYTES];
         SystemRandom::new().fill(&mut key).expect("the system gives randomness");
@@ -154,6 +165,34 @@ impl Sealer {
             Some((&PACKED, packed)) => unpacked(packed).map(Secret::new),
             _ => Some(Secret::new(std::str::from_utf8(plain).ok()?)),
         }
+    }
+}
+
+/// A key that is in no file yet.
+pub(crate) struct FreshKey {
+    path: PathBuf,
+    key: Zeroizing<[u8; KEY_BYTES]>,
+}
+
+impl FreshKey {
+    /// Writes the key (mode 0600), so that it survives a power cut, before anything is sealed with it.
+    ///
+    /// # Errors
+    /// Also if the store holds something that is sealed (`sealed`): then its key was lost, and a new one would open nothing of it.
+    pub(crate) fn keep(self, sealed: bool) -> Result<(), StoreError> {
+        let Self { path, key } = self;
+        if sealed {
+            let reason = "it is missing, and the store holds tokens that were sealed with it; put it back from a copy, or set key_file to \
+                          where it is. If it is lost, begin with a new store: what waits with those tokens can not go on";
+            return Err(StoreError::Key {
+                path,
+                reason: reason.to_owned(),
+            });
+        }
+        write_private(&path, key.as_slice()).map_err(|error| StoreError::Key {
+            path,
+            reason: error.to_string(),
+        })
     }
 }
 
@@ -201,9 +240,21 @@ pub(crate) fn confirm_key(store: &dyn Store, path: &Path) -> Result<(), StoreErr
     }
 }
 
+/// The sealer of a key file, which is made if it is missing, whatever the store holds.
+#[cfg(test)]
+pub(crate) fn for_tests(path: &Path) -> Sealer {
+    let (sealer, fresh) = Sealer::from_file(path).expect("the file can be read");
+    if let Some(fresh) = fresh {
+        fresh.keep(false).expect("the file can be written");
+    }
+    sealer
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -258,18 +309,39 @@ mod tests {
     fn the_key_file_is_made_once_and_for_the_owner_alone() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token.key");
-        let sealed = Sealer::from_file(&path).unwrap().seal(hash_of("t"), &Secret::new("t"));
+        let sealed = for_tests(&path).seal(hash_of("t"), &Secret::new("t"));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(
-            Sealer::from_file(&path)
-                .unwrap()
-                .open(hash_of("t"), &sealed)
-                .unwrap()
-                .expose(),
-            "t"
-        );
+        assert_eq!(for_tests(&path).open(hash_of("t"), &sealed).unwrap().expose(), "t");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        let error = Sealer::from_file(&path).unwrap_err().to_string();
+        let error = Sealer::from_file(&path).err().unwrap().to_string();
         assert!(error.contains("0644"), "{error}");
+    }
+
+    #[test]
+    fn a_key_that_a_power_cut_took_is_not_replaced_by_another() {
+        // All that waits with tokens would fail one by one, and nobody would know why.
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token.key");
+        let refused = |content: &[u8], word: &str| {
+            write_private(&path, content).unwrap();
+            let error = Sealer::from_file(&path).err().unwrap().to_string();
+            assert!(error.contains(word), "{error}");
+        };
+        refused(&[0; KEY_BYTES], "zeros");
+        refused(&[], "nothing");
+        refused(&[1; KEY_BYTES - 1], "31 bytes");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        assert!(
+            Sealer::from_file(&path)
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("symbolic link")
+        );
+        fs::remove_file(&path).unwrap();
+        let (_, fresh) = Sealer::from_file(&path).unwrap();
+        let error = fresh.unwrap().keep(true).unwrap_err().to_string();
+        assert!(error.contains("it is missing") && !path.exists(), "{error}");
     }
 }

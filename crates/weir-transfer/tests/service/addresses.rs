@@ -69,3 +69,35 @@ async fn no_redirect_leads_where_nobody_may_go() {
     let health = lab.ask("root", Method::GET, "/.well-known/weir/health", None).await;
     assert_eq!(health.status, 200, "{}", health.text);
 }
+
+/// Both tokens of a copy would go to whatever host a storage names.
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_do_not_follow_a_redirect_to_another_port() {
+    let lab = reaching(&["127.0.0.1"]).await;
+    let (a, b, elsewhere) = (Stub::start(), Stub::start(), Stub::start());
+    let sends_credentials = |stub: &Stub| {
+        let sent = stub.all_seen();
+        assert!(!sent.is_empty(), "nothing came there");
+        let headers = ["authorization", "transferheaderauthorization"];
+        sent.iter()
+            .any(|seen| headers.iter().any(|name| seen.headers.contains_key(*name)))
+    };
+    a.put("/f", b"known content");
+    b.fault("COPY", "/f", Fault::Redirect(elsewhere.url("/f")));
+    let params = || json!({ "copy_mode": "pull", "retry": -1 });
+    lab.transfer(&a.url("/f"), &b.url("/f"), params()).await;
+    assert!(sends_credentials(&b) && !sends_credentials(&elsewhere));
+    // The credential in the URL of a side is none of theirs either.
+    let other = Stub::start();
+    a.put("/g", b"known content");
+    b.fault("COPY", "/g", Fault::Redirect(other.url("/g")));
+    let file = lab.transfer(&a.url("/g?authz=secret"), &b.url("/g"), params()).await;
+    assert!(file["reason"].as_str().unwrap().contains("redirect_hosts"), "{file}");
+    assert!(other.all_seen().is_empty(), "{file}");
+    // A namespace operation and a look at a file.
+    let last = Stub::start();
+    last.put("/h", b"known content");
+    a.fault("HEAD", "/h", Fault::Redirect(last.url("/h")));
+    lab.transfer(&a.url("/h"), &b.url("/h"), params()).await;
+    assert!(!sends_credentials(&last));
+}

@@ -30,6 +30,7 @@ mod receivers;
 mod restart;
 mod routes;
 mod settings;
+mod sight;
 mod storages;
 mod stub;
 mod tape;

@@ -330,6 +330,7 @@ async fn a_service_with_an_open_secret_does_not_start() {
     std::fs::write(&secret_file, "anybody reads this").unwrap();
     std::fs::set_permissions(&secret_file, std::fs::Permissions::from_mode(0o644)).unwrap();
     let mut config = TransferConfig::new(crate::lab::loopback());
+    config.store = Some(lab.directory.path().join("other.db"));
     config.issuers.push(IssuerConfig {
         client_id: Some("fts".into()),
         secret_file: Some(secret_file),

@@ -381,11 +381,11 @@ impl Visit {
             &self.side,
             PHASE,
             request,
-            Forward::SameHost,
+            Forward::Same,
             LIMIT,
             &|request| *request.body_mut() = body::full(WANTED),
         );
-        let Answer { response } = sent.await.map_err(|trouble| Refused::of(&trouble.failure))?;
+        let Answer { response, .. } = sent.await.map_err(|trouble| Refused::of(&trouble.failure))?;
         let what = self.side.naming(&method("PROPFIND"));
         match response.status() {
             StatusCode::MULTI_STATUS => {}
@@ -420,8 +420,8 @@ impl Visit {
         };
         self.ordered.store(true, Ordering::Relaxed);
         let request = (method(name), headers);
-        let sent = send(&self.client, &side, PHASE, request, Forward::SameHost, LIMIT).await;
-        let Answer { response } = sent.map_err(|Trouble { failure, reached }| {
+        let sent = send(&self.client, &side, PHASE, request, Forward::Same, LIMIT).await;
+        let Answer { response, .. } = sent.map_err(|Trouble { failure, reached }| {
             if !reached {
                 return Refused::of(&failure);
             }

@@ -35,7 +35,7 @@ use weir_http::TrustRoots;
 
 use super::{
     Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Standing, Store, StoreError,
-    Submission, Turn,
+    Submission, Turn, seal::HOLDS_SEALED,
 };
 use crate::{
     config::PostgresConfig,
@@ -130,6 +130,17 @@ impl PostgresStore {
 }
 
 impl PostgresStore {
+    /// Whether anything in it was sealed with a key.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub(crate) fn holds_sealed(&self) -> Result<bool, StoreError> {
+        self.readers.with(|session| {
+            let row = session.row(HOLDS_SEALED, &[])?;
+            row.as_ref().map_or(Ok(false), |row| decode::get(row, 0))
+        })
+    }
+
     fn enter(&self, writer: &mut Option<Office>, office: Office) -> u64 {
         *writer = Some(office);
         *lock(&self.office) = Some(office);

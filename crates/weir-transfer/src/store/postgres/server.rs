@@ -14,7 +14,7 @@ use std::{
 use weir_http::TrustRoots;
 
 use super::{PostgresStore, connect::Connector, session::Session};
-use crate::{config::PostgresConfig, store::Sealer};
+use crate::config::PostgresConfig;
 
 /// Makes a database in directory `$1`, serves it, and cleans up when nobody holds the other end of standard input any more. Lines
 /// `stop` and `start` do that. The rest of the arguments go to the server.
@@ -197,7 +197,7 @@ impl Server {
 }
 
 pub(super) fn open(config: &PostgresConfig, key: &Path) -> PostgresStore {
-    PostgresStore::open(config, &TrustRoots::default(), Sealer::from_file(key).unwrap()).unwrap()
+    PostgresStore::open(config, &TrustRoots::default(), crate::store::seal::for_tests(key)).unwrap()
 }
 
 impl Drop for Server {

@@ -24,6 +24,7 @@ use uuid::Uuid;
 
 use super::{
     Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Store, StoreError, Submission,
+    seal::HOLDS_SEALED,
 };
 use crate::{
     model::{self, TokenHash},
@@ -95,6 +96,15 @@ impl SqliteStore {
             damaged: Mutex::default(),
             _lock: file_lock,
         })
+    }
+
+    /// Whether anything in it was sealed with a key.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub(crate) fn holds_sealed(&self) -> Result<bool, StoreError> {
+        self.readers
+            .with(|connection| Ok(connection.query_row(HOLDS_SEALED, [], |row| row.get(0))?))
     }
 
     fn write<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
@@ -354,7 +364,7 @@ mod tests {
         }
 
         fn open(&self) -> SqliteStore {
-            let sealer = Sealer::from_file(&self.directory.path().join("token.key")).unwrap();
+            let sealer = crate::store::seal::for_tests(&self.directory.path().join("token.key"));
             SqliteStore::open(&self.path(), sealer).unwrap()
         }
     }

@@ -1,0 +1,45 @@
+//! What a caller is shown of links: those on which its VO ever had a transfer. Administrators of everything see all of them.
+
+use weir_sched::{Link, Names, Reason, Scheduler};
+
+use super::caller::Caller;
+
+/// Whose links are shown.
+#[derive(Debug, Clone)]
+pub(super) struct Sight(Option<String>);
+
+impl Sight {
+    pub(super) fn of(caller: &Caller) -> Self {
+        Self((!caller.is_admin()).then(|| caller.vo.clone()))
+    }
+
+    /// Whether this link is shown.
+    pub(super) fn covers(&self, core: &Scheduler, names: &Names, link: Link) -> bool {
+        let uses = |vo: &String| names.find_vo(vo).is_some_and(|vo| core.uses(vo, link));
+        self.0.as_ref().is_none_or(uses)
+    }
+
+    /// The same by the names of its ends.
+    pub(super) fn covers_named(&self, core: &Scheduler, names: &Names, (from, to): (&str, &str)) -> bool {
+        let ends = names.find_se(from).zip(names.find_se(to));
+        self.0.is_none()
+            || ends.is_some_and(|(source, destination)| self.covers(core, names, Link { source, destination }))
+    }
+
+    /// What holds the link back: of this VO's transfers only.
+    pub(super) fn reasons(&self, core: &Scheduler, names: &Names, link: Link) -> Vec<Reason> {
+        let vo = self.0.as_ref().and_then(|vo| names.find_vo(vo));
+        let mut reasons = vo.map_or_else(|| core.why_link(link), |vo| core.why_link_for(vo, link));
+        self.hide(core, names, &mut reasons);
+        reasons
+    }
+
+    /// Leaves out the links of others where reasons say which ones hold the slots.
+    pub(super) fn hide(&self, core: &Scheduler, names: &Names, reasons: &mut [Reason]) {
+        for reason in reasons {
+            if let Reason::Full { holders, .. } = reason {
+                holders.retain(|holder| self.covers(core, names, holder.link));
+            }
+        }
+    }
+}
