@@ -1,0 +1,53 @@
+//! How copies are carried out.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_http::Network;
+
+use super::RedirectHost;
+use crate::executor::ExecutorSettings;
+
+/// How copies are made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CopyConfig {
+    /// Limit for resolving and connecting, and again for the TLS handshake.
+    #[serde(with = "weir_units::duration")]
+    pub connect_timeout: Duration,
+    /// Limit for the head of an answer.
+    #[serde(with = "weir_units::duration")]
+    pub response_timeout: Duration,
+    /// Limit for an answer with a checksum: the storage may have to read the file.
+    #[serde(with = "weir_units::duration")]
+    pub checksum_timeout: Duration,
+    /// How long bytes may stand still.
+    #[serde(with = "weir_units::duration")]
+    pub stall_timeout: Duration,
+    /// How long a busy target is asked again within one attempt.
+    #[serde(with = "weir_units::duration")]
+    pub busy_patience: Duration,
+    /// Streams asked of the active party if the client does not say.
+    pub streams: u32,
+    /// Addresses of this host and of private networks that may be connected to all the same.
+    pub allow: Vec<Network>,
+    /// Hosts to which a storage may redirect a copy with the tokens of both sides: `node1.example.org`, or `*.example.org`. To any other
+    /// than itself, port included, credentials do not follow.
+    pub redirect_hosts: Vec<RedirectHost>,
+}
+
+impl Default for CopyConfig {
+    fn default() -> Self {
+        let settings = ExecutorSettings::default();
+        Self {
+            connect_timeout: Duration::from_secs(30),
+            response_timeout: settings.response_timeout,
+            checksum_timeout: settings.checksum_timeout,
+            stall_timeout: settings.stall_timeout,
+            busy_patience: settings.busy_patience,
+            streams: settings.streams,
+            allow: Vec::new(),
+            redirect_hosts: Vec::new(),
+        }
+    }
+}
