@@ -376,14 +376,26 @@ impl Services {
         &self.issuer.url
     }
 
-    /// A fresh token of the issuer, for every audience.
+    /// The audiences of tokens: every storage by `any`, and each node of the transfer service by name, since a transfer
+    /// service does not take `any` unless it is configured to.
+    fn audiences(&self) -> Vec<&str> {
+        let nodes = self.nodes.iter().map(|node| node.url.as_str());
+        [ANY_AUDIENCE, &self.transfer.url].into_iter().chain(nodes).collect()
+    }
+
+    /// A fresh token of the issuer, for every storage and the transfer service.
     pub fn token(&self, scopes: &str) -> Result<String> {
+        self.token_for(scopes, &self.audiences())
+    }
+
+    /// A fresh token of the issuer for these audiences.
+    pub fn token_for(&self, scopes: &str, audiences: &[&str]) -> Result<String> {
         let form = self.file("token.form");
-        let (secret, any) = (&self.secret, ANY_AUDIENCE);
+        let (secret, audiences) = (&self.secret, audiences.join("+"));
         write_private(
             &form,
             &format!(
-                "grant_type=client_credentials&client_id=tester&client_secret={secret}&audience={any}&scope={}",
+                "grant_type=client_credentials&client_id=tester&client_secret={secret}&audience={audiences}&scope={}",
                 scopes.replace(' ', "+")
             ),
         )?;
@@ -415,7 +427,7 @@ impl Services {
             "wlcg.ver": "1.0",
             "iss": self.issuer.url,
             "sub": "tester",
-            "aud": ANY_AUDIENCE,
+            "aud": self.audiences(),
             "iat": now - 7200,
             "nbf": now - 7200,
             "exp": now + 3600,
@@ -449,14 +461,23 @@ impl Services {
         Ok(Answer::of(&run(self.curl().args(arguments))?))
     }
 
-    /// Uploads a file.
-    pub fn put(&self, content: &[u8], url: &str) -> Result<()> {
+    fn upload(&self, content: &[u8], url: &str, status: u16) -> Result<()> {
         let file = tempfile::NamedTempFile::new_in(self.scratch.path())?;
         fs::write(file.path(), content)?;
         let name = file.path().to_str().context("the path is no text")?;
         let answer = self.ask(&["-T", name, url])?;
-        anyhow::ensure!(answer.status == 201, "upload to {url}: {answer:?}");
+        anyhow::ensure!(answer.status == status, "upload to {url}: {answer:?}");
         Ok(())
+    }
+
+    /// Uploads a file.
+    pub fn put(&self, content: &[u8], url: &str) -> Result<()> {
+        self.upload(content, url, 201)
+    }
+
+    /// Uploads a file in the place of another one.
+    pub fn replace(&self, content: &[u8], url: &str) -> Result<()> {
+        self.upload(content, url, 204)
     }
 
     /// The curl that submits this job; its answer tells whether it was taken.

@@ -113,6 +113,99 @@ fn an_upload_is_on_the_disk_before_its_answer() {
     }
 }
 
+/// A flush of what is moved, then the name of what is there taken from it.
+fn check_replacement(calls: &[Call], name: &str) -> Result<Vec<Call>, String> {
+    let given = format!("{name}\"");
+    let (_, renamed) = first(calls, "name taken from another file", |call| {
+        call.good
+            && call.name.starts_with("rename")
+            && call.arguments.contains(&given)
+            && !call.arguments.contains("NOREPLACE")
+    })?;
+    let flushed = calls
+        .iter()
+        .rfind(|call| is_flush(call) && call.ended < renamed.began)
+        .ok_or("no flush of a file before the name is taken")?;
+    Ok(vec![flushed.clone()])
+}
+
+#[test]
+fn nothing_is_replaced_by_what_is_not_on_the_disk() {
+    // With `durability = "cache"` a power cut would take the old content, which was safe, along with the new.
+    if !peers() {
+        return;
+    }
+    let services = Services::start(&[StorageSettings::new("BETA")], "").unwrap();
+    let beta = services.storage("BETA");
+    let url = |name: &str| format!("{}/{name}", beta.url);
+    for name in ["put-over", "move-over", "moved"] {
+        services.put(b"old", &url(name)).unwrap();
+    }
+    let record = || Recording::attach(&[beta.pid().unwrap()], CALLS, &services.file("")).unwrap();
+    let recording = record();
+    services.replace(b"new", &url("put-over")).unwrap();
+    let put = recording.end().unwrap();
+    let recording = record();
+    let to = format!("Destination: {}", url("move-over"));
+    let moved = services.ask(&["-X", "MOVE", "-H", &to, &url("moved")]).unwrap();
+    assert_eq!(moved.status, 204, "{moved:?}");
+    let calls = recording.end().unwrap();
+    holds_and_sees(&put, |calls| check_replacement(calls, "put-over"));
+    holds_and_sees(&calls, |calls| check_replacement(calls, "move-over"));
+}
+
+/// The folder that has the name is flushed, then the one that lost it, then there is an answer.
+fn check_move(calls: &[Call], service: &Service, [source, target]: [&str; 2], name: &str) -> Result<Vec<Call>, String> {
+    let given = format!("{name}\"");
+    let is_flush_of = |call: &Call, folder: &str| is_flush(call) && path(call) == Some(folder);
+    let (_, renamed) = first(calls, "rename", |call| {
+        call.good && call.name.starts_with("rename") && call.arguments.contains(&given)
+    })?;
+    let (_, there) = first(calls, "flush of the target's folder", |call| {
+        is_flush_of(call, target) && call.began > renamed.ended
+    })?;
+    let (_, gone) = first(calls, "flush of the source's folder behind it", |call| {
+        is_flush_of(call, source) && call.began > there.ended
+    })?;
+    first(calls, "answer", |call| {
+        is_answer(call, service) && call.began > gone.ended
+    })?;
+    let early = calls
+        .iter()
+        .any(|call| is_flush_of(call, source) && call.began > renamed.ended && call.ended < there.began);
+    if early {
+        return Err("no order: the source's folder was flushed first".to_owned());
+    }
+    Ok(vec![there.clone(), gone.clone()])
+}
+
+#[test]
+fn a_move_is_on_the_disk_at_one_place_at_least() {
+    // A power cut between the two flushes would leave the file, or the tree, at neither place.
+    if !peers() {
+        return;
+    }
+    let services = Services::start(&[StorageSettings::durable("BETA")], "").unwrap();
+    let beta = services.storage("BETA");
+    let root = fs::canonicalize(services.root("BETA")).unwrap();
+    let url = |name: &str| format!("{}/{name}", beta.url);
+    for name in ["source/file", "target/there", "source/tree/f", "target/over/g"] {
+        services.put(b"content", &url(name)).unwrap();
+    }
+    let folders = ["source", "target"].map(|name| root.join(name).to_str().unwrap().to_owned());
+    for (from, to) in [("source/file", "target/file"), ("source/tree", "target/over")] {
+        let recording = Recording::attach(&[beta.pid().unwrap()], CALLS, &services.file("")).unwrap();
+        let destination = format!("Destination: {}", url(to));
+        let moved = services.ask(&["-X", "MOVE", "-H", &destination, &url(from)]).unwrap();
+        assert!([201, 204].contains(&moved.status), "{moved:?}");
+        let calls = recording.end().unwrap();
+        let name = to.trim_start_matches("target/");
+        holds_and_sees(&calls, |calls| {
+            check_move(calls, beta, [&folders[0], &folders[1]], name)
+        });
+    }
+}
+
 /// The journal was written and flushed between a submission and its answer.
 fn check_submission(calls: &[Call], service: &Service, journal: &str) -> Result<Vec<Call>, String> {
     let is_journal = |call: &Call| path(call).is_some_and(|path| path.contains(journal));

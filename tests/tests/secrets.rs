@@ -148,7 +148,8 @@ fn unhex_dump(dump: &str) -> Vec<u8> {
     bytes
 }
 
-const SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/";
+/// With `offline_access`: the issuer exchanges no other tokens.
+const SCOPES: &str = "storage.read:/ storage.create:/ storage.modify:/ offline_access";
 const NEEDLE: &str = "needle-that-the-look-must-find";
 const OPAQUE: &str = "an-opaque-token-that-no-storage-takes";
 

@@ -24,7 +24,7 @@ const CALLS: [(&str, &[&str]); 12] = [
     ("pwritev", &["EDQUOT", "EIO", "ENOSPC"]),
     ("statx", &["EIO"]),
     ("fsetxattr", &["ENOSPC", "EIO", "EOPNOTSUPP"]),
-    ("fsync", &["EIO", "ENOSPC"]),
+    ("fsync,fdatasync", &["EIO", "ENOSPC"]),
     ("mkdirat", &["ENOSPC", "EIO", "EDQUOT"]),
     ("renameat,renameat2", &["EIO", "ENOSPC", "EINVAL"]),
     ("linkat", &["EIO", "EPERM"]),
@@ -82,9 +82,9 @@ impl Change {
     /// Calls that it makes on every file system: where no trouble struck at one of them, nothing was tried.
     fn calls(self) -> &'static [&'static str] {
         match self {
-            Self::PutNew => &["mkdirat", "fsync", "renameat,renameat2"],
+            Self::PutNew => &["mkdirat", "fsync,fdatasync", "renameat,renameat2"],
             // Old files are removed behind the answer, often after strace has let the program go.
-            _ => &["fsync", "renameat,renameat2"],
+            _ => &["fsync,fdatasync", "renameat,renameat2"],
         }
     }
 

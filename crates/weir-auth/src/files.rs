@@ -131,6 +131,27 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a folder and those above it that are missing, so that they survive a power cut.
+///
+/// # Errors
+/// Those of the file system.
+pub fn durable_folder(path: &Path) -> io::Result<()> {
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    let above = above.unwrap_or(Path::new("."));
+    match fs::create_dir(path) {
+        Ok(()) => File::open(above)?.sync_all(),
+        Err(_) if path.is_dir() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            durable_folder(above)?;
+            match fs::create_dir(path) {
+                Err(_) if path.is_dir() => Ok(()),
+                outcome => outcome.and_then(|()| File::open(above)?.sync_all()),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Tells temporary names of one process apart.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 

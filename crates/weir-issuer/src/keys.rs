@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use weir_auth::files::{read_own, write_private};
+use weir_auth::files::{durable_folder, read_own, write_private};
 use weir_auth::signing::{SigningKey, SigningKeyError};
 use weir_auth::{LEEWAY, Secret};
 
@@ -140,7 +140,7 @@ pub(crate) struct KeyStore {
 impl KeyStore {
     /// Opens the directory, which is made if missing, for this process alone.
     pub(crate) fn open(dir: &Path) -> Result<Self, KeyError> {
-        fs::create_dir_all(dir).map_err(KeyError::file(dir))?;
+        durable_folder(dir).map_err(KeyError::file(dir))?;
         let path = dir.join(LOCK);
         let lock = File::options()
             .write(true)

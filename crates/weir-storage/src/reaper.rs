@@ -80,7 +80,7 @@ const AGAIN_MAX: Duration = Duration::from_secs(300);
 /// Something that has lost its name.
 struct Buried {
     grave: Box<dyn Grave>,
-    /// Directories that could not be flushed when it lost its name. Until they are on the disk, a power cut could bring the name
+    /// Directories that were not flushed when it lost its name. Until they are on the disk, a power cut could bring the name
     /// back, and with it a file cut short.
     unflushed: Vec<Box<dyn Directory>>,
     failures: u32,

@@ -64,9 +64,13 @@ fn an_operator_who_follows_the_page_has_a_service() {
         ("https://DESTINATION", format!("{beta}/first")),
     ];
     machine.names = names.map(|(name, here)| (name.to_owned(), here)).to_vec();
+    let service = format!("https://127.0.7.251:{port}");
     let token = machine
         .services
-        .token("storage.read:/ storage.create:/ storage.modify:/")
+        .token_for(
+            "storage.read:/ storage.create:/ storage.modify:/",
+            &[&alpha, &beta, &service],
+        )
         .unwrap();
     write_private(&machine.services.file("token"), &token).unwrap();
     machine

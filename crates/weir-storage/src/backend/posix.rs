@@ -17,6 +17,7 @@ mod reader;
 mod readers;
 mod record;
 mod supplant;
+mod unflushed;
 mod walk;
 
 use std::{
@@ -36,17 +37,18 @@ use rustix::{
     path::Arg,
 };
 use uuid::Uuid;
-use weir_auth::StoragePath;
+use weir_auth::{StoragePath, files::durable_folder};
 
 use super::{
-    Backend, BackendError, Changed, Directory, Draft, Grave, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space,
-    Usage,
+    Backend, BackendError, Changed, Draft, Grave, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space, Usage,
 };
 use directory::PosixListing;
 use draft::PosixDraft;
 use grave::PosixGrave;
 use reader::PosixReader;
 use readers::Readers;
+use supplant::Unconcluded;
+use unflushed::{PosixDirectory, Unflushed, above, changed, changed_both};
 
 /// The private directory's name inside the root.
 const PRIVATE_DIRECTORY: &str = ".weir-private";
@@ -84,6 +86,8 @@ struct Shared {
     at_hand: bool,
     /// Private names that could not be removed. They are tried again with the next draft; what still resists goes at the next start.
     resisting: Mutex<Vec<String>>,
+    unflushed: Unflushed,
+    unconcluded: Unconcluded,
 }
 
 /// A root directory that cannot be served.
@@ -97,7 +101,8 @@ pub struct OpenRoot {
 }
 
 impl PosixBackend {
-    /// Opens a root directory, making it if it is missing, and locks it against a second endpoint.
+    /// Opens a root directory, making it if it is missing, and locks it against a second endpoint. What it makes is on the disk
+    /// when this returns.
     ///
     /// # Errors
     /// The directory cannot be made or opened, another endpoint holds it, or the kernel lacks `openat2` (Linux 5.6).
@@ -110,7 +115,7 @@ impl PosixBackend {
                 source: errno.into(),
             }
         };
-        std::fs::create_dir_all(root).map_err(|source| OpenRoot {
+        durable_folder(root).map_err(|source| OpenRoot {
             operation: "make directory",
             path: root.to_owned(),
             source,
@@ -118,7 +123,8 @@ impl PosixBackend {
         let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = fs::open(root, directory, Mode::empty()).map_err(failed("open"))?;
         match fs::mkdirat(&handle, PRIVATE_DIRECTORY, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
+            Ok(()) => fs::fsync(&handle).map_err(failed("make durable"))?,
+            Err(Errno::EXIST) => {}
             Err(errno) => return Err(failed("make the private directory of")(errno)),
         }
         let private =
@@ -146,6 +152,8 @@ impl PosixBackend {
             readers: Readers::default(),
             sent: AtomicBool::new(false),
             resisting: Mutex::default(),
+            unflushed: Unflushed::default(),
+            unconcluded: Unconcluded::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -188,8 +196,11 @@ impl Backend for PosixBackend {
 
     fn make_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
         let (parent, name) = self.shared.parent(path, "make the directory")?;
-        fs::mkdirat(&parent, name, directory_mode()).map_err(failed("make the directory"))?;
-        Ok(changed([parent], None))
+        let mut touched = self.shared.above(path, "make the directory")?;
+        let made = self.shared.unflushed.make(&parent, name);
+        let made = made.map_err(failed("make the directory"))?;
+        touched.push(PosixDirectory::new(&self.shared, parent, Some(made)));
+        Ok(changed(touched, None))
     }
 
     fn remove_file(&self, path: &StoragePath) -> Result<(Meta, Changed), BackendError> {
@@ -206,26 +217,27 @@ impl Backend for PosixBackend {
         if grave.is_none() {
             fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed("remove it"))?;
         }
-        Ok((found.meta, changed([parent], grave)))
+        Ok((found.meta, self.shared.changed(parent, grave)))
     }
 
     fn remove_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
         let (parent, name) = self.shared.parent(path, "remove it")?;
         fs::unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(failed("remove it"))?;
-        Ok(changed([parent], None))
+        Ok(self.shared.changed(parent, None))
     }
 
     fn bury(&self, path: &StoragePath) -> Result<Changed, BackendError> {
         let (parent, name) = self.shared.parent(path, "remove it")?;
         let grave = grave::bury(&self.shared, (&parent, name)).map_err(failed("remove it"))?;
-        Ok(changed([parent], Some(grave)))
+        Ok(self.shared.changed(parent, Some(grave)))
     }
 
     fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError> {
         let (source, old_name) = self.shared.parent(from, "move it")?;
         let (target, new_name) = self.shared.parent(to, "move it there")?;
+        let above = self.shared.above(to, "move it there")?;
         let grave = supplant::supplant(&self.shared, (&source, old_name), (&target, new_name), [from, to])?;
-        Ok(changed_both(source, target, grave))
+        Ok(changed_both(&self.shared, above, [source, target], grave))
     }
 
     fn rename(
@@ -239,13 +251,17 @@ impl Backend for PosixBackend {
         let meta = meta_at(&source, old_name)
             .map_err(failed("move it"))?
             .ok_or_else(unsafe_kind)?;
+        let above = self.shared.above(to, "move it there")?;
+        if overwrite {
+            self.shared.flush_data(&source, old_name).map_err(failed("move it"))?;
+        }
         let outcome = replace(&self.shared, (&source, old_name), (&target, new_name), overwrite);
         let (replaced, grave) = outcome.map_err(|errno| match errno {
             // The kernel's word for a directory that would become its own child.
             Errno::INVAL if meta.directory => BackendError::new("move it", Obstacle::IntoItself),
             errno => failed("move it there")(errno),
         })?;
-        Ok((replaced, changed_both(source, target, grave)))
+        Ok((replaced, changed_both(&self.shared, above, [source, target], grave)))
     }
 
     fn space(&self) -> Result<Space, BackendError> {
@@ -327,13 +343,41 @@ impl Shared {
         Ok((handle, name))
     }
 
+    /// The directories above the one that holds a path which must be flushed with it.
+    fn above(
+        self: &Arc<Self>,
+        path: &StoragePath,
+        operation: &'static str,
+    ) -> Result<Vec<PosixDirectory>, BackendError> {
+        above(self, &path.parent().unwrap_or_else(StoragePath::root), operation)
+    }
+
+    fn changed(self: &Arc<Self>, directory: OwnedFd, grave: Option<PosixGrave>) -> Changed {
+        changed([PosixDirectory::new(self, directory, None)], grave)
+    }
+
+    /// Writes the content of a file that is about to replace another one to the disk: else a power cut could leave neither.
+    fn flush_data(&self, directory: &OwnedFd, name: &str) -> Result<(), Errno> {
+        if self.in_memory {
+            return Ok(());
+        }
+        let flags = READING | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        fs::fdatasync(fs::openat(directory, name, flags, Mode::empty())?)
+    }
+
     /// Removes a private name, and those that resisted before.
     fn discard(&self, name: String) {
         self.resisting().push(name);
-        self.discard_again();
+        self.discard_resisting();
     }
 
+    /// Tries again what could not be cleaned up before.
     fn discard_again(&self) {
+        Unconcluded::again(self);
+        self.discard_resisting();
+    }
+
+    fn discard_resisting(&self) {
         let mut names = std::mem::take(&mut *self.resisting());
         names.retain(|name| match fs::unlinkat(&self.private, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => false,
@@ -497,35 +541,6 @@ fn directory_mode() -> Mode {
 
 fn temporary_name() -> String {
     format!("{TEMPORARY}{}", Uuid::new_v4().simple())
-}
-
-/// A directory whose entries changed.
-struct PosixDirectory(OwnedFd);
-
-impl Directory for PosixDirectory {
-    fn flush(&self) -> Result<(), BackendError> {
-        fs::fsync(&self.0).map_err(failed("make it durable"))
-    }
-}
-
-/// What is left to do after entries of these directories changed.
-fn changed(directories: impl IntoIterator<Item = OwnedFd>, grave: Option<PosixGrave>) -> Changed {
-    let directories = directories.into_iter();
-    Changed {
-        directories: directories
-            .map(|handle| -> Box<dyn Directory> { Box::new(PosixDirectory(handle)) })
-            .collect(),
-        grave: grave.map(|grave| -> Box<dyn Grave> { Box::new(grave) }),
-    }
-}
-
-/// The same for the two directories of a move, which may be one.
-fn changed_both(source: OwnedFd, target: OwnedFd, grave: Option<PosixGrave>) -> Changed {
-    let identity = |handle| fs::fstat(handle).map(|found| (found.st_dev, found.st_ino)).ok();
-    if identity(&source).is_some_and(|source| Some(source) == identity(&target)) {
-        return changed([source], grave);
-    }
-    changed([source, target], grave)
 }
 
 fn unsafe_kind() -> BackendError {

@@ -24,6 +24,7 @@ macro_rules! backend_suite {
             what_is_replaced_goes_bit_by_bit,
             what_is_read_is_not_cut_short,
             directories_take_the_place_of_what_is_there,
+            directories_that_others_made_are_flushed_too,
         }
     };
     ($name:ident, $make:expr, $($check:ident),+ $(,)?) => {
@@ -384,6 +385,35 @@ fn directories_take_the_place_of_what_is_there(backend: &dyn Backend) {
     assert_eq!(read(backend, "/file/d/e").unwrap(), "e");
     assert_eq!(backend.usage().unwrap(), Usage { bytes: 4, files: 2 });
     assert_eq!(backend.sweep().unwrap().len(), 0);
+}
+
+/// A file would be answered for in a directory that another request made and has not flushed yet: a power cut takes both.
+fn directories_that_others_made_are_flushed_too(backend: &dyn Backend) {
+    let publish = |at: &str, durable: bool| {
+        let draft = backend.draft(durable).unwrap();
+        draft.publish(&path(at), false).unwrap().changed
+    };
+    let flush = |changed: Changed| changed.directories.iter().try_for_each(|directory| directory.flush());
+    let first = publish("/d/e/f", true);
+    assert_eq!(first.directories.len(), 3);
+    // Those of another that are not flushed yet: the root for `d`, `d` for `e`.
+    assert_eq!(publish("/d/e/g", true).directories.len(), 3);
+    assert_eq!(publish("/d/e/cached", false).directories.len(), 1);
+    let moved = backend.rename(&path("/d/e/g"), &path("/d/e/h"), false).unwrap().1;
+    assert_eq!(moved.directories.len(), 3);
+    let made = backend.make_directory(&path("/d/e/m")).unwrap();
+    assert_eq!(made.directories.len(), 3);
+    flush(first).unwrap();
+    flush(made).unwrap();
+    assert_eq!(publish("/d/e/i", true).directories.len(), 1);
+    assert_eq!(publish("/d/e/m/j", true).directories.len(), 1);
+    // What nobody flushed counts until somebody does.
+    drop(backend.make_directory(&path("/k")).unwrap());
+    for due in [2, 1] {
+        let changed = publish(&format!("/k/{due}"), true);
+        assert_eq!(changed.directories.len(), due);
+        flush(changed).unwrap();
+    }
 }
 
 /// Without the lock, a second endpoint would sweep away what the first is writing.

@@ -12,13 +12,15 @@ use weir_auth::StoragePath;
 use weir_units::Checksums;
 
 use super::{
-    Place, Shared, beneath, changed,
+    Place, Shared,
     direct::Direct,
-    directory_mode, error, failed,
+    failed,
     grave::{self, PosixGrave},
     meta_of,
     record::{self, Record},
-    rename_over, replace, temporary_name, weigh,
+    rename_over, replace, temporary_name,
+    unflushed::{PosixDirectory, changed, make_all},
+    weigh,
 };
 use crate::backend::{BackendError, Creator, Draft, Meta, Obstacle, Published};
 
@@ -33,6 +35,10 @@ pub(super) struct PosixDraft {
     file: OwnedFd,
     /// Past the page cache, where that pays.
     direct: Option<Direct>,
+    /// Whether what is answered must survive a power cut.
+    durable: bool,
+    /// Whether its content is on the disk.
+    flushed: bool,
     /// The private name; none once it has become visible. Only this name is ever removed.
     name: Option<String>,
 }
@@ -49,6 +55,8 @@ impl PosixDraft {
             shared,
             file,
             direct,
+            durable,
+            flushed: false,
             name: Some(name),
         })
     }
@@ -58,32 +66,44 @@ impl PosixDraft {
         Ok(meta.expect("a draft is a plain file"))
     }
 
-    /// The directory of a path; missing ones are made on the way down, and those they were made in are put into `touched`.
-    fn make_parents(&self, path: &StoragePath, touched: &mut Vec<OwnedFd>) -> Result<OwnedFd, BackendError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let parent = path.parent().unwrap_or_else(StoragePath::root);
-        match self.shared.find(&parent, flags) {
-            Err(Errno::NOENT) => {}
-            Err(Errno::NOTDIR) => return Err(error("write it", Obstacle::Parent, Errno::NOTDIR)),
-            outcome => return outcome.map_err(failed("write it")),
+    /// Gives a draft its name, and tells which file it took the name from. Exactly: a look before the rename could see a file
+    /// that somebody else removes, and counts as removed, in between.
+    fn appear(&self, name: &str, to: Place<'_>, overwrite: bool) -> Result<(Option<Meta>, Option<PosixGrave>), Errno> {
+        let shared = &self.shared;
+        let draft = (&shared.private, name);
+        match rename_over(draft, to, false) {
+            Err(Errno::EXIST) if overwrite => {}
+            outcome => return outcome.map(|replaced| (replaced, None)),
         }
-        let mut here = beneath(&self.shared.root, ".", flags).map_err(failed("write it"))?;
-        for name in parent.components() {
-            let made = match fs::mkdirat(&here, name, directory_mode()) {
-                Ok(()) => true,
-                Err(Errno::EXIST) => false,
-                Err(errno) => return Err(failed("make its parent")(errno)),
-            };
-            let inner = beneath(&here, name, flags).map_err(|errno| match errno {
-                Errno::NOTDIR => error("write it", Obstacle::Parent, errno),
-                errno => failed("write it")(errno),
-            })?;
-            let outer = std::mem::replace(&mut here, inner);
-            if made {
-                touched.push(outer);
+        match weigh(to.0, to.1)? {
+            None => return Err(Errno::LOOP),
+            Some(found) if found.meta.directory => return Err(Errno::ISDIR),
+            Some(_) => {}
+        }
+        if !self.flushed && !shared.in_memory {
+            // The kernel flushes a file that a plain rename puts in the place of another one, on some file systems; after an exchange
+            // a power cut could leave an empty file, and the old one gone.
+            fs::fdatasync(&self.file)?;
+        }
+        let exchange = || fs::renameat_with(draft.0, draft.1, to.0, to.1, RenameFlags::EXCHANGE);
+        match exchange() {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return replace(shared, draft, to, true),
+            outcome => outcome?,
+        }
+        // From here on the file is visible: what goes wrong with the old one must not fail it, nor leave something else behind.
+        match weigh(draft.0, draft.1) {
+            Ok(Some(old)) if old.takes_long_to_remove() => {
+                Ok((Some(old.meta), Some(grave::grave(shared, name.to_owned()))))
             }
+            Ok(Some(old)) if !old.meta.directory => {
+                let removed = fs::unlinkat(draft.0, draft.1, AtFlags::empty());
+                // What resists goes like what takes long.
+                let grave = removed.is_err().then(|| grave::grave(shared, name.to_owned()));
+                Ok((Some(old.meta), grave))
+            }
+            Ok(_) => exchange().and(Err(Errno::ISDIR)),
+            Err(errno) => exchange().and(Err(errno)),
         }
-        Ok(here)
     }
 }
 
@@ -144,10 +164,10 @@ impl Draft for PosixDraft {
             }
         }
         if durable {
-            fs::fsync(&self.file).map_err(failed("make it durable"))
-        } else {
-            Ok(())
+            fs::fsync(&self.file).map_err(failed("make it durable"))?;
+            self.flushed = true;
         }
+        Ok(())
     }
 
     fn publish(mut self: Box<Self>, path: &StoragePath, overwrite: bool) -> Result<Published, BackendError> {
@@ -156,11 +176,13 @@ impl Draft for PosixDraft {
             .ok_or_else(|| BackendError::new("write it", Obstacle::Directory))?;
         let meta = self.meta()?;
         let name = self.name.clone().expect("a draft is published once");
+        let parent = path.parent().unwrap_or_else(StoragePath::root);
         let mut touched = Vec::new();
         let mut tries = 1..=TRIES;
         let (directory, replaced, grave) = loop {
-            let published = self.make_parents(path, &mut touched).and_then(|directory| {
-                let outcome = appear(&self.shared, &name, (&directory, leaf), overwrite);
+            let made = make_all(&self.shared, &parent, self.durable, &mut touched);
+            let published = made.and_then(|directory| {
+                let outcome = self.appear(&name, (&directory, leaf), overwrite);
                 let (replaced, grave) = outcome.map_err(failed("write it"))?;
                 Ok((directory, replaced, grave))
             });
@@ -171,51 +193,12 @@ impl Draft for PosixDraft {
             }
         };
         self.name = None;
-        touched.push(directory);
+        touched.push(PosixDirectory::new(&self.shared, directory, None));
         Ok(Published {
             meta,
             replaced,
             changed: changed(touched, grave),
         })
-    }
-}
-
-/// Gives a draft its name, and tells which file it took the name from. Exactly: a look before the rename could see a file
-/// that somebody else removes, and counts as removed, in between.
-fn appear(
-    shared: &Arc<Shared>,
-    name: &str,
-    to: Place<'_>,
-    overwrite: bool,
-) -> Result<(Option<Meta>, Option<PosixGrave>), Errno> {
-    let draft = (&shared.private, name);
-    match rename_over(draft, to, false) {
-        Err(Errno::EXIST) if overwrite => {}
-        outcome => return outcome.map(|replaced| (replaced, None)),
-    }
-    match weigh(to.0, to.1)? {
-        None => return Err(Errno::LOOP),
-        Some(found) if found.meta.directory => return Err(Errno::ISDIR),
-        Some(_) => {}
-    }
-    let exchange = || fs::renameat_with(draft.0, draft.1, to.0, to.1, RenameFlags::EXCHANGE);
-    match exchange() {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return replace(shared, draft, to, true),
-        outcome => outcome?,
-    }
-    // From here on the file is visible: what goes wrong with the old one must not fail it, nor leave something else behind.
-    match weigh(draft.0, draft.1) {
-        Ok(Some(old)) if old.takes_long_to_remove() => {
-            Ok((Some(old.meta), Some(grave::grave(shared, name.to_owned()))))
-        }
-        Ok(Some(old)) if !old.meta.directory => {
-            let removed = fs::unlinkat(draft.0, draft.1, AtFlags::empty());
-            // What resists goes like what takes long.
-            let grave = removed.is_err().then(|| grave::grave(shared, name.to_owned()));
-            Ok((Some(old.meta), grave))
-        }
-        Ok(_) => exchange().and(Err(Errno::ISDIR)),
-        Err(errno) => exchange().and(Err(errno)),
     }
 }
 

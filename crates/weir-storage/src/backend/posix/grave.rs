@@ -251,6 +251,9 @@ fn shortened(size: u64, allocated: u64, step: u64) -> u64 {
 
 /// What an earlier life left in the private directory.
 pub(super) fn sweep(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Grave>>, Errno> {
+    // An earlier life may have ended before it flushed what it changed. A name that it took away could come back after a power cut,
+    // and with it a file that was cut short here; a directory that it made could go, with all that is acknowledged in it from now on.
+    fs::syncfs(&shared.root)?;
     intent::recover(shared, &names(shared)?);
     let mut graves: Vec<Box<dyn Grave>> = Vec::new();
     for name in names(shared)? {

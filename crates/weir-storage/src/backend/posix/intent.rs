@@ -123,7 +123,8 @@ fn put_back(shared: &Shared, name: &str, path: &str) -> Result<(), Errno> {
     };
     place((&shared.private, name), (&parent, leaf))?;
     tracing::warn!(path = %path, "a MOVE was cut off by the end of an earlier life: it has not happened");
-    fs::fsync(&parent)
+    fs::fsync(&parent)?;
+    fs::fsync(&shared.private)
 }
 
 fn write_all(file: &OwnedFd, mut text: &[u8]) -> Result<(), Errno> {

@@ -3,9 +3,10 @@
 //! Neither may be lost, whatever fails in the middle: until the new one has the name, both have a name that nothing
 //! removes. A file written meanwhile into either directory stays or goes with it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::{
+    fd::OwnedFd,
     fs::{self, RenameFlags},
     io::Errno,
 };
@@ -43,15 +44,16 @@ pub(super) fn supplant(
         return Err(failed("move it")(errno));
     }
     let old = intent::old_name(&new);
-    let swapped = swap((&shared.private, &new), (&shared.private, &old), to);
+    // That it was set aside is on the disk before that it has its new name.
+    let swapped = fs::fsync(&shared.private).and_then(|()| swap((&shared.private, &new), (&shared.private, &old), to));
     match swapped {
         Ok(Swapped::Nothing) => {
-            intent::forget(shared, &new);
+            conclude(shared, new, from, to);
             Ok(None)
         }
         Ok(Swapped::With(old)) => {
             let buried = grave::bury(shared, (&shared.private, &old));
-            intent::forget(shared, &new);
+            conclude(shared, new, from, to);
             // The new one has the name already: under whichever name, the old one goes.
             Ok(Some(buried.unwrap_or_else(|_| grave::grave(shared, old))))
         }
@@ -62,6 +64,59 @@ pub(super) fn supplant(
             }
             Err(failed("move it there")(errno))
         }
+    }
+}
+
+/// Moves that have happened and could not be flushed: their intents stay until they are.
+#[derive(Debug, Default)]
+pub(super) struct Unconcluded(Mutex<Vec<Move>>);
+
+/// The directories of a move, and the name of what its intent is about.
+#[derive(Debug)]
+struct Move {
+    /// In the order in which they are flushed: the target's first, for the name must be somewhere.
+    directories: [OwnedFd; 2],
+    new: String,
+}
+
+impl Move {
+    /// Forgets the intent once the move is on the disk. Until then a power cut may bring back any part of it, and the intent must be
+    /// there to end it.
+    fn conclude(&self, shared: &Shared) -> Result<(), Errno> {
+        let [target, source] = &self.directories;
+        for directory in [target, &shared.private, source] {
+            fs::fsync(directory)?;
+        }
+        intent::forget(shared, &self.new);
+        Ok(())
+    }
+}
+
+fn conclude(shared: &Shared, new: String, from: Place<'_>, to: Place<'_>) {
+    let (Ok(target), Ok(source)) = (to.0.try_clone(), from.0.try_clone()) else {
+        // The next start ends it.
+        return;
+    };
+    let ended = Move {
+        directories: [target, source],
+        new,
+    };
+    if let Err(errno) = ended.conclude(shared) {
+        tracing::warn!(%errno, "a MOVE could not be made durable; that is tried again with the next file");
+        shared.unconcluded.list().push(ended);
+    }
+}
+
+impl Unconcluded {
+    fn list(&self) -> MutexGuard<'_, Vec<Move>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tries those again that could not be flushed.
+    pub(super) fn again(shared: &Shared) {
+        let mut moves = std::mem::take(&mut *shared.unconcluded.list());
+        moves.retain(|one| one.conclude(shared).is_err());
+        shared.unconcluded.list().append(&mut moves);
     }
 }
 

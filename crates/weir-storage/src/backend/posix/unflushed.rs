@@ -1,0 +1,236 @@
+//! Directories whose entries changed, and those whose own names may not be on the disk yet.
+//!
+//! A file survives a power cut only if every directory above it does. A request flushes the directories in which it made a name;
+//! but a directory on the way may have been made by another request, which has not flushed it yet. So the back end remembers each
+//! directory that it made until its name is on the disk, and every request whose path leads through one flushes it too.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::{
+    fd::OwnedFd,
+    fs::{self, OFlags},
+    io::Errno,
+};
+use weir_auth::StoragePath;
+
+use super::{PosixGrave, Shared, beneath, directory_mode, error, failed, meta_at};
+use crate::backend::{BackendError, Changed, Directory, Grave, Obstacle};
+
+/// How many directories are remembered, at most: 8 bytes each. Beyond them every directory may be one.
+const REMEMBERED: usize = 65_536;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+/// Directories that were made here, and whose names may not be on the disk yet.
+#[derive(Debug, Default)]
+pub(super) struct Unflushed(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// By inode. Where nothing is ever flushed (`durability = "cache"`) they stay until there are too many.
+    made: HashSet<u64>,
+    /// Directories that are being made at this moment: not yet in `made`, but others may see them.
+    making: usize,
+    /// Whether some were forgotten: any directory may be one of them.
+    any: bool,
+}
+
+impl State {
+    fn is_empty(&self) -> bool {
+        self.made.is_empty() && self.making == 0 && !self.any
+    }
+
+    fn remember(&mut self, inode: u64) {
+        if self.made.len() >= REMEMBERED {
+            self.made.clear();
+            self.any = true;
+        }
+        self.made.insert(inode);
+    }
+}
+
+impl Unflushed {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.state().is_empty()
+    }
+
+    fn may_hold(&self, inode: u64) -> bool {
+        let state = self.state();
+        state.any || state.making > 0 || state.made.contains(&inode)
+    }
+
+    fn flushed(&self, inode: u64) {
+        self.state().made.remove(&inode);
+    }
+
+    /// Makes a directory and remembers it; gives its inode.
+    pub(super) fn make(&self, directory: &OwnedFd, name: &str) -> Result<u64, Errno> {
+        self.state().making += 1;
+        let made = fs::mkdirat(directory, name, directory_mode());
+        let found = made.map(|()| meta_at(directory, name).ok().flatten());
+        let mut state = self.state();
+        state.making -= 1;
+        let Some(meta) = found? else {
+            // Another request removed it, or the disk does not tell.
+            state.any = true;
+            return Ok(0);
+        };
+        state.remember(meta.identity);
+        Ok(meta.identity)
+    }
+
+    /// Writes all names of the file system to the disk, if some directories were forgotten.
+    fn flush_forgotten(&self, root: &OwnedFd) -> Result<(), Errno> {
+        let made = {
+            let mut state = self.state();
+            if !state.any {
+                return Ok(());
+            }
+            state.any = false;
+            std::mem::take(&mut state.made)
+        };
+        fs::syncfs(root).inspect_err(|_| {
+            let mut state = self.state();
+            state.any = true;
+            state.made.extend(made);
+        })
+    }
+}
+
+/// A directory whose entries changed.
+pub(super) struct PosixDirectory {
+    shared: Arc<Shared>,
+    handle: OwnedFd,
+    /// The directory in it that may have been made since it was flushed.
+    made: Option<u64>,
+}
+
+impl PosixDirectory {
+    pub(super) fn new(shared: &Arc<Shared>, handle: OwnedFd, made: Option<u64>) -> Self {
+        Self {
+            shared: shared.clone(),
+            handle,
+            made,
+        }
+    }
+}
+
+impl Directory for PosixDirectory {
+    fn flush(&self) -> Result<(), BackendError> {
+        fs::fsync(&self.handle).map_err(failed("make it durable"))?;
+        if let Some(made) = self.made {
+            self.shared.unflushed.flushed(made);
+        }
+        Ok(())
+    }
+}
+
+/// The directory of this path, which is made with all those above it that are missing. Directories to be flushed for it go into
+/// `touched`, outermost first; without `durable` only those in which a name was made.
+pub(super) fn make_all(
+    shared: &Arc<Shared>,
+    path: &StoragePath,
+    durable: bool,
+    touched: &mut Vec<PosixDirectory>,
+) -> Result<OwnedFd, BackendError> {
+    if durable {
+        let outcome = shared.unflushed.flush_forgotten(&shared.root);
+        outcome.map_err(failed("make its parent durable"))?;
+    }
+    if !durable || shared.unflushed.is_empty() {
+        match shared.find(path, DIRECTORY) {
+            Err(Errno::NOENT) => {}
+            Err(Errno::NOTDIR) => return Err(error("write it", Obstacle::Parent, Errno::NOTDIR)),
+            outcome => return outcome.map_err(failed("write it")),
+        }
+    }
+    let mut here = beneath(&shared.root, ".", DIRECTORY).map_err(failed("write it"))?;
+    for name in path.components() {
+        let open = || beneath(&here, name, DIRECTORY);
+        let reached = |errno| match errno {
+            Errno::NOTDIR => error("write it", Obstacle::Parent, errno),
+            errno => failed("write it")(errno),
+        };
+        let (inner, made) = match open() {
+            Err(Errno::NOENT) => {
+                let made = match shared.unflushed.make(&here, name) {
+                    Ok(inode) => Some(inode),
+                    Err(Errno::EXIST) => None,
+                    Err(errno) => return Err(failed("make its parent")(errno)),
+                };
+                (open().map_err(reached)?, made)
+            }
+            outcome => (outcome.map_err(reached)?, None),
+        };
+        let made = made.or_else(|| doubtful(shared, &inner));
+        let outer = std::mem::replace(&mut here, inner);
+        if made.is_some() {
+            touched.push(PosixDirectory::new(shared, outer, made));
+        }
+    }
+    Ok(here)
+}
+
+/// The directories above this one, which is there, that hold names which may not be on the disk.
+pub(super) fn above(
+    shared: &Arc<Shared>,
+    path: &StoragePath,
+    operation: &'static str,
+) -> Result<Vec<PosixDirectory>, BackendError> {
+    let mut touched = Vec::new();
+    if shared.unflushed.is_empty() {
+        return Ok(touched);
+    }
+    let mut here = beneath(&shared.root, ".", DIRECTORY).map_err(failed(operation))?;
+    for name in path.components() {
+        let inner = beneath(&here, name, DIRECTORY).map_err(failed(operation))?;
+        let made = doubtful(shared, &inner);
+        let outer = std::mem::replace(&mut here, inner);
+        if made.is_some() {
+            touched.push(PosixDirectory::new(shared, outer, made));
+        }
+    }
+    Ok(touched)
+}
+
+/// Its inode, if its name may not be on the disk.
+fn doubtful(shared: &Shared, directory: &OwnedFd) -> Option<u64> {
+    // What cannot be looked at is flushed.
+    let inode = fs::fstat(directory).map_or(0, |found| found.st_ino);
+    (inode == 0 || shared.unflushed.may_hold(inode)).then_some(inode)
+}
+
+/// What is left to do after entries of these directories changed.
+pub(super) fn changed(directories: impl IntoIterator<Item = PosixDirectory>, grave: Option<PosixGrave>) -> Changed {
+    let directories = directories.into_iter();
+    Changed {
+        directories: directories
+            .map(|directory| -> Box<dyn Directory> { Box::new(directory) })
+            .collect(),
+        grave: grave.map(|grave| -> Box<dyn Grave> { Box::new(grave) }),
+    }
+}
+
+/// The same for the two directories of a move, which may be one. The target's is flushed first: a power cut between the two
+/// flushes may leave both names, and must not leave none.
+pub(super) fn changed_both(
+    shared: &Arc<Shared>,
+    mut above: Vec<PosixDirectory>,
+    [source, target]: [OwnedFd; 2],
+    grave: Option<PosixGrave>,
+) -> Changed {
+    let identity = |handle| fs::fstat(handle).map(|found| (found.st_dev, found.st_ino)).ok();
+    let one = identity(&source).is_some_and(|source| Some(source) == identity(&target));
+    above.push(PosixDirectory::new(shared, target, None));
+    if !one {
+        above.push(PosixDirectory::new(shared, source, None));
+    }
+    changed(above, grave)
+}
