@@ -388,8 +388,21 @@ impl Services {
         self.token_for(scopes, &self.audiences())
     }
 
-    /// A fresh token of the issuer for these audiences.
-    pub fn token_for(&self, scopes: &str, audiences: &[&str]) -> Result<String> {
+    /// Starts the issuer anew with these further tables of its configuration.
+    pub fn reconfigure_issuer(&mut self, tables: &str) -> Result<()> {
+        self.issuer.stop(PATIENCE)?;
+        let file = self.file("issuer.toml");
+        let text = fs::read_to_string(&file)?;
+        fs::write(&file, format!("{text}{tables}"))?;
+        self.issuer.start()
+    }
+
+    /// A file with the form that asks the issuer for such a token.
+    pub fn token_form(&self, scopes: &str) -> Result<PathBuf> {
+        self.form(scopes, &self.audiences())
+    }
+
+    fn form(&self, scopes: &str, audiences: &[&str]) -> Result<PathBuf> {
         let form = self.file("token.form");
         let (secret, audiences) = (&self.secret, audiences.join("+"));
         write_private(
@@ -399,6 +412,12 @@ impl Services {
                 scopes.replace(' ', "+")
             ),
         )?;
+        Ok(form)
+    }
+
+    /// A fresh token of the issuer for these audiences.
+    pub fn token_for(&self, scopes: &str, audiences: &[&str]) -> Result<String> {
+        let form = self.form(scopes, audiences)?;
         let url = format!("{}/token", self.issuer.url);
         let data = format!("@{}", form.display());
         let answer = Answer::of(&run(self.bare_curl().args(["-d", &data, &url]))?);
@@ -406,9 +425,10 @@ impl Services {
         token.with_context(|| format!("no token: {answer:?}"))
     }
 
-    /// A token of the issuer that was good until a while ago, longer than clocks may differ.
-    pub fn expired_token(&self, scopes: &str) -> Result<String> {
-        self.token_until(scopes, "expired", -3600)
+    /// A token of the issuer that is good only an hour from now.
+    pub fn early_token(&self, scopes: &str) -> Result<String> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+        self.token_with(&json!({"nbf": now + 3600, "exp": now + 7200, "jti": "early", "scope": scopes}))
     }
 
     /// A token of the issuer, of this name, that ends so many seconds from now.

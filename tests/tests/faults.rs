@@ -41,7 +41,7 @@ struct Fails {
 struct Lab {
     services: Services,
     good: String,
-    expired: String,
+    early: String,
     narrow: String,
     silent: SocketAddr,
     closing: SocketAddr,
@@ -71,7 +71,7 @@ impl Lab {
         let behind: SocketAddr = services.storage("ALPHA").url["https://".len()..].parse().unwrap();
         Self {
             good: services.token(SCOPES).unwrap(),
-            expired: services.expired_token(SCOPES).unwrap(),
+            early: services.early_token(SCOPES).unwrap(),
             narrow: services.token("storage.read:/").unwrap(),
             silent: peer(Peer::Silent),
             closing: peer(Peer::Closing),
@@ -148,9 +148,9 @@ impl Lab {
             self.case("good-middle"),
             self.with("garbage", ["garbage", &self.good], fails(&["token"], "source", "token")),
             self.with(
-                "expired",
-                [&self.good, &self.expired],
-                fails(&["token"], "destination", "expired"),
+                "early",
+                [&self.good, &self.early],
+                fails(&["token"], "destination", "not valid"),
             ),
             self.with(
                 "narrow",
@@ -279,7 +279,7 @@ impl Lab {
             (weir["attempts"] == 1, "it was tried again"),
             (!there, "something is at the destination"),
             (
-                ![&self.good, &self.expired, &self.narrow]
+                ![&self.good, &self.early, &self.narrow]
                     .iter()
                     .any(|token| text.contains(*token)),
                 "it tells a token",

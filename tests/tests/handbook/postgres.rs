@@ -73,6 +73,8 @@ fn an_operator_who_follows_the_page_has_a_service() {
         )
         .unwrap();
     write_private(&machine.services.file("token"), &token).unwrap();
+    let header = format!("Authorization: Bearer {token}\n");
+    write_private(&machine.services.file("header"), &header).unwrap();
     machine
         .services
         .put(b"the first file", &format!("{alpha}/first"))
