@@ -32,7 +32,19 @@ where
     StreamBody::new(stream.map_ok(http_body::Frame::data)).boxed_unsync()
 }
 
-/// Reads a whole body of at most `limit` bytes, each of whose pieces must come within `idle`.
+/// Reads a whole body of at most `limit` bytes, all of which must come within `whole`: a client that sends it byte by byte holds a
+/// connection that others could use.
+pub async fn read_within<B>(body: B, limit: usize, whole: Duration) -> Result<Bytes, BodyError>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Cause>,
+{
+    let read = tokio::time::timeout(whole, read_limited(body, limit, whole)).await;
+    read.unwrap_or(Err(BodyError::Late(whole)))
+}
+
+/// Reads a whole body of at most `limit` bytes, each of whose pieces must come within `idle`: for bodies whose sender is trusted to end
+/// them.
 pub async fn read_limited<B>(body: B, limit: usize, idle: Duration) -> Result<Bytes, BodyError>
 where
     B: http_body::Body<Data = Bytes>,

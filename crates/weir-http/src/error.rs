@@ -99,6 +99,9 @@ pub enum BodyError {
     /// No byte came for the given time.
     #[error("no data for {0:?}")]
     Stalled(Duration),
+    /// Not all of it came within the given time.
+    #[error("the body took longer than {0:?}")]
+    Late(Duration),
 }
 
 /// Certificates, keys or roots that cannot be used.

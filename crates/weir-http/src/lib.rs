@@ -7,6 +7,7 @@
 //! Invariants:
 //! - Servers' certificates are always verified, names and IP addresses included; there is no switch to turn that off.
 //!   Clients' certificates are asked for on demand ([`server_config_asking`]) and judged by a [`ChainCheck`].
+//! - A request whose host or body two readers could take for different ones reaches no service.
 //! - Every wait has a limit: resolve, connect, handshake, request head, response head, a write of which too little is taken.
 //! - An [`AddressFilter`] sees the address that is really connected to, so that a name cannot be rebound behind it.
 //!
@@ -31,6 +32,7 @@ mod connect;
 mod descriptors;
 mod direct;
 mod error;
+mod framing;
 mod head;
 mod heads;
 mod kept;
@@ -56,6 +58,7 @@ pub use client_certificates::{ChainCheck, PeerCertificates};
 pub use descriptors::raise_open_files;
 pub use direct::{Direct, SentFile, WINDOW};
 pub use error::{BodyError, ClientError, TlsError};
+pub use framing::only_chunked;
 pub use kept::UntilSent;
 pub use memory::keep_freed_memory;
 pub use network::{AddressFilter, Network, NotANetwork, local_kind, own_addresses};

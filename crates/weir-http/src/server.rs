@@ -12,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header::CONNECTION};
 use http_body::Body as _;
+use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -29,6 +30,7 @@ use crate::{
     buffers::{Buffers, WorksAhead},
     client_certificates::PeerCertificates,
     direct::Direct,
+    framing,
     head::{Allowance, Answer, Limited},
     heads::Heads,
     kept::UntilSent,
@@ -445,7 +447,13 @@ where
             let mut service = service.clone();
             let allowance = allowance.clone();
             allowance.lift(!request.body().is_end_stream());
+            let ambiguous = framing::check(&request).err();
             async move {
+                if let Some(ambiguous) = ambiguous {
+                    return Ok(ambiguous
+                        .response()
+                        .map(|body| Answer::new(Either::Right(body), allowance)));
+                }
                 std::future::poll_fn(|cx| service.poll_ready(cx)).await?;
                 let mut response = service.call(request).await?;
                 if allowance.is_burden() {
@@ -453,7 +461,7 @@ where
                         .headers_mut()
                         .insert(CONNECTION, HeaderValue::from_static("close"));
                 }
-                Ok::<_, Infallible>(response.map(|body| Answer::new(body, allowance)))
+                Ok::<_, Infallible>(response.map(|body| Answer::new(Either::Left(body), allowance)))
             }
         });
         let connection = hyper::server::conn::http1::Builder::new()

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header, uri::Authority};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -117,9 +117,6 @@ pub(crate) async fn answer(endpoint: Arc<Endpoint>, request: Request<Incoming>) 
     };
     let outcome = match (&call.method, path) {
         // `OPTIONS *` has no path.
-        _ if !names_its_host(parts.version, &call.headers) => Err(Refusal::bad_request(
-            "there must be one Host, as RFC 9112 section 3.2 has it",
-        )),
         (&Method::OPTIONS, _) => Ok(verbs::options()),
         (_, Err(error)) => Err(Refusal::bad_request(error.to_string())),
         (_, Ok(path)) => {
@@ -276,16 +273,13 @@ impl Call {
         let incoming = self.body.take().expect("no verb before this one has taken the body");
         self.body_begun = true;
         let idle = self.endpoint.config.limits.idle_timeout;
-        let outcome = tokio::time::timeout(idle, body::read_limited(incoming, limit, idle)).await;
-        let Ok(outcome) = outcome else {
-            let text = format!("the body took longer than {idle:?}");
-            return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, text));
-        };
-        outcome.map_err(|error| match error {
-            BodyError::TooLarge { .. } => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, chain(&error)),
-            BodyError::Stalled(_) => Refusal::new(StatusCode::REQUEST_TIMEOUT, chain(&error)),
-            BodyError::Broken(_) => Refusal::bad_request(chain(&error)),
-        })
+        body::read_within(incoming, limit, idle)
+            .await
+            .map_err(|error| match error {
+                BodyError::TooLarge { .. } => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, chain(&error)),
+                BodyError::Stalled(_) | BodyError::Late(_) => Refusal::new(StatusCode::REQUEST_TIMEOUT, chain(&error)),
+                BodyError::Broken(_) => Refusal::bad_request(chain(&error)),
+            })
     }
 
     /// Whether the client waits for our word before it sends the body.
@@ -339,19 +333,6 @@ fn lingering(text: Bytes, incoming: Incoming, time: Duration) -> Body {
         None
     });
     body::stream(first.chain(then).filter_map(|piece| async move { piece.map(Ok) }))
-}
-
-/// Whether nobody on the way can take the request for one to another host.
-fn names_its_host(version: Version, headers: &HeaderMap) -> bool {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (None, _) => version < Version::HTTP_11,
-        (Some(host), None) => {
-            let authority = |host: &str| !host.contains('@') && host.parse::<Authority>().is_ok();
-            host.is_empty() || host.to_str().is_ok_and(authority)
-        }
-        (Some(_), Some(_)) => false,
-    }
 }
 
 /// The token of an `Authorization: Bearer` header (RFC 6750 section 2.1).

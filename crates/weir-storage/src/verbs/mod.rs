@@ -10,7 +10,7 @@ mod proppatch;
 mod put;
 mod token_request;
 
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderValue, Method, Response, StatusCode, header};
 use weir_auth::StoragePath;
 use weir_http::{Body, body};
 
@@ -87,15 +87,6 @@ fn path_here(call: &Call, uri: &http::Uri) -> Option<Result<StoragePath, Refusal
         }
     }
     Some(StoragePath::from_url_path(uri.path()).map_err(|error| Refusal::bad_request(format!("Destination: {error}"))))
-}
-
-/// Whether a body is at most chunked: in another transfer coding it would be stored as it is packed.
-pub(crate) fn only_chunked(headers: &HeaderMap) -> bool {
-    headers.get_all(header::TRANSFER_ENCODING).iter().all(|value| {
-        value
-            .to_str()
-            .is_ok_and(|coding| coding.trim().eq_ignore_ascii_case("chunked"))
-    })
 }
 
 /// Whether a request is a GET, so that its answer has a body.

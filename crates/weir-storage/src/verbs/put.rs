@@ -13,7 +13,7 @@ use weir_auth::{AuthError, Operation, StoragePath};
 use weir_http::Body;
 use weir_units::Bytes as Volume;
 
-use super::{only_chunked, status};
+use super::status;
 use crate::{
     access::Caller,
     admission::Work,
@@ -214,13 +214,6 @@ fn announced_size(call: &Call) -> Result<Option<u64>, Refusal> {
         return Err(Refusal::bad_request(text));
     }
     if call.headers.contains_key(header::TRANSFER_ENCODING) {
-        if !only_chunked(&call.headers) {
-            // RFC 9112 section 6.1.
-            return Err(Refusal::new(
-                StatusCode::NOT_IMPLEMENTED,
-                "of transfer codings only chunked is understood",
-            ));
-        }
         return Ok(None);
     }
     let size = call.header("content-length").map_or(Ok(0), |text| text.trim().parse());

@@ -35,7 +35,6 @@ use crate::{
     exchange::Exchange,
     memory::Lease,
     refusal::chain,
-    verbs::only_chunked,
 };
 
 /// What a pull has for its streams.
@@ -363,7 +362,7 @@ fn check_answer(source: &Remote, answer: &Answer) -> Result<Length, CopyFailure>
     let encoded = headers
         .get(header::CONTENT_ENCODING)
         .is_some_and(|encoding| encoding != "identity");
-    if encoded || !only_chunked(headers) {
+    if encoded || !weir_http::only_chunked(headers) {
         return wrong(format!(
             "GET {}: the source sends the file in another encoding",
             source.shown()
