@@ -55,7 +55,9 @@ impl Drop for Asker {
 impl ChecksumDesk {
     pub(crate) fn new(readers: usize, metrics: Arc<Metrics>, memory: &Budget) -> Self {
         Self {
-            memory: Arc::new(Mutex::new((0..readers).filter_map(|_| memory.floor()).collect())),
+            memory: Arc::new(Mutex::new(
+                (0..readers).filter_map(|_| memory.floor(None).ok()).collect(),
+            )),
             places: Arc::new(Semaphore::new(readers)),
             under_way: Arc::default(),
             metrics,

@@ -23,8 +23,12 @@
 //! Shared-Memory Packet Switches", 1998). Few transfers so have all that helps them, `n` of them an equal share `E / (n + 8)` of
 //! what the floors leave, and some always is free for newcomers. Where a newcomer waits for its floor, nobody takes more.
 //!
-//! With the default of 128 MiB, 28 pulls have all that helps, 40 have 2.5 MiB each beyond their floors, 600 have 57 KiB, and 819 their
-//! floors alone. 128 MiB = 134 MB leave 166 MB of 300 for all else: some 20 for the process, 50 kB for each connection that a copy was
+//! The same rule holds for **clients** ([`Client`]): all transfers of one hold at most three times what is free, so that a client
+//! alone may have three quarters of the budget, two may have three sevenths each, and one that has none finds some. A client that holds
+//! nothing may take a floor wherever there is one.
+//!
+//! With the default of 128 MiB, 20 pulls of one client have all that helps, 40 have 2.2 MiB each beyond their floors, and 614 their
+//! floors alone; of several clients 28 have all that helps, 600 have 57 KiB, and some 800 their floors alone. 128 MiB = 134 MB leave 166 MB of 300 for all else: some 20 for the process, 50 kB for each connection that a copy was
 //! asked on, and what the allocator has not given back: with 160 MiB a process with 600 copies was seen at 258 to 295 MB. Blocks that
 //! wait for the next reader are kept in what is free of the budget, 32 MiB at most, and let go where it is taken.
 //!
@@ -33,6 +37,7 @@
 //! 128 KiB each: where it is refused before it is known who asks, the connection ends within a second; of those who are known, and of
 //! anybody where `anonymous_read` is on, `connections` and `connections_per_client` bound it.
 
+mod client;
 mod portion;
 
 use std::sync::{
@@ -40,6 +45,8 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
+pub(crate) use client::Client;
+use client::Clients;
 pub(crate) use portion::{Incoming, Outgoing, READING, most_that_fits};
 
 /// What each stream of each transfer has at least; the sum is above.
@@ -68,6 +75,7 @@ struct Inner {
     waiting: AtomicUsize,
     /// Streams that come in or go out.
     streams: AtomicUsize,
+    clients: Clients,
     /// Gives floors to those who wait.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Has what is kept for later fit into what is free.
@@ -82,6 +90,7 @@ impl Budget {
             wanted: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
+            clients: Clients::default(),
             wake: OnceLock::new(),
             spare: OnceLock::new(),
         }))
@@ -108,20 +117,52 @@ impl Budget {
         }
     }
 
-    /// A transfer's floor; if there is none, it is wanted from now on.
-    pub(crate) fn floor(&self) -> Option<Arc<Lease>> {
-        let now = || self.take(|taken| taken + FLOOR <= self.0.total);
-        let taken = now() || {
-            self.0.wanted.store(true, Ordering::SeqCst);
-            // What came back just before that was told to nobody.
-            now()
-        };
-        taken.then(|| self.lease())
+    /// The account of a client, which is the same for all that it does at one time.
+    pub(crate) fn client(&self, name: &str) -> Arc<Client> {
+        self.0.clients.of(name)
     }
 
-    fn lease(&self) -> Arc<Lease> {
+    /// A transfer's floor; if there is none, it is wanted from now on. Without a client it is the endpoint's own.
+    ///
+    /// # Errors
+    /// What there is none of: memory of all, or of the client's share.
+    pub(crate) fn floor(&self, client: Option<&Arc<Client>>) -> Result<Arc<Lease>, Scarce> {
+        let total = self.0.total;
+        let now = || {
+            let share = |taken| client.is_none_or(|client| client.may_begin(total, taken));
+            self.take(|taken| taken + FLOOR <= total && share(taken))
+        };
+        let scarce = || {
+            let taken = self.0.taken.load(Ordering::SeqCst);
+            let is_theirs = client.is_some_and(|client| !client.may_begin(total, taken));
+            if is_theirs && taken + FLOOR <= total {
+                Scarce::Share
+            } else {
+                Scarce::All
+            }
+        };
+        let want = |scarce| match (scarce, client) {
+            (Scarce::Share, Some(client)) => self.0.clients.want(client),
+            _ => self.0.wanted.store(true, Ordering::SeqCst),
+        };
+        if !now() {
+            let why = scarce();
+            want(why);
+            // What came back just before that was told to nobody.
+            if !now() {
+                return Err(why);
+            }
+        }
+        Ok(self.lease(client.cloned()))
+    }
+
+    fn lease(&self, client: Option<Arc<Client>>) -> Arc<Lease> {
+        if let Some(client) = &client {
+            client.add(FLOOR);
+        }
         Arc::new(Lease {
             budget: self.clone(),
+            client,
             held: AtomicUsize::new(FLOOR),
         })
     }
@@ -139,7 +180,7 @@ impl Budget {
 
     fn give(&self, bytes: usize) {
         self.0.taken.fetch_sub(bytes, Ordering::SeqCst);
-        if self.is_wanted()
+        if self.is_wanted_by_any()
             && let Some(wake) = self.0.wake.get()
         {
             wake();
@@ -151,9 +192,15 @@ impl Budget {
         self.0.wanted.load(Ordering::SeqCst)
     }
 
+    /// Whether somebody may be waiting for a floor, be it of their own share.
+    pub(crate) fn is_wanted_by_any(&self) -> bool {
+        self.is_wanted() || self.0.clients.is_wanted()
+    }
+
     /// Everybody who waits is about to be asked.
     pub(crate) fn forget_wanted(&self) {
         self.0.wanted.store(false, Ordering::SeqCst);
+        self.0.clients.forget_wanted();
     }
 
     /// Counts somebody who waits for a floor, until the guard is dropped.
@@ -169,6 +216,15 @@ impl Budget {
         } = &*self.0;
         (*total, taken.load(Ordering::Relaxed), waiting.load(Ordering::Relaxed))
     }
+}
+
+/// Why there is no floor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scarce {
+    /// All memory is taken, but for less than a floor.
+    All,
+    /// The client holds its share.
+    Share,
 }
 
 /// Somebody waits for a floor.
@@ -199,6 +255,8 @@ impl Drop for Moving {
 /// What one stream holds of the budget: its floor, and what it has beyond. Given back when the last hold on it ends.
 pub(crate) struct Lease {
     budget: Budget,
+    /// Whose it is; none: the endpoint's own.
+    client: Option<Arc<Client>>,
     held: AtomicUsize,
 }
 
@@ -215,8 +273,12 @@ impl Lease {
         let each = (1..=count).map_while(|number| {
             let beyond = number * FLOOR;
             // All that it would hold beyond its own floor, as for everybody else.
-            let fits = |taken: usize| beyond <= budget.0.total.saturating_sub(taken + FLOOR) / PART;
-            (!budget.is_wanted() && budget.take(fits)).then(|| budget.lease())
+            let fits = |taken: usize| {
+                let theirs = self.client.as_ref();
+                beyond <= budget.0.total.saturating_sub(taken + FLOOR) / PART
+                    && theirs.is_none_or(|client| client.may_begin(budget.0.total, taken))
+            };
+            (!self.is_waited_for() && budget.take(fits)).then(|| budget.lease(self.client.clone()))
         });
         each.collect()
     }
@@ -226,15 +288,22 @@ impl Lease {
     pub(crate) fn fit(&self, sizes: &(impl Iterator<Item = usize> + Clone)) -> usize {
         let held = self.held.load(Ordering::Relaxed);
         let Inner { total, taken, .. } = &*self.budget.0;
-        let wanted = self.budget.is_wanted();
+        let wanted = self.is_waited_for();
         let mut chosen = (0, held);
         let mut choose = |now: usize| {
-            let most = if wanted { FLOOR } else { allowed(*total, now - held) };
+            let most = if wanted {
+                FLOOR
+            } else {
+                self.most(*total, now - held, held)
+            };
             chosen = most_that_fits(sizes.clone(), most);
             (chosen.1 != held).then(|| now - held + chosen.1)
         };
         let before = taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, &mut choose);
         self.held.store(chosen.1, Ordering::Relaxed);
+        if let Some(client) = &self.client {
+            client.change(held, chosen.1);
+        }
         if before.is_ok() && chosen.1 < held {
             // Told as what is given back is.
             self.budget.give(0);
@@ -250,9 +319,20 @@ impl Lease {
         self.fit(&sizes.take_while(move |size| *size >= held))
     }
 
+    /// What may be held by this one, which holds `held`, if others hold `others`.
+    fn most(&self, total: usize, others: usize, held: usize) -> usize {
+        let share = self.client.as_ref().map(|client| client.most(total, others, held));
+        allowed(total, others).min(share.unwrap_or(usize::MAX).max(FLOOR))
+    }
+
+    /// Whether somebody waits for memory that this one may have beyond its floor.
+    fn is_waited_for(&self) -> bool {
+        self.budget.is_wanted() || self.client.as_ref().is_some_and(|client| client.is_wanted())
+    }
+
     /// Whether more is held than the floor while somebody waits for theirs.
     pub(crate) fn is_pressed(&self) -> bool {
-        self.held.load(Ordering::Relaxed) > FLOOR && self.budget.0.wanted.load(Ordering::Relaxed)
+        self.held.load(Ordering::Relaxed) > FLOOR && self.is_waited_for()
     }
 
     /// Whether others have come since, so that less should be held.
@@ -260,13 +340,17 @@ impl Lease {
         let held = self.held.load(Ordering::Relaxed);
         let Inner { total, taken, .. } = &*self.budget.0;
         let others = taken.load(Ordering::Relaxed).saturating_sub(held);
-        held > FLOOR && (self.budget.is_wanted() || held > allowed(*total, others))
+        held > FLOOR && (self.is_waited_for() || held > self.most(*total, others, held))
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.budget.give(*self.held.get_mut());
+        let held = *self.held.get_mut();
+        if let Some(client) = &self.client {
+            client.change(held, 0);
+        }
+        self.budget.give(held);
     }
 }
 
@@ -302,15 +386,15 @@ mod tests {
                 woken.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let first = budget.floor().unwrap();
+        let first = budget.floor(None).unwrap();
         first.fit(&[400 << 10, FLOOR].into_iter());
-        let mut floors: Vec<_> = std::iter::from_fn(|| budget.floor()).collect();
+        let mut floors: Vec<_> = std::iter::from_fn(|| budget.floor(None).ok()).collect();
         assert!(budget.is_wanted() && first.is_pressed());
         assert_eq!(first.fit(&[400 << 10, FLOOR].into_iter()), 1);
         assert_eq!(woken.load(Ordering::Relaxed), 1);
         assert!(!first.is_pressed());
         assert!(first.further(3).is_empty());
-        floors.push(budget.floor().unwrap());
+        floors.push(budget.floor(None).unwrap());
         budget.forget_wanted();
         drop(floors);
         assert_eq!(budget.figures(), (4 << 20, FLOOR, 0));
@@ -327,7 +411,7 @@ mod tests {
             let sum = |held: &[Arc<Lease>]| held.iter().map(|lease| lease.held.load(Ordering::Relaxed)).sum::<usize>();
             for (step, which, size) in steps {
                 match step {
-                    0 => held.extend(budget.floor()),
+                    0 => held.extend(budget.floor(None)),
                     1 if !held.is_empty() => drop(held.swap_remove(which.index(held.len()))),
                     2 if !held.is_empty() => {
                         let further = held[which.index(held.len())].further(size);
@@ -347,7 +431,7 @@ mod tests {
                 prop_assert!(taken <= total);
             }
             // Whoever has more lets go of it at its next step if somebody waits: floors alone never keep others out.
-            while budget.floor().is_none() {
+            while budget.floor(None).is_err() {
                 prop_assert!(!held.is_empty());
                 held.pop();
             }
@@ -367,7 +451,7 @@ mod tests {
                     let mut held = Vec::new();
                     for round in 0..20_000 {
                         match (round * 7 + seed) % 5 {
-                            0 | 1 => held.extend(budget.floor()),
+                            0 | 1 => held.extend(budget.floor(None)),
                             2 => drop(held.pop()),
                             _ => {
                                 if let Some(lease) = held.last() {

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::config::{Limits, Share, ShareKind, share_of};
+use crate::{
+    config::{Limits, Share, ShareKind, share_of},
+    memory::Scarce,
+};
 
 /// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,6 +64,8 @@ enum Class {
     All,
     /// Of the endpoint's memory, which is counted elsewhere.
     Memory,
+    /// Of the part of it that one client may have.
+    MemoryShare,
     One(ShareKind, String),
 }
 
@@ -75,22 +80,28 @@ pub(crate) struct Full {
 impl Full {
     /// Whether those who asked have reached what is theirs, and not the endpoint what is its own.
     pub(crate) fn is_theirs(&self) -> bool {
-        matches!(self.class, Class::One(ShareKind::Vo | ShareKind::Client, _))
+        matches!(
+            self.class,
+            Class::One(ShareKind::Vo | ShareKind::Client, _) | Class::MemoryShare
+        )
     }
 }
 
 impl Full {
     /// There is no memory for one more transfer.
-    pub(crate) fn of_memory(work: Work, total: usize) -> Self {
+    pub(crate) fn of_memory(work: Work, total: usize, scarce: Scarce) -> Self {
         Self {
-            class: Class::Memory,
+            class: match scarce {
+                Scarce::All => Class::Memory,
+                Scarce::Share => Class::MemoryShare,
+            },
             work,
             limit: total,
         }
     }
 
     pub(crate) fn is_memory(&self) -> bool {
-        self.class == Class::Memory
+        matches!(self.class, Class::Memory | Class::MemoryShare)
     }
 
     pub(crate) fn work(&self) -> Work {
@@ -108,6 +119,13 @@ impl std::fmt::Display for Full {
                 write!(
                     f,
                     "the transfers under way have taken all memory that there is for them, {limit}"
+                )
+            }
+            Class::MemoryShare => {
+                let limit = weir_units::Bytes(limit as u64);
+                write!(
+                    f,
+                    "your transfers under way hold three times the memory that is left, as much as one client may (of {limit} in all)"
                 )
             }
             Class::One(ShareKind::Vo, name) => write!(f, "VO {name} has {limit} {what} under way, as many as it may"),

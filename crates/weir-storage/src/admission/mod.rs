@@ -31,7 +31,7 @@ use tokio::{
 use crate::{
     bandwidth::{Bandwidth, Throttle},
     config::{Limits, Share},
-    memory::{Budget, Lease, WaitsForMemory},
+    memory::{Budget, Client, Lease, Scarce, WaitsForMemory},
     refusal::Refusal,
 };
 use ledger::{Full, Ledger};
@@ -82,6 +82,11 @@ impl Place {
         self.memory.clone().expect("listings alone have none, and ask for none")
     }
 
+    /// The account of whoever it is for.
+    pub(crate) fn client(&self) -> Arc<Client> {
+        self.inner.memory.client(&self.party.client)
+    }
+
     /// How fast it may move bytes.
     pub(crate) fn throttle(&self) -> Throttle {
         self.inner.bandwidth.throttle(&self.party)
@@ -129,7 +134,7 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         self.inner.state().lines[self.work as usize].leave(self.ticket);
         // Who leaves may have been the only one.
-        if self.inner.memory.is_wanted() {
+        if self.inner.memory.is_wanted_by_any() {
             self.inner.memory_came();
         }
     }
@@ -303,12 +308,18 @@ impl Inner {
                 if scarce || ledger.take(work, &waiter.party).is_err() {
                     return false;
                 }
-                memory = self.floor(work);
-                scarce = memory.is_none() && work.moves_data();
-                if scarce {
-                    ledger.give(work, &waiter.party);
+                match self.floor(work, &waiter.party) {
+                    Ok(lease) => {
+                        memory = lease;
+                        true
+                    }
+                    Err(why) => {
+                        // Whoever has used up a share of their own lets others pass.
+                        scarce = why == Scarce::All;
+                        ledger.give(work, &waiter.party);
+                        false
+                    }
                 }
-                !scarce
             };
             let Some(waiter) = lines[work as usize].next(next) else {
                 return turns;
@@ -326,20 +337,28 @@ impl Inner {
         }
     }
 
-    fn floor(&self, work: Work) -> Option<Arc<Lease>> {
-        if work.moves_data() { self.memory.floor() } else { None }
+    /// The memory that such work begins with; none for listings.
+    fn floor(&self, work: Work, party: &Party) -> Result<Option<Arc<Lease>>, Scarce> {
+        if !work.moves_data() {
+            return Ok(None);
+        }
+        let client = self.memory.client(&party.client);
+        self.memory.floor(Some(&client)).map(Some)
     }
 
     /// A place for somebody who has just come, with its memory.
     fn take(&self, state: &mut State, work: Work, party: &Party) -> Result<Option<Arc<Lease>>, Full> {
         state.ledger.take(work, party)?;
-        // Who came before and waits for memory has it first.
-        let behind_others = work.moves_data() && self.memory.is_wanted();
-        let memory = if behind_others { None } else { self.floor(work) };
-        if memory.is_none() && work.moves_data() {
+        let memory = if work.moves_data() && self.memory.is_wanted() {
+            // Whoever came before and waits for memory has it first.
+            Err(Scarce::All)
+        } else {
+            self.floor(work, party)
+        };
+        let memory = memory.map_err(|scarce| {
             state.ledger.give(work, party);
-            return Err(Full::of_memory(work, self.memory.figures().0));
-        }
+            Full::of_memory(work, self.memory.figures().0, scarce)
+        })?;
         if work == Work::Copy {
             state.ramp.began(Instant::now());
         }

@@ -168,15 +168,19 @@ async fn memory_goes_to_whoever_waits_for_whatever_work() {
     };
     let memory = Budget::new(2 * crate::memory::FLOOR);
     let admission = Admission::new(&limits, &[], memory.clone());
+    let client = |number: usize| Party {
+        client: number.to_string(),
+        ..party("a")
+    };
     let mut held = vec![
-        admission.enter(Work::Transfer, party("a")).await.unwrap(),
-        admission.enter(Work::Transfer, party("a")).await.unwrap(),
+        admission.enter(Work::Transfer, client(7)).await.unwrap(),
+        admission.enter(Work::Transfer, client(8)).await.unwrap(),
     ];
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = Vec::new();
     for number in 0..6 {
         let work = if number < 3 { Work::Transfer } else { Work::Copy };
-        let (turn, order) = (admission.line_up(work, party("a")).unwrap(), order.clone());
+        let (turn, order) = (admission.line_up(work, client(number)).unwrap(), order.clone());
         tasks.push(tokio::spawn(async move {
             let place = turn.come().await;
             order.lock().unwrap().push(work);
@@ -202,6 +206,47 @@ async fn memory_goes_to_whoever_waits_for_whatever_work() {
     assert!((1..=3).contains(&copies(0..4)), "{order:?}");
     assert_eq!((order.len(), copies(0..6)), (6, 3));
     assert_eq!(memory.figures(), (2 * crate::memory::FLOOR, crate::memory::FLOOR, 0));
+}
+
+/// A client with many slow transfers would keep all others from the memory that is left, or wait for ever once its own have gone.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_holds_its_share_of_memory_waits_for_its_own() {
+    let limits = Limits {
+        patience: Duration::from_secs(5),
+        ..Limits::default()
+    };
+    let memory = Budget::new(8 * crate::memory::FLOOR);
+    let admission = Admission::new(&limits, &[], memory);
+    let mut held = Vec::new();
+    for _ in 0..6 {
+        held.push(admission.enter(Work::Transfer, party("a")).await.unwrap());
+    }
+    let refused = admission.enter(Work::Transfer, party("a")).await.err().unwrap();
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    let waiting = tokio::spawn({
+        let admission = admission.clone();
+        async move { admission.enter(Work::Transfer, party("a")).await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let other = Party {
+        client: "other".to_owned(),
+        ..party("a")
+    };
+    let Turn::Now(other) = admission.line_up(Work::Copy, other).unwrap() else {
+        panic!("another client of the same VO waits behind it");
+    };
+    drop(held.pop());
+    let first = waiting.await.unwrap();
+    assert!(
+        first.is_err(),
+        "one less of its own, and one of another's: the share has become smaller"
+    );
+    drop(other);
+    let waiting = tokio::spawn({
+        let admission = admission.clone();
+        async move { admission.enter(Work::Transfer, party("a")).await }
+    });
+    assert!(waiting.await.unwrap().is_ok());
 }
 
 /// A client that goes away while it waits must leave nothing behind, at whichever moment.

@@ -117,6 +117,7 @@ impl Push {
         let answer_timeout = self.destination.tpc.answer_timeout;
         // A copy that only waits for its answer keeps no memory from others.
         let (memory, throttle) = (Arc::downgrade(&turn.memory()), turn.throttle());
+        let client = turn.client();
         progress.set_throttle(&throttle);
         let upload = self.destination.put(|request| {
             self.describe(request, size);
@@ -126,7 +127,7 @@ impl Push {
             if size == 0 {
                 return Some(body::empty());
             }
-            let memory = memory.upgrade().or_else(|| endpoint.memory.floor())?;
+            let memory = memory.upgrade().or_else(|| endpoint.memory.floor(Some(&client)).ok())?;
             let carried = CarriedBy::default();
             request.extensions_mut().insert(carried.clone());
             progress.set_moving(true);

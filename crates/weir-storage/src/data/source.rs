@@ -405,11 +405,11 @@ mod tests {
         let blocks: Vec<_> = (0..20).map(|_| pool.take(BLOCK)).collect();
         blocks.into_iter().for_each(|block| pool.give_back(block));
         assert_eq!(kept(), 8 * BLOCK);
-        let lease = memory.floor().unwrap();
+        let lease = memory.floor(None).unwrap();
         assert_eq!(kept(), 7 * BLOCK);
         assert_eq!(lease.fit(&[FLOOR + BLOCK / 2, FLOOR].into_iter()), 0);
         assert_eq!(kept(), 6 * BLOCK);
-        let floors: Vec<_> = std::iter::from_fn(|| memory.floor()).collect();
+        let floors: Vec<_> = std::iter::from_fn(|| memory.floor(None).ok()).collect();
         assert_eq!(kept(), 0);
         pool.give_back(vec![0; BLOCK]);
         assert_eq!(kept(), 0, "all is taken");
