@@ -130,6 +130,13 @@ impl Service {
         self.wait_ready()
     }
 
+    /// Starts it anew below another program, which becomes it.
+    pub fn run_within(&mut self, words: &[&str]) -> Result<()> {
+        self.within = words.iter().map(|word| (*word).to_owned()).collect();
+        self.stop(PATIENCE)?;
+        self.start()
+    }
+
     /// Its process id.
     ///
     /// # Errors
@@ -356,6 +363,18 @@ impl Services {
     /// If there is none of this name.
     pub fn storage(&self, name: &str) -> &Service {
         self.storages.get(name).expect("the test names one of its storages")
+    }
+
+    /// Any of the services by its name, to stop and start it: `issuer`, `transfer`, or a storage.
+    ///
+    /// # Panics
+    /// If there is none of this name.
+    pub fn service_mut(&mut self, name: &str) -> &mut Service {
+        match name {
+            "issuer" => &mut self.issuer,
+            "transfer" => &mut self.transfer,
+            storage => self.storage_mut(storage),
+        }
     }
 
     /// A storage, to kill and start it.

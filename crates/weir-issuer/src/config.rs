@@ -41,9 +41,38 @@ pub struct IssuerConfig {
     /// takes some 25 µs, so that forty clients at their limit would fill one core.
     #[serde(default = "default_rate")]
     pub tokens_per_second: u32,
+    /// What the issuer puts up with.
+    #[serde(default)]
+    pub limits: Limits,
     /// Who may ask for tokens.
     #[serde(default, rename = "client")]
     pub clients: Vec<Client>,
+}
+
+/// What the issuer puts up with.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Open connections. For one more the connection that has been idle longest is closed; if none is, it waits in the kernel.
+    pub connections: usize,
+    /// Open connections of one address (IPv4, or an IPv6 network of 64 bits); more are refused. Default: half of all.
+    pub connections_per_client: Option<usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            connections_per_client: None,
+        }
+    }
+}
+
+impl Limits {
+    /// Connections that one address may have.
+    pub(crate) fn per_client(&self) -> usize {
+        self.connections_per_client.unwrap_or(self.connections / 2).max(1)
+    }
 }
 
 /// PEM files of the issuer's identity.
@@ -155,6 +184,7 @@ impl IssuerConfig {
             rotation: default_rotation(),
             refresh_lifetime: default_refresh_lifetime(),
             tokens_per_second: default_rate(),
+            limits: Limits::default(),
             clients,
         }
     }
@@ -240,6 +270,13 @@ impl IssuerConfig {
         }
         if self.tokens_per_second == 0 {
             return Err(invalid("tokens_per_second", "0 lets nothing through", "set at least 1"));
+        }
+        let connections = [
+            ("limits.connections", Some(self.limits.connections)),
+            ("limits.connections_per_client", self.limits.connections_per_client),
+        ];
+        if let Some((key, _)) = connections.into_iter().find(|(_, count)| *count == Some(0)) {
+            return Err(invalid(key, "0 lets nothing through", "set at least 1"));
         }
         let mut ids = BTreeSet::new();
         for (place, client) in self.clients.iter().enumerate() {

@@ -29,8 +29,8 @@ use crate::request::{self, Basis, Refusal, TokenRequest};
 
 /// Largest request for a token, in bytes: some hundred scopes with long paths.
 const REQUEST_MAX: usize = 32 * 1024;
-/// Longest silence in the middle of a request's body.
-const BODY_IDLE: Duration = Duration::from_secs(10);
+/// How long a request's body may take to arrive. Anybody may send one, and holds a connection as long.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
 /// How much of a token's scopes the log shows, in bytes.
 const SCOPE_SHOWN: usize = 200;
 /// How often the keys are looked at. The wait for the next turn is never longer, so that a clock that is set is noticed.
@@ -149,7 +149,12 @@ impl Issuer {
             store,
             ring: RwLock::new(Published::new(ring)),
         });
-        let server = weir_http::serve(listener, Some(tls), ServerLimits::default(), router(&shared)).map_err(listen)?;
+        let limits = ServerLimits {
+            connections: config.limits.connections,
+            connections_per_client: Some(config.limits.per_client()),
+            ..ServerLimits::default()
+        };
+        let server = weir_http::serve(listener, Some(tls), limits, router(&shared)).map_err(listen)?;
         info!(url = %shared.url, %address, clients = shared.clients.len(), "the issuer is ready");
         let turner = Turner(tokio::spawn(turn_keys(Arc::clone(&shared))));
         Ok(Running { shared, server, turner })
@@ -381,14 +386,19 @@ async fn health_endpoint(State(shared): State<Arc<Shared>>) -> Response {
 
 async fn token_endpoint(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Infallible> {
     let (parts, body) = request.into_parts();
-    let outcome = match weir_http::body::read_limited(body, REQUEST_MAX, BODY_IDLE).await {
+    let outcome = match weir_http::body::read_within(body, REQUEST_MAX, BODY_WITHIN).await {
         Ok(body) => shared.answer(&parts.headers, &body),
         Err(BodyError::TooLarge { .. }) => Err(Refusal {
             status: StatusCode::PAYLOAD_TOO_LARGE,
             error: "invalid_request",
             description: format!("the request is larger than {REQUEST_MAX} bytes"),
         }),
-        Err(_) => Err(Refusal::bad("invalid_request", "the request broke off")),
+        Err(BodyError::Stalled(_) | BodyError::Late(_)) => Err(Refusal {
+            status: StatusCode::REQUEST_TIMEOUT,
+            error: "invalid_request",
+            description: format!("the request did not arrive within {} s", BODY_WITHIN.as_secs()),
+        }),
+        Err(BodyError::Broken(_)) => Err(Refusal::bad("invalid_request", "the request broke off")),
     };
     Ok(match outcome {
         Ok(answer) => reply(StatusCode::OK, answer.to_string()),

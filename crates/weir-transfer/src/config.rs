@@ -167,6 +167,8 @@ pub struct LimitsConfig {
     pub body: Bytes,
     /// Open connections of clients; more wait in the kernel's backlog.
     pub connections: usize,
+    /// Of one address (IPv4, or an IPv6 network of 64 bits); more are refused, unless one of its own is idle. Default: half of all.
+    pub connections_per_client: Option<usize>,
 }
 
 impl Default for LimitsConfig {
@@ -189,11 +191,17 @@ impl Default for LimitsConfig {
             links_per_job: 2_000,
             body: Bytes(100_000_000),
             connections: 4096,
+            connections_per_client: None,
         }
     }
 }
 
 impl LimitsConfig {
+    /// Connections that one address may have.
+    pub(crate) fn per_client(&self) -> usize {
+        self.connections_per_client.unwrap_or(self.connections / 2).max(1)
+    }
+
     /// How much there may be in all.
     pub(crate) fn most(&self) -> Holdings {
         Holdings {

@@ -221,6 +221,7 @@ impl TransferService {
         };
         let server_limits = ServerLimits {
             connections: config.limits.connections,
+            connections_per_client: Some(config.limits.per_client()),
             ..ServerLimits::default()
         };
         let server = weir_http::serve(listener, tls, server_limits, rest::door(service.clone())).map_err(|source| {

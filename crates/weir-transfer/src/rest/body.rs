@@ -9,9 +9,12 @@ use axum::{
 use http::{Method, StatusCode, header};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, timeout_at},
+};
 
-use super::answer::ApiError;
+use super::{answer::ApiError, json};
 use crate::service::Service;
 
 /// Above this, a body is parsed on a thread that may take its time: 1 MB of JSON is some 5 ms. Only submissions are larger.
@@ -30,8 +33,14 @@ const FREE: usize = 256 << 10;
 /// How long a large body waits for room.
 const ROOM_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a body may take to arrive: it takes room as long.
-const ARRIVAL: Duration = Duration::from_secs(120);
+/// How long a body may take to arrive, or to be thrown away: it takes room as long.
+const ARRIVAL: Duration = Duration::from_secs(150);
+
+/// How long the first bytes of a body may take. Whoever sends it byte by byte holds a connection that others could use.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What must come in a second beyond that: 6.4 Mb/s, so that 100 MB have 140 s.
+const PACE: usize = 800_000;
 
 /// A body that holds JSON: by its content type, or because the method is PUT, or URL-encoded under the odd type that one
 /// old client sends.
@@ -43,7 +52,7 @@ impl FromRequest<Arc<Service>> for JsonBody {
 
     async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, ApiError> {
         let kind = kind_of(&request)?;
-        parse(kind, &small(request, service).await?).map(Self)
+        parse(kind, &small(request, service).await?, service.submission.files).map(Self)
     }
 }
 
@@ -74,11 +83,12 @@ impl FromRequest<Arc<Service>> for JobBody {
         let kind = kind_of(&request)?;
         let (bytes, _room) = arrive(request, [service.body_max; 2], &ROOM).await?;
         if bytes.len() <= PARSE_INLINE {
-            let (value, place) = (parse(kind, &bytes)?, None);
+            let (value, place) = (parse(kind, &bytes, service.submission.files)?, None);
             return Ok(Self { value, place });
         }
         let place = LARGE.acquire().await.ok();
-        let parsed = tokio::task::spawn_blocking(move || parse(kind, &bytes)).await;
+        let files = service.submission.files;
+        let parsed = tokio::task::spawn_blocking(move || parse(kind, &bytes, files)).await;
         let failed = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "The body could not be read");
         let value = parsed.map_err(failed)??;
         Ok(Self { value, place })
@@ -93,10 +103,19 @@ async fn arrive(request: Request, limits: [usize; 2], room: &Semaphore) -> Resul
     let told = request.headers().get(header::CONTENT_LENGTH);
     let told = told.and_then(|length| length.to_str().ok()?.parse().ok());
     let arrived = tokio::time::timeout(ARRIVAL, collect(request.into_body(), told, limits, room)).await;
-    arrived.unwrap_or_else(|_| {
-        let text = format!("The body did not arrive within {} s", ARRIVAL.as_secs());
-        Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, text))
-    })
+    arrived.unwrap_or_else(|_| Err(late()))
+}
+
+fn late() -> ApiError {
+    ApiError::new(
+        StatusCode::REQUEST_TIMEOUT,
+        "The body did not arrive in time; send it without a pause",
+    )
+}
+
+/// How long so many bytes of a body may take.
+fn due(bytes: usize) -> Duration {
+    PATIENCE + Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / PACE as u64)
 }
 
 /// Reads a body. What is large is read on only once there is room for it; one that does not say how large it is may become as large
@@ -117,7 +136,13 @@ async fn collect(
         taken = Some(make_room(room, told).await?);
     }
     let mut bytes = Vec::with_capacity(told);
-    while let Some(frame) = body.frame().await {
+    // The wait for room is not the client's.
+    let mut begun = Instant::now();
+    loop {
+        let next = timeout_at(begun + due(bytes.len()), body.frame());
+        let Some(frame) = next.await.map_err(|_| late())? else {
+            break;
+        };
         let frame = frame.map_err(|_| ApiError::bad_request("The body broke off"))?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > limit {
@@ -126,7 +151,9 @@ async fn collect(
             return Err(too_large());
         }
         if taken.is_none() && bytes.len() + data.len() > FREE {
+            let waits = Instant::now();
             taken = Some(make_room(room, limit).await?);
+            begun += waits.elapsed();
         }
         bytes.extend_from_slice(&data);
     }
@@ -182,23 +209,24 @@ fn too_large() -> ApiError {
     )
 }
 
-pub(super) fn parse(kind: Kind, bytes: &[u8]) -> Result<Value, ApiError> {
+/// `files`: the most that a job may have.
+pub(super) fn parse(kind: Kind, bytes: &[u8], files: usize) -> Result<Value, ApiError> {
     let malformed = |why: &dyn std::fmt::Display| ApiError::bad_request(format!("Malformed input: {why}"));
     match kind {
-        Kind::Json => serde_json::from_slice(bytes).map_err(|error| malformed(&error)),
+        Kind::Json => json::read(bytes, files).map_err(|error| malformed(&error)),
         Kind::EncodedJson => {
             let text = percent_encoding::percent_decode(bytes).collect::<Vec<_>>();
-            serde_json::from_slice(&text).map_err(|error| malformed(&error))
+            json::read(&text, files).map_err(|error| malformed(&error))
         }
         Kind::Form => {
             let text = std::str::from_utf8(bytes).map_err(|error| malformed(&error))?;
-            Ok(Value::Object(form(text)))
+            Ok(Value::Object(form(text, files)))
         }
     }
 }
 
 /// `a=1&b=x`: values that are JSON are read as such.
-fn form(text: &str) -> serde_json::Map<String, Value> {
+fn form(text: &str, files: usize) -> serde_json::Map<String, Value> {
     let decode = |part: &str| {
         percent_encoding::percent_decode_str(&part.replace('+', " "))
             .decode_utf8_lossy()
@@ -211,7 +239,7 @@ fn form(text: &str) -> serde_json::Map<String, Value> {
             let value = decode(value);
             (
                 decode(key),
-                serde_json::from_str(&value).unwrap_or(Value::String(value)),
+                json::read(value.as_bytes(), files).unwrap_or(Value::String(value)),
             )
         })
         .collect()
@@ -297,21 +325,24 @@ mod tests {
 
     #[test]
     fn bodies_are_json_or_said_to_be_malformed() {
-        assert_eq!(parse(Kind::Json, b"{\"a\":1}").unwrap(), json!({ "a": 1 }));
-        assert_eq!(parse(Kind::EncodedJson, b"%7B%22a%22:1%7D").unwrap(), json!({ "a": 1 }));
+        assert_eq!(parse(Kind::Json, b"{\"a\":1}", 9).unwrap(), json!({ "a": 1 }));
         assert_eq!(
-            parse(Kind::Form, b"a=1&b=x%20y").unwrap(),
+            parse(Kind::EncodedJson, b"%7B%22a%22:1%7D", 9).unwrap(),
+            json!({ "a": 1 })
+        );
+        assert_eq!(
+            parse(Kind::Form, b"a=1&b=x%20y", 9).unwrap(),
             json!({ "a": 1, "b": "x y" })
         );
         assert!(
-            parse(Kind::Json, b"{")
+            parse(Kind::Json, b"{", 9)
                 .unwrap_err()
                 .message
                 .starts_with("Malformed input")
         );
         let deep = "[".repeat(100_000);
         assert!(
-            parse(Kind::Json, deep.as_bytes()).is_err(),
+            parse(Kind::Json, deep.as_bytes(), 9).is_err(),
             "deep nesting is refused, not followed"
         );
     }

@@ -18,7 +18,7 @@ use crate::{
 pub fn bodies(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else { return };
     let kinds = [body::Kind::Json, body::Kind::EncodedJson, body::Kind::Form];
-    if let Err(refusal) = body::parse(kinds[usize::from(*kind) % kinds.len()], data) {
+    if let Err(refusal) = body::parse(kinds[usize::from(*kind) % kinds.len()], data, 1000) {
         assert!(refusal.status.is_client_error());
     }
 }

@@ -18,6 +18,7 @@ mod delegation;
 mod force;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod json;
 mod list;
 mod mass;
 mod metrics;

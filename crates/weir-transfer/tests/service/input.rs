@@ -237,7 +237,7 @@ async fn large_bodies_and_jobs_have_a_limit_and_hold_nobody_up() {
     let refused = post(&lab, files(50_001)).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(
-        refused.message().contains("Too many files in one job: 50001"),
+        refused.message().contains("a job has at most 50000 files"),
         "{}",
         refused.text
     );
