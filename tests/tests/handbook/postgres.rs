@@ -42,9 +42,8 @@ fn an_operator_who_follows_the_page_has_a_service() {
         // Places of a machine that is not the test's own.
         ("/etc/weir", etc.display().to_string()),
         ("/etc/ssl/certs/ca-certificates.crt", authority),
-        ("-o root -g weir ", String::new()),
-        ("-o weir ", String::new()),
-        ("chown weir:", "chown \"$(id -un)\":".to_owned()),
+        ("-o weir-transfer ", String::new()),
+        ("chown weir-transfer:", "chown \"$(id -un)\":".to_owned()),
         ("runuser -u postgres -- ", String::new()),
         ("host = \"localhost\"", database),
         ("0.0.0.0:8446", format!("127.0.7.251:{port}")),

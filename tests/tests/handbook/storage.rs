@@ -36,8 +36,8 @@ fn machine(port: u16) -> Machine {
         ("/etc/weir", here("etc")),
         ("/var/lib/weir", here("state")),
         ("/srv/weir", here("srv")),
-        ("-o weir -g weir ", String::new()),
-        ("-o weir ", String::new()),
+        ("-o weir-storage -g weir-storage ", String::new()),
+        ("-o weir-storage ", String::new()),
         ("0.0.0.0:8443", url.clone()),
         // Names that are the operator's.
         ("STORAGE:8443", url),
