@@ -73,6 +73,14 @@ pub fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a log to write at its end; one that is made is its owner's alone (mode 0600), for logs tell names of users and files.
+///
+/// # Errors
+/// Those of the file system.
+pub fn open_log(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
 /// Reads a file of the user's own ([`open_own`]).
 ///
 /// # Errors
@@ -226,6 +234,33 @@ mod tests {
             let error = read_own(&file).unwrap_err();
             assert!(error.to_string().contains("belongs to user 65534"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_log_is_made_for_its_owner_alone() {
+        // Everybody on the host would read who did what with which file.
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        open_log(&log).unwrap().write_all(b"one\n").unwrap();
+        open_log(&log).unwrap().write_all(b"two\n").unwrap();
+        assert_eq!(fs::metadata(&log).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_to_string(&log).unwrap(), "one\ntwo\n");
+        // What an operator has set stays.
+        fs::set_permissions(&log, fs::Permissions::from_mode(0o640)).unwrap();
+        drop(open_log(&log).unwrap());
+        assert_eq!(fs::metadata(&log).unwrap().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn durable_folders_are_made_with_all_above_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("a/b/c");
+        durable_folder(&deep).unwrap();
+        durable_folder(&deep).unwrap();
+        assert!(deep.is_dir());
+        fs::write(dir.path().join("file"), "").unwrap();
+        assert!(durable_folder(&dir.path().join("file")).is_err());
+        assert!(durable_folder(&dir.path().join("file/below")).is_err());
     }
 
     #[test]

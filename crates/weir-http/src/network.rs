@@ -4,8 +4,11 @@ use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     str::FromStr,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
+
+use http::HeaderMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -25,6 +28,24 @@ impl Network {
             _ => false,
         }
     }
+}
+
+/// The addresses by which a host speaks to itself.
+pub fn this_host() -> Vec<Network> {
+    let loopback = [IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    let prefixes = [8, 128];
+    let ranges = loopback.into_iter().zip(prefixes);
+    ranges.map(|(address, prefix)| Network { address, prefix }).collect()
+}
+
+/// What a proxy says of whom a request is from.
+const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
+
+/// Whether a request comes straight from one of these ranges. One that a proxy has passed on comes from nobody knows where, above all
+/// where the proxy runs on this host.
+pub fn comes_from(ranges: &[Network], peer: IpAddr, headers: &HeaderMap) -> bool {
+    let passed_on = FORWARDED.iter().any(|name| headers.contains_key(*name));
+    !passed_on && ranges.iter().any(|network| network.contains(peer))
 }
 
 fn same_start<const N: usize>(a: [u8; N], b: [u8; N], bits: u8) -> bool {
@@ -82,7 +103,7 @@ impl<'de> Deserialize<'de> for Network {
 #[derive(Debug, Clone, Default)]
 pub struct AddressFilter {
     allowed: Arc<[Network]>,
-    own: Arc<[IpAddr]>,
+    own: Option<Arc<OwnAddresses>>,
 }
 
 impl AddressFilter {
@@ -90,29 +111,58 @@ impl AddressFilter {
     pub fn allowing(allowed: &[Network]) -> Self {
         Self {
             allowed: allowed.into(),
-            own: Arc::default(),
+            own: None,
         }
     }
 
-    /// Refuses these too, unless they are allowed: [`own_addresses`], by which strangers would have a service ask itself.
+    /// Refuses this host's own addresses too, unless they are allowed: by them strangers would have a service ask itself. Those that come later
+    /// count as well.
     #[must_use]
-    pub fn refusing(self, own: &[IpAddr]) -> Self {
+    pub fn refusing_own(self) -> Self {
         Self {
-            own: own.into(),
+            own: Some(Arc::new(OwnAddresses::new(own_addresses))),
             ..self
         }
     }
 
     /// What an address is that may not be connected to; `None` if it may.
     pub fn refuses(&self, address: IpAddr) -> Option<&'static str> {
-        let own = || self.own.contains(&address.to_canonical()).then_some("this host's own");
+        let is_own = |own: &Arc<OwnAddresses>| own.contain(address.to_canonical());
+        let own = || self.own.as_ref().is_some_and(is_own).then_some("this host's own");
         let kind = local_kind(address).or_else(own)?;
         (!self.allowed.iter().any(|network| network.contains(address))).then_some(kind)
     }
 }
 
+/// How long the list of this host's addresses is good. It is asked for with each connection that is made; to read it takes some 50 µs.
+const OWN_GOOD: Duration = Duration::from_secs(1);
+
+/// The addresses of this host, read again when the list is old: hosts get addresses while they run.
+#[derive(Debug)]
+struct OwnAddresses {
+    read: fn() -> Vec<IpAddr>,
+    known: Mutex<(Instant, Vec<IpAddr>)>,
+}
+
+impl OwnAddresses {
+    fn new(read: fn() -> Vec<IpAddr>) -> Self {
+        Self {
+            read,
+            known: Mutex::new((Instant::now(), read())),
+        }
+    }
+
+    fn contain(&self, address: IpAddr) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0.elapsed() >= OWN_GOOD {
+            *known = (Instant::now(), (self.read)());
+        }
+        known.1.contains(&address)
+    }
+}
+
 /// The addresses of this host as they are now, as the kernel lists them; what cannot be read is left out.
-pub fn own_addresses() -> Vec<IpAddr> {
+fn own_addresses() -> Vec<IpAddr> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let mut own = own_v4(&read("/proc/net/fib_trie"));
     own.extend(own_v6(&read("/proc/net/if_inet6")));
@@ -196,6 +246,8 @@ fn embedded(high: u16, low: u16) -> Ipv4Addr {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     fn address(text: &str) -> IpAddr {
@@ -271,14 +323,34 @@ mod tests {
     /// A stranger could have an endpoint with a public address talk to itself, or to its neighbours behind the same name.
     #[test]
     fn this_hosts_own_addresses_are_refused_unless_allowed() {
-        let own = [address("203.0.113.7"), address("2001:db8::7")];
-        let filter = AddressFilter::default().refusing(&own);
+        static LATER: AtomicBool = AtomicBool::new(false);
+        let read = || {
+            let mut own = vec![address("203.0.113.7"), address("2001:db8::7")];
+            own.extend(LATER.load(Ordering::Relaxed).then(|| address("203.0.113.9")));
+            own
+        };
+        let own = Some(Arc::new(OwnAddresses::new(read)));
+        let filter = AddressFilter {
+            own: own.clone(),
+            ..AddressFilter::default()
+        };
         for text in ["203.0.113.7", "::ffff:203.0.113.7", "2001:db8::7"] {
             assert_eq!(filter.refuses(address(text)), Some("this host's own"), "{text}");
         }
         assert_eq!(filter.refuses(address("203.0.113.8")), None);
-        let allowing = AddressFilter::allowing(&["203.0.113.7".parse().unwrap()]).refusing(&own);
-        assert_eq!(allowing.refuses(own[0]), None);
+        let allowing = AddressFilter {
+            own,
+            ..AddressFilter::allowing(&["203.0.113.7".parse().unwrap()])
+        };
+        assert_eq!(allowing.refuses(address("203.0.113.7")), None);
+        // One that comes while the service runs.
+        assert_eq!(filter.refuses(address("203.0.113.9")), None);
+        LATER.store(true, Ordering::Relaxed);
+        let begun = Instant::now();
+        while filter.refuses(address("203.0.113.9")).is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(50));
+        }
         assert!(own_addresses().contains(&address("127.0.0.1")), "{:?}", own_addresses());
     }
 
@@ -290,6 +362,21 @@ mod tests {
         let table = "20010db8000000000000000000000007 04 40 00 80     eth0\nnothing\n";
         assert_eq!(own_v6(table), [address("2001:db8::7")]);
         assert!(own_v4("garbage").is_empty() && own_v6("").is_empty());
+    }
+
+    /// Behind a reverse proxy on the same host, everybody would be this host.
+    #[test]
+    fn what_a_proxy_passes_on_comes_from_nobody_known() {
+        let ranges = this_host();
+        let (here, there) = (address("127.0.0.1"), address("192.0.2.1"));
+        let mut headers = HeaderMap::new();
+        assert!(comes_from(&ranges, here, &headers));
+        assert!(!comes_from(&ranges, there, &headers));
+        for name in FORWARDED {
+            headers.insert(name, http::HeaderValue::from_static("192.0.2.1"));
+            assert!(!comes_from(&ranges, here, &headers), "{name}");
+            headers.clear();
+        }
     }
 
     /// A range that is too wide or too narrow allows too much, or breaks the embedded grid.

@@ -1,7 +1,7 @@
 //! One JSON object a line for every request, transfers included.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::Write as _,
     path::Path,
     sync::{
@@ -112,7 +112,7 @@ impl AccessLog {
 
     /// Opens a log for appending.
     pub(crate) fn open(path: &Path) -> std::io::Result<File> {
-        OpenOptions::new().create(true).append(true).open(path)
+        weir_auth::files::open_log(path)
     }
 
     /// From now on lines go to another file, those of requests in hand too; or nowhere.

@@ -85,7 +85,7 @@ pub struct StorageConfig {
     #[serde(default)]
     pub access_log: Option<PathBuf>,
     /// Who may read `/.well-known/weir/metrics`. Default: this host.
-    #[serde(default = "this_host")]
+    #[serde(default = "weir_http::this_host")]
     pub metrics_allow: Vec<Network>,
 }
 
@@ -123,13 +123,6 @@ impl Trust {
 
 fn yes() -> bool {
     true
-}
-
-fn this_host() -> Vec<Network> {
-    ["127.0.0.0/8", "::1"]
-        .iter()
-        .map(|text| text.parse().expect("a constant range is valid"))
-        .collect()
 }
 
 /// A configuration that cannot be served.
@@ -189,7 +182,7 @@ impl StorageConfig {
             firefly: FireflyConfig::default(),
             srr: SrrConfig::default(),
             access_log: None,
-            metrics_allow: this_host(),
+            metrics_allow: weir_http::this_host(),
         }
     }
 

@@ -180,7 +180,7 @@ pub(crate) fn copy_client(
     let client = Client::new(ClientConfig {
         connect_timeout: config.tpc.connect_timeout,
         response_timeout: config.tpc.response_timeout,
-        filter: Some(AddressFilter::allowing(&config.tpc.allow).refusing(&weir_http::own_addresses())),
+        filter: Some(AddressFilter::allowing(&config.tpc.allow).refusing_own()),
         socket: config.tpc.sockets.settings(),
         ledger,
         local_address: Some(config.listen.ip()).filter(|address| !address.is_unspecified()),

@@ -20,7 +20,7 @@ pub(crate) async fn answer(call: &mut Call, path: &str) -> Option<Result<Respons
 
 /// Whether the client's address lies in one of these networks.
 fn is_shown(call: &Call, allowed: &[Network]) -> bool {
-    allowed.iter().any(|network| network.contains(call.info.peer.ip()))
+    weir_http::comes_from(allowed, call.info.peer.ip(), &call.headers)
 }
 
 fn check_shown(call: &Call, allowed: &[Network], what: &str) -> Result<(), Refusal> {

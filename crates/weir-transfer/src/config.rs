@@ -23,7 +23,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use weir_http::TrustRoots;
+use weir_http::{Network, TrustRoots};
 use weir_units::Bytes;
 
 use crate::driver::Holdings;
@@ -77,6 +77,9 @@ pub struct TransferConfig {
     /// Who may see and cancel everybody's jobs, and change the configuration.
     #[serde(default, rename = "admin")]
     pub admins: Vec<AdminConfig>,
+    /// Who may read `/.well-known/weir/metrics` without an administrator's token. Default: this host. Behind a reverse proxy on this host: `[]`.
+    #[serde(default = "weir_http::this_host")]
+    pub metrics_allow: Vec<Network>,
     /// Whether storages may be spoken to without TLS. Tokens then travel in the clear: for tests.
     #[serde(default)]
     pub plain_http: bool,
@@ -321,6 +324,7 @@ impl TransferConfig {
             brokers: Vec::new(),
             x509: None,
             admins: Vec::new(),
+            metrics_allow: weir_http::this_host(),
             plain_http: false,
             limits: LimitsConfig::default(),
             retry: RetryConfig::default(),

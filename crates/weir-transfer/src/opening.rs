@@ -100,7 +100,7 @@ pub(crate) fn client(config: &TransferConfig) -> Result<Client, TlsError> {
 
 /// The client for what users ask for: it connects only where it may.
 pub(crate) fn for_users(client: &Client, config: &TransferConfig) -> Client {
-    client.within(AddressFilter::allowing(&config.copy.allow).refusing(&weir_http::own_addresses()))
+    client.within(AddressFilter::allowing(&config.copy.allow).refusing_own())
 }
 
 pub(crate) fn verifier(config: &TransferConfig, url: &str, client: Client) -> Verifier {

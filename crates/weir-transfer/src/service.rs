@@ -107,6 +107,8 @@ pub(crate) struct Service {
     /// VO by issuer.
     pub(crate) vos: BTreeMap<String, String>,
     pub(crate) admins: Vec<AdminConfig>,
+    /// Who may read metrics without a token.
+    pub(crate) metrics_allow: Vec<weir_http::Network>,
     /// Whose certificates are taken, if any are.
     pub(crate) certificates: Option<Arc<Certificates>>,
     /// Whom we connect to.
@@ -197,6 +199,7 @@ impl TransferService {
                 .map(|issuer| (issuer.url.clone(), issuer.vo.clone()))
                 .collect(),
             admins: config.admins.clone(),
+            metrics_allow: config.metrics_allow.clone(),
             certificates: certificates.clone(),
             servers: Arc::new(trust),
             delegations: rest::Delegations::default(),

@@ -75,11 +75,7 @@ pub(crate) fn detach_file() {
 }
 
 fn open_log(path: &Path) -> anyhow::Result<File> {
-    File::options()
-        .create(true)
-        .append(true)
-        .open(path)
-        .with_context(|| format!("could not open the log file {}", path.display()))
+    weir_auth::files::open_log(path).with_context(|| format!("could not open the log file {}", path.display()))
 }
 
 #[derive(Clone)]

@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use weir_http::Network;
 
-use super::this_host;
-
 /// The space report at `/.well-known/weir/srr`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -35,7 +33,7 @@ pub enum Quality {
 impl Default for SrrConfig {
     fn default() -> Self {
         Self {
-            allow: this_host(),
+            allow: weir_http::this_host(),
             name: None,
             id: None,
             quality: Quality::default(),

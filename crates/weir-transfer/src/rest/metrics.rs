@@ -21,13 +21,13 @@ use crate::{
 /// The type that Prometheus asks for (text format 0.0.4).
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// For this host, and for administrators: a VO's names, depths and volumes are no other VO's business.
+/// For the networks of `metrics_allow`, and for administrators: a VO's names, depths and volumes are no other VO's business.
 pub(super) async fn metrics(
     service: State,
     Extension(connection): Extension<ConnectionInfo>,
     request: Parts,
 ) -> Response {
-    if !connection.peer.ip().to_canonical().is_loopback() {
+    if !weir_http::comes_from(&service.metrics_allow, connection.peer.ip(), &request.headers) {
         let mut parts = request;
         let caller = Caller::from_request_parts(&mut parts, &service).await;
         if let Err(refused) = caller.and_then(|caller| caller.require_admin()) {

@@ -1,7 +1,6 @@
 //! `weir grid up`: starts a grid and keeps it running, in the foreground or behind.
 
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -106,11 +105,7 @@ pub(super) fn detached(arguments: &GridUpArguments, output: &Output) -> Result<E
 /// The grid's log, for what goes past the logging: the last words of a process that breaks off.
 fn log_file(dir: &Path) -> Result<std::fs::File, Failure> {
     let path = dir.join(LOG_NAME);
-    let file = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(&path);
+    let file = weir_auth::files::open_log(&path);
     Ok(file.with_context(|| format!("could not write {}", path.display()))?)
 }
 

@@ -1,7 +1,7 @@
 //! A file of JSON lines: `{"type":"complete","vo":"atlas","data":{…}}`. Whoever rotates it may rename it: it is opened anew for each
 //! batch.
 
-use std::{io, os::unix::fs::OpenOptionsExt as _, path::PathBuf};
+use std::{io, path::PathBuf};
 
 use super::{Message, Undelivered};
 use crate::config::FileSinkConfig;
@@ -27,8 +27,7 @@ impl File {
 
 pub(super) fn append(path: &std::path::Path, lines: &[u8]) -> io::Result<()> {
     use std::io::Write as _;
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.append(true).create(true).mode(0o640).open(path)?;
+    let mut file = weir_auth::files::open_log(path)?;
     let before = file.metadata()?.len();
     let written = file.write_all(lines);
     if written.is_err() {
