@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Habit {
     /// It sends one byte now and then, at this interval.
     Trickles(Duration),
-    /// It neither sends nor reads.
-    Waits,
+    /// It reads the first bytes of an answer that is no refusal, and nothing more. After a refusal it comes again.
+    Stalls,
 }
 
 /// Connections to one door, from one address. Those that the door closes come again. Dropped, all of them end.
@@ -39,8 +39,8 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Opens `count` connections from `from` to `door` (`https://address:port`), each of which sends `begin`, and waits until the door
-    /// takes no more of them.
+    /// Opens `count` connections from `from` to `door` (`https://address:port`), each of which sends what `begin` gives for its number, and
+    /// waits until the door takes no more of them.
     ///
     /// # Errors
     /// If none of them is taken.
@@ -49,7 +49,7 @@ impl Crowd {
         authority: &Path,
         from: Ipv4Addr,
         count: usize,
-        begin: &str,
+        begin: impl Fn(usize) -> String + Send + 'static,
         habit: Habit,
     ) -> Result<Self> {
         let to: SocketAddr = door.trim_start_matches("https://").parse()?;
@@ -59,7 +59,7 @@ impl Crowd {
             connector: connector.build(),
             to,
             from,
-            begin: begin.to_owned(),
+            begin: Box::new(begin),
         };
         let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let rounds = Arc::new(AtomicUsize::new(0));
@@ -97,13 +97,17 @@ struct Member {
     connector: SslConnector,
     to: SocketAddr,
     from: Ipv4Addr,
-    begin: String,
+    begin: Box<dyn Fn(usize) -> String + Send>,
 }
 
-type Connection = SslStream<TcpStream>;
+struct Connection {
+    stream: SslStream<TcpStream>,
+    /// An answer has begun that is no refusal.
+    answered: bool,
+}
 
 impl Member {
-    fn connect(&self) -> Result<Connection> {
+    fn connect(&self, number: usize) -> Result<Connection> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.bind(&SocketAddr::new(IpAddr::V4(self.from), 0).into())?;
         socket.connect_timeout(&self.to.into(), PATIENCE)?;
@@ -113,17 +117,21 @@ impl Member {
         tcp.set_nodelay(true)?;
         let name = self.to.ip().to_string();
         let mut stream = self.connector.connect(&name, tcp)?;
-        stream.write_all(self.begin.as_bytes())?;
-        Ok(stream)
+        stream.write_all((self.begin)(number).as_bytes())?;
+        Ok(Connection {
+            stream,
+            answered: false,
+        })
     }
 
     fn crowd(&self, count: usize, habit: Habit, stop: &AtomicBool, open: &AtomicUsize, rounds: &AtomicUsize) {
-        let mut all: Vec<Connection> = Vec::new();
+        let (mut all, mut number): (Vec<Connection>, usize) = (Vec::new(), 0);
         while !stop.load(Ordering::Relaxed) {
             all.retain_mut(|connection| goes_on(connection, habit));
             let mut refused = 0;
             while all.len() < count && refused < 3 && !stop.load(Ordering::Relaxed) {
-                match self.connect() {
+                number += 1;
+                match self.connect(number) {
                     Ok(connection) => all.push(connection),
                     Err(_) => refused += 1,
                 }
@@ -132,7 +140,7 @@ impl Member {
             rounds.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(match habit {
                 Habit::Trickles(interval) => interval,
-                Habit::Waits => Duration::from_millis(500),
+                Habit::Stalls => Duration::from_millis(500),
             });
         }
     }
@@ -140,27 +148,22 @@ impl Member {
 
 /// Does what it does, and tells whether the door still holds it.
 fn goes_on(connection: &mut Connection, habit: Habit) -> bool {
-    match habit {
-        Habit::Trickles(_) => {
-            let sent = connection.write_all(b"a").is_ok();
-            let tcp = connection.get_ref();
-            if !sent || tcp.set_nonblocking(true).is_err() {
-                return false;
-            }
-            // An answer, or an end: either way this one has no more to gain.
-            let waits = match connection.read(&mut [0; 1024]) {
-                Ok(_) => false,
-                Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
-            };
-            waits && connection.get_ref().set_nonblocking(false).is_ok()
+    let sent = match habit {
+        Habit::Trickles(_) => connection.stream.write_all(b"a").is_ok(),
+        Habit::Stalls if connection.answered => return true,
+        Habit::Stalls => true,
+    };
+    let mut said = [0; 64];
+    let _ = connection.stream.get_ref().set_nonblocking(true);
+    let read = connection.stream.read(&mut said);
+    let _ = connection.stream.get_ref().set_nonblocking(false);
+    match read {
+        Ok(length) if habit == Habit::Stalls => {
+            connection.answered = said[..length].starts_with(b"HTTP/1.1 2");
+            sent && connection.answered
         }
-        Habit::Waits => {
-            let mut look = [std::mem::MaybeUninit::uninit(); 1];
-            let socket = socket2::SockRef::from(connection.get_ref());
-            let _ = socket.set_nonblocking(true);
-            let closed = matches!(socket.peek(&mut look), Ok(0)) || matches!(socket.take_error(), Ok(Some(_)) | Err(_));
-            let _ = socket.set_nonblocking(false);
-            !closed
-        }
+        // An answer, or an end: either way this one has no more to gain.
+        Ok(_) => false,
+        Err(error) => sent && error.kind() == std::io::ErrorKind::WouldBlock,
     }
 }

@@ -53,7 +53,15 @@ fn requests_that_never_end_keep_nobody_from_the_issuer() {
     let head = "POST /token HTTP/1.1\r\nHost: issuer\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 20000\r\n\r\n";
     let authority = services.file("authority/ca.pem");
     let habit = Habit::Trickles(TRICKLE);
-    let crowd = Crowd::gather(services.issuer(), &authority, ATTACKER, places(), head, habit).unwrap();
+    let crowd = Crowd::gather(
+        services.issuer(),
+        &authority,
+        ATTACKER,
+        places(),
+        |_| head.to_owned(),
+        habit,
+    )
+    .unwrap();
     let ask = || {
         let url = format!("{}/token", services.issuer());
         let form = format!("@{}", services.token_form("storage.read:/").unwrap().display());
@@ -73,10 +81,80 @@ fn jobs_that_never_end_keep_nobody_from_the_transfer_service() {
     );
     let authority = services.file("authority/ca.pem");
     let habit = Habit::Trickles(TRICKLE);
-    let crowd = Crowd::gather(&services.transfer.url, &authority, ATTACKER, places(), &head, habit).unwrap();
+    let crowd = Crowd::gather(
+        &services.transfer.url,
+        &authority,
+        ATTACKER,
+        places(),
+        move |_| head.clone(),
+        habit,
+    )
+    .unwrap();
     let job = waiting_job(&services, silent(), "waiting", 1);
     let ask = || Answer::of(&run(services.submission("waiting", &job).unwrap().args(["-m", "20"])).unwrap());
     is_served(&crowd, "the transfer service", ask, 200);
+}
+
+/// A storage with little memory for data in flight, at a small size, and a crowd that asks for all of it.
+fn is_served_beside(name: &str, count: usize, begin: impl Fn(&str, usize) -> String + Send + 'static, habit: Habit) {
+    let soaks = std::env::var_os("WEIR_SOAK").is_some();
+    let limits = if soaks { "" } else { "[limits]\nmemory = \"8 MiB\"\n" };
+    let services = Services::start(&[StorageSettings::new("ALPHA").tpc(limits)], "").unwrap();
+    let alpha = services.storage("ALPHA").url.clone();
+    services.put(&vec![7; 20_000_000], &format!("{alpha}/large")).unwrap();
+    let scope = "storage.read:/ storage.modify:/";
+    let token = services
+        .token_with(&json!({ "sub": "attacker", "scope": scope }))
+        .unwrap();
+    let authority = services.file("authority/ca.pem");
+    let crowd = Crowd::gather(
+        &alpha,
+        &authority,
+        ATTACKER,
+        count,
+        move |number| begin(&token, number),
+        habit,
+    )
+    .unwrap();
+    let content = services.file("content");
+    fs::write(&content, [7; 10_000]).unwrap();
+    let number = std::cell::Cell::new(0);
+    let ask = || {
+        number.set(number.get() + 1);
+        let read = services
+            .ask(&["-m", "20", "-o", "/dev/null", &format!("{alpha}/large")])
+            .unwrap();
+        assert_eq!(read.status, 200, "{name}: {read:?}");
+        let url = format!("{alpha}/other/{}", number.get());
+        services
+            .ask(&["-m", "20", "-T", content.to_str().unwrap(), &url])
+            .unwrap()
+    };
+    is_served(&crowd, name, ask, 201);
+}
+
+#[test]
+fn readers_that_do_not_read_leave_memory_for_others() {
+    // One client would have all transfers of the storage, at no cost to itself.
+    let begin =
+        |token: &str, _: usize| format!("GET /large HTTP/1.1\r\nHost: alpha\r\nAuthorization: Bearer {token}\r\n\r\n");
+    is_served_beside("readers", 150, begin, Habit::Stalls);
+}
+
+#[test]
+fn uploads_that_never_end_leave_memory_for_others() {
+    // As above.
+    let count = if std::env::var_os("WEIR_SOAK").is_some() {
+        815
+    } else {
+        60
+    };
+    let begin = |token: &str, number: usize| {
+        format!(
+            "PUT /slow/{number} HTTP/1.1\r\nHost: alpha\r\nAuthorization: Bearer {token}\r\nContent-Length: 10000000\r\n\r\n"
+        )
+    };
+    is_served_beside("uploads", count, begin, Habit::Trickles(TRICKLE));
 }
 
 /// The most memory that a process has had, in bytes.
