@@ -24,8 +24,9 @@ pub struct Limits {
     /// second where they have none: 32 keep a processor busy, and more only take memory from each other.
     pub copies_per_core: usize,
     /// Memory for data in flight, of all transfers, copies and checksum readers together. Each stream has at least 160 KiB and at
-    /// most 3.7 MiB, by what is left; who finds none waits as for a place. The default is for 819 streams at one time, or 28 at full
-    /// speed, and keeps a process that carries 600 copies below 300 MB.
+    /// most 3.7 MiB, by what is left; those of one client hold at most three times what is free; who finds none waits as for a place.
+    /// The default is for 614 streams of one client at one time, some 800 of several, or 28 at full speed, and keeps a process that
+    /// carries 600 copies below 300 MB.
     pub memory: Bytes,
     /// Bytes of files in a second, of all transfers and in both directions together; shared by those who have something to move.
     /// Default: no limit.
