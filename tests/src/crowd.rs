@@ -13,8 +13,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use openssl::ssl::{SslConnector, SslMethod, SslStream};
+use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName};
 use socket2::{Domain, Socket, Type};
+use weir_http::TrustRoots;
 
 use crate::wait_for;
 
@@ -53,10 +54,8 @@ impl Crowd {
         habit: Habit,
     ) -> Result<Self> {
         let to: SocketAddr = door.trim_start_matches("https://").parse()?;
-        let mut connector = SslConnector::builder(SslMethod::tls_client())?;
-        connector.set_ca_file(authority)?;
         let member = Member {
-            connector: connector.build(),
+            config: weir_http::client_config(&TrustRoots::file(authority))?,
             to,
             from,
             begin: Box::new(begin),
@@ -94,14 +93,14 @@ impl Drop for Crowd {
 }
 
 struct Member {
-    connector: SslConnector,
+    config: Arc<ClientConfig>,
     to: SocketAddr,
     from: Ipv4Addr,
     begin: Box<dyn Fn(usize) -> String + Send>,
 }
 
 struct Connection {
-    stream: SslStream<TcpStream>,
+    stream: StreamOwned<ClientConnection, TcpStream>,
     /// An answer has begun that is no refusal.
     answered: bool,
 }
@@ -115,8 +114,8 @@ impl Member {
         tcp.set_read_timeout(Some(PATIENCE))?;
         tcp.set_write_timeout(Some(PATIENCE))?;
         tcp.set_nodelay(true)?;
-        let name = self.to.ip().to_string();
-        let mut stream = self.connector.connect(&name, tcp)?;
+        let name = ServerName::IpAddress(self.to.ip().into());
+        let mut stream = StreamOwned::new(ClientConnection::new(self.config.clone(), name)?, tcp);
         stream.write_all((self.begin)(number).as_bytes())?;
         Ok(Connection {
             stream,
@@ -154,9 +153,9 @@ fn goes_on(connection: &mut Connection, habit: Habit) -> bool {
         Habit::Stalls => true,
     };
     let mut said = [0; 64];
-    let _ = connection.stream.get_ref().set_nonblocking(true);
+    let _ = connection.stream.sock.set_nonblocking(true);
     let read = connection.stream.read(&mut said);
-    let _ = connection.stream.get_ref().set_nonblocking(false);
+    let _ = connection.stream.sock.set_nonblocking(false);
     match read {
         Ok(length) if habit == Habit::Stalls => {
             connection.answered = said[..length].starts_with(b"HTTP/1.1 2");
