@@ -27,13 +27,45 @@ fn find() -> PathBuf {
     let Some(built) = modified(&binary) else {
         panic!("{} is missing; {remedy}", binary.display())
     };
-    let sources = fs::read_to_string(profile.join("weir.d")).unwrap_or_default();
-    // Make's format: `target: source source …`, blanks escaped (which our paths have not).
-    for source in sources.split_whitespace().skip(1) {
-        let newer = modified(Path::new(source)).is_some_and(|time| time > built);
-        assert!(!newer, "{} is older than {source}; {remedy}", binary.display());
+    let sources = sources(&profile.join("deps"));
+    assert!(
+        !sources.is_empty(),
+        "nothing says what {} was built from",
+        binary.display()
+    );
+    let newer = sources
+        .iter()
+        .find(|source| modified(source).is_some_and(|time| time > built));
+    if let Some(source) = newer {
+        panic!("{} is older than {}; {remedy}", binary.display(), source.display());
     }
     binary
+}
+
+/// The sources of our libraries and of the binary itself, as the compiler noted them beside what it made of them; not those of tests.
+fn sources(deps: &Path) -> Vec<PathBuf> {
+    let names = fs::read_dir(deps).into_iter().flatten();
+    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let units = names.filter_map(|name| {
+        let library = name
+            .strip_prefix("libweir_")
+            .and_then(|name| name.strip_suffix(".rlib"));
+        let library = library.map(|name| format!("weir_{name}"));
+        library.or_else(|| {
+            name.strip_suffix(".d")
+                .filter(|name| name.starts_with("weir-"))
+                .map(str::to_owned)
+        })
+    });
+    let notes = units.filter_map(|unit| fs::read_to_string(deps.join(format!("{unit}.d"))).ok());
+    // Make's format: `target: source source …`, blanks escaped (which our paths have not); sources are told from the workspace's root.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut sources: Vec<PathBuf> = Vec::new();
+    for note in notes {
+        let words = note.split_whitespace().filter(|word| word.starts_with("crates/"));
+        sources.extend(words.map(|word| root.join(word)));
+    }
+    sources
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

@@ -67,6 +67,34 @@ async fn nobody_waits_for_a_strangers_flush() {
     balanced(&at).await;
 }
 
+/// A power cut would bring back the name of a file that was cut short meanwhile. In a cached area nobody waits for the disk but the reaper.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_cut_short_while_its_name_may_come_back() {
+    const SIZE: usize = 30_000_000;
+    let lab = Lab::new();
+    let faults = Faults::default();
+    let at = lab
+        .endpoint_on("a", FaultyAreas::new(&faults), |config| {
+            config.areas[0].durability = Durability::Cache;
+        })
+        .await;
+    at.put("/removed", noise(SIZE)).await.expect(201);
+    at.put("/replaced", noise(SIZE)).await.expect(201);
+    faults.arm_all(Call::Flush, Fault::Held);
+    at.ask("DELETE", "/removed", &[], "").await.expect(204);
+    at.put("/replaced", "new").await.expect(204);
+    until("the reaper waits for the disk", || faults.waiting() == 1).await;
+    let sizes = || {
+        let entries = std::fs::read_dir(at.root.join(".weir-private")).unwrap();
+        let sizes = entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len()));
+        sizes.filter(|size| *size > 0).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(), [SIZE as u64; 2], "what lost its name is whole");
+    faults.release();
+    until("all is removed", || sizes().is_empty()).await;
+    balanced(&at).await;
+}
+
 /// What takes long to remove goes behind the answer, at its own pace, but at once where somebody needs the room.
 #[tokio::test]
 async fn large_files_go_behind_the_answer() {
