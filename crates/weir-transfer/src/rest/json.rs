@@ -55,7 +55,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn take<E: serde::de::Error>(&self, bytes: usize) -> Result<(), E> {
         let left = self.left.get().checked_sub(bytes);
-        let left = left.ok_or_else(|| E::custom("it would take far more memory than its own size; split the job"))?;
+        let left = left.ok_or_else(|| E::custom("it would take far more memory than its own size (split the job)"))?;
         self.left.set(left);
         Ok(())
     }
@@ -119,7 +119,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
                 return Ok(Value::Array(values));
             };
             if self.place == Place::Files && values.len() >= self.files {
-                let text = format!("a job has at most {} files; split the job", self.files);
+                let text = format!("a job has at most {} files (split the job)", self.files);
                 return Err(A::Error::custom(text));
             }
             self.take(VALUE)?;
