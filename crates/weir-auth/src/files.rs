@@ -245,7 +245,7 @@ mod tests {
         open_log(&log).unwrap().write_all(b"two\n").unwrap();
         assert_eq!(fs::metadata(&log).unwrap().mode() & 0o777, 0o600);
         assert_eq!(fs::read_to_string(&log).unwrap(), "one\ntwo\n");
-        // What an operator has set stays.
+        // A mode that an operator has set stays.
         fs::set_permissions(&log, fs::Permissions::from_mode(0o640)).unwrap();
         drop(open_log(&log).unwrap());
         assert_eq!(fs::metadata(&log).unwrap().mode() & 0o777, 0o640);

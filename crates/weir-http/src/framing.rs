@@ -1,7 +1,7 @@
 //! Requests that two readers could take for different ones are refused, at every door alike.
 //!
-//! A server in front of this one may read a request's host or the length of its body in another way: what it took for one request would
-//! be two here, or one to another host ("request smuggling"). hyper refuses most of them; these two it leaves to the service.
+//! A proxy in front of this server may read a request's host or the length of its body in another way. One request for the proxy would
+//! be two requests here, or one for another host ("request smuggling"). hyper refuses most of them; these two it leaves to the service.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header, uri::Authority};
@@ -31,7 +31,7 @@ impl Ambiguous {
         }
     }
 
-    /// What the client is told. Nothing more is read of the connection: its next request may be part of this one's body.
+    /// The answer to the client. Nothing more is read of the connection: its next request may be part of this one's body.
     pub(crate) fn response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from_static(self.reason().as_bytes())));
         *response.status_mut() = self.status();

@@ -38,7 +38,7 @@ pub fn this_host() -> Vec<Network> {
     ranges.map(|(address, prefix)| Network { address, prefix }).collect()
 }
 
-/// What a proxy says of whom a request is from.
+/// Headers by which a proxy names the client of a request that it passes on.
 const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
 
 /// Whether a request comes straight from one of these ranges. One that a proxy has passed on comes from nobody knows where, above all

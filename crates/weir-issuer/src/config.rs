@@ -41,7 +41,7 @@ pub struct IssuerConfig {
     /// takes some 25 µs, so that forty clients at their limit would fill one core.
     #[serde(default = "default_rate")]
     pub tokens_per_second: u32,
-    /// What the issuer puts up with.
+    /// Limits of connections.
     #[serde(default)]
     pub limits: Limits,
     /// Who may ask for tokens.
@@ -49,7 +49,7 @@ pub struct IssuerConfig {
     pub clients: Vec<Client>,
 }
 
-/// What the issuer puts up with.
+/// Limits of connections.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {

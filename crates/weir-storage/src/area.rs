@@ -269,8 +269,9 @@ impl Area {
         (guard, (first != second).then(|| lock(&self.stripes[second])))
     }
 
-    /// Ends a change of names, without a lock: if the area is durable, the change is when this returns. What lost its name goes to the
-    /// reaper, which flushes what was not flushed here before it begins: a power cut could bring back the name of a file cut short.
+    /// Ends a change of names, without a lock: if the area is durable, the change is when this returns. The reaper gets the
+    /// file or tree that lost its name, and first flushes the directories that were not flushed here: a power cut could bring back the
+    /// name of a file cut short.
     /// On the blocking pool.
     ///
     /// Each client waits for a flush of its own: journals put those together by themselves. Sixteen clients deleted 13,000

@@ -314,7 +314,7 @@ impl Inner {
                         true
                     }
                     Err(why) => {
-                        // Whoever has used up a share of their own lets others pass.
+                        // A client that holds its share lets other clients pass.
                         scarce = why == Scarce::All;
                         ledger.give(work, &waiter.party);
                         false
@@ -350,7 +350,7 @@ impl Inner {
     fn take(&self, state: &mut State, work: Work, party: &Party) -> Result<Option<Arc<Lease>>, Full> {
         state.ledger.take(work, party)?;
         let memory = if work.moves_data() && self.memory.is_wanted() {
-            // Whoever came before and waits for memory has it first.
+            // Earlier waiters have the memory first.
             Err(Scarce::All)
         } else {
             self.floor(work, party)
