@@ -165,6 +165,42 @@ fn a_storage_that_was_away_is_used_again_after_the_pause() {
     assert_eq!(all_whole(&root, "late", &content), 10);
 }
 
+#[test]
+fn a_storage_that_was_away_for_a_moment_is_pulled_to_afterwards() {
+    // A restart beside a storage that was away would have every later copy of the link pushed, or pass through the service.
+    let content = Draw::new(70).bytes(10_000);
+    let (mut services, _, first) = copying(&content);
+    services.settled(&first, LIMIT).unwrap();
+    services.transfer.kill().unwrap();
+    services.storage_mut("BETA").kill().unwrap();
+    services.transfer.start().unwrap();
+    let job = |name: &str| {
+        let [source, destination] = ["ALPHA", "BETA"].map(|name| &services.storage(name).url);
+        let file = |number: usize| json!({ "sources": [format!("{source}/large")], "destinations": [format!("{destination}/{name}/{number}")] });
+        json!({ "files": (0..3).map(file).collect::<Vec<_>>(), "params": { "retry": 10, "retry_delay": 1 } })
+    };
+    let (away, after) = (job("away"), job("after"));
+    let id = services.submit("away", &away).unwrap();
+    let failed_once = || {
+        let files = services.files(&id)?;
+        Ok(files
+            .iter()
+            .any(|file| file["weir"]["attempts"].as_u64() > Some(0))
+            .then_some(()))
+    };
+    wait_for(LIMIT, failed_once).unwrap();
+    services.storage_mut("BETA").start().unwrap();
+    services.settled(&id, LIMIT).unwrap();
+    let after = services.submit("after", &after).unwrap();
+    services.settled(&after, LIMIT).unwrap();
+    for job in [&id, &after] {
+        for file in services.files(job).unwrap() {
+            let told = (&file["file_state"], &file["weir"]["mode"]);
+            assert_eq!(told, (&json!("FINISHED"), &json!("pull")), "{file:#}");
+        }
+    }
+}
+
 /// An upload that would take some ten seconds.
 fn slow_put(services: &Services, number: usize) -> Child {
     let mut curl: Command = services.curl();

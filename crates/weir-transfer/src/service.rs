@@ -20,7 +20,7 @@ use crate::{
     driver::{Beginning, Driver},
     events::{Events, SinkError},
     evolution::Evolution,
-    executor::{Executor, Keeper, Namespace},
+    executor::{Executor, Keeper, Modes, Namespace},
     nodes::{self, Entry, Fleet, Hands, Membership, Seat},
     opening::{client, core_config, events, executor_settings, for_users, host_of, node, open, verifier},
     rest,
@@ -107,6 +107,8 @@ pub(crate) struct Service {
     /// VO by issuer.
     pub(crate) vos: BTreeMap<String, String>,
     pub(crate) admins: Vec<AdminConfig>,
+    /// What the copies of this node have learnt of copy modes.
+    pub(crate) modes: Arc<Modes>,
     /// Who may read metrics without a token.
     pub(crate) metrics_allow: Vec<weir_http::Network>,
     /// Whose certificates are taken, if any are.
@@ -199,6 +201,7 @@ impl TransferService {
                 .map(|issuer| (issuer.url.clone(), issuer.vo.clone()))
                 .collect(),
             admins: config.admins.clone(),
+            modes: Arc::new(Modes::new(config.copy.mode_patience)),
             metrics_allow: config.metrics_allow.clone(),
             certificates: certificates.clone(),
             servers: Arc::new(trust),
@@ -414,7 +417,7 @@ impl Service {
         Executor::new(
             for_users(&self.client, &self.config),
             self.store.clone(),
-            executor_settings(&self.config),
+            (executor_settings(&self.config), self.modes.clone()),
             events,
             self.keeper.clone(),
             last_life_ended,

@@ -29,6 +29,9 @@ pub struct CopyConfig {
     pub busy_patience: Duration,
     /// Streams asked of the active party if the client does not say.
     pub streams: u32,
+    /// After how long one transfer at a time tries a copy mode again that a storage refused.
+    #[serde(with = "weir_units::duration")]
+    pub mode_patience: Duration,
     /// Addresses of this host and of private networks that may be connected to all the same.
     pub allow: Vec<Network>,
     /// Hosts to which a storage may redirect a copy with the tokens of both sides: `node1.example.org`, or `*.example.org`. To any other
@@ -46,6 +49,7 @@ impl Default for CopyConfig {
             stall_timeout: settings.stall_timeout,
             busy_patience: settings.busy_patience,
             streams: settings.streams,
+            mode_patience: Duration::from_secs(900),
             allow: Vec::new(),
             redirect_hosts: Vec::new(),
         }

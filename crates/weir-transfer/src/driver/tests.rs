@@ -84,7 +84,7 @@ impl Harness for RealWorld {
         let executor = Executor::new(
             client.clone(),
             store.clone(),
-            ExecutorSettings::default(),
+            (ExecutorSettings::default(), std::sync::Arc::default()),
             Events::default(),
             Keeper::idle(&client, store.clone()),
             None,
@@ -169,7 +169,7 @@ async fn a_driver_without_a_core_says_so() {
     let executor = Executor::new(
         client.clone(),
         store.clone(),
-        ExecutorSettings::default(),
+        (ExecutorSettings::default(), std::sync::Arc::default()),
         Events::default(),
         Keeper::idle(&client, store.clone()),
         None,
@@ -195,7 +195,7 @@ fn around(store: Arc<TroubledStore>) -> Driver {
     let executor = Executor::new(
         client.clone(),
         store.clone(),
-        ExecutorSettings::default(),
+        (ExecutorSettings::default(), std::sync::Arc::default()),
         Events::default(),
         Keeper::idle(&client, store.clone()),
         None,

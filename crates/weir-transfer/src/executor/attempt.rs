@@ -19,12 +19,13 @@ use super::{
     failure::Scene,
     hide,
     leftover::Left,
+    modes::Credential,
     parents::lacks_parent,
     stat::{Patience, Stat, stat},
     streamed,
     tape::Tapes,
     thirdparty,
-    thirdparty::Refused,
+    thirdparty::{Cause, Refused},
     trace::State,
     verify::Expected,
     wire::Side,
@@ -220,10 +221,12 @@ impl Attempt<'_> {
         // With a proxy nothing is there that one storage could show to the other: the bytes pass through this service.
         let by_proxy = self.job.moves_by_proxy(self.file).then_some("streamed");
         let forced = self.job.params.copy_mode.as_deref().or(by_proxy);
-        let (order, explores) = self.modes.order(forced, self.source, self.destination, self.failures);
+        let mut choice = self
+            .modes
+            .choose(forced, self.source, self.destination, self.credential());
         let mut first_failure = None;
         let mut deadline = Instant::now() + self.wall;
-        for mode in order {
+        for mode in choice.order() {
             // Waiting for a place says nothing about the path.
             let waits = Instant::now();
             let _place = match mode {
@@ -237,21 +240,24 @@ impl Attempt<'_> {
             };
             match outcome {
                 Ok(relayed) => {
-                    self.modes.remember(self.source, self.destination, mode);
+                    choice.worked(mode);
                     return Ok((mode, relayed));
                 }
                 Err(refused) => {
                     self.note_failure(&refused.failure);
                     let failure = hide::shown(&self.file.spec, &refused.failure);
-                    tracing::debug!(op = %self.op, %mode, failure, fallback = refused.fallback, "copy refused");
+                    let cause = refused.cause;
+                    tracing::debug!(op = %self.op, %mode, failure, ?cause, "copy refused");
+                    if let Cause::Mode(status) = cause {
+                        choice.refused(mode, status);
+                    }
                     let mut failure = refused.failure;
                     failure.message = format!("{mode}: {}", failure.message);
-                    let fallback = refused.fallback || (explores && failure.retry == Retry::Never);
                     first_failure = Some(match first_failure {
                         None => failure,
                         Some(first) => both(first, failure),
                     });
-                    if !fallback || !Box::pin(self.is_ready_for_another_mode()).await {
+                    if cause == Cause::Matter || !Box::pin(self.is_ready_for_another_mode()).await {
                         break;
                     }
                 }
@@ -262,6 +268,17 @@ impl Attempt<'_> {
                 .scene(Phase::Transfer)
                 .fail(ErrorClass::Internal, "no copy mode was left to try")
         }))
+    }
+
+    /// The kind of credential that both storages are shown.
+    fn credential(&self) -> Credential {
+        if self.job.moves_by_proxy(self.file) {
+            Credential::Proxy
+        } else if self.source.token.is_some() || self.destination.token.is_some() {
+            Credential::Token
+        } else {
+            Credential::None
+        }
     }
 
     /// One mode. A target that is busy (an earlier copy that has not noticed its end) is asked again for a while.

@@ -146,7 +146,7 @@ struct Shared {
     store: Arc<dyn Store>,
     settings: ExecutorSettings,
     events: Events,
-    modes: Modes,
+    modes: Arc<Modes>,
     places: Semaphore,
     relays: Semaphore,
     tapes: tape::Tapes,
@@ -169,14 +169,14 @@ impl Executor {
     pub(crate) fn new(
         client: Client,
         store: Arc<dyn Store>,
-        settings: ExecutorSettings,
+        (settings, modes): (ExecutorSettings, Arc<Modes>),
         events: Events,
         keeper: Arc<Keeper>,
         last_life_ended: Option<Millis>,
     ) -> Self {
         let places = Semaphore::new(settings.concurrency);
         let relays = Semaphore::new(settings.relays);
-        let (modes, targets) = (Modes::default(), Mutex::default());
+        let targets = Mutex::default();
         let tapes = tape::Tapes::new(client.clone(), settings.response_timeout);
         Self {
             shared: Arc::new(Shared {
@@ -469,7 +469,7 @@ mod tests {
         let executor = Executor::new(
             client,
             store,
-            ExecutorSettings::default(),
+            (ExecutorSettings::default(), Arc::default()),
             Events::default(),
             keeper,
             None,

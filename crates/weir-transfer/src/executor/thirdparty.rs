@@ -21,14 +21,25 @@ use crate::model::Overwrite;
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) failure: Failure,
-    pub(crate) fallback: bool,
+    pub(crate) cause: Cause,
+}
+
+/// What a failed copy says about the mode that was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The file, the disk or the right to it: every other mode would fail in the same way.
+    Matter,
+    /// The path between two parties, or an error of a storage: another mode may work now, and this one the next time.
+    Path,
+    /// The storage does not copy in this mode: it answered COPY with this status, or said so in its last line.
+    Mode(Option<u16>),
 }
 
 impl Refused {
     pub(crate) fn for_good(failure: Failure) -> Self {
         Self {
             failure,
-            fallback: false,
+            cause: Cause::Matter,
         }
     }
 }
@@ -62,10 +73,12 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
                 failure.class,
                 ErrorClass::Network | ErrorClass::Tls | ErrorClass::Timeout
             );
-            return Err(Refused {
-                failure,
-                fallback: unreachable && !reached,
-            });
+            let cause = if unreachable && !reached {
+                Cause::Path
+            } else {
+                Cause::Matter
+            };
+            return Err(Refused { failure, cause });
         }
     };
     let status = response.status();
@@ -73,7 +86,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
     attempt.order_came_back(status.is_success());
     if !status.is_success() {
         let text = Box::pin(text_of(response)).await;
-        let fallback = lets_others_try(status, &text);
+        let cause = cause_of(status, &text);
         let mut failure = scene.status(&active.naming(&method), status, &text);
         if let Some(host) = stripped {
             failure.message = format!(
@@ -83,7 +96,7 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, mode: CopyMode, has_source_check
             failure.remedy =
                 "if that is a node of this storage, the operator should name it in copy.redirect_hosts".into();
         }
-        return Err(Refused { failure, fallback });
+        return Err(Refused { failure, cause });
     }
     watch(attempt, active, passive, response).await
 }
@@ -138,30 +151,25 @@ fn headers(attempt: &Attempt<'_>, passive: &Side, direction: &'static str, has_s
     headers
 }
 
-/// Whether a refusal before the start is one of kind ("not this way") rather than of matter ("not this file").
+/// What a refusal before the start says about the mode.
 ///
-/// As gfal2 does it: what says that the file is missing, forbidden, there already or without space says the same in every
-/// mode, and a busy storage is not helped by asking differently.
-fn lets_others_try(status: StatusCode, text: &str) -> bool {
+/// As gfal2 does it: the words that the file is missing, forbidden, there already or without space say the same in every mode, and a busy
+/// storage is not helped by asking differently.
+fn cause_of(status: StatusCode, text: &str) -> Cause {
     match status.as_u16() {
-        401 | 403 | 404 | 409 | 410 | 412 | 413 | 423 | 425 | 429 | 503 | 507 => false,
-        400 => {
-            says(
-                text,
-                &[
-                    "not supported",
-                    "unsupported",
-                    "not implemented",
-                    "unknown",
-                    "invalid",
-                    "scheme",
-                    "source",
-                    "destination",
-                ],
-            ) || text.trim().is_empty()
-        }
-        code => code >= 405,
+        code @ (405 | 501) => Cause::Mode(Some(code)),
+        code @ (400 | 403) if refuses_mode(text) => Cause::Mode(Some(code)),
+        400 if text.trim().is_empty() || says(text, &["unknown", "invalid", "source", "destination"]) => Cause::Path,
+        code if code >= 405 && ![409, 410, 412, 413, 423, 425, 429, 503, 507].contains(&code) => Cause::Path,
+        _ => Cause::Matter,
     }
+}
+
+/// Whether a storage says that it does not copy this way.
+fn refuses_mode(text: &str) -> bool {
+    let about_copies = says(text, &["third-party", "third party", "tpc", "copy"]);
+    says(text, &["not supported", "unsupported", "not implemented"])
+        || (about_copies && says(text, &["disabled", "not enabled", "not allowed", "not permitted"]))
 }
 
 /// Reads markers until the verdict. Stops waiting when bytes stop, or when the storage falls silent.
@@ -264,12 +272,12 @@ fn verdict(attempt: &Attempt<'_>, active: &Side, passive: &Side, text: &str) -> 
         failure.retry = Retry::Later;
     }
     let nothing_moved = failure.bytes_moved.0 == 0;
-    let fallback = nothing_moved
-        && matches!(
-            failure.class,
-            ErrorClass::Network | ErrorClass::Protocol | ErrorClass::Tls
-        );
-    Refused { failure, fallback }
+    let cause = match failure.class {
+        ErrorClass::Protocol if nothing_moved && refuses_mode(&without_urls(text)) => Cause::Mode(None),
+        ErrorClass::Network | ErrorClass::Protocol | ErrorClass::Tls if nothing_moved => Cause::Path,
+        _ => Cause::Matter,
+    };
+    Refused { failure, cause }
 }
 
 /// Which side a failure line means. Space and writability are the destination's; "remote" is the other side.
@@ -359,27 +367,43 @@ impl Attempt<'_> {
 mod tests {
     use super::*;
 
-    fn another_way(status: u16, text: &str, expected: bool) {
-        assert_eq!(
-            lets_others_try(StatusCode::from_u16(status).unwrap_or_default(), text),
-            expected,
-            "{status} {text}"
-        );
+    fn says_of_the_mode(status: u16, text: &str, expected: Cause) {
+        let status = StatusCode::from_u16(status).unwrap_or_default();
+        assert_eq!(cause_of(status, text), expected, "{status} {text}");
     }
 
     #[test]
-    fn only_refusals_of_kind_lead_to_another_mode() {
-        another_way(400, "push is not supported", true);
-        another_way(400, "", true);
-        another_way(400, "path has a dot", false);
-        another_way(405, "", true);
-        another_way(501, "", true);
-        another_way(500, "", true);
-        another_way(403, "", false);
-        another_way(404, "", false);
-        another_way(412, "", false);
-        another_way(503, "", false);
-        another_way(507, "", false);
+    fn only_refusals_of_the_mode_are_about_the_mode() {
+        // One full disk, or a restart, would have all later transfers of a link pass through this service.
+        for (status, text) in [
+            (405, ""),
+            (501, ""),
+            (400, "push is not supported"),
+            (403, "third-party copy is disabled here"),
+        ] {
+            says_of_the_mode(status, text, Cause::Mode(Some(status)));
+        }
+        for (status, text) in [
+            (400, ""),
+            (400, "unknown scheme in Source"),
+            (500, ""),
+            (502, ""),
+            (504, ""),
+        ] {
+            says_of_the_mode(status, text, Cause::Path);
+        }
+        for (status, text) in [
+            (400, "path has a dot"),
+            (403, ""),
+            (403, "copy to /vo denied"),
+            (404, ""),
+            (409, ""),
+            (412, ""),
+            (503, ""),
+            (507, ""),
+        ] {
+            says_of_the_mode(status, text, Cause::Matter);
+        }
     }
 
     fn blames(text: &str, active: Party, expected: Party) {

@@ -18,7 +18,7 @@ use super::{
     query::one,
     sight::Sight,
 };
-use crate::{model::File, settings::se_name};
+use crate::{model::File, settings::se_name, time};
 use std::sync::Arc;
 
 use crate::service::Service;
@@ -111,6 +111,23 @@ fn link_shown(core: &Scheduler, names: &Names, pair: &(String, String), sight: &
     }))
 }
 
+/// The copy modes that this node has given up between two storage elements.
+fn modes(service: &Service, pair: &(String, String)) -> Value {
+    let given_up = service.modes.given_up(&pair.0, &pair.1);
+    let shown = given_up.into_iter().map(|one| {
+        json!({
+            "mode": one.mode.as_str(),
+            "source": one.source,
+            "destination": one.destination,
+            "credential": one.credential.as_str(),
+            "given_up_at": time::format(one.at),
+            "reason": one.reason,
+            "tried_again_in_secs": one.again_in.as_secs(),
+        })
+    });
+    shown.collect()
+}
+
 /// `GET /why/link?source_se=&dest_se=`.
 async fn link(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
     let end = |key: &str| -> Answer<String> {
@@ -119,13 +136,17 @@ async fn link(service: State, caller: Caller, Query(query): Query<HashMap<String
         Ok(se_name(text)?)
     };
     let pair = (end("source_se")?, end("dest_se")?);
+    let modes = modes(&service, &pair);
     let sight = Sight::of(&caller);
     let shown = service
         .driver
         .look(move |core: &Scheduler, names: &Names, _: &_| link_shown(core, names, &pair, &sight))
         .await;
     match shown {
-        Some(Some(shown)) => Ok(ok(&shown)),
+        Some(Some(mut shown)) => {
+            shown["modes_given_up"] = modes;
+            Ok(ok(&shown))
+        }
         Some(None) => Err(ApiError::not_found("No transfer ever used this link")),
         None => Err(ApiError::unavailable("The service is stopping")),
     }

@@ -27,6 +27,25 @@ impl Pair {
         self.lab.transfer(&self.a.url("/f"), &self.b.url("/f"), params).await
     }
 
+    /// What `/why/link` says of modes.
+    async fn given_up(&self) -> Vec<Value> {
+        let here = "http://127.0.0.1";
+        let path = format!("/why/link?source_se={here}&dest_se={here}");
+        let shown = self.lab.get(&path).await.json;
+        shown["modes_given_up"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{shown}"))
+            .clone()
+    }
+
+    /// One more file of the pair: the mode it was copied in.
+    async fn mode_of_next(&self, name: &str, params: Value) -> String {
+        self.a.put(name, BYTES);
+        let file = self.lab.transfer(&self.a.url(name), &self.b.url(name), params).await;
+        assert_eq!(file["file_state"], "FINISHED", "{file}");
+        file["weir"]["mode"].as_str().unwrap().to_owned()
+    }
+
     /// The file finished by this mode, and its bytes are there.
     async fn copies_by(&self, mode: &str, params: Value) -> Value {
         let file = self.copy(params).await;
@@ -93,6 +112,69 @@ async fn a_forced_mode_is_the_only_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_link_learns_its_mode_from_refusals_of_the_mode_alone() {
+    // One job that demands a mode, a full disk or a moment of trouble would have all later transfers of everybody pass through this service.
+    let pair = pair().await;
+    for (number, fault) in [
+        Fault::Status(500, "internal trouble"),
+        Fault::Status(504, ""),
+        Fault::Says("failure: could not connect to a.example.org\n"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("/trouble{number}");
+        pair.b.fault("COPY", &name, fault);
+        assert_eq!(pair.mode_of_next(&name, json!({})).await, "push", "{name}");
+        assert_eq!(pair.mode_of_next(&format!("/after{number}"), json!({})).await, "pull");
+    }
+    for (number, fault) in [
+        Fault::StatusTimes(507, "no space left", 1),
+        Fault::SaysTimes("failure: checksum mismatch\n", 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("/again{number}");
+        pair.b.fault("COPY", &name, fault);
+        let params = json!({ "retry": 2, "retry_delay": 1 });
+        assert_eq!(
+            pair.mode_of_next(&name, params).await,
+            "pull",
+            "{name}: a retry changes no mode"
+        );
+    }
+    for mode in ["streamed", "push"] {
+        let name = format!("/{mode}");
+        assert_eq!(pair.mode_of_next(&name, json!({ "copy_mode": mode })).await, mode);
+        assert_eq!(pair.mode_of_next(&format!("/free-{mode}"), json!({})).await, "pull");
+    }
+    assert!(pair.given_up().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mode_that_was_refused_is_tried_again_later() {
+    // A storage that learns to pull would be pushed to until the next restart of this service.
+    let lab = Lab::start_with(|config| config.copy.mode_patience = std::time::Duration::from_secs(1)).await;
+    let pair = Pair {
+        lab,
+        a: Stub::start(),
+        b: Stub::start(),
+    };
+    pair.b.fault("COPY", "/first", Fault::Status(405, ""));
+    assert_eq!(pair.mode_of_next("/first", json!({})).await, "push");
+    assert_eq!(pair.given_up().await[0]["mode"], "pull");
+    for number in 0.. {
+        if pair.mode_of_next(&format!("/{number}"), json!({})).await == "pull" {
+            break;
+        }
+        assert!(number < 1000, "it is never tried again");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(pair.given_up().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_pull_is_pushed_to_and_what_cannot_copy_is_streamed() {
     let pair = pair().await;
     pair.b
@@ -101,8 +183,21 @@ async fn what_cannot_pull_is_pushed_to_and_what_cannot_copy_is_streamed() {
 
     pair.a.put("/g", BYTES);
     let file = pair.lab.transfer(&pair.a.url("/g"), &pair.b.url("/g"), json!({})).await;
-    assert_eq!(file["weir"]["mode"], "push", "the way that worked is remembered");
+    assert_eq!(
+        file["weir"]["mode"], "push",
+        "that the storage cannot pull is remembered"
+    );
     assert!(pair.b.seen("COPY", "/g").is_empty());
+    let given_up = pair.given_up().await;
+    assert_eq!(given_up.len(), 1, "{given_up:?}");
+    assert_eq!(
+        (&given_up[0]["mode"], &given_up[0]["credential"], &given_up[0]["reason"]),
+        (
+            &json!("pull"),
+            &json!("token"),
+            &json!("a storage answered COPY with HTTP 400")
+        )
+    );
 
     pair.a.put("/h", BYTES);
     pair.a.fault("COPY", "/h", Fault::Status(501, ""));
