@@ -1,7 +1,6 @@
 //! A STOMP 1.2 broker, such as ActiveMQ. The last message of a batch asks for a receipt: with it the broker has them all.
 //!
-//! As FTS3 sends them: a text of JSON that ends with the character EOT (0x04), the VO in the header `vo`, persistent, with a time to
-//! live. <https://stomp.github.io/stomp-specification-1.2.html>
+//! As FTS3 sends them since 3.6: a text of JSON that ends with a space, the VO in the header `vo`, persistent, with a time to live. <https://stomp.github.io/stomp-specification-1.2.html>
 
 use std::{fmt::Write as _, io, time::Duration};
 
@@ -183,7 +182,7 @@ impl Stomp {
         out.extend_from_slice(head.as_bytes());
         out.push(b'\n');
         out.extend_from_slice(message.json);
-        out.extend_from_slice(b"\x04\0");
+        out.extend_from_slice(b" \0");
     }
 }
 
