@@ -223,13 +223,14 @@ impl Scene {
             assert!(told.stdout.to_lowercase().contains(&due), "no {due}: {what}\n{told:?}");
         }
         let used: usize = files(&root).values().map(Vec::len).sum();
-        let metrics = self
-            .services
-            .ask(&[&format!("{base}/.well-known/weir/metrics")])
-            .unwrap()
-            .body;
         let due = format!("weir_storage_space_bytes{{area=\"BETA\",state=\"used\"}} {used}\n");
-        assert!(metrics.contains(&due), "no {due} in {metrics}\n{what}");
+        let mut metrics = String::new();
+        // The reaper enters what it has removed a moment after the disk shows it.
+        let entered = wait_for(LIMIT, || {
+            metrics = self.services.ask(&[&format!("{base}/.well-known/weir/metrics")])?.body;
+            Ok(metrics.contains(&due).then_some(()))
+        });
+        assert!(entered.is_ok(), "no {due} in {metrics}\n{what}");
         let gone = self
             .services
             .ask(&["-X", "DELETE", &format!("{base}/{folder}")])
