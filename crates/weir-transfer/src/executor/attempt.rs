@@ -154,13 +154,29 @@ impl Attempt<'_> {
         };
         self.claim(free).await?;
         let copy = self.copy(&source, size);
-        let (mode, relayed) = self.timed(|times| &mut times.copy, copy).await?;
+        let (mode, relayed) = match self.timed(|times| &mut times.copy, copy).await {
+            Ok(copied) => copied,
+            Err(failure) => {
+                let adopted = Box::pin(self.ended_meanwhile(&failure)).await;
+                return adopted.map(WorldEvent::Adopted).ok_or(failure);
+            }
+        };
         let bytes = Box::pin(self.confirm(&source, relayed.as_ref())).await?;
         self.moved(bytes);
         Ok(WorldEvent::Ended(Outcome::Done {
             bytes: Bytes(bytes),
             mode,
         }))
+    }
+
+    /// The order of an earlier attempt was carried out while this one was given: the destination says that the file is there, or is being
+    /// written. Gives its size if it is the whole file.
+    async fn ended_meanwhile(&self, failure: &Failure) -> Option<Bytes> {
+        let is_there = matches!(failure.class, ErrorClass::Exists | ErrorClass::Overload);
+        if !self.resume || !is_there || failure.party == Party::TransferService {
+            return None;
+        }
+        self.whole_after_all().await.map(Bytes)
     }
 
     /// Something is at the destination already.
@@ -191,10 +207,7 @@ impl Attempt<'_> {
             failure.remedy = "remove the file at the destination first, if it is not the one that is wanted".into();
             return Err(failure);
         }
-        Err(scene.fail(
-            ErrorClass::Exists,
-            "Destination file exists and overwrite is not enabled",
-        ))
+        Err(scene.fail(ErrorClass::Exists, EXISTS))
     }
 
     /// Whether what is at the destination is replaced if it is not on tape yet.
@@ -252,7 +265,7 @@ impl Attempt<'_> {
                         choice.refused(mode, status);
                     }
                     let mut failure = refused.failure;
-                    failure.message = format!("{mode}: {}", failure.message);
+                    failure.message = format!("{mode}: {}", in_words_of_fts3(&failure));
                     first_failure = Some(match first_failure {
                         None => failure,
                         Some(first) => both(first, failure),
@@ -365,6 +378,19 @@ enum Found {
     Cleared,
     /// Something that the user wants replaced.
     Replaceable,
+}
+
+/// What FTS3 says of a destination that exists: Rucio takes such a file by these words.
+const EXISTS: &str = "Destination file exists and overwrite is not enabled";
+
+/// The message of a failure, with [`EXISTS`] where a storage said so in its own words.
+fn in_words_of_fts3(failure: &Failure) -> String {
+    let message = &failure.message;
+    let is_file = failure.class == ErrorClass::Exists && !super::failure::says(message, &["directory", "eisdir"]);
+    if is_file && !message.contains(EXISTS) {
+        return format!("{EXISTS}; {message}");
+    }
+    message.clone()
 }
 
 fn is_busy(failure: &Failure) -> bool {

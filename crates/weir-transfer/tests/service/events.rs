@@ -318,7 +318,7 @@ async fn a_broker_that_goes_away_is_told_the_rest_when_it_is_back() {
     assert_eq!(completed, [b.url("/1"), b.url("/2")].into());
     assert!(
         seen.iter()
-            .all(|frame| frame["vo"] == "testvo" && frame["persistent"] == "true" && frame["eot"] == true)
+            .all(|frame| frame["vo"] == "testvo" && frame["persistent"] == "true" && frame["space"] == true)
     );
     assert_eq!(
         broker.logins().first(),

@@ -162,7 +162,7 @@ impl Frames {
                 stream.write_all(b"CONNECTED\nversion:1.2\n\n\0\n").ok()?;
                 continue;
             }
-            frame.insert("eot".into(), (text.pop() == Some(4)).into());
+            frame.insert("space".into(), (text.pop() == Some(b' ')).into());
             frame.insert("body".into(), serde_json::from_slice(&text).unwrap());
             let receipt = header(&frame, "receipt");
             self.seen.lock().unwrap().push(frame.into());

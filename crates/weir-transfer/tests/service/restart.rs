@@ -57,6 +57,38 @@ async fn a_copy_that_was_whole_before_the_restart_is_adopted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_becomes_whole_while_it_is_ordered_again_is_adopted() {
+    // A storage that completed the order of before would have a file that is there, and right, told as failed.
+    for (mode, method) in [("pull", "COPY"), ("streamed", "PUT")] {
+        for (bytes, state) in [(b"bytes", "FINISHED"), (b"other", "FAILED")] {
+            let mut lab = Lab::start().await;
+            let (a, b) = (Stub::start(), Stub::start());
+            a.put("/f", b"bytes");
+            b.fault(method, "/f", Fault::Silent);
+            let files = json!([{ "sources": [a.url("/f")], "destinations": [b.url("/f")] }]);
+            let params = json!({ "verify_checksum": "both", "copy_mode": mode, "retry": -1 });
+            let id = lab.submit(files, params).await;
+            lab.until(&id, |_| !b.seen(method, "/f").is_empty()).await;
+            lab.down().await;
+            b.fault(method, "/f", Fault::Appears(bytes, 412, "it exists"));
+            lab.up().await;
+            assert_eq!(lab.wait(&id).await, state, "{mode}");
+            let file = &lab.get(&format!("/jobs/{id}/files")).await.json[0];
+            let reason = file["reason"].as_str().unwrap_or_default();
+            if state == "FINISHED" {
+                assert_eq!(file["weir"]["mode"], "adopted", "{file}");
+            } else {
+                // By these words Rucio knows that the file is there.
+                assert!(
+                    reason.contains("Destination file exists and overwrite is not enabled"),
+                    "{file}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_an_earlier_attempt_left_is_replaced_without_overwrite() {
     let mut lab = Lab::start().await;
     let (a, b) = (Stub::start(), Stub::start());

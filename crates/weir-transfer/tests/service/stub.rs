@@ -54,6 +54,8 @@ pub(crate) enum Fault {
     Leaves(&'static [u8], &'static str),
     /// COPY, PUT: these bytes are written, and no answer ever comes.
     WritesThenSilent(&'static [u8]),
+    /// These bytes come to be there, and this status is answered: another request of the client before was carried out meanwhile.
+    Appears(&'static [u8], u16, &'static str),
     /// HEAD: neither `Last-Modified` nor `ETag`.
     Timeless,
     /// This status, and a text with all of the request's target, as some storages write their errors.
@@ -257,6 +259,10 @@ impl Shared {
         let fault = self.fault(&method, &path);
         match &fault {
             Some(Fault::Status(status, text) | Fault::StatusTimes(status, text, _)) => return error(*status, text),
+            Some(Fault::Appears(bytes, status, text)) => {
+                self.write(&path, Bytes::from_static(bytes));
+                return error(*status, text);
+            }
             Some(Fault::Echoes(status)) => {
                 let text = format!("cannot do {method} on {}: sorry", request.uri());
                 return error(*status, &text);
