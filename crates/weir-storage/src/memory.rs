@@ -125,7 +125,7 @@ impl Budget {
     /// A transfer's floor; if there is none, it is wanted from now on. Without a client it is the endpoint's own.
     ///
     /// # Errors
-    /// What there is none of: memory of all, or of the client's share.
+    /// [`Scarce`]: all memory is taken, or the client's share of it.
     pub(crate) fn floor(&self, client: Option<&Arc<Client>>) -> Result<Arc<Lease>, Scarce> {
         let total = self.0.total;
         let now = || {

@@ -101,8 +101,8 @@ pub struct OpenRoot {
 }
 
 impl PosixBackend {
-    /// Opens a root directory, making it if it is missing, and locks it against a second endpoint. What it makes is on the disk
-    /// when this returns.
+    /// Opens a root directory, making it if it is missing, and locks it against a second endpoint. The directories that
+    /// it makes are on the disk when this returns.
     ///
     /// # Errors
     /// The directory cannot be made or opened, another endpoint holds it, or the kernel lacks `openat2` (Linux 5.6).

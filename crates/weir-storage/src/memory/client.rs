@@ -1,4 +1,4 @@
-//! What the transfers of one client hold, all together: nobody may have all the memory for the asking.
+//! The memory that all transfers of one client hold together: no client may have all of it.
 
 use std::{
     collections::HashMap,

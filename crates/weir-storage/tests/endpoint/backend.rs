@@ -407,7 +407,7 @@ fn directories_that_others_made_are_flushed_too(backend: &dyn Backend) {
     flush(made).unwrap();
     assert_eq!(publish("/d/e/i", true).directories.len(), 1);
     assert_eq!(publish("/d/e/m/j", true).directories.len(), 1);
-    // What nobody flushed counts until somebody does.
+    // A directory that was dropped unflushed counts until a request flushes it.
     drop(backend.make_directory(&path("/k")).unwrap());
     for due in [2, 1] {
         let changed = publish(&format!("/k/{due}"), true);

@@ -34,19 +34,19 @@ struct State {
     made: HashSet<u64>,
     /// Directories that are being made at this moment: not yet in `made`, but others may see them.
     making: usize,
-    /// Whether some were forgotten: any directory may be one of them.
-    any: bool,
+    /// How many were forgotten since all were flushed: if there are some, any directory may be one of them.
+    forgotten: u64,
 }
 
 impl State {
     fn is_empty(&self) -> bool {
-        self.made.is_empty() && self.making == 0 && !self.any
+        self.made.is_empty() && self.making == 0 && self.forgotten == 0
     }
 
     fn remember(&mut self, inode: u64) {
         if self.made.len() >= REMEMBERED {
+            self.forgotten += self.made.len() as u64;
             self.made.clear();
-            self.any = true;
         }
         self.made.insert(inode);
     }
@@ -63,7 +63,7 @@ impl Unflushed {
 
     fn may_hold(&self, inode: u64) -> bool {
         let state = self.state();
-        state.any || state.making > 0 || state.made.contains(&inode)
+        state.forgotten > 0 || state.making > 0 || state.made.contains(&inode)
     }
 
     fn flushed(&self, inode: u64) {
@@ -79,28 +79,26 @@ impl Unflushed {
         state.making -= 1;
         let Some(meta) = found? else {
             // Another request removed it, or the disk does not tell.
-            state.any = true;
+            state.forgotten += 1;
             return Ok(0);
         };
         state.remember(meta.identity);
         Ok(meta.identity)
     }
 
-    /// Writes all names of the file system to the disk, if some directories were forgotten.
+    /// Writes all names of the file system to the disk, if some directories were forgotten. Until that has ended, other requests have to
+    /// take every directory for one of them; and those that are forgotten meanwhile stay so.
     fn flush_forgotten(&self, root: &OwnedFd) -> Result<(), Errno> {
-        let made = {
-            let mut state = self.state();
-            if !state.any {
-                return Ok(());
-            }
-            state.any = false;
-            std::mem::take(&mut state.made)
-        };
-        fs::syncfs(root).inspect_err(|_| {
-            let mut state = self.state();
-            state.any = true;
-            state.made.extend(made);
-        })
+        let before = self.state().forgotten;
+        if before == 0 {
+            return Ok(());
+        }
+        fs::syncfs(root)?;
+        let mut state = self.state();
+        if state.forgotten == before {
+            state.forgotten = 0;
+        }
+        Ok(())
     }
 }
 
@@ -202,12 +200,12 @@ pub(super) fn above(
 
 /// Its inode, if its name may not be on the disk.
 fn doubtful(shared: &Shared, directory: &OwnedFd) -> Option<u64> {
-    // What cannot be looked at is flushed.
+    // A directory that cannot be looked at is flushed.
     let inode = fs::fstat(directory).map_or(0, |found| found.st_ino);
     (inode == 0 || shared.unflushed.may_hold(inode)).then_some(inode)
 }
 
-/// What is left to do after entries of these directories changed.
+/// The flushes and the removal that are left after entries of these directories changed.
 pub(super) fn changed(directories: impl IntoIterator<Item = PosixDirectory>, grave: Option<PosixGrave>) -> Changed {
     let directories = directories.into_iter();
     Changed {
@@ -233,4 +231,33 @@ pub(super) fn changed_both(
         above.push(PosixDirectory::new(shared, source, None));
     }
     changed(above, grave)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    /// A request beside a flush of all would be answered before that flush has ended.
+    #[test]
+    fn forgotten_directories_count_until_all_are_flushed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::open(folder.path(), DIRECTORY, fs::Mode::empty()).unwrap();
+        let unflushed = Unflushed::default();
+        for number in 0..=REMEMBERED as u64 {
+            unflushed.state().remember(number);
+        }
+        assert_eq!(unflushed.state().forgotten, REMEMBERED as u64);
+        assert!(unflushed.may_hold(u64::MAX));
+        let nowhere = fs::open("/proc/self/status", OFlags::PATH, fs::Mode::empty()).unwrap();
+        assert!(unflushed.flush_forgotten(&nowhere).is_err());
+        assert!(unflushed.may_hold(u64::MAX), "the flush failed");
+        unflushed.flush_forgotten(&root).unwrap();
+        assert!(!unflushed.may_hold(u64::MAX));
+        let made = unflushed.make(&root, "made").unwrap();
+        assert!(unflushed.may_hold(made));
+        unflushed.flushed(made);
+        assert!(!unflushed.may_hold(made));
+    }
 }
