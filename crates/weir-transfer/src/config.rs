@@ -3,6 +3,7 @@
 mod admin;
 mod copy;
 mod events;
+mod history;
 mod postgres;
 mod redirect;
 mod tokens;
@@ -10,6 +11,7 @@ mod tokens;
 pub use admin::{AdminConfig, Level};
 pub use copy::CopyConfig;
 pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
+pub use history::HistoryConfig;
 pub use postgres::{PostgresConfig, Role};
 pub use redirect::{NoHost, RedirectHost};
 pub use tokens::{BrokerConfig, IssuerConfig, TokensConfig};
@@ -74,6 +76,10 @@ pub struct TransferConfig {
     /// Certificates of clients. Default: nobody is asked for one.
     #[serde(default)]
     pub x509: Option<X509Config>,
+    /// Whose jobs a user sees, changes and cancels. Default: those of the user's VO, as FTS3's role table has it. `"all"` is for users
+    /// with certificates; users with tokens have `"vo"` then.
+    #[serde(default = "of_vo")]
+    pub user_level: Level,
     /// Who may see and cancel everybody's jobs, and change the configuration.
     #[serde(default, rename = "admin")]
     pub admins: Vec<AdminConfig>,
@@ -98,6 +104,10 @@ pub struct TransferConfig {
     /// What becomes of jobs that have ended.
     #[serde(default)]
     pub history: HistoryConfig,
+}
+
+fn of_vo() -> Level {
+    Level::Vo
 }
 
 /// PEM files of the service's identity.
@@ -284,27 +294,6 @@ impl RetryConfig {
     }
 }
 
-/// What becomes of jobs that have ended. They are answered about all the time, from the one place or the other.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HistoryConfig {
-    /// How long they stay in the tables of the present, where a look at one is cheapest.
-    #[serde(with = "weir_units::duration")]
-    pub archive_after: Duration,
-    /// How long after their end they are known at all; zero: for ever.
-    #[serde(with = "weir_units::duration")]
-    pub keep: Duration,
-}
-
-impl Default for HistoryConfig {
-    fn default() -> Self {
-        Self {
-            archive_after: Duration::from_secs(3600),
-            keep: Duration::from_secs(90 * 86_400),
-        }
-    }
-}
-
 impl TransferConfig {
     /// A service on this address, with the defaults: no TLS. Issuer and store are to be set.
     pub fn new(listen: SocketAddr) -> Self {
@@ -323,6 +312,7 @@ impl TransferConfig {
             tokens: TokensConfig::default(),
             brokers: Vec::new(),
             x509: None,
+            user_level: of_vo(),
             admins: Vec::new(),
             metrics_allow: weir_http::this_host(),
             plain_http: false,
@@ -524,7 +514,12 @@ mod tests {
                 tokens,
                 ..
             } = config;
-            let flags = (config.any_audience, config.plain_http, &config.audiences);
+            let flags = (
+                config.any_audience,
+                config.plain_http,
+                config.user_level,
+                &config.audiences,
+            );
             format!("{limits:?} {retry:?} {copy:?} {history:?} {tokens:?} {flags:?}")
         };
         assert_eq!(settings(&config), settings(&default));

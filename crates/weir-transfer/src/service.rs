@@ -16,7 +16,7 @@ use weir_sched::Scheduler;
 
 use crate::{
     certificates::{Certificates, CertificatesError},
-    config::{AdminConfig, ConfigError, TransferConfig},
+    config::{AdminConfig, ConfigError, Level, TransferConfig},
     driver::{Beginning, Driver},
     events::{Events, SinkError},
     evolution::Evolution,
@@ -107,6 +107,7 @@ pub(crate) struct Service {
     /// VO by issuer.
     pub(crate) vos: BTreeMap<String, String>,
     pub(crate) admins: Vec<AdminConfig>,
+    pub(crate) user_level: Level,
     /// What the copies of this node have learnt of copy modes.
     pub(crate) modes: Arc<Modes>,
     /// Who may read metrics without a token.
@@ -201,6 +202,7 @@ impl TransferService {
                 .map(|issuer| (issuer.url.clone(), issuer.vo.clone()))
                 .collect(),
             admins: config.admins.clone(),
+            user_level: config.user_level,
             modes: Arc::new(Modes::new(config.copy.mode_patience)),
             metrics_allow: config.metrics_allow.clone(),
             certificates: certificates.clone(),

@@ -43,6 +43,13 @@ pub struct AdminConfig {
     pub level: Level,
 }
 
+impl Level {
+    /// The same for users who come with a token: never everybody's jobs. FTS3's default gives every token that.
+    pub(crate) fn of_tokens(self) -> Self {
+        self.min(Self::Vo)
+    }
+}
+
 impl AdminConfig {
     /// What is wrong with it.
     pub(super) fn problem(&self, issuers: usize) -> Option<&'static str> {

@@ -52,6 +52,7 @@ struct Identity {
     cred_id: String,
     vo: String,
     level: Level,
+    reach: Level,
     certificate: bool,
 }
 
@@ -105,6 +106,7 @@ async fn pass_on(service: &Arc<Service>, membership: &Arc<Membership>, request: 
         certificate: caller.by.is_certificate(),
         vo: caller.vo,
         level: caller.level,
+        reach: caller.reach,
     };
     let content_type = parts.headers.get(header::CONTENT_TYPE);
     let envelope = Envelope {
@@ -220,6 +222,7 @@ fn rebuild(envelope: Envelope, body: Vec<u8>) -> Option<Request> {
         cred_id: identity.cred_id,
         vo: identity.vo,
         level: identity.level,
+        reach: identity.reach,
         by: By::Elsewhere {
             certificate: identity.certificate,
         },

@@ -67,7 +67,7 @@ pub(super) async fn whoami(caller: Caller) -> Response {
         "vos": vos,
         "vos_id": ids.collect::<Vec<_>>(),
         "roles": roles(fqans.iter().copied()),
-        "level": { "transfer": caller.level, "datamanagement": Level::All, "config": config },
+        "level": { "transfer": caller.reach, "datamanagement": Level::All, "config": config },
         "delegation_id": caller.cred_id,
         "method": method,
         "is_root": caller.is_admin(),

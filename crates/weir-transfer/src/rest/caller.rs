@@ -27,7 +27,10 @@ pub(crate) struct Caller {
     /// Says whose a job is.
     pub(crate) cred_id: String,
     pub(crate) vo: String,
+    /// What `[[admin]]` makes of this caller; `Private`: no administrator.
     pub(crate) level: Level,
+    /// Whose jobs this caller sees, changes and cancels; not less than `level`.
+    pub(crate) reach: Level,
     pub(crate) by: By,
 }
 
@@ -57,13 +60,18 @@ impl Caller {
         self.level == Level::All
     }
 
-    /// Whether all jobs of this VO are.
+    /// Whether this is an administrator of this VO.
     pub(crate) fn manages(&self, vo: &str) -> bool {
         self.is_admin() || self.level == Level::Vo && self.vo == vo
     }
 
     pub(crate) fn may_see(&self, job: &Job) -> bool {
-        self.manages(&job.spec.vo) || self.owns(job)
+        let of_vo = match self.reach {
+            Level::All => true,
+            Level::Vo => self.vo == job.spec.vo,
+            Level::Private => false,
+        };
+        of_vo || self.owns(job)
     }
 
     /// A job belongs to the user who submitted it, by VO and full name; of two issuers of one VO with the same subject, and of a
@@ -146,11 +154,13 @@ async fn by_token(service: &Service, text: &str) -> Result<Caller, ApiError> {
     let Some(vo) = service.vos.get(&token.issuer) else {
         return Err(ApiError::forbidden("The token's issuer belongs to no VO here"));
     };
+    let level = level(service, |admin| fits(admin, &token));
     Ok(Caller {
         cred_id: cred_id(&token.issuer, &token.subject),
         user_dn: token.subject.clone(),
         vo: vo.clone(),
-        level: level(service, |admin| fits(admin, &token)),
+        level,
+        reach: level.max(service.user_level.of_tokens()),
         by: By::Token(Secret::new(text), token.expires),
     })
 }
@@ -174,11 +184,13 @@ fn by_certificate(service: &Service, parts: &Parts) -> Result<Caller, ApiError> 
             identity.subject
         )));
     };
+    let level = level(service, |admin| fits_certificate(admin, &identity));
     Ok(Caller {
         cred_id: delegation_id(&identity.subject, identity.fqans()),
         user_dn: identity.subject.clone(),
         vo,
-        level: level(service, |admin| fits_certificate(admin, &identity)),
+        level,
+        reach: level.max(service.user_level),
         by: By::Certificate(identity),
     })
 }
@@ -261,6 +273,7 @@ mod tests {
             cred_id: cred_id.into(),
             vo: vo.into(),
             level: Level::Private,
+            reach: Level::Private,
             by: By::Elsewhere { certificate },
         }
     }

@@ -40,6 +40,7 @@ pub fn queries(data: &[u8]) {
         cred_id: "01".into(),
         vo: "test".into(),
         level,
+        reach: level,
         by: By::Token(Secret::new("t"), std::time::SystemTime::UNIX_EPOCH),
     };
     if let Ok(Some(filter)) = list::filter(&query, &caller(Level::Private)) {

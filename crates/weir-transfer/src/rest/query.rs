@@ -270,6 +270,7 @@ mod tests {
             cred_id: "cred-1".into(),
             vo: "testvo".into(),
             level: Level::All,
+            reach: Level::All,
             by: By::Elsewhere { certificate: false },
         };
         let look = |names: &[String], with_files| find(&store, &caller, names, with_files).unwrap();

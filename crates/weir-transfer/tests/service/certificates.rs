@@ -153,7 +153,7 @@ async fn a_certificate_says_who_somebody_is() {
             "vos": ["testvo"],
             "vos_id": ["477b9065-8416-5b27-be32-ff1573788e71"],
             "roles": [],
-            "level": { "transfer": "private", "datamanagement": "all", "config": null },
+            "level": { "transfer": "vo", "datamanagement": "all", "config": null },
             "delegation_id": id,
             "method": "certificate",
             "is_root": false,

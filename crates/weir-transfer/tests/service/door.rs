@@ -120,7 +120,11 @@ async fn a_job_is_shown_with_every_key_that_clients_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_jobs_and_those_of_others_are_told_apart() {
-    let lab = Lab::start_with(|config| config.limits.link = 0).await;
+    let lab = Lab::start_with(|config| {
+        config.limits.link = 0;
+        config.user_level = weir_transfer::config::Level::Private;
+    })
+    .await;
     let (a, b) = (Stub::start(), Stub::start());
     let mine = lab.submit(json!([file(&a, &b, "/f")]), json!({})).await;
     let none = "00000000-0000-0000-0000-000000000000";

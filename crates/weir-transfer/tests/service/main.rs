@@ -17,6 +17,7 @@ mod force;
 mod granter;
 mod input;
 mod lab;
+mod levels;
 mod library;
 mod lines;
 mod namespace;

@@ -31,7 +31,11 @@ fn job(a: &Stub, b: &Stub) -> Value {
 
 /// A lab where nothing starts by itself.
 async fn still() -> (Lab, Stub, Stub) {
-    let lab = Lab::start_with(|config| config.limits.link = 0).await;
+    let lab = Lab::start_with(|config| {
+        config.limits.link = 0;
+        config.user_level = weir_transfer::config::Level::Private;
+    })
+    .await;
     let (a, b) = (Stub::start(), Stub::start());
     a.put("/f", b"bytes");
     (lab, a, b)

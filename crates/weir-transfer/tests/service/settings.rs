@@ -134,7 +134,11 @@ async fn every_setting_is_kept_shown_and_taken_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_holds_a_transfer_back_is_said_and_goes_with_its_cause() {
-    let lab = Lab::start_with(|config| config.limits.link = 7).await;
+    let lab = Lab::start_with(|config| {
+        config.limits.link = 7;
+        config.user_level = weir_transfer::config::Level::Private;
+    })
+    .await;
     set(&lab, "/config/links", link(&json!({ "max_active": 0 }))).await;
     let (id, why) = waiting(&lab).await;
     assert_eq!(why, format!("link {HERE}→{HERE} at its limit 0"));
