@@ -353,11 +353,18 @@ class WithCertificate(Commands, unittest.TestCase):
         self.assertIn("dministrators", command("ban", "--storage", "https://x", proxy=BOB, status=1))
 
     def test_others(self):
-        """Somebody would see, or take back, another's job."""
-        job = self.submit()
-        self.assertIn("permission", command("transfer-status", job, proxy=BOB, status=1))
-        self.assertIn("permission", command("transfer-cancel", job, proxy=BOB, status=1))
-        self.assertIn("Status: ", command("transfer-status", job, proxy=ROOT))
+        """Nobody of the VO could look after a job of somebody who is away."""
+        Storage.held.clear()
+        job = self.submit(source="slow")
+        try:
+            self.until(job, ["ACTIVE"])
+            self.assertIn("Status: ", command("transfer-status", job, proxy=ROOT))
+            self.assertIn("Status: ", command("transfer-status", job, proxy=BOB))
+            self.assertIn(job, command("transfer-list", "-j", proxy=BOB))
+            self.assertIn("CANCELED", command("transfer-cancel", job, proxy=BOB))
+            self.assertEqual(self.until(job)["job_state"], "CANCELED")
+        finally:
+            Storage.held.set()
 
     def test_bindings(self):
         """Experiments' own tools use the bindings, with a proxy as with a token."""

@@ -178,10 +178,8 @@ impl RunningGrid {
     /// If `weir grid env` fails.
     pub fn command(&self, program: &str) -> anyhow::Result<Command> {
         let mut command = Command::new(program);
+        command.env_remove("X509_USER_PROXY");
         command.envs(self.env()?).current_dir(self.scratch.path());
-        for ambient in ["X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY"] {
-            command.env_remove(ambient);
-        }
         Ok(command)
     }
 

@@ -3,8 +3,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use weir_tests::{Run, RunningGrid, peers, run};
+use weir_tests::{Run, RunningGrid, peers, run, wait_for};
 
 /// The grid that the examples name.
 const TWO: &str = "name = \"two\"\n[[rse]]\nname = \"ALPHA\"\n[[rse]]\nname = \"BETA\"\n";
@@ -111,4 +112,20 @@ fn the_examples_with_the_fts3_client_work() {
     grid.curl(&["-T", "seed.bin", &source]).unwrap().expect_ok().unwrap();
     let told = run_example(&grid, "The fts3 client").stdout;
     assert!(told.contains("Request ID:") || told.contains("Job ID"), "{told}");
+}
+
+#[test]
+fn the_examples_without_a_token_work() {
+    if !peers() {
+        return;
+    }
+    let grid = RunningGrid::up(TWO).unwrap();
+    let told = run_example(&grid, "Without a token").stdout;
+    assert!(told.contains("data.bin"), "{told}");
+    let content = fs::read(grid.scratch().join("data.bin")).unwrap();
+    assert!(fs::read(grid.scratch().join("certified.bin")).unwrap() == content);
+    let moved = format!("{}/c/moved.bin", grid.rse_url("BETA"));
+    let arrived = || Ok(grid.curl(&["-o", "moved.bin", &moved])?.ok().then_some(()));
+    wait_for(Duration::from_secs(60), arrived).unwrap();
+    assert!(fs::read(grid.scratch().join("moved.bin")).unwrap() == content);
 }

@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
+    Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SanType,
+    SerialNumber,
 };
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
@@ -201,26 +202,39 @@ impl CertificateAuthority {
     /// # Errors
     /// As [`CertificateAuthority::issue`].
     pub fn issue_until(&self, names: &[San], common_name: &str, end: Option<SystemTime>) -> Result<Identity, CaError> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name = rcgen::DistinguishedName::new();
-        params.distinguished_name.push(DnType::OrganizationName, "Weir");
-        params.distinguished_name.push(DnType::CommonName, common_name);
+        let mut params = named(common_name);
         for name in names {
             params.subject_alt_names.push(match name {
                 San::Ip(address) => SanType::IpAddress(*address),
                 San::Dns(name) => SanType::DnsName(name.as_str().try_into().map_err(|_| CaError::Name(name.clone()))?),
             });
         }
-        set_validity(&mut params);
         if let Some(end) = end {
             params.not_after = end.into();
         }
-        params.is_ca = IsCa::ExplicitNoCa;
-        params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().map_err(make(common_name))?;
-        let certificate = params.signed_by(&key, &self.issuer).map_err(make(common_name))?;
+        self.sign(params, &key, common_name)
+    }
+
+    /// Makes a key and a certificate for a user. The key is of RSA with 2048 bits, as grid clients want them for proxies; it costs some
+    /// 100 ms of CPU.
+    ///
+    /// # Errors
+    /// [`CaError::Make`].
+    pub fn issue_user(&self, common_name: &str) -> Result<Identity, CaError> {
+        let mut params = named(common_name);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).map_err(make(common_name))?;
+        self.sign(params, &key, common_name)
+    }
+
+    fn sign(&self, mut params: CertificateParams, key: &KeyPair, name: &str) -> Result<Identity, CaError> {
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(key, &self.issuer).map_err(make(name))?;
         Ok(Identity {
             chain_pem: certificate.pem() + &self.pem,
             key_pem: key.serialize_pem(),
@@ -274,17 +288,23 @@ fn make(name: &str) -> impl FnOnce(rcgen::Error) -> CaError + '_ {
     }
 }
 
-/// What an authority's certificate says.
-fn authority(key: &KeyPair) -> CertificateParams {
+/// A certificate of this name that is valid from now.
+fn named(common_name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
-    let mut name = String::from("Weir grid CA ");
-    for byte in &params.key_identifier(key)[..6] {
-        write!(name, "{byte:02x}").expect("writing to a string cannot fail");
-    }
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, "Weir");
-    params.distinguished_name.push(DnType::CommonName, name);
+    params.distinguished_name.push(DnType::CommonName, common_name);
     set_validity(&mut params);
+    params
+}
+
+/// What an authority's certificate says.
+fn authority(key: &KeyPair) -> CertificateParams {
+    let mut name = String::from("Weir grid CA ");
+    for byte in &CertificateParams::default().key_identifier(key)[..6] {
+        write!(name, "{byte:02x}").expect("writing to a string cannot fail");
+    }
+    let mut params = named(&name);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![

@@ -14,6 +14,7 @@ use weir_transfer::config as transfer_config;
 
 use crate::GridError;
 use crate::ground::Ground;
+use crate::user::User;
 
 /// The one client that the grid's issuer knows.
 pub(crate) const CLIENT_ID: &str = "weir";
@@ -45,7 +46,7 @@ pub(crate) fn issuer(ground: &Ground, listen: SocketAddr, lifetime: Duration) ->
 
 /// The storage of an embedded RSE: one area, all of its name space. Third-party copies reach these addresses.
 pub(crate) fn storage(
-    ground: &Ground,
+    (ground, user): (&Ground, &User),
     rse: &Rse,
     listen: SocketAddr,
     issuer_url: &str,
@@ -69,13 +70,16 @@ pub(crate) fn storage(
             Durability::Cache => weir_storage::Durability::Cache,
         },
         checksums: checksums.clone(),
+        rules: vec![user.rule()],
         ..AreaConfig::new(name, StoragePath::root(), ground.folder(&format!("storage/{name}"))?)
     };
     let mut config = StorageConfig::new(listen, vec![area]);
     let (certificate, key) = identity_files(ground, name, listen)?;
     config.tls = Some(weir_storage::TlsFiles { certificate, key });
     config.trust.files = vec![ground.trust.file.clone()];
+    config.audiences = vec![bare_host(listen)];
     config.any_audience = false;
+    config.x509 = Some(user.door());
     config.issuers = vec![weir_storage::IssuerConfig::new(issuer_url)];
     config.tpc.allow = reach.to_vec();
     // Files on one machine take seconds: what one that is cut short has moved should be known by then.
@@ -86,7 +90,7 @@ pub(crate) fn storage(
 
 /// The transfer service, with the limits of the grid file. It reaches storages at these addresses.
 pub(crate) fn transfer(
-    ground: &Ground,
+    (ground, user): (&Ground, &User),
     grid: &Grid,
     listen: SocketAddr,
     issuer_url: &str,
@@ -99,7 +103,9 @@ pub(crate) fn transfer(
     config.trust.files = vec![ground.trust.file.clone()];
     config.store = Some(folder.join("transfer.sqlite"));
     config.key_file = Some(folder.join("seal.key"));
+    config.audiences = vec![bare_host(listen)];
     config.any_audience = false;
+    config.x509 = Some(user.door());
     config.issuers = vec![transfer_config::IssuerConfig::new(issuer_url, grid.vo.to_string())];
     config.admins = vec![transfer_config::AdminConfig {
         issuer: Some(issuer_url.to_owned()),
@@ -114,6 +120,12 @@ pub(crate) fn transfer(
     config.retry.delay = grid.transfer.retry_delay;
     config.retry.delay_max = config.retry.delay_max.max(config.retry.delay);
     Ok(config)
+}
+
+/// The host without scheme and port: what Rucio asks its tokens for. Each storage has one of its own, and the issuer, which stands
+/// beside the transfer service, takes no tokens.
+fn bare_host(listen: SocketAddr) -> String {
+    listen.ip().to_string()
 }
 
 /// A fresh certificate and key of a door, as files.

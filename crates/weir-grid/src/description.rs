@@ -38,6 +38,9 @@ pub struct GridDescription {
     pub ca: CaDescription,
     /// The client that may ask the issuer for tokens.
     pub client: ClientDescription,
+    /// The user with a certificate that every embedded door takes. A grid that an earlier version runs has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<UserDescription>,
     /// File with a token for every door of the grid, for tools that take one; may have expired.
     pub token_file: PathBuf,
 }
@@ -93,6 +96,19 @@ pub struct ClientDescription {
     pub id: String,
     /// File with the client secret, mode 0600.
     pub secret_file: PathBuf,
+}
+
+/// A user with a certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserDescription {
+    /// Name of the certificate, in slash form.
+    pub dn: String,
+    /// The certificate, in PEM.
+    pub certificate: PathBuf,
+    /// Its key, in PEM, mode 0600.
+    pub key: PathBuf,
+    /// Both in one file, mode 0600.
+    pub both: PathBuf,
 }
 
 impl GridDescription {

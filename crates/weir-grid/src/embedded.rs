@@ -16,6 +16,7 @@ use weir_model::{Grid, Rse, RseKind, RseName, TokenFrom};
 use crate::addresses::RSES_MAX;
 use crate::description::{ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA};
 use crate::ground::Ground;
+use crate::user::User;
 use crate::{GridError, KindDescription, configure, doors, reach};
 
 /// Longest wait for every door to answer after its service has started.
@@ -192,6 +193,7 @@ impl Services {
         let issuer_url = issuer.url().to_owned();
         self.issuer = Some(issuer);
 
+        let user = User::make(grid, ground)?;
         let listens = listen_of_each(grid, ground)?;
         let reach = reach::storages(grid, listens.values().map(SocketAddr::ip)).await;
         let data = self.data_runtime.insert(runtime("weir-data", options.data_threads)?);
@@ -202,7 +204,7 @@ impl Services {
                 continue;
             }
             let listen = listens[rse.name.as_str()];
-            let config = configure::storage(ground, rse, listen, &issuer_url, &reach)?;
+            let config = configure::storage((ground, &user), rse, listen, &issuer_url, &reach)?;
             let area = config.areas.first().map(|area| area.root.clone());
             let door = || format!("the storage of {}", rse.name);
             let storage = run_on(data, weir_storage::Storage::start(config)).await;
@@ -212,7 +214,7 @@ impl Services {
         }
 
         let listen = ground.addresses.choose("transfer", SERVICE_HOST)?;
-        let config = configure::transfer(ground, grid, listen, &issuer_url, &reach)?;
+        let config = configure::transfer((ground, &user), grid, listen, &issuer_url, &reach)?;
         let transfers = self.transfer_runtime.insert(runtime("weir-transfer", 2)?);
         let transfer = run_on(transfers, weir_transfer::TransferService::start(config)).await;
         let transfer = transfer.map_err(|error| not_started("the transfer service", error))?;
@@ -234,6 +236,7 @@ impl Services {
                 id: configure::CLIENT_ID.to_owned(),
                 secret_file: ground.secret_file.clone(),
             },
+            user: Some(user.description),
             token_file: ground.dir.join("token"),
         })
     }

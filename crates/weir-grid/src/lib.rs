@@ -33,11 +33,12 @@ mod error;
 mod ground;
 mod lock;
 mod reach;
+mod user;
 
 pub use addresses::RSES_MAX;
 pub use description::{
     CaDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, KindDescription, RseDescription,
-    SCHEMA,
+    SCHEMA, UserDescription,
 };
 pub use doors::{DoorStatus, knock, renew_token_file};
 pub use embedded::{EmbeddedGrid, GridOptions};

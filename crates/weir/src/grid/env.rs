@@ -55,6 +55,15 @@ fn exports(grid: &GridDescription) -> BTreeMap<String, String> {
         ("WEIR_ISSUER".to_string(), grid.issuer.url.clone()),
         ("X509_CERT_DIR".to_string(), text(&grid.ca.directory)),
     ]);
+    if let Some(user) = &grid.user {
+        for (name, file) in [
+            ("X509_USER_CERT", &user.certificate),
+            ("X509_USER_KEY", &user.key),
+            ("WEIR_USER_PEM", &user.both),
+        ] {
+            exports.insert(name.to_string(), text(file));
+        }
+    }
     for rse in &grid.rses {
         exports.insert(format!("WEIR_RSE_{}", weir_model::variable(&rse.name)), rse.url.clone());
     }

@@ -1,0 +1,93 @@
+//! The grid's user with a certificate, for programs that know no tokens: who that is, and what the doors make of it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use weir_auth::ca::write_identity;
+use weir_auth::x509::DoorConfig;
+use weir_auth::{Rule, StorageAction, files};
+use weir_model::Grid;
+
+use crate::ground::Ground;
+use crate::{GridError, UserDescription};
+
+/// The account of the user in the grid-mapfile, which the doors take for the grid's VO.
+const ACCOUNT: &str = "user";
+
+/// What the user may do with storage: what the token of the token file may.
+const RIGHTS: [StorageAction; 4] = [
+    StorageAction::Read,
+    StorageAction::Create,
+    StorageAction::Modify,
+    StorageAction::Stage,
+];
+
+/// The user, and the files in which doors find whom to let in.
+#[derive(Debug)]
+pub(crate) struct User {
+    pub(crate) description: UserDescription,
+    vo: String,
+    authorities: PathBuf,
+    gridmap: PathBuf,
+}
+
+impl User {
+    /// Makes a key (RSA: the clients of FTS take no other) and a certificate, and the grid-mapfile that names it.
+    pub(crate) fn make(grid: &Grid, ground: &Ground) -> Result<Self, GridError> {
+        let failed = |error: weir_auth::ca::CaError| GridError::Start {
+            door: "the certificate of the user".to_owned(),
+            source: error.into(),
+        };
+        let access = |path: &PathBuf| {
+            let path = path.clone();
+            move |source| GridError::Access { path, source }
+        };
+        let folder = ground.folder("user")?;
+        let name = format!("{} user", grid.name);
+        let identity = ground.authority.issue_user(&name).map_err(failed)?;
+        let (certificate, key) = write_identity(&identity, &folder, "user").map_err(failed)?;
+        // Some programs read one file only: Rucio's `usercert`, curl.
+        let both = folder.join("both.pem");
+        let content = identity.chain_pem + &identity.key_pem;
+        files::write_private(&both, content.as_bytes()).map_err(access(&both))?;
+        let dn = format!("/O=Weir/CN={name}");
+        let gridmap = folder.join("grid-mapfile");
+        fs::write(&gridmap, format!("\"{dn}\" {ACCOUNT}\n")).map_err(access(&gridmap))?;
+        // The grid's own authority alone: those of external endpoints vouch for servers.
+        let authorities = folder.join("authorities");
+        if !authorities.exists() {
+            fs::create_dir(&authorities).map_err(access(&authorities))?;
+        }
+        let authority = authorities.join("grid.pem");
+        fs::write(&authority, ground.authority.pem()).map_err(access(&authority))?;
+        Ok(Self {
+            description: UserDescription {
+                dn,
+                certificate,
+                key,
+                both,
+            },
+            vo: grid.vo.to_string(),
+            authorities,
+            gridmap,
+        })
+    }
+
+    /// How a door knows the user.
+    pub(crate) fn door(&self) -> DoorConfig {
+        DoorConfig {
+            gridmap: Some(self.gridmap.clone()),
+            accounts: [(ACCOUNT.to_owned(), self.vo.clone())].into(),
+            ..DoorConfig::new(&self.authorities)
+        }
+    }
+
+    /// What a storage lets the user do.
+    pub(crate) fn rule(&self) -> Rule {
+        Rule {
+            dn: Some(self.description.dn.clone()),
+            may: RIGHTS.to_vec(),
+            ..Rule::default()
+        }
+    }
+}
