@@ -15,7 +15,7 @@ use weir_world::{ErrorClass, Failure, Party, Phase};
 use super::failure::{Scene, chain};
 use crate::{
     model::TokenHash,
-    store::{Kept, Order, hash_of},
+    store::{Kept, Order, Store, hash_of},
     time,
 };
 
@@ -55,7 +55,11 @@ impl Clients {
         if !order.job.moves_by_proxy(&order.file) {
             return Ok(self.plain());
         }
-        match &order.proxy {
+        self.of_proxy(order.proxy.as_ref())
+    }
+
+    fn of_proxy(&self, proxy: Option<&Kept>) -> Result<Arc<Client>, Failure> {
+        match proxy {
             Some(proxy) if proxy.until > time::latest() => self.showing(proxy),
             Some(_) => Err(missing("the proxy that the user delegated has expired")),
             None => Err(missing("the proxy that the user delegated is gone")),
@@ -102,6 +106,40 @@ impl Clients {
         }
         showing.insert(hash, (client.clone(), now));
         Ok(client)
+    }
+}
+
+/// The proxies that users have delegated, as they are at the time of each use: what waits for tape outlives a proxy, and goes on with
+/// the one that was delegated last.
+pub(crate) struct Proxies {
+    clients: Arc<Clients>,
+    store: Arc<dyn Store>,
+}
+
+impl std::fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxies").finish_non_exhaustive()
+    }
+}
+
+impl Proxies {
+    pub(super) fn new(clients: Arc<Clients>, store: Arc<dyn Store>) -> Self {
+        Self { clients, store }
+    }
+
+    /// The client that shows the proxy which is kept under this name now.
+    ///
+    /// # Errors
+    /// If it is gone, over, or not to be read.
+    pub(super) async fn client(&self, name: &str) -> Result<Arc<Client>, Failure> {
+        let (store, name) = (self.store.clone(), name.to_owned());
+        let read = tokio::task::spawn_blocking(move || store.kept(&name)).await;
+        let proxy = match read {
+            Ok(Ok(proxy)) => proxy,
+            Ok(Err(error)) => return Err(super::unreadable(&error)),
+            Err(error) => return Err(super::internal(&chain(&error))),
+        };
+        self.clients.of_proxy(proxy.as_ref())
     }
 }
 

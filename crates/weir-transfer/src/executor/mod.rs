@@ -77,7 +77,7 @@ use crate::{
     time::{self, Millis},
 };
 use attempt::Attempt;
-use clients::Clients;
+use clients::{Clients, Proxies};
 use tokens::Right;
 use trace::State;
 use verify::Expected;
@@ -142,7 +142,8 @@ pub(crate) struct Life {
 }
 
 struct Shared {
-    clients: Clients,
+    clients: Arc<Clients>,
+    proxies: Arc<Proxies>,
     store: Arc<dyn Store>,
     settings: ExecutorSettings,
     events: Events,
@@ -178,9 +179,11 @@ impl Executor {
         let relays = Semaphore::new(settings.relays);
         let targets = Mutex::default();
         let tapes = tape::Tapes::new(client.clone(), settings.response_timeout);
+        let clients = Arc::new(Clients::new(client));
         Self {
             shared: Arc::new(Shared {
-                clients: Clients::new(client),
+                proxies: Arc::new(Proxies::new(clients.clone(), store.clone())),
+                clients,
                 store,
                 settings,
                 events,
@@ -373,7 +376,7 @@ impl Executor {
             party,
             surl: Surl::parse(&url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?,
             token: None,
-            right: Right::of(order, token.as_ref(), &self.shared.keeper),
+            right: Right::of(order, token.as_ref(), (&self.shared.keeper, &self.shared.proxies)),
         })
     }
 

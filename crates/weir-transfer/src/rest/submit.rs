@@ -34,13 +34,6 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
     let mut draft = read(&service, body, caller.submitter(), now).await?;
     drop(place);
     if draft.needs_proxy() {
-        if draft.asks_tape() {
-            // They would wait in the queue, and then be refused by every storage.
-            return Err(ApiError::bad_request(
-                "Tape is not asked with a delegated proxy: give source_tokens and destination_tokens, or leave out \
-                 bring_online, copy_pin_lifetime and archive_timeout",
-            ));
-        }
         delegation::require(&service, &caller).await?;
     }
     let door = service.settings.door();

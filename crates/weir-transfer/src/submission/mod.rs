@@ -92,12 +92,6 @@ impl Draft {
         let lacks = |file: &NewFile| file.source_token.is_none() || file.destination_token.is_none();
         self.job.params.certificate && self.files.iter().any(lacks)
     }
-
-    /// Whether a storage's tape is to be asked for something.
-    pub(crate) fn asks_tape(&self) -> bool {
-        let params = &self.job.params;
-        params.bring_online.is_some() || params.copy_pin_lifetime.is_some() || params.archive_timeout.is_some()
-    }
 }
 
 /// Why a submission is refused.

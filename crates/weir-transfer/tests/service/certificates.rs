@@ -412,6 +412,70 @@ async fn files_move_in_the_name_of_who_delegated() {
     );
 }
 
+/// Tape was shut to users with certificates: Rucio with a robot's certificate staged nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn tape_is_asked_in_the_name_of_who_delegated() {
+    let grid = Grid::start().await;
+    let (a, b) = (storage(&grid.lab), storage(&grid.lab));
+    let identity = grid.certificate("Ada");
+    let ada = grid.with(&identity);
+    let delegate = async || assert_eq!(ada.delegate(&identity, 12).await.status, StatusCode::CREATED);
+    delegate().await;
+    let submit = async |path: &str| {
+        a.put(path, b"from tape");
+        let mut job = job(&a.url(path), &b.url(path));
+        job["params"] = json!({ "bring_online": 60, "copy_pin_lifetime": 600, "archive_timeout": 600, "retry": -1 });
+        let taken = ada.post("/jobs", &job).await;
+        assert_eq!(taken.status, StatusCode::OK, "{}", taken.text);
+        format!("/jobs/{}?files=reason", taken.json["job_id"].as_str().unwrap())
+    };
+    let until = async |what: &str, done: &dyn Fn() -> bool| {
+        for _ in 0..400 {
+            if done() {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        panic!("waited in vain: {what}");
+    };
+    let first = submit("/f").await;
+    until("it is asked for", &|| a.library().polled() > 0).await;
+    // What waits goes on with the proxy that was delegated last.
+    delegate().await;
+    a.library().delivers(Some(2));
+    until("the copy is watched", &|| b.library().looked() > 0).await;
+    b.library().archives("/f");
+    let done = grid.lab.settled(async || ada.get(&first).await.json).await;
+    assert_eq!(done["job_state"], "FINISHED", "{done}");
+    assert_eq!(b.get("/f").unwrap(), "from tape");
+    until("the pin is given back", &|| a.library().released() == ["/f"]).await;
+    for stub in [&a, &b] {
+        let seen = stub.all_seen();
+        assert!(seen.iter().any(|seen| seen.path.starts_with("/api/v1/")));
+        for seen in seen {
+            assert!(
+                seen.peer.as_ref().is_some_and(|peer| peer.starts_with("/Weir/Ada/")),
+                "{} {} in the name of {:?}",
+                seen.method,
+                seen.path,
+                seen.peer
+            );
+        }
+    }
+    // What was taken back is not used any more.
+    a.library().delivers(None);
+    let (second, polled) = (submit("/g").await, a.library().polled());
+    until("it is asked for", &|| a.library().polled() > polled).await;
+    ada.delete(&format!("/delegation/{}", ada.id().await)).await;
+    let done = grid.lab.settled(async || ada.get(&second).await.json).await;
+    let reason = done["files"][0]["reason"].as_str().unwrap();
+    assert_eq!(done["job_state"], "FAILED", "{done}");
+    assert!(
+        reason.contains("is gone") && reason.contains("fts-rest-delegate"),
+        "{reason}"
+    );
+}
+
 /// Directories would be read and files removed in the name of nobody, or of somebody else.
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_are_asked_in_the_name_of_who_delegated() {

@@ -305,10 +305,12 @@ impl TapeClient {
         }
         // Requests are polled for longer than a token lives.
         let token = tape.right.now(scene(tape)).await?;
+        let showing = tape.right.client(scene(tape)).await?;
+        let client = showing.as_deref().unwrap_or(&self.client);
         if let Some(token) = token.as_ref().and_then(bearer) {
             headers.insert(header::AUTHORIZATION, token);
         }
-        let response = self.client.send_within(request, self.limit).await;
+        let response = client.send_within(request, self.limit).await;
         let response = response.map_err(|error| scene(tape).client(&what, &error))?;
         let status = response.status();
         let text = body::read_limited(response.into_body(), ANSWER_MAX, self.limit).await;

@@ -33,7 +33,7 @@ use pins::Pins;
 use stager::{Ask, News, Stager};
 use watcher::{Watch, Watcher};
 
-use super::{Executor, failure::Scene, tokens::Right, wire::Side};
+use super::{Executor, failure::Scene, wire::Side};
 use crate::{
     model::TokenHash,
     store::{Change, Order, Writer},
@@ -99,7 +99,7 @@ impl Tapes {
     pub(super) async fn locality(&self, side: &Side) -> Result<String, Failure> {
         let path = path_of(&side.surl);
         let tape = Tape {
-            right: Right::as_is(side.token.clone()),
+            right: side.right.with(side.token.clone()),
             ..tape_of(side)
         };
         let told = self.client.localities(&tape, std::slice::from_ref(&path)).await?;
