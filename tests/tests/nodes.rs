@@ -52,6 +52,7 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
     let enough = || Ok((postgres.ask(lent)?.parse::<usize>()? >= JOBS * FILES_PER_JOB).then_some(()));
     wait_for(LIMIT, enough).expect("the scheduler copied what the executor should have");
     told_of_all(&load.services);
+    the_node_that_copied_is_named(&load, &door);
 
     // What only the scheduler can answer is answered at the door, too.
     let services = &load.services;
@@ -75,6 +76,29 @@ fn what_comes_in_at_one_node_is_copied_by_another() {
         .unwrap();
     assert!(String::from_utf8_lossy(&nobody.stdout).ends_with("401"), "{nobody:?}");
     large_bodies_are_not_passed_on(services, &door);
+}
+
+/// Every file names the executor, whichever node is asked.
+fn the_node_that_copied_is_named(load: &Load, door: &str) {
+    let services = &load.services;
+    let executor = services.nodes[1].url.trim_start_matches("https://");
+    let ids = load.taken_ids();
+    assert!(!ids.is_empty());
+    for (id, node) in ids.iter().zip([door, &services.transfer.url].into_iter().cycle()) {
+        let files = services
+            .ask(&[&format!("{node}/jobs/{id}/files")])
+            .unwrap()
+            .json()
+            .unwrap();
+        for file in files
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|file| file["file_state"] == "FINISHED")
+        {
+            assert_eq!(file["transfer_host"], executor, "{file:#}");
+        }
+    }
 }
 
 /// Anybody could fill the database and the scheduler's memory.

@@ -71,7 +71,7 @@ fn a_person_submits_watches_looks_and_cancels() {
     let told = cli.weir(&["submit", "--file", "list", "--retry", "0", "--watch"]);
     assert_eq!(told.code, Some(1), "{}{}", told.stdout, told.stderr);
     assert!(
-        told.stdout.contains("FINISHEDDIRTY") && told.stdout.contains("No such file at the source"),
+        told.stdout.contains("FINISHEDDIRTY") && told.stdout.contains("No such file or directory"),
         "{}",
         told.stdout
     );

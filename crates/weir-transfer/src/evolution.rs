@@ -7,7 +7,13 @@ use std::{
 
 use weir_sched::{Link, LinkStats, Names, Reason, Scheduler};
 
-use crate::time::Millis;
+use crate::{
+    driver::{Meter, Sizes},
+    time::Millis,
+};
+
+/// What part each look has in the mean throughput. FTS3's `EMAAlpha`.
+const EMA_ALPHA: f64 = 0.1;
 
 /// Steps that are kept: 50 for each of 400 links.
 const KEPT: usize = 20_000;
@@ -26,6 +32,10 @@ pub(crate) struct Step {
     pub(crate) queued: u64,
     /// Bytes per second of the link, as measured.
     pub(crate) throughput: f64,
+    /// The same as a mean that forgets: a tenth of each look, as FTS3 has it.
+    pub(crate) ema: f64,
+    /// Of files that arrived lately. `None`: none did since the start.
+    pub(crate) sizes: Option<Sizes>,
     /// Per cent of recent attempts that did not fail for reasons of the path.
     pub(crate) success: f64,
     /// What keeps the link at that, in words.
@@ -36,6 +46,7 @@ pub(crate) struct Step {
 struct Book {
     steps: VecDeque<Step>,
     last: HashMap<Link, u32>,
+    emas: HashMap<Link, f64>,
 }
 
 /// See the module.
@@ -50,9 +61,13 @@ impl Evolution {
     }
 
     /// Looks at every link, and notes those that may run more or less than at the last look.
-    pub(crate) fn sample(&self, core: &Scheduler, names: &Names, at: Millis) {
+    pub(crate) fn sample(&self, core: &Scheduler, names: &Names, meter: &Meter, at: Millis) {
         let mut book = self.lock();
         for stats in core.links() {
+            let now = throughput(&stats);
+            let ema = book.emas.entry(stats.link).or_insert(now);
+            *ema += EMA_ALPHA * (now - *ema);
+            let ema = *ema;
             let former = book.last.insert(stats.link, stats.allowed).unwrap_or(0);
             if former == stats.allowed {
                 continue;
@@ -66,11 +81,31 @@ impl Evolution {
             }
             let words = reasons.iter().map(|reason| reason.with(names).to_string());
             let rationale = words.collect::<Vec<_>>().join("; ");
-            book.steps.push_back(step(&stats, names, former, at, rationale));
+            let sizes = meter.sizes(stats.link);
+            let step = Step {
+                at,
+                source_se: names.se_name(stats.link.source).to_owned(),
+                dest_se: names.se_name(stats.link.destination).to_owned(),
+                allowed: stats.allowed,
+                former,
+                active: stats.counts.active,
+                queued: stats.counts.queued,
+                throughput: now,
+                ema,
+                sizes,
+                success: 100.0 - f64::from(stats.failing) / 10.0,
+                rationale,
+            };
+            book.steps.push_back(step);
             if book.steps.len() > KEPT {
                 book.steps.pop_front();
             }
         }
+    }
+
+    /// The mean throughput of a link, if it was looked at.
+    pub(crate) fn ema(&self, link: Link) -> Option<f64> {
+        self.lock().emas.get(&link).copied()
     }
 
     /// The newest steps that fit, newest first.
@@ -81,19 +116,8 @@ impl Evolution {
     }
 }
 
-fn step(stats: &LinkStats, names: &Names, former: u32, at: Millis, rationale: String) -> Step {
-    Step {
-        at,
-        source_se: names.se_name(stats.link.source).to_owned(),
-        dest_se: names.se_name(stats.link.destination).to_owned(),
-        allowed: stats.allowed,
-        former,
-        active: stats.counts.active,
-        queued: stats.counts.queued,
-        throughput: stats
-            .each
-            .map_or(0.0, |each| each.as_f64() / 8.0 * stats.counts.active as f64),
-        success: 100.0 - f64::from(stats.failing) / 10.0,
-        rationale,
-    }
+/// Bytes per second of a link, as measured.
+pub(crate) fn throughput(stats: &LinkStats) -> f64 {
+    let each = |each: weir_units::BitRate| each.as_f64() / 8.0 * stats.counts.active as f64;
+    stats.each.map_or(0.0, each)
 }

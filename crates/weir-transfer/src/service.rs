@@ -129,6 +129,11 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    /// The host of the one node that there is. `None`: there are several, and which one did something is known only where that was noted.
+    pub(crate) fn one_host(&self) -> Option<&str> {
+        self.membership.is_none().then_some(self.host.as_str())
+    }
+
     /// Whether this VO's transfers are to be the only ones to their destinations.
     pub(crate) fn wants_one_writer(&self, vo: &str) -> bool {
         let listed = &self.config.limits.check_duplicates;

@@ -31,6 +31,9 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
+    /// Each of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Https, Self::Davs, Self::Http, Self::Dav];
+
     /// As it stands in the URL.
     pub(crate) fn as_str(self) -> &'static str {
         match self {

@@ -227,11 +227,11 @@ async fn take_back(service: &Service, overdue: Overdue) {
 /// Notes what links may run now.
 async fn sample(service: &Arc<Service>) {
     let (noted, at) = (service.clone(), time::now());
-    let look = service
-        .driver
-        .look(move |core: &weir_sched::Scheduler, names: &weir_sched::Names, _: &_| {
-            noted.evolution.sample(core, names, at);
-        });
+    let look = service.driver.look(
+        move |core: &weir_sched::Scheduler, names: &weir_sched::Names, meter: &_| {
+            noted.evolution.sample(core, names, meter, at);
+        },
+    );
     // It does not answer when the service stops: then there is nothing to note either.
     let _ = look.await;
 }

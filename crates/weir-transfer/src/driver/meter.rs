@@ -11,13 +11,43 @@ use super::{
 };
 use crate::model::NewJob;
 
+/// What part a file has at least in the mean size: some hundred files count.
+const PART_MIN: f64 = 0.01;
+
+/// Sizes of files in bytes, as a mean that forgets, with its variance (Finch, Incremental calculation of weighted mean and variance,
+/// 2009, section 9).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Sizes {
+    pub(crate) mean: f64,
+    variance: f64,
+    n: u64,
+}
+
+impl Sizes {
+    fn add(&mut self, size: u64) {
+        self.n += 1;
+        let part = (1.0 / self.n as f64).max(PART_MIN);
+        let off = size as f64 - self.mean;
+        let step = part * off;
+        self.mean += step;
+        self.variance = (1.0 - part) * (self.variance + off * step);
+    }
+
+    /// The standard deviation, in bytes.
+    pub(crate) fn deviation(&self) -> f64 {
+        self.variance.sqrt()
+    }
+}
+
 /// Counts of one link.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct LinkMeter {
     /// Bytes seen moving, by performance markers and at the ends of copies; failed attempts included.
     pub moved_bytes: u64,
     /// Sizes of finished files.
     pub finished_bytes: u64,
+    /// The same, of late.
+    pub sizes: Sizes,
     /// Files finished.
     pub finished: u64,
     /// Of these, found whole at the destination after an interruption.
@@ -44,6 +74,14 @@ impl Meter {
     /// All links that have moved anything, in order.
     pub(crate) fn links(&self) -> impl Iterator<Item = (&Link, &LinkMeter)> {
         self.links.iter()
+    }
+
+    /// Sizes of files that a link brought lately.
+    pub(crate) fn sizes(&self, link: Link) -> Option<Sizes> {
+        self.links
+            .get(&link)
+            .map(|meter| meter.sizes)
+            .filter(|sizes| sizes.n > 0)
     }
 
     /// Counts a submission in, if there is room for all of it.
@@ -95,12 +133,14 @@ impl Meter {
         match (next, end) {
             (Next::Finished, End::Done { bytes, .. } | End::Adopted { bytes }) => {
                 meter.finished += 1;
+                meter.sizes.add(bytes.0);
                 meter.finished_bytes = meter.finished_bytes.saturating_add(bytes.0);
             }
             (Next::Failed, _) => *meter.failed.entry(class).or_default() += 1,
             (Next::Cancelled, _) => meter.cancelled += 1,
             // Copied, and on its way to tape.
             (Next::Queued { .. }, End::Done { bytes, .. } | End::Adopted { bytes }) => {
+                meter.sizes.add(bytes.0);
                 meter.finished_bytes = meter.finished_bytes.saturating_add(bytes.0);
             }
             (Next::Queued { .. }, End::Ready) => {}
@@ -117,5 +157,29 @@ pub(crate) fn bytes_of(end: &End) -> Bytes {
         End::Failed(failure) => failure.bytes_moved,
         End::Stopped { bytes_moved } => *bytes_moved,
         End::Adopted { .. } | End::Ready | End::Lost => Bytes(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_the_mean_and_the_deviation_of_what_came_lately() {
+        let mut sizes = Sizes::default();
+        for size in [2, 4, 4, 4, 5, 5, 7, 9] {
+            sizes.add(size);
+        }
+        assert!(
+            (sizes.mean - 5.0).abs() < 1e-9 && (sizes.deviation() - 2.0).abs() < 1e-9,
+            "{sizes:?}"
+        );
+        for _ in 0..2000 {
+            sizes.add(1_000);
+        }
+        assert!(
+            (sizes.mean - 1_000.0).abs() < 1.0 && sizes.deviation() < 1.0,
+            "{sizes:?}"
+        );
     }
 }

@@ -27,7 +27,7 @@ use weir_world::Core;
 pub(crate) use bounds::Holdings;
 pub(crate) use depth::{Room, Standing};
 pub(crate) use desk::{Forcing, NotTaken};
-pub(crate) use meter::{LinkMeter, Meter};
+pub(crate) use meter::{LinkMeter, Meter, Sizes};
 #[cfg(test)]
 pub(crate) use records::live as restored;
 pub(crate) use run::{Inlet, last_life_ended};

@@ -273,6 +273,18 @@ pub(crate) fn ended(
     }
 }
 
+/// Notes the host of the node that carried out an operation with how it went.
+pub(crate) fn carried_out_by(change: &mut Change, host: &str) {
+    match change {
+        Change::End { result, .. }
+        | Change::Again { result, .. }
+        | Change::Advance {
+            result: Some(result), ..
+        } => result.host = Some(host.to_owned()),
+        _ => {}
+    }
+}
+
 fn result(end: &End) -> FileResult {
     match end {
         End::Done { bytes, mode } => FileResult {

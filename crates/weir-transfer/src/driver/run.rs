@@ -68,7 +68,9 @@ struct Loop<C> {
     executor: Executor,
     ready: Option<Command>,
     running: HashMap<OpId, Running>,
-    links: HashMap<OpId, Link>,
+    /// Of operations that have not ended: their link, and, once the last of them was heard, the host of the node that did them, if there are
+    /// several.
+    links: HashMap<OpId, (Link, Option<Arc<str>>)>,
     /// First files of jobs that are on their way to the store.
     submitted: HashMap<Seq, u64>,
     wakes: BTreeSet<Timestamp>,
@@ -262,15 +264,22 @@ impl<C: TransferCore> Loop<C> {
         {
             self.submitted.insert(seq, first.id.0);
         }
+        let mut host = None;
         if let Record::Ended { op, end, next, .. } = record
-            && let Some(link) = self.links.remove(op)
+            && let Some((link, by)) = self.links.remove(op)
         {
             self.meter.ended(link, end, *next);
+            host = by;
         }
-        let changes = match record {
+        let mut changes = match record {
             Record::Learned(learned) => learned::changes(learned, &self.names),
             _ => self.desk.changes(seq, record, self.now),
         };
+        if let Some(host) = host {
+            changes
+                .iter_mut()
+                .for_each(|change| records::carried_out_by(change, &host));
+        }
         if self.executor.events().is_on() {
             let op = match record {
                 Record::Ended { op, .. } => Some(*op),
@@ -302,7 +311,7 @@ impl<C: TransferCore> Loop<C> {
                 moved: 0,
             },
         );
-        self.links.insert(id, link);
+        self.links.insert(id, (link, None));
         // What waits for tape is asked for in bulk, and given back, by the node that schedules.
         if let Some(fleet) = &self.fleet
             && matches!(op, Op::Copy { .. } | Op::Cleanup { .. })
@@ -411,7 +420,10 @@ impl<C: TransferCore> Loop<C> {
         if event.is_final() {
             self.running.remove(&id);
             if let Some(fleet) = &self.fleet {
-                fleet.over(id);
+                let host = fleet.over(id);
+                if let Some((_, by)) = self.links.get_mut(&id) {
+                    *by = Some(host);
+                }
             }
         }
     }

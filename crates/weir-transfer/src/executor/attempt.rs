@@ -137,7 +137,7 @@ impl Attempt<'_> {
             let scene = self.source.scene(Phase::Preparation);
             return Err(scene.fail(
                 ErrorClass::NotFound,
-                format!("No such file at the source: {}", self.source.surl),
+                format!("No such file or directory: {}", self.source.surl),
             ));
         };
         self.expected.check_source(&source)?;

@@ -57,7 +57,7 @@ impl Expected {
             (None, _) => Err(self.silent(scene, "source", "target")),
             (Some(told), Some(expected)) if self.mode.source() && told != expected => Err(scene.fail(
                 ErrorClass::Checksum,
-                format!("CHECKSUM MISMATCH: the source has {told}, the submission says {expected}"),
+                user_defined(&self.algorithm.to_string(), told, expected),
             )),
             _ => Ok(()),
         }
@@ -112,12 +112,19 @@ impl Expected {
             Some(expected) if source.checksum.as_ref() == Some(told) => {
                 Err(Scene::new(Party::Source, Phase::Finalization).fail(
                     ErrorClass::Checksum,
-                    format!("CHECKSUM MISMATCH: source and destination have {told}, the submission says {expected}"),
+                    format!(
+                        "{}; the destination has what the source has",
+                        user_defined(&self.algorithm.to_string(), told, expected)
+                    ),
                 ))
             }
+            Some(expected) if self.checksum.is_none() => Err(Self::in_transit(
+                scene,
+                &format!("Source and destination checksums do not match {expected} != {told}"),
+            )),
             Some(expected) => Err(Self::in_transit(
                 scene,
-                &format!("the destination has {told}, expected {expected}"),
+                &format!("User defined checksum and destination checksum do not match {expected} != {told}"),
             )),
         }
     }
@@ -131,7 +138,7 @@ impl Expected {
 
     /// Bytes that changed on their way may arrive unharmed next time.
     fn in_transit(scene: Scene, text: &str) -> Failure {
-        let mut failure = scene.fail(ErrorClass::Checksum, format!("CHECKSUM MISMATCH: {text}"));
+        let mut failure = scene.fail(ErrorClass::Checksum, format!("TRANSFER CHECKSUM MISMATCH {text}"));
         failure.retry = Retry::Later;
         failure.remedy = "it is tried again; if it stays, check the storages' memory, disks and network cards".into();
         failure
@@ -148,6 +155,11 @@ impl Expected {
         );
         failure
     }
+}
+
+/// In gfal2's words, by which Rucio's `suspicious_pattern` and sites' own scripts know a replica that is broken.
+fn user_defined(algorithm: &str, told: &Checksum, expected: &Checksum) -> String {
+    format!("SOURCE CHECKSUM MISMATCH Source and user-defined {algorithm} do not match ({told} != {expected})")
 }
 
 #[cfg(test)]

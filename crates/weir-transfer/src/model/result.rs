@@ -34,6 +34,9 @@ pub(crate) struct FileResult {
     /// Whether another attempt could help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recoverable: Option<bool>,
+    /// Of several nodes: the host of the one that copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 impl FileResult {

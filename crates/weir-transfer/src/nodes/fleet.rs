@@ -19,6 +19,7 @@ use crate::{
     driver::Inlet,
     events::{Notice, Timeline},
     executor::{Executor, Life, Target, chain},
+    opening::host_of,
     service::Service,
     store::{
         LiveJob, PostgresStore, Restored, StoreError,
@@ -66,8 +67,10 @@ enum Errand {
 }
 
 /// A node that may be given operations.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone)]
 struct Place {
+    /// As clients write it.
+    host: Arc<str>,
     slots: u32,
     load: u32,
 }
@@ -75,6 +78,7 @@ struct Place {
 /// An operation that runs elsewhere.
 struct Afar {
     node: Uuid,
+    host: Arc<str>,
     /// Its destination, once that was found out: nobody else writes there meanwhile, here or at any other node.
     target: Option<Target>,
 }
@@ -89,6 +93,7 @@ struct Shared {
     membership: Arc<Membership>,
     epoch: u64,
     /// This node's own.
+    host: Arc<str>,
     executor: Executor,
     /// Operations this node carries out itself; 0: only if no other does.
     slots: u32,
@@ -114,6 +119,7 @@ impl Fleet {
     pub(crate) fn new(membership: Arc<Membership>, epoch: u64, executor: Executor, slots: u32) -> (Self, Errands) {
         let (errands, to_do) = unbounded_channel();
         let shared = Shared {
+            host: host_of(&membership.node().url).into(),
             membership,
             epoch,
             executor,
@@ -160,6 +166,7 @@ impl Fleet {
         place.load += 1;
         let afar = Afar {
             node: *node,
+            host: place.host.clone(),
             target: None,
         };
         lock(&shared.afar).insert(id, afar);
@@ -184,14 +191,15 @@ impl Fleet {
         }
     }
 
-    /// An operation has ended.
-    pub(crate) fn over(&self, id: OpId) {
-        let afar = lock(&self.shared.afar).remove(&id);
-        if let Some(afar) = afar
-            && let Some(place) = lock(&self.shared.places).get_mut(&afar.node)
-        {
+    /// An operation has ended. Gives the host of the node that carried it out.
+    pub(crate) fn over(&self, id: OpId) -> Arc<str> {
+        let Some(afar) = lock(&self.shared.afar).remove(&id) else {
+            return self.shared.host.clone();
+        };
+        if let Some(place) = lock(&self.shared.places).get_mut(&afar.node) {
             place.load = place.load.saturating_sub(1);
         }
+        afar.host
     }
 
     /// What must be done before decisions begin: nobody carries out what an older scheduler ordered, and every job that came in while
@@ -247,8 +255,8 @@ impl Fleet {
         let fit = |peer: &&Peer| peer.node.id != own && peer.node.slots > 0 && peer.node.epoch == self.shared.epoch;
         let fit = peers.iter().filter(fit).map(|peer| {
             let load = places.get(&peer.node.id).map_or(0, |place| place.load);
-            let slots = peer.node.slots;
-            (peer.node.id, Place { slots, load })
+            let (slots, host) = (peer.node.slots, host_of(&peer.node.url).into());
+            (peer.node.id, Place { host, slots, load })
         });
         let now = fit.collect();
         *places = now;

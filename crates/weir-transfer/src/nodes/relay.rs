@@ -87,6 +87,9 @@ fn vacant() -> ApiError {
 /// Whether every node can answer: from the database, or about itself.
 fn is_for_all(method: &Method, path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    if *method == Method::OPTIONS {
+        return true;
+    }
     let reads = *method == Method::GET || *method == Method::HEAD;
     match first {
         "jobs" => reads || path.trim_matches('/') == "jobs",

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use axum::{
     Router,
+    response::{IntoResponse as _, Response},
     routing::{any, get},
 };
-use http::StatusCode;
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
@@ -21,6 +22,15 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/config/cloud_storage/{name}", any(cloud_storage))
         .route("/config/cloud_storage/{name}/{id}", any(cloud_storage))
         .route("/cs/{*rest}", any(no_cloud_storage))
+}
+
+/// A method that a path has not. `OPTIONS` is answered with those that it has, which the router writes into `Allow`.
+pub(super) async fn other_method(method: Method) -> Response {
+    if method == Method::OPTIONS {
+        return StatusCode::OK.into_response();
+    }
+    let text = "The method is not allowed for the requested URL.";
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, text).into_response()
 }
 
 /// There are none.

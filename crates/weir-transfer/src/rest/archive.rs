@@ -60,13 +60,13 @@ async fn find(service: &Service, caller: Caller, id: String) -> Answer<Job> {
 /// `GET /archive/{id}`.
 async fn job(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
     let job = find(&service, caller, id).await?;
-    Ok(ok(&JobObject::plain(&job, &service.host)))
+    Ok(ok(&JobObject::plain(&job, service.one_host())))
 }
 
 /// `GET /archive/{id}/{field}`.
 async fn field(service: State, caller: Caller, Path((id, field)): Path<(String, String)>) -> Answer {
     let job = find(&service, caller, id).await?;
-    let value: Option<Value> = JobObject::plain(&job, &service.host).field(&field);
+    let value: Option<Value> = JobObject::plain(&job, service.one_host()).field(&field);
     value
         .map(|value| ok(&value))
         .ok_or_else(|| ApiError::not_found("No such field"))
@@ -189,7 +189,7 @@ async fn files(service: State, caller: Caller, Query(query): Query<HashMap<Strin
         files.iter().map(|file| FileObject {
             file,
             job,
-            host: &service.host,
+            host: service.one_host(),
             keys: None,
         })
     });

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     model::{File, SEVERAL_HOPS},
     service::Service,
-    settings::{Kind, Object, se_name},
+    settings::{Kind, Object, storage_name, yes_or_no},
     surl::Surl,
     time::{self, Millis},
 };
@@ -78,9 +78,11 @@ impl StorageBan {
             return bad("Missing storage parameter");
         };
         let allow_submit = match body.get("allow_submit") {
-            None | Some(Value::Null | Value::Bool(false)) => false,
-            Some(Value::Bool(true)) => true,
-            Some(_) => return bad("allow_submit must be a boolean"),
+            None | Some(Value::Null) => Some(false),
+            Some(value) => yes_or_no(value),
+        };
+        let Some(allow_submit) = allow_submit else {
+            return bad("allow_submit must be a boolean");
         };
         let status = match (
             text(body, "status").unwrap_or("cancel").to_lowercase().as_str(),
@@ -100,7 +102,7 @@ impl StorageBan {
             return bad("timeout expects an integer equal or greater than zero");
         };
         Ok(Self {
-            se: se_name(storage)?,
+            se: storage_name(storage)?,
             vo: text(body, "vo_name").map(str::to_owned),
             status,
             timeout,
@@ -168,7 +170,7 @@ async fn unban_storage(service: State, caller: Caller, Query(query): Query<HashM
     caller.require_admin()?;
     let storage = query.get("storage").filter(|storage| !storage.is_empty());
     let storage = storage.ok_or_else(|| ApiError::bad_request("Missing storage parameter"))?;
-    let se = se_name(storage)?;
+    let se = storage_name(storage)?;
     let vo = query.get("vo_name").filter(|vo| !vo.is_empty()).cloned();
     change(&service, &caller, "unban-se", se.clone(), move |settings| {
         // Without a VO, all bans of the storage element go.

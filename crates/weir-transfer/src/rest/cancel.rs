@@ -71,7 +71,7 @@ fn unchanged(service: &Service, job: &Job) -> Entry {
     let object = JobObject {
         http_status: Some("304 Not Modified"),
         http_message: Some(json!("The job is in a terminal state")),
-        ..JobObject::plain(job, &service.host)
+        ..JobObject::plain(job, service.one_host())
     };
     (
         StatusCode::NOT_MODIFIED,
@@ -83,7 +83,7 @@ fn changed(service: &Service, job: &Job) -> Entry {
     let object = JobObject {
         http_status: Some("200 Ok"),
         http_message: Some(Value::Null),
-        ..JobObject::plain(job, &service.host)
+        ..JobObject::plain(job, service.one_host())
     };
     (StatusCode::OK, serde_json::to_value(object).unwrap_or_default())
 }

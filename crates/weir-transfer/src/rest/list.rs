@@ -25,7 +25,7 @@ pub(super) async fn jobs(service: State, caller: Caller, Query(query): Query<Has
     jobs.retain(|job| caller.may_see(job));
     let object = |job| JobObject {
         keys: keys.as_deref(),
-        ..JobObject::plain(job, &service.host)
+        ..JobObject::plain(job, service.one_host())
     };
     Ok(ok(&jobs.iter().map(object).collect::<Vec<_>>()))
 }

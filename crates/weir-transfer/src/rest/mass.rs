@@ -10,6 +10,7 @@ use crate::{
     driver::{NotTaken, Request},
     model::SEVERAL_HOPS,
     service::Service,
+    settings::stands_for,
     store::{Live, LiveJob, Restored, Store, StoreError},
     surl::Surl,
 };
@@ -40,7 +41,7 @@ impl Seen<'_> {
         let between = self
             .between
             .get_or_init(|| [named(&self.file.source), named(&self.file.destination)]);
-        between.iter().flatten().any(|name| name == se)
+        between.iter().flatten().any(|name| stands_for(se, name))
     }
 }
 

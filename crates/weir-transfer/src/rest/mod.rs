@@ -118,12 +118,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .merge(absent::routes())
         .merge(delegation::routes())
         .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "The requested URL was not found on the server."))
-        .method_not_allowed_fallback(async || {
-            ApiError::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "The method is not allowed for the requested URL.",
-            )
-        })
+        .method_not_allowed_fallback(absent::other_method)
         .layer(axum::middleware::from_fn_with_state(
             service.clone(),
             crate::nodes::relay,
@@ -132,10 +127,13 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
+/// Paths that FTS3 has with a slash at their end too.
+const WITH_SLASH: [&str; 3] = ["/jobs/", "/files/", "/archive/"];
+
 /// Clients write `https://host:port//jobs`: their endpoint, a slash, and a path that begins with one.
 fn collapse_slashes(request: &mut Request) {
     let path = request.uri().path();
-    if !path.contains("//") {
+    if !path.contains("//") && !WITH_SLASH.contains(&path) {
         return;
     }
     let mut clean = String::with_capacity(path.len());
@@ -143,6 +141,9 @@ fn collapse_slashes(request: &mut Request) {
         if c != '/' || !clean.ends_with('/') {
             clean.push(c);
         }
+    }
+    if WITH_SLASH.contains(&clean.as_str()) {
+        clean.pop();
     }
     if let Some(query) = request.uri().query() {
         clean.push('?');
@@ -168,11 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn doubled_slashes_are_one() {
+    fn slashes_that_say_nothing_go() {
         collapses("//", "/");
         collapses("//jobs?state_in=A//B", "/jobs?state_in=A//B");
         collapses("/jobs//1,2///files", "/jobs/1,2/files");
         collapses("/jobs?", "/jobs?");
         collapses("//jobs?", "/jobs?");
+        collapses("/archive/", "/archive");
+        collapses("//jobs//?limit=1", "/jobs?limit=1");
+        collapses("/api-docs/", "/api-docs/");
     }
 }

@@ -97,7 +97,8 @@ const FILE_KEYS: [&str; 46] = [
 #[derive(Debug)]
 pub(crate) struct JobObject<'a> {
     pub(crate) job: &'a Job,
-    pub(crate) host: &'a str,
+    /// Of the one node that there is. `None`: there are several.
+    pub(crate) host: Option<&'a str>,
     /// `None`: all keys.
     pub(crate) keys: Option<&'a [String]>,
     /// `200 Ok` and the like.
@@ -108,7 +109,7 @@ pub(crate) struct JobObject<'a> {
 }
 
 impl<'a> JobObject<'a> {
-    pub(crate) fn plain(job: &'a Job, host: &'a str) -> Self {
+    pub(crate) fn plain(job: &'a Job, host: Option<&'a str>) -> Self {
         Self {
             job,
             host,
@@ -210,7 +211,8 @@ impl Serialize for JobObject<'_> {
 pub(crate) struct FileObject<'a> {
     pub(crate) file: &'a File,
     pub(crate) job: &'a Job,
-    pub(crate) host: &'a str,
+    /// Of the one node that there is. `None`: there are several.
+    pub(crate) host: Option<&'a str>,
     /// `None`: all keys.
     pub(crate) keys: Option<&'a [String]>,
 }
@@ -259,7 +261,7 @@ impl FileObject<'_> {
             "finish_time" => put!(file.finished.map(time::format)),
             "selection_strategy" => put!(spec.selection_strategy),
             "scitag" => put!(spec.scitag),
-            "transfer_host" => put!(file.started.map(|_| self.host)),
+            "transfer_host" => put!(file.started.and(result.host.as_deref().or(self.host))),
             "transferred" => put!(result.bytes_moved),
             "transfer_type" => put!(result.mode),
             "file_metadata" => put!(spec.metadata),
@@ -272,7 +274,7 @@ impl FileObject<'_> {
             "staging_finished" => put!(file.tape.staging_finished.map(time::format)),
             "archive_start_time" => put!(file.tape.archive_start.map(time::format)),
             "archive_finish_time" => put!(file.tape.archive_finished.map(time::format)),
-            "staging_host" => put!(file.tape.staging_start.map(|_| self.host)),
+            "staging_host" => put!(file.tape.staging_start.and(self.host)),
             "bringonline_token" => put!(file.tape.request),
             "log_file" | "log_debug" | "pid" | "dest_surl_uuid" | "internal_file_params" => put!(()),
             "weir" => put!(self.weir()),

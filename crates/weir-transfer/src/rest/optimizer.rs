@@ -15,7 +15,7 @@ use super::{
     sight::Sight,
 };
 use crate::{
-    evolution::Step,
+    evolution::{Step, throughput},
     service::Service,
     settings::{Key, Kind, ends, normal_link, se_name},
     time,
@@ -75,17 +75,18 @@ fn shown(step: &Step) -> Value {
         "actual_active": step.active,
         "queue_size": step.queued,
         "throughput": step.throughput,
-        "ema": step.throughput,
+        "ema": step.ema,
         "success": step.success,
         "rationale": step.rationale,
-        "filesize_avg": null,
-        "filesize_stddev": null,
+        "filesize_avg": step.sizes.map(|sizes| sizes.mean),
+        "filesize_stddev": step.sizes.map(|sizes| sizes.deviation()),
     })
 }
 
 /// What each link may run now.
 async fn current(service: State, caller: Caller, Query(query): Query<HashMap<String, String>>) -> Answer {
     let (fits, sight, now) = (asked(&query), Sight::of(&caller), time::now());
+    let this = service.0.clone();
     let links = service
         .driver
         .look(move |core: &Scheduler, names: &Names, _: &_| {
@@ -98,8 +99,8 @@ async fn current(service: State, caller: Caller, Query(query): Query<HashMap<Str
                         "dest_se": destination,
                         "datetime": time::format(now),
                         "active": stats.allowed,
-                        "ema": stats.each.map_or(0.0, |each| each.as_f64() / 8.0 * stats.counts.active as f64),
-                        "nostreams": 1,
+                        "ema": this.evolution.ema(stats.link).unwrap_or_else(|| throughput(&stats)),
+                        "nostreams": this.settings.door().streams(source, destination),
                     })
                 })
             };

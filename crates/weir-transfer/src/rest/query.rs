@@ -52,7 +52,7 @@ pub(super) async fn jobs(
         .await??;
 
     let shown = Showing {
-        host: &service.host,
+        host: service.one_host(),
         keys: keys.as_deref(),
     };
     let objects: Vec<_> = names
@@ -79,7 +79,7 @@ enum Shown<'a> {
 
 /// Who looks at which keys.
 struct Showing<'a> {
-    host: &'a str,
+    host: Option<&'a str>,
     /// Of the files; `None` if none were asked for.
     keys: Option<&'a [String]>,
 }
@@ -186,7 +186,7 @@ pub(super) async fn files(service: State, caller: Caller, Path(id): Path<String>
         .map(|file| FileObject {
             file,
             job: &job,
-            host: &service.host,
+            host: service.one_host(),
             keys: None,
         })
         .collect();
@@ -203,7 +203,7 @@ pub(super) async fn retries(
     let Ok(number) = file.parse::<u64>() else {
         return Err(no_file);
     };
-    let host = service.host.clone();
+    let host = service.one_host().map(str::to_owned);
     let retries = service
         .read(move |store| {
             let job = match one(store, &caller, &id)? {
@@ -238,7 +238,7 @@ pub(super) async fn dm(service: State, caller: Caller, Path(id): Path<String>) -
 /// `GET /jobs/{id}/{field}`: one value of a job.
 pub(super) async fn field(service: State, caller: Caller, Path((id, field)): Path<(String, String)>) -> Answer {
     let job = service.read(move |store| one(store, &caller, &id)).await??;
-    match JobObject::plain(&job, &service.host).field(&field) {
+    match JobObject::plain(&job, service.one_host()).field(&field) {
         Some(value) => Ok(ok(&value)),
         None => Err(ApiError::not_found("No such field")),
     }

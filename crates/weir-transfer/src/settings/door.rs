@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     Kind, Rows, ends,
+    rows::pairs,
     values::{Object, integer},
 };
 use crate::{submission::Draft, surl::Surl, time::Millis};
@@ -67,8 +68,10 @@ impl DoorView {
                     view.globals.insert(name.clone(), global);
                 }
                 Kind::Link => {
-                    let streams = whole(row, "nostreams").map(|streams| (ends(row), streams as u32));
-                    view.streams.extend(streams);
+                    if let Some(streams) = whole(row, "nostreams") {
+                        let pairs = pairs(&ends(row)).into_iter();
+                        view.streams.extend(pairs.map(|pair| (pair, streams as u32)));
+                    }
                 }
                 Kind::BannedStorage => {
                     let ban = Ban {
@@ -105,8 +108,12 @@ impl DoorView {
     }
 
     fn bans(&self, se: &str, vo: &str) -> impl Iterator<Item = &Ban> {
-        let bans = self.storages.get(se).map(Vec::as_slice).unwrap_or_default();
-        bans.iter()
+        // By its name, or by its host alone.
+        let host = se.split_once("://").map_or(se, |(_, host)| host);
+        let of = |name: &str| self.storages.get(name).map(Vec::as_slice).unwrap_or_default();
+        of(se)
+            .iter()
+            .chain(of(host))
             .filter(move |ban| ban.vo.as_deref().is_none_or(|of| of == vo))
     }
 
@@ -118,6 +125,12 @@ impl DoorView {
     /// Whether what this VO has at a storage element is taken back.
     pub(crate) fn cancels(&self, se: &str, vo: &str) -> bool {
         self.bans(se, vo).any(|ban| ban.cancels)
+    }
+
+    /// Streams that were set for the copies of a link, or for those of all.
+    pub(crate) fn streams(&self, source: &str, destination: &str) -> Option<u32> {
+        let of = |source: &str, destination: &str| self.streams.get(&(source.to_owned(), destination.to_owned()));
+        of(source, destination).or_else(|| of("*", "*")).copied()
     }
 
     /// Completes a submission with what it does not say. What is taken from here stays with the job, whatever is set later.
@@ -138,10 +151,9 @@ impl DoorView {
             params.timeout = fixed.and_then(|fixed| timeout(fixed, per_mib, sizes));
         }
         if params.nostreams.is_none() && !self.streams.is_empty() {
-            let ends = draft.job.source_se.clone().zip(draft.job.dest_se.clone());
-            let of_link = ends.and_then(|ends| self.streams.get(&ends));
-            let all = || self.streams.get(&("*".to_owned(), "*".to_owned()));
-            params.nostreams = of_link.or_else(all).copied();
+            let ends = draft.job.source_se.as_deref().zip(draft.job.dest_se.as_deref());
+            let (source, destination) = ends.unwrap_or(("*", "*"));
+            params.nostreams = self.streams(source, destination);
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use configured::configured;
 pub(crate) use door::DoorView;
 pub(crate) use named::{Key, NamedSetting, Place, Plan, Worth, difference};
 pub(crate) use rows::{GLOBAL_KEYS, ends, normal_activities, normal_group, normal_link, normal_share};
-pub(crate) use values::{Invalid, Object, se_name};
+pub(crate) use values::{Invalid, Object, se_name, stands_for, storage_name, yes_or_no};
 
 use values::Checked;
 

@@ -9,10 +9,10 @@ use weir_sched::{Direction, Mode};
 use weir_units::BitRate;
 
 use super::{
-    named::{Key, Place, Worth},
+    named::{Key, Pair, Place, Worth},
     values::{
-        Checked, Object, count, flag, given, integer, invalid, number, object, only, positive, rate, se_name,
-        se_or_all, text,
+        Checked, Object, count, flag, given, integer, invalid, number, object, only, positive, rate, se_or_all,
+        storage_elements, storage_name, text,
     },
 };
 
@@ -60,9 +60,6 @@ pub(crate) fn normal_link(body: &Object, former: Option<&Object>) -> Checked<Obj
         (min, _) => min,
     };
     let mode = count(&row, "optimizer_mode")?;
-    if mode.is_some_and(|mode| mode > 3) {
-        return invalid("optimizer_mode must be 0 (off) or 1, 2, 3 (the optimiser)");
-    }
     let streams = count(&row, "nostreams")?;
     if streams.is_some_and(|streams| streams > STREAMS_MAX) {
         return invalid(format!("nostreams must be between 0 and {STREAMS_MAX}"));
@@ -93,6 +90,16 @@ fn without_nulls(object: &Object) -> Object {
 pub(crate) fn ends(row: &Object) -> (String, String) {
     let end = |key| row.get(key).and_then(Value::as_str).unwrap_or("*").to_owned();
     (end("source"), end("destination"))
+}
+
+/// The links that two names stand for.
+pub(super) fn pairs((source, destination): &Pair) -> Vec<Pair> {
+    let sources = storage_elements(source).into_iter();
+    let from = |source: String| {
+        let destinations = storage_elements(destination).into_iter();
+        destinations.map(move |destination| (source.clone(), destination))
+    };
+    sources.flat_map(from).collect()
 }
 
 /// `min_active` = `max_active` is FTS3's way to fix a number; 0 as mode leaves the limit alone to decide.
@@ -138,12 +145,14 @@ pub(super) fn link(row: &Object) -> Checked<Effects> {
     if weight == Some(0) {
         return invalid("weight must be at least 1; max_active 0 holds a link back");
     }
-    let place = Place::Link(pair.clone());
-    effects.extend(slots.map(|slots| (Key::Slots(place.clone()), Worth::Number(slots))));
-    effects.extend(limit.map(|limit| (Key::Rate(place), Worth::Rate(limit))));
-    effects.extend(mode.map(|mode| (Key::LinkOptimiser(pair.clone()), Worth::Mode(mode))));
-    effects.extend(target.map(|target| (Key::Target(pair.clone()), Worth::Rate(target))));
-    effects.extend(weight.map(|weight| (Key::Weight(pair), Worth::Number(weight))));
+    for pair in pairs(&pair) {
+        let place = Place::Link(pair.clone());
+        effects.extend(slots.map(|slots| (Key::Slots(place.clone()), Worth::Number(slots))));
+        effects.extend(limit.map(|limit| (Key::Rate(place), Worth::Rate(limit))));
+        effects.extend(mode.map(|mode| (Key::LinkOptimiser(pair.clone()), Worth::Mode(mode))));
+        effects.extend(target.map(|target| (Key::Target(pair.clone()), Worth::Rate(target))));
+        effects.extend(weight.map(|weight| (Key::Weight(pair), Worth::Number(weight))));
+    }
     Ok(effects)
 }
 
@@ -182,31 +191,39 @@ pub(super) fn storage(se: &str, row: &Object) -> Checked<Effects> {
         effects.extend(outbound.map(|slots| (Key::EveryOutbound, Worth::Number(slots))));
         return Ok(effects);
     }
-    let (into, out) = (Place::Inbound(se.to_owned()), Place::Outbound(se.to_owned()));
-    effects.extend(inbound.map(|slots| (Key::Slots(into.clone()), Worth::Number(slots))));
-    effects.extend(outbound.map(|slots| (Key::Slots(out.clone()), Worth::Number(slots))));
-    effects.extend(inbound_rate.map(|rate| (Key::Rate(into), Worth::Rate(rate))));
-    effects.extend(outbound_rate.map(|rate| (Key::Rate(out), Worth::Rate(rate))));
-    for vo in operations.keys() {
-        let Some(limits) = object(&operations, vo)? else {
-            continue;
-        };
-        only(limits, &["staging", "delete", "inbound", "outbound"])?;
-        integer(limits, "delete")?;
-        let staging = positive(limits, "staging")?;
-        // FTS3's `*` stands for all VOs together.
-        let tape = if vo == "*" {
-            Place::Staging(se.to_owned())
-        } else {
-            Place::VoStaging(se.to_owned(), vo.clone())
-        };
-        effects.extend(staging.map(|files| (Key::Slots(tape), Worth::Number(files))));
-        let (into, out) = (
-            Place::VoInbound(se.to_owned(), vo.clone()),
-            Place::VoOutbound(se.to_owned(), vo.clone()),
-        );
-        effects.extend(positive(limits, "inbound")?.map(|slots| (Key::Slots(into), Worth::Number(slots))));
-        effects.extend(positive(limits, "outbound")?.map(|slots| (Key::Slots(out), Worth::Number(slots))));
+    for se in storage_elements(se) {
+        let (into, out) = (Place::Inbound(se.clone()), Place::Outbound(se.clone()));
+        effects.extend(inbound.map(|slots| (Key::Slots(into.clone()), Worth::Number(slots))));
+        effects.extend(outbound.map(|slots| (Key::Slots(out.clone()), Worth::Number(slots))));
+        effects.extend(inbound_rate.map(|rate| (Key::Rate(into), Worth::Rate(rate))));
+        effects.extend(outbound_rate.map(|rate| (Key::Rate(out), Worth::Rate(rate))));
+        for vo in operations.keys() {
+            if let Some(limits) = object(&operations, vo)? {
+                effects.extend(of_vo(&se, vo, limits)?);
+            }
+        }
+    }
+    Ok(effects)
+}
+
+/// What a VO may do at once at a storage element.
+fn of_vo(se: &str, vo: &str, limits: &Object) -> Checked<Effects> {
+    only(limits, &["staging", "delete", "inbound", "outbound"])?;
+    integer(limits, "delete")?;
+    // FTS3's `*` stands for all VOs together.
+    let tape = if vo == "*" {
+        Place::Staging(se.to_owned())
+    } else {
+        Place::VoStaging(se.to_owned(), vo.to_owned())
+    };
+    let places = [
+        ("staging", tape),
+        ("inbound", Place::VoInbound(se.to_owned(), vo.to_owned())),
+        ("outbound", Place::VoOutbound(se.to_owned(), vo.to_owned())),
+    ];
+    let mut effects = Effects::new();
+    for (key, place) in places {
+        effects.extend(positive(limits, key)?.map(|slots| (Key::Slots(place), Worth::Number(slots))));
     }
     Ok(effects)
 }
@@ -237,12 +254,11 @@ pub(super) fn vo_share(row: &Object) -> Checked<Effects> {
         return invalid("VOs without a share of their own have 100 each; there is no share for all of them");
     }
     let share = count(row, "share")?.unwrap_or_default();
-    let key = if pair.0 == "*" {
-        Key::VoShare(vo)
-    } else {
-        Key::LinkVoShare(pair, vo)
-    };
-    Ok(vec![(key, Worth::Number(share))])
+    if pair.0 == "*" {
+        return Ok(vec![(Key::VoShare(vo), Worth::Number(share))]);
+    }
+    let of_link = |pair| (Key::LinkVoShare(pair, vo.clone()), Worth::Number(share));
+    Ok(pairs(&pair).into_iter().map(of_link).collect())
 }
 
 /// `POST /config/activity_shares`: an object of shares, or a list of such.
@@ -365,7 +381,7 @@ pub(crate) fn normal_group(body: &Object) -> Checked<Object> {
             return invalid(format!("A member is {{\"se\", \"direction\"}}, not {member}"));
         };
         only(member, &["se", "direction"])?;
-        let se = se_name(&text(member, "se")?.unwrap_or_default())?;
+        let se = storage_name(&text(member, "se")?.unwrap_or_default())?;
         let direction = text(member, "direction")?.unwrap_or_else(|| "both".to_owned());
         members.push(json!({ "se": se, "direction": direction }));
     }
@@ -394,8 +410,9 @@ pub(super) fn group(name: &str, row: &Object) -> Checked<Effects> {
             Some("both") => &[Direction::In, Direction::Out],
             _ => return invalid("direction must be in, out or both"),
         };
-        for direction in directions {
-            effects.push((Key::Member(name.to_owned(), se.clone(), *direction), Worth::Yes));
+        for se in storage_elements(&se) {
+            let member = |direction: &Direction| (Key::Member(name.to_owned(), se.clone(), *direction), Worth::Yes);
+            effects.extend(directions.iter().map(member));
         }
     }
     Ok(effects)
@@ -404,10 +421,14 @@ pub(super) fn group(name: &str, row: &Object) -> Checked<Effects> {
 /// A banned storage element: nothing starts into it or out of it, of one VO or of all.
 pub(super) fn banned(name: &str, row: &Object) -> Checked<Effects> {
     let se = text(row, "se")?.unwrap_or_else(|| name.to_owned());
-    let (into, out) = match text(row, "vo")? {
-        None => (Place::Inbound(se.clone()), Place::Outbound(se)),
-        Some(vo) => (Place::VoInbound(se.clone(), vo.clone()), Place::VoOutbound(se, vo)),
+    let vo = text(row, "vo")?;
+    let places = |se: String| match &vo {
+        None => [Place::Inbound(se.clone()), Place::Outbound(se)],
+        Some(vo) => [
+            Place::VoInbound(se.clone(), vo.clone()),
+            Place::VoOutbound(se, vo.clone()),
+        ],
     };
     let none = |place| (Key::Slots(place), Worth::Number(0));
-    Ok(vec![none(into), none(out)])
+    Ok(storage_elements(&se).into_iter().flat_map(places).map(none).collect())
 }

@@ -76,9 +76,9 @@ fn a_link_that_makes_no_sense_is_refused_in_words() {
     );
     refuses(json!({ "max_active": -1 }), "between 0 and");
     refuses(json!({ "max_activ": 1 }), "max_activ unknown");
-    refuses(json!({ "optimizer_mode": 4 }), "optimizer_mode");
+    refuses(json!({ "optimizer_mode": -1 }), "optimizer_mode");
     refuses(json!({ "source": "*" }), "name both");
-    refuses(json!({ "source": "a.example.org" }), "scheme://host");
+    refuses(json!({ "source": "a.example.org/path" }), "scheme://host");
     refuses(json!({ "weir": { "target": "10" } }), "target");
     refuses(json!({ "weir": { "taget": "10 Gb/s" } }), "taget unknown");
     refuses(json!({ "weir": { "weight": 0 } }), "weight");

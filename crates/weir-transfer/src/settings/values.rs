@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use weir_units::BitRate;
 
-use crate::surl::Surl;
+use crate::surl::{Scheme, Surl};
 
 /// What is wrong with a setting, for the administrator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,10 +67,27 @@ pub(super) fn number(object: &Object, key: &str) -> Checked<Option<f64>> {
 
 /// A yes or no.
 pub(super) fn flag(object: &Object, key: &str) -> Checked<Option<bool>> {
-    match given(object, key) {
-        None => Ok(None),
-        Some(Value::Bool(flag)) => Ok(Some(*flag)),
-        Some(other) => invalid(format!("{key} must be true or false, not {other}")),
+    let Some(value) = given(object, key) else {
+        return Ok(None);
+    };
+    match yes_or_no(value) {
+        Some(flag) => Ok(Some(flag)),
+        None => invalid(format!("{key} must be true or false, not {value}")),
+    }
+}
+
+/// A yes or no, also as forms write it, which have no booleans.
+pub(crate) fn yes_or_no(value: &Value) -> Option<bool> {
+    let text = match value {
+        Value::Bool(flag) => return Some(*flag),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        _ => return None,
+    };
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "y" | "on" => Some(true),
+        "false" | "0" | "no" | "n" | "off" | "" => Some(false),
+        _ => None,
     }
 }
 
@@ -128,12 +145,47 @@ pub(crate) fn se_name(text: &str) -> Checked<String> {
     Ok(surl.se())
 }
 
-/// [`se_name`], or `*`.
+/// [`se_name`], or a host without a scheme, in lower case: it stands for the storage elements of every scheme on that host, as
+/// [`storage_elements`] has them.
+pub(crate) fn storage_name(text: &str) -> Checked<String> {
+    if text.contains("://") {
+        return se_name(text);
+    }
+    if text.contains('*') {
+        return invalid("* stands for all storage elements only where that is said");
+    }
+    match se_name(&format!("https://{}", text.trim())) {
+        Ok(se) => Ok(host_of(&se).to_owned()),
+        Err(_) => invalid(format!("'{text}' is neither scheme://host nor a host")),
+    }
+}
+
+fn host_of(se: &str) -> &str {
+    se.split_once("://").map_or(se, |(_, host)| host)
+}
+
+/// The storage elements that a name of [`storage_name`] stands for.
+pub(crate) fn storage_elements(name: &str) -> Vec<String> {
+    if name == "*" || name.contains("://") {
+        return vec![name.to_owned()];
+    }
+    Scheme::ALL
+        .iter()
+        .map(|scheme| format!("{}://{name}", scheme.as_str()))
+        .collect()
+}
+
+/// Whether a name of [`storage_name`] stands for this storage element.
+pub(crate) fn stands_for(name: &str, se: &str) -> bool {
+    name == se || name == host_of(se)
+}
+
+/// [`storage_name`], or `*`.
 pub(super) fn se_or_all(text: &str) -> Checked<String> {
     if text == "*" {
         Ok(text.to_owned())
     } else {
-        se_name(text)
+        storage_name(text)
     }
 }
 
@@ -157,6 +209,17 @@ mod tests {
         ] {
             assert!(se_name(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(storage_name("B.Example.org:8443").unwrap(), "b.example.org");
+        for wrong in ["", " ", "*", "b/path", "b?x", "gsiftp://b"] {
+            assert!(storage_name(wrong).is_err(), "{wrong}");
+        }
+        for se in storage_elements("b.example.org") {
+            assert!(stands_for("b.example.org", &se), "{se}");
+            assert_eq!(se_name(&se).unwrap(), se);
+        }
+        assert_eq!(storage_elements("davs://b"), ["davs://b"]);
+        assert!(!stands_for("b.example.org", "https://bb.example.org"));
+        assert!(!stands_for("https://b", "davs://b"));
     }
 
     #[test]

@@ -299,7 +299,7 @@ fn several_sources_of_one_file_are_one_job() {
     );
     refuses(
         &json!({ "files": [one_file(json!({ "selection_strategy": "best" }))] }),
-        "Invalid selection_strategy: 'best'",
+        "best algorithm is not supported by Scheduler",
     );
 }
 

@@ -282,12 +282,6 @@ async fn delegation_goes_as_clients_know_it() {
     assert!(refused.message().contains("set vomses in [x509]"), "{}", refused.text);
     assert_eq!(ada.post(&path("/voms"), &json!([])).await.status.as_u16(), 203);
 
-    let mut staged = job.clone();
-    staged["params"]["bring_online"] = json!(60);
-    let refused = ada.post("/jobs", &staged).await;
-    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
-    assert!(refused.message().contains("source_tokens"), "{}", refused.text);
-
     let taken = ada.post("/jobs", &job).await;
     assert_eq!(taken.status, StatusCode::OK, "{}", taken.text);
     let shown = ada

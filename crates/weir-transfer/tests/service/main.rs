@@ -19,6 +19,7 @@ mod input;
 mod lab;
 mod levels;
 mod library;
+mod likeness;
 mod lines;
 mod namespace;
 mod operator;

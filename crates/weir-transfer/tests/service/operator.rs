@@ -198,6 +198,9 @@ async fn the_optimiser_is_shown_and_fixed_and_its_links_have_names() {
         "{steps}"
     );
     assert!(steps[0]["rationale"].is_string());
+    assert!(steps[0]["ema"].is_number(), "{steps}");
+    let sizes = (&steps[0]["filesize_avg"], &steps[0]["filesize_stddev"]);
+    assert_eq!(sizes, (&json!(5.0), &json!(0.0)), "one file of five bytes: {steps}");
 
     assert_eq!(look(&lab, "/autocomplete/source?term=127").await, json!([HERE]));
     assert_eq!(look(&lab, "/autocomplete/storage?term=nowhere").await, json!([]));

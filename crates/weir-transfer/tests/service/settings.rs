@@ -211,7 +211,7 @@ async fn settings_that_make_no_sense_are_refused_in_words_and_change_nothing() {
     refused(
         &lab,
         "/config/se",
-        json!({ "b.example.org": { "se_info": {} } }),
+        json!({ "b.example.org/path": { "se_info": {} } }),
         "scheme://host",
     )
     .await;
@@ -237,7 +237,7 @@ async fn settings_that_make_no_sense_are_refused_in_words_and_change_nothing() {
     refused(
         &lab,
         "/config/weir/groups",
-        json!({ "name": "g", "members": [{ "se": "x" }] }),
+        json!({ "name": "g", "members": [{ "se": "x/y" }] }),
         "scheme://host",
     )
     .await;

@@ -13,7 +13,7 @@ use super::super::{
     caller::Caller,
 };
 use super::{change, object, remove};
-use crate::settings::{Kind, Object, se_name};
+use crate::settings::{Kind, Object, storage_name};
 
 /// FTS3's keys of `se_info`, shown whether they are set or not.
 const INFO_KEYS: [&str; 13] = [
@@ -36,7 +36,7 @@ fn name_of(text: &str) -> Answer<String> {
     if text == "*" {
         return Ok(text.to_owned());
     }
-    Ok(se_name(text)?)
+    Ok(storage_name(text)?)
 }
 
 fn shown(row: &Object) -> (Object, Object) {

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     LISTED,
     DISTINCT,
     HOLDINGS,
+    HOSTS,
 ];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
@@ -257,6 +258,9 @@ CREATE INDEX tokens_due ON tokens (due) WHERE due IS NOT NULL;
 
 /// What the scheduler holds, as it says with its signs of life (JSON): how doors know that there is room without asking.
 const HOLDINGS: &str = "ALTER TABLE nodes ADD COLUMN holds text;";
+
+/// Which node copied, by its host.
+const HOSTS: &str = "ALTER TABLE files ADD COLUMN host text;";
 
 /// What keeps two services that start at the same time from making the same tables.
 const LOCK: i64 = 0x5745_4952;

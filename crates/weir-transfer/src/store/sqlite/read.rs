@@ -433,6 +433,8 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<File> {
             phase: row.get(13)?,
             remedy: row.get(14)?,
             recoverable: row.get(15)?,
+            // One node alone works on this store.
+            host: None,
         },
     })
 }
