@@ -55,8 +55,17 @@ impl RunningGrid {
     /// # Errors
     /// If it does not get ready; the error holds what it said.
     pub fn up(grid_file: &str) -> anyhow::Result<Self> {
+        Self::up_with(grid_file, |_| Ok(()))
+    }
+
+    /// As [`RunningGrid::up`], with further files in the folder of the grid file.
+    ///
+    /// # Errors
+    /// As [`RunningGrid::up`], and those of `files`.
+    pub fn up_with(grid_file: &str, files: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<Self> {
         let scratch = tempfile::tempdir()?;
         fs::write(scratch.path().join("grid.toml"), grid_file)?;
+        files(scratch.path())?;
         Self::start(scratch)
     }
 

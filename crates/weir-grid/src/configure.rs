@@ -1,13 +1,14 @@
 //! What each service of an embedded grid is told: the same configuration an operator would write.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_auth::StoragePath;
 use weir_auth::ca::write_identity;
 use weir_http::Network;
 use weir_issuer::{Client, IssuerConfig};
-use weir_model::{Durability, Grid, Rse, RseKind};
+use weir_model::{Broker, Durability, Grid, Rse, RseKind};
 use weir_storage::{AreaConfig, StorageConfig};
 use weir_transfer::TransferConfig;
 use weir_transfer::config as transfer_config;
@@ -20,9 +21,11 @@ use crate::user::User;
 pub(crate) const CLIENT_ID: &str = "weir";
 
 /// What that client may ask for at most; it asks for less each time. `fts` is the scope by which FTS knows its users.
-const CLIENT_SCOPES: [&str; 7] = [
+const CLIENT_SCOPES: [&str; 8] = [
     "fts",
     ADMIN_SCOPE,
+    // Rucio asks for it with each token of a storage.
+    "offline_access",
     "storage.read:/",
     "storage.create:/",
     "storage.modify:/",
@@ -112,6 +115,7 @@ pub(crate) fn transfer(
         scope: Some(ADMIN_SCOPE.to_owned()),
         ..transfer_config::AdminConfig::default()
     }];
+    config.events = grid.broker.as_ref().map(|broker| events(broker, folder.join("events")));
     config.limits.link = grid.transfer.max_active_per_link;
     config.limits.inbound = grid.transfer.max_active_per_rse_in;
     config.limits.outbound = grid.transfer.max_active_per_rse_out;
@@ -120,6 +124,20 @@ pub(crate) fn transfer(
     config.retry.delay = grid.transfer.retry_delay;
     config.retry.delay_max = config.retry.delay_max.max(config.retry.delay);
     Ok(config)
+}
+
+/// FTS3's messages, for a broker.
+fn events(broker: &Broker, spool: PathBuf) -> transfer_config::EventsConfig {
+    let stomp = transfer_config::StompSinkConfig {
+        tls: broker.tls,
+        user: broker.user.clone(),
+        password_file: broker.password_file.clone(),
+        ..transfer_config::StompSinkConfig::new("broker", &broker.address)
+    };
+    transfer_config::EventsConfig {
+        stomps: vec![stomp],
+        ..transfer_config::EventsConfig::new(spool)
+    }
 }
 
 /// The host without scheme and port: what Rucio asks its tokens for. Each storage has one of its own, and the issuer, which stands

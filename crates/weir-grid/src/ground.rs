@@ -143,6 +143,7 @@ fn trust(grid: &Grid, authority: &CertificateAuthority, folder: &Path) -> Result
             None => sources.extend(SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.exists())),
         }
     }
+    sources.extend(grid.broker.iter().filter_map(|broker| broker.ca.clone()));
     sources.sort();
     sources.dedup();
     // Rebuilt at each start: an endpoint that left the grid file is no longer trusted.

@@ -28,6 +28,23 @@ pub struct Grid {
     pub transfer: TransferLimits,
     /// What holds for every embedded RSE that does not say otherwise; already applied to [`Grid::rses`].
     pub storage: StorageDefaults,
+    /// Who is told of transfers; nobody without it.
+    pub broker: Option<Broker>,
+}
+
+/// A STOMP broker that is sent FTS3's messages about transfers, which Rucio's receiver reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Broker {
+    /// `host:port`.
+    pub address: String,
+    /// Whether TLS is spoken.
+    pub tls: bool,
+    /// Whom to log in as.
+    pub user: Option<String>,
+    /// A file whose first line is the password.
+    pub password_file: Option<PathBuf>,
+    /// The certificates that vouch for it; without this the grid's own authorities do.
+    pub ca: Option<PathBuf>,
 }
 
 /// An institute with storage.

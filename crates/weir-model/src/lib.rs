@@ -28,6 +28,6 @@ mod grid_file;
 mod names;
 
 pub use file::Problem;
-pub use grid::{Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
+pub use grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 pub use grid_file::{GRID, GRID_TABLES};
 pub use names::{GridName, Link, NameError, RseName, SiteName, VoName, variable};

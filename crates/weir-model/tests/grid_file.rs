@@ -429,3 +429,24 @@ fn every_listed_key_is_read() {
         }
     }
 }
+
+#[test]
+fn a_broker_is_read_written_and_checked() {
+    let text =
+        "name = \"g\"\n[[rse]]\nname = \"A\"\n[broker]\naddress = \"127.0.0.1:61613\"\ntls = false\nuser = \"weir\"\n";
+    let grid = Grid::parse(text, "g.toml".as_ref()).unwrap();
+    let broker = grid.broker.clone().unwrap();
+    assert_eq!((broker.address.as_str(), broker.tls), ("127.0.0.1:61613", false));
+    assert_eq!((broker.user.as_deref(), broker.password_file), (Some("weir"), None));
+    let again = toml::to_string(&grid.to_toml()).unwrap();
+    assert_eq!(Grid::parse(&again, "g.toml".as_ref()).unwrap(), grid);
+    for (broker, problem) in [
+        ("tls = true", "address"),
+        ("address = \"broker\"", "host:port"),
+        ("address = \":61613\"", "host:port"),
+    ] {
+        let text = format!("name = \"g\"\n[[rse]]\nname = \"A\"\n[broker]\n{broker}\n");
+        let problems = Grid::parse(&text, "g.toml".as_ref()).unwrap_err();
+        assert!(problems[0].to_string().contains(problem), "{broker}: {}", problems[0]);
+    }
+}

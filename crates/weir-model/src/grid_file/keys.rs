@@ -3,7 +3,7 @@
 use crate::file::{Key, Table};
 
 /// Every table of the grid file, in the order of the handbook.
-pub const GRID_TABLES: &[&Table] = &[&GRID, &SITE, &RSE, &TOKEN_ISSUER, &STORAGE, &TRANSFER];
+pub const GRID_TABLES: &[&Table] = &[&GRID, &SITE, &RSE, &TOKEN_ISSUER, &STORAGE, &TRANSFER, &BROKER];
 
 /// The grid file itself, or `[grid]` in a challenge.
 pub const GRID: Table = Table {
@@ -36,6 +36,12 @@ pub const GRID: Table = Table {
             "`[transfer]`",
             "as below",
             "Limits of the transfer service.",
+        ),
+        Key::new(
+            "broker",
+            "`[broker]`",
+            "nobody",
+            "A STOMP broker that is told of transfers, such as the one that Rucio's receiver listens to.",
         ),
     ],
 };
@@ -188,5 +194,26 @@ pub(super) const TRANSFER: Table = Table {
         ),
         Key::new("retries", "number", "2", "Attempts after the first, from 0 to 100."),
         Key::new("retry_delay", "duration", "`1 s`", "Pause before the first of them."),
+    ],
+};
+
+pub(super) const BROKER: Table = Table {
+    title: "[broker]",
+    keys: &[
+        Key::new("address", "`host:port`", "required", "Where the broker speaks STOMP."),
+        Key::new(
+            "tls",
+            "true or false",
+            "true",
+            "Whether TLS is spoken. Without it only a broker on a loopback address may be given a password.",
+        ),
+        Key::new("user", "text", "none", "The user to log in as."),
+        Key::new("password_file", "path", "none", "The file that holds the password."),
+        Key::new(
+            "ca",
+            "path",
+            "the grid's own",
+            "The certificates that vouch for the broker, in PEM.",
+        ),
     ],
 };

@@ -6,10 +6,10 @@ use std::time::Duration;
 use toml::de::DeValue;
 use weir_units::{Algorithm, Bytes};
 
-use super::keys::{GRID, RSE, SITE, STORAGE, TOKEN_ISSUER, TRANSFER};
+use super::keys::{BROKER, GRID, RSE, SITE, STORAGE, TOKEN_ISSUER, TRANSFER};
 use super::url;
 use crate::file::{Document, FromValue, Problem, Refusal, Section, nearest, one_of};
-use crate::grid::{Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
+use crate::grid::{Broker, Durability, Grid, Rse, RseKind, Site, StorageDefaults, TokenFrom, TransferLimits};
 use crate::names::{GridName, RseName, SiteName, VoName, variable};
 
 /// Most RSEs that can be embedded: each has its own address 127.0.1.N.
@@ -35,6 +35,7 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
     let transfer = section
         .table("transfer", &TRANSFER)
         .map_or_else(TransferLimits::default, |table| transfer(&table));
+    let broker = section.table("broker", &BROKER).map(|table| broker(&table));
     let mut sites = Sites::read(section);
     let rses = rses(section, &storage, &mut sites);
     Some(Grid {
@@ -45,6 +46,10 @@ pub(super) fn grid(section: &Section<'_>) -> Option<Grid> {
         authority,
         transfer,
         storage,
+        broker: match broker {
+            Some(broker) => Some(broker?),
+            None => None,
+        },
     })
 }
 
@@ -256,6 +261,27 @@ fn checksums(table: &Section<'_>) -> Option<Vec<Algorithm>> {
         );
     }
     Some(list)
+}
+
+fn broker(table: &Section<'_>) -> Option<Broker> {
+    let named = |address: &String| match address.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
+        _ => Err(Refusal::new(
+            "is not of the form host:port",
+            "write such as \"broker.example.org:61614\"",
+        )),
+    };
+    if !table.has("address") {
+        table.miss("address", "add address (\"host:port\")");
+    }
+    let address = table.checked("address", named);
+    Some(Broker {
+        tls: table.or("tls", true),
+        user: table.optional("user"),
+        password_file: table.file("password_file"),
+        ca: table.file("ca"),
+        address: address?,
+    })
 }
 
 fn transfer(table: &Section<'_>) -> TransferLimits {

@@ -5,7 +5,7 @@ use std::path::Path;
 use toml::{Table, Value};
 use weir_units::{Algorithm, duration};
 
-use crate::grid::{Grid, Rse, RseKind, TokenFrom};
+use crate::grid::{Broker, Grid, Rse, RseKind, TokenFrom};
 
 pub(crate) fn to_toml(grid: &Grid) -> Table {
     let mut table = Table::new();
@@ -43,6 +43,21 @@ pub(crate) fn to_toml(grid: &Grid) -> Table {
         duration::format(grid.transfer.retry_delay),
     );
     table.insert("transfer".to_owned(), Value::Table(transfer));
+    if let Some(told) = &grid.broker {
+        table.insert("broker".to_owned(), Value::Table(broker(told)));
+    }
+    table
+}
+
+fn broker(broker: &Broker) -> Table {
+    let mut table = Table::new();
+    put(&mut table, "address", broker.address.as_str());
+    table.insert("tls".to_owned(), Value::Boolean(broker.tls));
+    if let Some(user) = &broker.user {
+        put(&mut table, "user", user.as_str());
+    }
+    put_path(&mut table, "password_file", broker.password_file.as_deref());
+    put_path(&mut table, "ca", broker.ca.as_deref());
     table
 }
 

@@ -28,6 +28,19 @@ pub struct EventsConfig {
     pub stomps: Vec<StompSinkConfig>,
 }
 
+impl EventsConfig {
+    /// A spool in this folder, and no sinks yet.
+    pub fn new(spool: impl Into<PathBuf>) -> Self {
+        Self {
+            spool: spool.into(),
+            keep: keep(),
+            files: Vec::new(),
+            webhooks: Vec::new(),
+            stomps: Vec::new(),
+        }
+    }
+}
+
 /// Which messages a sink is sent: some of `start`, `complete` and `state`. Default: all.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]

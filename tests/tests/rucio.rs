@@ -1,0 +1,278 @@
+//! A real Rucio drives the grid that `weir grid up` makes: server, client, conveyor and receiver as they come from PyPI, by token and by
+//! certificate.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use weir_tests::{Daemon, Postgres, RunningGrid, free_port, peers, run, wait_for, write_private};
+
+/// A Java program on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const PASSWORD: &str = "broker";
+
+/// Tokens come into play on the loopback address alone, so the broker speaks without TLS, as Rucio's receiver does where it logs in with a
+/// password.
+const BROKER: &str = r#"<beans xmlns="http://www.springframework.org/schema/beans"
+    xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+    xsi:schemaLocation="http://www.springframework.org/schema/beans http://www.springframework.org/schema/beans/spring-beans.xsd
+        http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd">
+  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="rucio" persistent="false" useJmx="false">
+    <plugins><simpleAuthenticationPlugin><users>
+      <authenticationUser username="weir" password="broker" groups="users"/>
+    </users></simpleAuthenticationPlugin></plugins>
+    <transportConnectors>
+      <transportConnector name="stomp" uri="stomp://127.0.0.1:PORT"/>
+    </transportConnectors>
+  </broker>
+</beans>"#;
+
+const GRID: &str = r#"
+name = "rucio"
+vo = "def"
+[[rse]]
+name = "ALPHA"
+[[rse]]
+name = "BETA"
+[[rse]]
+name = "GAMMA"
+[storage]
+durability = "cache"
+[broker]
+address = "127.0.0.1:PORT"
+tls = false
+user = "weir"
+password_file = "broker.password"
+"#;
+
+/// `[client]` for the client, the rest for server and daemons.
+const CONFIG: &str = r"
+[common]
+logdir = FOLDER/log
+loglevel = INFO
+mailtemplatedir = FOLDER/etc
+[client]
+rucio_host = http://127.0.0.1:REST
+auth_host = http://127.0.0.1:REST
+auth_type = userpass
+username = lab
+password = lab
+account = root
+auth_token_file_path = FOLDER/token
+[database]
+default = postgresql+psycopg://weir@/weir?host=SOCKET
+[alembic]
+cfg = FOLDER/etc/alembic.ini
+[bootstrap]
+userpass_identity = lab
+userpass_pwd = lab
+userpass_email = lab@example.org
+[policy]
+permission = generic
+schema = generic
+[monitor]
+enable_metrics = False
+[conveyor]
+scheme = davs
+transfertool = fts3
+usercert = USER
+[oidc]
+idpsecrets = FOLDER/etc/idpsecrets.json
+admin_issuer = grid
+[messaging-fts3]
+brokers = 127.0.0.1
+port = STOMP
+use_ssl = False
+username = weir
+password = broker
+destination = /topic/transfer.fts_monitoring_complete
+voname = def
+[messaging-cache]
+port = 61023
+";
+
+const ALEMBIC: &str = "[alembic]\nscript_location = PACKAGE/db/sqla/migrate_repo/\nsqlalchemy.url = \
+     postgresql+psycopg://weir@/weir?host=SOCKET\n[loggers]\nkeys = root\n[handlers]\nkeys = console\n[formatters]\nkeys = \
+     plain\n[logger_root]\nlevel = WARN\nhandlers = console\n[handler_console]\nclass = StreamHandler\nargs = \
+     (sys.stderr,)\nformatter = plain\n[formatter_plain]\nformat = %(message)s\n";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// ActiveMQ on this port, in a folder of its own.
+fn broker(folder: &Path, port: u16) -> Daemon {
+    fs::create_dir_all(folder).unwrap();
+    let text = folder.to_str().unwrap();
+    fs::write(folder.join("activemq.xml"), BROKER.replace("PORT", &port.to_string())).unwrap();
+    let mut java = Command::new("java");
+    java.arg("-Dactivemq.home=/usr/share/activemq")
+        .arg(format!("-Dactivemq.base={text}"))
+        .arg(format!("-Dactivemq.conf={text}"))
+        .arg(format!("-Dactivemq.data={text}/data"))
+        .args(["-Xmx256m", "-jar", "/usr/share/activemq/bin/activemq.jar", "start"])
+        .arg(format!("xbean:file:{text}/activemq.xml"));
+    let mut daemon = Daemon::start(java, &folder.join("log")).unwrap();
+    let listens = || {
+        anyhow::ensure!(daemon.ended()?.is_none(), "the broker ended: {}", daemon.said());
+        Ok(std::net::TcpStream::connect(("127.0.0.1", port)).ok())
+    };
+    wait_for(PATIENCE, listens).unwrap();
+    daemon
+}
+
+/// Rucio's own files, in a folder that is its home.
+struct Rucio {
+    home: PathBuf,
+    ca: String,
+}
+
+impl Rucio {
+    fn lay(grid: &RunningGrid, postgres: &Postgres, (rest, stomp): (u16, u16)) -> Self {
+        let home = grid.scratch().join("rucio-home");
+        for folder in ["etc", "log"] {
+            fs::create_dir_all(home.join(folder)).unwrap();
+        }
+        let told = |pointer: &str| grid.description.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+        let package = fs::read_dir(root().join(".peers/lib")).unwrap().filter_map(Result::ok);
+        let package = package.map(|python| python.path().join("site-packages/rucio"));
+        let package = package.filter(|package| package.exists()).max().unwrap();
+        let fill = |text: &str| {
+            text.replace("FOLDER", home.to_str().unwrap())
+                .replace("SOCKET", postgres.socket().to_str().unwrap())
+                .replace("PACKAGE", package.to_str().unwrap())
+                .replace("REST", &rest.to_string())
+                .replace("STOMP", &stomp.to_string())
+                .replace("USER", &told("/user/both"))
+        };
+        write_private(&home.join("etc/rucio.cfg"), &fill(CONFIG)).unwrap();
+        fs::write(home.join("etc/alembic.ini"), fill(ALEMBIC)).unwrap();
+        let secret = fs::read_to_string(told("/client/secret_file")).unwrap();
+        let issuer = format!("{}/", told("/issuer/url"));
+        let secrets =
+            json!({ "grid": { "client_id": told("/client/id"), "client_secret": secret.trim(), "issuer": issuer } });
+        write_private(&home.join("etc/idpsecrets.json"), &secrets.to_string()).unwrap();
+        Self {
+            home,
+            ca: told("/ca/file"),
+        }
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(root().join(".peers/bin").join(program));
+        for ambient in ["X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY", "BEARER_TOKEN"] {
+            command.env_remove(ambient);
+        }
+        command
+            .current_dir(&self.home)
+            .env("HOME", &self.home)
+            .env("RUCIO_HOME", &self.home)
+            .env("RUCIO_CONFIG", self.home.join("etc/rucio.cfg"))
+            .env("REQUESTS_CA_BUNDLE", &self.ca)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("PYTHONWARNINGS", "ignore");
+        command
+    }
+
+    fn lab(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command("python");
+        command.arg(root().join("tests/rucio/lab.py")).args(arguments);
+        command
+    }
+
+    /// The REST server, once it answers.
+    fn server(&self, port: u16) -> Daemon {
+        let mut gunicorn = self.command("gunicorn");
+        gunicorn.args(["-w", "2", "--timeout", "300", "-b", &format!("127.0.0.1:{port}")]);
+        gunicorn.arg("rucio.web.rest.main:application");
+        let mut server = Daemon::start(gunicorn, &self.home.join("log/rest")).unwrap();
+        let ping = format!("http://127.0.0.1:{port}/ping");
+        let answers = || {
+            anyhow::ensure!(server.ended()?.is_none(), "the server ended: {}", server.said());
+            let told = run(Command::new("curl").args(["-sS", "-m", "5", &ping]))?;
+            Ok(told.stdout.contains("version").then_some(()))
+        };
+        wait_for(PATIENCE, answers).unwrap();
+        server
+    }
+}
+
+/// What `lab.py` needs to know of the grid, with a token for its settings.
+fn lab(grid: &RunningGrid, rucio: &Rucio) -> PathBuf {
+    let told = &grid.description;
+    let text = |pointer: &str| told.pointer(pointer).unwrap().as_str().unwrap();
+    let secret = fs::read_to_string(text("/client/secret_file")).unwrap();
+    let answer = run(Command::new("curl")
+        .args(["-sS", "--fail-with-body", "--cacert", text("/ca/file")])
+        .args(["-u", &format!("{}:{}", text("/client/id"), secret.trim())])
+        .args(["-d", "grant_type=client_credentials", "-d", "scope=fts:admin"])
+        .args(["-d", &format!("audience={}", text("/transfer/url"))])
+        .arg(format!("{}/token", text("/issuer/url"))))
+    .unwrap()
+    .expect_ok()
+    .unwrap();
+    let token: Value = serde_json::from_str(&answer.stdout).unwrap();
+    let lab = json!({
+        "rses": told["rses"], "transfer": told["transfer"]["url"], "ca": told["ca"]["file"],
+        "user": told["user"]["both"], "admin": token["access_token"],
+    });
+    let path = rucio.home.join("lab.json");
+    write_private(&path, &lab.to_string()).unwrap();
+    path
+}
+
+#[test]
+fn a_real_rucio_drives_the_grid_by_token_and_by_certificate() {
+    // Rucio would need another transfer service, or another grid than the one that comes up.
+    if !peers() {
+        return;
+    }
+    let ports = (free_port().unwrap(), free_port().unwrap());
+    let file = GRID.replace("PORT", &ports.1.to_string());
+    let grid = RunningGrid::up_with(&file, |folder| write_private(&folder.join("broker.password"), PASSWORD)).unwrap();
+    let _broker = broker(&grid.scratch().join("broker"), ports.1);
+    let postgres = Postgres::start().unwrap();
+    let rucio = Rucio::lay(&grid, &postgres, ports);
+    run(&mut rucio.lab(&["build"])).unwrap().expect_ok().unwrap();
+    let server = rucio.server(ports.0);
+    // Rucio itself delegates nothing: its operators run this from cron.
+    let mut delegate = grid
+        .command(root().join(".peers/bin/fts-rest-delegate").to_str().unwrap())
+        .unwrap();
+    delegate.env_remove("BEARER_TOKEN").args(["-s", &grid.transfer_url()]);
+    run(&mut delegate).unwrap().expect_ok().unwrap();
+
+    let lab = lab(&grid, &rucio);
+    let told = run(&mut rucio.lab(&["run", lab.to_str().unwrap()])).unwrap();
+    let log = || {
+        let last = |text: &str| {
+            let lines: Vec<&str> = text.lines().collect();
+            lines[lines.len().saturating_sub(40)..].join("\n")
+        };
+        format!(
+            "{}\n{}\n{}",
+            last(&told.stderr),
+            last(&grid.log()),
+            last(&server.said())
+        )
+    };
+    assert!(
+        told.ok() && told.stdout.contains("\"passed\": true"),
+        "{}\n{}",
+        told.stdout,
+        log()
+    );
+    for held in [
+        "a rule on 20 files",
+        "a rule deleted half way",
+        "a corrupt source and a good one",
+    ] {
+        assert_eq!(told.stdout.matches(held).count(), 2, "{held}: {}", told.stdout);
+    }
+}
