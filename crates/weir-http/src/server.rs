@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{HeaderValue, Request, Response, header::CONNECTION};
 use http_body::Body as _;
 use http_body_util::Either;
@@ -73,6 +74,8 @@ pub struct ServerLimits {
     pub buffer: usize,
     /// How long work in hand may go on after [`RunningServer::shutdown`]. Default 10 s.
     pub grace: Duration,
+    /// How long, of that, idle connections are kept when the server stops, for requests that are on their way. Default: not at all.
+    pub linger: Duration,
 }
 
 impl Default for ServerLimits {
@@ -89,6 +92,7 @@ impl Default for ServerLimits {
             heads: 32 << 20,
             buffer: 512 * 1024,
             grace: Duration::from_secs(10),
+            linger: Duration::ZERO,
         }
     }
 }
@@ -328,23 +332,18 @@ where
     async fn accept_all(self, listener: TcpListener) {
         loop {
             let accepted = tokio::select! {
-                () = self.stop.cancelled() => return,
+                () = self.stop.cancelled() => break,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
                 Ok((tcp, peer)) => {
                     // Whoever comes meanwhile waits in the kernel's backlog.
                     let seated = tokio::select! {
-                        () = self.stop.cancelled() => return,
+                        biased;
                         seated = self.seats.take(peer.ip()) => seated,
+                        () = self.stop.cancelled() => break,
                     };
-                    let door = self.clone();
-                    self.tracker.spawn(async move {
-                        tokio::select! {
-                            () = door.abort.cancelled() => {}
-                            () = door.handle(tcp, peer, seated) => {}
-                        }
-                    });
+                    self.admit(tcp, peer, seated);
                 }
                 // Out of descriptors, or a peer that left at once: neither may spin the loop or end it.
                 Err(error) => {
@@ -353,6 +352,33 @@ where
                 }
             }
         }
+        self.accept_rest(listener);
+    }
+
+    /// The kernel has told clients in the backlog that they are connected: closing the socket would reset them, with the requests that they
+    /// have sent already. Those for whom there is room are served one more request each.
+    fn accept_rest(self, listener: TcpListener) {
+        // Past the runtime, which may not have been told of the newest yet.
+        let Ok(listener) = listener.into_std() else { return };
+        while let Ok((tcp, peer)) = listener.accept() {
+            let seated = self.seats.take(peer.ip()).now_or_never();
+            let (Some(seated), Ok(())) = (seated, tcp.set_nonblocking(true)) else {
+                return;
+            };
+            if let Ok(tcp) = TcpStream::from_std(tcp) {
+                self.admit(tcp, peer, seated);
+            }
+        }
+    }
+
+    fn admit(&self, tcp: TcpStream, peer: SocketAddr, seated: Option<Seated>) {
+        let door = self.clone();
+        self.tracker.spawn(async move {
+            tokio::select! {
+                () = door.abort.cancelled() => {}
+                () = door.handle(tcp, peer, seated) => {}
+            }
+        });
     }
 
     async fn handle(&self, tcp: TcpStream, peer: SocketAddr, seated: Option<Seated>) {
@@ -430,7 +456,7 @@ where
         let limits = self.limits.get();
         let allowance = Allowance::new(limits.head, seat.clone(), info.until_sent.clone(), self.heads.clone());
         let io = Limited::new(io, allowance.clone(), info.buffers.clone());
-        let service = self.service.clone();
+        let (service, stop) = (self.service.clone(), self.stop.clone());
         let peer = info.peer;
         let service = tower::service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectionInfo {
@@ -445,7 +471,7 @@ where
             }
             // A clone is ready when its original is; the rooms' services are always ready.
             let mut service = service.clone();
-            let allowance = allowance.clone();
+            let (allowance, stop) = (allowance.clone(), stop.clone());
             allowance.lift(!request.body().is_end_stream());
             let ambiguous = framing::check(&request).err();
             async move {
@@ -456,7 +482,7 @@ where
                 }
                 std::future::poll_fn(|cx| service.poll_ready(cx)).await?;
                 let mut response = service.call(request).await?;
-                if allowance.is_burden() {
+                if allowance.is_burden() || stop.is_cancelled() {
                     response
                         .headers_mut()
                         .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -476,8 +502,14 @@ where
         let outcome = tokio::select! {
             outcome = connection.as_mut() => outcome,
             () = self.stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+                // A request that is on its way to an idle connection would meet its end: answers say `close` from now on, and only who
+                // says nothing is cut off.
+                if let Ok(outcome) = timeout(limits.linger, connection.as_mut()).await {
+                    outcome
+                } else {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
             }
             () = seat.wanted() => {
                 connection.as_mut().graceful_shutdown();

@@ -5,6 +5,8 @@
 mod seats;
 #[path = "door/sockets.rs"]
 mod sockets;
+#[path = "door/stops.rs"]
+mod stops;
 #[path = "door/trust.rs"]
 mod trust;
 

@@ -99,6 +99,8 @@ pub(crate) struct Service {
     /// Keeps tokens fresh.
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) settings: Settings,
+    /// The service stops: whoever waits for something answers now.
+    pub(crate) stopping: CancellationToken,
     pub(crate) evolution: Evolution,
     pub(crate) watchdog: crate::watchdog::Watchdog,
     pub(crate) sweeps: rest::ban::Sweeps,
@@ -218,6 +220,7 @@ impl TransferService {
             ids: tokio::sync::Mutex::new(0..0),
             reserved: Mutex::default(),
             reading: Arc::new(Semaphore::new(READ_PLACES)),
+            stopping: CancellationToken::new(),
         });
         service.begin(entry, &tasks, &stop).await?;
         let tls = match &config.tls {
@@ -235,6 +238,8 @@ impl TransferService {
         let server_limits = ServerLimits {
             connections: config.limits.connections,
             connections_per_client: Some(config.limits.per_client()),
+            grace: rest::GRACE,
+            linger: LINGER,
             ..ServerLimits::default()
         };
         let server = weir_http::serve(listener, tls, server_limits, rest::door(service.clone())).map_err(|source| {
@@ -289,11 +294,13 @@ impl Running {
         self.service.clone()
     }
 
-    /// Stops in good order: no new request, nothing new starts, what runs is let go and resumed at the next start. Returns
-    /// when the store holds everything that was promised.
+    /// Stops in good order: no new request, open ones are answered within five seconds, then nothing new starts, and what runs is let go and
+    /// resumed at the next start, or by another node. Returns when the store holds everything that was promised.
     pub async fn shutdown(self) {
-        self.stop.cancel();
+        // What is open is answered first, with all that answers need still at work.
+        self.service.stopping.cancel();
         self.server.shutdown().await;
+        self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
         self.service.driver.shutdown().await;
@@ -316,6 +323,9 @@ impl Running {
         }
     }
 }
+
+/// How long a client's connection is kept at a stop, for a request that is on its way: clients send the next one soon, or not at all.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// How many read from the store, or wait for one of its readers, at once: of tokio's 512 threads for what blocks.
 const READ_PLACES: usize = 64;

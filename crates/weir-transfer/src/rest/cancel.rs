@@ -166,6 +166,7 @@ async fn wait_for_end(service: &Service, mut job: Job, patience: Instant) -> Ans
         tokio::select! {
             changed = settled.changed() => if changed.is_err() { return Ok(job) },
             () = tokio::time::sleep_until(patience) => return Ok(job),
+            () = service.stopping.cancelled() => return Ok(job),
         }
     }
 }

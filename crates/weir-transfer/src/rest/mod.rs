@@ -34,12 +34,12 @@ mod status;
 mod submit;
 mod why;
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request},
-    response::Response,
+    response::{IntoResponse as _, Response},
     routing::{get, post},
 };
 use http::{StatusCode, Uri};
@@ -58,6 +58,12 @@ pub(crate) const ROOM: &str = "/.well-known/weir/room";
 /// Where nodes ask the scheduler which source a file begins with.
 pub(crate) const CHOICE: &str = "/.well-known/weir/choice";
 
+/// How long open requests have when the service stops.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// Of that, how long the answer may take to be found; the rest is for sending it.
+const TO_FIND: Duration = Duration::from_millis(4_500);
+
 pub(crate) type State = axum::extract::State<Arc<Service>>;
 
 /// The door as a service of the HTTP server.
@@ -68,16 +74,36 @@ pub(crate) fn door(
 + Send
 + Sync
 + 'static {
+    let stopping = service.stopping.clone();
     let router = router(service);
     tower::service_fn(move |request: http::Request<Incoming>| {
-        let mut router = router.clone();
+        let (mut router, stopping) = (router.clone(), stopping.clone());
         async move {
             let mut request = request.map(axum::body::Body::new);
             collapse_slashes(&mut request);
             std::future::poll_fn(|cx| <Router as tower::Service<Request>>::poll_ready(&mut router, cx)).await?;
-            router.call(request).await
+            let is_safe = request.method().is_safe();
+            let late = async {
+                stopping.cancelled().await;
+                tokio::time::sleep(TO_FIND).await;
+            };
+            tokio::select! {
+                answer = router.call(request) => answer,
+                () = late => Ok(unanswered(is_safe).into_response()),
+            }
         }
     })
+}
+
+/// What is said in place of an answer when the service has no more time for it.
+fn unanswered(is_safe: bool) -> ApiError {
+    if is_safe {
+        ApiError::unavailable("The service is stopping; ask again")
+    } else {
+        // It may have been done.
+        let text = "The service is stopping, and whether this was done is not known; look before asking again";
+        ApiError::new(StatusCode::GATEWAY_TIMEOUT, text)
+    }
 }
 
 /// All that the door answers.

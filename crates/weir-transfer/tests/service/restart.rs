@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    lab::Lab,
+    lab::{Answer, Lab},
     stub::{Fault, Stub},
 };
 
@@ -139,4 +139,41 @@ async fn limits_that_were_set_hold_after_a_restart() {
     let answer = lab.ask("root", http::Method::DELETE, "/config/links/all", None).await;
     assert_eq!(answer.status.as_u16(), 204);
     assert_eq!(lab.wait(&id).await, "FINISHED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_answers_whoever_waits_for_something() {
+    // A cancellation waits up to ten seconds for copies to stop: its answer was cut off, and clients repeat nothing that was.
+    let mut lab = Lab::start().await;
+    let (a, b) = (Stub::start(), Stub::start());
+    a.put("/f", b"bytes");
+    b.fault("COPY", "/f", Fault::Held);
+    let files = json!([{ "sources": [a.url("/f")], "destinations": [b.url("/f")] }]);
+    let id = lab.submit(files, json!({ "copy_mode": "pull" })).await;
+    lab.until(&id, |_| !b.seen("COPY", "/f").is_empty()).await;
+    // What is left behind is looked for in vain.
+    b.fault("HEAD", "/f", Fault::Silent);
+    let request = http::Request::delete(format!("{}/jobs/{id}", lab.url()))
+        .header("authorization", format!("Bearer {}", lab.token("alice").await.expose()))
+        .body(weir_http::body::empty())
+        .unwrap();
+    let client = lab.client.clone();
+    let asked = tokio::spawn(async move { Answer::read(client.send(request).await.unwrap()).await });
+    lab.until(&id, |job| job["cancel_job"] == true).await;
+    let stops = std::time::Instant::now();
+    lab.down().await;
+    let answer = asked.await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(
+        (&answer.json["job_id"], &answer.json["cancel_job"]),
+        (&json!(id), &json!(true))
+    );
+    assert!(
+        stops.elapsed() < std::time::Duration::from_secs(10),
+        "{:?}",
+        stops.elapsed()
+    );
+    b.heal("HEAD", "/f");
+    lab.up().await;
+    assert_eq!(lab.wait(&id).await, "CANCELED");
 }
