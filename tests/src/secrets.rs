@@ -69,6 +69,11 @@ impl Secrets {
                     .into_iter()
                     .filter(|line| !line.starts_with(b"--"))
                     .collect(),
+                // The user's certificate and key in one file, for programs that read one only.
+                "both.pem" => lines(text.split("-----BEGIN PRIVATE KEY-----").nth(1).unwrap_or_default())
+                    .into_iter()
+                    .filter(|line| !line.starts_with(b"--"))
+                    .collect(),
                 _ if holds_jwt(&bytes) => vec![text.trim().as_bytes().to_vec()],
                 _ => continue,
             };
