@@ -27,7 +27,7 @@ fn find() -> PathBuf {
     let Some(built) = modified(&binary) else {
         panic!("{} is missing; {remedy}", binary.display())
     };
-    let sources = sources(&profile.join("deps"));
+    let sources = sources(&profile.join("deps"), &binary);
     assert!(
         !sources.is_empty(),
         "nothing says what {} was built from",
@@ -42,8 +42,9 @@ fn find() -> PathBuf {
     binary
 }
 
-/// The sources of our libraries and of the binary itself, as the compiler noted them beside what it made of them; not those of tests.
-fn sources(deps: &Path) -> Vec<PathBuf> {
+/// The sources of our libraries and of the binary itself, as the compiler noted them beside what it made of them; not those of tests. The binary's unit tests are `weir-HASH` too: only the one as long as the binary is the binary itself.
+fn sources(deps: &Path, binary: &Path) -> Vec<PathBuf> {
+    let length = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.len());
     let names = fs::read_dir(deps).into_iter().flatten();
     let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let units = names.filter_map(|name| {
@@ -54,6 +55,7 @@ fn sources(deps: &Path) -> Vec<PathBuf> {
         library.or_else(|| {
             name.strip_suffix(".d")
                 .filter(|name| name.starts_with("weir-"))
+                .filter(|name| length(&deps.join(name)) == length(binary))
                 .map(str::to_owned)
         })
     });
