@@ -129,7 +129,8 @@ impl Round {
         let (mut taken, mut last) = (Vec::new(), String::new());
         let refused = || {
             let mut curl = services.submission("refused", &job)?;
-            last = run(curl.args(["-i", "--max-time", "20"]))?.stdout;
+            last = run(curl.args(["-i", "--max-time", "12"]))?.stdout;
+            anyhow::ensure!(!last.is_empty(), "a submission has no answer within ten seconds");
             let told = last.to_lowercase();
             if let Some((_, id)) = last.split_once("\"job_id\":\"") {
                 taken.extend(id.split('"').next().map(str::to_owned));

@@ -12,9 +12,10 @@ use std::{
 };
 
 use rustix::process::Signal;
+use serde_json::{Value, json};
 use weir_tests::{
-    Channel, Draw, LIMIT, Load, Postgres, STORAGES, Services, StorageSettings, all_known, attempts, node_settings,
-    peers, running, silent, silent_at, start_nodes, submit_to, wait_for, waiting_job,
+    Answer, Channel, Draw, LIMIT, Load, Postgres, STORAGES, Services, StorageSettings, all_known, attempts,
+    node_settings, peers, running, silent, silent_at, start_nodes, submit_to, wait_for, waiting_job,
 };
 
 /// By its own clock a node has let go after 8 s; who takes over waits 2 s more.
@@ -160,6 +161,7 @@ fn slow() -> Duration {
 enum Gone {
     Killed,
     Stopped,
+    ReadOnly,
 }
 
 #[test]
@@ -168,7 +170,7 @@ fn without_its_database_the_service_says_come_again() {
     if !peers() {
         return;
     }
-    for gone in [Gone::Killed, Gone::Stopped] {
+    for gone in [Gone::Killed, Gone::Stopped, Gone::ReadOnly] {
         database_gone(gone, lasts());
     }
 }
@@ -253,15 +255,24 @@ fn database_gone(gone: Gone, lasts: Duration) {
     match gone {
         Gone::Killed => postgres.kill().unwrap(),
         Gone::Stopped => postgres.signal(Signal::STOP).unwrap(),
+        Gone::ReadOnly => set_read_only(&postgres, true),
     }
+    let under_way = answers_in_time(&services, &doors, gone);
     for door in &doors {
         says_come_again(&services, door, gone);
+    }
+    if let Gone::ReadOnly = gone {
+        let health = services
+            .ask(&[&format!("{}/.well-known/weir/health", doors[0])])
+            .unwrap();
+        assert!(health.body.contains("lead to its primary"), "{health:?}");
     }
     // Longer than a term: nobody may go on as if nothing had happened.
     std::thread::sleep(lasts.saturating_sub(begin.elapsed()));
     match gone {
         Gone::Killed => postgres.serve().unwrap(),
         Gone::Stopped => postgres.signal(Signal::CONT).unwrap(),
+        Gone::ReadOnly => set_read_only(&postgres, false),
     }
     let back = Instant::now();
     for (place, door) in doors.iter().enumerate() {
@@ -276,12 +287,94 @@ fn database_gone(gone: Gone, lasts: Duration) {
         let cancelled = services.ask(&["-X", "DELETE", &format!("{door}/jobs/{id}")]).unwrap();
         assert_eq!(cancelled.status, 200, "{cancelled:?}");
     }
+    are_taken_once(&services, &doors, &under_way);
     running(&services, &doors[1], &before, 3, 2);
     assert!(
         back.elapsed() < Duration::from_secs(20),
         "{gone:?}: {:?}",
         back.elapsed()
     );
+}
+
+fn set_read_only(postgres: &Postgres, on: bool) {
+    let word = if on { "on" } else { "off" };
+    // Who set it is not bound by it.
+    let set =
+        format!("SET default_transaction_read_only = off; ALTER SYSTEM SET default_transaction_read_only = {word}");
+    for statement in set.split("; ").chain(["SELECT pg_reload_conf()"]).skip(1) {
+        postgres.ask(statement).unwrap();
+    }
+}
+
+/// Submissions that come as the database goes are answered within ten seconds: that nothing was done, or that it is not known. Gives the jobs,
+/// each with its name.
+fn answers_in_time(services: &Services, doors: &[String; 2], gone: Gone) -> Vec<(String, Value)> {
+    let mut submitted = Vec::new();
+    let asked: Vec<_> = (0..6)
+        .map(|number| {
+            let name = format!("way{number}");
+            let mut job = waiting_job(services, silent(), &name, 1);
+            job["params"] = json!({ "id_generator": "deterministic", "sid": name });
+            let mut curl = services.submission_to(&doors[number % 2], &name, &job).unwrap();
+            submitted.push((name, job));
+            curl.args(["--max-time", "12"]);
+            std::thread::sleep(Duration::from_millis(300));
+            std::thread::spawn(move || weir_tests::run(&mut curl).unwrap())
+        })
+        .collect();
+    for one in asked {
+        let answer = Answer::of(&one.join().unwrap());
+        assert!([503, 504].contains(&answer.status), "{gone:?}: {answer:?}");
+    }
+    submitted
+}
+
+/// The same submissions once more, at the other node: each is one job, whether it had been written or not.
+fn are_taken_once(services: &Services, doors: &[String; 2], under_way: &[(String, Value)]) {
+    for (number, (name, job)) in under_way.iter().enumerate() {
+        let ids = [1, 0].map(|other| submit_to(services, &doors[(number + other) % 2], name, job));
+        assert_eq!(ids[0], ids[1], "{name}");
+        let cancelled = services
+            .ask(&["-X", "DELETE", &format!("{}/jobs/{}", doors[0], ids[0])])
+            .unwrap();
+        assert_eq!(cancelled.status, 200, "{cancelled:?}");
+    }
+}
+
+#[test]
+fn of_several_servers_the_one_that_takes_changes_is_used() {
+    // After a fail-over the service would stay with a standby, or a server that is gone.
+    if !peers() {
+        return;
+    }
+    let (standby, mut primary) = (Postgres::start().unwrap(), Postgres::start().unwrap());
+    set_read_only(&standby, true);
+    let hosts = format!("{},{}", standby.socket().display(), primary.socket().display());
+    let nodes = node_settings(&[(Path::new(&hosts), "any")]);
+    let services = start_nodes(&["ALPHA"], &nodes);
+    let door = services.transfer.url.clone();
+    let source = silent();
+    let id = submit_to(&services, &door, "first", &waiting_job(&services, source, "first", 1));
+    running(&services, &door, &id, 1, 1);
+    assert_eq!(primary.ask("SELECT count(*) FROM jobs").unwrap(), "1");
+    assert_eq!(
+        standby
+            .ask("SELECT count(*) FROM pg_tables WHERE tablename = 'jobs'")
+            .unwrap(),
+        "0"
+    );
+    primary.kill().unwrap();
+    primary.serve().unwrap();
+    let taken = || {
+        let job = waiting_job(&services, source, "second", 1);
+        let answer = weir_tests::run(
+            services
+                .submission_to(&door, "second", &job)?
+                .args(["--max-time", "12"]),
+        )?;
+        Ok((Answer::of(&answer).status == 200).then_some(()))
+    };
+    wait_for(LIMIT, taken).unwrap_or_else(|error| panic!("{error:#}\n{}", services.transfer.said_last()));
 }
 
 /// Submissions and questions are refused within seconds, not left to hang.

@@ -113,8 +113,13 @@ fn after_scheme(text: &str, at: usize, scheme: &str) -> Option<(usize, usize)> {
     }
     let start = at + scheme.len() + gap;
     let run = token_run(&text[start..]);
-    (run > 0 && !is_word(&text[start..start + run])).then_some((start, start + run))
+    let said = &text[start..start + run];
+    let is_challenge = PARAMETERS.contains(&said) && text[start + run..].starts_with('"');
+    (run > 0 && !is_word(said) && !is_challenge).then_some((start, start + run))
 }
+
+/// What may follow a scheme where a server asks for a credential (RFC 6750 section 3): it says what was wrong with the last one.
+const PARAMETERS: [&str; 5] = ["realm=", "scope=", "error=", "error_description=", "error_uri="];
 
 /// Range of the value after a name and `=` or `:`, quoted or not.
 fn after_name(text: &str, at: usize, name: &str) -> Option<(usize, usize)> {
@@ -203,6 +208,11 @@ mod tests {
         // A secret would stand in a log, or an error would be unreadable.
         check("nothing here", "nothing here");
         check("Authorization: Bearer abc.DEF-123", "Authorization: Bearer ***");
+        check(
+            r#"WWW-Authenticate: Bearer error="invalid_token""#,
+            r#"WWW-Authenticate: Bearer error="invalid_token""#,
+        );
+        check(r#"{"h":"Bearer YWJjZA=="}"#, r#"{"h":"Bearer ***"}"#);
         check("authorization: basic dXNlcjpwYXNz", "authorization: basic ***");
         check(
             "TransferHeaderAuthorization: Bearer XYZ987 x",

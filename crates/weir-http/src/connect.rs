@@ -189,6 +189,7 @@ impl Connector {
                     Ok(tcp) => {
                         // Requests and performance markers are small and must not wait for a full segment.
                         let _ = tcp.set_nodelay(true);
+                        keep_alive(&tcp);
                         return Ok(tcp);
                     }
                     Err(source) => {
@@ -351,4 +352,14 @@ impl AsyncWrite for Transport {
     ) -> Poll<std::io::Result<usize>> {
         either!(self, poll_write_vectored(cx, buffers))
     }
+}
+
+/// A connection over which nothing comes while a storage copies is probed: a peer that is gone is noticed within 30 s, and not with the next
+/// thing that is sent.
+fn keep_alive(tcp: &TcpStream) {
+    let probes = socket2::TcpKeepalive::new()
+        .with_time(Duration::from_secs(15))
+        .with_interval(Duration::from_secs(5))
+        .with_retries(3);
+    let _ = socket2::SockRef::from(tcp).set_tcp_keepalive(&probes);
 }

@@ -12,7 +12,7 @@ pub use admin::{AdminConfig, Level};
 pub use copy::CopyConfig;
 pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use history::HistoryConfig;
-pub use postgres::{PostgresConfig, Role};
+pub use postgres::{PostgresConfig, Role, SessionAttrs};
 pub use redirect::{NoHost, RedirectHost};
 pub use tokens::{BrokerConfig, IssuerConfig, TokensConfig};
 pub use weir_auth::x509::DoorConfig as X509Config;
@@ -388,6 +388,13 @@ impl TransferConfig {
         }
         if self.postgres.is_some() && self.key_file.is_none() {
             return wrong("key_file", "is needed with [postgres]: every node needs the same one");
+        }
+        if self
+            .postgres
+            .as_ref()
+            .is_some_and(|postgres| postgres.hosts().next().is_none())
+        {
+            return wrong("postgres.host", "names no server");
         }
         if self.history.keep != Duration::ZERO && self.history.keep < self.history.archive_after {
             return wrong(

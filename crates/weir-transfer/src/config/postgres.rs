@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostgresConfig {
-    /// A host name, as in the server's certificate; or the directory of a local socket, such as `/run/postgresql`.
+    /// A host name, as in the server's certificate; or the directory of a local socket, such as `/run/postgresql`. Several, of a primary and
+    /// its standbys, with commas between them: they are tried in this order.
     pub host: String,
-    /// Its port.
+    /// Its port; that of all of them.
     #[serde(default = "postgres_port")]
     pub port: u16,
     /// The database.
@@ -23,9 +24,22 @@ pub struct PostgresConfig {
     /// PEM files of the authorities that the server's certificate is checked against. Default: those of `[trust]`.
     #[serde(default)]
     pub authorities: Vec<PathBuf>,
+    /// Which of several servers is taken. Default: of several the one that takes changes, of one that one.
+    #[serde(default)]
+    pub target_session_attrs: Option<SessionAttrs>,
     /// What this node does of what nodes on one database share. Default: all.
     #[serde(default)]
     pub role: Role,
+}
+
+/// Which server is taken, in libpq's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SessionAttrs {
+    /// The first that answers.
+    Any,
+    /// The first that answers and takes changes: no standby.
+    ReadWrite,
 }
 
 /// What a node does beside serving its door.
@@ -72,11 +86,24 @@ fn postgres_port() -> u16 {
 impl PostgresConfig {
     /// Whether bytes travel encrypted: always, but on a local socket and to loopback.
     pub(crate) fn encrypted(&self) -> bool {
-        let loopback = self
-            .host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback());
-        !(self.host.starts_with('/') || self.host == "localhost" || loopback) || !self.authorities.is_empty()
+        let is_here = |host: &str| {
+            let loopback = host.parse::<std::net::IpAddr>();
+            host.starts_with('/') || host == "localhost" || loopback.is_ok_and(|address| address.is_loopback())
+        };
+        !self.hosts().all(is_here) || !self.authorities.is_empty()
+    }
+
+    /// The servers, in their order.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.host.split(',').map(str::trim).filter(|host| !host.is_empty())
+    }
+
+    /// Whether only a server that takes changes is of use.
+    pub(crate) fn wants_changes(&self) -> bool {
+        match self.target_session_attrs {
+            Some(wanted) => wanted == SessionAttrs::ReadWrite,
+            None => self.hosts().count() > 1,
+        }
     }
 }
 

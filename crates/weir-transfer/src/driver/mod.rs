@@ -219,6 +219,11 @@ impl<C: TransferCore> Driver<C> {
         writing.or_else(|| self.shared.restoration.trouble())
     }
 
+    /// How long the store has been at work on the batch at hand.
+    pub(crate) fn busy_for(&self) -> std::time::Duration {
+        self.shared.writer.busy_for()
+    }
+
     /// Rows of the store that were passed over when the service started, for people.
     pub(crate) fn unreadable(&self) -> Vec<String> {
         self.shared.restoration.unreadable()

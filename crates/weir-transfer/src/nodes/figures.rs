@@ -44,6 +44,13 @@ fn short(name: &str) -> String {
     name.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
+/// Two nodes may have one name: containers often have one host name, and PID 1. Not one URL, unless an alias stands for all: then the id
+/// tells them apart, which is another one after each start.
+fn label(peer: &Peer) -> String {
+    let (name, url, id) = (short(&peer.name), &peer.node.url, peer.node.id.simple());
+    format!("{{node=\"{name}\",url=\"{url}\",id=\"{id}\"}}")
+}
+
 /// For Prometheus. Empty if the database does not answer.
 pub(crate) async fn figures(membership: &Arc<Membership>, schedules: bool) -> String {
     let mut text = String::new();
@@ -66,7 +73,7 @@ pub(crate) async fn figures(membership: &Arc<Membership>, schedules: bool) -> St
     let roles = roles.iter().map(|(role, n)| (format!("{{role=\"{role}\"}}"), *n));
     figure("weir_transfer_nodes", "Nodes that live, by role", roles.collect());
     let leases = nodes.peers.iter().filter(|peer| peer.node.slots > 0);
-    let leases = leases.map(|peer| (format!("{{node=\"{}\"}}", short(&peer.name)), nodes.leases(peer)));
+    let leases = leases.map(|peer| (label(peer), nodes.leases(peer)));
     figure(
         "weir_transfer_leases",
         "Operations that nodes carry out for a scheduler elsewhere",

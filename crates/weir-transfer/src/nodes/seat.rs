@@ -1,8 +1,11 @@
 //! Where the driver sits, while this process is in office; and how submissions get in while it is not.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{oneshot, watch};
@@ -14,6 +17,12 @@ use crate::{
     driver::{Answer, Driver, Meter, NotTaken, Request},
     store::{Change, Durable, StoreError, Submission, Writer},
 };
+
+/// How long a request waits for a store that does not write. What was read for it before may have taken some seconds too.
+const PATIENCE: Duration = Duration::from_secs(7);
+
+/// How often it is looked whether the store writes.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The door's handle on whoever takes its requests. Clones share it.
 #[derive(Clone)]
@@ -51,8 +60,36 @@ impl Seat {
         self.driver.borrow().is_some()
     }
 
-    /// Hands a request over and waits for its answer.
+    /// Hands a request over and waits for its answer: not for longer than [`PATIENCE`] while the store does not write.
     pub(crate) async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<Scheduler>) -> Answer {
+        let begun = Instant::now();
+        let mut asked = std::pin::pin!(self.ask_and_wait(make));
+        loop {
+            match tokio::time::timeout(LOOK, asked.as_mut()).await {
+                Ok(answer) => return answer,
+                Err(_) if begun.elapsed() >= PATIENCE => {
+                    if let Some(why) = self.does_not_write() {
+                        // It may yet be written, as soon as the store works again.
+                        return Err(NotTaken::Unknown(why));
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Why nothing is written, if that is so.
+    fn does_not_write(&self) -> Option<String> {
+        let busy = match (self.driver(), &self.entry) {
+            (Some(driver), _) => driver.busy_for(),
+            (None, Some(entry)) => entry.writer.busy_for(),
+            (None, None) => Duration::ZERO,
+        };
+        let slow = || (busy >= PATIENCE / 2).then(|| format!("the store has not written for {} s", busy.as_secs()));
+        self.trouble().or_else(slow)
+    }
+
+    async fn ask_and_wait(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<Scheduler>) -> Answer {
         let Some(driver) = self.driver() else {
             return match &self.entry {
                 Some(entry) => entry.ask(make).await,

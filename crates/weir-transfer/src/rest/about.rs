@@ -106,7 +106,7 @@ pub(super) async fn health(service: State) -> Response {
             }
             ok(&answer)
         }
-        Some(reason) => trouble(&reason, "make room on the store's disk, or check it; the log says more"),
+        Some(reason) => trouble(&reason, crate::store::remedy(&reason)),
     }
 }
 

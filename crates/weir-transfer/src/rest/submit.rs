@@ -15,7 +15,7 @@ use super::{
     queue::Sources,
 };
 use crate::{
-    driver::{Request, Room},
+    driver::{NotTaken, Request, Room},
     model::{NewFile, SEVERAL_HOPS, SEVERAL_SOURCES},
     nodes,
     store::Submission,
@@ -51,13 +51,14 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
         let reservation = service
             .reserve(id)
             .ok_or_else(|| ApiError::unavailable("A submission with this sid is under way; ask again"))?;
-        if service.read(move |store| store.job(id)).await?.is_some() {
-            return Err(ApiError::duplicate_sid());
+        if let Some(answer) = again(&service, &caller, (id, &draft.files)).await? {
+            return Ok(answer);
         }
         Some(reservation)
     } else {
         None
     };
+    let files = draft.deterministic.then(|| draft.files.clone());
     let first = service.file_ids(draft.files.len()).await?;
     for (file, number) in draft.files.iter_mut().zip(first..) {
         file.id = number;
@@ -75,14 +76,46 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
         let _reservation = reservation;
         driver.ask(|reply| Request::Submit { submission, reply }).await
     });
-    taken
+    let taken = taken
         .await
-        .map_err(|_| ApiError::unavailable("The service is stopping"))??;
+        .map_err(|_| ApiError::unavailable("The service is stopping"))?;
+    if let (Err(NotTaken::Duplicate(_)), Some(files)) = (&taken, &files)
+        && let Some(answer) = again(&service, &caller, (id, files)).await?
+    {
+        return Ok(answer);
+    }
+    taken?;
     // What came in elsewhere the scheduler takes with its own settings.
     if service.driver.is_taken() && !Arc::ptr_eq(&door, &service.settings.door()) {
         ban::catch_up(&service, id, &caller).await?;
     }
     Ok(ok(&json!({ "job_id": id })))
+}
+
+/// A job that is there already under the id that was made from the client's `sid`. Whoever submitted it and submits the same once more, as
+/// one whose answer did not come, is told its id. FTS3 answers 409 then as well.
+async fn again(service: &State, caller: &Caller, (id, files): (uuid::Uuid, &[NewFile])) -> Answer<Option<Response>> {
+    let found = service.read(move |store| match store.job(id)? {
+        Some(job) => Ok(Some((job, store.files(id)?))),
+        None => Ok(None),
+    });
+    let Some((job, known)) = found.await? else {
+        return Ok(None);
+    };
+    let moves = |file: &NewFile| {
+        (
+            file.index,
+            file.source.clone(),
+            file.destination.clone(),
+            file.checksum.clone(),
+        )
+    };
+    let is_same = caller.owns(&job) && known.iter().map(|file| moves(&file.spec)).eq(files.iter().map(moves));
+    if is_same {
+        Ok(Some(ok(&json!({ "job_id": id }))))
+    } else {
+        Err(ApiError::duplicate_sid())
+    }
 }
 
 /// Looks at the tokens and seals them: here, and not on the store's one thread of writing.

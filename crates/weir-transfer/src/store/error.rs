@@ -79,3 +79,53 @@ impl StoreError {
         self.is_refusal() || matches!(self, Self::Unreadable(_) | Self::Sealed(_) | Self::Broken(_))
     }
 }
+
+/// What helps against what keeps a store from working.
+pub(crate) fn remedy(reason: &str) -> &'static str {
+    let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    if says(&["read-only", "readonly", "recovery"]) {
+        "the database takes no changes: let `host` of [postgres] lead to its primary, and see default_transaction_read_only; of a file, see \
+         who mounted its disk for reading only"
+    } else if says(&[
+        "no answer",
+        "connect",
+        "closed",
+        "terminat",
+        "starting up",
+        "shutting down",
+    ]) {
+        "see that the database runs and is reached from here; the service goes on by itself then"
+    } else if says(&["password", "authentication", "permission", "role "]) {
+        "see user, password_file and the rights of the user in the database"
+    } else if says(&["locked", "busy"]) {
+        "see what holds the lock of the store's file: a backup, or another program"
+    } else {
+        "make room on the store's disk, or check it; the log says more"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remedy;
+
+    #[test]
+    fn a_remedy_fits_its_cause() {
+        // Whoever is told to make room on a disk that is not full looks for an hour.
+        for (reason, word) in [
+            (
+                "db error: ERROR: cannot execute UPDATE in a read-only transaction",
+                "primary",
+            ),
+            ("the database gave no answer in 4 s", "runs"),
+            ("error connecting to server: Connection refused (os error 111)", "runs"),
+            (
+                "FATAL: password authentication failed for user \"weir\"",
+                "password_file",
+            ),
+            ("database is locked", "lock"),
+            ("database or disk is full", "make room"),
+        ] {
+            assert!(remedy(reason).contains(word), "{reason}: {}", remedy(reason));
+        }
+    }
+}

@@ -53,7 +53,7 @@ use uuid::Uuid;
 use weir_auth::Secret;
 use weir_sched::Work;
 
-pub(crate) use error::StoreError;
+pub(crate) use error::{StoreError, remedy};
 #[cfg(test)]
 pub(crate) use memory::MemoryStore;
 pub(crate) use postgres::PostgresStore;

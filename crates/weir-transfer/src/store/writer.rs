@@ -11,7 +11,7 @@ use std::{
         mpsc::{Receiver, Sender, channel},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
@@ -66,6 +66,8 @@ pub(crate) struct Writer {
 #[derive(Debug, Default)]
 struct State {
     trouble: Mutex<Option<String>>,
+    /// Since when the batch at hand is written.
+    begun: Mutex<Option<Instant>>,
     closing: AtomicBool,
     set_aside: AtomicU64,
 }
@@ -139,6 +141,11 @@ impl Writer {
         lock(&self.state.trouble).clone()
     }
 
+    /// How long the batch at hand has been written for. The largest takes a second.
+    pub(crate) fn busy_for(&self) -> Duration {
+        lock(&self.state.begun).map_or(Duration::ZERO, |begun| begun.elapsed())
+    }
+
     /// Changes that were set aside, since the start.
     pub(crate) fn set_aside(&self) -> u64 {
         self.state.set_aside.load(Ordering::Relaxed)
@@ -174,7 +181,10 @@ fn run(store: &Apply, work: &Receiver<Item>, state: &State, tell: &(impl Fn(Dura
         }
         let last = batch.iter().rev().find_map(|item| item.seq);
         let mut desk = Desk { store, state, tell };
-        match desk.write(batch) {
+        *lock(&state.begun) = Some(Instant::now());
+        let written = desk.write(batch);
+        *lock(&state.begun) = None;
+        match written {
             Ok(()) => drop(last.map(|last| tell(Durable::UpTo(last)))),
             Err(StoreError::Deposed) => return tell(Durable::Deposed),
             // The writer closes; nothing is said.

@@ -226,32 +226,54 @@ async fn a_sid_is_taken_once() {
     let body = json!({ "files": [file(&a, &b, "/f")], "params": params });
     let first = lab.ask("alice", Method::POST, "/jobs", Some(&body)).await;
     assert_eq!(first.json["job_id"], "0f9499ed-ed7c-5af5-aae6-a92f3cca308f");
+    // The same once more: its answer may not have come.
     let second = lab.ask("alice", Method::POST, "/jobs", Some(&body)).await;
-    assert_eq!(
-        (second.status, second.message()),
-        (StatusCode::CONFLICT, "The sid provided by the user is duplicated")
-    );
+    assert_eq!((second.status, &second.json), (StatusCode::OK, &first.json));
+    assert_eq!(lab.get("/jobs").await.json.as_array().unwrap().len(), 1);
+    let other = json!({ "files": [file(&a, &b, "/g")], "params": params });
+    for (user, body) in [("alice", &other), ("bob", &body)] {
+        let third = lab.ask(user, Method::POST, "/jobs", Some(body)).await;
+        assert_eq!(
+            (third.status, third.message()),
+            (StatusCode::CONFLICT, "The sid provided by the user is duplicated"),
+            "{user}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sid_is_refused_for_good_only_when_its_job_is_durable() {
-    // 409 tells a client that its job is taken: it will not submit again.
+    // 409 tells a client that a job holds this sid: it will not submit again. So a job must be there, and it must be the only one.
     let lab = Lab::start_with(|config| config.limits.link = 0).await;
     let (a, b) = (Stub::start(), Stub::start());
     let params = json!({ "id_generator": "deterministic", "sid": "sid-2" });
-    let body = json!({ "files": [file(&a, &b, "/f")], "params": params });
-    let ask = || lab.ask("alice", Method::POST, "/jobs", Some(&body));
-    let answers = futures_util::future::join_all((0..12).map(|_| ask())).await;
-    let count = |status: StatusCode| answers.iter().filter(|answer| answer.status == status).count();
-    assert_eq!(count(StatusCode::OK), 1);
-    for answer in answers
-        .iter()
-        .filter(|answer| answer.status == StatusCode::SERVICE_UNAVAILABLE)
-    {
-        assert!(answer.headers.contains_key("retry-after"), "{}", answer.text);
+    let paths = ["/f", "/g", "/h"];
+    let bodies = paths.map(|path| json!({ "files": [file(&a, &b, path)], "params": params }));
+    let asked = (0..12).map(|n| lab.ask("alice", Method::POST, "/jobs", Some(&bodies[n % bodies.len()])));
+    let answers = futures_util::future::join_all(asked).await;
+    let mut taken = Vec::new();
+    for (n, answer) in answers.iter().enumerate() {
+        match answer.status {
+            StatusCode::OK => taken.push(n % bodies.len()),
+            StatusCode::CONFLICT => {}
+            StatusCode::SERVICE_UNAVAILABLE => {
+                assert!(answer.headers.contains_key("retry-after"), "{}", answer.text);
+            }
+            status => panic!("{status}: {}", answer.text),
+        }
     }
-    assert_eq!(count(StatusCode::CONFLICT) + count(StatusCode::SERVICE_UNAVAILABLE), 11);
-    assert_eq!(ask().await.status, StatusCode::CONFLICT);
+    taken.dedup();
+    assert_eq!(taken.len(), 1, "one of the three submissions is the job: {taken:?}");
+    for (n, body) in bodies.iter().enumerate() {
+        let expected = if n == taken[0] {
+            StatusCode::OK
+        } else {
+            StatusCode::CONFLICT
+        };
+        let again = lab.ask("alice", Method::POST, "/jobs", Some(body)).await;
+        assert_eq!(again.status, expected, "{}", again.text);
+    }
+    assert_eq!(lab.get("/jobs").await.json.as_array().unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_postgres::{
     AsyncMessage, Client, Config,
-    config::SslMode,
+    config::{SslMode, TargetSessionAttrs},
     tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream},
 };
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,9 @@ use crate::{config::PostgresConfig, store::StoreError};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The same for each of several servers.
+const CONNECT_TIMEOUT_EACH: Duration = Duration::from_millis(1_500);
 
 /// How to get a session, again and again.
 pub(super) struct Connector {
@@ -53,7 +56,16 @@ impl Connector {
         config
             .keepalives_idle(Duration::from_secs(10))
             .tcp_user_timeout(Duration::from_secs(30));
-        config.host(&postgres.host);
+        for host in postgres.hosts() {
+            config.host(host);
+        }
+        if postgres.hosts().count() > 1 {
+            // One that is frozen must leave time for the others: signs of life have four seconds.
+            config.connect_timeout(CONNECT_TIMEOUT_EACH);
+        }
+        if postgres.wants_changes() {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         config.ssl_mode(if postgres.encrypted() {
             SslMode::Require
         } else {

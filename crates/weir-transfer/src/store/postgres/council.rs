@@ -118,8 +118,9 @@ impl PostgresStore {
 
     /// Buries nodes that are dead, and takes the leases of all that are gone. What they have claimed at destinations ends with them.
     pub(crate) fn bury(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
-        let dead = self.peers()?.into_iter().filter(|peer| self.is_dead(&peer.name));
-        let dead = dead.map(|peer| peer.node.id).collect::<Vec<_>>();
+        let peers = self.all_peers()?.into_iter();
+        let dead = peers.filter(|(peer, lives)| !lives || self.is_dead(&peer.name));
+        let dead = dead.map(|(peer, _)| peer.node.id).collect::<Vec<_>>();
         in_office(&self.council, epoch, |session| {
             let text =
                 "DELETE FROM nodes WHERE until + make_interval(secs => $1) < clock_timestamp() OR node = ANY($2)";

@@ -23,6 +23,7 @@ mod tape;
 #[cfg(test)]
 mod tests;
 mod urls;
+mod watch;
 mod write;
 
 use std::{
@@ -84,6 +85,9 @@ pub(crate) struct PostgresStore {
     sealer: Sealer,
     /// Who writes, for people who look into the table `scheduler`.
     holder: Holder,
+    /// The row of the scheduler, and those of nodes: whether they stand still.
+    watch: watch::Watch,
+    nodes_watch: watch::Nodes,
 }
 
 impl std::fmt::Debug for PostgresStore {
@@ -125,6 +129,8 @@ impl PostgresStore {
             damaged: Mutex::default(),
             sealer,
             holder: Holder::of_this_process(),
+            watch: watch::Watch::default(),
+            nodes_watch: watch::Nodes::default(),
         })
     }
 }
@@ -172,7 +178,7 @@ impl Store for PostgresStore {
         let mut writer = lock(&self.writer);
         let stood = self
             .writing
-            .with(|session| match Office::stand(session, &self.holder)? {
+            .with(|session| match Office::stand(session, &self.holder, &self.watch)? {
                 Some(office) => Ok(Ok(office)),
                 None => Ok(Err(Office::held_by(session)?)),
             })?;

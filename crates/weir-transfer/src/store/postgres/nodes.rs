@@ -117,8 +117,9 @@ impl PostgresStore {
                 WHERE node <> $1 AND node <> ALL($7) AND until + make_interval(secs => $10) > clock_timestamp()),
             term AS (SELECT CASE WHEN n = 0 THEN $9::float8 ELSE $8::float8 END AS secs FROM others),
             now AS (INSERT INTO nodes
-                SELECT $1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => secs), $11 FROM term
-                ON CONFLICT (node) DO UPDATE SET until = excluded.until, epoch = excluded.epoch, holds = excluded.holds)
+                SELECT $1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => secs), $11, secs FROM term
+                ON CONFLICT (node) DO UPDATE SET until = excluded.until, epoch = excluded.epoch, holds = excluded.holds,
+                    term = excluded.term)
             SELECT epoch, secs, (SELECT holds FROM nodes WHERE holds IS NOT NULL ORDER BY epoch DESC LIMIT 1)
             FROM scheduler, term";
         self.pulses.with(|session| {
@@ -157,7 +158,14 @@ impl PostgresStore {
 
     /// All nodes that live.
     pub(crate) fn peers(&self) -> Result<Vec<Peer>, StoreError> {
-        let text = "SELECT node, name, url, role, slots, epoch FROM nodes
+        let live = self.all_peers()?.into_iter().filter(|(_, lives)| *lives);
+        Ok(live.map(|(peer, _)| peer).collect())
+    }
+
+    /// All nodes whose time has not ended by the database's clock, and whether they live: one whose row has stood still for its term, and
+    /// some more, by this process's own clock does not. The database's clock may have gone back.
+    pub(super) fn all_peers(&self) -> Result<Vec<(Peer, bool)>, StoreError> {
+        let text = "SELECT node, name, url, role, slots, epoch, until::text, term FROM nodes
             WHERE until + make_interval(secs => $1) > clock_timestamp() ORDER BY name";
         let peer = |row: &Row| Peer {
             node: Node {
@@ -171,7 +179,13 @@ impl PostgresStore {
         };
         self.pulses.with(|session| {
             let rows = session.query(text, &[&GRACE.as_secs_f64()])?;
-            Ok(rows.iter().map(peer).collect())
+            let seen = rows.iter().map(|row| (row.get(0), row.get(6))).collect::<Vec<_>>();
+            let stood = self.nodes_watch.stood_for(&seen);
+            let lives = |(row, stood): (&Row, Duration)| {
+                let term = Duration::from_secs_f64(row.get::<_, f64>(7).clamp(0.0, 3600.0));
+                (peer(row), stood < term + GRACE)
+            };
+            Ok(rows.iter().zip(stood).map(lives).collect())
         })
     }
 

@@ -16,6 +16,7 @@ use std::{
 };
 
 use super::session::{Session, Values};
+use super::watch::Watch;
 use crate::store::{Change, StoreError};
 
 /// How long a scheduler is in office after its last sign of life. Its own batches are such signs; a quiet one renews.
@@ -39,6 +40,9 @@ pub(super) enum Turn {
 /// What all share who do something in office beside batches, and whoever takes over has alone.
 const STAYS: i64 = 0x5745_4953;
 
+/// All of the row that a sign of life changes.
+const STANDS_AT: &str = "concat_ws(' ', epoch, batch, mark, until)";
+
 const HELD: &str = "clock_timestamp() + make_interval(secs => $1)";
 
 impl Office {
@@ -52,20 +56,25 @@ impl Office {
     }
 
     /// Takes over if nobody is in office: the term has ended, or who holds it is known to be dead.
-    pub(super) fn stand(session: &mut Session, holder: &Holder) -> Result<Option<Self>, StoreError> {
-        let look = "SELECT epoch, holder, until < clock_timestamp() FROM scheduler";
-        let row = session.row(look, &[])?.ok_or_else(lost)?;
-        let (epoch, held_by, ended): (i64, &str, bool) = (row.get(0), row.get(1), row.get(2));
-        if !ended && !holder.knows_dead(held_by) {
+    ///
+    /// Or the row has stood still for a term by this process's own clock: that of the database may have gone back, and then the term seems to
+    /// last until it is there again. Who lives changes the row four times in a term.
+    pub(super) fn stand(session: &mut Session, holder: &Holder, watch: &Watch) -> Result<Option<Self>, StoreError> {
+        let look = format!("SELECT epoch, holder, until < clock_timestamp(), {STANDS_AT} FROM scheduler");
+        let row = session.row(&look, &[])?.ok_or_else(lost)?;
+        let (epoch, held_by, ended, at): (i64, &str, bool, &str) = (row.get(0), row.get(1), row.get(2), row.get(3));
+        let stands_still = watch.stood_for(at) >= TERM;
+        if !ended && !stands_still && !holder.knows_dead(held_by) {
             return Ok(None);
         }
-        let dead = if ended { "" } else { held_by };
+        let dead = if ended || stands_still { "" } else { held_by };
+        let still = if stands_still { at } else { "" };
         // Looked at once more under the lock: a batch may have prolonged the term while this waited for it.
         let text = format!(
             "UPDATE scheduler SET epoch = epoch + 1, batch = 0, mark = 0, holder = $2, until = {HELD}
-             WHERE epoch = $3 AND (until < clock_timestamp() OR holder = $4) RETURNING epoch"
+             WHERE epoch = $3 AND (until < clock_timestamp() OR holder = $4 OR {STANDS_AT} = $5) RETURNING epoch"
         );
-        let values: Values<'_> = &[&TERM.as_secs_f64(), &holder.name, &epoch, &dead];
+        let values: Values<'_> = &[&TERM.as_secs_f64(), &holder.name, &epoch, &dead, &still];
         Ok(take_over(session, &text, values)?.map(Self::new))
     }
 

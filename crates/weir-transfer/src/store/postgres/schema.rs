@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     DISTINCT,
     HOLDINGS,
     HOSTS,
+    TERMS,
 ];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
@@ -261,6 +262,9 @@ const HOLDINGS: &str = "ALTER TABLE nodes ADD COLUMN holds text;";
 
 /// Which node copied, by its host.
 const HOSTS: &str = "ALTER TABLE files ADD COLUMN host text;";
+
+/// For how long a node counts as living after a sign of life, in seconds: what another one counts by its own clock.
+const TERMS: &str = "ALTER TABLE nodes ADD COLUMN term float8 NOT NULL DEFAULT 8;";
 
 /// What keeps two services that start at the same time from making the same tables.
 const LOCK: i64 = 0x5745_4952;

@@ -173,6 +173,7 @@ impl Server {
             user: "weir".into(),
             password_file: None,
             authorities: Vec::new(),
+            target_session_attrs: None,
             role: crate::config::Role::Any,
         }
     }

@@ -511,3 +511,68 @@ impl Bench {
         n as f64 / start.elapsed().as_secs_f64()
     }
 }
+
+#[test]
+fn who_stands_still_for_a_term_is_not_in_office_whatever_the_databases_clock_says() {
+    // The clock went back ten minutes and the scheduler died: nobody scheduled until the clock was there again.
+    if !wanted() {
+        return;
+    }
+    let keeper = OnServer::new();
+    let (old, new) = (keeper.handle(), keeper.handle());
+    let first = old.next_epoch().unwrap();
+    // As after the clock has gone back: the term ends in ten minutes.
+    let clock_went_back = || {
+        let mut session = Server::shared().session(&keeper.database.database);
+        for table in ["scheduler", "nodes"] {
+            session
+                .execute(&format!("UPDATE {table} SET until = until + interval '10 min'"), &[])
+                .unwrap();
+        }
+    };
+    let node = super::Node {
+        id: Uuid::from_u128(7),
+        url: "https://a".into(),
+        role: "any".into(),
+        slots: 1,
+        epoch: first,
+    };
+    old.pulse(&node, &[], None).unwrap();
+    let other = super::Node {
+        id: Uuid::from_u128(8),
+        ..node.clone()
+    };
+    new.pulse(&other, &[], None).unwrap();
+    // The first one has heard that it is not alone.
+    old.pulse(&node, &[], None).unwrap();
+    let held = |standing: Result<Standing, StoreError>| matches!(standing, Ok(Standing::HeldBy(_)));
+    let begun = Instant::now();
+    while begun.elapsed() < super::TERM + Duration::from_secs(3) {
+        clock_went_back();
+        old.renew().unwrap();
+        old.pulse(&node, &[], None).unwrap();
+        assert!(held(new.stand()), "it lives, and says so");
+        assert_eq!(new.peers().unwrap().len(), 2);
+        sleep(Duration::from_millis(500));
+    }
+    clock_went_back();
+    let died = Instant::now();
+    let elected = loop {
+        new.pulse(&other, &[], None).unwrap();
+        let alive = new.peers().unwrap().len();
+        match new.stand().unwrap() {
+            Standing::Elected(epoch) => break epoch,
+            Standing::HeldBy(_) => assert!(died.elapsed() < super::TERM * 2, "nobody takes over; {alive} live"),
+        }
+        sleep(Duration::from_millis(500));
+    };
+    assert!(elected > first && died.elapsed() + Duration::from_secs(1) >= super::TERM);
+    while new.peers().unwrap().len() > 1 {
+        assert!(died.elapsed() < super::TERM * 3, "a node that is dead counts as living");
+        new.pulse(&other, &[], None).unwrap();
+        sleep(Duration::from_millis(500));
+    }
+    new.bury(elected).unwrap();
+    assert_eq!(new.all_peers().unwrap().len(), 1, "its row is gone");
+    assert!(matches!(old.renew(), Err(StoreError::Deposed)));
+}
