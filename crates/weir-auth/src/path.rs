@@ -156,6 +156,15 @@ impl StoragePath {
         }
     }
 
+    /// The same place, said to be a file.
+    #[must_use]
+    pub fn as_file(&self) -> Self {
+        Self {
+            components: self.components.clone(),
+            directory: false,
+        }
+    }
+
     /// The last name; none for the root.
     pub fn name(&self) -> Option<&str> {
         self.components.last().map(String::as_str)

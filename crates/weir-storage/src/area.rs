@@ -16,6 +16,7 @@ use weir_units::{Algorithm, Bytes};
 
 use crate::{
     backend::{Backend, BackendError, Changed, Meta, Obstacle, PRIVATE_PREFIX, Usage},
+    config::Dav,
     reaper::Graves,
     refusal::Refusal,
 };
@@ -44,6 +45,7 @@ pub(crate) struct Area {
     pub(crate) algorithms: Vec<Algorithm>,
     /// For how long after it was written whoever may create files may move one.
     pub(crate) movable_for: Duration,
+    pub(crate) dav: Dav,
     quota: Option<u64>,
     ledger: Arc<Mutex<Ledger>>,
     patient: Arc<AtomicUsize>,
@@ -108,6 +110,7 @@ pub(crate) struct AreaSetup {
     pub(crate) algorithms: Vec<Algorithm>,
     /// For how long after it was written whoever may create files may move one.
     pub(crate) movable_for: Duration,
+    pub(crate) dav: Dav,
     pub(crate) quota: Option<Bytes>,
 }
 
@@ -122,6 +125,7 @@ impl Area {
             durable: setup.durable,
             algorithms: setup.algorithms,
             movable_for: setup.movable_for,
+            dav: setup.dav,
             quota: setup.quota.map(|quota| quota.0),
             ledger: Arc::new(Mutex::new(Ledger {
                 bytes: signed(usage.bytes),
@@ -149,12 +153,34 @@ impl Area {
             durable: setup.durable,
             algorithms: setup.algorithms,
             movable_for: setup.movable_for,
+            dav: setup.dav,
             quota: setup.quota.map(|quota| quota.0),
             ledger: self.ledger.clone(),
             patient: self.patient.clone(),
             writers: self.writers.clone(),
             graves: self.graves.clone(),
             stripes: self.stripes.clone(),
+        }
+    }
+
+    /// The same area around another back end, whose files take the same room and whose names are its own.
+    pub(crate) fn staging(&self, backend: Arc<dyn Backend>, durable: bool) -> Self {
+        Self {
+            name: self.name.clone(),
+            prefix: self.prefix.clone(),
+            backend,
+            read_only: self.read_only,
+            anonymous_read: false,
+            durable,
+            algorithms: self.algorithms.clone(),
+            movable_for: self.movable_for,
+            dav: self.dav,
+            quota: self.quota,
+            ledger: self.ledger.clone(),
+            patient: self.patient.clone(),
+            writers: Arc::default(),
+            graves: self.graves.clone(),
+            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
         }
     }
 

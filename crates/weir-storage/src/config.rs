@@ -9,7 +9,7 @@ mod srr;
 mod tokens;
 mod tpc;
 
-pub use area::{AreaConfig, Durability};
+pub use area::{AreaConfig, Dav, Durability};
 pub(crate) use area::{SEPARATE, overlap};
 pub use issuer::IssuerConfig;
 pub use limits::Limits;

@@ -193,6 +193,11 @@ impl Exchange {
         self.with_transfer(|transfer| (transfer.streams, transfer.markers) = (streams, Some(markers)));
     }
 
+    /// There is more to come, although a file is complete.
+    pub(crate) fn goes_on(&self) {
+        self.with_transfer(|transfer| transfer.completed = false);
+    }
+
     /// All data moved, and it is good.
     pub(crate) fn complete(&self, checksums: Checksums) {
         self.with_transfer(|transfer| {

@@ -59,8 +59,8 @@ mod watched;
 mod well_known;
 
 pub use config::{
-    AreaConfig, Durability, IssuerConfig, Limits, Share, Sockets, SrrConfig, StorageConfig, TlsFiles, TokensConfig,
-    TpcConfig, Trust,
+    AreaConfig, Dav, Durability, IssuerConfig, Limits, Share, Sockets, SrrConfig, StorageConfig, TlsFiles,
+    TokensConfig, TpcConfig, Trust,
 };
 pub use endpoint::{AreaCounters, Running, StartError, Storage};
 pub use metrics::Traffic;

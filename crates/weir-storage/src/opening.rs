@@ -124,6 +124,7 @@ pub(crate) fn area_setup(config: &AreaConfig) -> AreaSetup {
         durable: config.durability == Durability::Full,
         algorithms: config.checksums.clone(),
         movable_for: config.movable_for,
+        dav: config.dav,
         quota: config.quota,
     }
 }

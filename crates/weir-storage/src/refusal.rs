@@ -193,9 +193,11 @@ impl From<BackendError> for Refusal {
             Obstacle::Missing => StatusCode::NOT_FOUND,
             Obstacle::Exists => StatusCode::PRECONDITION_FAILED,
             Obstacle::Parent | Obstacle::Directory | Obstacle::File | Obstacle::NotEmpty => StatusCode::CONFLICT,
-            Obstacle::Unsafe | Obstacle::IntoItself | Obstacle::ReadOnly | Obstacle::Permission => {
-                StatusCode::FORBIDDEN
-            }
+            Obstacle::Unsafe
+            | Obstacle::IntoItself
+            | Obstacle::ReadOnly
+            | Obstacle::Permission
+            | Obstacle::NoAttributes => StatusCode::FORBIDDEN,
             Obstacle::NameTooLong => StatusCode::URI_TOO_LONG,
             Obstacle::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
             Obstacle::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,

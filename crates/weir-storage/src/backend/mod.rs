@@ -147,12 +147,18 @@ pub trait Backend: Send + Sync + 'static {
         to: &StoragePath,
         overwrite: bool,
     ) -> Result<(Option<Meta>, Changed), BackendError>;
+    /// The text that was kept with a file or directory by [`Self::keep_properties`]; none if there is none.
+    fn properties(&self, path: &StoragePath) -> Result<Option<String>, BackendError>;
+    /// Keeps a text with a file or directory until another is kept, or none. It stays with what it was given to, whatever name that gets.
+    fn keep_properties(&self, path: &StoragePath, text: Option<&str>) -> Result<Changed, BackendError>;
     /// Asks how much room there is.
     fn space(&self) -> Result<Space, BackendError>;
     /// Counts what lies in the area. Walks all of it; what cannot be looked at is passed over with a warning.
     fn usage(&self) -> Result<Usage, BackendError>;
     /// How many levels of directories lie below a directory; `at_most` + 1 if there are more.
     fn height(&self, path: &StoragePath, at_most: usize) -> Result<usize, BackendError>;
+    /// Begins a place in which a tree is put together that nobody sees.
+    fn stage(&self) -> Result<Box<dyn Stage>, BackendError>;
     /// Finds what an earlier life left behind: graves that free nothing which [`Backend::usage`] counts.
     fn sweep(&self) -> Result<Vec<Box<dyn Grave>>, BackendError>;
 }
@@ -190,10 +196,24 @@ pub trait Draft: Send + Sync {
         let _ = size;
         Ok(())
     }
+    /// As [`Backend::keep_properties`]; before the end of the writing.
+    fn keep_properties(&self, text: &str) -> Result<(), BackendError>;
     /// Ends the writing: keeps checksums and creator with the content and, if it must be `durable`, waits for the disk.
     fn seal(&mut self, checksums: &Checksums, creator: Option<Creator>, durable: bool) -> Result<(), BackendError>;
     /// Makes it visible at `path`, with missing parents, at one instant. A file is replaced only if `overwrite`.
     fn publish(self: Box<Self>, path: &StoragePath, overwrite: bool) -> Result<Published, BackendError>;
+}
+
+/// A place in which a tree is put together before it becomes visible as a whole. It is to be given up at the end, also when that was
+/// done; dropping it leaves it to the next sweep.
+pub trait Stage: Send + Sync {
+    /// What lies in it. Paths are relative to it.
+    fn inside(&self) -> Arc<dyn Backend>;
+    /// Gives a file or directory in it a name in the area, at one instant. What has that name goes to a grave if it may be replaced. Tells
+    /// whether something was.
+    fn publish(&self, from: &StoragePath, to: &StoragePath, replace: bool) -> Result<(bool, Changed), BackendError>;
+    /// What is left in it, to be removed. Its files are counted as part of the area.
+    fn give_up(self: Box<Self>) -> Box<dyn Grave>;
 }
 
 /// Something that has no name any more and waits to be removed. Dropping it leaves it to the next sweep.
@@ -311,6 +331,8 @@ pub enum Obstacle {
     ReadOnly,
     /// The endpoint's user may not do this in the file system.
     Permission,
+    /// The file system keeps no extended attributes.
+    NoAttributes,
     /// Anything else: the disk's own trouble.
     Io,
 }
@@ -350,6 +372,7 @@ impl fmt::Display for Obstacle {
             Self::TooLarge => "the file system takes no file of that size",
             Self::ReadOnly => "the file system is read-only",
             Self::Permission => "the file system denies it to the endpoint's user",
+            Self::NoAttributes => "the file system keeps no extended attributes",
             Self::Io => "input/output error",
         })
     }

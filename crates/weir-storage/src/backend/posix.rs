@@ -16,6 +16,7 @@ mod intent;
 mod reader;
 mod readers;
 mod record;
+mod stage;
 mod supplant;
 mod unflushed;
 mod walk;
@@ -40,13 +41,14 @@ use uuid::Uuid;
 use weir_auth::{StoragePath, files::durable_folder};
 
 use super::{
-    Backend, BackendError, Changed, Draft, Grave, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space, Usage,
+    Backend, BackendError, Changed, Draft, Grave, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space, Stage, Usage,
 };
 use directory::PosixListing;
 use draft::PosixDraft;
 use grave::PosixGrave;
 use reader::PosixReader;
 use readers::Readers;
+use stage::PosixStage;
 use supplant::Unconcluded;
 use unflushed::{PosixDirectory, Unflushed, above, changed, changed_both};
 
@@ -73,7 +75,7 @@ struct Shared {
     root: OwnedFd,
     private: OwnedFd,
     /// Held for the backend's life; the kernel lets go of it when the process dies.
-    _lock: OwnedFd,
+    lock: OwnedFd,
     /// Whether the file system keeps extended attributes; told apart once, warned about once.
     attributes: AtomicBool,
     readers: Readers,
@@ -147,7 +149,7 @@ impl PosixBackend {
             at_hand: cached::at_hand(&handle),
             root: handle,
             private,
-            _lock: lock,
+            lock,
             attributes: AtomicBool::new(attributes),
             readers: Readers::default(),
             sent: AtomicBool::new(false),
@@ -264,6 +266,20 @@ impl Backend for PosixBackend {
         Ok((replaced, changed_both(&self.shared, above, [source, target], grave)))
     }
 
+    fn properties(&self, path: &StoragePath) -> Result<Option<String>, BackendError> {
+        let found = self.shared.find(path, READING).map_err(failed("read its properties"))?;
+        record::properties(&found).map_err(failed("read its properties"))
+    }
+
+    fn keep_properties(&self, path: &StoragePath, text: Option<&str>) -> Result<Changed, BackendError> {
+        let found = self.shared.find(path, READING).map_err(failed("keep its properties"))?;
+        meta_of(&found)
+            .map_err(failed("keep its properties"))?
+            .ok_or_else(unsafe_kind)?;
+        record::keep_properties(&found, text).map_err(unkept)?;
+        Ok(self.shared.changed(found, None))
+    }
+
     fn space(&self) -> Result<Space, BackendError> {
         let found = fs::fstatvfs(&self.shared.root).map_err(failed("measure the file system"))?;
         Ok(Space {
@@ -290,6 +306,10 @@ impl Backend for PosixBackend {
             .find(path, OFlags::RDONLY | OFlags::DIRECTORY)
             .map_err(failed("measure it"))?;
         walk::height_below(&directory, at_most).map_err(failed("measure it"))
+    }
+
+    fn stage(&self) -> Result<Box<dyn Stage>, BackendError> {
+        Ok(Box::new(PosixStage::new(&self.shared)?))
     }
 
     fn sweep(&self) -> Result<Vec<Box<dyn Grave>>, BackendError> {
@@ -545,6 +565,16 @@ fn temporary_name() -> String {
 
 fn unsafe_kind() -> BackendError {
     BackendError::new("open it", Obstacle::Unsafe)
+}
+
+/// The same of properties: what the system says of an extended attribute means something else than of a file.
+fn unkept(errno: Errno) -> BackendError {
+    let obstacle = match errno {
+        Errno::OPNOTSUPP => Obstacle::NoAttributes,
+        Errno::TOOBIG | Errno::RANGE => Obstacle::NoSpace,
+        errno => return failed("keep its properties")(errno),
+    };
+    error("keep its properties", obstacle, errno)
 }
 
 /// Says what stands in the way, from the system's number.

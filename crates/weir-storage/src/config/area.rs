@@ -45,6 +45,21 @@ pub struct AreaConfig {
     /// beginning, only by who wrote it or may modify.
     #[serde(default, with = "weir_units::duration")]
     pub movable_for: Duration,
+    /// How much of WebDAV is offered beyond what transfers need.
+    #[serde(default)]
+    pub dav: Dav,
+}
+
+/// How much of WebDAV (RFC 4918) an area offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dav {
+    /// What programs that transfer files use: a request copies one file, no file takes the place of a directory that is not empty, and
+    /// properties that clients make up are not kept.
+    #[default]
+    Basic,
+    /// All of class 1, for the file managers of people: COPY of a directory, COPY and MOVE over one, PROPPATCH of dead properties.
+    Full,
 }
 
 /// When a write counts as done.
@@ -73,6 +88,7 @@ impl AreaConfig {
             durability: Durability::default(),
             checksums: default_checksums(),
             movable_for: Duration::ZERO,
+            dav: Dav::default(),
         }
     }
 

@@ -15,7 +15,7 @@ use weir_units::{Algorithm, Checksum, Checksums, Hasher};
 use super::{Intake, blocking};
 use crate::{
     area::{Area, Claim, Hold},
-    backend::{BackendError, Creator, Draft, Meta, Published, WRITE_ALIGNMENT},
+    backend::{BackendError, Creator, Draft, Meta, Obstacle, Published, WRITE_ALIGNMENT},
     conditional::Conditions,
     exchange::Exchange,
     memory::Lease,
@@ -43,6 +43,8 @@ pub(crate) struct Landing {
     pub(crate) claim: Claim,
     /// Who writes it.
     pub(crate) creator: Option<Creator>,
+    /// The properties that it is to have, as text.
+    pub(crate) properties: Option<String>,
 }
 
 /// A file that has become visible.
@@ -426,6 +428,9 @@ fn publish(
     landing: &Landing,
     checksums: &Checksums,
 ) -> Result<Published, SinkError> {
+    if let Some(text) = &landing.properties {
+        keep_properties(&*draft, text)?;
+    }
     draft.seal(checksums, landing.creator, area.durable)?;
     // The disk is waited for before this and after it, never meanwhile: strangers' names share the lock.
     let _still = area.still(&landing.path);
@@ -436,6 +441,14 @@ fn publish(
         }
     }
     Ok(draft.publish(&landing.path, landing.overwrite)?)
+}
+
+/// Where there is no place for any, a file comes without.
+fn keep_properties(draft: &dyn Draft, text: &str) -> Result<(), BackendError> {
+    match draft.keep_properties(text) {
+        Err(error) if error.obstacle == Obstacle::NoAttributes => Ok(()),
+        outcome => outcome,
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! The XML of WebDAV (RFC 4918): what a PROPFIND asks, and the multistatus that answers it.
 
+mod dead;
 mod multistatus;
 mod propfind;
 mod proppatch;
 mod xml;
 
+pub use dead::{Dead, TooMany, from_text, may_be_set, to_text, updated};
 pub(crate) use multistatus::rfc3339;
-pub use multistatus::{CLOSE, OPEN, Resource, href, write_refused, write_resource};
+pub use multistatus::{CLOSE, OPEN, Resource, Unchanged, href, write_changed, write_refused, write_resource};
 pub use propfind::{Property, Wanted, parse};
-pub use proppatch::parse_update;
+pub use proppatch::{Update, named, parse_update};
 pub use xml::Malformed;

@@ -8,7 +8,10 @@ use std::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use quick_xml::escape::escape;
 
-use super::propfind::{OWNCLOUD, Property, STORM, WEIR, Wanted};
+use super::{
+    dead::{Dead, may_be_set},
+    propfind::{OWNCLOUD, Property, STORM, WEIR, Wanted},
+};
 
 /// Opens the document.
 pub const OPEN: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n";
@@ -50,6 +53,8 @@ pub struct Resource {
     pub quota: Option<(u64, u64)>,
     /// Known checksums as `adler32:0a1b2c3d`; empty if none are stored or none were asked for.
     pub checksums: Vec<String>,
+    /// Properties that clients have made up; empty if there are none or none were asked for.
+    pub dead: Vec<Dead>,
 }
 
 /// Percent-encodes decoded path components: all but unreserved characters (RFC 3986 section 2.3).
@@ -70,13 +75,19 @@ pub fn href<'a>(components: impl IntoIterator<Item = &'a str>, collection: bool)
 pub fn write_resource(text: &mut String, resource: &Resource, wanted: &Wanted) {
     let _ = write!(text, "<D:response><D:href>{}</D:href>", escape(&resource.href));
     match wanted {
-        Wanted::Names => write_found(text, ALL.iter().filter_map(|property| name_of(property, resource))),
-        Wanted::All(include) => write_found(
-            text,
-            ALL.iter()
-                .chain(include)
-                .filter_map(|property| value_of(property, resource)),
-        ),
+        Wanted::Names => {
+            let own = ALL.iter().filter_map(|property| name_of(property, resource));
+            let dead = resource.dead.iter().map(|dead| empty_element(&dead.property()));
+            write_found(text, own.chain(dead));
+        }
+        Wanted::All(include) => {
+            let own = ALL.iter().chain(include);
+            let own = own.filter_map(|property| value_of(property, resource));
+            // One that is included by its name is there already.
+            let dead = resource.dead.iter();
+            let dead = dead.filter(|dead| !include.iter().any(|named| dead.is(named)));
+            write_found(text, own.chain(dead.map(|dead| dead.element.clone())));
+        }
         Wanted::These(properties) => {
             let (found, missing): (Vec<_>, Vec<_>) = properties
                 .iter()
@@ -94,13 +105,34 @@ pub fn write_resource(text: &mut String, resource: &Resource, wanted: &Wanted) {
     text.push_str("</D:response>\n");
 }
 
-/// Appends the `response` of a resource whose properties were not changed: those that the server keeps itself are protected, and
-/// others it does not keep (RFC 4918 sections 9.2.1 and 16).
-pub fn write_refused(text: &mut String, href: &str, properties: &[Property]) {
+/// Appends the `response` of a resource whose properties were all changed.
+pub fn write_changed(text: &mut String, href: &str, properties: &[&Property]) {
     let _ = write!(text, "<D:response><D:href>{}</D:href>", escape(href));
-    let (others, protected): (Vec<_>, Vec<_>) = properties
-        .iter()
-        .partition(|property| matches!(property, Property::Unknown { .. }));
+    write_found(text, properties.iter().map(|property| empty_element(property)));
+    text.push_str("</D:response>\n");
+}
+
+/// Why properties were not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unchanged {
+    /// Those that clients make up are not kept here.
+    NotKept,
+    /// At least one of them is protected; the others were not changed for that.
+    Protected,
+    /// There is no room for them.
+    NoRoom,
+}
+
+/// Appends the `response` of a resource whose properties were not changed: those that the server keeps itself are protected (RFC 4918
+/// sections 9.2.1 and 16).
+pub fn write_refused(text: &mut String, href: &str, properties: &[&Property], why: Unchanged) {
+    let _ = write!(text, "<D:response><D:href>{}</D:href>", escape(href));
+    let is_other = |property: &&Property| match why {
+        Unchanged::NotKept => matches!(property, Property::Unknown { .. }),
+        Unchanged::Protected => may_be_set(property),
+        Unchanged::NoRoom => true,
+    };
+    let (others, protected): (Vec<&Property>, Vec<&Property>) = properties.iter().copied().partition(is_other);
     if !protected.is_empty() {
         text.push_str("<D:propstat><D:prop>");
         text.extend(protected.into_iter().map(empty_element));
@@ -110,7 +142,12 @@ pub fn write_refused(text: &mut String, href: &str, properties: &[Property]) {
         );
     }
     if !others.is_empty() {
-        write_propstat(text, others.into_iter().map(empty_element), "403 Forbidden");
+        let status = match why {
+            Unchanged::NotKept => "403 Forbidden",
+            Unchanged::Protected => "424 Failed Dependency",
+            Unchanged::NoRoom => "507 Insufficient Storage",
+        };
+        write_propstat(text, others.into_iter().map(empty_element), status);
     }
     text.push_str("</D:response>\n");
 }
@@ -195,7 +232,13 @@ fn value_of(property: &Property, resource: &Resource) -> Option<String> {
                 "<O:checksums xmlns:O=\"{OWNCLOUD}\"><O:checksum>{all}</O:checksum></O:checksums>"
             ));
         }
-        _ => return None,
+        unknown => {
+            return resource
+                .dead
+                .iter()
+                .find(|dead| dead.is(unknown))
+                .map(|dead| dead.element.clone());
+        }
     };
     let name = dav_name(property);
     Some(format!("<D:{name}>{value}</D:{name}>"))
@@ -269,6 +312,7 @@ mod tests {
             etag: "\"1-c-2\"".into(),
             quota: None,
             checksums: vec!["adler32:0a1b2c3d".into(), "crc32c:00000001".into()],
+            dead: Vec::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The body of a PROPFIND.
 
-use super::xml::{DAV, Malformed, Properties, Root, Visit, walk};
+use super::xml::{DAV, Malformed, Properties, Root, Tag, Visit, walk};
 
 /// The namespace that davix and the disk pool manager share.
 const LCGDM: &str = "LCGDM:";
@@ -93,6 +93,16 @@ pub enum Wanted {
 }
 
 impl Wanted {
+    /// Whether the properties that clients have made up must be read.
+    pub fn needs_dead(&self) -> bool {
+        match self {
+            Self::All(_) | Self::Names => true,
+            Self::These(properties) => properties
+                .iter()
+                .any(|property| matches!(property, Property::Unknown { .. })),
+        }
+    }
+
     /// Whether stored checksums must be read.
     pub fn needs_checksums(&self) -> bool {
         match self {
@@ -130,7 +140,7 @@ enum Form {
 }
 
 impl Visit for Reading {
-    fn enter(&mut self, namespace: &str, name: &str) -> Result<(), Malformed> {
+    fn enter(&mut self, namespace: &str, name: &str, _tag: &Tag<'_>) -> Result<(), Malformed> {
         match self.depth {
             0 => self.root.open("propfind", namespace, name)?,
             1 if namespace == DAV => match name {
@@ -151,7 +161,7 @@ impl Visit for Reading {
         Ok(())
     }
 
-    fn leave(&mut self) {
+    fn leave(&mut self, _tag: &str) {
         self.depth -= 1;
         self.collecting &= self.depth > 1;
         if self.depth == 0 {

@@ -1,9 +1,12 @@
 //! What the documents of clients have in common: read element by element, within limits.
 
+use std::fmt::Write as _;
+
 use quick_xml::{
     NsReader,
-    events::{BytesStart, Event},
-    name::ResolveResult,
+    escape::escape,
+    events::{BytesRef, BytesStart, Event},
+    name::{PrefixDeclaration, ResolveResult},
 };
 
 use super::propfind::Property;
@@ -16,7 +19,7 @@ pub(super) const DAV: &str = "DAV:";
 const RESERVED: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2000/xmlns/"];
 
 /// More than any client names at once (davix: 9); beyond it the request is refused.
-const PROPERTIES_LIMIT: usize = 128;
+pub(super) const PROPERTIES_LIMIT: usize = 128;
 
 /// The most bytes that the names of properties nobody knows may have together: each is told back for every entry.
 const UNKNOWN_LIMIT: usize = 4096;
@@ -32,10 +35,13 @@ impl Malformed {
     }
 }
 
-/// Is told of each element's beginning and end.
+/// Is told of each element's beginning and end, and of the text between them.
 pub(super) trait Visit {
-    fn enter(&mut self, namespace: &str, name: &str) -> Result<(), Malformed>;
-    fn leave(&mut self);
+    fn enter(&mut self, namespace: &str, name: &str, tag: &Tag<'_>) -> Result<(), Malformed>;
+    /// `tag`: the name as the document has it, with its prefix.
+    fn leave(&mut self, tag: &str);
+    /// A piece of text, decoded.
+    fn text(&mut self, _text: &str) {}
 }
 
 /// Reads a document to its end.
@@ -51,22 +57,160 @@ pub(super) fn walk(body: &[u8], visitor: &mut impl Visit) -> Result<(), Malforme
                 let namespace = bound(&namespace)?;
                 check_declarations(&element)?;
                 let name = element.local_name();
-                let name = std::str::from_utf8(name.as_ref()).map_err(Malformed::because)?;
-                visitor.enter(&namespace, name)?;
+                let tag = Tag {
+                    reader: &reader,
+                    element: &element,
+                };
+                visitor.enter(&namespace, utf8(name.as_ref())?, &tag)?;
             }
-            Event::End(_) => visitor.leave(),
+            Event::End(element) => visitor.leave(utf8(element.name().as_ref())?),
+            Event::Text(text) => visitor.text(checked(&text.decode().map_err(Malformed::because)?)?),
+            Event::CData(text) => visitor.text(checked(&text.decode().map_err(Malformed::because)?)?),
+            Event::GeneralRef(reference) => visitor.text(checked(referred(&reference)?.encode_utf8(&mut [0; 4]))?),
             Event::DocType(_) => return Err(Malformed::because("a document type is not accepted")),
             Event::Eof => return Ok(()),
-            _ => {}
+            Event::Empty(_) | Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
+        }
+    }
+}
+
+/// The character that a reference stands for: a number, or one of the five names that need no document type.
+fn referred(reference: &BytesRef<'_>) -> Result<char, Malformed> {
+    if let Some(character) = reference.resolve_char_ref().map_err(Malformed::because)? {
+        return Ok(character);
+    }
+    match &*reference.decode().map_err(Malformed::because)? {
+        "amp" => Ok('&'),
+        "lt" => Ok('<'),
+        "gt" => Ok('>'),
+        "quot" => Ok('"'),
+        "apos" => Ok('\''),
+        _ => Err(Malformed::because("an entity is not declared")),
+    }
+}
+
+/// Text that a document of ours may hold as well.
+fn checked(text: &str) -> Result<&str, Malformed> {
+    if text.chars().all(is_char) {
+        return Ok(text);
+    }
+    Err(Malformed::because("a character is not allowed in XML"))
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
+    std::str::from_utf8(bytes).map_err(Malformed::because)
+}
+
+/// The beginning of an element, as the document has it.
+pub(super) struct Tag<'a> {
+    reader: &'a NsReader<&'a [u8]>,
+    element: &'a BytesStart<'a>,
+}
+
+impl Tag<'_> {
+    /// The value of `xml:lang`, if it has one.
+    pub(super) fn language(&self) -> Result<Option<String>, Malformed> {
+        for attribute in self.element.attributes() {
+            let attribute = attribute.map_err(Malformed::because)?;
+            if attribute.key.as_ref() == LANGUAGE.as_bytes() {
+                let value = attribute.unescape_value().map_err(Malformed::because)?;
+                return Ok(Some(checked(&value)?.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes it out as the beginning of a document, which must stand wherever it is put: with all namespaces that are declared around
+    /// it, and with the language around it.
+    pub(super) fn write_outermost(&self, text: &mut String, language: Option<&str>) -> Result<(), Malformed> {
+        self.write_name(text)?;
+        for (prefix, namespace) in self.reader.prefixes() {
+            let namespace = utf8(namespace.0)?;
+            match prefix {
+                PrefixDeclaration::Default => write_attribute(text, "xmlns", unescaped(namespace)?.as_ref()),
+                PrefixDeclaration::Named(prefix) => {
+                    let name = format!("xmlns:{}", utf8(prefix)?);
+                    write_attribute(text, &name, unescaped(namespace)?.as_ref());
+                }
+            }
+        }
+        self.write_attributes(text, |name| name != "xmlns" && !name.starts_with("xmlns:"))?;
+        if let Some(language) = language.filter(|_| matches!(self.language(), Ok(None))) {
+            write_attribute(text, LANGUAGE, language);
+        }
+        text.push('>');
+        Ok(())
+    }
+
+    /// Writes it out within such a document.
+    pub(super) fn write_inner(&self, text: &mut String) -> Result<(), Malformed> {
+        self.write_name(text)?;
+        self.write_attributes(text, |_| true)?;
+        text.push('>');
+        Ok(())
+    }
+
+    fn write_name(&self, text: &mut String) -> Result<(), Malformed> {
+        let name = self.element.name();
+        text.push('<');
+        text.push_str(qualified(utf8(name.as_ref())?)?);
+        Ok(())
+    }
+
+    fn write_attributes(&self, text: &mut String, wanted: impl Fn(&str) -> bool) -> Result<(), Malformed> {
+        for attribute in self.element.attributes() {
+            let attribute = attribute.map_err(Malformed::because)?;
+            let name = qualified(utf8(attribute.key.as_ref())?)?;
+            if name != "xmlns" && !name.starts_with("xmlns:") {
+                bound(&self.reader.resolver().resolve_attribute(attribute.key).0)?;
+            }
+            if wanted(name) {
+                let value = attribute.unescape_value().map_err(Malformed::because)?;
+                write_attribute(text, name, checked(&value)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+const LANGUAGE: &str = "xml:lang";
+
+/// Namespaces are kept by the reader as the document writes them.
+fn unescaped(namespace: &str) -> Result<std::borrow::Cow<'_, str>, Malformed> {
+    let namespace = quick_xml::escape::unescape(namespace).map_err(Malformed::because)?;
+    checked(&namespace)?;
+    Ok(namespace)
+}
+
+/// A name, with or without a prefix.
+fn qualified(name: &str) -> Result<&str, Malformed> {
+    let (prefix, local) = name.split_once(':').unwrap_or(("xml", name));
+    if is_name(prefix) && is_name(local) {
+        return Ok(name);
+    }
+    Err(Malformed::because("a name is not valid"))
+}
+
+fn write_attribute(text: &mut String, name: &str, value: &str) {
+    let _ = write!(text, " {name}=\"");
+    write_escaped(text, value);
+    text.push('"');
+}
+
+/// Readers turn white space into blanks in attributes, and carriage returns into line feeds everywhere: not where it is written as a
+/// number.
+pub(super) fn write_escaped(text: &mut String, value: &str) {
+    for character in escape(value).chars() {
+        match character {
+            '\t' | '\n' | '\r' => drop(write!(text, "&#{};", u32::from(character))),
+            other => text.push(other),
         }
     }
 }
 
 fn bound(namespace: &ResolveResult<'_>) -> Result<String, Malformed> {
     match namespace {
-        ResolveResult::Bound(namespace) => Ok(std::str::from_utf8(namespace.as_ref())
-            .map_err(Malformed::because)?
-            .to_owned()),
+        ResolveResult::Bound(namespace) => Ok(unescaped(utf8(namespace.as_ref())?)?.into_owned()),
         ResolveResult::Unbound => Ok(String::new()),
         ResolveResult::Unknown(_) => Err(Malformed::because("a prefix is not declared")),
     }

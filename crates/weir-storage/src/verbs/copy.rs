@@ -1,9 +1,9 @@
 //! COPY: third-party copies, and copies of a file within the endpoint.
 //!
 //! A `Destination` that names this very endpoint, without anything that belongs to a third-party copy (`TransferHeader…`,
-//! `Credential`), is WebDAV's own COPY: the file is copied here, and the answer comes when it is done.
+//! `Credential`), is WebDAV's own COPY: the file is copied here, and the answer comes when it is done. Directories are for [`super::tree`].
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 
 use bytes::Bytes;
 use http::{Response, StatusCode, Uri};
@@ -14,14 +14,16 @@ use weir_world::Party;
 use super::{
     overwrite, path_here, put,
     put::{Aim, Target},
+    tree,
 };
 use crate::{
     admission::Work,
-    area::Area,
+    area::{Area, Hold},
     backend::{BackendError, Obstacle, Reader},
     conditional::Conditions,
     copy::{self, Asked, CopyRequest, Job, Pull, Push, Remote},
-    data::{BLOCK, Expectation, Intake, Sink, blocking, read_block},
+    data::{Arrived, BLOCK, Expectation, Intake, Landing, Sink, blocking, read_block},
+    memory::Lease,
     metrics::Kind,
     refusal::Refusal,
     service::{Call, check_kind},
@@ -71,7 +73,11 @@ async fn push(call: &mut Call, destination: Uri, request: CopyRequest) -> Result
     if is_local(call)
         && let Some(path) = path_here(call, &destination)
     {
-        return within(call, path?, may_replace).await;
+        let path = path?;
+        if let Some(order) = tree::wanted(call, &path, may_replace).await? {
+            return tree::copy(call, order).await;
+        }
+        return within(call, path, may_replace).await;
     }
     let path = call.path.clone();
     // Also where everybody may read: who has bytes sent to a third party must be known.
@@ -126,7 +132,7 @@ async fn open(call: &mut Call, path: &StoragePath) -> Result<(Arc<Area>, Arc<dyn
             if meta.directory {
                 return Err(Refusal::new(
                     StatusCode::FORBIDDEN,
-                    format!("{path} is a directory: only files are copied"),
+                    format!("{path} is a directory: only files are copied here"),
                 ));
             }
             let reader = area.backend.open(&inside)?;
@@ -156,7 +162,7 @@ fn begin(call: &mut Call, kind: Kind, area: &Arc<Area>, remote: String, job: Job
 }
 
 /// WebDAV's own COPY makes no directories (RFC 4918 section 9.8.5); third-party copies do.
-fn parent_exists(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result<(), Refusal> {
+pub(super) fn parent_exists(area: &Area, inside: &StoragePath, path: &StoragePath) -> Result<(), Refusal> {
     let Some(parent) = inside.parent() else { return Ok(()) };
     match area.backend.stat(&parent).map_err(BackendError::looking) {
         Ok(meta) if meta.directory => Ok(()),
@@ -168,39 +174,55 @@ fn parent_exists(area: &Area, inside: &StoragePath, path: &StoragePath) -> Resul
 /// Copies a file within the endpoint; also from one area to another.
 async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) -> Result<Response<Body>, Refusal> {
     let source = call.path.clone();
-    let (_, reader) = open(call, &source).await?;
+    let (from, reader) = open(call, &source).await?;
     let caller = call.known_caller().await?;
     call.path = destination;
     let (area, inside) = call.area()?;
-    let size = reader.meta().size;
     let aim = Aim {
         area: area.clone(),
         inside: inside.clone(),
         path: call.path.clone(),
         caller,
-        size,
+        size: reader.meta().size,
         // The request's are on the source: it is the source that the request names.
         conditions: Conditions::default(),
         may_replace,
         may_wait: true,
     };
+    let (original, to) = (source.clone(), area.clone());
     let looked = blocking(move || {
         let (area, inside, path) = (aim.area.clone(), aim.inside.clone(), aim.path.clone());
         let target = Target::prepare(aim)?;
         parent_exists(&area, &inside, &path)?;
-        Ok::<_, Refusal>(target)
+        let properties = tree::properties(&from, &original, &to)?;
+        Ok::<_, Refusal>((target, properties))
     });
-    let target = looked.await?;
+    let (target, properties) = looked.await?;
     if source.components() == call.path.components() {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "source and destination are the same",
         ));
     }
-    let (hold, landing) = target.landing(inside);
+    let (hold, mut landing) = target.landing(inside);
+    landing.properties = properties;
     let place = call.place(Work::Transfer, &area).await?;
     let moved = call.begin_transfer(Kind::Copy, &area);
     call.exchange().first_byte(std::time::Instant::now());
+    let means = (place.memory(), moved);
+    let arrived = pour(call, &area, &reader, (hold, landing), means).await?;
+    Ok(put::created(call, &arrived))
+}
+
+/// Copies what is open into an area.
+pub(super) async fn pour(
+    call: &Call,
+    area: &Arc<Area>,
+    reader: &Arc<dyn Reader>,
+    (hold, landing): (Hold, Landing),
+    (memory, moved): (Arc<Lease>, Arc<AtomicU64>),
+) -> Result<Arrived, Refusal> {
+    let size = reader.meta().size;
     // What once came in must still be what is read now.
     let checksums = {
         let reader = reader.clone();
@@ -217,17 +239,16 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         &area.algorithms,
         moved,
         call.exchange().clone(),
-        Intake::new(place.memory(), &area),
+        Intake::new(memory, area),
     );
     let mut at = 0;
     while at < size {
         let length = (size - at).min(sink.batch().min(BLOCK) as u64);
-        let piece = next_block(call, &reader, at, length as usize).await?;
+        let piece = next_block(call, reader, at, length as usize).await?;
         at += piece.len() as u64;
         sink.push(piece).await?;
     }
-    let arrived = sink.finish(landing).await?;
-    Ok(put::created(call, &arrived))
+    Ok(sink.finish(landing).await?)
 }
 
 async fn next_block(call: &Call, reader: &Arc<dyn Reader>, at: u64, length: usize) -> Result<Bytes, Refusal> {

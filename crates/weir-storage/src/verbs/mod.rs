@@ -9,6 +9,7 @@ mod propfind;
 mod proppatch;
 mod put;
 mod token_request;
+mod tree;
 
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use weir_auth::StoragePath;

@@ -12,6 +12,7 @@ use crate::{
     area::{Area, DEPTH_MAX, Place},
     backend::{BackendError, Changed, Meta},
     conditional::Conditions,
+    config::Dav,
     data::blocking,
     refusal::Refusal,
     service::{Call, check_kind},
@@ -127,8 +128,16 @@ impl Move {
             from, to, destination, ..
         } = self;
         check_kind(&self.source, meta)?;
-        if destination.is_directory() && !meta.directory {
-            // The right to `/f/` is no right to the file `/f`.
+        let is_file = destination.is_directory() && !meta.directory;
+        // The right to `/f/` is no right to the file `/f`.
+        let destination = &if is_file {
+            destination.as_file()
+        } else {
+            destination.clone()
+        };
+        let over_directory = !meta.directory && there.is_some_and(|there| there.directory);
+        if is_file && !(over_directory && self.area.dav == Dav::Full) {
+            let destination = &self.destination;
             let text =
                 format!("{destination} names a directory, and a file would move there: ask without the last slash");
             return Err(Refusal::conflict(text));
@@ -155,8 +164,8 @@ impl Move {
         if from.is_within(to) {
             return Err(Refusal::conflict("the destination holds the source"));
         }
-        if !meta.directory && there.is_some_and(|there| there.directory) && !self.is_empty()? {
-            // RFC 4918 section 9.9.3 would have the tree deleted. No client means that when it renames a file.
+        if over_directory && self.area.dav == Dav::Basic && !self.is_empty()? {
+            // RFC 4918 section 9.9.3 would have the tree deleted. No program that transfers files means that when it renames one.
             let text =
                 format!("{destination} is a directory that is not empty: delete it first, or name the file in it");
             return Err(Refusal::conflict(text));

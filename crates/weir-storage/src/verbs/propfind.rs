@@ -12,8 +12,9 @@ use crate::{
     admission::{Place, Work},
     area::{self, Area},
     backend::{BackendError, Entry, Listing, Meta},
+    config::Dav,
     data::blocking,
-    dav::{self, Resource, Wanted},
+    dav::{self, Dead, Resource, Wanted},
     refusal::Refusal,
     service::{Call, check_kind},
 };
@@ -192,6 +193,11 @@ impl Show {
             } else {
                 Vec::new()
             },
+            dead: if self.wanted.needs_dead() {
+                self.dead(path)
+            } else {
+                Vec::new()
+            },
         };
         dav::write_resource(text, &resource, &self.wanted);
     }
@@ -206,6 +212,20 @@ impl Show {
             return Vec::new();
         };
         reader.checksums().iter().map(ToString::to_string).collect()
+    }
+}
+
+impl Show {
+    /// What clients have made up, where that is kept.
+    fn dead(&self, path: &StoragePath) -> Vec<Dead> {
+        let Some(area) = self.area.as_ref().filter(|area| area.dav == Dav::Full) else {
+            return Vec::new();
+        };
+        let Some(inside) = path.relative_to(&area.prefix) else {
+            return Vec::new();
+        };
+        let text = area.backend.properties(&inside).ok().flatten();
+        text.map(|text| dav::from_text(&text)).unwrap_or_default()
     }
 }
 

@@ -1,16 +1,18 @@
-//! PROPPATCH: refused property by property (RFC 4918 section 9.2). What the server knows of a file cannot be set, and nothing else
-//! is kept.
+//! PROPPATCH: keeps the properties that clients make up, all of a request or none (RFC 4918 section 9.2), in areas with `dav = "full"`.
+//! Elsewhere each is refused. What the server knows of a file itself cannot be set.
 
-use http::{Response, StatusCode};
+use http::Response;
 use weir_auth::{Operation, StoragePath};
 use weir_http::Body;
 
 use super::propfind::{BODY_LIMIT, multistatus};
 use crate::{
-    area::Place,
-    backend::BackendError,
+    area::{Area, Place},
+    backend::{BackendError, Changed, Obstacle},
+    conditional::Conditions,
+    config::Dav,
     data::blocking,
-    dav,
+    dav::{self, Property, Unchanged, Update},
     refusal::Refusal,
     service::{Call, check_kind},
 };
@@ -19,27 +21,102 @@ pub(super) async fn proppatch(call: &mut Call) -> Result<Response<Body>, Refusal
     let path = call.path.clone();
     let place = call.endpoint.names.find(&path)?;
     call.permit(Operation::Overwrite, &path, None).await?;
-    let collection = match place {
+    let (collection, area) = match place {
         Place::Area(area, inside) => {
-            let path = path.clone();
-            blocking(move || {
-                let meta = area.backend.stat(&inside).map_err(BackendError::looking)?;
+            let (area_, path, inside_) = (area.clone(), path.clone(), inside.clone());
+            let look = move || {
+                let meta = area_.backend.stat(&inside_).map_err(BackendError::looking)?;
                 check_kind(&path, &meta)?;
                 Ok::<_, Refusal>(meta.directory)
-            })
-            .await?
+            };
+            (blocking(look).await?, Some((area, inside)))
         }
-        Place::Above(_) => true,
+        Place::Above(_) => (true, None),
         Place::Nowhere => return Err(Refusal::not_found(&path)),
     };
     let bytes = call.read_body(BODY_LIMIT).await?;
-    let properties = dav::parse_update(&bytes).map_err(|error| Refusal::bad_request(error.to_string()))?;
+    let updates = dav::parse_update(&bytes).map_err(|error| Refusal::bad_request(error.to_string()))?;
+    let names: Vec<Property> = dav::named(&updates).into_iter().cloned().collect();
+    let unchanged = match area.filter(|(area, _)| area.dav == Dav::Full) {
+        None => Some(Unchanged::NotKept),
+        Some(_) if !names.iter().all(dav::may_be_set) => Some(Unchanged::Protected),
+        Some((area, inside)) => {
+            let conditions = Conditions::of(&call.headers)?;
+            blocking(move || keep((&area, &inside), &path, &conditions, updates)).await?
+        }
+    };
+    let names: Vec<&Property> = names.iter().collect();
+    let href = href(&call.path, collection);
     let mut text = dav::OPEN.to_owned();
-    dav::write_refused(&mut text, &href(&path, collection), &properties);
+    match unchanged {
+        None => dav::write_changed(&mut text, &href, &names),
+        Some(why) => dav::write_refused(&mut text, &href, &names, why),
+    }
     text.push_str(dav::CLOSE);
-    let mut response = multistatus(weir_http::body::full(text));
-    *response.status_mut() = StatusCode::MULTI_STATUS;
-    Ok(response)
+    Ok(multistatus(weir_http::body::full(text)))
+}
+
+/// Carries the instructions out; or tells why none of them was. On the blocking pool.
+fn keep(
+    (area, inside): (&std::sync::Arc<Area>, &StoragePath),
+    path: &StoragePath,
+    conditions: &Conditions,
+    updates: Vec<Update>,
+) -> Result<Option<Unchanged>, Refusal> {
+    area.check_writable()?;
+    // A file that is about to replace this one has its properties already.
+    let _claim = area.claim(inside)?;
+    match change((area, inside), path, conditions, updates) {
+        Ok(Some(changed)) => {
+            area.settle(changed)?;
+            Ok(None)
+        }
+        Ok(None) => Ok(Some(Unchanged::NoRoom)),
+        Err(Failure::Refused(refusal)) => Err(refusal),
+        Err(Failure::Backend(error)) => match error.obstacle {
+            Obstacle::NoSpace => Ok(Some(Unchanged::NoRoom)),
+            Obstacle::NoAttributes => Ok(Some(Unchanged::NotKept)),
+            _ => Err(error.looking().into()),
+        },
+    }
+}
+
+enum Failure {
+    Refused(Refusal),
+    Backend(BackendError),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<BackendError> for Failure {
+    fn from(error: BackendError) -> Self {
+        Self::Backend(error)
+    }
+}
+
+/// None if they are too many.
+fn change(
+    (area, inside): (&Area, &StoragePath),
+    path: &StoragePath,
+    conditions: &Conditions,
+    updates: Vec<Update>,
+) -> Result<Option<Changed>, Failure> {
+    let _still = area.still(inside);
+    let meta = area.backend.stat(inside)?;
+    if !conditions.hold(Some(&meta)) {
+        return Err(Refusal::condition(path).into());
+    }
+    let known = area.backend.properties(inside)?;
+    let known = known.as_deref().map(dav::from_text).unwrap_or_default();
+    let Ok(properties) = dav::updated(known, updates) else {
+        return Ok(None);
+    };
+    let text = dav::to_text(&properties);
+    Ok(Some(area.backend.keep_properties(inside, text.as_deref())?))
 }
 
 fn href(path: &StoragePath, collection: bool) -> String {

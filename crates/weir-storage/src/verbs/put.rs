@@ -21,7 +21,7 @@ use crate::{
     backend::{BackendError, Creator, Obstacle},
     bandwidth::Throttle,
     conditional::Conditions,
-    config::Limits,
+    config::{Dav, Limits},
     data::{Arrived, Batch, Expectation, Intake, Landing, Sink, SinkError, blocking, store},
     digest,
     exchange::Exchange,
@@ -142,6 +142,8 @@ pub(super) struct Target {
     hold: Hold,
     claim: Claim,
     creator: Option<Creator>,
+    /// Of the file that is replaced: a PUT changes none of them (RFC 4918 section 9.7.1).
+    properties: Option<String>,
 }
 
 impl Target {
@@ -180,6 +182,10 @@ impl Target {
         if !conditions.hold(current.as_ref()) {
             return Err(Refusal::condition(&path));
         }
+        let properties = match current {
+            Some(_) if area.dav == Dav::Full => area.backend.properties(&inside)?,
+            _ => None,
+        };
         Ok(Self {
             overwrite: no_overwrite.is_none() && may_replace && !conditions.want_nothing_there(),
             conditions,
@@ -190,6 +196,7 @@ impl Target {
             }?,
             claim,
             creator: caller.creator(),
+            properties,
         })
     }
 
@@ -201,6 +208,7 @@ impl Target {
             conditions: self.conditions,
             claim: self.claim,
             creator: self.creator,
+            properties: self.properties,
         };
         (self.hold, landing)
     }

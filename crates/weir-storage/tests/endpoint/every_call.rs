@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::stream;
 use rustix::io::Errno;
-use weir_storage::{Durability, StorageConfig};
+use weir_storage::{Dav, Durability, StorageConfig};
 use weir_units::Algorithm;
 
 use super::{
@@ -32,6 +32,9 @@ enum Change {
     PullByOne,
     PullByFour,
     CopyOver,
+    CopyTree,
+    CopyTreeOverTree,
+    CopyOverTree,
     MoveNew,
     MoveOverLarge,
     MoveTreeOverTree,
@@ -58,6 +61,9 @@ impl Change {
             | Self::DeleteFile => &[("f", OLD)],
             Self::PutOverLarge | Self::DeleteLarge => &[("f", LARGE)],
             Self::CopyOver => &[("f", MIDDLE), ("g", OLD)],
+            Self::CopyTree => &[("d/e", OLD), ("d/u/v", SMALL), ("d/w/", 0)],
+            Self::CopyTreeOverTree => &[("d/e", OLD), ("t/u/v", LARGE)],
+            Self::CopyOverTree => &[("f", OLD), ("t/u/v", SMALL)],
             Self::MoveOverLarge => &[("f", OLD), ("g", LARGE)],
             Self::MoveTreeOverTree => &[("d/e", OLD), ("t/u/v", SMALL)],
             Self::DeleteTree => &[("d/e", OLD), ("d/u/v", LARGE)],
@@ -73,6 +79,16 @@ impl Change {
             Self::PutOverLarge => &[("f", SMALL)],
             Self::PullByFour => &[("f", LARGE)],
             Self::CopyOver => &[("f", MIDDLE), ("g", MIDDLE)],
+            Self::CopyTree => &[
+                ("d/e", OLD),
+                ("d/u/v", SMALL),
+                ("d/w/", 0),
+                ("t/e", OLD),
+                ("t/u/v", SMALL),
+                ("t/w/", 0),
+            ],
+            Self::CopyTreeOverTree => &[("d/e", OLD), ("t/e", OLD)],
+            Self::CopyOverTree => &[("f", OLD), ("t", OLD)],
             Self::MoveNew | Self::MoveOverLarge => &[("g", OLD)],
             Self::MoveTreeOverTree => &[("t/e", OLD)],
             Self::MakeDirectory => &[("d/", 0)],
@@ -86,6 +102,8 @@ impl Change {
             Self::PutNew | Self::PutOverLarge => SMALL as u64,
             Self::PutOver | Self::PutChunked | Self::PullByOne | Self::CopyOver => MIDDLE as u64,
             Self::PullByFour => LARGE as u64,
+            Self::CopyTree => (OLD + SMALL) as u64,
+            Self::CopyTreeOverTree | Self::CopyOverTree => OLD as u64,
             _ => 0,
         }
     }
@@ -115,6 +133,8 @@ impl Change {
             Self::PullByOne => pull(MIDDLE, "1").await,
             Self::PullByFour => pull(LARGE, "4").await,
             Self::CopyOver => onto("COPY", "f", "g").await,
+            Self::CopyTree | Self::CopyTreeOverTree => onto("COPY", "d", "t").await,
+            Self::CopyOverTree => onto("COPY", "f", "t").await,
             Self::MoveNew | Self::MoveOverLarge => onto("MOVE", "f", "g").await,
             Self::MoveTreeOverTree => onto("MOVE", "d", "t").await,
             Self::MakeDirectory => at.ask("MKCOL", &path("d"), &[], "").await,
@@ -146,6 +166,7 @@ fn faults_at(call: Call, number: u64) -> Vec<Fault> {
         | Call::Open
         | Call::Read
         | Call::Checksums
+        | Call::Properties
         | Call::Space
         | Call::Height => {}
         _ => faults.extend([Fault::Error(full), Fault::StopAfter]),
@@ -301,6 +322,7 @@ impl Scene {
 fn configure(config: &mut StorageConfig) {
     config.areas[0].durability = Durability::Full;
     config.areas[0].quota = Some(weir_units::Bytes(QUOTA));
+    config.areas[0].dav = Dav::Full;
     config.limits.transfers = 1;
     config.limits.patience = Duration::from_secs(60);
     config.limits.copies = 1;
@@ -399,6 +421,9 @@ every_call! {
     a_pull_by_one_stream: PullByOne,
     a_pull_by_several_streams: PullByFour,
     a_copy_within: CopyOver,
+    a_copy_of_a_tree: CopyTree,
+    a_copy_of_a_tree_over_another: CopyTreeOverTree,
+    a_copy_over_a_tree: CopyOverTree,
     a_move: MoveNew,
     a_move_over_a_large_file: MoveOverLarge,
     a_move_of_a_tree_over_another: MoveTreeOverTree,

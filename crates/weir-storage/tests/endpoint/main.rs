@@ -18,6 +18,7 @@ mod faults;
 mod faulty;
 mod files;
 mod fireflies;
+mod full;
 mod lab;
 mod listing;
 mod memory;

@@ -4,7 +4,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use weir_network::firefly::Tag;
 use weir_storage::{
     backend::Meta,
-    conditional, copy, dav, digest,
+    conditional, copy,
+    dav::{self, Unchanged},
+    digest,
     marker::{MarkerParser, Said},
     range::{self, Requested},
     token_request::{TokenRequest, parse_form, parse_macaroon},
@@ -39,7 +41,15 @@ pub(crate) fn markers(data: &[u8]) {
 /// The body of a PROPFIND: what is understood must be answered in well-formed XML.
 pub(crate) fn propfind(data: &[u8]) {
     let Ok(wanted) = dav::parse(data) else { return };
-    let resource = dav::Resource {
+    let resource = resource();
+    let mut text = dav::OPEN.to_owned();
+    dav::write_resource(&mut text, &resource, &wanted);
+    text.push_str(dav::CLOSE);
+    well_formed(&text);
+}
+
+fn resource() -> dav::Resource {
+    dav::Resource {
         href: dav::href(["a b", "<&>"], false),
         name: "<&>".into(),
         collection: false,
@@ -49,21 +59,40 @@ pub(crate) fn propfind(data: &[u8]) {
         etag: "\"1\"".into(),
         quota: Some((1, 2)),
         checksums: vec!["adler32:00000001".into()],
-    };
-    let mut text = dav::OPEN.to_owned();
-    dav::write_resource(&mut text, &resource, &wanted);
-    text.push_str(dav::CLOSE);
-    well_formed(&text);
+        dead: Vec::new(),
+    }
 }
 
-/// The body of a PROPPATCH: what is understood must be refused in well-formed XML.
+/// The body of a PROPPATCH: what is understood must be answered in well-formed XML; what is kept of it must be read again as it was, and
+/// shown in well-formed XML.
 pub(crate) fn proppatch(data: &[u8]) {
-    let Ok(properties) = dav::parse_update(data) else {
+    let Ok(updates) = dav::parse_update(data) else {
         return;
     };
-    assert!(!properties.is_empty());
+    assert!(!updates.is_empty());
+    let href = dav::href(["<&>"], true);
+    let names = dav::named(&updates);
+    for why in [Unchanged::NotKept, Unchanged::Protected, Unchanged::NoRoom] {
+        let mut text = dav::OPEN.to_owned();
+        dav::write_refused(&mut text, &href, &names, why);
+        dav::write_changed(&mut text, &href, &names);
+        text.push_str(dav::CLOSE);
+        well_formed(&text);
+    }
+    let settable = updates.into_iter().filter(|update| dav::may_be_set(&update.property));
+    let Ok(dead) = dav::updated(Vec::new(), settable.collect()) else {
+        return;
+    };
+    let Some(kept) = dav::to_text(&dead) else { return };
+    well_formed(&kept);
+    assert_eq!(
+        dav::to_text(&dav::from_text(&kept)),
+        Some(kept),
+        "it changes when it is kept again"
+    );
     let mut text = dav::OPEN.to_owned();
-    dav::write_refused(&mut text, &dav::href(["<&>"], true), &properties);
+    let resource = dav::Resource { dead, ..resource() };
+    dav::write_resource(&mut text, &resource, &dav::Wanted::All(Vec::new()));
     text.push_str(dav::CLOSE);
     well_formed(&text);
 }

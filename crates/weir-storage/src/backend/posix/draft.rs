@@ -20,7 +20,7 @@ use super::{
     record::{self, Record},
     rename_over, replace, temporary_name,
     unflushed::{PosixDirectory, changed, make_all},
-    weigh,
+    unkept, weigh,
 };
 use crate::backend::{BackendError, Creator, Draft, Meta, Obstacle, Published};
 
@@ -147,6 +147,10 @@ impl Draft for PosixDraft {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             Err(errno) => Err(failed("set room aside")(errno)),
         }
+    }
+
+    fn keep_properties(&self, text: &str) -> Result<(), BackendError> {
+        record::keep_properties(&self.file, Some(text)).map_err(unkept)
     }
 
     fn seal(&mut self, checksums: &Checksums, creator: Option<Creator>, durable: bool) -> Result<(), BackendError> {

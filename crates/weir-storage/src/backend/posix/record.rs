@@ -2,6 +2,8 @@
 //!
 //! Text, so that people can read it with `getfattr`: `1 size=12 mtime_ns=1700000000000000000 by=… adler32:0a1b2c3d crc32c:…`.
 //! It counts only while the file has that size and modification time: a file changed by other means has no checksums.
+//!
+//! The properties that clients give files and directories lie beside it, in `user.weir.properties`.
 
 use std::{fmt, str::FromStr};
 
@@ -98,6 +100,38 @@ pub(super) fn read(file: &OwnedFd) -> Option<Record> {
     let mut buffer = [0_u8; 1024];
     let length = fs::fgetxattr(file, NAME, &mut buffer[..]).ok()?;
     std::str::from_utf8(&buffer[..length]).ok()?.parse().ok()
+}
+
+/// Where a text that clients have given a file or directory is kept.
+const PROPERTIES: &str = "user.weir.properties";
+
+/// Sizes of the memory that it is read into: what most have, and the most that Linux keeps.
+const PROPERTIES_SIZES: [usize; 2] = [4 << 10, 64 << 10];
+
+/// The text of a file or directory; none if there is none, or none that is text.
+pub(super) fn properties(file: &OwnedFd) -> Result<Option<String>, Errno> {
+    for size in PROPERTIES_SIZES {
+        let mut text = vec![0; size];
+        match fs::fgetxattr(file, PROPERTIES, &mut text[..]) {
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(None),
+            Err(Errno::RANGE) => {}
+            length => {
+                text.truncate(length?);
+                return Ok(String::from_utf8(text).ok());
+            }
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn keep_properties(file: &OwnedFd, text: Option<&str>) -> Result<(), Errno> {
+    match text {
+        Some(text) => fs::fsetxattr(file, PROPERTIES, text.as_bytes(), XattrFlags::empty()),
+        None => match fs::fremovexattr(file, PROPERTIES) {
+            Err(Errno::NODATA) => Ok(()),
+            outcome => outcome,
+        },
+    }
 }
 
 #[cfg(test)]

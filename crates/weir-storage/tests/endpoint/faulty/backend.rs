@@ -6,7 +6,7 @@ use bytes::Bytes;
 use weir_auth::StoragePath;
 use weir_storage::backend::{
     Backend, BackendError, Changed, Creator, Directory, Draft, Effort, Emptied, Entry, Grave, Listing, Meta, Published,
-    Reader, Space, Usage,
+    Reader, Space, Stage, Usage,
 };
 use weir_units::Checksums;
 
@@ -123,6 +123,15 @@ impl Backend for Faulty {
         Ok((replaced, self.changed(changed)))
     }
 
+    fn properties(&self, path: &StoragePath) -> Result<Option<String>, BackendError> {
+        self.faults.carry_out(Call::Properties, || self.disk.properties(path))
+    }
+
+    fn keep_properties(&self, path: &StoragePath, text: Option<&str>) -> Result<Changed, BackendError> {
+        let work = || self.disk.keep_properties(path, text);
+        Ok(self.changed(self.faults.carry_out(Call::KeepProperties, work)?))
+    }
+
     fn space(&self) -> Result<Space, BackendError> {
         self.faults.carry_out(Call::Space, || self.disk.space())
     }
@@ -135,12 +144,41 @@ impl Backend for Faulty {
         self.faults.carry_out(Call::Height, || self.disk.height(path, at_most))
     }
 
+    fn stage(&self) -> Result<Box<dyn Stage>, BackendError> {
+        let inner = self.faults.carry_out(Call::Stage, || self.disk.stage())?;
+        Ok(Box::new(FaultyStage {
+            inner,
+            faults: self.faults.clone(),
+        }))
+    }
+
     fn sweep(&self) -> Result<Vec<Box<dyn Grave>>, BackendError> {
         let graves = self.faults.carry_out(Call::Sweep, || self.disk.sweep())?;
         Ok(graves
             .into_iter()
             .map(|grave| grave_behind(grave, &self.faults))
             .collect())
+    }
+}
+
+struct FaultyStage {
+    inner: Box<dyn Stage>,
+    faults: Faults,
+}
+
+impl Stage for FaultyStage {
+    fn inside(&self) -> Arc<dyn Backend> {
+        Arc::new(Faulty::new(self.inner.inside(), &self.faults))
+    }
+
+    fn publish(&self, from: &StoragePath, to: &StoragePath, replace: bool) -> Result<(bool, Changed), BackendError> {
+        let work = || self.inner.publish(from, to, replace);
+        let (replaced, changed) = self.faults.carry_out(Call::PublishStage, work)?;
+        Ok((replaced, changed_behind(changed, &self.faults)))
+    }
+
+    fn give_up(self: Box<Self>) -> Box<dyn Grave> {
+        grave_behind(self.inner.give_up(), &self.faults)
     }
 }
 
@@ -216,6 +254,11 @@ impl Draft for FaultyDraft {
 
     fn reserve(&self, size: u64) -> Result<(), BackendError> {
         self.faults.carry_out(Call::Reserve, || self.inner().reserve(size))
+    }
+
+    fn keep_properties(&self, text: &str) -> Result<(), BackendError> {
+        self.faults
+            .carry_out(Call::KeepProperties, || self.inner().keep_properties(text))
     }
 
     fn seal(&mut self, checksums: &Checksums, creator: Option<Creator>, durable: bool) -> Result<(), BackendError> {

@@ -1,0 +1,127 @@
+//! A tree that is put together in the private directory, and becomes visible as a whole.
+//!
+//! It is a back end of its own, whose root is a directory with a private name. A crash leaves that to the next sweep, whatever lies in it:
+//! a tree that is not visible yet, or what it has taken the place of.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use rustix::{
+    fs::{self, Mode, OFlags, RenameFlags},
+    io::Errno,
+};
+use weir_auth::StoragePath;
+
+use super::{
+    Place, PosixBackend, Readers, Shared, Unconcluded, Unflushed, beneath, failed, grave,
+    grave::PosixGrave,
+    supplant::place,
+    temporary_name,
+    unflushed::{PosixDirectory, changed},
+};
+use crate::backend::{Backend, BackendError, Changed, Grave, Obstacle, Stage};
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+pub(super) struct PosixStage {
+    /// The area's.
+    shared: Arc<Shared>,
+    /// What lies in the stage.
+    inside: Arc<PosixBackend>,
+    /// Its private name.
+    name: String,
+}
+
+impl PosixStage {
+    pub(super) fn new(shared: &Arc<Shared>) -> Result<Self, BackendError> {
+        let name = temporary_name();
+        fs::mkdirat(&shared.private, &name, Mode::RWXU).map_err(failed("make a temporary directory"))?;
+        let inside = inside(shared, &name).map_err(failed("open a temporary directory"))?;
+        Ok(Self {
+            shared: shared.clone(),
+            inside: Arc::new(PosixBackend {
+                shared: Arc::new(inside),
+            }),
+            name,
+        })
+    }
+}
+
+/// The same file system with another root.
+fn inside(shared: &Shared, name: &str) -> Result<Shared, Errno> {
+    let again = |handle: &rustix::fd::OwnedFd| handle.try_clone().map_err(|_| Errno::MFILE);
+    Ok(Shared {
+        root: beneath(&shared.private, name, DIRECTORY)?,
+        private: again(&shared.private)?,
+        lock: again(&shared.lock)?,
+        attributes: AtomicBool::new(shared.attributes.load(Ordering::Relaxed)),
+        readers: Readers::default(),
+        sent: AtomicBool::new(false),
+        in_memory: shared.in_memory,
+        at_hand: shared.at_hand,
+        resisting: Mutex::default(),
+        unflushed: Unflushed::default(),
+        unconcluded: Unconcluded::default(),
+    })
+}
+
+impl Stage for PosixStage {
+    fn inside(&self) -> Arc<dyn Backend> {
+        self.inside.clone()
+    }
+
+    fn publish(&self, from: &StoragePath, to: &StoragePath, replace: bool) -> Result<(bool, Changed), BackendError> {
+        let (source, name) = self.inside.shared.parent(from, "copy it")?;
+        let (target, leaf) = self.shared.parent(to, "copy it there")?;
+        let above = self.shared.above(to, "copy it there")?;
+        let old = appear(&self.shared, (&source, name), (&target, leaf), replace)?;
+        let (replaced, grave) = match old {
+            Old::Nothing => (false, None),
+            Old::Buried(grave) => (true, Some(grave)),
+        };
+        // The target's first: its name must be somewhere.
+        let directories = [
+            PosixDirectory::new(&self.shared, target, None),
+            PosixDirectory::new(&self.shared, source, None),
+        ];
+        Ok((replaced, changed(above.into_iter().chain(directories), grave)))
+    }
+
+    fn give_up(self: Box<Self>) -> Box<dyn Grave> {
+        Box::new(grave::grave(&self.shared, self.name))
+    }
+}
+
+/// What had the name before.
+enum Old {
+    Nothing,
+    Buried(PosixGrave),
+}
+
+fn appear(shared: &Arc<Shared>, from: Place<'_>, to: Place<'_>, replace: bool) -> Result<Old, BackendError> {
+    // What is there may go while this looks, and come again.
+    for _ in 0..16 {
+        match place(from, to) {
+            Ok(()) => return Ok(Old::Nothing),
+            Err(Errno::EXIST) if replace => {}
+            Err(errno) => return Err(failed("copy it there")(errno)),
+        }
+        match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::EXCHANGE) {
+            Ok(()) => {
+                // It is visible: if the old one cannot be buried, it goes with the stage.
+                let buried = grave::bury(shared, from);
+                return Ok(buried.map_or(Old::Nothing, Old::Buried));
+            }
+            Err(Errno::NOENT) => {}
+            // Some network file systems cannot, and no other way leaves one of the two whatever happens.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                let operation = "put it in the place of what is there, on a file system that cannot exchange names (delete that first)";
+                return Err(BackendError::new(operation, Obstacle::Exists));
+            }
+            Err(errno) => return Err(failed("copy it there")(errno)),
+        }
+    }
+    Err(failed("copy it there")(Errno::AGAIN))
+}
