@@ -81,7 +81,7 @@ pub(crate) fn write_report(report: &Report, folder: &RunFolder) -> Result<PathBu
     folder.write("report.html", |to| to.write_all(page.as_bytes()))
 }
 
-fn report(found: &Found<'_>) -> Report {
+pub(crate) fn report(found: &Found<'_>) -> Report {
     let Found { plan, driven, .. } = found;
     let windows = driven.windows;
     let spec = Spec {

@@ -43,6 +43,8 @@ mod engine;
 mod error;
 mod folder;
 mod fts;
+#[cfg(test)]
+mod golden;
 mod host;
 mod html;
 mod injection;

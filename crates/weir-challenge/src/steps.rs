@@ -50,6 +50,11 @@ impl StepsDriver {
         (0..plan.workloads.len()).filter_map(driver).collect()
     }
 
+    #[cfg(test)]
+    pub(crate) fn recorded(&mut self, transfers: BTreeMap<u64, usize>) {
+        self.transfers = transfers;
+    }
+
     /// Returns the number of its workload.
     pub(crate) fn workload(&self) -> usize {
         self.core.workload()
