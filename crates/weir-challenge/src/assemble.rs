@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use weir_measure::accounting::{Figures, WindowSpec};
+use weir_measure::accounting::Figures;
 use weir_measure::report::{Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Window, Windows, ratio};
 use weir_measure::threshold::{self, Evaluated};
 use weir_measure::verdict::{Evidence, decide};
-use weir_measure::{Accounting, LinkSpec, Spec, WorkloadSpec, advice};
+use weir_measure::{Accounting, Spec, advice};
 use weir_plan::{Plan, Workload};
-use weir_sim::books;
 
 use crate::clock::Clock;
 use crate::drive::Driven;
@@ -27,9 +26,8 @@ pub(crate) struct Found<'a> {
     pub(crate) command: &'a str,
     pub(crate) host: Host,
     pub(crate) clock: Clock,
-    pub(crate) sites: Vec<String>,
-    pub(crate) links: Vec<LinkSpec>,
-    pub(crate) workloads: Vec<WorkloadSpec>,
+    /// As planned.
+    pub(crate) spec: Spec,
     pub(crate) steps: &'a [StepsDriver],
     pub(crate) rates: Option<&'a RatesDriver>,
     pub(crate) records: &'a [Record],
@@ -39,20 +37,18 @@ pub(crate) struct Found<'a> {
     pub(crate) audit: Option<Audit>,
 }
 
-/// Bins of a series: short runs show seconds, long ones at most this many bins of up to ten seconds.
-const BINS_MAX: u64 = 600;
-
 /// Writes report, rows and ledger into the run folder.
 pub(crate) fn write(found: &Found<'_>, folder: &RunFolder) -> Result<RunOutcome, RunError> {
-    let names: Vec<[String; 4]> = found
+    let spec = &found.spec;
+    let names: Vec<[String; 4]> = spec
         .links
         .iter()
         .map(|link| {
-            let (from, to) = (&found.sites[link.source_site], &found.sites[link.destination_site]);
+            let (from, to) = (&spec.sites[link.source_site], &spec.sites[link.destination_site]);
             [link.source.clone(), link.destination.clone(), from.clone(), to.clone()]
         })
         .collect();
-    let workloads: Vec<String> = found.workloads.iter().map(|workload| workload.name.clone()).collect();
+    let workloads: Vec<String> = spec.workloads.iter().map(|workload| workload.name.clone()).collect();
     let rows = Names {
         workloads: &workloads,
         links: &names,
@@ -85,11 +81,9 @@ pub(crate) fn report(found: &Found<'_>) -> Report {
     let Found { plan, driven, .. } = found;
     let windows = driven.windows;
     let spec = Spec {
-        sites: found.sites.clone(),
-        links: found.links.clone(),
-        workloads: found.workloads.clone(),
         windows,
-        bin: bin(&windows),
+        bin: windows.bin(),
+        ..found.spec.clone()
     };
     let mut figures = account(found, &spec);
     fill_steps(&mut figures, found);
@@ -97,7 +91,7 @@ pub(crate) fn report(found: &Found<'_>) -> Report {
     let thresholds: Vec<Evaluated> = plan
         .thresholds
         .iter()
-        .map(|asked| threshold::evaluate(&books::threshold(asked), &figures, &spec, &found.crosschecks))
+        .map(|asked| threshold::evaluate(asked, &figures, &spec, &found.crosschecks))
         .collect();
     let (verdict, verdict_reasons) = decide(&Evidence {
         thresholds: &thresholds,
@@ -147,7 +141,7 @@ pub(crate) fn report(found: &Found<'_>) -> Report {
             hold: window(windows.ramp_end, windows.hold_end),
             drain: window(windows.hold_end, windows.drain_end),
         },
-        stability: figures.parts.report(&found.sites),
+        stability: figures.parts.report(&spec.sites),
         totals: figures.totals,
         links: figures.links,
         sites: figures.sites,
@@ -180,12 +174,6 @@ fn fill_steps(figures: &mut Figures, found: &Found<'_>) {
             .account(found.records)
             .fill(&mut figures.workloads[driver.workload()].kind);
     }
-}
-
-/// Chooses the width of the bins: whole seconds, one to ten.
-fn bin(windows: &WindowSpec) -> std::time::Duration {
-    let seconds = windows.drain_end.as_secs() + 1;
-    std::time::Duration::from_secs(seconds.div_ceil(BINS_MAX).clamp(1, 10))
 }
 
 fn moment(at: jiff::Timestamp) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use weir_http::ProcessorTime;
-use weir_measure::accounting::WindowSpec;
+use weir_measure::WindowSpec;
 use weir_measure::report::Event;
 use weir_plan::Phases;
 
@@ -76,7 +76,7 @@ struct Due {
 impl<D: InjectionDoor> Drive<'_, D> {
     /// Runs from the start of the ramp to the end of the drain.
     pub(crate) async fn run(mut self) -> Driven {
-        let windows = planned(&self.phases);
+        let windows = WindowSpec::planned(&self.phases);
         let (ramp_end, planned_end) = (windows.ramp_end, windows.hold_end);
         let mut driven = Driven {
             windows,
@@ -237,15 +237,6 @@ impl<D: InjectionDoor> Drive<'_, D> {
             t_s: self.clock.now().as_secs_f64(),
             text: text.to_owned(),
         });
-    }
-}
-
-/// Returns the windows as planned, the drain to its limit.
-pub(crate) fn planned(phases: &Phases) -> WindowSpec {
-    WindowSpec {
-        ramp_end: phases.ramp,
-        hold_end: phases.end(),
-        drain_end: phases.end() + phases.drain,
     }
 }
 

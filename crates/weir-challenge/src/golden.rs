@@ -11,9 +11,9 @@ use serde::Deserialize;
 use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
-use weir_measure::State;
-use weir_measure::accounting::{Failure, WindowSpec};
+use weir_measure::accounting::Failure;
 use weir_measure::report::{CrossCheck, Event, Host, Windows};
+use weir_measure::{Spec, State, WindowSpec};
 use weir_plan::{Challenge, Overrides, Plan};
 
 use crate::clock::Clock;
@@ -134,13 +134,14 @@ fn report() -> String {
     let plan = plan();
     let rest: Rest = serde_json::from_str(&std::fs::read_to_string(folder().join("rest.json")).unwrap()).unwrap();
     let doors = ["ALPHA", "BETA", "GAMMA"].map(door);
-    let layout = lay_out(&plan, &doors);
+    let spec = Spec::of(&plan);
+    let layout = lay_out(&plan, &spec, &doors);
     let names: Vec<&str> = plan.workloads.iter().map(weir_plan::Workload::name).collect();
     let rows = std::fs::read_to_string(folder().join("transfers.csv")).unwrap();
     let records: Vec<Record> = rows
         .lines()
         .skip(1)
-        .map(|line| record(&fields(line), &names, &layout.links))
+        .map(|line| record(&fields(line), &names, &spec.links))
         .collect();
     let mut steps = StepsDriver::all(&plan, &layout.cells);
     steps[0].recorded(cells(&records));
@@ -151,9 +152,7 @@ fn report() -> String {
         command: &rest.command,
         host: rest.host,
         clock: Clock::start(),
-        sites: layout.sites,
-        links: layout.links,
-        workloads: layout.workloads,
+        spec,
         steps: &steps,
         rates: None,
         records: &records,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weir_measure::accounting::{AskedCurve, LinkSpec, WorkloadSpec};
-use weir_measure::report::WorkloadKind;
-use weir_model::{Grid, Link, RseName};
-use weir_plan::{Phases, Plan, Workload};
+use weir_measure::{LinkSpec, Spec};
+use weir_model::Link;
+use weir_plan::{Cell, Plan, RatedLink, Workload};
+use weir_units::Bytes;
 
 use crate::engine::LinkEnds;
 use crate::live::SiteAsk;
@@ -17,11 +17,7 @@ use crate::storage::StorageDoor;
 /// What the run knows by number.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// Sites in the order of the grid.
-    pub(crate) sites: Vec<String>,
-    /// Links in the order in which the plan names them first.
-    pub(crate) links: Vec<LinkSpec>,
-    /// Their doors, at the same numbers.
+    /// The doors of each link of the plan, at the numbers of [`Spec::links`].
     pub(crate) ends: Vec<LinkEnds>,
     /// The source files of the plan.
     pub(crate) sources: Sources,
@@ -29,77 +25,62 @@ pub(crate) struct Layout {
     pub(crate) rated: BTreeMap<usize, Vec<RatedPlaces>>,
     /// Of each workload of steps, by its number: the places of its cells, step by step.
     pub(crate) cells: BTreeMap<usize, Vec<CellPlaces>>,
-    /// Workloads in the order of the plan, with cells and steps still empty.
-    pub(crate) workloads: Vec<WorkloadSpec>,
 }
 
-/// Numbers a plan.
-pub(crate) fn lay_out(plan: &Plan, doors: &[StorageDoor]) -> Layout {
+/// Numbers what a plan names; `spec` is that of the plan.
+pub(crate) fn lay_out(plan: &Plan, spec: &Spec, doors: &[StorageDoor]) -> Layout {
+    let door = |name: &str| {
+        let mut rses = plan.grid.rses.iter();
+        let place = rses.position(|rse| rse.name.as_str() == name);
+        place.expect("a plan names only RSEs of its grid")
+    };
+    let ends = |link: &LinkSpec| LinkEnds {
+        source: door(&link.source),
+        destination: door(&link.destination),
+    };
     let mut layout = Layout {
-        sites: plan.grid.sites.iter().map(|site| site.name.to_string()).collect(),
-        links: Vec::new(),
-        ends: Vec::new(),
+        ends: spec.links.iter().map(ends).collect(),
         sources: Sources::default(),
         rated: BTreeMap::new(),
         cells: BTreeMap::new(),
-        workloads: plan
-            .workloads
-            .iter()
-            .map(|workload| specification(workload, &plan.phases))
-            .collect(),
     };
-    let mut numbers: BTreeMap<Link, usize> = BTreeMap::new();
-    let mut number_of = |layout: &mut Layout, link: &Link| {
-        *numbers.entry(link.clone()).or_insert_with(|| {
-            layout.links.push(link_of(&plan.grid, link));
-            let end = |name: &RseName| place(&plan.grid, name);
-            layout.ends.push(LinkEnds {
-                source: end(&link.source),
-                destination: end(&link.destination),
-            });
-            layout.links.len() - 1
-        })
-    };
+    let numbers = spec.numbers();
+    let number = |link: &Link| numbers[&(link.source.as_str(), link.destination.as_str())];
     for (index, workload) in plan.workloads.iter().enumerate() {
         match workload {
             Workload::Rates(rates) => {
-                let mut places = Vec::with_capacity(rates.links.len());
-                for rated in &rates.links {
-                    let link = number_of(&mut layout, &rated.link);
-                    let spec = &mut layout.links[link];
-                    spec.asked = Some(spec.asked.unwrap_or(0) + rates.mean_rate(rated.rate, &plan.phases).0);
-                    spec.curves.push(curve(rates, rated.rate));
-                    note_size(spec, rated.file_size.0);
-                    let door = layout.ends[link].source;
-                    let need = |file| layout.sources.need(&doors[door], door, rated.file_size.0, file);
-                    places.push(RatedPlaces {
-                        link,
-                        sources: (0..rates.source_files).map(need).collect(),
-                    });
-                }
+                let places = |rated: &RatedLink| {
+                    let link = number(&rated.link);
+                    let sources = layout.needs(link, rated.file_size, rates.source_files, doors);
+                    RatedPlaces { link, sources }
+                };
+                let places = rates.links.iter().map(places).collect();
                 layout.rated.insert(index, places);
             }
             Workload::Matrix(steps) | Workload::Ramp(steps) => {
-                let mut all = Vec::new();
-                for cell in steps.steps.iter().flat_map(|step| &step.cells) {
-                    let link = number_of(&mut layout, &cell.link);
-                    note_size(&mut layout.links[link], cell.size.0);
-                    let door = layout.ends[link].source;
-                    let need = |file| layout.sources.need(&doors[door], door, cell.size.0, file);
-                    all.push(CellPlaces {
+                let places = |cell: &Cell| {
+                    let link = number(&cell.link);
+                    CellPlaces {
                         link,
                         mode: cell.mode,
-                        sources: (0..cell.source_files).map(need).collect(),
-                    });
-                }
-                layout.cells.insert(index, all);
+                        sources: layout.needs(link, cell.size, cell.source_files, doors),
+                    }
+                };
+                let places = steps.steps.iter().flat_map(|step| &step.cells).map(places).collect();
+                layout.cells.insert(index, places);
             }
         }
     }
-    for link in &mut layout.links {
-        link.file_bytes = link.file_bytes.filter(|size| *size > 0);
-    }
     layout
+}
+
+impl Layout {
+    /// The numbers of a link's source files of one size.
+    fn needs(&mut self, link: usize, size: Bytes, files: u32, doors: &[StorageDoor]) -> Vec<usize> {
+        let door = self.ends[link].source;
+        let need = |file| self.sources.need(&doors[door], door, size.0, file);
+        (0..files).map(need).collect()
+    }
 }
 
 /// Returns the sites with what is asked of the links into each.
@@ -116,83 +97,4 @@ pub(crate) fn asks(sites: &[String], links: &[LinkSpec]) -> Vec<SiteAsk> {
             asked: asked(site),
         })
         .collect()
-}
-
-fn place(grid: &Grid, rse: &RseName) -> usize {
-    grid.rses
-        .iter()
-        .position(|known| known.name == *rse)
-        .expect("a plan names only RSEs of its grid")
-}
-
-fn link_of(grid: &Grid, link: &Link) -> LinkSpec {
-    let site_of = |rse: &RseName| {
-        let site = grid.site_of(rse).expect("a plan names only RSEs of its grid");
-        grid.sites
-            .iter()
-            .position(|known| known.name == *site)
-            .expect("an RSE is at a site of its grid")
-    };
-    LinkSpec {
-        source: link.source.to_string(),
-        destination: link.destination.to_string(),
-        source_site: site_of(&link.source),
-        destination_site: site_of(&link.destination),
-        asked: None,
-        curves: Vec::new(),
-        file_bytes: None,
-    }
-}
-
-/// When which rate is asked of a link by a workload.
-fn curve(rates: &weir_plan::RatesPlan, rate: weir_units::BitRate) -> AskedCurve {
-    AskedCurve {
-        rate: rate.0,
-        from: rates.start,
-        full: rates.start + rates.phases.full(),
-        until: rates.start + rates.phases.end(),
-    }
-}
-
-/// Remembers the size of a link's files; zero stands for "several" until the end.
-fn note_size(link: &mut LinkSpec, size: u64) {
-    link.file_bytes = match link.file_bytes {
-        None => Some(size),
-        Some(known) if known == size => Some(size),
-        Some(_) => Some(0),
-    };
-}
-
-fn specification(workload: &Workload, phases: &Phases) -> WorkloadSpec {
-    let (kind, planned_bytes) = match workload {
-        Workload::Rates(rates) => {
-            let asked_bps = rates.links.iter().map(|rated| rated.rate.0).sum();
-            let empty = WorkloadKind::Rates {
-                asked_bps,
-                achieved_bps: None,
-                ratio: None,
-                lateness_p95_s: None,
-                lateness_max_s: None,
-            };
-            (empty, 0)
-        }
-        Workload::Matrix(steps) => (WorkloadKind::Matrix { cells: Vec::new() }, planned(steps)),
-        Workload::Ramp(steps) => (WorkloadKind::Ramp { steps: Vec::new() }, planned(steps)),
-    };
-    WorkloadSpec {
-        name: workload.name().to_owned(),
-        kind,
-        planned_bytes,
-        hold: match workload {
-            Workload::Rates(rates) => rates.own_hold(phases),
-            Workload::Matrix(_) | Workload::Ramp(_) => None,
-        },
-    }
-}
-
-fn planned(steps: &weir_plan::StepsPlan) -> u64 {
-    let cells = steps.steps.iter().flat_map(|step| &step.cells);
-    cells
-        .map(|cell| cell.size.0.saturating_mul(u64::from(cell.transfers)))
-        .fold(0, u64::saturating_add)
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weir_measure::accounting::{AskedCurve, WindowSpec};
+use weir_measure::spec::{AskedCurve, WindowSpec};
 use weir_measure::spread;
 
 use crate::engine::Sums;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use weir_grid::{EmbeddedGrid, GridOptions};
+use weir_measure::Spec;
 use weir_measure::report::{Audit, Event, Report};
 use weir_plan::Plan;
 
@@ -184,17 +185,15 @@ impl RunTask<'_> {
         let run = format!("{name}-{:08x}", uuid::Uuid::new_v4().as_fields().0);
         let opened = doors::open(&self.plan.grid, grid, &run)?;
         let doors = Arc::new(opened.storage);
+        let spec = Spec::of(self.plan);
         let Layout {
-            sites,
-            links,
             ends,
             mut sources,
             rated,
             cells,
-            workloads,
-        } = lay_out(self.plan, &doors);
+        } = lay_out(self.plan, &spec, &doors);
         self.step(format!("{} source files go to their places", sources.files().len()));
-        let asks = crate::layout::asks(&sites, &links);
+        let asks = crate::layout::asks(&spec.sites, &spec.links);
         sources
             .upload(&doors, self.plan.seed, self.progress, &self.stop.soft)
             .await;
@@ -228,10 +227,10 @@ impl RunTask<'_> {
         let mut engine = Engine::new(Arc::new(transfer), ground);
         let mut rates = RatesDriver::new(self.plan, &rated);
         let mut steps = StepsDriver::all(self.plan, &cells);
-        let windows = steps.is_empty().then(|| crate::drive::planned(&self.plan.phases));
+        let windows = steps.is_empty().then_some(spec.windows);
         let board = SharedBoard::new(asks, windows, self.plan.phases.drain);
         let telling = tokio::spawn(tell(board.clone(), clock, self.progress.clone()));
-        let site_of_link: Vec<usize> = links.iter().map(|link| link.destination_site).collect();
+        let site_of_link: Vec<usize> = spec.links.iter().map(|link| link.destination_site).collect();
         let drive = Drive {
             engine: &mut engine,
             rates: rates.as_mut(),
@@ -266,9 +265,7 @@ impl RunTask<'_> {
             command: &self.options.command,
             host: self.host.clone(),
             clock,
-            sites,
-            links,
-            workloads,
+            spec,
             steps: &steps,
             rates: rates.as_ref(),
             records: &records,

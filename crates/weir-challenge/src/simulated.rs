@@ -9,7 +9,6 @@ use weir_measure::threshold;
 use weir_measure::verdict::{Evidence, decide};
 use weir_plan::Plan;
 use weir_sched::Settled;
-use weir_sim::books;
 use weir_sim::policies::Policy;
 use weir_sim::scene::Scene;
 use weir_sim::world::{Listeners, Outcome, Probe, Row, run_observed};
@@ -171,7 +170,7 @@ fn report(plan: &Plan, options: &SimulationOptions, outcome: Outcome) -> Report 
     let thresholds: Vec<_> = plan
         .thresholds
         .iter()
-        .map(|asked| threshold::evaluate(&books::threshold(asked), figures, spec, &crosschecks))
+        .map(|asked| threshold::evaluate(asked, figures, spec, &crosschecks))
         .collect();
     let (mut verdict, mut verdict_reasons) = decide(&Evidence {
         thresholds: &thresholds,

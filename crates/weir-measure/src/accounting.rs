@@ -12,6 +12,7 @@ use crate::lateness::Lateness;
 use crate::report::{
     Egress, ErrorCount, ErrorReport, LinkReport, Series, SiteReport, Totals, WorkloadKind, WorkloadReport, ratio,
 };
+use crate::spec::{LinkSpec, Spec, WindowSpec, WorkloadSpec};
 use crate::spread::{self, Bins};
 
 /// One transfer, all attempts included. Times count from the start of the run.
@@ -63,110 +64,6 @@ pub struct Failure {
     pub party: Option<String>,
     /// What helps, where known.
     pub remedy: Option<String>,
-}
-
-/// What is known before the first row: names, asks, windows.
-#[derive(Debug, Clone)]
-pub struct Spec {
-    /// Sites in the order of the report.
-    pub sites: Vec<String>,
-    /// Links in the order of the report.
-    pub links: Vec<LinkSpec>,
-    /// Workloads in the order of the challenge.
-    pub workloads: Vec<WorkloadSpec>,
-    /// The windows.
-    pub windows: WindowSpec,
-    /// Width of the bins of the series.
-    pub bin: Duration,
-}
-
-/// A link and what is asked of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LinkSpec {
-    /// Source RSE.
-    pub source: String,
-    /// Destination RSE.
-    pub destination: String,
-    /// Index of the source's site in [`Spec::sites`].
-    pub source_site: usize,
-    /// Index of the destination's site in [`Spec::sites`].
-    pub destination_site: usize,
-    /// Asked rate in bit/s, where one is asked: the mean over the hold.
-    pub asked: Option<u64>,
-    /// When which rate is asked of it: one curve per workload that asks. Empty where none does.
-    pub curves: Vec<AskedCurve>,
-    /// Size of its files, where it is one.
-    pub file_bytes: Option<u64>,
-}
-
-/// A rate that is asked for from one moment to another: it rises in a line from zero, then stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AskedCurve {
-    /// The rate in bit/s once it is full.
-    pub rate: u64,
-    /// When it begins to rise.
-    pub from: Duration,
-    /// When it is full; not before `from`.
-    pub full: Duration,
-    /// When it ends.
-    pub until: Duration,
-}
-
-impl AskedCurve {
-    /// Returns the rate asked for at a moment.
-    pub fn at(&self, moment: Duration) -> u64 {
-        if moment < self.from || moment >= self.until {
-            return 0;
-        }
-        let (passed, rise) = (moment.saturating_sub(self.from), self.full.saturating_sub(self.from));
-        if passed >= rise {
-            return self.rate;
-        }
-        u64::try_from(u128::from(self.rate) * passed.as_nanos() / rise.as_nanos()).expect("a share of a u64")
-    }
-}
-
-/// A workload and what is asked of it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WorkloadSpec {
-    /// Its name.
-    pub name: String,
-    /// Its kind, with cells or steps still empty; [`Accounting::finish`] fills in the figures of `Rates`.
-    pub kind: WorkloadKind,
-    /// Bytes it plans to move, for kinds without a rate.
-    pub planned_bytes: u64,
-    /// When its own hold begins and ends, if that is not the run's; within the run's.
-    pub hold: Option<(Duration, Duration)>,
-}
-
-impl WorkloadSpec {
-    /// The windows that count for this workload.
-    fn windows(&self, run: &WindowSpec) -> WindowSpec {
-        let (ramp_end, hold_end) = self.hold.unwrap_or((run.ramp_end, run.hold_end));
-        WindowSpec {
-            ramp_end,
-            hold_end: hold_end.min(run.hold_end), // a run may be interrupted
-            ..*run
-        }
-    }
-}
-
-/// Ends of the windows, from the start of the run; the ramp starts at zero and each follows the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WindowSpec {
-    /// End of the ramp, start of the hold.
-    pub ramp_end: Duration,
-    /// End of the hold, start of the drain.
-    pub hold_end: Duration,
-    /// End of the drain.
-    pub drain_end: Duration,
-}
-
-impl WindowSpec {
-    /// Returns the length of the hold window.
-    pub fn hold(&self) -> Duration {
-        self.hold_end.saturating_sub(self.ramp_end)
-    }
 }
 
 /// Counters that links, sites and workloads have in common.
@@ -523,13 +420,6 @@ impl Accounting {
             remedy: first.remedy.clone(),
         };
         self.total.errors.sorted().into_iter().map(report).collect()
-    }
-}
-
-impl LinkSpec {
-    /// Returns the link's name, `A→B`.
-    pub fn name(&self) -> String {
-        format!("{}→{}", self.source, self.destination)
     }
 }
 

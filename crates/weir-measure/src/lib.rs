@@ -29,10 +29,12 @@ pub mod accounting;
 pub mod advice;
 pub mod crosscheck;
 pub mod lateness;
+pub mod spec;
 pub mod stability;
 pub mod steps;
 pub mod threshold;
 pub mod verdict;
 
-pub use accounting::{Accounting, LinkSpec, Spec, State, Transfer, WindowSpec, WorkloadSpec};
+pub use accounting::{Accounting, State, Transfer};
 pub use report::{Report, Verdict};
+pub use spec::{LinkSpec, Spec, WindowSpec, WorkloadSpec};

@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::accounting::WindowSpec;
 use crate::report::Stability;
+use crate::spec::WindowSpec;
 use crate::spread;
 
 /// Shortest part that is judged: shorter ones show single files, not a rate.

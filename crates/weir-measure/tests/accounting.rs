@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use weir_measure::accounting::{AskedCurve, Failure, Figures};
-use weir_measure::report::{Build, Host, Report, ReportError, SCHEMA, Subject, Verdict, Window, Windows, WorkloadKind};
+use weir_measure::accounting::{Failure, Figures};
+use weir_measure::report::{Build, Host, Report, ReportError, SCHEMA, Verdict, Window, Windows, WorkloadKind};
+use weir_measure::spec::AskedCurve;
 use weir_measure::spread::{self, Bins};
-use weir_measure::threshold::{Limit, Metric, Threshold, evaluate};
+use weir_measure::threshold::evaluate;
 use weir_measure::verdict::{Evidence, decide};
 use weir_measure::{Accounting, LinkSpec, Spec, State, Transfer, WindowSpec, WorkloadSpec};
+use weir_plan::{Comparison, Metric, Subject, Threshold};
 
 const SITES: usize = 3;
 
@@ -58,6 +60,12 @@ fn spec(windows: WindowSpec) -> Spec {
         windows,
         bin: Duration::from_secs(1),
     }
+}
+
+/// A limit on the ratio of a site.
+fn at_least(site: &str, ratio: f64) -> Threshold {
+    let subject = Subject::Site(site.parse().unwrap());
+    Threshold::new(subject, Metric::Ratio, Comparison::AtLeast, ratio)
 }
 
 fn windows(ramp: u64, hold: u64, drain: u64) -> WindowSpec {
@@ -229,15 +237,7 @@ fn without_a_hold_nothing_was_achieved_nor_missed() {
     let (spec, figures) = account(windows(5, 0, 10), &[finished(0, 1000, 0, 4_000)]);
     assert_eq!((figures.totals.achieved_bps, figures.totals.ratio), (None, None));
     assert_eq!((figures.sites[1].achieved_bps, figures.sites[1].ratio), (None, None));
-    let threshold = Threshold {
-        name: "S1 ratio".to_owned(),
-        subject: Subject {
-            site: Some("S1".to_owned()),
-            ..Subject::default()
-        },
-        metric: Metric::Ratio,
-        limit: Limit::Min(0.9),
-    };
+    let threshold = at_least("S1", 0.9);
     let evaluated = evaluate(&threshold, &figures, &spec, &[]);
     let (verdict, reasons) = decide(&Evidence {
         thresholds: &[evaluated],
@@ -281,16 +281,7 @@ fn steps(sizes: &[u64]) -> Vec<Transfer> {
 
 fn judge(sizes: &[u64], limit: f64) -> (Verdict, Vec<String>) {
     let (spec, figures) = account(windows(0, sizes.len() as u64, 0), &steps(sizes));
-    let subject = Subject {
-        site: Some("S1".to_owned()),
-        ..Subject::default()
-    };
-    let threshold = Threshold {
-        name: "site S1 ratio".to_owned(),
-        subject,
-        metric: Metric::Ratio,
-        limit: Limit::Min(limit),
-    };
+    let threshold = at_least("S1", limit);
     let thresholds = [evaluate(&threshold, &figures, &spec, &[])];
     let evidence = Evidence {
         thresholds: &thresholds,
@@ -361,16 +352,7 @@ fn an_interrupted_run_never_passes() {
 #[test]
 fn what_cannot_be_measured_does_not_pass() {
     let (spec, figures) = account(windows(0, 12, 0), &[]);
-    let subject = Subject {
-        site: Some("S9".to_owned()),
-        ..Subject::default()
-    };
-    let threshold = Threshold {
-        name: "site S1 ratio".to_owned(),
-        subject,
-        metric: Metric::Ratio,
-        limit: Limit::Min(0.0),
-    };
+    let threshold = at_least("S9", 0.0);
     let evaluated = evaluate(&threshold, &figures, &spec, &[]);
     assert_eq!((evaluated.report.measured, evaluated.report.pass), (None, false));
 }

@@ -137,7 +137,7 @@ impl Metric {
     /// Gives the unit to print behind a figure; empty for plain numbers.
     pub fn unit(self) -> &'static str {
         match self.measure() {
-            Unit::Rate => "b/s",
+            Unit::Rate => "bit/s",
             Unit::Time => "s",
             Unit::Share | Unit::Ratio | Unit::Count => "",
         }

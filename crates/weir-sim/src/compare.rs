@@ -11,7 +11,6 @@ use weir_measure::threshold;
 use weir_plan::{Metric, Plan};
 use weir_units::BitRate;
 
-use crate::books;
 use crate::optimum::{Optimum, Span, optimum};
 use crate::policies::Policy;
 use crate::scene::Scene;
@@ -151,7 +150,7 @@ fn of_policy(plan: &Plan, policy: Policy, outcome: Outcome, best: Option<&Optimu
         .thresholds
         .iter()
         .filter(|asked| asked.metric != Metric::CrosscheckDifference);
-    let judged = asked.map(|asked| threshold::evaluate(&books::threshold(asked), &outcome.figures, &outcome.spec, &[]));
+    let judged = asked.map(|asked| threshold::evaluate(asked, &outcome.figures, &outcome.spec, &[]));
     let thresholds = judged.map(|evaluated| evaluated.report).collect();
     let series = outcome.figures.series.total.clone();
     let achieved = outcome.figures.totals.achieved_bps.unwrap_or(0);

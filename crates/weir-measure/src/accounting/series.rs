@@ -2,8 +2,9 @@
 
 use indexmap::IndexMap;
 
-use super::{Accounting, AskedCurve, LinkSpec, Spec};
+use super::Accounting;
 use crate::report::{RateSeries, Series, TotalSeries};
+use crate::spec::{AskedCurve, LinkSpec, Spec};
 use crate::spread::{self, Bins};
 
 impl Accounting {

@@ -23,18 +23,6 @@ impl Phases {
     pub fn end(&self) -> Duration {
         self.ramp + self.hold
     }
-
-    /// Gives the rate that is asked of a link at a moment of the run, if `rate` is asked of it in the hold.
-    pub fn asked_at(&self, rate: BitRate, elapsed: Duration) -> BitRate {
-        if elapsed >= self.end() {
-            return BitRate::ZERO;
-        }
-        if elapsed >= self.full() {
-            return rate;
-        }
-        let asked = u128::from(rate.0) * elapsed.as_micros() / self.full().as_micros().max(1);
-        BitRate(u64::try_from(asked).unwrap_or(u64::MAX))
-    }
 }
 
 /// The curve of one link: rises with the square of time in the ramp, then in a line.
@@ -98,12 +86,8 @@ mod tests {
 
     /// The ramp would not rise to the asked rate, or reach it at another time than the handbook says.
     #[test]
-    fn asked_rates() {
-        let at = |millis| phases(10_000).asked_at(BitRate(1_000), Duration::from_millis(millis)).0;
-        assert_eq!(
-            [at(0), at(3_750), at(7_500), at(10_000), at(69_999), at(70_000)],
-            [0, 500, 1_000, 1_000, 1_000, 0]
-        );
+    fn asked_bytes() {
+        assert_eq!(phases(10_000).full(), Duration::from_millis(7_500));
         let curve = Curve::new(BitRate(8_000), &phases(10_000));
         assert_eq!(curve.bytes_at(Duration::from_secs(10)), 6_250); // 7.5 s at half rate, 2.5 s at the full one
         assert_eq!(curve.bytes_at(Duration::from_secs(11)), 7_250);

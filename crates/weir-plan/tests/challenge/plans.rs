@@ -88,7 +88,7 @@ fn thresholds() {
             "site A failed ratio <= 0.01",
             "site B failed ratio >= 0",
             "site B failed ratio <= 0.01",
-            "link A→B achieved >= 450000000b/s",
+            "link A→B achieved >= 450000000bit/s",
             "total lateness p95 <= 0.5s",
         ]
     );

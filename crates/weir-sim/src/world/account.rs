@@ -6,9 +6,6 @@ use weir_measure::accounting::Figures;
 use weir_measure::{Accounting, Spec, Transfer};
 use weir_plan::Plan;
 
-use crate::books;
-use crate::scene::Scene;
-
 /// Pause between two samples where the length of the run is not known beforehand.
 const SAMPLES: Duration = Duration::from_secs(1);
 
@@ -25,8 +22,8 @@ pub(super) enum Account {
 }
 
 impl Account {
-    pub(super) fn new(plan: &Plan, scene: &Scene) -> Self {
-        let spec = books::spec(plan, scene);
+    pub(super) fn new(plan: &Plan) -> Self {
+        let spec = Spec::of(plan);
         if plan.rates().next().is_some() {
             return Self::Kept(spec.clone(), Box::new(Accounting::new(spec)));
         }
@@ -72,7 +69,7 @@ impl Account {
         };
         spec.windows.hold_end = over;
         spec.windows.drain_end = ended.max(over);
-        spec.bin = books::bin(&spec.windows);
+        spec.bin = spec.windows.bin();
         let mut accounting = Accounting::new(spec.clone());
         rows.iter().for_each(|row| accounting.add(row));
         gauges

@@ -99,7 +99,7 @@ impl<'s> Traffic<'s> {
         for stepper in &steppers {
             world.events.add(begin, Event::Inject(stepper.workload() as u32));
         }
-        let account = Account::new(plan, world.scene());
+        let account = Account::new(plan);
         world.events.add(Timestamp(0) + account.bin(), Event::Sample);
         let planned_end = Timestamp(0) + plan.phases.end();
         let mut traffic = Self {
