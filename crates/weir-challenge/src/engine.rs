@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use weir_measure::accounting::{Failure, State};
 use weir_units::Bytes;
+use weir_world::{ErrorClass, Party};
 
 use crate::audit::Keep;
 use crate::clock::Clock;
@@ -267,9 +268,10 @@ impl<D: InjectionDoor> Engine<D> {
         }
         if let Some(reason) = self.sources.refused(ends.source) {
             let failure = Failure {
-                class: "not-found".to_owned(),
+                class: ErrorClass::NotFound,
                 message: format!("not submitted: {} has no source files: {reason}", source_door.name),
-                party: Some("source".to_owned()),
+                party: Some(Party::Source),
+                phase: None,
                 remedy: Some("let the run write its source files there, or leave its links out".to_owned()),
             };
             for order in orders {
@@ -357,9 +359,10 @@ impl<D: InjectionDoor> Engine<D> {
                 for id in submitted.ids {
                     let state = if stopped { State::Cancelled } else { State::Failed };
                     let failure = Failure {
-                        class: error.class().to_owned(),
+                        class: error.class(),
                         message: format!("not submitted: {message}"),
-                        party: Some("transfer service".to_owned()),
+                        party: Some(Party::TransferService),
+                        phase: None,
                         remedy: None,
                     };
                     self.end(id, state, submitted.at, |record| record.failure = Some(failure));

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, body};
 use weir_units::Algorithm;
+use weir_world::{ErrorClass, Party};
 
 use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Phase};
 use crate::storage::StorageDoor;
@@ -308,9 +309,9 @@ impl FileState {
             },
             mode: weir.mode,
             retries: weir.attempts.unwrap_or(1).saturating_sub(1),
-            class: weir.error_class,
-            party: weir.party,
-            failed_in: weir.phase,
+            class: weir.error_class.as_deref().and_then(ErrorClass::parse),
+            party: weir.party.as_deref().and_then(Party::parse),
+            failed_in: weir.phase.as_deref().and_then(weir_world::Phase::parse),
             reason: weir_auth::redact(self.reason.as_deref().unwrap_or_default()),
             remedy: weir.remedy,
         })
@@ -389,7 +390,7 @@ mod tests {
                         "party":"destination","phase":"transfer","remedy":"free space","attempts":3}}"#,
         )
         .unwrap();
-        assert_eq!(failed.class.as_deref(), Some("no-space"));
+        assert_eq!(failed.class, Some(ErrorClass::NoSpace));
         assert_eq!((failed.bytes_moved, failed.retries), (Some(12), 2));
     }
 

@@ -15,6 +15,7 @@ use weir_measure::accounting::Failure;
 use weir_measure::report::{CrossCheck, Event, Host, Windows};
 use weir_measure::{Spec, State, WindowSpec};
 use weir_plan::{Challenge, Overrides, Plan};
+use weir_world::{ErrorClass, Party, Phase};
 
 use crate::clock::Clock;
 use crate::drive::Driven;
@@ -104,13 +105,13 @@ fn record(fields: &[String], workloads: &[&str], links: &[weir_measure::LinkSpec
         mode: some(field[8]),
         retries: number(16) as u32,
         bytes_moved: number(15),
-        failure: some(field[19]).map(|class| Failure {
+        failure: ErrorClass::parse(field[19]).map(|class| Failure {
             class,
-            party: some(field[20]),
+            party: Party::parse(field[20]),
+            phase: Phase::parse(field[21]),
             message: field[22].to_owned(),
             remedy: some(field[23]),
         }),
-        failed_in: some(field[21]),
         kept: false,
     }
 }

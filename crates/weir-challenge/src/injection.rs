@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::time::{Duration, SystemTime};
+use weir_world::{ErrorClass, Party};
 
 use weir_units::{Bytes, Checksum};
 
@@ -84,12 +85,12 @@ pub struct Observed {
     pub mode: Option<String>,
     /// Attempts beyond the first.
     pub retries: u32,
-    /// Error class in kebab case, where known.
-    pub class: Option<String>,
+    /// Error class, where known.
+    pub class: Option<ErrorClass>,
     /// Party at fault, where known.
-    pub party: Option<String>,
+    pub party: Option<Party>,
     /// Phase of the transfer that failed, where known.
-    pub failed_in: Option<String>,
+    pub failed_in: Option<weir_world::Phase>,
     /// Text of the failure; empty when there is none.
     pub reason: String,
     /// What helps, where known.
@@ -147,18 +148,18 @@ impl InjectionError {
     }
 
     /// Returns the error class that transfers get which could not be submitted.
-    pub fn class(&self) -> &'static str {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Busy { .. } => "overload",
-            Self::Unreachable { .. } => "network",
-            Self::Token { .. } => "token",
+            Self::Busy { .. } => ErrorClass::Overload,
+            Self::Unreachable { .. } => ErrorClass::Network,
+            Self::Token { .. } => ErrorClass::Token,
             Self::Refused { status, .. } => match status.as_u16() {
-                401 => "token",
-                403 => "permission",
-                404 => "not-found",
-                409 => "exists",
-                429 | 503 => "overload",
-                _ => "protocol",
+                401 => ErrorClass::Token,
+                403 => ErrorClass::Permission,
+                404 => ErrorClass::NotFound,
+                409 => ErrorClass::Exists,
+                429 | 503 => ErrorClass::Overload,
+                _ => ErrorClass::Protocol,
             },
         }
     }

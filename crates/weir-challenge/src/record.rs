@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_measure::Transfer;
 use weir_measure::accounting::{Failure, State};
+use weir_world::{ErrorClass, Party};
 
 use crate::engine::{Wanted, WantedFile};
 use crate::folder::csv_line;
@@ -35,7 +36,6 @@ pub(crate) struct Record {
     pub(crate) retries: u32,
     pub(crate) bytes_moved: u64,
     pub(crate) failure: Option<Failure>,
-    pub(crate) failed_in: Option<String>,
     /// Whether its file stays for the audit.
     pub(crate) kept: bool,
 }
@@ -60,7 +60,6 @@ impl Record {
             retries: 0,
             bytes_moved: 0,
             failure: None,
-            failed_in: None,
             kept: false,
         }
     }
@@ -83,12 +82,12 @@ impl Record {
             0
         };
         self.bytes_moved = observed.bytes_moved.filter(|bytes| *bytes > 0).unwrap_or(whole);
-        self.failed_in = observed.failed_in;
         if !observed.reason.is_empty() || observed.class.is_some() {
             self.failure = Some(Failure {
-                class: observed.class.unwrap_or_else(|| class_of(&observed.reason).to_owned()),
+                class: observed.class.unwrap_or_else(|| class_of(&observed.reason)),
                 message: observed.reason,
                 party: observed.party,
+                phase: observed.failed_in,
                 remedy: observed.remedy,
             });
         }
@@ -115,9 +114,10 @@ impl Record {
             retries: self.retries,
             failure: match state {
                 State::Failed => Some(self.failure.clone().unwrap_or_else(|| Failure {
-                    class: "internal".to_owned(),
+                    class: ErrorClass::Internal,
                     message: "failed without a reason".to_owned(),
                     party: None,
+                    phase: None,
                     remedy: None,
                 })),
                 State::Finished | State::Cancelled => None,
@@ -127,31 +127,31 @@ impl Record {
 }
 
 /// Finds the class of an error whose service does not name one, by the words that FTS and gfal2 use.
-fn class_of(reason: &str) -> &'static str {
+fn class_of(reason: &str) -> ErrorClass {
     let reason = reason.to_ascii_lowercase();
-    let words: [(&str, &str); 17] = [
-        ("checksum", "checksum"),
-        ("file size mismatch", "size"),
-        ("no such file", "not-found"),
-        ("not found", "not-found"),
-        ("file exists", "exists"),
-        ("destination file exists", "exists"),
-        ("no free space", "no-space"),
-        ("no space left", "no-space"),
-        ("quota", "no-space"),
-        ("read-only", "read-only"),
-        ("token", "token"),
-        ("permission denied", "permission"),
-        ("forbidden", "permission"),
-        ("certificate", "tls"),
-        ("ssl", "tls"),
-        ("timed out", "timeout"),
-        ("performance marker", "stall"),
+    let words: [(&str, ErrorClass); 17] = [
+        ("checksum", ErrorClass::Checksum),
+        ("file size mismatch", ErrorClass::Size),
+        ("no such file", ErrorClass::NotFound),
+        ("not found", ErrorClass::NotFound),
+        ("file exists", ErrorClass::Exists),
+        ("destination file exists", ErrorClass::Exists),
+        ("no free space", ErrorClass::NoSpace),
+        ("no space left", ErrorClass::NoSpace),
+        ("quota", ErrorClass::NoSpace),
+        ("read-only", ErrorClass::ReadOnly),
+        ("token", ErrorClass::Token),
+        ("permission denied", ErrorClass::Permission),
+        ("forbidden", ErrorClass::Permission),
+        ("certificate", ErrorClass::Tls),
+        ("ssl", ErrorClass::Tls),
+        ("timed out", ErrorClass::Timeout),
+        ("performance marker", ErrorClass::Stall),
     ];
     words
         .into_iter()
         .find(|(word, _)| reason.contains(word))
-        .map_or("internal", |(_, class)| class)
+        .map_or(ErrorClass::Internal, |(_, class)| class)
 }
 
 /// Names that rows are written with.
@@ -227,9 +227,9 @@ pub(crate) fn write_transfers(to: &mut dyn Write, records: &[Record], names: &Na
                 &record.retries.to_string(),
                 record.job.as_ref().map_or("", |job| &job.0),
                 &record.path,
-                text(|failure| Some(&failure.class)),
-                text(|failure| failure.party.as_deref()),
-                record.failed_in.as_deref().unwrap_or_default(),
+                text(|failure| Some(failure.class.as_str())),
+                text(|failure| failure.party.map(Party::as_str)),
+                text(|failure| failure.phase.map(weir_world::Phase::as_str)),
                 text(|failure| Some(&failure.message)),
                 text(|failure| failure.remedy.as_deref()),
             ],
@@ -253,15 +253,18 @@ mod tests {
         for (reason, class) in [
             (
                 "DESTINATION [17] Destination file exists and overwrite is not enabled",
-                "exists",
+                ErrorClass::Exists,
             ),
             (
                 "TRANSFER [5] CHECKSUM MISMATCH Source and destination checksums do not match",
-                "checksum",
+                ErrorClass::Checksum,
             ),
-            ("SOURCE [2] No such file or directory", "not-found"),
-            ("DESTINATION [28] HTTP 507 : No space left on device", "no-space"),
-            ("TRANSFER [70] something else", "internal"),
+            ("SOURCE [2] No such file or directory", ErrorClass::NotFound),
+            (
+                "DESTINATION [28] HTTP 507 : No space left on device",
+                ErrorClass::NoSpace,
+            ),
+            ("TRANSFER [70] something else", ErrorClass::Internal),
         ] {
             assert_eq!(class_of(reason), class, "{reason}");
         }

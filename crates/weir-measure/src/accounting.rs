@@ -8,6 +8,8 @@ mod series;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use weir_world::{ErrorClass, Party, Phase};
+
 use crate::lateness::Lateness;
 use crate::report::{
     Egress, ErrorCount, ErrorReport, LinkReport, Series, SiteReport, Totals, WorkloadKind, WorkloadReport, ratio,
@@ -56,12 +58,14 @@ pub enum State {
 /// What went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Error class in kebab case.
-    pub class: String,
+    /// What kind of error.
+    pub class: ErrorClass,
     /// Text, secrets removed.
     pub message: String,
     /// Party at fault, where known.
-    pub party: Option<String>,
+    pub party: Option<Party>,
+    /// Phase of the transfer, where known.
+    pub phase: Option<Phase>,
     /// What helps, where known.
     pub remedy: Option<String>,
 }
@@ -88,14 +92,11 @@ struct Counts {
 
 /// Failures by class; the value is count, end of the first, and the first.
 #[derive(Debug, Clone, Default)]
-struct Errors(BTreeMap<String, (u64, Duration, Failure)>);
+struct Errors(BTreeMap<ErrorClass, (u64, Duration, Failure)>);
 
 impl Errors {
     fn add(&mut self, failure: &Failure, at: Duration) {
-        let entry = self
-            .0
-            .entry(failure.class.clone())
-            .or_insert_with(|| (0, at, failure.clone()));
+        let entry = self.0.entry(failure.class).or_insert_with(|| (0, at, failure.clone()));
         entry.0 += 1;
         if at < entry.1 {
             entry.1 = at;
@@ -104,9 +105,9 @@ impl Errors {
     }
 
     /// Most frequent first, then by name.
-    fn sorted(&self) -> Vec<(&String, &(u64, Duration, Failure))> {
-        let mut list: Vec<_> = self.0.iter().collect();
-        list.sort_by_key(|(class, entry)| (std::cmp::Reverse(entry.0), (*class).clone()));
+    fn sorted(&self) -> Vec<(ErrorClass, &(u64, Duration, Failure))> {
+        let mut list: Vec<_> = self.0.iter().map(|(class, entry)| (*class, entry)).collect();
+        list.sort_by_key(|(class, entry)| (std::cmp::Reverse(entry.0), class.as_str()));
         list
     }
 
@@ -114,7 +115,7 @@ impl Errors {
         self.sorted()
             .into_iter()
             .map(|(class, (count, _, first))| ErrorCount {
-                class: class.clone(),
+                class: class.to_string(),
                 count: *count,
                 sample: first.message.clone(),
             })
@@ -411,12 +412,12 @@ impl Accounting {
     }
 
     fn error_reports(&self) -> Vec<ErrorReport> {
-        let report = |(class, (count, at, first)): (&String, &(u64, Duration, Failure))| ErrorReport {
-            class: class.clone(),
+        let report = |(class, (count, at, first)): (ErrorClass, &(u64, Duration, Failure))| ErrorReport {
+            class: class.to_string(),
             count: *count,
             first_seen_s: at.as_secs_f64(),
             sample: first.message.clone(),
-            party: first.party.clone(),
+            party: first.party.map(|party| party.to_string()),
             remedy: first.remedy.clone(),
         };
         self.total.errors.sorted().into_iter().map(report).collect()

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_world::ErrorClass;
+
 use crate::accounting::{Failure, State, Transfer};
 use crate::report::{Cell, Step, WorkloadKind};
 use crate::spread;
@@ -41,7 +43,7 @@ struct Counts {
     start: Option<Duration>,
     end: Duration,
     /// Text and class of the first failure.
-    failure: Option<(String, String)>,
+    failure: Option<(String, ErrorClass)>,
 }
 
 impl StepsAccounting {
@@ -60,7 +62,7 @@ impl StepsAccounting {
         if row.state != State::Finished {
             let failure = row.failure.as_ref().filter(|_| counts.failure.is_none());
             counts.failure = failure
-                .map(|failure| (failure.message.clone(), failure.class.clone()))
+                .map(|failure| (failure.message.clone(), failure.class))
                 .or(counts.failure.take());
             return;
         }
@@ -97,7 +99,7 @@ impl StepsAccounting {
                 transfers: counts.transfers,
                 rate_bps: counts.mean_rate(),
                 error: error.or_else(|| unrun.then(|| "not run".to_owned())),
-                error_class,
+                error_class: error_class.map(|class| class.to_string()),
             }
         };
         self.cells.iter().map(cell).collect()
@@ -127,9 +129,10 @@ impl Failure {
     pub fn late_step(limit: Duration) -> Failure {
         let limit = limit.as_secs_f64();
         Failure {
-            class: "timeout".to_owned(),
+            class: ErrorClass::Timeout,
             message: format!("did not end within the {limit} s that a step may take; withdrawn"),
             party: None,
+            phase: None,
             remedy: Some("give the workload a longer timeout, or smaller files".to_owned()),
         }
     }
@@ -160,9 +163,10 @@ mod tests {
             bytes_moved: 1_000,
             retries: 0,
             failure: message.map(|message| Failure {
-                class: "network".to_owned(),
+                class: ErrorClass::Network,
                 message: message.to_owned(),
                 party: None,
+                phase: None,
                 remedy: None,
             }),
         }

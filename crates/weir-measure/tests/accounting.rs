@@ -12,6 +12,7 @@ use weir_measure::threshold::evaluate;
 use weir_measure::verdict::{Evidence, decide};
 use weir_measure::{Accounting, LinkSpec, Spec, State, Transfer, WindowSpec, WorkloadSpec};
 use weir_plan::{Comparison, Metric, Subject, Threshold};
+use weir_world::ErrorClass;
 
 const SITES: usize = 3;
 
@@ -92,9 +93,10 @@ fn finished(link: usize, size: u64, start: u64, end: u64) -> Transfer {
     }
 }
 
-fn failed(link: usize, size: u64, moved: u64, class: &str, end: u64) -> Transfer {
+fn failed(link: usize, size: u64, moved: u64, class: ErrorClass, end: u64) -> Transfer {
     let failure = Failure {
-        class: class.to_owned(),
+        class,
+        phase: None,
         message: format!("{class} at {end}"),
         party: None,
         remedy: None,
@@ -122,7 +124,7 @@ prop_compose! {
                       state in 0..3u8, moved in 0u64..1 << 50, late in 0u64..5_000) -> Transfer {
         let mut row = match state {
             0 | 1 => finished(link, size, start, start + length),
-            _ => failed(link, size, moved.min(size), "stall", start + length),
+            _ => failed(link, size, moved.min(size), ErrorClass::Stall, start + length),
         };
         row.late = Duration::from_millis(late);
         row
@@ -184,8 +186,8 @@ fn a_failed_transfer_counts_what_moved() {
     // Wrong: a failed transfer counts with its size, or its error is lost.
     let rows = [
         finished(0, 1000, 5_000, 6_000),
-        failed(0, 5000, 70, "no-space", 9_000),
-        failed(1, 5000, 0, "stall", 7_000),
+        failed(0, 5000, 70, ErrorClass::NoSpace, 9_000),
+        failed(1, 5000, 0, ErrorClass::Stall, 7_000),
     ];
     let (_, figures) = account(windows(5, 20, 10), &rows);
     assert_eq!(figures.totals.verified_bytes, 1000);
@@ -360,7 +362,10 @@ fn what_cannot_be_measured_does_not_pass() {
 fn report() -> Report {
     let (spec, figures) = account(
         windows(5, 20, 10),
-        &[finished(0, 1000, 5_000, 6_000), failed(0, 10, 7, "no-space", 9_000)],
+        &[
+            finished(0, 1000, 5_000, 6_000),
+            failed(0, 10, 7, ErrorClass::NoSpace, 9_000),
+        ],
     );
     let window = |start_s: f64, end_s: f64| Window { start_s, end_s };
     Report {

@@ -30,9 +30,10 @@ pub(crate) fn transfer(scene: &Scene, row: &Row) -> Transfer {
         bytes_moved: row.moved,
         retries: row.attempts.saturating_sub(1),
         failure: failure.map(|failure| Failure {
-            class: failure.class.as_str().to_owned(),
+            class: failure.class,
             message: failure.message.clone(),
-            party: Some(failure.party.as_str().to_owned()),
+            party: Some(failure.party),
+            phase: Some(failure.phase),
             remedy: Some(failure.remedy.clone()).filter(|remedy| !remedy.is_empty()),
         }),
     }

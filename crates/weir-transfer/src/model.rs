@@ -13,7 +13,7 @@ use weir_auth::Secret;
 
 pub(crate) use counts::Counts;
 pub(crate) use hash::{TokenHash, hex};
-pub(crate) use result::{FileResult, Retry};
+pub(crate) use result::{FileResult, Retry, meaning};
 pub(crate) use tape::TapeTimes;
 pub(crate) use weir_sched::JobState;
 

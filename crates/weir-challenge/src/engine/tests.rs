@@ -51,7 +51,7 @@ impl InjectionDoor for Scripted {
             bytes_moved: Some(5),
             mode: Some("pull".to_owned()),
             retries: 0,
-            class: (phase == Phase::Failed).then(|| "checksum".to_owned()),
+            class: (phase == Phase::Failed).then_some(ErrorClass::Checksum),
             party: None,
             failed_in: None,
             reason: String::new(),
@@ -204,7 +204,7 @@ async fn a_failure_gives_its_space_back() {
     assert_eq!(engine.space_left(0, 0), Some(1_000));
     let transfer = engine.done()[0].transfer();
     assert_eq!((transfer.state, transfer.bytes_moved), (State::Failed, 5));
-    assert_eq!(transfer.failure.unwrap().class, "checksum");
+    assert_eq!(transfer.failure.unwrap().class, ErrorClass::Checksum);
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +248,7 @@ async fn what_is_refused_has_failed_with_its_class() {
         .filter_map(|record| record.failure.clone())
         .collect();
     assert_eq!(failures.len(), 2);
-    assert_eq!(failures[0].class, "permission");
+    assert_eq!(failures[0].class, ErrorClass::Permission);
     assert!(failures[0].message.contains("banned"), "{}", failures[0].message);
 }
 
@@ -305,5 +305,5 @@ async fn a_step_that_takes_too_long_has_failed() {
     engine.time_out(&[0, 1], Duration::from_secs(5));
     assert!(engine.is_idle());
     assert_eq!((engine.sums().failed, engine.sums().active), (2, 0));
-    assert_eq!(engine.done()[0].failure.as_ref().unwrap().class, "timeout");
+    assert_eq!(engine.done()[0].failure.as_ref().unwrap().class, ErrorClass::Timeout);
 }

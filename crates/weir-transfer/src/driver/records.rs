@@ -217,7 +217,7 @@ pub(crate) fn ended(
         },
         Next::Cancelled => {
             result.reason = Some(cancel_reason.unwrap_or_else(|| CANCELED_REASON.to_owned()));
-            result.class = Some(ErrorClass::Cancelled.as_str().to_owned());
+            result.class = Some(ErrorClass::Cancelled);
             (result.party, result.phase, result.remedy, result.recoverable) = (None, None, None, None);
             Change::End {
                 file,
@@ -302,9 +302,9 @@ fn result(end: &End) -> FileResult {
         End::Failed(failure) => FileResult {
             bytes_moved: failure.bytes_moved.0,
             reason: Some(reason(failure)),
-            class: Some(failure.class.as_str().to_owned()),
-            party: Some(failure.party.as_str().to_owned()),
-            phase: Some(failure.phase.as_str().to_owned()),
+            class: Some(failure.class),
+            party: Some(failure.party),
+            phase: Some(failure.phase),
             remedy: (!failure.remedy.is_empty()).then(|| failure.remedy.clone()),
             recoverable: Some(failure.retry != Retry::Never),
             ..FileResult::default()

@@ -557,17 +557,17 @@ fn error_code(result: &FileResult) -> u32 {
 }
 
 fn scope(result: &FileResult) -> &'static str {
-    match result.party.as_deref() {
-        Some("source") => "SOURCE",
-        Some("destination") => "DESTINATION",
+    match result.party {
+        Some(weir_world::Party::Source) => "SOURCE",
+        Some(weir_world::Party::Destination) => "DESTINATION",
         _ => "TRANSFER",
     }
 }
 
 fn phase(result: &FileResult) -> &'static str {
-    match result.phase.as_deref() {
-        Some("preparation") => "TRANSFER_PREPARATION",
-        Some("finalization") => "TRANSFER_FINALIZATION",
+    match result.phase {
+        Some(weir_world::Phase::Preparation) => "TRANSFER_PREPARATION",
+        Some(weir_world::Phase::Finalization) => "TRANSFER_FINALIZATION",
         _ => "TRANSFER",
     }
 }

@@ -1,6 +1,7 @@
 //! How attempts went.
 
 use serde::{Deserialize, Serialize};
+use weir_world::{ErrorClass, Party, Phase};
 
 use crate::time::Millis;
 
@@ -21,13 +22,13 @@ pub(crate) struct FileResult {
     pub reason: Option<String>,
     /// The error's class.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub class: Option<String>,
+    pub class: Option<ErrorClass>,
     /// Who is to blame.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub party: Option<String>,
+    pub party: Option<Party>,
     /// When it happened.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
+    pub phase: Option<Phase>,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
@@ -40,10 +41,19 @@ pub(crate) struct FileResult {
 }
 
 impl FileResult {
+    /// Class, party and phase, as they are stored.
+    pub(crate) fn words(&self) -> [Option<&'static str>; 3] {
+        [
+            self.class.map(ErrorClass::as_str),
+            self.party.map(Party::as_str),
+            self.phase.map(Phase::as_str),
+        ]
+    }
+
     /// Whether the attempt found out that its token has to be waited for, and did nothing else. Such ones are no retries, and not kept:
     /// there is one every half minute for as long as an issuer is away.
     pub(crate) fn waited_for_issuer(&self) -> bool {
-        self.party.as_deref() == Some(weir_world::Party::Issuer.as_str())
+        self.party == Some(Party::Issuer)
     }
 }
 
@@ -58,4 +68,9 @@ pub(crate) struct Retry {
     pub at: Millis,
     /// Why it failed.
     pub reason: String,
+}
+
+/// What a stored word stands for; none for a word that another version has written and this one does not know.
+pub(crate) fn meaning<T>(word: Option<&str>, parse: fn(&str) -> Option<T>) -> Option<T> {
+    word.and_then(parse)
 }

@@ -46,7 +46,7 @@ impl Change {
         let fails = |file: u64, work: Work, state: FileState| {
             let result = FileResult {
                 reason: (state != FileState::Finished).then(|| NOT_TAKEN.to_owned()),
-                class: (state != FileState::Finished).then(|| "internal".to_owned()),
+                class: (state != FileState::Finished).then_some(weir_world::ErrorClass::Internal),
                 ..FileResult::default()
             };
             vec![Self::End {

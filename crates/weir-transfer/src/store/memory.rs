@@ -8,6 +8,7 @@ use std::{
 use uuid::Uuid;
 use weir_auth::Secret;
 use weir_sched::Work;
+use weir_world::ErrorClass;
 
 mod destinations;
 mod history;
@@ -536,7 +537,7 @@ impl Tables {
             archiving += i64::from(row.file.state == FileState::Archiving);
             (row.file.state, row.file.finished, row.running) = (FileState::Canceled, Some(at), false);
             row.file.result.reason = Some(reason.to_owned());
-            row.file.result.class = Some("cancelled".to_owned());
+            row.file.result.class = Some(ErrorClass::Cancelled);
             canceled += 1;
         }
         for file in stopping {

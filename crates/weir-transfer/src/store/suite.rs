@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 use weir_auth::Secret;
 use weir_sched::Work;
+use weir_world::ErrorClass;
 
 use super::{Change, FollowUp, LiveJob, Restored, Store, StoreError, Submission, hash_of};
 pub(crate) use super::{
@@ -242,14 +243,14 @@ pub(crate) fn a_failed_attempt_is_remembered<K: Keeper>() {
     submit(&store, 1, 1, 1);
     let result = FileResult {
         reason: Some("it broke".into()),
-        class: Some("network".into()),
+        class: Some(ErrorClass::Network),
         ..FileResult::default()
     };
     store.apply(&[begin(1, 1), again(1, result)]).unwrap();
     let file = store.file(1).unwrap().unwrap();
     assert_eq!(
-        (file.state, file.result.class.as_deref()),
-        (FileState::Submitted, Some("network"))
+        (file.state, file.result.class),
+        (FileState::Submitted, Some(ErrorClass::Network))
     );
     let retries = store.retries(1).unwrap();
     assert_eq!(

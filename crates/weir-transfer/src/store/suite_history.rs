@@ -44,7 +44,7 @@ fn an_ended_job(store: &impl Store) {
     submit(store, 1, 1, 3);
     let result = FileResult {
         reason: Some("it broke \u{1f30d}".into()),
-        class: Some("network".into()),
+        class: Some(weir_world::ErrorClass::Network),
         ..FileResult::default()
     };
     store

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use weir_auth::Secret;
+use weir_world::Party;
 
 use super::{
     Change, Expiring, Renewal, Store, Turn, hash_of,
@@ -132,12 +133,12 @@ pub(crate) fn waiting_for_an_issuer_is_no_retry<K: Keeper>() {
     let keeper = K::new();
     let store = keeper.open();
     super::suite::submit(&store, 1, 1, 2);
-    let result = |party: &str| FileResult {
-        party: Some(party.to_owned()),
+    let result = |party: Party| FileResult {
+        party: Some(party),
         reason: Some(format!("because of the {party}")),
         ..FileResult::default()
     };
-    for (file, party) in [(1, "issuer"), (2, "source")] {
+    for (file, party) in [(1, Party::Issuer), (2, Party::Source)] {
         store.apply(&[begin(file, 1), again(file, result(party))]).unwrap();
     }
     assert_eq!(

@@ -3,11 +3,12 @@
 use serde_json::value::RawValue;
 use tokio_postgres::{Row, types::FromSql};
 use uuid::Uuid;
+use weir_world::{ErrorClass, Party, Phase};
 
 use crate::{
     model::{
         Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TapeTimes, TokenHash, index_of,
-        job_state_from_code, kind_of,
+        job_state_from_code, kind_of, meaning,
     },
     store::{FollowUp, Live, StoreError},
 };
@@ -138,9 +139,9 @@ pub(super) fn file(row: &Row) -> Result<File, StoreError> {
             bytes_moved: get::<i64>(row, 8)? as u64,
             mode: get(row, 9)?,
             reason: get(row, 10)?,
-            class: get(row, 11)?,
-            party: get(row, 12)?,
-            phase: get(row, 13)?,
+            class: meaning(get(row, 11)?, ErrorClass::parse),
+            party: meaning(get(row, 12)?, Party::parse),
+            phase: meaning(get(row, 13)?, Phase::parse),
             remedy: get(row, 14)?,
             recoverable: get(row, 15)?,
             host: get(row, 39)?,

@@ -354,17 +354,18 @@ impl Results {
         self.files.push(file as i64);
         self.filesizes.push(result.filesize.map(bytes));
         self.moved.push(bytes(result.bytes_moved));
+        let [class, party, phase] = result.words();
         let texts = [
-            &result.mode,
-            &result.reason,
-            &result.class,
-            &result.party,
-            &result.phase,
-            &result.remedy,
-            &result.host,
+            result.mode.as_deref(),
+            result.reason.as_deref(),
+            class,
+            party,
+            phase,
+            result.remedy.as_deref(),
+            result.host.as_deref(),
         ];
         for (column, value) in self.texts.iter_mut().zip(texts) {
-            column.push(optional(value.as_deref()));
+            column.push(optional(value));
         }
         self.again.push(result.recoverable);
     }

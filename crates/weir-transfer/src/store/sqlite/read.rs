@@ -5,11 +5,12 @@ use std::{collections::HashMap, fmt::Write as _};
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 use serde_json::value::RawValue;
 use uuid::Uuid;
+use weir_world::{ErrorClass, Party, Phase};
 
 use crate::{
     model::{
         Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, index_of, job_state_code,
-        job_state_from_code, kind_of,
+        job_state_from_code, kind_of, meaning,
     },
     store::{
         FollowUp, JobFilter, Live, LiveJob, OVERDUE_MAX, OVERDUE_PAGE, Order, Overdue, Restored, Sealer, StoreError,
@@ -428,9 +429,9 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<File> {
             bytes_moved: row.get::<_, i64>(8)? as u64,
             mode: row.get(9)?,
             reason: row.get(10)?,
-            class: row.get(11)?,
-            party: row.get(12)?,
-            phase: row.get(13)?,
+            class: word(row, 11, ErrorClass::parse)?,
+            party: word(row, 12, Party::parse)?,
+            phase: word(row, 13, Phase::parse)?,
             remedy: row.get(14)?,
             recoverable: row.get(15)?,
             // One node alone works on this store.
@@ -446,4 +447,9 @@ fn raw(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Box<RawValue>>> 
     RawValue::from_string(text)
         .map(Some)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into()))
+}
+
+/// A word of the field's, if it is one.
+fn word<T>(row: &Row<'_>, column: usize, parse: fn(&str) -> Option<T>) -> rusqlite::Result<Option<T>> {
+    Ok(meaning(row.get_ref(column)?.as_str_or_null()?, parse))
 }

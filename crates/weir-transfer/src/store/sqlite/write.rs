@@ -305,6 +305,7 @@ fn again(
     result: &FileResult,
     follow_up: FollowUp,
 ) -> Result<(), StoreError> {
+    let [class, party, phase] = result.words();
     let changed = transaction
         .prepare_cached(
             "UPDATE files SET state = iif(stopping, state, ?15), epoch = NULL, not_before = ?2, failures = ?3, free_retries = ?4, resume = ?5,
@@ -322,9 +323,9 @@ fn again(
             bytes(result.bytes_moved),
             result.mode,
             result.reason,
-            result.class,
-            result.party,
-            result.phase,
+            class,
+            party,
+            phase,
             result.remedy,
             result.recoverable,
             FileState::waiting(work).code(),
@@ -353,6 +354,7 @@ fn end(
     result: &FileResult,
 ) -> Result<(), StoreError> {
     assert!(state.is_terminal(), "a file cannot end in {}", state.as_str());
+    let [class, party, phase] = result.words();
     let job_no = transaction
         .prepare_cached(
             "UPDATE files SET state = ?2, finished = ?3, epoch = NULL, stopping = 0,
@@ -369,9 +371,9 @@ fn end(
                 bytes(result.bytes_moved),
                 result.mode,
                 result.reason,
-                result.class,
-                result.party,
-                result.phase,
+                class,
+                party,
+                phase,
                 result.remedy,
                 result.recoverable,
                 work == Work::Archive,
