@@ -247,13 +247,13 @@ def rule_deleted_half_way(rucio, mode):
     files = contents("deleted-%s" % mode, FILES, 1_000_000)
     rucio.upload(mode, "ALPHA", files)
     rule = rucio.rule(mode, "deleted-%s" % mode, files)
-    # Five files in a second.
-    rucio.grid.limit("ALPHA", "BETA", 1, "40 Mb/s")
+    # A file in a second: on the busiest machine the limit of zero comes long before the last.
+    rucio.grid.limit("ALPHA", "BETA", 1, "8 Mb/s")
     try:
         rucio.submit()
         ids = {job for name, (_, job) in rucio.requests().items() if name in files}
         states = lambda: [file["file_state"] for job in rucio.grid.jobs(ids) for file in job["files"]]
-        wait("some files arrived", lambda: states().count("FINISHED") >= 3, 0.01)
+        wait("some files arrived", lambda: states().count("FINISHED") >= 3, 0.1)
         rucio.grid.limit("ALPHA", "BETA", 0)
         rucio.clean(rule)
         wait("all ended: %s" % states(), lambda: set(states()) <= {"FINISHED", "CANCELED"})
