@@ -20,12 +20,16 @@
 //! ```
 
 mod challenge;
+mod curve;
 mod keys;
+mod mode;
+mod phases;
 mod plan;
 mod read;
 mod resolve;
 mod seed;
 mod sizing;
+mod spec;
 mod steps;
 mod summary;
 mod table;
@@ -36,14 +40,16 @@ mod write;
 pub mod inject;
 pub mod sim;
 
-pub use challenge::{Challenge, MatrixSpec, Overrides, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
 pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore, StepInjection, StepsCore};
 pub use keys::CHALLENGE_TABLES;
-pub use plan::{Phases, Plan, RatedLink, RatesPlan, SourceFile, StepsPlan, Workload};
+pub use mode::Mode;
+pub use phases::Phases;
+pub use plan::{Plan, RatedLink, RatesPlan, SourceFile, StepsPlan, Workload};
 pub use seed::stream;
 pub use sim::SimSpec;
 pub use sizing::{FileSizes, Sizing};
-pub use steps::{Cell, Mode, Step};
+pub use spec::{Challenge, MatrixSpec, Overrides, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
+pub use steps::{Cell, Step};
 pub use summary::{PlanSummary, RseNeed, WorkloadSummary};
 pub use template::TEMPLATE;
 pub use threshold::{Comparison, Metric, Subject, Threshold};

@@ -7,10 +7,10 @@ use serde::Serialize;
 use weir_model::{Grid, Link, RseName};
 use weir_units::{BitRate, Bytes};
 
-use crate::inject::Curve;
+use crate::curve::Curve;
+use crate::phases::Phases;
 use crate::sim::SimSpec;
 use crate::steps::Step;
-use crate::summary::{self, PlanSummary};
 use crate::threshold::Threshold;
 
 /// A challenge with nothing left open: what is injected, into which grid, and what is asked of it.
@@ -38,24 +38,6 @@ pub struct Plan {
     /// The simulated world.
     #[serde(skip)]
     pub sim: SimSpec,
-}
-
-/// The phases of a run.
-///
-/// Injection begins with the ramp, in which rates rise to the asked ones; the hold is what is measured; in the drain
-/// nothing is injected and what is under way may end. A run with steps holds until the last step has ended, and at least
-/// as long as `hold` says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Phases {
-    /// Length of the ramp.
-    #[serde(with = "weir_units::duration")]
-    pub ramp: Duration,
-    /// Length of the hold.
-    #[serde(with = "weir_units::duration")]
-    pub hold: Duration,
-    /// Longest time of the drain.
-    #[serde(with = "weir_units::duration")]
-    pub drain: Duration,
 }
 
 /// A workload of a plan.
@@ -236,10 +218,5 @@ impl Plan {
                 Workload::Rates(plan) => Some((index, plan)),
                 Workload::Matrix(_) | Workload::Ramp(_) => None,
             })
-    }
-
-    /// Sums up what the plan will inject and what it needs.
-    pub fn summary(&self) -> PlanSummary {
-        summary::of(self)
     }
 }

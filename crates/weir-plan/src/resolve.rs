@@ -3,8 +3,9 @@
 use weir_model::file::{Problem, Refusal};
 use weir_units::{BitRate, duration};
 
-use crate::challenge::{Challenge, Overrides, RatesSpec, WorkloadSpec};
-use crate::plan::{Phases, Plan, RatedLink, RatesPlan, StepsPlan, Workload};
+use crate::phases::Phases;
+use crate::plan::{Plan, RatedLink, RatesPlan, StepsPlan, Workload};
+use crate::spec::{Challenge, Overrides, RatesSpec, WorkloadSpec};
 use crate::threshold::{Metric, Threshold};
 use crate::{read, steps, write};
 

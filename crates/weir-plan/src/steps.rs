@@ -4,39 +4,8 @@ use serde::Serialize;
 use weir_model::Link;
 use weir_units::Bytes;
 
-use crate::challenge::{MatrixSpec, RampSpec};
-
-/// How a third-party copy moves its bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// The destination reads from the source.
-    Pull,
-    /// The source writes to the destination.
-    Push,
-    /// The transfer service reads from the one and writes to the other.
-    Streamed,
-}
-
-impl Mode {
-    /// Every mode, in the order in which a transfer service tries them.
-    pub const ALL: [Mode; 3] = [Mode::Pull, Mode::Push, Mode::Streamed];
-
-    /// Gives the word: `pull`, `push`, `streamed`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Pull => "pull",
-            Mode::Push => "push",
-            Mode::Streamed => "streamed",
-        }
-    }
-}
-
-impl std::fmt::Display for Mode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+use crate::mode::Mode;
+use crate::spec::{MatrixSpec, RampSpec};
 
 /// What runs together; the next step begins when all of it has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -8,7 +8,8 @@ use weir_model::{RseKind, RseName};
 use weir_units::{BitRate, Bytes};
 
 use crate::inject::backlog_files;
-use crate::plan::{Phases, Plan, RatesPlan, StepsPlan, Workload};
+use crate::phases::Phases;
+use crate::plan::{Plan, RatesPlan, StepsPlan, Workload};
 
 /// Time that a transfer is taken to need beside moving its bytes, in the estimate of concurrency.
 const OVERHEAD: Duration = Duration::from_secs(1);
@@ -97,7 +98,14 @@ impl RseNeed {
     }
 }
 
-pub(crate) fn of(plan: &Plan) -> PlanSummary {
+impl Plan {
+    /// Sums up what the plan will inject and what it needs.
+    pub fn summary(&self) -> PlanSummary {
+        of(self)
+    }
+}
+
+fn of(plan: &Plan) -> PlanSummary {
     let workloads: Vec<_> = plan.workloads.iter().map(workload_summary).collect();
     let sources = plan.source_files();
     let rses = rse_needs(plan);

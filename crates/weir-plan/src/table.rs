@@ -7,7 +7,7 @@ use weir_model::Link;
 use weir_model::file::{Document, Problem, Refusal, nearest};
 use weir_units::BitRate;
 
-use crate::challenge::RateSpec;
+use crate::spec::RateSpec;
 
 /// Reads the rows of a table; with `test` only those whose column `test` holds it. `check` may refuse a row.
 ///

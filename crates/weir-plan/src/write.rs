@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 use weir_units::duration;
 
-use crate::challenge::{Challenge, MatrixSpec, RampSpec, RatesSpec, WorkloadSpec};
+use crate::spec::{Challenge, MatrixSpec, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
 use crate::threshold::{Comparison, Subject, Threshold, Unit};
 
 /// Writes the challenge with its grid and tables in place, so that it depends on no other file.
@@ -53,7 +53,7 @@ fn workload(spec: &WorkloadSpec) -> Table {
 fn rates(spec: &RatesSpec) -> Table {
     let mut table = Table::new();
     put(&mut table, "activity", spec.activity.as_str());
-    let rate = |spec: &crate::RateSpec| {
+    let rate = |spec: &RateSpec| {
         let mut entry = Table::new();
         put(&mut entry, "source", spec.link.source.as_str());
         put(&mut entry, "destination", spec.link.destination.as_str());

@@ -9,7 +9,8 @@ use weir_units::{Bytes, Timestamp};
 use super::ledger::{Held, LedgerRow, Tally};
 use super::link::LinkState;
 use super::{ID_BITS, Injection, LinkObservation};
-use crate::plan::{Phases, Plan, Workload};
+use crate::phases::Phases;
+use crate::plan::{Plan, Workload};
 
 /// Holds the links of one `rates` workload at their asked rates; see the [module](crate::inject).
 ///

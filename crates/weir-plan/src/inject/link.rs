@@ -5,10 +5,11 @@ use std::time::Duration;
 use rand_chacha::rand_core::RngCore;
 use weir_units::{BitRate, Bytes};
 
-use super::curve::Curve;
 use super::ledger::{Held, Tally};
 use super::{BACKLOG_CYCLES, BACKLOG_FILES, DEBT_CYCLES, LinkObservation};
-use crate::plan::{Phases, RatedLink};
+use crate::curve::Curve;
+use crate::phases::Phases;
+use crate::plan::RatedLink;
 use crate::seed::stream;
 
 /// Files that may be queued on a link.

@@ -15,7 +15,6 @@
 //! Everything is integers; a call costs a few operations per link.
 
 mod core;
-mod curve;
 mod ledger;
 mod link;
 mod steps;
@@ -27,7 +26,6 @@ use weir_model::Link;
 use weir_units::{Bytes, Timestamp};
 
 pub use core::RatesCore;
-pub(crate) use curve::Curve;
 pub use ledger::{Held, LedgerRow};
 pub(crate) use link::backlog_files;
 pub use steps::{StepInjection, StepsCore};

@@ -9,10 +9,10 @@ use std::time::Duration;
 use weir_model::file::{Refusal, Section};
 use weir_model::{GRID, Grid, GridName};
 
-use crate::challenge::{Challenge, WorkloadSpec};
 use crate::keys::PHASES;
-use crate::plan::Phases;
+use crate::phases::Phases;
 use crate::sim;
+use crate::spec::{Challenge, WorkloadSpec};
 
 /// Longest ramp and drain: a day. Keeps the arithmetic of the ramp within 128 bits at 1 Pb/s.
 const EDGE_MAX: Duration = Duration::from_secs(86_400);

@@ -8,8 +8,8 @@ use weir_model::file::{FromValue, Refusal, Section, nearest, one_of};
 use weir_model::{Grid, Link, SiteName};
 use weir_units::{BitRate, duration};
 
-use crate::challenge::{RateSpec, WorkloadSpec};
 use crate::keys::THRESHOLD;
+use crate::spec::{RateSpec, WorkloadSpec};
 use crate::threshold::{Comparison, Metric, Subject, Threshold, Unit};
 
 /// What a threshold can be about: the grid and what the workloads ask of it.

@@ -8,10 +8,10 @@ use weir_model::file::{FromValue, Refusal, Section, nearest, one_of};
 use weir_model::{Grid, GridName, Link, RseName};
 use weir_units::{BitRate, Bytes};
 
-use crate::challenge::{MatrixSpec, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
 use crate::keys::{MATRIX, RAMP, RATE, RATES};
+use crate::mode::Mode;
 use crate::sizing::FileSizes;
-use crate::steps::Mode;
+use crate::spec::{MatrixSpec, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
 use crate::table;
 
 /// Largest rate of one link: 1 Pb/s, a thousand times what any link carries.

@@ -16,7 +16,7 @@ use super::{
     ActivityModel, Common, CurvePoint, FailureShares, FtsModel, Interval, LinkModel, LinkPattern, Pattern, RseModel,
     Segment, Servers, SimSpec, SiteModel, StoreModel, TokenModel,
 };
-use crate::challenge::WorkloadSpec;
+use crate::spec::WorkloadSpec;
 
 /// Largest rate anywhere: 1 Pb/s, as for asked rates.
 const RATE_MAX: BitRate = BitRate(1_000_000_000_000_000);

@@ -4,26 +4,13 @@ use std::time::Duration;
 
 use weir_units::BitRate;
 
-use crate::plan::Phases;
+use crate::phases::Phases;
 
 /// Bits per second × nanoseconds ÷ this = bytes.
 const BIT_NANOS: u128 = 8_000_000_000;
 
 /// Bits per second × microseconds ÷ this = bytes.
 const BIT_MICROS: u128 = 8_000_000;
-
-impl Phases {
-    /// Gives the time after which rates are full: three quarters of the ramp, so that the hold begins in a steady state.
-    pub fn full(&self) -> Duration {
-        let micros = u64::try_from(self.ramp.as_micros()).unwrap_or(u64::MAX);
-        Duration::from_micros((micros - micros / 4) & !1) // even, so that half of it is exact
-    }
-
-    /// Gives the time after which nothing is injected any more.
-    pub fn end(&self) -> Duration {
-        self.ramp + self.hold
-    }
-}
 
 /// The curve of one link: rises with the square of time in the ramp, then in a line.
 #[derive(Debug, Clone, Copy)]
