@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use weir_measure::accounting::Figures;
-use weir_measure::report::{Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Window, Windows, ratio};
-use weir_measure::threshold::{self, Evaluated};
-use weir_measure::verdict::{Evidence, decide};
-use weir_measure::{Accounting, Spec, advice};
-use weir_plan::{Plan, Workload};
+use weir_measure::report::{Audit, Build, CrossCheck, Event, Host, Report};
+use weir_measure::{Ending, Measurement, Spec};
+use weir_plan::Plan;
 
 use crate::clock::Clock;
 use crate::drive::Driven;
@@ -78,51 +75,21 @@ pub(crate) fn write_report(report: &Report, folder: &RunFolder) -> Result<PathBu
 }
 
 pub(crate) fn report(found: &Found<'_>) -> Report {
-    let Found { plan, driven, .. } = found;
-    let windows = driven.windows;
-    let spec = Spec {
-        windows,
-        bin: windows.bin(),
-        ..found.spec.clone()
-    };
-    let mut figures = account(found, &spec);
-    fill_steps(&mut figures, found);
-    figures.totals.deleted_files = found.sums.deleted_files;
-    let thresholds: Vec<Evaluated> = plan
-        .thresholds
-        .iter()
-        .map(|asked| threshold::evaluate(asked, &figures, &spec, &found.crosschecks))
-        .collect();
-    let (verdict, verdict_reasons) = decide(&Evidence {
-        thresholds: &thresholds,
-        crosschecks: &found.crosschecks,
-        audit: found.audit.as_ref(),
-        interrupted: driven.interrupted.as_deref(),
-        finished: figures.totals.finished,
-        parts: if figures.totals.asked_bps.is_some() {
-            figures.parts.total()
-        } else {
-            &[]
-        },
-    });
-    let failed = ratio(figures.totals.failed, figures.totals.finished + figures.totals.failed).unwrap_or(0.0);
-    let weak = figures.totals.asked_bps.filter(|_| driven.interrupted.is_none());
-    let window = |start: std::time::Duration, end: std::time::Duration| Window {
-        start_s: start.as_secs_f64(),
-        end_s: end.as_secs_f64(),
-    };
-    Report {
-        schema: SCHEMA.to_owned(),
-        verdict,
-        verdict_reasons,
-        advice: weak
-            .zip(figures.totals.achieved_bps)
-            .and_then(|(asked, achieved)| advice::weak_machine(plan.scale, asked, achieved, failed)),
-        challenge: plan.name.clone(),
-        description: plan.description.clone(),
-        seed: plan.seed,
-        scale: plan.scale,
-        interrupted: driven.interrupted.is_some(),
+    let driven = &found.driven;
+    let mut measurement = Measurement::of(found.plan);
+    measurement.close(driven.windows.hold_end);
+    for record in found.records {
+        let cell = found.steps.iter().find_map(|driver| driver.cell(record.id));
+        measurement.add(&record.transfer(cell));
+    }
+    for (at, active, queued) in &driven.gauges {
+        measurement.gauge(*at, *active, *queued);
+    }
+    events(found).into_iter().for_each(|event| measurement.event(event));
+    let given_up = found.rates.map_or(0, RatesDriver::given_up);
+    measurement.given_up(driven.windows.hold_end, given_up);
+    measurement.drained(driven.windows.drain_end);
+    measurement.finish().report(Ending {
         command: found.command.to_owned(),
         started_at: moment(found.clock.started_at()),
         ended_at: moment(jiff::Timestamp::now()),
@@ -136,44 +103,14 @@ pub(crate) fn report(found: &Found<'_>) -> Report {
             cpu_busy_ratio: driven.cpu_busy_ratio,
             ..found.host.clone()
         },
-        windows: Windows {
-            ramp: window(std::time::Duration::ZERO, windows.ramp_end),
-            hold: window(windows.ramp_end, windows.hold_end),
-            drain: window(windows.hold_end, windows.drain_end),
-        },
-        stability: figures.parts.report(&spec.sites),
-        totals: figures.totals,
-        links: figures.links,
-        sites: figures.sites,
-        workloads: figures.workloads,
-        thresholds: thresholds.into_iter().map(|evaluated| evaluated.report).collect(),
+        interrupted: driven.interrupted.clone(),
         crosschecks: found.crosschecks.clone(),
         audit: found.audit.clone(),
-        errors: figures.errors,
-        series: figures.series,
-        events: events(found),
-        parameters: parameters(plan),
-    }
-}
-
-fn account(found: &Found<'_>, spec: &Spec) -> Figures {
-    let mut accounting = Accounting::new(spec.clone());
-    for record in found.records {
-        accounting.add(&record.transfer());
-    }
-    for (at, active, queued) in &found.driven.gauges {
-        accounting.gauge(*at, *active, *queued);
-    }
-    accounting.finish()
-}
-
-/// Puts cells and steps where the accounting left room for them.
-fn fill_steps(figures: &mut Figures, found: &Found<'_>) {
-    for driver in found.steps {
-        driver
-            .account(found.records)
-            .fill(&mut figures.workloads[driver.workload()].kind);
-    }
+        deleted_files: found.sums.deleted_files,
+        parameters: BTreeMap::new(),
+        violations: Vec::new(),
+        carried_here: true,
+    })
 }
 
 fn moment(at: jiff::Timestamp) -> String {
@@ -192,49 +129,5 @@ fn events(found: &Found<'_>) -> Vec<Event> {
             text,
         });
     }
-    events.sort_by(|one, other| one.t_s.total_cmp(&other.t_s));
     events
-}
-
-/// Writes down every value that was derived or drawn.
-pub(crate) fn parameters(plan: &Plan) -> BTreeMap<String, String> {
-    let mut parameters = BTreeMap::new();
-    let mut put = |key: String, value: String| drop(parameters.insert(key, value));
-    let time = weir_units::duration::format;
-    put("phases.ramp".to_owned(), time(plan.phases.ramp));
-    put("phases.hold".to_owned(), time(plan.phases.hold));
-    put("phases.drain".to_owned(), time(plan.phases.drain));
-    let limits = &plan.grid.transfer;
-    put(
-        "transfer.max_active_per_link".to_owned(),
-        limits.max_active_per_link.to_string(),
-    );
-    put(
-        "transfer.max_active_per_rse_in".to_owned(),
-        limits.max_active_per_rse_in.to_string(),
-    );
-    put(
-        "transfer.max_active_per_rse_out".to_owned(),
-        limits.max_active_per_rse_out.to_string(),
-    );
-    put("transfer.retries".to_owned(), limits.retries.to_string());
-    for workload in &plan.workloads {
-        let name = workload.name();
-        match workload {
-            Workload::Rates(rates) => {
-                put(format!("{name}.cycle"), time(rates.cycle));
-                put(format!("{name}.lifetime"), time(rates.lifetime));
-                put(format!("{name}.source_files"), rates.source_files.to_string());
-                for rated in &rates.links {
-                    let value = format!("{} in files of {}", rated.rate, rated.file_size);
-                    put(format!("{name}.link.{}", rated.link), value);
-                }
-            }
-            Workload::Matrix(steps) | Workload::Ramp(steps) => {
-                put(format!("{name}.steps"), steps.steps.len().to_string());
-                put(format!("{name}.timeout"), time(steps.timeout));
-            }
-        }
-    }
-    parameters
 }

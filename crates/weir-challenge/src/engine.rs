@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use weir_measure::accounting::{Failure, State};
+use weir_measure::{Failure, State};
 use weir_units::Bytes;
 use weir_world::{ErrorClass, Party};
 

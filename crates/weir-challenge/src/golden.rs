@@ -11,7 +11,7 @@ use serde::Deserialize;
 use weir_auth::Secret;
 use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
-use weir_measure::accounting::Failure;
+use weir_measure::Failure;
 use weir_measure::report::{CrossCheck, Event, Host, Windows};
 use weir_measure::{Spec, State, WindowSpec};
 use weir_plan::{Challenge, Overrides, Plan};

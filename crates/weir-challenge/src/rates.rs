@@ -98,15 +98,11 @@ impl RatesDriver {
             workload.core.finish(timestamp(now));
             self.ledger.extend(workload.core.take_ledger());
         }
-        let given_up: u64 = self.ledger.iter().map(|row| row.given_up).sum();
-        if given_up > 0 {
-            let text =
-                format!("{given_up} files were wanted so long before they could be injected that they were given up");
-            self.events.push(Event {
-                t_s: now.as_secs_f64(),
-                text,
-            });
-        }
+    }
+
+    /// Returns how many files were wanted so long before they could be injected that they were given up.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.ledger.iter().map(|row| row.given_up).sum()
     }
 
     /// Returns the rows of the ledger, by time, then link.

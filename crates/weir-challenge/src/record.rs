@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use weir_measure::Transfer;
-use weir_measure::accounting::{Failure, State};
+use weir_measure::{Failure, State};
 use weir_world::{ErrorClass, Party};
 
 use crate::engine::{Wanted, WantedFile};
@@ -98,12 +98,13 @@ impl Record {
         self.accepted.unwrap_or(self.injected).saturating_sub(self.wanted)
     }
 
-    /// Returns the row that is accounted for.
-    pub(crate) fn transfer(&self) -> Transfer {
+    /// Returns the row that is accounted for, of a cell of its workload where that has cells.
+    pub(crate) fn transfer(&self, cell: Option<usize>) -> Transfer {
         let state = self.state.unwrap_or(State::Cancelled);
         Transfer {
             workload: self.workload,
             link: self.link,
+            cell,
             size: self.size,
             state,
             mode: self.mode.clone(),
@@ -113,6 +114,9 @@ impl Record {
             bytes_moved: self.bytes_moved,
             retries: self.retries,
             failure: match state {
+                State::Finished => None,
+                // Of what was withdrawn there may be a reason too.
+                State::Cancelled => self.failure.clone(),
                 State::Failed => Some(self.failure.clone().unwrap_or_else(|| Failure {
                     class: ErrorClass::Internal,
                     message: "failed without a reason".to_owned(),
@@ -120,7 +124,6 @@ impl Record {
                     phase: None,
                     remedy: None,
                 })),
-                State::Finished | State::Cancelled => None,
             },
         }
     }
@@ -197,7 +200,7 @@ pub(crate) fn write_transfers(to: &mut dyn Write, records: &[Record], names: &Na
     order.sort_by_key(|record| record.id);
     for record in order {
         let [source, destination, source_site, destination_site] = &names.links[record.link];
-        let row = record.transfer();
+        let row = record.transfer(None);
         let state = match row.state {
             State::Finished => "finished",
             State::Failed => "failed",

@@ -4,9 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_measure::report::{Build, CrossCheck, Event, Host, Report, SCHEMA, Verdict, Window, Windows};
-use weir_measure::threshold;
-use weir_measure::verdict::{Evidence, decide};
+use weir_measure::Ending;
+use weir_measure::report::{Build, CrossCheck, Host, Report};
 use weir_plan::Plan;
 use weir_sched::Settled;
 use weir_sim::policies::Policy;
@@ -15,7 +14,7 @@ use weir_sim::world::{Listeners, Outcome, Probe, Row, run_observed};
 use weir_units::Timestamp;
 
 use crate::RunError;
-use crate::assemble::{parameters, write_report};
+use crate::assemble::write_report;
 use crate::folder::{CsvLine, RunFolder, csv_line};
 use crate::ledger;
 use crate::record::COLUMNS;
@@ -164,50 +163,14 @@ fn write_row(to: &mut dyn Write, plan: &Plan, scene: &Scene, row: &Row) -> io::R
         .end()
 }
 
-fn report(plan: &Plan, options: &SimulationOptions, outcome: Outcome) -> Report {
-    let Outcome { figures, spec, .. } = &outcome;
-    let crosschecks = vec![crosscheck(&outcome)];
-    let thresholds: Vec<_> = plan
-        .thresholds
-        .iter()
-        .map(|asked| threshold::evaluate(asked, figures, spec, &crosschecks))
-        .collect();
-    let (mut verdict, mut verdict_reasons) = decide(&Evidence {
-        thresholds: &thresholds,
-        crosschecks: &crosschecks,
-        audit: None,
-        interrupted: None,
-        finished: figures.totals.finished,
-        // Workloads that begin one after the other change the total on purpose.
-        parts: &[],
-    });
-    let violations = outcome.checks.violations();
-    if !violations.is_empty() {
-        verdict = Verdict::Fail;
-        verdict_reasons.insert(0, format!("the simulated world broke its own rules: {}", violations[0]));
-    }
-    let window = |start: Duration, end: Duration| Window {
-        start_s: start.as_secs_f64(),
-        end_s: end.as_secs_f64(),
-    };
-    let windows = spec.windows;
-    let mut parameters = parameters(plan);
+fn report(plan: &Plan, options: &SimulationOptions, mut outcome: Outcome) -> Report {
+    let mut parameters = std::mem::take(&mut outcome.scene.drawn);
     parameters.insert("sim.policy".to_owned(), options.policy.to_string());
     if let Some(start) = plan.sim.start {
         parameters.insert("sim.start".to_owned(), start.rfc3339());
     }
     parameters.insert("sim.tick".to_owned(), weir_units::duration::format(plan.sim.tick));
-    parameters.extend(outcome.scene.drawn.clone());
-    Report {
-        schema: SCHEMA.to_owned(),
-        verdict,
-        verdict_reasons,
-        advice: None,
-        challenge: plan.name.clone(),
-        description: plan.description.clone(),
-        seed: plan.seed,
-        scale: plan.scale,
-        interrupted: false,
+    let ending = Ending {
         command: options.command.clone(),
         started_at: moment(plan.sim.start, Duration::ZERO),
         ended_at: moment(plan.sim.start, outcome.ended.since(Timestamp(0))),
@@ -225,24 +188,15 @@ fn report(plan: &Plan, options: &SimulationOptions, outcome: Outcome) -> Report 
             scratch_filesystem: "none".to_owned(),
             cpu_busy_ratio: None,
         },
-        windows: Windows {
-            ramp: window(Duration::ZERO, windows.ramp_end),
-            hold: window(windows.ramp_end, windows.hold_end),
-            drain: window(windows.hold_end, windows.drain_end),
-        },
-        events: events(&outcome),
-        stability: outcome.figures.parts.report(&outcome.spec.sites),
-        totals: outcome.figures.totals,
-        links: outcome.figures.links,
-        sites: outcome.figures.sites,
-        workloads: outcome.figures.workloads,
-        thresholds: thresholds.into_iter().map(|evaluated| evaluated.report).collect(),
-        crosschecks,
+        interrupted: None,
+        crosschecks: vec![crosscheck(&outcome)],
         audit: None,
-        errors: outcome.figures.errors,
-        series: outcome.figures.series,
+        deleted_files: 0,
         parameters,
-    }
+        violations: outcome.checks.violations().to_vec(),
+        carried_here: false,
+    };
+    outcome.measured.report(ending)
 }
 
 /// A moment in the world's own calendar; where it has none, the time since the start: `T+1d 12h`.
@@ -275,20 +229,4 @@ fn crosscheck(outcome: &Outcome) -> CrossCheck {
         pass: difference_ratio.is_none_or(|ratio| ratio == 0.0),
         note: Some("counted within the simulated world; failed attempts included".to_owned()),
     }
-}
-
-fn events(outcome: &Outcome) -> Vec<Event> {
-    let end = outcome.spec.windows.hold_end.as_secs_f64();
-    let given_up = (outcome.given_up > 0).then(|| Event {
-        t_s: end,
-        text: format!(
-            "{} files were wanted so long before they could be injected that they were given up",
-            outcome.given_up
-        ),
-    });
-    let violations = outcome.checks.violations().iter().map(|text| Event {
-        t_s: end,
-        text: text.clone(),
-    });
-    given_up.into_iter().chain(violations).collect()
 }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use weir_measure::Transfer;
-use weir_measure::steps::{CellSpec, StepsAccounting};
-use weir_plan::{Cell, Mode, Plan, StepInjection, StepsCore};
+use weir_plan::{Mode, Plan, StepInjection, StepsCore};
 use weir_units::Timestamp;
 
 use crate::engine::{Engine, Wanted, WantedFile};
@@ -117,34 +115,8 @@ impl StepsDriver {
         engine.time_out(&late, self.core.plan().timeout);
     }
 
-    /// Accounts for its transfers, cell by cell.
-    pub(crate) fn account(&self, done: &[Record]) -> StepsAccounting {
-        let cells = self.core.plan().steps.iter().flat_map(|step| &step.cells);
-        let mut accounting = StepsAccounting::new(cells.map(specification));
-        for record in done {
-            if let Some(cell) = self.transfers.get(&record.id) {
-                // Of what was withdrawn the matrix shows the reason too.
-                let failure = record.failure.clone();
-                accounting.add(
-                    *cell,
-                    &Transfer {
-                        failure,
-                        ..record.transfer()
-                    },
-                );
-            }
-        }
-        accounting
-    }
-}
-
-fn specification(cell: &Cell) -> CellSpec {
-    CellSpec {
-        source: cell.link.source.to_string(),
-        destination: cell.link.destination.to_string(),
-        mode: cell.mode.map(Mode::as_str),
-        size: cell.size.0,
-        transfers: cell.transfers.into(),
-        parallel: cell.parallel.into(),
+    /// Returns the cell of one of its transfers.
+    pub(crate) fn cell(&self, transfer: u64) -> Option<usize> {
+        self.transfers.get(&transfer).copied()
     }
 }

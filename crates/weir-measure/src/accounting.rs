@@ -8,67 +8,25 @@ mod series;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_world::{ErrorClass, Party, Phase};
+use weir_world::ErrorClass;
 
 use crate::lateness::Lateness;
 use crate::report::{
     Egress, ErrorCount, ErrorReport, LinkReport, Series, SiteReport, Totals, WorkloadKind, WorkloadReport, ratio,
 };
 use crate::spec::{LinkSpec, Spec, WindowSpec, WorkloadSpec};
-use crate::spread::{self, Bins};
+use crate::spread::{self, Bins, RecentBins};
+use crate::steps::StepsAccounting;
+use crate::transfer::{Failure, State, Transfer};
 
-/// One transfer, all attempts included. Times count from the start of the run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Transfer {
-    /// Index into [`Spec::workloads`].
-    pub workload: usize,
-    /// Index into [`Spec::links`].
-    pub link: usize,
-    /// Size of the file.
-    pub size: u64,
-    /// How it ended.
-    pub state: State,
-    /// Copy mode of the attempt that finished, where known.
-    pub mode: Option<String>,
-    /// How much later than wanted it was submitted.
-    pub late: Duration,
-    /// Start of the attempt that ended it; `None` when none started.
-    pub started: Option<Duration>,
-    /// End of that attempt, or the moment of failure.
-    pub ended: Duration,
-    /// Bytes moved by the attempt that ended it.
-    pub bytes_moved: u64,
-    /// Attempts beyond the first.
-    pub retries: u32,
-    /// What went wrong, unless it finished.
-    pub failure: Option<Failure>,
-}
+/// Width of bins at first, where they may become wider by whole numbers until the end.
+const FINEST: Duration = Duration::from_secs(1);
 
-/// How a transfer ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// Delivered, size and checksum verified.
-    Finished,
-    /// Given up.
-    Failed,
-    /// Withdrawn by the run itself.
-    Cancelled,
-}
+/// Bins up to this width begin as [`FINEST`] ones; wider ones have their width from the plan.
+const NARROW: Duration = Duration::from_secs(10);
 
-/// What went wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// What kind of error.
-    pub class: ErrorClass,
-    /// Text, secrets removed.
-    pub message: String,
-    /// Party at fault, where known.
-    pub party: Option<Party>,
-    /// Phase of the transfer, where known.
-    pub phase: Option<Phase>,
-    /// What helps, where known.
-    pub remedy: Option<String>,
-}
+/// Bins of a series that are kept at most until the end.
+const BINS_KEPT: usize = 7_200;
 
 /// Counters that links, sites and workloads have in common.
 #[derive(Debug, Clone, Default)]
@@ -164,13 +122,6 @@ impl Counts {
     }
 }
 
-impl Transfer {
-    /// Returns start and end of the attempt that ended it; a point in time where no start is known.
-    fn span(&self) -> (Duration, Duration) {
-        (self.started.unwrap_or(self.ended).min(self.ended), self.ended)
-    }
-}
-
 /// Accounts for a run, row by row.
 #[derive(Debug, Clone)]
 pub struct Accounting {
@@ -180,7 +131,11 @@ pub struct Accounting {
     egress: Vec<u64>,
     workloads: Vec<Counts>,
     total: Counts,
+    cells: Vec<StepsAccounting>,
+    /// Width of all bins until the end.
+    width: Duration,
     link_bins: Vec<Bins>,
+    recent: Vec<RecentBins>,
     failed_bins: BTreeMap<usize, u64>,
     gauges: BTreeMap<usize, (u64, u64)>,
     parts: crate::stability::Parts,
@@ -207,26 +162,48 @@ pub struct Figures {
 
 impl Accounting {
     /// Starts with nothing counted.
-    pub fn new(spec: Spec) -> Self {
+    pub fn new(mut spec: Spec) -> Self {
         let (links, sites) = (spec.links.len(), spec.sites.len());
+        // The end of a run moves the width of its bins by seconds, as long as they are narrow.
+        let width = if spec.bin > NARROW {
+            spec.bin
+        } else {
+            FINEST.min(spec.bin)
+        };
+        let parts = if spec.is_open() {
+            spec.windows.hold_end = Duration::MAX;
+            crate::stability::Parts::open(sites, links)
+        } else {
+            crate::stability::Parts::new(&spec.windows, sites, links)
+        };
+        let cells = spec.workloads.iter();
         Self {
+            cells: cells
+                .map(|workload| StepsAccounting::new(workload.cells.iter().cloned()))
+                .collect(),
+            width,
+            recent: vec![RecentBins::default(); links],
             links: vec![Counts::default(); links],
             ingress: vec![Counts::default(); sites],
             egress: vec![0; sites],
             workloads: vec![Counts::default(); spec.workloads.len()],
             total: Counts::default(),
-            link_bins: vec![Bins::new(spec.bin); links],
+            link_bins: vec![Bins::new(width); links],
             failed_bins: BTreeMap::new(),
             gauges: BTreeMap::new(),
-            parts: crate::stability::Parts::new(&spec.windows, sites, links),
+            parts,
             spec,
         }
     }
 
     /// Accounts for one transfer.
     pub fn add(&mut self, row: &Transfer) {
+        self.make_room(row.ended);
         let windows = self.spec.windows;
         let link = &self.spec.links[row.link];
+        if let Some(cell) = row.cell {
+            self.cells[row.workload].add(cell, row);
+        }
         let rated = self.counts_as_rate(row.workload);
         self.links[row.link].add(row, &windows, rated, false);
         self.ingress[link.destination_site].add(row, &windows, rated, false);
@@ -239,6 +216,7 @@ impl Accounting {
                 self.egress[link.source_site] +=
                     spread::between(row.size, start, end, windows.ramp_end, windows.hold_end);
                 self.link_bins[row.link].add(row.size, start, end);
+                self.recent[row.link].add(row.size, start, end);
                 self.parts.add(row.size, start, end, link.destination_site, row.link);
             }
             State::Failed => *self.failed_bins.entry(self.bin_of(row.ended)).or_default() += 1,
@@ -249,14 +227,29 @@ impl Accounting {
     /// Whether a workload's bytes count towards achieved rates: where rates are asked, only what is moved for them does.
     /// Otherwise a burst beside them would make up for a link that does not keep its rate.
     fn counts_as_rate(&self, workload: usize) -> bool {
-        let asks = |workload: &WorkloadSpec| matches!(workload.kind, WorkloadKind::Rates { .. });
-        asks(&self.spec.workloads[workload]) || !self.spec.workloads.iter().any(asks)
+        self.spec.workloads[workload].asks_rates() || self.spec.is_open()
     }
 
     /// Records how many transfers are active and queued at a moment; the last value of a bin counts.
     pub fn gauge(&mut self, at: Duration, active: u64, queued: u64) {
+        self.make_room(at);
         let bin = self.bin_of(at);
         self.gauges.insert(bin, (active, queued));
+    }
+
+    /// What is known by now of the run.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Injection ended at this moment: the ramp and the hold last no longer. Where no rate is asked, the hold ended now.
+    pub fn close(&mut self, at: Duration) {
+        let open = self.spec.is_open();
+        let windows = &mut self.spec.windows;
+        windows.ramp_end = windows.ramp_end.min(at);
+        windows.hold_end = if open { at } else { windows.hold_end.min(at) };
+        windows.drain_end = windows.drain_end.max(windows.hold_end);
+        self.parts.close(&self.spec.windows);
     }
 
     /// The drain ended at this moment, not as planned: the series reach to there.
@@ -264,9 +257,18 @@ impl Accounting {
         self.spec.windows.drain_end = at.max(self.spec.windows.hold_end);
     }
 
-    /// Computes the figures.
-    pub fn finish(self) -> Figures {
-        Figures {
+    /// Totals and failures of what was added so far.
+    pub(crate) fn so_far(&self) -> (Totals, Vec<ErrorReport>) {
+        (self.totals(), self.error_reports())
+    }
+
+    /// Computes the figures, and says what is known of the run in the end.
+    pub fn finish(mut self) -> (Figures, Spec) {
+        let windows = self.spec.windows;
+        let widths = windows.bin().as_nanos().div_ceil(self.width.as_nanos());
+        self.spec.bin =
+            self.width * u32::try_from(widths).expect("a run of hours is no billion seconds longer than planned");
+        let figures = Figures {
             totals: self.totals(),
             links: self.link_reports(),
             sites: self.site_reports(),
@@ -274,11 +276,26 @@ impl Accounting {
             errors: self.error_reports(),
             series: self.series(),
             parts: self.parts,
+        };
+        (figures, self.spec)
+    }
+
+    /// Makes all bins wider until a moment has a place in them: a run that lasts longer than planned keeps its memory.
+    fn make_room(&mut self, at: Duration) {
+        while self.bin_of(at) >= BINS_KEPT {
+            self.width *= 2;
+            self.link_bins.iter_mut().for_each(Bins::double);
+            let (failed, gauges) = (std::mem::take(&mut self.failed_bins), std::mem::take(&mut self.gauges));
+            for (bin, count) in failed {
+                *self.failed_bins.entry(bin / 2).or_default() += count;
+            }
+            self.gauges
+                .extend(gauges.into_iter().map(|(bin, gauge)| (bin / 2, gauge)));
         }
     }
 
     fn bin_of(&self, at: Duration) -> usize {
-        usize::try_from(at.as_nanos() / self.spec.bin.as_nanos()).expect("a bin number fits a usize")
+        usize::try_from(at.as_nanos() / self.width.as_nanos()).expect("a bin number fits a usize")
     }
 
     /// Rate over the hold window; none if there was no such window.
@@ -382,8 +399,9 @@ impl Accounting {
     }
 
     fn workload_reports(&self) -> Vec<WorkloadReport> {
-        let report = |(spec, counts): (&WorkloadSpec, &Counts)| {
+        let report = |((spec, counts), cells): ((&WorkloadSpec, &Counts), &StepsAccounting)| {
             let mut kind = spec.kind.clone();
+            cells.fill(&mut kind);
             if let WorkloadKind::Rates {
                 asked_bps,
                 achieved_bps,
@@ -408,7 +426,8 @@ impl Accounting {
                 kind,
             }
         };
-        self.spec.workloads.iter().zip(&self.workloads).map(report).collect()
+        let workloads = self.spec.workloads.iter().zip(&self.workloads);
+        workloads.zip(&self.cells).map(report).collect()
     }
 
     fn error_reports(&self) -> Vec<ErrorReport> {

@@ -1,9 +1,9 @@
 //! The room that measures: time series, accounting, error classes, cross-checks, thresholds, the verdict and the
 //! contract of `report.json`.
 //!
-//! It stands behind a run: `weir-challenge` (and later the simulator) hands over one [`Transfer`] per transfer and gets
-//! the figures of the [`report::Report`] back. Everything here is a plain function over explicit inputs: no socket, no
-//! clock, no floating-point function that differs between machines.
+//! It stands behind a run: `weir-challenge` and `weir-sim` begin a [`Measurement`] of their plan and hand over one [`Transfer`] per
+//! transfer when it has ended; they get a [`Snapshot`] at any moment, and the [`report::Report`] in the end. Everything here is plain
+//! code over explicit inputs: no socket, no clock, no floating-point function that differs between machines.
 //!
 //! Invariants:
 //! - A transfer's bytes are spread over its own duration in integers; what is in the bins and windows adds up to the
@@ -29,12 +29,18 @@ pub mod accounting;
 pub mod advice;
 pub mod crosscheck;
 pub mod lateness;
+pub mod measurement;
+pub mod snapshot;
 pub mod spec;
 pub mod stability;
 pub mod steps;
 pub mod threshold;
+pub mod transfer;
 pub mod verdict;
 
-pub use accounting::{Accounting, State, Transfer};
+pub use accounting::Accounting;
+pub use measurement::{Ending, Measured, Measurement};
 pub use report::{Report, Verdict};
+pub use snapshot::{RunPhase, SiteNow, Snapshot, Standing};
 pub use spec::{LinkSpec, Spec, WindowSpec, WorkloadSpec};
+pub use transfer::{Failure, State, Transfer};

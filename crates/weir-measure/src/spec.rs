@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_model::{Grid, Link, RseName};
-use weir_plan::{Phases, Plan, RatesPlan, StepsPlan, Workload};
+use weir_plan::{Cell, Mode, Phases, Plan, RatesPlan, StepsPlan, Workload};
 use weir_units::BitRate;
 
 use crate::report::WorkloadKind;
@@ -23,7 +23,7 @@ pub struct Spec {
     pub workloads: Vec<WorkloadSpec>,
     /// The windows.
     pub windows: WindowSpec,
-    /// Width of the bins of the series.
+    /// Width of the bins of the series, if the run goes as planned.
     pub bin: Duration,
 }
 
@@ -82,11 +82,35 @@ pub struct WorkloadSpec {
     pub kind: WorkloadKind,
     /// Bytes it plans to move, for kinds without a rate.
     pub planned_bytes: u64,
+    /// Its cells, step by step, for kinds without a rate.
+    pub cells: Vec<CellSpec>,
     /// When its own hold begins and ends, if that is not the run's; within the run's.
     pub hold: Option<(Duration, Duration)>,
 }
 
+/// What is known of a cell before its first row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellSpec {
+    /// Source RSE.
+    pub source: String,
+    /// Destination RSE.
+    pub destination: String,
+    /// Copy mode that is forced; `None` where the service chooses.
+    pub mode: Option<&'static str>,
+    /// File size.
+    pub size: u64,
+    /// Transfers that are planned.
+    pub transfers: u64,
+    /// Transfers that are under way at once.
+    pub parallel: u64,
+}
+
 impl WorkloadSpec {
+    /// Whether it asks for rates.
+    pub fn asks_rates(&self) -> bool {
+        matches!(self.kind, WorkloadKind::Rates { .. })
+    }
+
     /// The windows that count for this workload.
     pub(crate) fn windows(&self, run: &WindowSpec) -> WindowSpec {
         let (ramp_end, hold_end) = self.hold.unwrap_or((run.ramp_end, run.hold_end));
@@ -155,6 +179,11 @@ impl Spec {
             bin: windows.bin(),
             windows,
         }
+    }
+
+    /// Whether the hold ends with the last step: no rate is asked.
+    pub fn is_open(&self) -> bool {
+        !self.workloads.iter().any(WorkloadSpec::asks_rates)
     }
 
     /// The number of a link; none if no workload names it.
@@ -266,7 +295,7 @@ fn link_of(grid: &Grid, link: &Link) -> LinkSpec {
 }
 
 fn workload_of(workload: &Workload, phases: &Phases) -> WorkloadSpec {
-    let (kind, planned_bytes, hold) = match workload {
+    let (kind, cells, hold) = match workload {
         Workload::Rates(rates) => {
             let empty = WorkloadKind::Rates {
                 asked_bps: rates.links.iter().map(|rated| rated.rate).sum::<BitRate>().0,
@@ -275,23 +304,31 @@ fn workload_of(workload: &Workload, phases: &Phases) -> WorkloadSpec {
                 lateness_p95_s: None,
                 lateness_max_s: None,
             };
-            (empty, 0, rates.own_hold(phases))
+            (empty, Vec::new(), rates.own_hold(phases))
         }
-        Workload::Matrix(steps) => (WorkloadKind::Matrix { cells: Vec::new() }, planned(steps), None),
-        Workload::Ramp(steps) => (WorkloadKind::Ramp { steps: Vec::new() }, planned(steps), None),
+        Workload::Matrix(steps) => (WorkloadKind::Matrix { cells: Vec::new() }, cells_of(steps), None),
+        Workload::Ramp(steps) => (WorkloadKind::Ramp { steps: Vec::new() }, cells_of(steps), None),
     };
+    let bytes = cells.iter().map(|cell| cell.size.saturating_mul(cell.transfers));
     WorkloadSpec {
         name: workload.name().to_owned(),
         kind,
-        planned_bytes,
+        planned_bytes: bytes.fold(0, u64::saturating_add),
+        cells,
         hold,
     }
 }
 
-fn planned(steps: &StepsPlan) -> u64 {
-    let cells = steps.steps.iter().flat_map(|step| &step.cells);
-    let bytes = cells.map(|cell| cell.size.0.saturating_mul(u64::from(cell.transfers)));
-    bytes.fold(0, u64::saturating_add)
+fn cells_of(steps: &StepsPlan) -> Vec<CellSpec> {
+    let cell = |cell: &Cell| CellSpec {
+        source: cell.link.source.to_string(),
+        destination: cell.link.destination.to_string(),
+        mode: cell.mode.map(Mode::as_str),
+        size: cell.size.0,
+        transfers: cell.transfers.into(),
+        parallel: cell.parallel.into(),
+    };
+    steps.steps.iter().flat_map(|step| &step.cells).map(cell).collect()
 }
 
 impl AskedCurve {

@@ -3,6 +3,7 @@
 //! The bytes up to a moment `t` are `⌊bytes × (t − start) ÷ (end − start)⌋`; what lies between two moments is the
 //! difference of two such numbers. So bins, windows and sums agree to the byte, however the time axis is cut.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Returns how many of the bytes of a transfer from `start` to `end` had arrived at `at`.
@@ -80,6 +81,18 @@ impl Bins {
         }
     }
 
+    /// Makes bins of twice the width, without a byte lost.
+    pub fn double(&mut self) {
+        self.width *= 2;
+        self.bytes = self.bytes.chunks(2).map(|pair| pair.iter().sum()).collect();
+    }
+
+    /// Returns the bytes of the bins from `first` up to but without `end`.
+    pub fn sum_between(&self, first: usize, end: usize) -> u64 {
+        let end = end.min(self.bytes.len());
+        self.bytes.get(first.min(end)..end).map_or(0, |bins| bins.iter().sum())
+    }
+
     /// Returns the bytes of a bin; zero where nothing arrived.
     pub fn get(&self, bin: usize) -> u64 {
         self.bytes.get(bin).copied().unwrap_or(0)
@@ -97,5 +110,106 @@ impl Bins {
 
     fn index(&self, at: Duration) -> usize {
         usize::try_from(at.as_nanos() / self.width.as_nanos()).expect("a bin number fits a usize")
+    }
+}
+
+/// Byte counters in bins of ten seconds, of the last hour.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecentBins {
+    /// The number of the first bin that is kept.
+    first: usize,
+    bytes: VecDeque<u64>,
+}
+
+impl RecentBins {
+    /// Width of a bin.
+    pub const WIDTH: Duration = Duration::from_secs(10);
+    /// Bins that are kept: an hour.
+    pub const KEPT: usize = 360;
+
+    /// Spreads the bytes of one transfer over the bins that are kept. A transfer that ends before all that is kept leaves nothing.
+    pub fn add(&mut self, bytes: u64, start: Duration, end: Duration) {
+        let last = Self::bin_of(end);
+        if last >= self.first + Self::KEPT {
+            let gone = (last + 1 - Self::KEPT - self.first).min(self.bytes.len());
+            self.bytes.drain(..gone);
+            self.first = last + 1 - Self::KEPT;
+        }
+        for bin in Self::bin_of(start.min(end)).max(self.first)..=last {
+            let place = bin - self.first;
+            if self.bytes.len() <= place {
+                self.bytes.resize(place + 1, 0);
+            }
+            let from = Self::WIDTH * u32::try_from(bin).expect("fewer than four billion bins");
+            // The last bin takes what ends on its border too.
+            let upto = if bin == last {
+                bytes
+            } else {
+                until(bytes, start, end, from + Self::WIDTH)
+            };
+            self.bytes[place] += upto
+                - if bin == 0 {
+                    0
+                } else {
+                    until(bytes, start, end, from).min(upto)
+                };
+        }
+    }
+
+    /// Returns the bytes of a bin; zero where nothing arrived, or what arrived is not kept any more.
+    pub fn get(&self, bin: usize) -> u64 {
+        let place = bin.checked_sub(self.first);
+        place.and_then(|place| self.bytes.get(place)).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of the bin that a moment lies in.
+    pub fn bin_of(moment: Duration) -> usize {
+        usize::try_from(moment.as_nanos() / Self::WIDTH.as_nanos()).expect("a bin number fits a usize")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// A byte would be lost or counted twice when bins become wider.
+        #[test]
+        fn bins_of_any_width_hold_the_same_bytes(
+            transfers in prop::collection::vec((0_u64..1_000_000, 0_u64..500_000, 0_u64..200_000), 1..40),
+        ) {
+            let millis = Duration::from_millis;
+            let (mut fine, mut wide) = (Bins::new(millis(1_000)), Bins::new(millis(4_000)));
+            let mut recent = RecentBins::default();
+            for (bytes, start, length) in &transfers {
+                for bins in [&mut fine, &mut wide] {
+                    bins.add(*bytes, millis(*start), millis(start + length));
+                }
+                recent.add(*bytes, millis(*start), millis(start + length));
+            }
+            for bin in 0..80 {
+                prop_assert_eq!(fine.sum_between(bin * 10, bin * 10 + 10), recent.get(bin), "bin {}", bin);
+            }
+            fine.double();
+            fine.double();
+            prop_assert_eq!(&fine, &wide);
+        }
+    }
+
+    /// The last hour would be told with the hour before, or a late row would shift it.
+    #[test]
+    fn only_an_hour_is_kept() {
+        let second = Duration::from_secs;
+        let mut recent = RecentBins::default();
+        recent.add(10, second(0), second(5));
+        recent.add(20, second(3_595), second(3_605));
+        assert_eq!((recent.get(0), recent.get(359), recent.get(360)), (0, 10, 10));
+        recent.add(100, second(1), second(2));
+        recent.add(7, second(0), second(20_000));
+        assert_eq!(recent.get(360), 0);
+        assert_eq!((0..4_000).map(|bin| recent.get(bin)).sum::<u64>(), 2);
+        assert!(recent.bytes.len() <= RecentBins::KEPT);
     }
 }

@@ -22,6 +22,9 @@ pub const PART_MIN: Duration = Duration::from_secs(2);
 /// Most parts.
 pub const PARTS_MAX: u32 = 6;
 
+/// Fewest parts that are judged.
+const PARTS_MIN: usize = 3;
+
 /// Coefficient of variation above which parts disagree, in per cent. Files that arrive at random, five to a part, vary
 /// by 1 ÷ √5 = 45 %; closed-loop injection keeps it well under 20 %.
 pub const CV_LIMIT_PERCENT: u64 = 30;
@@ -36,6 +39,18 @@ pub struct Parts {
     total: Vec<u64>,
     sites: Vec<Vec<u64>>,
     links: Vec<Vec<u64>>,
+    /// What was added while it is not known when the hold ends.
+    open: Option<Vec<Span>>,
+}
+
+/// A finished transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    bytes: u64,
+    start: Duration,
+    end: Duration,
+    site: usize,
+    link: usize,
 }
 
 impl Parts {
@@ -45,7 +60,7 @@ impl Parts {
         let count = u32::try_from(hold.as_nanos() / PART_MIN.as_nanos())
             .unwrap_or(u32::MAX)
             .min(PARTS_MAX);
-        let count = if count < 3 { 0 } else { count };
+        let count = if (count as usize) < PARTS_MIN { 0 } else { count };
         let borders = if count == 0 {
             Vec::new()
         } else {
@@ -59,11 +74,52 @@ impl Parts {
             total: empty.clone(),
             sites: vec![empty.clone(); sites],
             links: vec![empty; links],
+            open: None,
         }
+    }
+
+    /// Begins without knowing when the hold ends. Until [`Self::close`] each finished transfer takes some 50 bytes: only runs without
+    /// rates begin so, and their plans list every transfer.
+    pub fn open(sites: usize, links: usize) -> Self {
+        Self {
+            borders: Vec::new(),
+            total: Vec::new(),
+            sites: vec![Vec::new(); sites],
+            links: vec![Vec::new(); links],
+            open: Some(Vec::new()),
+        }
+    }
+
+    /// The hold has ended. If it was to last longer, only the parts that are whole are judged.
+    pub fn close(&mut self, windows: &WindowSpec) {
+        if let Some(spans) = self.open.take() {
+            *self = Self::new(windows, self.sites.len(), self.links.len());
+            spans
+                .iter()
+                .for_each(|span| self.add(span.bytes, span.start, span.end, span.site, span.link));
+            return;
+        }
+        self.borders.retain(|border| *border <= windows.hold_end);
+        let whole = self.borders.len().saturating_sub(1);
+        let whole = if whole < PARTS_MIN { 0 } else { whole };
+        self.borders.truncate(if whole == 0 { 0 } else { whole + 1 });
+        let all = self.sites.iter_mut().chain(&mut self.links);
+        all.chain(std::iter::once(&mut self.total))
+            .for_each(|parts| parts.truncate(whole));
     }
 
     /// Adds the bytes of a finished transfer.
     pub fn add(&mut self, bytes: u64, start: Duration, end: Duration, site: usize, link: usize) {
+        if let Some(spans) = &mut self.open {
+            spans.push(Span {
+                bytes,
+                start,
+                end,
+                site,
+                link,
+            });
+            return;
+        }
         for (part, border) in self.borders.windows(2).enumerate() {
             let share = spread::between(bytes, start, end, border[0], border[1]);
             self.total[part] += share;

@@ -4,26 +4,10 @@ use std::time::Duration;
 
 use weir_world::ErrorClass;
 
-use crate::accounting::{Failure, State, Transfer};
 use crate::report::{Cell, Step, WorkloadKind};
+use crate::spec::CellSpec;
 use crate::spread;
-
-/// What is known of a cell before its first row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CellSpec {
-    /// Source RSE.
-    pub source: String,
-    /// Destination RSE.
-    pub destination: String,
-    /// Copy mode that is forced; `None` where the service chooses.
-    pub mode: Option<&'static str>,
-    /// File size.
-    pub size: u64,
-    /// Transfers that are planned.
-    pub transfers: u64,
-    /// Transfers that are under way at once.
-    pub parallel: u64,
-}
+use crate::transfer::{State, Transfer};
 
 /// Accounts for the cells of one workload of steps, row by row.
 #[derive(Debug, Clone)]
@@ -124,20 +108,6 @@ impl StepsAccounting {
     }
 }
 
-impl Failure {
-    /// What a transfer failed of whose step took longer than `limit`.
-    pub fn late_step(limit: Duration) -> Failure {
-        let limit = limit.as_secs_f64();
-        Failure {
-            class: ErrorClass::Timeout,
-            message: format!("did not end within the {limit} s that a step may take; withdrawn"),
-            party: None,
-            phase: None,
-            remedy: Some("give the workload a longer timeout, or smaller files".to_owned()),
-        }
-    }
-}
-
 impl Counts {
     /// The mean of size ÷ own duration.
     fn mean_rate(&self) -> Option<u64> {
@@ -149,11 +119,13 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transfer::Failure;
 
     fn row(state: State, started: u64, ended: u64, message: Option<&str>) -> Transfer {
         Transfer {
             workload: 0,
             link: 0,
+            cell: None,
             size: 1_000,
             state,
             mode: None,

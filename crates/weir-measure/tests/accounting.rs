@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use weir_measure::accounting::{Failure, Figures};
+use weir_measure::Failure;
+use weir_measure::accounting::Figures;
 use weir_measure::report::{Build, Host, Report, ReportError, SCHEMA, Verdict, Window, Windows, WorkloadKind};
 use weir_measure::spec::AskedCurve;
 use weir_measure::spread::{self, Bins};
@@ -52,6 +53,7 @@ fn spec(windows: WindowSpec) -> Spec {
         name: "load".to_owned(),
         kind: rates(4_800),
         planned_bytes: 0,
+        cells: Vec::new(),
         hold: None,
     }];
     Spec {
@@ -81,6 +83,7 @@ fn finished(link: usize, size: u64, start: u64, end: u64) -> Transfer {
     Transfer {
         workload: 0,
         link,
+        cell: None,
         size,
         state: State::Finished,
         mode: Some("pull".to_owned()),
@@ -116,7 +119,7 @@ fn account(windows: WindowSpec, rows: &[Transfer]) -> (Spec, Figures) {
     for row in rows {
         accounting.add(row);
     }
-    (spec, accounting.finish())
+    (spec, accounting.finish().0)
 }
 
 prop_compose! {
@@ -216,6 +219,7 @@ fn a_burst_beside_a_rate_does_not_make_up_for_it() {
     spec.workloads.push(WorkloadSpec {
         name: "burst".to_owned(),
         kind: WorkloadKind::Ramp { steps: Vec::new() },
+        cells: Vec::new(),
         planned_bytes: 1_000_000,
         hold: None,
     });
@@ -224,7 +228,7 @@ fn a_burst_beside_a_rate_does_not_make_up_for_it() {
     let mut burst = finished(0, 1_000_000, 0, 10_000);
     burst.workload = 1;
     accounting.add(&burst);
-    let figures = accounting.finish();
+    let figures = accounting.finish().0;
     assert_eq!(figures.links[0].achieved_bps, Some(400));
     assert_eq!(figures.links[0].ratio, Some(0.5));
     assert_eq!(figures.sites[1].achieved_bps, Some(400));
@@ -258,7 +262,7 @@ fn series_tell_no_data_from_zero() {
     let spec = spec(windows(4, 4, 2));
     let mut accounting = Accounting::new(spec);
     accounting.gauge(Duration::from_secs(3), 7, 9);
-    let series = accounting.finish().series;
+    let series = accounting.finish().0.series;
     assert_eq!(series.n_bins, 10);
     assert_eq!(series.total.active[3], Some(7));
     assert_eq!(series.total.queued[4], None);
@@ -513,7 +517,7 @@ fn the_asked_curve_follows_the_workloads() {
     };
     spec.links.iter_mut().for_each(|link| link.curves.clear());
     spec.links[0].curves = vec![curve(800, 0, 0, 4), curve(400, 3, 5, 8), curve(100, 9, 9, 99)];
-    let series = Accounting::new(spec).finish().series;
+    let series = Accounting::new(spec).finish().0.series;
     let asked: Vec<u64> = series.links["R0→R1"].asked_bps.iter().map(|bin| bin.unwrap()).collect();
     assert_eq!(asked, [800, 800, 800, 900, 300, 400, 400, 400, 0, 100, 0, 0]);
     assert_eq!(series.total.asked_bps, series.links["R0→R1"].asked_bps);

@@ -68,7 +68,12 @@ fn simulate(per_link: Duration, until: Option<Duration>) -> Vec<f64> {
             outcome.checks.violations()
         );
         for (sum, (name, _)) in sums.iter_mut().zip(MEASURED) {
-            let workload = outcome.figures.workloads.iter().find(|found| found.name == name);
+            let workload = outcome
+                .measured
+                .figures
+                .workloads
+                .iter()
+                .find(|found| found.name == name);
             let WorkloadKind::Rates { ratio, .. } = &workload.unwrap().kind else {
                 panic!("{name} asks for no rate");
             };

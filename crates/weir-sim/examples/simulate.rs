@@ -50,7 +50,7 @@ fn main() {
         };
         let outcome = run(&plan, policy, &mut listeners);
         let took = begun.elapsed();
-        let totals = &outcome.figures.totals;
+        let totals = &outcome.measured.figures.totals;
         println!(
             "{policy}: asked {:.1} Gb/s, achieved {:.1} Gb/s, ratio {:.3}; {} transfers, {} failed, {} cancelled, {} retries, {} given up; {:.2} s, {:.2} us each; ended {:.0} s",
             totals.asked_bps.unwrap_or(0) as f64 / 1e9,
@@ -65,7 +65,7 @@ fn main() {
             took.as_secs_f64() * 1e6 / totals.transfers.max(1) as f64,
             outcome.ended.as_secs_f64(),
         );
-        for workload in &outcome.figures.workloads {
+        for workload in &outcome.measured.figures.workloads {
             if let weir_measure::report::WorkloadKind::Rates {
                 asked_bps,
                 achieved_bps,
@@ -83,7 +83,7 @@ fn main() {
             }
         }
         if args.iter().any(|arg| arg == "--links") {
-            for link in &outcome.figures.links {
+            for link in &outcome.measured.figures.links {
                 println!(
                     "   {:20} {:20} {:8.2} {:8.2} {:.3}",
                     link.source,
@@ -95,7 +95,7 @@ fn main() {
             }
         }
         if args.iter().any(|arg| arg == "--series") {
-            let series = &outcome.figures.series.total;
+            let series = &outcome.measured.figures.series.total;
             for bin in (0..series.active.len()).step_by(series.active.len().div_ceil(24)) {
                 println!(
                     "   {:6} active {:?} queued {:?} achieved {:?}",

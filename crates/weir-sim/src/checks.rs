@@ -5,10 +5,10 @@
 
 use weir_sched::Settled;
 use weir_units::{BitRate, Timestamp};
-use weir_world::{OpId, Seq};
+use weir_world::Seq;
 
+use crate::row::Row;
 use crate::scene::Scene;
-use crate::world::Row;
 
 /// Violations that are told in full.
 const TOLD: usize = 20;
@@ -126,20 +126,6 @@ impl Checks {
 
     pub(crate) fn refused(&mut self, _which: &str) {
         self.n_refused += 1;
-    }
-
-    /// Says what is wrong with an order, if anything.
-    pub(crate) fn order(op: OpId, seat: u32, file: Option<&crate::world::KnownFile>) -> Option<String> {
-        let Some(file) = file else {
-            return Some(format!("{op} moves a file that nobody submitted, or that has ended"));
-        };
-        if file.attempt.is_some() {
-            return Some(format!("{op} starts while another attempt runs"));
-        }
-        if file.delivered {
-            return Some(format!("{op} moves a file that was delivered before"));
-        }
-        (file.seat != seat).then(|| format!("{op} moves a file of another scheduler"))
     }
 
     pub(crate) fn began(&mut self, now: Timestamp, scene: &Scene, link: usize) {

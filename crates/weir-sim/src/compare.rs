@@ -125,7 +125,7 @@ pub fn compare(plan: &Plan, mut watch: impl FnMut(Policy)) -> Comparison {
         };
         outcomes.push((policy, run(plan, policy, &mut listeners)));
     }
-    let totals = &outcomes[0].1.figures.totals;
+    let totals = &outcomes[0].1.measured.figures.totals;
     Comparison {
         challenge: plan.name.clone(),
         description: plan.description.clone(),
@@ -150,21 +150,21 @@ fn of_policy(plan: &Plan, policy: Policy, outcome: Outcome, best: Option<&Optimu
         .thresholds
         .iter()
         .filter(|asked| asked.metric != Metric::CrosscheckDifference);
-    let judged = asked.map(|asked| threshold::evaluate(asked, &outcome.figures, &outcome.spec, &[]));
+    let judged = asked.map(|asked| threshold::evaluate(asked, &outcome.measured.figures, &outcome.measured.spec, &[]));
     let thresholds = judged.map(|evaluated| evaluated.report).collect();
-    let series = outcome.figures.series.total.clone();
-    let achieved = outcome.figures.totals.achieved_bps.unwrap_or(0);
+    let series = outcome.measured.figures.series.total.clone();
+    let achieved = outcome.measured.figures.totals.achieved_bps.unwrap_or(0);
     PolicyResult {
         policy: policy.to_string(),
         of_optimum: best.and_then(|best| share(achieved, best.total.0)),
-        hold_s: outcome.spec.windows.hold().as_secs_f64(),
+        hold_s: outcome.measured.spec.windows.hold().as_secs_f64(),
         thresholds,
         violations: outcome.checks.violations().to_vec(),
-        totals: outcome.figures.totals,
-        workloads: outcome.figures.workloads,
-        links: outcome.figures.links,
+        totals: outcome.measured.figures.totals,
+        workloads: outcome.measured.figures.workloads,
+        links: outcome.measured.figures.links,
         series: RatesOverTime {
-            bin_s: outcome.figures.series.bin_s,
+            bin_s: outcome.measured.figures.series.bin_s,
             asked_bps: series.asked_bps,
             achieved_bps: series.achieved_bps,
         },
@@ -183,7 +183,7 @@ fn sites(scene: &Scene, outcomes: &[(Policy, Outcome)], best: Option<&Optimum>) 
             let links = scene.links.iter().zip(&best.links).filter(|(link, _)| into(link));
             links.map(|(_, rate)| *rate).sum()
         });
-        let figures = |outcome: &Outcome| outcome.figures.sites[at].clone();
+        let figures = |outcome: &Outcome| outcome.measured.figures.sites[at].clone();
         let Some(asked) = outcomes.first().and_then(|(_, outcome)| figures(outcome).asked_bps) else {
             continue;
         };

@@ -10,7 +10,6 @@
 //! | [`world`] | the event loop: attempts, storage, tokens, the store; [`world::run`] runs a whole plan |
 //! | [`policies`] | who decides: Weir's scheduler, the imitation of FTS, a fixed number per link |
 //! | [`optimum`](mod@optimum) | what any scheduler could have moved at most |
-//! | [`books`] | from a plan and its rows to the words of the measuring room |
 //! | [`checks`] | what watches from outside in every run |
 //! | [`flows`] | the network alone: flows from a JSON file, their ends as JSON |
 //!
@@ -21,7 +20,7 @@
 //! - **One stream of randomness per owner.** What a link draws does not depend on what another one draws.
 //! - **No policy.** The world carries out what a core orders; what a policy knows, it is told through the seam.
 
-pub mod books;
+mod background;
 pub mod checks;
 pub mod compare;
 mod draw;
@@ -30,6 +29,8 @@ mod hash;
 pub mod network;
 pub mod optimum;
 pub mod policies;
+mod row;
 pub mod scene;
 mod slab;
+mod terms;
 pub mod world;

@@ -154,7 +154,7 @@ fn nobody_moves_more_than_the_optimum() {
                 "seed {seed} {policy}: {violations:?}\n{}",
                 file(seed)
             );
-            let achieved = outcome.figures.totals.achieved_bps.unwrap() as f64;
+            let achieved = outcome.measured.figures.totals.achieved_bps.unwrap() as f64;
             assert!(
                 achieved <= most,
                 "seed {seed} {policy}: {achieved} b/s of {most}\n{}",

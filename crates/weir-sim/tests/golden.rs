@@ -45,16 +45,20 @@ fn hash(policy: Policy) -> u64 {
         ledger: &mut |row| ledger.eat(&format!("{row:?}\n")),
     };
     let outcome = run(&plan, policy, &mut listeners);
-    assert!(outcome.figures.totals.finished > 100, "{:?}", outcome.figures.totals);
+    assert!(
+        outcome.measured.figures.totals.finished > 100,
+        "{:?}",
+        outcome.measured.figures.totals
+    );
     let mut all = Fnv(rows.0 ^ ledger.0.rotate_left(1));
-    let figures = &outcome.figures;
+    let figures = &outcome.measured.figures;
     all.eat(&serde_json::to_string(&figures.totals).unwrap());
     all.eat(&serde_json::to_string(&figures.links).unwrap());
     all.eat(&serde_json::to_string(&figures.sites).unwrap());
     all.eat(&serde_json::to_string(&figures.workloads).unwrap());
     all.eat(&serde_json::to_string(&figures.errors).unwrap());
     all.eat(&serde_json::to_string(&figures.series).unwrap());
-    all.eat(&serde_json::to_string(&figures.parts.report(&outcome.spec.sites)).unwrap());
+    all.eat(&serde_json::to_string(&figures.parts.report(&outcome.measured.spec.sites)).unwrap());
     all.eat(&format!("{:?} {:?}", outcome.scene.drawn, outcome.usage));
     all.0
 }

@@ -75,7 +75,7 @@ struct Run {
 impl Run {
     /// Gb/s into the group, and to U.
     fn gigabits(&self) -> [f64; 2] {
-        let sites = &self.outcome.figures.sites;
+        let sites = &self.outcome.measured.figures.sites;
         [1, 2].map(|site| sites[site].achieved_bps.unwrap() as f64 / 1e9)
     }
 }
@@ -188,7 +188,7 @@ capacity = "1 Gb/s"
     let challenge = Challenge::parse(text, "g.toml".as_ref()).unwrap_or_else(|problems| panic!("{problems:?}"));
     let plan = challenge.resolve(&Overrides::default()).unwrap();
     assert!((0.99..=1.01).contains(&best(&plan)), "{}", best(&plan));
-    let [only] = &simulate(&plan, Policy::Weir).outcome.figures.sites[..] else {
+    let [only] = &simulate(&plan, Policy::Weir).outcome.measured.figures.sites[..] else {
         panic!()
     };
     let achieved = only.achieved_bps.unwrap() as f64 / 1e9;

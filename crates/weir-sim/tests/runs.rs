@@ -34,8 +34,8 @@ fn same_seed_same_rows() {
     for policy in Policy::ALL {
         let [(first, rows), (again, rows_again)] = [7, 7].map(|seed| simulate(&plan(TROUBLE, seed), policy));
         assert_eq!(rows, rows_again, "{policy}");
-        assert_eq!(first.figures.totals, again.figures.totals);
-        assert_eq!(first.figures.series, again.figures.series);
+        assert_eq!(first.measured.figures.totals, again.measured.figures.totals);
+        assert_eq!(first.measured.figures.series, again.measured.figures.series);
         let (_, others) = simulate(&plan(TROUBLE, 8), policy);
         assert_ne!(rows, others, "{policy}");
     }
@@ -51,7 +51,7 @@ fn ticks_change_little() {
         "{:?}",
         ticked.checks.violations()
     );
-    let [one, other] = [&exact, &ticked].map(|outcome| outcome.figures.totals.ratio.unwrap());
+    let [one, other] = [&exact, &ticked].map(|outcome| outcome.measured.figures.totals.ratio.unwrap());
     assert!((one - other).abs() < 0.05, "{one} {other}");
 }
 
@@ -81,7 +81,7 @@ link = "A->B"
 capacity = "10 Gb/s"
 "#;
     let (outcome, _) = simulate(&plan(text, 1), Policy::Fixed);
-    let totals = &outcome.figures.totals;
+    let totals = &outcome.measured.figures.totals;
     assert!(
         (9.9e9..=10.001e9).contains(&(totals.achieved_bps.unwrap() as f64)),
         "{totals:?}"
@@ -109,7 +109,7 @@ fn the_asked_curve_follows_the_workloads() {
         workload("late", "start = \"30 m\"\nlength = \"15 m\"", "3 Gb/s"),
     );
     let (outcome, _) = simulate(&plan(&text, 1), Policy::Weir);
-    let series = &outcome.figures.series;
+    let series = &outcome.measured.figures.series;
     let gigabits = |minute: f64| {
         let bin = (minute * 60.0 / series.bin_s) as usize;
         let rates = [&series.total.asked_bps, &series.total.achieved_bps].map(|bins| bins[bin].unwrap() as f64 / 1e9);
@@ -152,6 +152,6 @@ proptest! {
         let (outcome, rows) = simulate(&plan(&text, seed), policy);
         prop_assert!(outcome.checks.violations().is_empty(), "{:?}", outcome.checks.violations());
         prop_assert_eq!(rows.len() as u64, outcome.injected);
-        prop_assert!(outcome.figures.totals.finished > 100, "{:?}", outcome.figures.totals);
+        prop_assert!(outcome.measured.figures.totals.finished > 100, "{:?}", outcome.measured.figures.totals);
     }
 }

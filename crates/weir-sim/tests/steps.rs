@@ -44,7 +44,7 @@ fn a_matrix_tries_every_cell_alone() {
     let plan = plan(MATRIX);
     for policy in Policy::ALL {
         let (outcome, rows) = simulate(&plan, policy);
-        let WorkloadKind::Matrix { cells } = &outcome.figures.workloads[0].kind else {
+        let WorkloadKind::Matrix { cells } = &outcome.measured.figures.workloads[0].kind else {
             panic!()
         };
         assert_eq!(cells.len(), 6 * 3 * 2);
@@ -55,17 +55,17 @@ fn a_matrix_tries_every_cell_alone() {
         for pair in rows.windows(2) {
             assert!(pair[1].started.unwrap() >= pair[0].ended, "{policy}: {pair:?}");
         }
-        let modes = &outcome.figures.links[0].modes;
+        let modes = &outcome.measured.figures.links[0].modes;
         assert_eq!(modes.values().copied().collect::<Vec<_>>(), [2, 2, 2], "{modes:?}");
-        let windows = outcome.spec.windows;
+        let windows = outcome.measured.spec.windows;
         let last = rows.last().unwrap().ended.since(weir_units::Timestamp(0));
         assert!(
             windows.hold_end >= last && windows.hold_end < last + Duration::from_secs(1),
             "{windows:?} {last:?}"
         );
         assert_eq!(
-            outcome.figures.totals.hold_verified_bytes,
-            outcome.figures.totals.verified_bytes
+            outcome.measured.figures.totals.hold_verified_bytes,
+            outcome.measured.figures.totals.verified_bytes
         );
     }
 }
@@ -75,7 +75,7 @@ fn a_matrix_tries_every_cell_alone() {
 fn streamed_copies_go_through_the_service() {
     let plan = plan(&format!("{MATRIX}[sim]\nstreamed_rate = \"200 Mb/s\"\n"));
     let (outcome, _) = simulate(&plan, Policy::Weir);
-    let WorkloadKind::Matrix { cells } = &outcome.figures.workloads[0].kind else {
+    let WorkloadKind::Matrix { cells } = &outcome.measured.figures.workloads[0].kind else {
         panic!()
     };
     for cell in cells.iter().filter(|cell| cell.size_bytes == 100_000_000) {
@@ -91,7 +91,7 @@ fn a_step_that_takes_too_long_fails() {
     let plan = plan(&format!("{MATRIX}timeout = \"2 m\"\n{hanging}"));
     for policy in Policy::ALL {
         let (outcome, _) = simulate(&plan, policy);
-        let WorkloadKind::Matrix { cells } = &outcome.figures.workloads[0].kind else {
+        let WorkloadKind::Matrix { cells } = &outcome.measured.figures.workloads[0].kind else {
             panic!()
         };
         let (bad, good): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| !cell.ok);
@@ -103,7 +103,7 @@ fn a_step_that_takes_too_long_fails() {
                 "{cell:?}"
             );
         }
-        let totals = &outcome.figures.totals;
+        let totals = &outcome.measured.figures.totals;
         assert_eq!((totals.failed, totals.cancelled), (6, 0), "{policy}");
     }
 }
@@ -118,7 +118,7 @@ fn a_ramp_shows_the_knee() {
                 [[sim.link]]\nlink = \"A->B\"\nmax_active = 100\n";
     let plan = plan(&format!("{RAMP}[sim]\nfixed_active = 100\n{knee}"));
     let (outcome, rows) = simulate(&plan, Policy::Fixed);
-    let WorkloadKind::Ramp { steps } = &outcome.figures.workloads[0].kind else {
+    let WorkloadKind::Ramp { steps } = &outcome.measured.figures.workloads[0].kind else {
         panic!()
     };
     let rates: Vec<f64> = steps
@@ -153,7 +153,7 @@ fn the_optimum_of_steps_is_close_above() {
         ));
         let best = optimum(&plan, &Scene::new(&plan)).unwrap().total.as_f64();
         let (outcome, _) = simulate(&plan, Policy::Fixed);
-        let achieved = outcome.figures.totals.achieved_bps.unwrap() as f64;
+        let achieved = outcome.measured.figures.totals.achieved_bps.unwrap() as f64;
         assert!(
             (0.8..=1.0001).contains(&(achieved / best)),
             "{name}: {achieved} of {best}"
@@ -168,11 +168,11 @@ fn steps_run_beside_rates() {
                  rates = [{ source = \"A\", destination = \"B\", rate = \"1 Gb/s\" }]\n[phases]\nramp = \"20 s\"\nhold = \"60 s\"\n";
     let plan = plan(&format!("{MATRIX}repeat = 4\n{rates}"));
     let (outcome, rows) = simulate(&plan, Policy::Weir);
-    let WorkloadKind::Matrix { cells } = &outcome.figures.workloads[0].kind else {
+    let WorkloadKind::Matrix { cells } = &outcome.measured.figures.workloads[0].kind else {
         panic!()
     };
     assert!(cells.iter().all(|cell| cell.ok && cell.transfers == 4));
-    let windows = outcome.spec.windows;
+    let windows = outcome.measured.spec.windows;
     assert_eq!((windows.ramp_end.as_secs(), windows.hold_end.as_secs()), (20, 80));
     assert!(
         outcome.ended.as_secs_f64() > 120.0,
@@ -184,7 +184,7 @@ fn steps_run_beside_rates() {
             .filter(matrix)
             .all(|row| row.started.unwrap().as_secs_f64() >= 20.0)
     );
-    let ratio = outcome.figures.totals.ratio.unwrap();
+    let ratio = outcome.measured.figures.totals.ratio.unwrap();
     assert!((0.95..=1.05).contains(&ratio), "{ratio}");
     assert!(rows.iter().all(|row| row.state == Settled::Finished));
 }
@@ -197,6 +197,6 @@ fn same_seed_same_steps() {
     ));
     let [(one, rows), (other, again)] = [Policy::Weir; 2].map(|policy| simulate(&plan, policy));
     assert_eq!(rows, again);
-    assert_eq!(one.figures.series, other.figures.series);
-    assert_eq!(one.figures.workloads, other.figures.workloads);
+    assert_eq!(one.measured.figures.series, other.measured.figures.series);
+    assert_eq!(one.measured.figures.workloads, other.measured.figures.workloads);
 }

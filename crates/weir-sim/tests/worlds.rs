@@ -79,7 +79,7 @@ fn each_takes(world: &str, seconds: f64) {
 /// Gb/s achieved of each link, of 20 asked.
 fn full(world: &str) -> Vec<f64> {
     let (outcome, _) = simulate(&plan(20.0, world));
-    let links = outcome.figures.links.iter();
+    let links = outcome.measured.figures.links.iter();
     links.map(|link| link.achieved_bps.unwrap() as f64 / 1e9).collect()
 }
 

@@ -202,7 +202,7 @@ async fn a_failure_gives_its_space_back() {
     until(&mut engine, Engine::is_idle).await;
     assert_eq!((engine.sums().failed, engine.link(0, 0).delivered), (2, 0));
     assert_eq!(engine.space_left(0, 0), Some(1_000));
-    let transfer = engine.done()[0].transfer();
+    let transfer = engine.done()[0].transfer(None);
     assert_eq!((transfer.state, transfer.bytes_moved), (State::Failed, 5));
     assert_eq!(transfer.failure.unwrap().class, ErrorClass::Checksum);
 }

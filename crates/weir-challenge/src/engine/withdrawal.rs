@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use weir_measure::accounting::{Failure, State};
+use weir_measure::{Failure, State};
 
 use super::{Engine, JOBS_PER_POLL, chain};
 use crate::injection::{InjectionDoor, JobId};

@@ -1,11 +1,13 @@
 //! The time series of a run: asked and achieved, in bins.
 
+use std::time::Duration;
+
 use indexmap::IndexMap;
 
 use super::Accounting;
 use crate::report::{RateSeries, Series, TotalSeries};
-use crate::spec::{AskedCurve, LinkSpec, Spec};
-use crate::spread::{self, Bins};
+use crate::spec::{AskedCurve, LinkSpec};
+use crate::spread::{self, Bins, RecentBins};
 
 impl Accounting {
     pub(super) fn series(&self) -> Series {
@@ -14,6 +16,9 @@ impl Accounting {
         let n_bins = usize::try_from(windows.drain_end.as_nanos().div_ceil(width.as_nanos()))
             .expect("fits a usize")
             .max(1);
+        // How many of the bins that were kept make one of the series.
+        let fine = usize::try_from(width.as_nanos() / self.width.as_nanos()).expect("fits a usize");
+        let bytes_of = |bins: &Bins, bin: usize| bins.sum_between(bin * fine, (bin + 1) * fine);
         let achieved = |select: &dyn Fn(&LinkSpec) -> bool| -> Vec<Option<u64>> {
             let chosen: Vec<&Bins> = self
                 .spec
@@ -23,10 +28,19 @@ impl Accounting {
                 .filter(|(link, _)| select(link))
                 .map(|(_, bins)| bins)
                 .collect();
-            let bytes = |bin: usize| chosen.iter().map(|bins| bins.get(bin)).sum::<u64>();
+            let bytes = |bin: usize| chosen.iter().map(|bins| bytes_of(bins, bin)).sum::<u64>();
             (0..n_bins).map(|bin| spread::rate(bytes(bin), width)).collect()
         };
-        let gauge = |part: fn(&(u64, u64)) -> u64| (0..n_bins).map(|bin| self.gauges.get(&bin).map(part)).collect();
+        // Of several samples in a bin the last counts.
+        let last = |bin: usize| self.gauges.range(bin * fine..(bin + 1) * fine).next_back();
+        let gauge =
+            |part: fn(&(u64, u64)) -> u64| (0..n_bins).map(|bin| last(bin).map(|(_, both)| part(both))).collect();
+        let failed = |bin: usize| {
+            self.failed_bins
+                .range(bin * fine..(bin + 1) * fine)
+                .map(|(_, count)| count)
+                .sum()
+        };
         let mut sites = IndexMap::new();
         for (site, name) in self.spec.sites.iter().enumerate() {
             let series = RateSeries {
@@ -37,7 +51,9 @@ impl Accounting {
         }
         let mut links = IndexMap::new();
         for (link, bins) in self.spec.links.iter().zip(&self.link_bins) {
-            let achieved_bps = (0..n_bins).map(|bin| Some(bins.rate(bin))).collect();
+            let achieved_bps = (0..n_bins)
+                .map(|bin| spread::rate(bytes_of(bins, bin), width))
+                .collect();
             links.insert(
                 link.name(),
                 RateSeries {
@@ -54,9 +70,7 @@ impl Accounting {
                 achieved_bps: achieved(&|_| true),
                 active: gauge(|sample| sample.0),
                 queued: gauge(|sample| sample.1),
-                failed: (0..n_bins)
-                    .map(|bin| Some(self.failed_bins.get(&bin).copied().unwrap_or(0)))
-                    .collect(),
+                failed: (0..n_bins).map(|bin| Some(failed(bin))).collect(),
             },
             sites,
             links,
@@ -70,18 +84,72 @@ impl Accounting {
     /// What is asked of some links, in the middle of each bin; nothing after the hold, which an interruption may end early.
     /// `None` throughout where nothing is asked of any.
     fn asked_of<'l>(&self, n_bins: usize, links: impl Iterator<Item = &'l LinkSpec>) -> Vec<Option<u64>> {
-        let Spec {
-            windows, bin: width, ..
-        } = &self.spec;
+        self.asked_in((0..n_bins, self.spec.bin), links)
+    }
+
+    fn asked_in<'l>(
+        &self,
+        (bins, width): (std::ops::Range<usize>, Duration),
+        links: impl Iterator<Item = &'l LinkSpec>,
+    ) -> Vec<Option<u64>> {
+        let windows = &self.spec.windows;
         let curves: Vec<AskedCurve> = links.flat_map(|link| link.curves.iter().copied()).collect();
         if curves.is_empty() {
-            return vec![None; n_bins];
+            return vec![None; bins.len()];
         }
-        let asked_in = |bin: usize| {
-            let middle = *width * u32::try_from(bin).expect("fewer than four billion bins") + *width / 2;
+        let asked = |bin: usize| {
+            let middle = width * u32::try_from(bin).expect("fewer than four billion bins") + width / 2;
             let sum = curves.iter().map(|curve| curve.at(middle)).sum();
             Some(if middle < windows.hold_end { sum } else { 0 })
         };
-        (0..n_bins).map(asked_in).collect()
+        bins.map(asked).collect()
+    }
+
+    /// The series of the hour before a moment.
+    pub(crate) fn last_hour(&self, now: Duration) -> Series {
+        let end = RecentBins::bin_of(now) + 1;
+        let first = end.saturating_sub(RecentBins::KEPT);
+        let rate = |bytes: u64| spread::rate(bytes, RecentBins::WIDTH);
+        let all = || self.spec.links.iter().zip(&self.recent);
+        let achieved = |select: &dyn Fn(&LinkSpec) -> bool| -> Vec<Option<u64>> {
+            let chosen: Vec<&RecentBins> = all().filter(|(link, _)| select(link)).map(|(_, bins)| bins).collect();
+            let sum = |bin| chosen.iter().map(|bins| bins.get(bin)).sum();
+            (first..end).map(|bin| rate(sum(bin))).collect()
+        };
+        let asked = |select: &dyn Fn(&LinkSpec) -> bool| {
+            let links = self.spec.links.iter().filter(|link| select(link));
+            self.asked_in((first..end, RecentBins::WIDTH), links)
+        };
+        let both = |select: &dyn Fn(&LinkSpec) -> bool| RateSeries {
+            asked_bps: asked(select),
+            achieved_bps: achieved(select),
+        };
+        let sites = self.spec.sites.iter().enumerate();
+        let links = self.spec.links.iter();
+        let none = || vec![None; end - first];
+        let total = both(&|_| true);
+        Series {
+            bin_s: RecentBins::WIDTH.as_secs_f64(),
+            n_bins: (end - first) as u64,
+            total: TotalSeries {
+                asked_bps: total.asked_bps,
+                achieved_bps: total.achieved_bps,
+                active: none(),
+                queued: none(),
+                failed: none(),
+            },
+            sites: sites
+                .map(|(site, name)| (name.clone(), both(&|link| link.destination_site == site)))
+                .collect(),
+            links: links
+                .enumerate()
+                .map(|(at, link)| {
+                    (
+                        link.name(),
+                        both(&|other| std::ptr::eq(other, &raw const self.spec.links[at])),
+                    )
+                })
+                .collect(),
+        }
     }
 }

@@ -117,7 +117,7 @@ fn at_the_storage(scene: &Scene, outcome: &Outcome, site: usize) -> Option<Strin
         let bounds = [model.write, model.disk, plateau, servers];
         most += bounds.into_iter().flatten().min()?.0;
     }
-    let achieved = outcome.figures.sites[site].achieved_bps?;
+    let achieved = outcome.measured.figures.sites[site].achieved_bps?;
     let text = format!("its storage took in {} of {}", rate(achieved), rate(most));
     (achieved as f64 > NEARLY * most as f64).then_some(text)
 }
@@ -126,7 +126,7 @@ fn at_the_storage(scene: &Scene, outcome: &Outcome, site: usize) -> Option<Strin
 /// missing there.
 fn at_the_sources(scene: &Scene, outcome: &Outcome, site: usize) -> Option<String> {
     let (mut missing, mut missing_there, mut n_links, mut n_there) = (0, 0, 0, 0);
-    for (at, (link, report)) in scene.links.iter().zip(&outcome.figures.links).enumerate() {
+    for (at, (link, report)) in scene.links.iter().zip(&outcome.measured.figures.links).enumerate() {
         if scene.storages[link.destination].site != site {
             continue;
         }

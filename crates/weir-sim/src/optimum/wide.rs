@@ -6,8 +6,8 @@ use std::time::Duration;
 use weir_plan::Plan;
 use weir_units::BitRate;
 
+use crate::background::Background;
 use crate::scene::{Scene, Segment, Site};
-use crate::world::Background;
 
 /// What is left for us from each moment on.
 type Left = Vec<(Duration, BitRate)>;

@@ -6,17 +6,22 @@ mod slots;
 use std::fmt;
 
 use weir_plan::Plan;
-use weir_sched::{ActivityId, Config, Direction, GroupId, Link, Resource, Scheduler, SeId, Settings, VoId};
+use weir_sched::{
+    ActivityId, Command, Config, Direction, Event, GroupId, Link, Op, Record, Resource, Scheduler, SeId, Settings, VoId,
+};
+use weir_world::Core;
 
-use crate::books;
 use crate::scene::{LinkScene, Scene};
-use crate::world::AnyCore;
+use crate::terms;
 
 pub use fts::Optimizer;
 pub use slots::{Slots, SlotsConfig};
 
 /// Weir's word for the share of one whom nobody gave another.
 const SHARE: f64 = 100.0;
+
+/// Any core that speaks the transfer service's words.
+pub type AnyCore = Box<dyn Core<Command = Command, Record = Record, Op = Op, Event = Event>>;
 
 /// Who decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,7 +97,7 @@ fn weir(plan: &Plan, scene: &Scene) -> Scheduler {
     tell_groups(&mut settings, scene);
     for workload in &plan.workloads {
         let share = (plan.sim.activity(workload.activity()).share * SHARE).round() as u32;
-        let activity = ActivityId(books::activity(plan, workload.activity()));
+        let activity = ActivityId(terms::activity(plan, workload.activity()));
         settings.activity_shares.insert((VoId(0), activity), share);
     }
     Scheduler::new(Config {

@@ -19,10 +19,10 @@ use weir_units::{Bytes, Timestamp};
 use weir_world::{Core, OpId, Retry, Seq, TransferId, WorldEvent};
 
 use super::fts::{LinkLoad, Optimizer};
-use crate::books;
 use crate::draw;
 use crate::hash::NumberMap;
 use crate::scene::Scene;
+use crate::terms;
 
 /// How a scheduler of slots is set up.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ fn config(plan: &Plan, scene: &Scene, rule: Rule, se_most: u32) -> SlotsConfig {
         destination: SeId(link.destination as u32),
     };
     let share = |workload: &weir_plan::Workload| {
-        let number = ActivityId(books::activity(plan, workload.activity()));
+        let number = ActivityId(terms::activity(plan, workload.activity()));
         (number, plan.sim.activity(workload.activity()).share)
     };
     SlotsConfig {

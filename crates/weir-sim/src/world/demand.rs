@@ -4,24 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand_chacha::rand_core::RngCore;
-use weir_measure::Spec;
-use weir_measure::accounting::Figures;
+use weir_measure::{Measured, Measurement};
 use weir_plan::{LedgerRow, LinkObservation, Plan, RatesCore, RatesPlan, stream};
 use weir_sched::{Command, Setting, Settled, Terms, Ticket};
 use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{CopyMode, TransferId};
 
-use super::account::Account;
 use super::events::Event;
 use super::steps::Stepper;
 use super::usage::UsageBook;
 use super::{Demand, Row, Usage, Want, World};
-use crate::books;
 use crate::draw;
 use crate::policies::ends;
+use crate::terms;
 
 /// Files in one job: what a data challenge submits together.
 const JOB_FILES: usize = 1_000;
+
+/// Pause between two samples where the length of the run is not known beforehand.
+const SAMPLES: Duration = Duration::from_secs(1);
 
 /// Holds the links of one workload at their rates.
 struct Injector {
@@ -53,7 +54,7 @@ pub(crate) struct Traffic<'s> {
     by_workload: BTreeMap<usize, usize>,
     steppers: Vec<Stepper>,
     tallies: Vec<Tally>,
-    account: Account,
+    measurement: Measurement,
     injected: u64,
     pub(crate) given_up: u64,
     ledger: &'s mut dyn FnMut(&LedgerRow),
@@ -99,8 +100,13 @@ impl<'s> Traffic<'s> {
         for stepper in &steppers {
             world.events.add(begin, Event::Inject(stepper.workload() as u32));
         }
-        let account = Account::new(plan);
-        world.events.add(Timestamp(0) + account.bin(), Event::Sample);
+        let measurement = Measurement::of(plan);
+        let bin = if measurement.spec().is_open() {
+            SAMPLES
+        } else {
+            measurement.spec().bin
+        };
+        world.events.add(Timestamp(0) + bin, Event::Sample);
         let planned_end = Timestamp(0) + plan.phases.end();
         let mut traffic = Self {
             // Without rates the hold lasts until the last step has ended.
@@ -114,11 +120,11 @@ impl<'s> Traffic<'s> {
             steppers,
             tallies: tallies(plan, world),
             usage: UsageBook::new(world.scene()),
-            bin: account.bin(),
+            bin,
             over: None,
             planned_end,
             drain: plan.phases.drain,
-            account,
+            measurement,
             injected: 0,
             given_up: 0,
             ledger,
@@ -134,6 +140,7 @@ impl<'s> Traffic<'s> {
         }
         let over = world.now.max(self.planned_end);
         self.over = Some(over);
+        self.measurement.close(over.since(Timestamp(0)));
         world.events.add(over + self.drain, Event::Withdraw);
         if let Some(stepper) = self.steppers.first() {
             // So that the run is looked at when it is over, though nothing else may happen then.
@@ -153,12 +160,10 @@ impl<'s> Traffic<'s> {
 
     /// Accounts for a transfer that has ended.
     pub(crate) fn account(&mut self, scene: &crate::scene::Scene, row: &Row) {
-        let transfer = books::transfer(scene, row);
-        let workload = transfer.workload;
-        if let Some(stepper) = self.steppers.iter_mut().find(|stepper| stepper.workload() == workload) {
-            stepper.account(TransferId(row.id), &transfer);
-        }
-        self.account.add(transfer);
+        let workload = scene.asks[row.ask].workload;
+        let stepper = self.steppers.iter_mut().find(|stepper| stepper.workload() == workload);
+        let cell = stepper.and_then(|stepper| stepper.take_cell(TransferId(row.id)));
+        self.measurement.add(&row.transfer(scene, cell));
     }
 
     /// Mean use of what leads into and out of each storage element, and of the slots of each link, while something was asked
@@ -167,16 +172,20 @@ impl<'s> Traffic<'s> {
         self.usage.means()
     }
 
-    /// Computes the figures.
-    pub(crate) fn figures(self, ended: Timestamp) -> (Figures, Spec) {
+    /// Computes the figures of a run whose last transfer ended at a moment.
+    pub(crate) fn measured(mut self, ended: Timestamp) -> Measured {
         let over = self.over.unwrap_or(ended);
-        let (mut figures, spec) = self.account.finish(over.since(Timestamp(0)), ended.since(Timestamp(0)));
-        for stepper in &self.steppers {
-            stepper
-                .accounting()
-                .fill(&mut figures.workloads[stepper.workload()].kind);
+        self.measurement.close(over.since(Timestamp(0)));
+        let windows = self.measurement.spec().windows;
+        self.measurement.given_up(windows.hold_end, self.given_up);
+        let ended = ended.max(over).since(Timestamp(0));
+        if self.measurement.spec().is_open() {
+            self.measurement.drained(ended);
+        } else if over > self.planned_end {
+            // Steps went on after the rates' hold.
+            self.measurement.drained(windows.drain_end.max(ended));
         }
-        (figures, spec)
+        self.measurement.finish()
     }
 
     /// Closes the injectors' books.
@@ -219,8 +228,8 @@ fn injector(plan: &Plan, workload: usize, rates: &RatesPlan, core: RatesCore, wo
         first_ask: world.scene().asks.iter().position(of_workload).unwrap_or(0),
         observed: rates.links.iter().map(observation).collect(),
         interval: plan.sim.injection_interval.unwrap_or(rates.cycle / 4),
-        terms: books::terms(plan, &rates.activity),
-        activity: books::activity(plan, &rates.activity),
+        terms: terms::terms(plan, &rates.activity),
+        activity: terms::activity(plan, &rates.activity),
     }
 }
 
@@ -313,7 +322,7 @@ impl Demand for Traffic<'_> {
 
     fn sample(&mut self, world: &mut World) {
         let at = world.now.since(Timestamp(0)).saturating_sub(self.bin / 2);
-        self.account.gauge(at, world.active() as u64, world.queued() as u64);
+        self.measurement.gauge(at, world.active() as u64, world.queued() as u64);
         world.check_capacities();
         if self.hold.contains(&world.now) {
             let usage = world.usage();

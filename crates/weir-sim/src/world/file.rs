@@ -2,9 +2,10 @@
 
 use weir_sched::Settled;
 use weir_units::Timestamp;
-use weir_world::{CopyMode, Failure, TransferId};
+use weir_world::{CopyMode, Failure, OpId, TransferId};
 
 use crate::hash::NumberMap;
+use crate::row::Row;
 use crate::slab::{Key, Slab};
 
 /// One file to be moved, until its transfer has ended durably.
@@ -32,35 +33,6 @@ pub(crate) struct File {
     pub(crate) failure: Option<Box<Failure>>,
     /// Why it was withdrawn, if that counts as a failure.
     pub(crate) late: Option<Box<Failure>>,
-}
-
-/// One transfer that has ended: what the report and the rows are made of.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// Its number: its place in the order of injection.
-    pub id: u64,
-    /// Index of the link of a workload ([`crate::scene::Scene::asks`]).
-    pub ask: usize,
-    /// Size of the file.
-    pub size: u64,
-    /// How its bytes move.
-    pub mode: CopyMode,
-    /// How it ended; what was withdrawn because its step took too long has failed.
-    pub state: Settled,
-    /// When the plan wanted it.
-    pub wanted: Timestamp,
-    /// When it was submitted.
-    pub injected: Timestamp,
-    /// Start of the last attempt; `None` if there was none.
-    pub started: Option<Timestamp>,
-    /// End of the last attempt, or of the transfer if there was none.
-    pub ended: Timestamp,
-    /// Bytes that the last attempt moved.
-    pub moved: u64,
-    /// Attempts.
-    pub attempts: u32,
-    /// What the last attempt failed of.
-    pub failure: Option<Box<Failure>>,
 }
 
 /// The files on their way, by number.
@@ -113,6 +85,20 @@ impl Files {
 }
 
 impl File {
+    /// Says what is wrong with an order, if anything.
+    pub(crate) fn order(op: OpId, seat: u32, file: Option<&Self>) -> Option<String> {
+        let Some(file) = file else {
+            return Some(format!("{op} moves a file that nobody submitted, or that has ended"));
+        };
+        if file.attempt.is_some() {
+            return Some(format!("{op} starts while another attempt runs"));
+        }
+        if file.delivered {
+            return Some(format!("{op} moves a file that was delivered before"));
+        }
+        (file.seat != seat).then(|| format!("{op} moves a file of another scheduler"))
+    }
+
     /// What is remembered of it once it has ended.
     pub(crate) fn row(self, state: Settled) -> Row {
         let (state, failure) = match (state, self.late) {

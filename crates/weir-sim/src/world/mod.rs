@@ -5,7 +5,6 @@
 //! until none has anything more to say at that moment. With a [tick](crate::scene::Scene::tick) moments are whole multiples
 //! of it: everything within a tick is taken together at its end, with its own time for the books.
 
-mod account;
 mod attempt;
 mod demand;
 mod events;
@@ -29,9 +28,11 @@ use weir_sched::{
 use weir_units::{BitRate, Timestamp};
 use weir_world::{CopyMode, Failure, OpId, TransferId, WorldEvent};
 
+use crate::background;
 use crate::checks::Checks;
 use crate::hash::NumberMap;
 use crate::network::{ClassId, Ended, FlowId, Network};
+use crate::policies::AnyCore;
 use crate::scene::{Scene, outages};
 use crate::slab::{Key, Slab};
 use attempt::Attempt;
@@ -39,15 +40,12 @@ use events::{Event, Events};
 use file::{File, Files};
 use seat::Seat;
 use storage::{Doors, Tokens};
-use wires::{BACKGROUND_PERIOD, Wires};
+use wires::Wires;
 
-pub(crate) use file::File as KnownFile;
-pub use file::Row;
+pub use crate::row::Row;
 pub use probe::{Part, Probe};
 pub use run::{Listeners, Outcome, run, run_observed};
-pub use seat::AnyCore;
 pub use usage::Usage;
-pub(crate) use wires::Background;
 
 /// Steps of cores at one moment after which something must be wrong.
 const RESTLESS: u32 = 1_000_000;
@@ -141,7 +139,7 @@ impl World {
     fn foresee(&mut self) {
         for wire in self.wires.restless() {
             self.events
-                .add(Timestamp(0) + BACKGROUND_PERIOD, Event::Background(wire));
+                .add(Timestamp(0) + background::PERIOD, Event::Background(wire));
         }
         for (segment, at) in self.scene.segments.iter().zip(0..) {
             for (change, number) in segment.changes.iter().zip(0..) {
@@ -312,7 +310,7 @@ impl World {
             Event::Submit(ask) => demand.submit(self, ask as usize),
             Event::Background(wire) => {
                 self.wires.stir(wire, &mut self.network, self.now);
-                self.events.add(at + BACKGROUND_PERIOD, Event::Background(wire));
+                self.events.add(at + background::PERIOD, Event::Background(wire));
             }
             Event::Change(segment, number) => {
                 let capacity = self.scene.segments[segment as usize].changes[number as usize].1;
@@ -457,7 +455,7 @@ impl World {
     fn order(&mut self, seat: u32, op: OpId) {
         let found = self.files.find(op.transfer);
         let file = found.and_then(|key| self.files.get(key));
-        if let Some(violation) = Checks::order(op, seat, file) {
+        if let Some(violation) = File::order(op, seat, file) {
             self.checks.violate(self.now, &violation);
             return self.tell(seat, op, WorldEvent::Lost);
         }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use weir_measure::Spec;
-use weir_measure::accounting::Figures;
+use weir_measure::Measured;
 use weir_plan::{LedgerRow, Plan};
 use weir_units::Timestamp;
 
@@ -27,10 +26,8 @@ pub struct Listeners<'s> {
 /// What came of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The figures.
-    pub figures: Figures,
-    /// What was known of it beforehand: names, asks, windows.
-    pub spec: Spec,
+    /// The run, measured.
+    pub measured: Measured,
     /// The scene it played in.
     pub scene: Scene,
     /// What watched from outside.
@@ -91,12 +88,11 @@ pub fn run_observed(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>, 
         world.checks.violate(now, &text);
     }
     let (usage, link_usage) = traffic.mean_usage();
-    let (figures, spec) = traffic.figures(now);
+    let measured = traffic.measured(now);
     Outcome {
-        figures,
         injected,
         given_up,
-        spec,
+        measured,
         scene,
         checks: world.checks,
         ended: now,

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use weir_plan::sim::{Interval, StoreModel};
-use weir_sched::{Command, Event, Input, Op, Record};
+use weir_sched::Input;
 use weir_units::Timestamp;
-use weir_world::{Core, Seq};
+use weir_world::Seq;
 
-/// Any core that speaks the transfer service's words.
-pub type AnyCore = Box<dyn Core<Command = Command, Record = Record, Op = Op, Event = Event>>;
+use crate::policies::AnyCore;
 
 /// A core in the world; see the module.
 pub(crate) struct Seat {

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use weir_measure::Transfer;
-use weir_measure::steps::{CellSpec, StepsAccounting};
 use weir_model::Link;
 use weir_plan::{Cell, Mode, Plan, StepInjection, StepsCore};
 use weir_sched::Terms;
@@ -11,7 +9,7 @@ use weir_world::{CopyMode, ErrorClass, Failure, Party, Phase, Retry, TransferId}
 
 use super::events::Event;
 use super::{Want, World};
-use crate::books;
+use crate::terms;
 
 /// Runs the steps of one workload: [`StepsCore`] says which transfers, the world carries them out.
 #[derive(Debug)]
@@ -23,7 +21,6 @@ pub(super) struct Stepper {
     places: Vec<(usize, u64, CopyMode)>,
     /// Cells of the transfers that are not accounted for.
     under_way: BTreeMap<TransferId, usize>,
-    accounting: StepsAccounting,
     injected: u64,
 }
 
@@ -48,12 +45,11 @@ impl Stepper {
         Some(Self {
             terms: Terms {
                 retries: -1, // what the first attempt says is the result
-                ..books::terms(plan, &activity)
+                ..terms::terms(plan, &activity)
             },
-            activity: books::activity(plan, &activity),
+            activity: terms::activity(plan, &activity),
             places: cells().map(place).collect(),
             under_way: BTreeMap::new(),
-            accounting: StepsAccounting::new(cells().map(specification)),
             injected: 0,
             core,
         })
@@ -65,10 +61,6 @@ impl Stepper {
 
     pub(super) fn is_done(&self) -> bool {
         self.core.is_done()
-    }
-
-    pub(super) fn accounting(&self) -> &StepsAccounting {
-        &self.accounting
     }
 
     /// Transfers that were submitted.
@@ -117,28 +109,15 @@ impl Stepper {
         }
     }
 
-    /// Accounts for one that has ended.
-    pub(super) fn account(&mut self, id: TransferId, row: &Transfer) {
-        if let Some(cell) = self.under_way.remove(&id) {
-            self.accounting.add(cell, row);
-        }
-    }
-}
-
-fn specification(cell: &Cell) -> CellSpec {
-    CellSpec {
-        source: cell.link.source.to_string(),
-        destination: cell.link.destination.to_string(),
-        mode: cell.mode.map(Mode::as_str),
-        size: cell.size.0,
-        transfers: cell.transfers.into(),
-        parallel: cell.parallel.into(),
+    /// Takes the cell of one that has ended.
+    pub(super) fn take_cell(&mut self, id: TransferId) -> Option<usize> {
+        self.under_way.remove(&id)
     }
 }
 
 /// What a transfer failed of whose step took too long, in the world's words.
 fn failure(limit: std::time::Duration) -> Failure {
-    let late = weir_measure::accounting::Failure::late_step(limit);
+    let late = weir_measure::Failure::late_step(limit);
     Failure {
         class: ErrorClass::Timeout,
         party: Party::TransferService,

@@ -1,0 +1,327 @@
+//! The one way from a plan and what is observed of its run to the figures of any moment and to the report.
+//!
+//! Real and simulated runs feed a [`Measurement`] with the same rows: a [`Transfer`] when it has ended, the numbers of active and
+//! queued transfers from time to time, events. What it keeps does not grow with the number of transfers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use weir_plan::{Plan, Threshold, Workload};
+use weir_units::duration::format as time;
+
+use crate::accounting::{Accounting, Figures};
+use crate::advice;
+use crate::report::{Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Series, Verdict, Window, Windows, ratio};
+use crate::snapshot::{self, RATE_WINDOW, Snapshot, Standing};
+use crate::spec::Spec;
+use crate::threshold::{self, Evaluated};
+use crate::transfer::{State, Transfer};
+use crate::verdict::{Evidence, decide};
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Measurement {
+    head: Head,
+    accounting: Accounting,
+    events: Vec<Event>,
+    standing: Standing,
+    /// End, destination site and size of what was delivered last.
+    delivered: VecDeque<(Duration, usize, u64)>,
+    /// Longest drain, as planned.
+    drain: Duration,
+    /// When injection ended or will, once that is known.
+    closed: Option<Duration>,
+}
+
+/// What a report takes from the plan.
+#[derive(Debug, Clone)]
+struct Head {
+    challenge: String,
+    description: String,
+    seed: u64,
+    scale: f64,
+    thresholds: Vec<Threshold>,
+    parameters: BTreeMap<String, String>,
+}
+
+/// What a run knows of itself in the end, beside what it observed.
+#[derive(Debug, Clone)]
+pub struct Ending {
+    /// Command line that runs the same challenge again.
+    pub command: String,
+    /// See [`Report::started_at`].
+    pub started_at: String,
+    /// See [`Report::ended_at`].
+    pub ended_at: String,
+    /// The build that ran.
+    pub weir: Build,
+    /// Where it ran.
+    pub host: Host,
+    /// What was cut short and when, if the run was interrupted.
+    pub interrupted: Option<String>,
+    /// Comparisons of independent counters.
+    pub crosschecks: Vec<CrossCheck>,
+    /// Files that were read back.
+    pub audit: Option<Audit>,
+    /// Delivered files that were deleted.
+    pub deleted_files: u64,
+    /// What was drawn or derived beside what the plan says.
+    pub parameters: BTreeMap<String, String>,
+    /// Rules that the world broke, and that make its figures worthless.
+    pub violations: Vec<String>,
+    /// Whether the machine that ran it carried the bytes, so that it may have been too weak.
+    pub carried_here: bool,
+}
+
+/// A run that is over, measured.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// The figures.
+    pub figures: Figures,
+    /// Names, asks and windows as they were in the end.
+    pub spec: Spec,
+    head: Head,
+    events: Vec<Event>,
+}
+
+impl Measurement {
+    /// Begins to measure a plan.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            head: Head {
+                challenge: plan.name.clone(),
+                description: plan.description.clone(),
+                seed: plan.seed,
+                scale: plan.scale,
+                thresholds: plan.thresholds.clone(),
+                parameters: parameters(plan),
+            },
+            accounting: Accounting::new(Spec::of(plan)),
+            events: Vec::new(),
+            standing: Standing::default(),
+            delivered: VecDeque::new(),
+            drain: plan.phases.drain,
+            closed: None,
+        }
+    }
+
+    /// What is known of the run by now.
+    pub fn spec(&self) -> &Spec {
+        self.accounting.spec()
+    }
+
+    /// Accounts for a transfer that has ended.
+    pub fn add(&mut self, row: &Transfer) {
+        self.accounting.add(row);
+        if row.state == State::Finished {
+            let site = self.spec().links[row.link].destination_site;
+            let old = |end: &(Duration, usize, u64)| end.0 + RATE_WINDOW < row.ended;
+            while self.delivered.front().is_some_and(old) {
+                self.delivered.pop_front();
+            }
+            self.delivered.push_back((row.ended, site, row.size));
+        }
+    }
+
+    /// Records how many transfers are active and queued at a moment, for the series.
+    pub fn gauge(&mut self, at: Duration, active: u64, queued: u64) {
+        self.accounting.gauge(at, active, queued);
+    }
+
+    /// Says how it stands with what has not ended.
+    pub fn standing(&mut self, standing: Standing) {
+        self.standing = standing;
+    }
+
+    /// Records what happened.
+    pub fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// Records how many files were never injected, because they were wanted too long before.
+    pub fn given_up(&mut self, at: Duration, files: u64) {
+        if files > 0 {
+            let text =
+                format!("{files} files were wanted so long before they could be injected that they were given up");
+            let t_s = at.as_secs_f64();
+            self.event(Event { t_s, text });
+        }
+    }
+
+    /// Injection ended at this moment, or is known to end then. Where no rate is asked, the hold ends with it.
+    pub fn close(&mut self, at: Duration) {
+        self.accounting.close(at);
+        self.closed = Some(at);
+    }
+
+    /// The last transfer ended at this moment, or was given up.
+    pub fn drained(&mut self, at: Duration) {
+        self.accounting.drained(at);
+    }
+
+    /// The figures of a moment.
+    pub fn snapshot(&self, now: Duration) -> Snapshot {
+        let (totals, errors) = self.accounting.so_far();
+        snapshot::of(
+            &snapshot::Moment {
+                now,
+                spec: self.spec(),
+                closed: self.closed,
+                drain: self.drain,
+                standing: self.standing,
+                delivered: &self.delivered,
+            },
+            totals,
+            errors,
+        )
+    }
+
+    /// The series of the hour before a moment, in bins of ten seconds; `bin_s × n_bins` reaches up to the moment.
+    pub fn last_hour(&self, now: Duration) -> Series {
+        self.accounting.last_hour(now)
+    }
+
+    /// Ends the measurement.
+    pub fn finish(self) -> Measured {
+        let (figures, spec) = self.accounting.finish();
+        Measured {
+            figures,
+            spec,
+            head: self.head,
+            events: self.events,
+        }
+    }
+}
+
+impl Measured {
+    /// The report.
+    pub fn report(self, ending: Ending) -> Report {
+        let Self {
+            mut figures,
+            spec,
+            head,
+            mut events,
+        } = self;
+        figures.totals.deleted_files = ending.deleted_files;
+        let thresholds: Vec<Evaluated> = head
+            .thresholds
+            .iter()
+            .map(|asked| threshold::evaluate(asked, &figures, &spec, &ending.crosschecks))
+            .collect();
+        let (verdict, verdict_reasons) = judge(&figures, &spec, &thresholds, &ending);
+        let mut parameters = head.parameters;
+        parameters.extend(ending.parameters);
+        let hold_end = spec.windows.hold_end.as_secs_f64();
+        events.extend(ending.violations.into_iter().map(|text| Event { t_s: hold_end, text }));
+        events.sort_by(|one, other| one.t_s.total_cmp(&other.t_s));
+        let advice = advice_of(
+            &figures,
+            head.scale,
+            ending.carried_here && ending.interrupted.is_none(),
+        );
+        Report {
+            schema: SCHEMA.to_owned(),
+            verdict,
+            verdict_reasons,
+            advice,
+            challenge: head.challenge,
+            description: head.description,
+            seed: head.seed,
+            scale: head.scale,
+            interrupted: ending.interrupted.is_some(),
+            command: ending.command,
+            started_at: ending.started_at,
+            ended_at: ending.ended_at,
+            weir: ending.weir,
+            host: ending.host,
+            windows: windows(&spec),
+            stability: figures.parts.report(&spec.sites),
+            totals: figures.totals,
+            links: figures.links,
+            sites: figures.sites,
+            workloads: figures.workloads,
+            thresholds: thresholds.into_iter().map(|evaluated| evaluated.report).collect(),
+            crosschecks: ending.crosschecks,
+            audit: ending.audit,
+            errors: figures.errors,
+            series: figures.series,
+            events,
+            parameters,
+        }
+    }
+}
+
+fn judge(figures: &Figures, spec: &Spec, thresholds: &[Evaluated], ending: &Ending) -> (Verdict, Vec<String>) {
+    // Workloads with times of their own change the total on purpose.
+    let is_steady = figures.totals.asked_bps.is_some() && spec.workloads.iter().all(|workload| workload.hold.is_none());
+    let (mut verdict, mut reasons) = decide(&Evidence {
+        thresholds,
+        crosschecks: &ending.crosschecks,
+        audit: ending.audit.as_ref(),
+        interrupted: ending.interrupted.as_deref(),
+        finished: figures.totals.finished,
+        parts: if is_steady { figures.parts.total() } else { &[] },
+    });
+    if let Some(first) = ending.violations.first() {
+        verdict = Verdict::Fail;
+        reasons.insert(0, format!("the simulated world broke its own rules: {first}"));
+    }
+    (verdict, reasons)
+}
+
+fn advice_of(figures: &Figures, scale: f64, applies: bool) -> Option<String> {
+    let totals = &figures.totals;
+    let (asked, achieved) = totals.asked_bps.zip(totals.achieved_bps).filter(|_| applies)?;
+    let failed = ratio(totals.failed, totals.finished + totals.failed).unwrap_or(0.0);
+    advice::weak_machine(scale, asked, achieved, failed)
+}
+
+fn windows(spec: &Spec) -> Windows {
+    let window = |start: Duration, end: Duration| Window {
+        start_s: start.as_secs_f64(),
+        end_s: end.as_secs_f64(),
+    };
+    let ends = &spec.windows;
+    Windows {
+        ramp: window(Duration::ZERO, ends.ramp_end),
+        hold: window(ends.ramp_end, ends.hold_end),
+        drain: window(ends.hold_end, ends.drain_end),
+    }
+}
+
+/// Every value that the plan derived or drew.
+fn parameters(plan: &Plan) -> BTreeMap<String, String> {
+    let mut parameters = BTreeMap::new();
+    let mut put = |key: String, value: String| drop(parameters.insert(key, value));
+    put("phases.ramp".to_owned(), time(plan.phases.ramp));
+    put("phases.hold".to_owned(), time(plan.phases.hold));
+    put("phases.drain".to_owned(), time(plan.phases.drain));
+    let limits = &plan.grid.transfer;
+    for (key, value) in [
+        ("max_active_per_link", limits.max_active_per_link),
+        ("max_active_per_rse_in", limits.max_active_per_rse_in),
+        ("max_active_per_rse_out", limits.max_active_per_rse_out),
+        ("retries", limits.retries),
+    ] {
+        put(format!("transfer.{key}"), value.to_string());
+    }
+    for workload in &plan.workloads {
+        let name = workload.name();
+        match workload {
+            Workload::Rates(rates) => {
+                put(format!("{name}.cycle"), time(rates.cycle));
+                put(format!("{name}.lifetime"), time(rates.lifetime));
+                put(format!("{name}.source_files"), rates.source_files.to_string());
+                for rated in &rates.links {
+                    let value = format!("{} in files of {}", rated.rate, rated.file_size);
+                    put(format!("{name}.link.{}", rated.link), value);
+                }
+            }
+            Workload::Matrix(steps) | Workload::Ramp(steps) => {
+                put(format!("{name}.steps"), steps.steps.len().to_string());
+                put(format!("{name}.timeout"), time(steps.timeout));
+            }
+        }
+    }
+    parameters
+}

@@ -1,0 +1,81 @@
+//! One transfer, as a run hands it over when it has ended.
+
+use std::time::Duration;
+
+use weir_world::{ErrorClass, Party, Phase};
+
+/// One transfer, all attempts included. Times count from the start of the run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transfer {
+    /// Index into [`crate::Spec::workloads`].
+    pub workload: usize,
+    /// Index into [`crate::Spec::links`].
+    pub link: usize,
+    /// Index into the cells of its workload, where that has cells.
+    pub cell: Option<usize>,
+    /// Size of the file.
+    pub size: u64,
+    /// How it ended.
+    pub state: State,
+    /// Copy mode of the attempt that finished, where known.
+    pub mode: Option<String>,
+    /// How much later than wanted it was submitted.
+    pub late: Duration,
+    /// Start of the attempt that ended it; `None` when none started.
+    pub started: Option<Duration>,
+    /// End of that attempt, or the moment of failure.
+    pub ended: Duration,
+    /// Bytes moved by the attempt that ended it.
+    pub bytes_moved: u64,
+    /// Attempts beyond the first.
+    pub retries: u32,
+    /// What went wrong, unless it finished.
+    pub failure: Option<Failure>,
+}
+
+/// How a transfer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Delivered, size and checksum verified.
+    Finished,
+    /// Given up.
+    Failed,
+    /// Withdrawn by the run itself.
+    Cancelled,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind of error.
+    pub class: ErrorClass,
+    /// Text, secrets removed.
+    pub message: String,
+    /// Party at fault, where known.
+    pub party: Option<Party>,
+    /// Phase of the transfer, where known.
+    pub phase: Option<Phase>,
+    /// What helps, where known.
+    pub remedy: Option<String>,
+}
+
+impl Transfer {
+    /// Returns start and end of the attempt that ended it; a point in time where no start is known.
+    pub(crate) fn span(&self) -> (Duration, Duration) {
+        (self.started.unwrap_or(self.ended).min(self.ended), self.ended)
+    }
+}
+
+impl Failure {
+    /// What a transfer failed of whose step took longer than `limit`.
+    pub fn late_step(limit: Duration) -> Failure {
+        let limit = limit.as_secs_f64();
+        Failure {
+            class: ErrorClass::Timeout,
+            message: format!("did not end within the {limit} s that a step may take; withdrawn"),
+            party: None,
+            phase: None,
+            remedy: Some("give the workload a longer timeout, or smaller files".to_owned()),
+        }
+    }
+}

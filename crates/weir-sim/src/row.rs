@@ -1,0 +1,70 @@
+//! One transfer that has ended, and the same in the words of the measuring room.
+
+use weir_measure::{Failure as Reason, State, Transfer};
+use weir_sched::Settled;
+use weir_units::Timestamp;
+use weir_world::{CopyMode, Failure};
+
+use crate::scene::Scene;
+
+/// One transfer that has ended: what the report and the rows are made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its number: its place in the order of injection.
+    pub id: u64,
+    /// Index of the link of a workload ([`crate::scene::Scene::asks`]).
+    pub ask: usize,
+    /// Size of the file.
+    pub size: u64,
+    /// How its bytes move.
+    pub mode: CopyMode,
+    /// How it ended; what was withdrawn because its step took too long has failed.
+    pub state: Settled,
+    /// When the plan wanted it.
+    pub wanted: Timestamp,
+    /// When it was submitted.
+    pub injected: Timestamp,
+    /// Start of the last attempt; `None` if there was none.
+    pub started: Option<Timestamp>,
+    /// End of the last attempt, or of the transfer if there was none.
+    pub ended: Timestamp,
+    /// Bytes that the last attempt moved.
+    pub moved: u64,
+    /// Attempts.
+    pub attempts: u32,
+    /// What the last attempt failed of.
+    pub failure: Option<Box<Failure>>,
+}
+
+impl Row {
+    /// A row in the words of the measuring room, of a cell of its workload where that has cells.
+    pub(crate) fn transfer(&self, scene: &Scene, cell: Option<usize>) -> Transfer {
+        let ask = &scene.asks[self.ask];
+        let since = |at: Timestamp| at.since(Timestamp(0));
+        let failure = self.failure.as_ref().filter(|_| self.state == Settled::Failed);
+        Transfer {
+            workload: ask.workload,
+            link: ask.link,
+            cell,
+            size: self.size,
+            state: match self.state {
+                Settled::Finished => State::Finished,
+                Settled::Failed => State::Failed,
+                Settled::Cancelled => State::Cancelled,
+            },
+            mode: Some(self.mode.to_string()).filter(|_| self.state == Settled::Finished),
+            late: self.injected.since(self.wanted),
+            started: self.started.map(since),
+            ended: since(self.ended),
+            bytes_moved: self.moved,
+            retries: self.attempts.saturating_sub(1),
+            failure: failure.map(|failure| Reason {
+                class: failure.class,
+                message: failure.message.clone(),
+                party: Some(failure.party),
+                phase: Some(failure.phase),
+                remedy: Some(failure.remedy.clone()).filter(|remedy| !remedy.is_empty()),
+            }),
+        }
+    }
+}
