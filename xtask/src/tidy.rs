@@ -5,10 +5,12 @@
 //! | [`rooms`] | a crate uses only rooms above it; pure crates have no runtime, socket, database or entropy below them; every dependency is used; every crate takes the workspace's lints and opens with `//!` |
 //! | [`text`] | source files divide before they get long; no word that does not belong here is in any tracked file |
 //! | [`fixme`] | a test that asserts less than it should has a row in `docs/known-shortfalls.md` |
+//! | [`cycles`] | the modules of a crate use each other in one direction |
 //! | [`links`] | relative links and anchors in Markdown resolve |
 //!
 //! Each rule is a plain function from text to findings, tested beside its code; this file only gathers.
 
+mod cycles;
 mod fixme;
 mod links;
 mod rooms;
@@ -34,6 +36,8 @@ struct Settings {
     impure_packages: Vec<String>,
     /// A source file of more lines than this divides.
     lines_max: usize,
+    /// Crates with import cycles among their modules: how many files are in them.
+    cycles: BTreeMap<String, usize>,
     /// Words that do not belong in tracked files.
     word: Vec<text::Word>,
 }
@@ -77,6 +81,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
         text::check_length(path, content, settings.lines_max, &mut findings);
         text::check_words(path, content, &settings.word, &mut findings);
     }
+    cycles::check(&files, &settings.cycles, &mut findings);
     fixme::check(&files, &mut findings);
     links::check(&files, &mut findings);
     findings.sort();
