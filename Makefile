@@ -128,7 +128,7 @@ fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each, one on eac
 bench: ## Measure decisions and the simulator, then Weir beside nginx and XRootD on this machine
 	@cargo bench --locked -p weir-sched --bench decisions
 	@cargo run --release --locked -q -p weir-sim --example network_cost
-	@cargo run --release --locked -q -p weir-challenge --example simulation_cost
+	@cargo run --release --locked -q -p weir-sim --example simulation_cost
 	scripts/peers.sh bench
 	cargo test --release --locked -p weir-transfer --lib rates_of -- --ignored --nocapture --test-threads 1
 	$(MAKE) build

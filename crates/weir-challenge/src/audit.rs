@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use weir_measure::report::Audit;
 
 use crate::engine::chain;
+use crate::seed::Sources;
 use crate::storage::StorageDoor;
 
 /// Files read at once.
@@ -56,11 +57,17 @@ pub(crate) struct Sample {
     pub(crate) door: usize,
     pub(crate) path: String,
     pub(crate) size: u64,
-    pub(crate) checksums: weir_units::Checksums,
+    /// Index of the source file whose bytes it should have.
+    pub(crate) source: usize,
 }
 
 /// Reads the samples back.
-pub(crate) async fn audit(percent: f64, samples: Vec<Sample>, doors: &Arc<Vec<StorageDoor>>) -> Audit {
+pub(crate) async fn audit(
+    percent: f64,
+    samples: Vec<Sample>,
+    sources: &Sources,
+    doors: &Arc<Vec<StorageDoor>>,
+) -> Audit {
     let read = |sample: Sample| async move {
         let door = &doors[sample.door];
         let found = match door.read_back(&sample.path).await {
@@ -73,7 +80,7 @@ pub(crate) async fn audit(percent: f64, samples: Vec<Sample>, doors: &Arc<Vec<St
                 "{} at {}: {size} bytes, {} were sent",
                 sample.path, door.name, sample.size
             ))
-        } else if checksums == sample.checksums {
+        } else if checksums == sources.file(sample.source).checksums {
             None
         } else {
             Some(format!(

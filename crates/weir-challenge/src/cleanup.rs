@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use weir_measure::State;
 
 use crate::Stop;
-use crate::engine::{Engine, LinkEnds, chain};
+use crate::engine::{Engine, chain};
 use crate::folder::RunFolder;
 use crate::injection::InjectionDoor;
-use crate::record::Record;
 use crate::seed::Sources;
 use crate::storage::StorageDoor;
 
@@ -36,30 +34,39 @@ pub(crate) async fn delivered<D: InjectionDoor>(engine: &mut Engine<D>, stop: &S
     }
 }
 
+/// What transfers may have left below the run's directories.
+#[derive(Debug, Default)]
+pub(crate) struct LeftBehind {
+    /// Door and path of files that should not be there.
+    files: Vec<(usize, String)>,
+    directories: BTreeSet<(usize, String)>,
+}
+
+impl LeftBehind {
+    /// Notes the directories of a destination, and the file itself if it must not stay.
+    pub(crate) fn add(&mut self, (number, door): (usize, &StorageDoor), path: &str, is_left: bool) {
+        if is_left {
+            self.files.push((number, path.to_owned()));
+        }
+        let directories = parents(path, &door.directory).map(|directory| (number, directory));
+        self.directories.extend(directories);
+    }
+}
+
 /// Deletes everything else below the run's directories. What cannot be deleted is written to the log.
 ///
 /// Returns how many paths are left at storage that is not the embedded grid's.
 pub(crate) async fn rest(
     doors: &Arc<Vec<StorageDoor>>,
     sources: &Sources,
-    records: &[Record],
-    ends: &[LinkEnds],
+    left: LeftBehind,
     folder: &RunFolder,
 ) -> u64 {
-    let mut files: Vec<(usize, String)> = sources
-        .files()
-        .iter()
-        .map(|file| (file.door, file.path.clone()))
-        .collect();
-    let mut directories: BTreeSet<(usize, String)> = BTreeSet::new();
-    for record in records {
-        let door = ends[record.link].destination;
-        // What failed or was withdrawn should have left nothing; whoever left something must not leave it for good.
-        if record.state != Some(State::Finished) && record.job.is_some() {
-            files.push((door, record.path.clone()));
-        }
-        directories.extend(parents(&record.path, &doors[door].directory).map(|path| (door, path)));
-    }
+    let LeftBehind {
+        mut files,
+        mut directories,
+    } = left;
+    files.extend(sources.files().iter().map(|file| (file.door, file.path.clone())));
     for file in sources.files() {
         directories.extend(parents(&file.path, &doors[file.door].directory).map(|path| (file.door, path)));
     }

@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 
 use weir_measure::crosscheck::{Counted, TOLERANCE, check};
 use weir_measure::report::CrossCheck;
+use weir_measure::{State, Transfer};
 
 use crate::engine::{LinkEnds, chain};
-use crate::record::Record;
 use crate::storage::{Counters, StorageDoor};
-use weir_measure::State;
 
 /// Counters of every embedded storage at one moment, by door; a text where they could not be read.
 pub(crate) type Reading = BTreeMap<usize, Result<Counters, String>>;
@@ -28,32 +27,55 @@ pub(crate) async fn read(doors: &[StorageDoor]) -> Reading {
     futures_util::future::join_all(reads).await.into_iter().collect()
 }
 
+/// What transfers are said to have moved, by door.
+#[derive(Debug, Clone)]
+pub(crate) struct Moved {
+    /// Bytes of those that finished, into and out of it.
+    received: Vec<u64>,
+    sent: Vec<u64>,
+    /// Whether any transfer went there, or came from there.
+    used_in: Vec<bool>,
+    used_out: Vec<bool>,
+    retries: u64,
+}
+
+impl Moved {
+    pub(crate) fn new(doors: usize) -> Self {
+        Self {
+            received: vec![0; doors],
+            sent: vec![0; doors],
+            used_in: vec![false; doors],
+            used_out: vec![false; doors],
+            retries: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, ends: LinkEnds, transfer: &Transfer) {
+        let LinkEnds { source, destination } = ends;
+        if transfer.state == State::Finished {
+            self.received[destination] += transfer.bytes_moved;
+            self.sent[source] += transfer.bytes_moved;
+        }
+        self.used_in[destination] = true;
+        self.used_out[source] = true;
+        self.retries += u64::from(transfer.retries);
+    }
+}
+
 /// Compares, RSE by RSE and in all, what was counted between two readings with what the transfer service says of the
 /// transfers in between.
-pub(crate) fn compare(
-    doors: &[StorageDoor],
-    ends: &[LinkEnds],
-    records: &[Record],
-    before: &Reading,
-    after: &Reading,
-) -> Vec<CrossCheck> {
-    let (mut received, mut sent) = (vec![0; doors.len()], vec![0; doors.len()]);
-    let (mut used_in, mut used_out) = (vec![false; doors.len()], vec![false; doors.len()]);
-    let mut retries = 0;
-    for record in records {
-        let LinkEnds { source, destination } = ends[record.link];
-        if record.state == Some(State::Finished) {
-            received[destination] += record.bytes_moved;
-            sent[source] += record.bytes_moved;
-        }
-        used_in[destination] = true;
-        used_out[source] = true;
-        retries += u64::from(record.retries);
-    }
+pub(crate) fn compare(doors: &[StorageDoor], moved: &Moved, before: &Reading, after: &Reading) -> Vec<CrossCheck> {
+    let Moved {
+        received,
+        sent,
+        used_in,
+        used_out,
+        retries,
+    } = moved;
     let note = |door: &StorageDoor, reading: &Result<Counters, String>| match reading {
         _ if !door.embedded => Some("external storage has no counter that this run can read".to_owned()),
         Err(error) => Some(error.clone()),
-        Ok(_) if retries > 0 => Some(format!(
+        Ok(_) if *retries > 0 => Some(format!(
             "{retries} attempts were repeated; one that moved everything and failed afterwards is in the storage's counter alone"
         )),
         Ok(_) => None,

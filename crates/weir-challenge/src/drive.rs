@@ -6,16 +6,17 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use weir_http::ProcessorTime;
-use weir_measure::WindowSpec;
 use weir_measure::report::Event;
+use weir_measure::{Standing, WindowSpec};
 use weir_plan::Phases;
 
 use crate::Stop;
+use crate::books::Books;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::folder::RunFolder;
 use crate::injection::InjectionDoor;
-use crate::live::SharedBoard;
+use crate::live::SharedMeasurement;
 use crate::rates::RatesDriver;
 use crate::steps::StepsDriver;
 
@@ -44,24 +45,19 @@ pub(crate) struct Drive<'a, D> {
     pub(crate) steps: &'a mut [StepsDriver],
     pub(crate) phases: Phases,
     pub(crate) clock: Clock,
-    pub(crate) board: &'a SharedBoard,
+    pub(crate) measurement: &'a SharedMeasurement,
+    pub(crate) books: &'a mut Books,
     pub(crate) folder: &'a Arc<RunFolder>,
     pub(crate) stop: &'a Stop,
     /// Cancelled when no submission may be tried again.
     pub(crate) no_more: &'a CancellationToken,
-    /// Site of each link's destination.
-    pub(crate) site_of_link: &'a [usize],
 }
 
 /// What the loop found out.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Driven {
-    pub(crate) windows: WindowSpec,
     /// What was cut short, if the run was interrupted.
     pub(crate) interrupted: Option<String>,
-    /// Moment, active, queued.
-    pub(crate) gauges: Vec<(Duration, u64, u64)>,
-    pub(crate) events: Vec<Event>,
     pub(crate) cpu_busy_ratio: Option<f64>,
 }
 
@@ -69,8 +65,6 @@ pub(crate) struct Driven {
 struct Due {
     poll: Duration,
     gauge: Duration,
-    /// Number of ended transfers that the board has seen.
-    seen: usize,
 }
 
 impl<D: InjectionDoor> Drive<'_, D> {
@@ -78,26 +72,16 @@ impl<D: InjectionDoor> Drive<'_, D> {
     pub(crate) async fn run(mut self) -> Driven {
         let windows = WindowSpec::planned(&self.phases);
         let (ramp_end, planned_end) = (windows.ramp_end, windows.hold_end);
-        let mut driven = Driven {
-            windows,
-            interrupted: None,
-            gauges: Vec::new(),
-            events: Vec::new(),
-            cpu_busy_ratio: None,
-        };
+        let mut driven = Driven::default();
         let mut due = Due {
             poll: Duration::ZERO,
             gauge: Duration::ZERO,
-            seen: 0,
         };
-        self.event(
-            &mut driven,
-            if ramp_end.is_zero() {
-                "hold begins"
-            } else {
-                "ramp begins"
-            },
-        );
+        self.event(if ramp_end.is_zero() {
+            "hold begins"
+        } else {
+            "ramp begins"
+        });
         let mut processors = None;
         let mut ticks = tokio::time::interval(TURN);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -107,15 +91,15 @@ impl<D: InjectionDoor> Drive<'_, D> {
                 () = self.stop.soft.cancelled() => {}
             }
             let now = self.clock.now();
-            self.turn(now, &mut due, &mut driven);
+            self.turn(now, &mut due);
             if self.stop.soft.is_cancelled() {
-                driven.interrupted = Some(interruption(now, &driven.windows));
+                driven.interrupted = Some(interruption(now, &windows));
                 break;
             }
             if processors.is_none() && now >= ramp_end {
                 processors = Some(ProcessorTime::now());
                 if !ramp_end.is_zero() {
-                    self.event(&mut driven, "hold begins");
+                    self.event("hold begins");
                 }
             }
             let steps_done = self.steps.iter().all(StepsDriver::is_done);
@@ -140,18 +124,14 @@ impl<D: InjectionDoor> Drive<'_, D> {
     fn close(&mut self, driven: &mut Driven, processors: Option<ProcessorTime>) {
         self.no_more.cancel();
         let now = self.clock.now();
-        let windows = &mut driven.windows;
         if let Some(rates) = self.rates.as_deref_mut() {
-            rates.finish(now.min(windows.hold_end));
+            let ended = now.min(self.phases.end());
+            rates.finish(ended);
+            let given_up = rates.given_up();
+            self.measurement
+                .with(|measurement| measurement.given_up(ended, given_up));
         }
-        windows.ramp_end = windows.ramp_end.min(now);
-        // Where rates are asked the hold ends as planned, even if steps go on; else with the last step.
-        windows.hold_end = if self.rates.is_some() {
-            windows.hold_end.min(now)
-        } else {
-            now
-        };
-        self.board.stopped(now);
+        self.measurement.with(|measurement| measurement.close(now));
         let earlier = processors.zip(ProcessorTime::now());
         driven.cpu_busy_ratio = earlier.and_then(|(earlier, now)| now.busy_since(earlier));
         let text = if driven.interrupted.is_some() {
@@ -159,7 +139,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
         } else {
             "drain begins"
         };
-        self.event(driven, text);
+        self.event(text);
     }
 
     /// Waits for what is under way, and withdraws what the drain leaves over.
@@ -173,7 +153,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
         let mut deadline = began + limit;
         while !self.engine.is_idle() && self.clock.now() < deadline && !self.stop.hard.is_cancelled() {
             self.wait(ticks).await;
-            self.turn(self.clock.now(), due, driven);
+            self.turn(self.clock.now(), due);
             if self.stop.soft.is_cancelled() && driven.interrupted.is_none() {
                 let now = self.clock.now();
                 driven.interrupted = Some(format!(
@@ -186,7 +166,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
         }
         if !self.engine.is_idle() {
             let count = self.engine.unfinished();
-            self.event(driven, &format!("drain ends: {count} transfers are withdrawn"));
+            self.event(&format!("drain ends: {count} transfers are withdrawn"));
             tokio::select! {
                 () = self.engine.cancel_unfinished() => {}
                 () = self.stop.hard.cancelled() => {}
@@ -194,12 +174,14 @@ impl<D: InjectionDoor> Drive<'_, D> {
             let deadline = self.clock.now() + WITHDRAWAL;
             while !self.engine.is_idle() && self.clock.now() < deadline && !self.stop.hard.is_cancelled() {
                 self.wait(ticks).await;
-                self.turn(self.clock.now(), due, driven);
+                self.turn(self.clock.now(), due);
             }
             self.engine.give_up();
         }
-        driven.windows.drain_end = self.clock.now().max(driven.windows.hold_end);
-        self.event(driven, "run ends");
+        self.take_in();
+        let now = self.clock.now();
+        self.measurement.with(|measurement| measurement.drained(now));
+        self.event("run ends");
     }
 
     async fn wait(&self, ticks: &mut tokio::time::Interval) {
@@ -209,34 +191,50 @@ impl<D: InjectionDoor> Drive<'_, D> {
         }
     }
 
-    /// Takes in what has happened, and shows it.
-    fn turn(&mut self, now: Duration, due: &mut Due, driven: &mut Driven) {
+    /// Takes in what has happened, and asks what is due to be asked.
+    fn turn(&mut self, now: Duration, due: &mut Due) {
         self.engine.turn();
         if now >= due.poll {
             self.engine.poll();
             due.poll = now + if self.steps.is_empty() { POLL_RATES } else { POLL_STEPS };
         }
-        for record in self.engine.done().iter().skip(due.seen) {
-            if record.state == Some(weir_measure::State::Finished) {
-                self.board
-                    .delivered(record.ended, self.site_of_link[record.link], record.size);
-            }
-        }
-        due.seen = self.engine.done().len();
+        self.take_in();
         let sums = self.engine.sums();
-        self.board.sums(sums);
-        if now >= due.gauge {
-            driven.gauges.push((now, sums.active, sums.queued));
-            due.gauge = now + GAUGE;
+        let standing = Standing {
+            active: sums.active,
+            queued: sums.queued,
+            injected_bytes: sums.injected_bytes,
+        };
+        self.measurement.with(|measurement| {
+            measurement.standing(standing);
+            if now >= due.gauge {
+                measurement.gauge(now, sums.active, sums.queued);
+                due.gauge = now + GAUGE;
+            }
+        });
+    }
+
+    /// Writes into the books what has ended and what was injected.
+    fn take_in(&mut self) {
+        for record in self.engine.take_ended() {
+            let cell = self.steps.iter_mut().find_map(|steps| steps.ended(record.id));
+            self.books.ended(&record, cell);
+        }
+        if let Some(rates) = self.rates.as_deref_mut() {
+            rates.take_ledger().iter().for_each(|row| self.books.injected(row));
+            let events = rates.take_events();
+            self.measurement
+                .with(|measurement| events.into_iter().for_each(|event| measurement.event(event)));
         }
     }
 
-    fn event(&self, driven: &mut Driven, text: &str) {
+    fn event(&self, text: &str) {
         self.folder.log(text);
-        driven.events.push(Event {
+        let event = Event {
             t_s: self.clock.now().as_secs_f64(),
             text: text.to_owned(),
-        });
+        };
+        self.measurement.with(|measurement| measurement.event(event));
     }
 }
 

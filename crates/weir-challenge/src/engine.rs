@@ -1,4 +1,4 @@
-//! Keeps track of every transfer of a run: submits, observes, deletes, and remembers.
+//! Keeps track of the transfers of a run until they have ended and their files are gone: submits, observes, deletes.
 //!
 //! One task owns an engine. Nothing here waits for a service: requests run in tasks of their own, and [`Engine::turn`] takes
 //! in what they bring back, so that injection, progress and interruption go on whatever a service does.
@@ -93,10 +93,7 @@ pub(crate) struct LinkState {
 pub(crate) struct Sums {
     pub(crate) active: u64,
     pub(crate) queued: u64,
-    pub(crate) finished: u64,
-    pub(crate) failed: u64,
     pub(crate) injected_bytes: u64,
-    pub(crate) verified_bytes: u64,
     pub(crate) deleted_files: u64,
     pub(crate) deletion_failures: u64,
 }
@@ -176,11 +173,9 @@ pub(crate) struct Engine<D> {
     deletion_slots: Vec<Arc<Semaphore>>,
     deletion_failures: u64,
     deleted_files: u64,
-    done: Vec<Record>,
-    finished: u64,
-    failed: u64,
+    /// Those that nobody has taken yet.
+    ended: Vec<Record>,
     injected_bytes: u64,
-    verified_bytes: u64,
 }
 
 impl<D: InjectionDoor> Engine<D> {
@@ -226,11 +221,8 @@ impl<D: InjectionDoor> Engine<D> {
             deletions: JoinSet::new(),
             deletion_failures: 0,
             deleted_files: 0,
-            done: Vec::new(),
-            finished: 0,
-            failed: 0,
+            ended: Vec::new(),
             injected_bytes: 0,
-            verified_bytes: 0,
         }
     }
 
@@ -419,7 +411,7 @@ impl<D: InjectionDoor> Engine<D> {
         self.end(observed.id, state, ended, |record| record.observe(observed, started));
     }
 
-    /// Ends a transfer: gives its space back unless it was delivered, and moves it among the done.
+    /// Ends a transfer: gives its space back unless it was delivered, and moves it among the ended.
     fn end(&mut self, id: u64, state: State, ended: Duration, change: impl FnOnce(&mut Record)) {
         let Some(Pending {
             mut record,
@@ -441,8 +433,6 @@ impl<D: InjectionDoor> Engine<D> {
         if state == State::Finished {
             link.delivered += record.size;
             self.held[ends.destination] += record.size;
-            self.finished += 1;
-            self.verified_bytes += record.size;
             record.kept = self.keep.keeps(id) && self.may_keep(ends.destination, record.size);
             let due = if record.kept {
                 self.kept[ends.destination] += record.size;
@@ -457,8 +447,6 @@ impl<D: InjectionDoor> Engine<D> {
                 path: record.path.clone(),
                 size: record.size,
             });
-        } else {
-            self.failed += u64::from(state == State::Failed);
         }
         if let Some(job) = &record.job
             && let Some(left) = self.jobs.get_mut(job)
@@ -468,7 +456,7 @@ impl<D: InjectionDoor> Engine<D> {
                 self.jobs.remove(job);
             }
         }
-        self.done.push(record);
+        self.ended.push(record);
     }
 
     /// Whether one more file for the audit leaves a door enough of its space for the run.
@@ -509,9 +497,9 @@ impl<D: InjectionDoor> Engine<D> {
         )
     }
 
-    /// Returns the transfers that have ended, in the order in which that was seen.
-    pub(crate) fn done(&self) -> &[Record] {
-        &self.done
+    /// Takes the transfers that have ended since the last call, in the order in which that was seen.
+    pub(crate) fn take_ended(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.ended)
     }
 
     /// Returns the sums of the run so far.
@@ -525,10 +513,7 @@ impl<D: InjectionDoor> Engine<D> {
         Sums {
             active,
             queued: self.pending.len() as u64 - active,
-            finished: self.finished,
-            failed: self.failed,
             injected_bytes: self.injected_bytes,
-            verified_bytes: self.verified_bytes,
             deleted_files: self.deleted_files,
             deletion_failures: self.deletion_failures,
         }
@@ -542,12 +527,6 @@ impl<D: InjectionDoor> Engine<D> {
     /// Returns whether every transfer has ended.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.submissions.is_empty()
-    }
-
-    /// Returns the transfers that have ended, and the sums.
-    pub(crate) fn finish(self) -> (Vec<Record>, Sums) {
-        let sums = self.sums();
-        (self.done, sums)
     }
 }
 

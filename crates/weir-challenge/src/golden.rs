@@ -8,22 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use weir_auth::Secret;
-use weir_auth::client::TokenSource;
-use weir_http::{Client, ClientConfig, TrustRoots};
-use weir_measure::Failure;
 use weir_measure::report::{CrossCheck, Event, Host, Windows};
-use weir_measure::{Spec, State, WindowSpec};
+use weir_measure::{Failure, Measurement, Spec, State};
 use weir_plan::{Challenge, Overrides, Plan};
 use weir_world::{ErrorClass, Party, Phase};
 
 use crate::clock::Clock;
 use crate::drive::Driven;
 use crate::engine::Sums;
-use crate::layout::lay_out;
 use crate::record::Record;
-use crate::steps::StepsDriver;
-use crate::storage::StorageDoor;
 
 /// What a run finds out beside the rows.
 #[derive(Deserialize)]
@@ -40,19 +33,6 @@ struct Rest {
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/real")
-}
-
-fn door(name: &str) -> StorageDoor {
-    StorageDoor {
-        name: name.to_owned(),
-        url: format!("https://{name}.invalid:1"),
-        audience: String::new(),
-        embedded: true,
-        quota: None,
-        directory: "/weir/recorded".to_owned(),
-        tokens: TokenSource::fixed(Secret::new("none".to_owned())),
-        client: Client::new(ClientConfig::new(TrustRoots::default())).unwrap(),
-    }
 }
 
 /// The fields of a line of CSV.
@@ -134,9 +114,7 @@ fn plan() -> Plan {
 fn report() -> String {
     let plan = plan();
     let rest: Rest = serde_json::from_str(&std::fs::read_to_string(folder().join("rest.json")).unwrap()).unwrap();
-    let doors = ["ALPHA", "BETA", "GAMMA"].map(door);
     let spec = Spec::of(&plan);
-    let layout = lay_out(&plan, &spec, &doors);
     let names: Vec<&str> = plan.workloads.iter().map(weir_plan::Workload::name).collect();
     let rows = std::fs::read_to_string(folder().join("transfers.csv")).unwrap();
     let records: Vec<Record> = rows
@@ -144,40 +122,34 @@ fn report() -> String {
         .skip(1)
         .map(|line| record(&fields(line), &names, &spec.links))
         .collect();
-    let mut steps = StepsDriver::all(&plan, &layout.cells);
-    steps[0].recorded(cells(&records));
+    let cells = cells(&records);
     let end = |seconds: f64| Duration::from_secs_f64(seconds);
-    let gauges = rest.active.iter().zip(&rest.queued).zip(0_u64..);
+    let mut measurement = Measurement::of(&plan);
+    measurement.close(end(rest.windows.hold.end_s));
+    for record in &records {
+        let cell = cells.get(&record.id).filter(|_| record.workload == 1);
+        measurement.add(&record.transfer(cell.copied()));
+    }
+    for ((active, queued), bin) in rest.active.iter().zip(&rest.queued).zip(0_u64..) {
+        if let (Some(active), Some(queued)) = (active, queued) {
+            measurement.gauge(Duration::from_secs(bin), *active, *queued);
+        }
+    }
+    rest.events.into_iter().for_each(|event| measurement.event(event));
+    measurement.drained(end(rest.windows.drain.end_s));
     let found = crate::assemble::Found {
-        plan: &plan,
         command: &rest.command,
         host: rest.host,
         clock: Clock::start(),
-        spec,
-        steps: &steps,
-        rates: None,
-        records: &records,
         sums: Sums {
             deleted_files: rest.deleted_files,
             ..Sums::default()
         },
-        driven: Driven {
-            windows: WindowSpec {
-                ramp_end: end(rest.windows.ramp.end_s),
-                hold_end: end(rest.windows.hold.end_s),
-                drain_end: end(rest.windows.drain.end_s),
-            },
-            interrupted: None,
-            gauges: gauges
-                .filter_map(|((active, queued), bin)| Some((Duration::from_secs(bin), (*active)?, (*queued)?)))
-                .collect(),
-            events: rest.events,
-            cpu_busy_ratio: None,
-        },
+        driven: Driven::default(),
         crosschecks: rest.crosschecks,
         audit: None,
     };
-    let mut report = crate::assemble::report(&found);
+    let mut report = crate::assemble::report(measurement, found);
     report.weir.commit = None;
     report.started_at = "2026-11-24T12:43:09Z".to_owned();
     report.ended_at = "2026-11-24T12:43:24Z".to_owned();

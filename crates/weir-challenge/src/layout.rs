@@ -8,7 +8,6 @@ use weir_plan::{Cell, Plan, RatedLink, Workload};
 use weir_units::Bytes;
 
 use crate::engine::LinkEnds;
-use crate::live::SiteAsk;
 use crate::rates::RatedPlaces;
 use crate::seed::Sources;
 use crate::steps::CellPlaces;
@@ -81,20 +80,4 @@ impl Layout {
         let need = |file| self.sources.need(&doors[door], door, size.0, file);
         (0..files).map(need).collect()
     }
-}
-
-/// Returns the sites with what is asked of the links into each.
-pub(crate) fn asks(sites: &[String], links: &[LinkSpec]) -> Vec<SiteAsk> {
-    let asked = |site: usize| {
-        let into = links.iter().filter(|link| link.destination_site == site);
-        into.flat_map(|link| link.curves.iter().copied()).collect()
-    };
-    sites
-        .iter()
-        .enumerate()
-        .map(|(site, name)| SiteAsk {
-            name: name.clone(),
-            asked: asked(site),
-        })
-        .collect()
 }

@@ -33,6 +33,7 @@
 
 mod assemble;
 mod audit;
+mod books;
 mod cleanup;
 mod clock;
 mod content;
@@ -49,7 +50,6 @@ mod host;
 mod html;
 mod injection;
 mod layout;
-mod ledger;
 mod live;
 mod preflight;
 mod progress;
@@ -57,14 +57,13 @@ mod rates;
 mod record;
 mod run;
 mod seed;
-mod simulated;
 mod steps;
 mod storage;
 
+pub use assemble::{build, write_report};
 pub use error::RunError;
-pub use folder::write_atomically;
+pub use folder::{PartFile, RunFolder, write_atomically};
 pub use html::{NoPlace, render};
 pub use injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Order, Phase};
 pub use progress::{Live, LiveSite, Preflight, Progress, Seeding, Silent, Update};
 pub use run::{Options, RunOutcome, Stop, run};
-pub use simulated::{Rows, SimulationOptions, simulate, simulate_observed};

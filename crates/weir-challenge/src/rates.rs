@@ -24,8 +24,10 @@ pub(crate) struct RatedPlaces {
 #[derive(Debug)]
 pub(crate) struct RatesDriver {
     workloads: Vec<RatesWorkload>,
+    /// Rows and events that nobody has taken yet.
     ledger: Vec<LedgerRow>,
     events: Vec<Event>,
+    given_up: u64,
     /// RSEs whose lack of space was told.
     full: BTreeSet<String>,
 }
@@ -70,6 +72,7 @@ impl RatesDriver {
             workloads,
             ledger: Vec::new(),
             events: Vec::new(),
+            given_up: 0,
             full: BTreeSet::new(),
         };
         (!driver.workloads.is_empty()).then_some(driver)
@@ -87,45 +90,42 @@ impl RatesDriver {
             workload.core.cycle(moment, &observed, &mut injections);
             workload.due = workload.core.next_due(moment);
             workload.submit(&injections, engine);
-            self.ledger.extend(workload.core.take_ledger());
         }
-        self.tell(now);
+        self.close_rows(now);
     }
 
     /// Ends injection: the ledger's last rows are closed.
     pub(crate) fn finish(&mut self, now: Duration) {
         for workload in &mut self.workloads {
             workload.core.finish(timestamp(now));
-            self.ledger.extend(workload.core.take_ledger());
         }
+        self.close_rows(now);
+    }
+
+    /// Takes the rows of the ledger since the last call, by time, then link.
+    pub(crate) fn take_ledger(&mut self) -> Vec<LedgerRow> {
+        std::mem::take(&mut self.ledger)
+    }
+
+    /// Takes what is worth knowing about the injection since the last call.
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
     }
 
     /// Returns how many files were wanted so long before they could be injected that they were given up.
     pub(crate) fn given_up(&self) -> u64 {
-        self.ledger.iter().map(|row| row.given_up).sum()
+        self.given_up
     }
 
-    /// Returns the rows of the ledger, by time, then link.
-    pub(crate) fn ledger(&self) -> &[LedgerRow] {
-        &self.ledger
-    }
-
-    /// Returns what is worth knowing about the injection.
-    pub(crate) fn events(&self) -> &[Event] {
-        &self.events
-    }
-
-    /// Tells once of every RSE that injection waits for its space.
-    fn tell(&mut self, now: Duration) {
-        // Rows come cycle by cycle, so the newest of every link are at the end.
-        let links: usize = self.workloads.iter().map(|workload| workload.links.len()).sum();
-        for row in self
-            .ledger
-            .iter()
-            .rev()
-            .take(links)
-            .filter(|row| row.held == Some(Held::Space))
-        {
+    /// Takes in the rows of the cycles that have ended, and tells once of every RSE that injection waits for its space.
+    fn close_rows(&mut self, now: Duration) {
+        let rows: Vec<LedgerRow> = self
+            .workloads
+            .iter_mut()
+            .flat_map(|workload| workload.core.take_ledger())
+            .collect();
+        self.given_up += rows.iter().map(|row| row.given_up).sum::<u64>();
+        for row in rows.iter().filter(|row| row.held == Some(Held::Space)) {
             let rse = row.link.destination.to_string();
             if self.full.insert(rse.clone()) {
                 let text = format!("injection into {rse} waits for space: what is there and on its way fills it");
@@ -135,6 +135,7 @@ impl RatesDriver {
                 });
             }
         }
+        self.ledger.extend(rows);
     }
 }
 

@@ -1,14 +1,12 @@
-//! What is remembered of every transfer, and how it is written down.
+//! What is remembered of a transfer until it has ended.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
-use weir_measure::Transfer;
-use weir_measure::{Failure, State};
-use weir_world::{ErrorClass, Party};
+use weir_measure::rows::Row;
+use weir_measure::{Failure, State, Transfer};
+use weir_world::ErrorClass;
 
 use crate::engine::{Wanted, WantedFile};
-use crate::folder::csv_line;
 use crate::injection::{JobId, Observed, Phase};
 
 /// One transfer of the run. Times count from its start.
@@ -127,6 +125,18 @@ impl Record {
             },
         }
     }
+
+    /// Returns what its row says beside that.
+    pub(crate) fn row(&self) -> Row<'_> {
+        Row {
+            id: self.id,
+            wanted: self.wanted,
+            injected: self.injected,
+            accepted: self.accepted,
+            job: self.job.as_ref().map_or("", |job| &job.0),
+            path: &self.path,
+        }
+    }
 }
 
 /// Finds the class of an error whose service does not name one, by the words that FTS and gfal2 use.
@@ -155,95 +165,6 @@ fn class_of(reason: &str) -> ErrorClass {
         .into_iter()
         .find(|(word, _)| reason.contains(word))
         .map_or(ErrorClass::Internal, |(_, class)| class)
-}
-
-/// Names that rows are written with.
-pub(crate) struct Names<'a> {
-    pub(crate) workloads: &'a [String],
-    /// Source RSE, destination RSE, source site, destination site of each link.
-    pub(crate) links: &'a [[String; 4]],
-}
-
-/// The columns of `transfers.csv`.
-pub(crate) const COLUMNS: [&str; 24] = [
-    "id",
-    "workload",
-    "source",
-    "destination",
-    "source_site",
-    "destination_site",
-    "size_bytes",
-    "state",
-    "mode",
-    "wanted_s",
-    "injected_s",
-    "accepted_s",
-    "late_s",
-    "started_s",
-    "ended_s",
-    "bytes_moved",
-    "retries",
-    "job_id",
-    "path",
-    "error_class",
-    "party",
-    "phase",
-    "message",
-    "remedy",
-];
-
-/// Writes `transfers.csv`: one row per transfer, in the order of their numbers. Times are seconds since the start of the
-/// run, empty where there is none.
-pub(crate) fn write_transfers(to: &mut dyn Write, records: &[Record], names: &Names<'_>) -> io::Result<()> {
-    csv_line(to, &COLUMNS)?;
-    let mut order: Vec<&Record> = records.iter().collect();
-    order.sort_by_key(|record| record.id);
-    for record in order {
-        let [source, destination, source_site, destination_site] = &names.links[record.link];
-        let row = record.transfer(None);
-        let state = match row.state {
-            State::Finished => "finished",
-            State::Failed => "failed",
-            State::Cancelled => "cancelled",
-        };
-        let failure = row.failure.as_ref();
-        let text = |pick: fn(&Failure) -> Option<&str>| failure.and_then(pick).unwrap_or_default();
-        csv_line(
-            to,
-            &[
-                &record.id.to_string(),
-                &names.workloads[record.workload],
-                source,
-                destination,
-                source_site,
-                destination_site,
-                &record.size.to_string(),
-                state,
-                record.mode.as_deref().unwrap_or_default(),
-                &seconds(record.wanted),
-                &seconds(record.injected),
-                &record.accepted.map(seconds).unwrap_or_default(),
-                &seconds(record.late()),
-                &record.started.map(seconds).unwrap_or_default(),
-                &seconds(record.ended),
-                &record.bytes_moved.to_string(),
-                &record.retries.to_string(),
-                record.job.as_ref().map_or("", |job| &job.0),
-                &record.path,
-                text(|failure| Some(failure.class.as_str())),
-                text(|failure| failure.party.map(Party::as_str)),
-                text(|failure| failure.phase.map(weir_world::Phase::as_str)),
-                text(|failure| Some(&failure.message)),
-                text(|failure| failure.remedy.as_deref()),
-            ],
-        )?;
-    }
-    Ok(())
-}
-
-/// Writes a time in seconds with microseconds.
-pub(crate) fn seconds(time: Duration) -> String {
-    format!("{}.{:06}", time.as_secs(), time.subsec_micros())
 }
 
 #[cfg(test)]

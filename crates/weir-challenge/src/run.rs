@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use weir_grid::{EmbeddedGrid, GridOptions};
-use weir_measure::Spec;
 use weir_measure::report::{Audit, Event, Report};
+use weir_measure::{Measurement, Spec};
 use weir_plan::Plan;
 
 use crate::audit::{self, Keep, Sample};
+use crate::books::{Books, Subject};
 use crate::clock::Clock;
 use crate::counted;
 use crate::drive::Drive;
@@ -20,10 +21,12 @@ use crate::engine::{Engine, Ground};
 use crate::folder::RunFolder;
 use crate::fts::FtsDoor;
 use crate::layout::{Layout, lay_out};
-use crate::live::SharedBoard;
+use crate::live::SharedMeasurement;
 use crate::progress::{Progress, Update};
 use crate::rates::RatesDriver;
+use crate::seed::Sources;
 use crate::steps::StepsDriver;
+use crate::storage::StorageDoor;
 use crate::{RunError, assemble, cleanup, doors, host, preflight};
 
 /// How often the presenter gets figures.
@@ -192,12 +195,18 @@ impl RunTask<'_> {
             rated,
             cells,
         } = lay_out(self.plan, &spec, &doors);
+        let measurement = SharedMeasurement::new(Measurement::of(self.plan));
+        let subject = Subject {
+            spec,
+            ends: &ends,
+            doors: &doors,
+            measurement: &measurement,
+        };
+        let mut books = Books::open(self.folder, subject)?;
         self.step(format!("{} source files go to their places", sources.files().len()));
-        let asks = crate::layout::asks(&spec.sites, &spec.links);
         sources
             .upload(&doors, self.plan.seed, self.progress, &self.stop.soft)
             .await;
-        let mut events = Vec::new();
         for (door, reason) in sources.all_refused() {
             let text = format!(
                 "{} has no source files, so its links out fail: {reason}",
@@ -205,7 +214,7 @@ impl RunTask<'_> {
             );
             self.folder.log(&text);
             self.progress.show(&Update::Note { text: text.clone() });
-            events.push(Event { t_s: 0.0, text });
+            measurement.with(|measurement| measurement.event(Event { t_s: 0.0, text }));
         }
         let sources = Arc::new(sources);
         let before = counted::read(&doors).await;
@@ -227,88 +236,68 @@ impl RunTask<'_> {
         let mut engine = Engine::new(Arc::new(transfer), ground);
         let mut rates = RatesDriver::new(self.plan, &rated);
         let mut steps = StepsDriver::all(self.plan, &cells);
-        let windows = steps.is_empty().then_some(spec.windows);
-        let board = SharedBoard::new(asks, windows, self.plan.phases.drain);
-        let telling = tokio::spawn(tell(board.clone(), clock, self.progress.clone()));
-        let site_of_link: Vec<usize> = spec.links.iter().map(|link| link.destination_site).collect();
+        let telling = tokio::spawn(tell(measurement.clone(), clock, self.progress.clone()));
         let drive = Drive {
             engine: &mut engine,
             rates: rates.as_mut(),
             steps: &mut steps,
             phases: self.plan.phases,
             clock,
-            board: &board,
+            measurement: &measurement,
+            books: &mut books,
             folder: self.folder,
             stop: self.stop,
             no_more: &no_more,
-            site_of_link: &site_of_link,
         };
-        let mut driven = drive.run().await;
+        let driven = drive.run().await;
         telling.abort();
-        driven.events.splice(0..0, events);
+        let _cancelled = telling.await;
 
         let after = counted::read(&doors).await;
-        let crosschecks = counted::compare(&doors, &ends, engine.done(), &before, &after);
-        let audit = self.audit(&engine, &sources, &doors, &ends).await;
+        let crosschecks = counted::compare(&doors, &books.moved, &before, &after);
+        let audit = self.audit(std::mem::take(&mut books.samples), &sources, &doors).await;
         self.step("delivered files and source files are deleted");
         cleanup::delivered(&mut engine, self.stop, self.folder).await;
-        let (records, sums) = engine.finish();
         if !self.stop.hard.is_cancelled() {
-            let left = cleanup::rest(&doors, &sources, &records, &ends, self.folder).await;
+            let left = std::mem::take(&mut books.left);
+            let left = cleanup::rest(&doors, &sources, left, self.folder).await;
             if left > 0 {
                 let text = format!("{left} paths could not be deleted at external storage; run.log names them");
                 self.progress.show(&Update::Note { text });
             }
         }
         let found = assemble::Found {
-            plan: self.plan,
             command: &self.options.command,
             host: self.host.clone(),
             clock,
-            spec,
-            steps: &steps,
-            rates: rates.as_ref(),
-            records: &records,
-            sums,
+            sums: engine.sums(),
             driven,
             crosschecks,
             audit,
         };
-        assemble::write(&found, self.folder)
+        let closed = books.close();
+        let measurement = measurement.into_inner().expect("the loop and the presenter have ended");
+        // Rows that could not be written leave the report.
+        let outcome = assemble::write(measurement, found, self.folder)?;
+        closed.map(|()| outcome)
     }
 
-    async fn audit<D: crate::injection::InjectionDoor>(
-        &self,
-        engine: &Engine<D>,
-        sources: &crate::seed::Sources,
-        doors: &Arc<Vec<crate::storage::StorageDoor>>,
-        ends: &[crate::engine::LinkEnds],
-    ) -> Option<Audit> {
+    async fn audit(&self, samples: Vec<Sample>, sources: &Sources, doors: &Arc<Vec<StorageDoor>>) -> Option<Audit> {
         let percent = self.options.audit.filter(|percent| *percent > 0.0)?;
-        let delivered = |record: &&crate::record::Record| record.state == Some(weir_measure::State::Finished);
-        let kept = engine.done().iter().filter(delivered).filter(|record| record.kept);
-        let samples: Vec<Sample> = kept
-            .map(|record| Sample {
-                door: ends[record.link].destination,
-                path: record.path.clone(),
-                size: record.size,
-                checksums: sources.file(record.source).checksums.clone(),
-            })
-            .collect();
         self.step(format!("{} delivered files are read back", samples.len()));
         tokio::select! {
-            audit = audit::audit(percent, samples, doors) => Some(audit),
+            audit = audit::audit(percent, samples, sources, doors) => Some(audit),
             () = self.stop.hard.cancelled() => None,
         }
     }
 }
 
 /// Shows the figures, whatever the run waits for.
-async fn tell(board: SharedBoard, clock: Clock, progress: Arc<dyn Progress>) {
+async fn tell(measurement: SharedMeasurement, clock: Clock, progress: Arc<dyn Progress>) {
     let mut ticks = tokio::time::interval(TELL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        progress.show(&Update::Live(board.live(clock.now())));
+        progress.show(&Update::Live(measurement.live(clock.now())));
     }
 }

@@ -9,7 +9,6 @@ use weir_units::Timestamp;
 
 use crate::engine::{Engine, Wanted, WantedFile};
 use crate::injection::InjectionDoor;
-use crate::record::Record;
 
 /// Where the transfers of a cell find what the run knows by index.
 #[derive(Debug, Clone)]
@@ -28,10 +27,8 @@ pub(crate) struct StepsDriver {
     core: StepsCore,
     /// Places of every cell, step by step.
     places: Vec<CellPlaces>,
-    /// Cell of every transfer.
+    /// Cells of the transfers that have not ended.
     transfers: BTreeMap<u64, usize>,
-    /// How many of the engine's ended transfers were looked at.
-    seen: usize,
 }
 
 impl StepsDriver {
@@ -42,20 +39,9 @@ impl StepsDriver {
                 core: StepsCore::new(plan, workload)?,
                 places: places[&workload].clone(),
                 transfers: BTreeMap::new(),
-                seen: 0,
             })
         };
         (0..plan.workloads.len()).filter_map(driver).collect()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn recorded(&mut self, transfers: BTreeMap<u64, usize>) {
-        self.transfers = transfers;
-    }
-
-    /// Returns the number of its workload.
-    pub(crate) fn workload(&self) -> usize {
-        self.core.workload()
     }
 
     /// Returns whether every step has ended.
@@ -63,9 +49,8 @@ impl StepsDriver {
         self.core.is_done()
     }
 
-    /// Takes in what has ended, and submits what may start.
+    /// Submits what may start.
     pub(crate) fn tick<D: InjectionDoor>(&mut self, now: Duration, engine: &mut Engine<D>) {
-        self.take_ended(engine.done());
         let moment = Timestamp(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
         let mut injections = Vec::new();
         while let Some(late) = self.core.turn(moment, &mut injections) {
@@ -74,16 +59,6 @@ impl StepsDriver {
         for batch in injections.chunk_by(|one, other| one.cell == other.cell) {
             self.submit(now, batch, engine);
         }
-    }
-
-    fn take_ended(&mut self, done: &[Record]) {
-        let workload = self.workload();
-        for record in done.iter().skip(self.seen).filter(|record| record.workload == workload) {
-            if let Some(cell) = self.transfers.get(&record.id) {
-                self.core.ended(*cell);
-            }
-        }
-        self.seen = done.len();
     }
 
     /// Submits transfers of one cell.
@@ -115,8 +90,10 @@ impl StepsDriver {
         engine.time_out(&late, self.core.plan().timeout);
     }
 
-    /// Returns the cell of one of its transfers.
-    pub(crate) fn cell(&self, transfer: u64) -> Option<usize> {
-        self.transfers.get(&transfer).copied()
+    /// Takes in that a transfer has ended; returns its cell, if it is one of this workload's.
+    pub(crate) fn ended(&mut self, transfer: u64) -> Option<usize> {
+        let cell = self.transfers.remove(&transfer)?;
+        self.core.ended(cell);
+        Some(cell)
     }
 }

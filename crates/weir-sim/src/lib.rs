@@ -10,6 +10,7 @@
 //! | [`world`] | the event loop: attempts, storage, tokens, the store; [`world::run`] runs a whole plan |
 //! | [`policies`] | who decides: Weir's scheduler, the imitation of FTS, a fixed number per link |
 //! | [`optimum`](mod@optimum) | what any scheduler could have moved at most |
+//! | [`report`] | what a run writes: rows and the report |
 //! | [`checks`] | what watches from outside in every run |
 //! | [`flows`] | the network alone: flows from a JSON file, their ends as JSON |
 //!
@@ -29,6 +30,7 @@ mod hash;
 pub mod network;
 pub mod optimum;
 pub mod policies;
+pub mod report;
 mod row;
 pub mod scene;
 mod slab;

@@ -1,7 +1,12 @@
 //! `weir sim run`: a challenge in virtual time.
 
-use weir_challenge::{Rows, SimulationOptions, simulate};
+use std::path::Path;
+
+use weir_challenge::{RunError, RunFolder, RunOutcome, build, write_report};
+use weir_plan::Plan;
 use weir_sim::policies::Policy;
+use weir_sim::report::{Files, Rows, report, run_into};
+use weir_sim::world::Probe;
 
 use crate::challenge::{exit, failure, print, ran};
 use crate::cli::{SimPolicy, SimRows, SimRunArguments};
@@ -13,20 +18,42 @@ use crate::shell::quoted;
 pub(super) fn run(arguments: &SimRunArguments, output: &Output) -> Result<Exit, Failure> {
     let plan = super::plan(&arguments.file, &arguments.overrides)?;
     let policy = policy(arguments.policy);
-    let options = SimulationOptions {
-        policy,
-        out: arguments.out.clone(),
-        rows: match arguments.rows {
-            SimRows::All => Rows::All,
-            SimRows::Sample => Rows::Sample,
-            SimRows::None => Rows::None,
-        },
-        command: command(arguments, policy, plan.seed, plan.scale),
+    let rows = match arguments.rows {
+        SimRows::All => Rows::All,
+        SimRows::Sample => Rows::Sample,
+        SimRows::None => Rows::None,
     };
-    let outcome = simulate(&plan, &options).map_err(failure)?;
+    let command = command(arguments, policy, plan.seed, plan.scale);
+    let outcome = simulate(&plan, (policy, rows), &arguments.out, &command).map_err(failure)?;
     print(&outcome, output);
     output.done(&ran(&outcome));
     Ok(exit(&outcome))
+}
+
+/// Runs a plan in virtual time and writes its run folder below `out`.
+fn simulate(plan: &Plan, (policy, rows): (Policy, Rows), out: &Path, command: &str) -> Result<RunOutcome, RunError> {
+    let folder = RunFolder::create_now(out, &plan.name)?;
+    folder.write("challenge.toml", |to| to.write_all(plan.resolved.as_bytes()))?;
+    folder.log(&format!("simulates {} under the policy {policy}", plan.name));
+    let (mut transfers, mut ledger) = (folder.begin("transfers.csv")?, folder.begin("ledger.csv")?);
+    let mut outcome = None;
+    transfers.write(|transfers| {
+        ledger.write(|ledger| {
+            let files = Files { transfers, ledger };
+            outcome = Some(run_into(plan, policy, rows, files, &Probe::default())?);
+            Ok(())
+        });
+        Ok(())
+    });
+    ledger.finish()?;
+    transfers.finish()?;
+    let outcome = outcome.expect("a run whose rows were written has an outcome");
+    let report = report(plan, policy, outcome, command, build());
+    write_report(&report, &folder)?;
+    Ok(RunOutcome {
+        report,
+        folder: folder.path().to_owned(),
+    })
 }
 
 fn policy(policy: SimPolicy) -> Policy {

@@ -1,12 +1,14 @@
-//! Challenges in the simulated world: the run folder, the report, and what the past measured.
+//! Challenges in the simulated world: rows, the report, and what the past measured.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::PathBuf;
 
-use weir_challenge::{Rows, RunOutcome, SimulationOptions, simulate};
-use weir_measure::report::WorkloadKind;
+use weir_measure::Report;
+use weir_measure::report::{Build, WorkloadKind};
 use weir_plan::{Challenge, Overrides, Plan};
 use weir_sim::policies::Policy;
+use weir_sim::report::{Files, Rows, report, run_into};
+use weir_sim::world::Probe;
 
 fn plan(name: &str) -> Plan {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../challenges");
@@ -14,20 +16,33 @@ fn plan(name: &str) -> Plan {
     challenge.resolve(&Overrides::default()).unwrap()
 }
 
-fn simulated(plan: &Plan, policy: Policy, rows: Rows) -> (RunOutcome, tempfile::TempDir) {
-    let out = tempfile::tempdir().unwrap();
-    let options = SimulationOptions {
-        policy,
-        out: out.path().to_owned(),
-        rows,
-        command: "weir sim run".to_owned(),
-    };
-    (simulate(plan, &options).unwrap(), out)
+/// What a run leaves.
+struct Ran {
+    report: Report,
+    transfers: String,
+    ledger: String,
 }
 
-fn ratio(outcome: &RunOutcome, workload: &str) -> f64 {
-    let found = outcome.report.workloads.iter().find(|report| report.name == workload);
-    match &found.unwrap().kind {
+fn simulated(plan: &Plan, policy: Policy, rows: Rows) -> Ran {
+    let (mut transfers, mut ledger) = (Vec::new(), Vec::new());
+    let files = Files {
+        transfers: &mut transfers,
+        ledger: &mut ledger,
+    };
+    let outcome = run_into(plan, policy, rows, files, &Probe::default()).unwrap();
+    let build = Build {
+        version: "0.0.0".to_owned(),
+        commit: None,
+    };
+    Ran {
+        report: report(plan, policy, outcome, "weir sim run", build),
+        transfers: String::from_utf8(transfers).unwrap(),
+        ledger: String::from_utf8(ledger).unwrap(),
+    }
+}
+
+fn ratio(ran: &Ran, workload: &str) -> f64 {
+    match kind(ran, workload) {
         WorkloadKind::Rates { ratio, .. } => ratio.unwrap(),
         other => panic!("{other:?}"),
     }
@@ -35,36 +50,25 @@ fn ratio(outcome: &RunOutcome, workload: &str) -> f64 {
 
 /// Two runs would leave different reports, or rows that are not there.
 #[test]
-fn same_plan_same_folder() {
+fn same_plan_same_rows() {
     let plan = plan("dune-burst.toml");
-    let [(one, _one), (other, _other)] = [Rows::All, Rows::All].map(|rows| simulated(&plan, Policy::Weir, rows));
-    for file in [
-        "report.json",
-        "report.html",
-        "transfers.csv",
-        "ledger.csv",
-        "challenge.toml",
-    ] {
-        let read = |outcome: &RunOutcome| std::fs::read(outcome.folder.join(file)).unwrap();
-        assert!(read(&one) == read(&other), "{file} differs");
-    }
-    let rows = std::fs::read_to_string(one.folder.join("transfers.csv")).unwrap();
-    assert_eq!(rows.lines().count() as u64, one.report.totals.transfers + 1);
-    let (none, _none) = simulated(&plan, Policy::Weir, Rows::None);
+    let [one, other] = [Rows::All, Rows::All].map(|rows| simulated(&plan, Policy::Weir, rows));
+    assert!(one.report.to_json() == other.report.to_json());
+    assert!(one.transfers == other.transfers && one.ledger == other.ledger);
+    assert_eq!(one.transfers.lines().count() as u64, one.report.totals.transfers + 1);
+    let none = simulated(&plan, Policy::Weir, Rows::None);
     assert_eq!(none.report, one.report);
-    let rows = std::fs::read_to_string(none.folder.join("transfers.csv")).unwrap();
-    assert_eq!(rows.lines().count(), 1);
+    assert_eq!(none.transfers.lines().count(), 1);
 }
 
 /// What happened would not happen in the simulated world: fast links behind slow ones, knees passed, a full link that
 /// collapses.
 #[test]
 fn the_imitation_of_fts_fails_as_fts_did() {
-    let dune = simulated(&plan("dune-burst.toml"), Policy::Fts, Rows::None).0;
+    let dune = simulated(&plan("dune-burst.toml"), Policy::Fts, Rows::None);
     assert!(ratio(&dune, "burst") < 0.4, "{}", ratio(&dune, "burst"));
     let achieved = |name| {
         simulated(&plan(name), Policy::Fts, Rows::None)
-            .0
             .report
             .totals
             .achieved_bps
@@ -77,7 +81,7 @@ fn the_imitation_of_fts_fails_as_fts_did() {
 /// The imitation would not reproduce the data challenge of 2024: 0.78 in the minimal and 0.43 in the flexible scenario.
 #[test]
 fn the_imitation_of_fts_reproduces_2024() {
-    let (outcome, _out) = simulated(&plan("dc24-atlas-t0.toml"), Policy::Fts, Rows::None);
+    let outcome = simulated(&plan("dc24-atlas-t0.toml"), Policy::Fts, Rows::None);
     for (workload, measured) in [("t0-alone", 0.73), ("t0-minimal", 0.78), ("t0-flexible", 0.43)] {
         let simulated = ratio(&outcome, workload);
         assert!(
@@ -91,7 +95,7 @@ fn the_imitation_of_fts_reproduces_2024() {
 #[test]
 fn weir_passes_the_past() {
     for name in ["juno-knee.toml", "belle2.toml", "net2.toml", "dune-burst.toml"] {
-        let (outcome, _out) = simulated(&plan(name), Policy::Weir, Rows::None);
+        let outcome = simulated(&plan(name), Policy::Weir, Rows::None);
         let report = &outcome.report;
         assert_eq!(report.verdict.as_str(), "pass", "{name}: {:?}", report.verdict_reasons);
     }
@@ -101,9 +105,9 @@ fn weir_passes_the_past() {
 #[test]
 fn weir_exports_what_is_asked() {
     let plan = plan("dc24-atlas-t0.toml");
-    let (told, _told) = simulated(&plan, Policy::WeirTargets, Rows::None);
+    let told = simulated(&plan, Policy::WeirTargets, Rows::None);
     assert!(ratio(&told, "t0-flexible") >= 0.98, "{}", ratio(&told, "t0-flexible"));
-    let (untold, _untold) = simulated(&plan, Policy::Weir, Rows::None);
+    let untold = simulated(&plan, Policy::Weir, Rows::None);
     assert!(
         ratio(&untold, "t0-flexible") >= 0.90,
         "{}",
@@ -113,7 +117,7 @@ fn weir_exports_what_is_asked() {
     assert_eq!(report.verdict.as_str(), "pass", "{:?}", report.verdict_reasons);
 }
 
-fn kind<'r>(outcome: &'r RunOutcome, workload: &str) -> &'r WorkloadKind {
+fn kind<'r>(outcome: &'r Ran, workload: &str) -> &'r WorkloadKind {
     let found = outcome.report.workloads.iter().find(|report| report.name == workload);
     &found.unwrap().kind
 }
@@ -121,7 +125,7 @@ fn kind<'r>(outcome: &'r RunOutcome, workload: &str) -> &'r WorkloadKind {
 /// The shipped challenges of steps, or one without a word about the simulated world, would not run, or not be judged.
 #[test]
 fn what_was_not_made_for_the_simulator_runs() {
-    let (matrix, _matrix) = simulated(&plan("juno-matrix.toml"), Policy::Weir, Rows::All);
+    let matrix = simulated(&plan("juno-matrix.toml"), Policy::Weir, Rows::All);
     let WorkloadKind::Matrix { cells } = kind(&matrix, "matrix") else {
         panic!()
     };
@@ -132,12 +136,12 @@ fn what_was_not_made_for_the_simulator_runs() {
         "{:?}",
         matrix.report.verdict_reasons
     );
-    let rows = std::fs::read_to_string(matrix.folder.join("transfers.csv")).unwrap();
+    let rows = &matrix.transfers;
     for mode in ["pull", "push", "streamed"] {
         let of_mode = rows.lines().filter(|line| line.contains(&format!(",finished,{mode},")));
         assert_eq!(of_mode.count(), 24, "{mode}");
     }
-    let (uk, _uk) = simulated(&plan("minidc-uk.toml"), Policy::Weir, Rows::None);
+    let uk = simulated(&plan("minidc-uk.toml"), Policy::Weir, Rows::None);
     let totals = &uk.report.totals;
     assert!(totals.failed == 0 && totals.ratio.unwrap() > 0.6, "{totals:?}");
 }
@@ -151,7 +155,7 @@ fn the_ramp_of_2023_is_reproduced() {
         scale: Some(500.0),
         ..Overrides::default()
     };
-    let (ramp, _ramp) = simulated(&challenge.resolve(&original).unwrap(), Policy::Fixed, Rows::None);
+    let ramp = simulated(&challenge.resolve(&original).unwrap(), Policy::Fixed, Rows::None);
     assert_eq!(
         ramp.report.verdict.as_str(),
         "pass",
@@ -192,9 +196,8 @@ fn a_report_tells_the_time_of_its_world() {
     let report = |text: &str| {
         let challenge = Challenge::parse(text, "uk.toml".as_ref()).unwrap();
         let plan = challenge.resolve(&Overrides::default()).unwrap();
-        let (outcome, _out) = simulated(&plan, Policy::Weir, Rows::None);
-        let page = std::fs::read_to_string(outcome.folder.join("report.html")).unwrap();
-        assert!(!page.contains("1970-"), "{page}");
+        let outcome = simulated(&plan, Policy::Weir, Rows::None);
+        assert!(!outcome.report.to_json().contains("1970-"));
         [outcome.report.started_at, outcome.report.ended_at]
     };
     let [start, end] = report(&text);

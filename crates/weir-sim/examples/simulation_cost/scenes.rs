@@ -1,12 +1,15 @@
 //! Whole simulations of the size of the data challenge of 2024.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 
-use tempfile::TempDir;
-use weir_challenge::{Rows, SimulationOptions, simulate, simulate_observed};
+use weir_measure::Report;
+use weir_measure::report::Build;
 use weir_plan::{Challenge, Overrides, Plan};
 use weir_sim::policies::Policy;
+use weir_sim::report::{Files, Rows, report, run_into};
 use weir_sim::world::{Part, Probe};
 
 use crate::measure::{Figure, parts, peak_mebibytes, timed};
@@ -84,21 +87,29 @@ fn data_challenge() -> Plan {
     resolved(&text, "dc24-atlas-t0.toml")
 }
 
-fn options(out: &TempDir, rows: Rows) -> SimulationOptions {
-    SimulationOptions {
-        policy: Policy::Weir,
-        out: out.path().to_owned(),
-        rows,
-        command: "simulation_cost".to_owned(),
-    }
+/// A whole run with its files.
+fn simulate(plan: &Plan, rows: Rows, probe: &Probe) -> Report {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| BufWriter::new(File::create(folder.path().join(name)).unwrap());
+    let (mut transfers, mut ledger) = (file("transfers.csv"), file("ledger.csv"));
+    let files = Files {
+        transfers: &mut transfers,
+        ledger: &mut ledger,
+    };
+    let outcome = run_into(plan, Policy::Weir, rows, files, probe).unwrap();
+    let build = Build {
+        version: String::new(),
+        commit: None,
+    };
+    let report = report(plan, Policy::Weir, outcome, "simulation_cost", build);
+    file("report.json").write_all(report.to_json().as_bytes()).unwrap();
+    report
 }
 
 /// Time and memory of the whole, as `weir sim run` does it.
 fn whole(name: &str, plan: &Plan, seconds: f64, mebibytes: f64) -> Vec<Figure> {
-    let out = tempfile::tempdir().unwrap();
-    let (time, outcome) = timed(|| simulate(plan, &options(&out, Rows::Sample)).unwrap());
+    let (time, report) = timed(|| simulate(plan, Rows::Sample, &Probe::default()));
     let memory = peak_mebibytes();
-    let report = &outcome.report;
     let active: Vec<u64> = report.series.total.active.iter().flatten().copied().collect();
     let mean = active.iter().sum::<u64>() as f64 / active.len() as f64;
     vec![
@@ -116,11 +127,10 @@ fn whole(name: &str, plan: &Plan, seconds: f64, mebibytes: f64) -> Vec<Figure> {
 
 /// What each part takes of a transfer, with every transfer written down.
 fn breakdown(name: &str, plan: &Plan) -> Vec<Figure> {
-    let (probe, out) = (Probe::default(), tempfile::tempdir().unwrap());
+    let probe = Probe::default();
     let mut transfers = 0;
     let times = parts(&probe, || {
-        let outcome = simulate_observed(plan, &options(&out, Rows::All), &probe).unwrap();
-        transfers = outcome.report.totals.transfers;
+        transfers = simulate(plan, Rows::All, &probe).totals.transfers;
     });
     let figure = |(part, seconds): (Part, f64)| {
         let (word, limit) = match part {

@@ -1,4 +1,4 @@
-//! Measures the simulator: `cargo run --release -p weir-challenge --example simulation_cost -- [--rounds N] [--only TEXT]
+//! Measures the simulator: `cargo run --release -p weir-sim --example simulation_cost -- [--rounds N] [--only TEXT]
 //! [--json FILE]`.
 //!
 //! Time is CPU time of the simulating thread, which other programs on the machine lengthen little; on a quiet machine it is
@@ -11,7 +11,8 @@
     clippy::print_stdout,
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "an instrument prints, and a panic is how it fails"
+    clippy::disallowed_methods,
+    reason = "an instrument prints and samples from another thread, and a panic is how it fails"
 )]
 
 mod flows;

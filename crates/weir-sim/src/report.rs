@@ -1,0 +1,154 @@
+//! What a simulated run writes: the rows of its transfers and of its injectors while it goes on, and the report in the end.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use weir_measure::report::{Build, CrossCheck, Host, Report};
+use weir_measure::{Ending, Spec, ledger, rows};
+use weir_plan::Plan;
+use weir_units::Timestamp;
+
+use crate::policies::Policy;
+use crate::row::Row;
+use crate::scene::Scene;
+use crate::world::{Listeners, Outcome, Probe, run_observed};
+
+/// One row in so many is written with [`Rows::Sample`].
+const SAMPLE: u64 = 100;
+
+/// Which transfers are written down one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// Every transfer, and the injectors' ledger.
+    All,
+    /// One in a hundred.
+    Sample,
+    /// None.
+    None,
+}
+
+impl Rows {
+    fn takes(self, row: &Row) -> bool {
+        match self {
+            Rows::All => true,
+            Rows::Sample => row.id.is_multiple_of(SAMPLE),
+            Rows::None => false,
+        }
+    }
+}
+
+/// Where the rows of a run go.
+pub struct Files<'w> {
+    /// The contents of `transfers.csv`: rows in the order of ends.
+    pub transfers: &'w mut dyn Write,
+    /// The contents of `ledger.csv`.
+    pub ledger: &'w mut dyn Write,
+}
+
+/// Runs a plan in virtual time, writes its rows, and shows what it works at.
+///
+/// # Errors
+/// The first failure of a writer.
+pub fn run_into(plan: &Plan, policy: Policy, which: Rows, files: Files<'_>, probe: &Probe) -> io::Result<Outcome> {
+    let Files {
+        transfers,
+        ledger: cycles,
+    } = files;
+    rows::begin(transfers)?;
+    ledger::begin(cycles)?;
+    let spec = Spec::of(plan);
+    let (mut first_error, mut ledger_error) = (Ok(()), Ok(()));
+    let mut listeners = Listeners {
+        rows: &mut |scene, row| {
+            if first_error.is_ok() && which.takes(row) {
+                first_error = write_row(transfers, &spec, scene, row);
+            }
+        },
+        ledger: &mut |row| {
+            if ledger_error.is_ok() && which == Rows::All {
+                ledger_error = ledger::write(cycles, &spec, row);
+            }
+        },
+    };
+    let outcome = run_observed(plan, policy, &mut listeners, probe);
+    first_error.and(ledger_error).map(|()| outcome)
+}
+
+fn write_row(to: &mut dyn Write, spec: &Spec, scene: &Scene, row: &Row) -> io::Result<()> {
+    let since = |at: Timestamp| at.since(Timestamp(0));
+    let more = rows::Row {
+        id: row.id,
+        wanted: since(row.wanted),
+        injected: since(row.injected),
+        accepted: Some(since(row.injected)),
+        job: "",
+        path: "",
+    };
+    rows::write(to, spec, &more, &row.transfer(scene, None))
+}
+
+/// Returns the report of a run of `plan` under `policy`, which `command` runs again.
+///
+/// It holds nothing of this machine and of this moment: same plan, same seed, same build, same report.
+pub fn report(plan: &Plan, policy: Policy, mut outcome: Outcome, command: &str, weir: Build) -> Report {
+    let mut parameters = std::mem::take(&mut outcome.scene.drawn);
+    parameters.insert("sim.policy".to_owned(), policy.to_string());
+    if let Some(start) = plan.sim.start {
+        parameters.insert("sim.start".to_owned(), start.rfc3339());
+    }
+    parameters.insert("sim.tick".to_owned(), weir_units::duration::format(plan.sim.tick));
+    let ending = Ending {
+        command: command.to_owned(),
+        started_at: moment(plan.sim.start, Duration::ZERO),
+        ended_at: moment(plan.sim.start, outcome.ended.since(Timestamp(0))),
+        weir,
+        host: Host {
+            name: "simulated world".to_owned(),
+            cores: 0,
+            memory_bytes: 0,
+            kernel: "virtual time".to_owned(),
+            scratch_filesystem: "none".to_owned(),
+            cpu_busy_ratio: None,
+        },
+        interrupted: None,
+        crosschecks: vec![crosscheck(&outcome)],
+        audit: None,
+        deleted_files: 0,
+        parameters,
+        violations: outcome.checks.violations().to_vec(),
+        carried_here: false,
+    };
+    outcome.measured.report(ending)
+}
+
+/// A moment in the world's own calendar; where it has none, the time since the start: `T+1d 12h`.
+fn moment(start: Option<Timestamp>, at: Duration) -> String {
+    let millis = Duration::from_millis(u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
+    match start {
+        Some(start) => (start + at).rfc3339(),
+        None => format!("T+{}", weir_units::duration::format(millis)),
+    }
+}
+
+/// What attempts say they moved, beside what the storage elements of the world counted.
+fn crosscheck(outcome: &Outcome) -> CrossCheck {
+    let sum = |bytes: &[u64]| bytes.iter().sum::<u64>();
+    let counts = [
+        outcome.checks.by_attempts(),
+        sum(outcome.checks.received()),
+        sum(outcome.checks.sent()),
+    ];
+    let (most, least) = (counts.iter().max().copied(), counts.iter().min().copied());
+    let difference = most.zip(least).filter(|(most, _)| *most > 0);
+    let difference_ratio = difference.map(|(most, least)| (most - least) as f64 / most as f64);
+    CrossCheck {
+        subject: "all".to_owned(),
+        quantity: "bytes received".to_owned(),
+        transfer_service: Some(counts[0]),
+        receiving_storage: Some(counts[1]),
+        sending_storage: Some(counts[2]),
+        difference_ratio,
+        pass: difference_ratio.is_none_or(|ratio| ratio == 0.0),
+        note: Some("counted within the simulated world; failed attempts included".to_owned()),
+    }
+}
