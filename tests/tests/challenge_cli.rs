@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -83,6 +84,65 @@ fn number(value: &Value, pointer: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {pointer} in {value}"))
 }
 
+/// The names in a report, each with the way to it. Places in lists do not count, nor do names that a challenge gives.
+fn names(value: &Value, way: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(entries) => {
+            for (name, entry) in entries {
+                let given = ["/series/sites", "/series/links", "/stability/cv_sites", "/parameters"].contains(&way)
+                    || way.ends_with("/modes");
+                let way = format!("{way}/{}", if given { "*" } else { name });
+                names(entry, &way, found);
+                found.insert(way);
+            }
+        }
+        Value::Array(entries) => entries.iter().for_each(|entry| names(entry, way, found)),
+        _ => {}
+    }
+}
+
+/// The page of a run without its data.
+fn frame(folder: &Path) -> Result<String> {
+    let page = fs::read_to_string(folder.join("report.html"))?;
+    let (before, rest) = page.split_once("id=\"weir-report\">").context("no data in the page")?;
+    let (_, after) = rest.split_once("</script>").context("data without an end")?;
+    Ok(format!("{before}{after}"))
+}
+
+/// The same challenge in virtual time; returns its run folder.
+fn simulated_alike(file: &Path, real: &Path) -> Result<PathBuf> {
+    let runs = file.with_file_name("simulated");
+    weir(
+        &["sim", "run", "--rows", "all", "--out"]
+            .map(std::ffi::OsStr::new)
+            .into_iter()
+            .chain([runs.as_os_str(), file.as_os_str()])
+            .collect::<Vec<_>>(),
+    )?
+    .expect_ok()?;
+    let simulated = run_folder(&runs)?;
+    let names = [real, &simulated].map(|folder| {
+        let mut found = BTreeSet::new();
+        names(&report(folder).unwrap(), "", &mut found);
+        // Only a real run reads files back, and tells of its windows as events.
+        found.retain(|name| !name.starts_with("/audit/") && !name.starts_with("/events/"));
+        found
+    });
+    let differ: Vec<_> = names[0].symmetric_difference(&names[1]).collect();
+    assert_eq!(differ, Vec::<&String>::new(), "one report says what the other does not");
+    assert!(
+        names[0].contains("/series/links/*/achieved_bps") && names[0].len() > 100,
+        "{names:?}"
+    );
+    assert!(frame(real)? == frame(&simulated)?, "another page");
+    for rows in ["transfers.csv", "ledger.csv"] {
+        let heading =
+            |folder: &Path| fs::read_to_string(folder.join(rows)).map(|text| text.lines().next().map(str::to_owned));
+        assert_eq!(heading(real)?, heading(&simulated)?);
+    }
+    Ok(simulated)
+}
+
 /// A pass would be claimed that rows, ledger and independent counters do not bear out, or shown otherwise on the page.
 #[test]
 fn a_challenge_passes_and_its_figures_agree_everywhere() -> Result<()> {
@@ -128,9 +188,12 @@ fn a_challenge_passes_and_its_figures_agree_everywhere() -> Result<()> {
     for name in ["report.html", "challenge.toml", "run.log"] {
         assert!(folder.join(name).metadata()?.len() > 0, "{name} is empty");
     }
+    let simulated = simulated_alike(&file, &folder)?;
     if peers() {
         let browser = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web/test/browser.mjs");
-        run(Command::new("node").arg(browser).arg(&folder))?.expect_ok()?;
+        for folder in [&folder, &simulated] {
+            run(Command::new("node").arg(&browser).arg(folder))?.expect_ok()?;
+        }
     }
     // What was run can be run again, to the letter.
     let resolved = folder.join("challenge.toml");

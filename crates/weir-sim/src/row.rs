@@ -38,7 +38,7 @@ pub struct Row {
 
 impl Row {
     /// A row in the words of the measuring room, of a cell of its workload where that has cells.
-    pub(crate) fn transfer(&self, scene: &Scene, cell: Option<usize>) -> Transfer {
+    pub fn transfer(&self, scene: &Scene, cell: Option<usize>) -> Transfer {
         let ask = &scene.asks[self.ask];
         let since = |at: Timestamp| at.since(Timestamp(0));
         let failure = self.failure.as_ref().filter(|_| self.state == Settled::Failed);
