@@ -2,33 +2,8 @@
 
 use weir_model::file::{Key, Table};
 
-use crate::sim::keys as sim;
-
-/// Every table of the challenge file, in the order of the handbook.
-pub const CHALLENGE_TABLES: &[&Table] = &[
-    &CHALLENGE,
-    &PHASES,
-    &RATES,
-    &RATE,
-    &MATRIX,
-    &RAMP,
-    &THRESHOLD,
-    &sim::SIM,
-    &sim::STORE,
-    &sim::INTERVAL,
-    &sim::TOKENS,
-    &sim::ACTIVITY,
-    &sim::SEGMENT,
-    &sim::CHANGE,
-    &crate::sim::group::GROUP,
-    &sim::SITE,
-    &sim::RSE,
-    &sim::POINT,
-    &sim::SERVERS,
-    &sim::LINK,
-    &sim::FTS,
-    &sim::FAILURES,
-];
+/// Every table of the challenge file but those under `sim`, in the order of the handbook.
+pub const CHALLENGE_TABLES: &[&Table] = &[&CHALLENGE, &PHASES, &RATES, &RATE, &MATRIX, &RAMP, &THRESHOLD];
 
 /// The challenge file itself.
 pub(crate) const CHALLENGE: Table = Table {

@@ -38,7 +38,6 @@ mod threshold;
 mod write;
 
 pub mod inject;
-pub mod sim;
 
 pub use inject::{Held, Injection, LedgerRow, LinkObservation, RatesCore, StepInjection, StepsCore};
 pub use keys::CHALLENGE_TABLES;
@@ -46,7 +45,6 @@ pub use mode::Mode;
 pub use phases::Phases;
 pub use plan::{Plan, RatedLink, RatesPlan, SourceFile, StepsPlan, Workload};
 pub use seed::stream;
-pub use sim::SimSpec;
 pub use sizing::{FileSizes, Sizing};
 pub use spec::{Challenge, MatrixSpec, Overrides, RampSpec, RateSpec, RatesSpec, WorkloadSpec};
 pub use steps::{Cell, Step};

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
+use weir_model::file::Part;
 use weir_model::{Grid, Link, RseName};
 use weir_units::{BitRate, Bytes};
 
 use crate::curve::Curve;
 use crate::phases::Phases;
-use crate::sim::SimSpec;
 use crate::steps::Step;
 use crate::threshold::Threshold;
 
@@ -35,9 +35,9 @@ pub struct Plan {
     /// The challenge file that resolves to this plan without any override: the one that a run folder keeps.
     #[serde(skip)]
     pub resolved: String,
-    /// The simulated world.
+    /// The tables about the simulated world, which `weir-sim` reads; `None` if there are none.
     #[serde(skip)]
-    pub sim: SimSpec,
+    pub sim: Option<Part>,
 }
 
 /// A workload of a plan.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_model::file::Part;
 use weir_model::{Grid, Link};
 use weir_units::{BitRate, Bytes};
 
 use crate::mode::Mode;
 use crate::phases::Phases;
-use crate::sim::SimSpec;
 use crate::sizing::FileSizes;
 use crate::threshold::Threshold;
 
@@ -33,8 +33,8 @@ pub struct Challenge {
     pub workloads: Vec<WorkloadSpec>,
     /// Its thresholds, `*` already spread over its sites or links; may be empty.
     pub thresholds: Vec<Threshold>,
-    /// The simulated world.
-    pub sim: SimSpec,
+    /// The tables about the simulated world, which `weir-sim` reads; `None` if there are none.
+    pub sim: Option<Part>,
 }
 
 /// A workload as the file describes it.

@@ -29,8 +29,8 @@ pub(crate) fn challenge(challenge: &Challenge) -> String {
         "threshold",
         challenge.thresholds.iter().map(threshold).collect::<Vec<_>>(),
     );
-    if !challenge.sim.written.is_empty() {
-        put(&mut table, "sim", challenge.sim.written.clone());
+    if let Some(sim) = &challenge.sim {
+        put(&mut table, "sim", sim.content().clone());
     }
     toml::to_string(&table).expect("a table of texts and numbers can be written")
 }

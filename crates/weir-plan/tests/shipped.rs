@@ -124,6 +124,8 @@ fn juno_ramp() {
 fn the_handbook_lists_every_key() {
     let check = |page: &str, tables: &[&Table]| {
         let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+        // Those of the simulated world, which stand last, are another crate's.
+        let text = text.split("\n## [sim]\n").next().unwrap();
         let listed: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
         let known: Vec<String> = tables.iter().map(|table| table.markdown()).collect();
         let rows: Vec<&str> = known

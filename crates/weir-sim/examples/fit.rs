@@ -17,7 +17,8 @@
 use std::time::Duration;
 
 use weir_measure::report::WorkloadKind;
-use weir_plan::{Challenge, Overrides, Plan, Workload};
+use weir_plan::{Challenge, Overrides, Workload};
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::world::{Listeners, run};
 
@@ -31,13 +32,14 @@ const FLEXIBLE: Duration = Duration::from_secs(18 * 3600);
 const SEEDS: u64 = 3;
 
 /// The challenge at another seed, price of a link and end.
-fn plan(seed: u64, per_link: Duration, until: Option<Duration>) -> Plan {
+fn plan(seed: u64, per_link: Duration, until: Option<Duration>) -> SimPlan {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../challenges/dc24-atlas-t0.toml");
     let challenge = Challenge::load(root.as_ref()).unwrap();
-    let mut plan = challenge.resolve(&Overrides::default()).unwrap();
-    plan.seed += seed;
+    let mut plan = SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap();
+    plan.plan.seed += seed;
     plan.sim.fts.scheduler_per_link = per_link;
     if let Some(until) = until {
+        let plan = &mut plan.plan;
         plan.workloads
             .retain(|workload| !matches!(workload, Workload::Rates(rates) if rates.start >= until));
         plan.phases.hold = until.saturating_sub(plan.phases.ramp);

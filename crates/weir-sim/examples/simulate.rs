@@ -9,6 +9,7 @@
 use std::time::Instant;
 
 use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::world::{Listeners, run};
 
@@ -27,7 +28,7 @@ fn main() {
         duration: option("--duration").map(|time| weir_units::duration::parse(time).unwrap()),
         seed: option("--seed").map(|seed| seed.parse().unwrap()),
     };
-    let plan = challenge.resolve(&overrides).unwrap();
+    let plan = SimPlan::of(challenge.resolve(&overrides).unwrap()).unwrap();
     let scene = weir_sim::scene::Scene::new(&plan);
     let begun = Instant::now();
     if let Some(best) = weir_sim::optimum::optimum(&plan, &scene) {

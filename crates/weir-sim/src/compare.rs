@@ -8,12 +8,13 @@ mod text;
 use serde::Serialize;
 use weir_measure::report::{LinkReport, ThresholdReport, Totals, WorkloadReport};
 use weir_measure::threshold;
-use weir_plan::{Metric, Plan};
+use weir_plan::Metric;
 use weir_units::BitRate;
 
 use crate::optimum::{Optimum, Span, optimum};
 use crate::policies::Policy;
 use crate::scene::Scene;
+use crate::spec::SimPlan;
 use crate::world::{Listeners, Outcome, run};
 
 pub use held::Cause;
@@ -113,7 +114,7 @@ pub struct SitePolicy {
 }
 
 /// Runs every policy on a plan; `watch` hears of each before it runs.
-pub fn compare(plan: &Plan, mut watch: impl FnMut(Policy)) -> Comparison {
+pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Policy)) -> Comparison {
     let scene = Scene::new(plan);
     let best = optimum(plan, &scene);
     let mut outcomes = Vec::new();
@@ -144,7 +145,7 @@ pub fn compare(plan: &Plan, mut watch: impl FnMut(Policy)) -> Comparison {
     }
 }
 
-fn of_policy(plan: &Plan, policy: Policy, outcome: Outcome, best: Option<&Optimum>) -> PolicyResult {
+fn of_policy(plan: &SimPlan, policy: Policy, outcome: Outcome, best: Option<&Optimum>) -> PolicyResult {
     // Within the simulated world every counter sees the same bytes: there is nothing to compare.
     let asked = plan
         .thresholds

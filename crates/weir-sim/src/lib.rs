@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`network`] | flows over shared capacities: who gets which rate, and who ends when |
+//! | [`spec`] | the tables of a challenge file about the simulated world |
 //! | [`scene`] | a plan and its simulated world, resolved into numbers |
 //! | [`world`] | the event loop: attempts, storage, tokens, the store; [`world::run`] runs a whole plan |
 //! | [`policies`] | who decides: Weir's scheduler, the imitation of FTS, a fixed number per link |
@@ -34,5 +35,8 @@ pub mod report;
 mod row;
 pub mod scene;
 mod slab;
+pub mod spec;
 mod terms;
 pub mod world;
+
+pub use spec::{SIM_TABLES, SimPlan, SimSpec};

@@ -20,12 +20,13 @@ use std::time::Duration;
 use bounds::{Bound, Flow, Kind, bounds};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use serde::Serialize;
+use weir_plan::Workload;
 use weir_plan::inject::{BACKLOG_CYCLES, BACKLOG_FILES, DEBT_CYCLES};
-use weir_plan::{Plan, Workload};
 use weir_units::{BitRate, Bytes};
 use wide::Wide;
 
 use crate::scene::{Ask, Scene};
+use crate::spec::SimPlan;
 
 /// The part of an optimum that a later programme may give away: the solver's own tolerance.
 const SLACK: f64 = 1e-6;
@@ -57,7 +58,7 @@ pub struct Optimum {
 }
 
 /// Works out the optimum of a plan; `None` if the solver finds none, which only an ill-posed plan can bring about.
-pub fn optimum(plan: &Plan, scene: &Scene) -> Option<Optimum> {
+pub fn optimum(plan: &SimPlan, scene: &Scene) -> Option<Optimum> {
     if plan.rates().next().is_none() {
         return Some(steps::optimum(plan, scene));
     }
@@ -114,7 +115,7 @@ pub fn optimum(plan: &Plan, scene: &Scene) -> Option<Optimum> {
 }
 
 /// Says what carried more than it can until `end`, where each link has moved so many bytes.
-pub(crate) fn exceeded(plan: &Plan, scene: &Scene, moved: &[u64], end: Duration) -> Vec<String> {
+pub(crate) fn exceeded(plan: &SimPlan, scene: &Scene, moved: &[u64], end: Duration) -> Vec<String> {
     if end.is_zero() {
         return Vec::new();
     }
@@ -144,7 +145,7 @@ fn flows(scene: &Scene) -> Vec<Flow> {
 }
 
 /// Where asks or capacities change, from the start of the run to the end of the hold.
-fn moments(plan: &Plan, scene: &Scene) -> BTreeSet<Duration> {
+fn moments(plan: &SimPlan, scene: &Scene) -> BTreeSet<Duration> {
     let end = plan.phases.end();
     let asks = scene.asks.iter().flat_map(|ask| [ask.from, ask.until]);
     let ramps = plan.rates().map(|(_, rates)| rates.start + rates.phases.ramp);
@@ -161,7 +162,7 @@ fn moments(plan: &Plan, scene: &Scene) -> BTreeSet<Duration> {
 
 /// The mean of what is asked of each link within a span, in Gb/s. Where rates are asked, what steps move beside them does not
 /// count, so they ask for nothing.
-fn asked(plan: &Plan, scene: &Scene, from: Duration, until: Duration) -> Vec<f64> {
+fn asked(plan: &SimPlan, scene: &Scene, from: Duration, until: Duration) -> Vec<f64> {
     let mut asked = vec![0.0; scene.links.len()];
     for ask in &scene.asks {
         let rate = match &plan.workloads[ask.workload] {
@@ -191,7 +192,7 @@ fn mean_asked(ask: &Ask, phases: &weir_plan::Phases, from: Duration, until: Dura
 }
 
 /// Gigabits that can be left of each link's ask, at most: what its injectors let wait, and what they remember to owe.
-fn left_most(plan: &Plan, scene: &Scene) -> Vec<f64> {
+fn left_most(plan: &SimPlan, scene: &Scene) -> Vec<f64> {
     let mut most = vec![0.0; scene.links.len()];
     for ask in &scene.asks {
         let Workload::Rates(rates) = &plan.workloads[ask.workload] else {
@@ -206,7 +207,7 @@ fn left_most(plan: &Plan, scene: &Scene) -> Vec<f64> {
 }
 
 /// Solves one interval: the rate of each link in Gb/s.
-fn solve(plan: &Plan, scene: &Scene, wanted: &[f64], bounds: &[Bound]) -> Option<Vec<f64>> {
+fn solve(plan: &SimPlan, scene: &Scene, wanted: &[f64], bounds: &[Bound]) -> Option<Vec<f64>> {
     let mut fixed: Vec<(Vec<(usize, f64)>, f64)> = Vec::new();
     let mut rates = vec![0.0; wanted.len()];
     for class in classes(plan, scene) {
@@ -234,7 +235,7 @@ fn solve(plan: &Plan, scene: &Scene, wanted: &[f64], bounds: &[Bound]) -> Option
 }
 
 /// Which links belong to which priority, the most urgent first; a link counts with its most urgent activity.
-fn classes(plan: &Plan, scene: &Scene) -> Vec<Vec<bool>> {
+fn classes(plan: &SimPlan, scene: &Scene) -> Vec<Vec<bool>> {
     let mut priority = vec![0_u8; scene.links.len()];
     for ask in scene.asks.iter().filter(|ask| ask.rate > BitRate::ZERO) {
         let own = plan.sim.activity(plan.workloads[ask.workload].activity()).priority;

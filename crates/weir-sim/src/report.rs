@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use weir_measure::report::{Build, CrossCheck, Host, Report};
 use weir_measure::{Ending, Spec, ledger, rows};
-use weir_plan::Plan;
 use weir_units::Timestamp;
 
 use crate::policies::Policy;
 use crate::row::Row;
 use crate::scene::Scene;
+use crate::spec::SimPlan;
 use crate::world::{Listeners, Outcome, Probe, run_observed};
 
 /// One row in so many is written with [`Rows::Sample`].
@@ -49,7 +49,7 @@ pub struct Files<'w> {
 ///
 /// # Errors
 /// The first failure of a writer.
-pub fn run_into(plan: &Plan, policy: Policy, which: Rows, files: Files<'_>, probe: &Probe) -> io::Result<Outcome> {
+pub fn run_into(plan: &SimPlan, policy: Policy, which: Rows, files: Files<'_>, probe: &Probe) -> io::Result<Outcome> {
     let Files {
         transfers,
         ledger: cycles,
@@ -90,7 +90,7 @@ fn write_row(to: &mut dyn Write, spec: &Spec, scene: &Scene, row: &Row) -> io::R
 /// Returns the report of a run of `plan` under `policy`, which `command` runs again.
 ///
 /// It holds nothing of this machine and of this moment: same plan, same seed, same build, same report.
-pub fn report(plan: &Plan, policy: Policy, mut outcome: Outcome, command: &str, weir: Build) -> Report {
+pub fn report(plan: &SimPlan, policy: Policy, mut outcome: Outcome, command: &str, weir: Build) -> Report {
     let mut parameters = std::mem::take(&mut outcome.scene.drawn);
     parameters.insert("sim.policy".to_owned(), policy.to_string());
     if let Some(start) = plan.sim.start {

@@ -9,14 +9,12 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use rand_chacha::rand_core::RngCore;
 use weir_model::Link;
-use weir_plan::sim::{Common, Interval, LinkModel, RseModel, SiteModel, StoreModel, TokenModel};
-use weir_plan::{Plan, Workload, stream};
+use weir_plan::{Workload, stream};
 use weir_units::{BitRate, Bytes};
 use weir_world::ErrorClass;
 
 use crate::draw::unit;
-
-pub use weir_plan::sim::Segment;
+use crate::spec::{Common, Interval, LinkModel, RseModel, Segment, SimPlan, SiteModel, StoreModel, TokenModel};
 
 /// Round-trip time of links that the file says nothing of.
 const RTT: Duration = Duration::from_millis(20);
@@ -165,7 +163,7 @@ pub struct Scene {
 
 impl Scene {
     /// Resolves the simulated world of a plan.
-    pub fn new(plan: &Plan) -> Scene {
+    pub fn new(plan: &SimPlan) -> Scene {
         Builder {
             plan,
             drawn: BTreeMap::new(),
@@ -175,7 +173,7 @@ impl Scene {
 }
 
 struct Builder<'p> {
-    plan: &'p Plan,
+    plan: &'p SimPlan,
     drawn: BTreeMap<String, String>,
 }
 
@@ -315,9 +313,9 @@ impl Builder<'_> {
 }
 
 /// The groups of a plan. The segments of those with a capacity follow the file's own.
-fn groups(plan: &Plan) -> Vec<GroupScene> {
+fn groups(plan: &SimPlan) -> Vec<GroupScene> {
     let mut segments = plan.sim.segments.len()..;
-    let group = |group: &weir_plan::sim::Group| GroupScene {
+    let group = |group: &crate::spec::Group| GroupScene {
         name: group.name.clone(),
         members: plan
             .grid
@@ -362,7 +360,7 @@ fn classes(shares: Option<&BTreeMap<String, f64>>) -> Vec<(ErrorClass, f64)> {
         .collect()
 }
 
-fn asks_of(workload: &Workload, index: usize, links: &IndexMap<Link, LinkScene>, plan: &Plan) -> Vec<Ask> {
+fn asks_of(workload: &Workload, index: usize, links: &IndexMap<Link, LinkScene>, plan: &SimPlan) -> Vec<Ask> {
     let place = |link: &Link| links.get_index_of(link).expect("every link of a workload is known");
     match workload {
         Workload::Rates(rates) => {

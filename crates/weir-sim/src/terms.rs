@@ -1,11 +1,12 @@
 //! What every policy is told of the jobs of an activity.
 
-use weir_plan::Plan;
 use weir_sched::{Priority, Terms, VoId};
 use weir_units::Timestamp;
 
+use crate::spec::SimPlan;
+
 /// What every policy is told of an activity's jobs.
-pub(crate) fn terms(plan: &Plan, activity: &str) -> Terms {
+pub(crate) fn terms(plan: &SimPlan, activity: &str) -> Terms {
     let limits = &plan.grid.transfer;
     Terms {
         priority: Priority::new(i64::from(plan.sim.activity(activity).priority)),
@@ -18,7 +19,7 @@ pub(crate) fn terms(plan: &Plan, activity: &str) -> Terms {
 }
 
 /// The number of an activity: its place among those of the plan.
-pub(crate) fn activity(plan: &Plan, name: &str) -> u32 {
+pub(crate) fn activity(plan: &SimPlan, name: &str) -> u32 {
     let known = plan.workloads.iter().position(|workload| workload.activity() == name);
     known.unwrap_or(0) as u32
 }

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use weir_plan::{Challenge, Overrides, Plan};
+use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::optimum::optimum;
 use weir_sim::policies::Policy;
 use weir_sim::scene::Scene;
@@ -121,15 +122,15 @@ drain = "5 m"
     text
 }
 
-fn plan(seed: u64) -> Plan {
+fn plan(seed: u64) -> SimPlan {
     let challenge = Challenge::parse(&file(seed), "drawn.toml".as_ref());
     let challenge = challenge.unwrap_or_else(|problems| panic!("{problems:?}\n{}", file(seed)));
-    challenge.resolve(&Overrides::default()).unwrap()
+    SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
 }
 
 /// What files may bring beyond their rates: on each link one begins before the hold and ends within, or is injected whole
 /// when the first of its bytes is due.
-fn grain(plan: &Plan, scene: &Scene) -> f64 {
+fn grain(plan: &SimPlan, scene: &Scene) -> f64 {
     let sizes = scene.asks.iter().map(|ask| ask.file_size.as_f64() * 8.0);
     sizes.sum::<f64>() / plan.phases.hold.as_secs_f64()
 }

@@ -1,7 +1,8 @@
 //! The comparison: what it says, on a page of text and on one for a browser.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use weir_plan::{Challenge, Overrides, Plan};
+use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::compare::{Cause, Comparison, compare, html, text};
 
 /// A long name of everything, and two sites of which one cannot take what is asked.
@@ -65,9 +66,9 @@ rses = ["GROUPED"]
 max_active = 1
 "#;
 
-fn plan(text: &str) -> Plan {
+fn plan(text: &str) -> SimPlan {
     let challenge = Challenge::parse(text, "c.toml".as_ref()).unwrap_or_else(|problems| panic!("{problems:?}"));
-    challenge.resolve(&Overrides::default()).unwrap()
+    SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
 }
 
 fn compared(text: &str) -> Comparison {

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::world::{Listeners, run};
 
@@ -38,7 +39,7 @@ fn hash(policy: Policy) -> u64 {
         .replace("rtt = \"50 ms\"", "rtt = \"50 ms\"\nspread = 0.5")
         .replace("[sim]\n", "[sim]\nrtt_exponent = 0.7\n");
     let challenge = Challenge::parse(&text, "trouble.toml".as_ref()).unwrap();
-    let plan = challenge.resolve(&Overrides::default()).unwrap();
+    let plan = SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap();
     let (mut rows, mut ledger) = (Fnv(0xCBF2_9CE4_8422_2325), Fnv(0xCBF2_9CE4_8422_2325));
     let mut listeners = Listeners {
         rows: &mut |_, row| rows.eat(&format!("{row:?}\n")),

@@ -1,7 +1,8 @@
 //! What several storage elements share: a capacity for the rates, limits for the policies, a bound for the optimum.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use weir_plan::{Challenge, Overrides, Plan};
+use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::optimum::optimum;
 use weir_sim::policies::Policy;
 use weir_sim::scene::Scene;
@@ -9,7 +10,7 @@ use weir_sim::world::{Listeners, Outcome, run};
 use weir_units::Timestamp;
 
 /// T sends 4 Gb/s each to two storage elements of one site and to one of another; `group` says what the first two share.
-fn plan(group: &str) -> Plan {
+fn plan(group: &str) -> SimPlan {
     let text = format!(
         r#"
 name = "groups"
@@ -63,7 +64,7 @@ direction = "in"
 "#
     );
     let challenge = Challenge::parse(&text, "groups.toml".as_ref()).unwrap_or_else(|problems| panic!("{problems:?}"));
-    challenge.resolve(&Overrides::default()).unwrap()
+    SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
 }
 
 struct Run {
@@ -80,7 +81,7 @@ impl Run {
     }
 }
 
-fn simulate(plan: &Plan, policy: Policy) -> Run {
+fn simulate(plan: &SimPlan, policy: Policy) -> Run {
     let mut spans: Vec<(Timestamp, Timestamp)> = Vec::new();
     let mut listeners = Listeners {
         rows: &mut |scene, row| {
@@ -102,7 +103,7 @@ fn simulate(plan: &Plan, policy: Policy) -> Run {
     Run { outcome, at_once }
 }
 
-fn best(plan: &Plan) -> f64 {
+fn best(plan: &SimPlan) -> f64 {
     optimum(plan, &Scene::new(plan)).unwrap().total.as_f64() / 1e9
 }
 
@@ -186,7 +187,7 @@ rses = ["*"]
 capacity = "1 Gb/s"
 "#;
     let challenge = Challenge::parse(text, "g.toml".as_ref()).unwrap_or_else(|problems| panic!("{problems:?}"));
-    let plan = challenge.resolve(&Overrides::default()).unwrap();
+    let plan = SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap();
     assert!((0.99..=1.01).contains(&best(&plan)), "{}", best(&plan));
     let [only] = &simulate(&plan, Policy::Weir).outcome.measured.figures.sites[..] else {
         panic!()

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::optimum::optimum;
 use weir_sim::scene::Scene;
 
@@ -43,7 +44,7 @@ rates = [{{ source = "C", destination = "B", rate = "6 Gb/s" }}]
 "#
     );
     let challenge = Challenge::parse(&text, "small.toml".as_ref()).unwrap();
-    let plan = challenge.resolve(&Overrides::default()).unwrap();
+    let plan = SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap();
     let best = optimum(&plan, &Scene::new(&plan)).unwrap();
     let gigabits = |rate: weir_units::BitRate| rate.as_f64() / 1e9;
     (gigabits(best.total), best.links.into_iter().map(gigabits).collect())

@@ -5,15 +5,16 @@ use std::path::PathBuf;
 
 use weir_measure::Report;
 use weir_measure::report::{Build, WorkloadKind};
-use weir_plan::{Challenge, Overrides, Plan};
+use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::report::{Files, Rows, report, run_into};
 use weir_sim::world::Probe;
 
-fn plan(name: &str) -> Plan {
+fn plan(name: &str) -> SimPlan {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../challenges");
     let challenge = Challenge::load(&root.join(name)).unwrap();
-    challenge.resolve(&Overrides::default()).unwrap()
+    SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
 }
 
 /// What a run leaves.
@@ -23,7 +24,7 @@ struct Ran {
     ledger: String,
 }
 
-fn simulated(plan: &Plan, policy: Policy, rows: Rows) -> Ran {
+fn simulated(plan: &SimPlan, policy: Policy, rows: Rows) -> Ran {
     let (mut transfers, mut ledger) = (Vec::new(), Vec::new());
     let files = Files {
         transfers: &mut transfers,
@@ -155,7 +156,11 @@ fn the_ramp_of_2023_is_reproduced() {
         scale: Some(500.0),
         ..Overrides::default()
     };
-    let ramp = simulated(&challenge.resolve(&original).unwrap(), Policy::Fixed, Rows::None);
+    let ramp = simulated(
+        &SimPlan::of(challenge.resolve(&original).unwrap()).unwrap(),
+        Policy::Fixed,
+        Rows::None,
+    );
     assert_eq!(
         ramp.report.verdict.as_str(),
         "pass",
@@ -195,7 +200,7 @@ fn a_report_tells_the_time_of_its_world() {
             .replace("\"../", &format!("\"{}/../../", env!("CARGO_MANIFEST_DIR")));
     let report = |text: &str| {
         let challenge = Challenge::parse(text, "uk.toml".as_ref()).unwrap();
-        let plan = challenge.resolve(&Overrides::default()).unwrap();
+        let plan = SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap();
         let outcome = simulated(&plan, Policy::Weir, Rows::None);
         assert!(!outcome.report.to_json().contains("1970-"));
         [outcome.report.started_at, outcome.report.ended_at]

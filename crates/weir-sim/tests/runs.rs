@@ -2,23 +2,24 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use proptest::prelude::*;
-use weir_plan::{Challenge, Overrides, Plan};
+use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::world::{Listeners, Outcome, run};
 
 /// Three storage elements, one of them with everything that can go wrong.
 const TROUBLE: &str = include_str!("trouble.toml");
 
-fn plan(text: &str, seed: u64) -> Plan {
+fn plan(text: &str, seed: u64) -> SimPlan {
     let challenge = Challenge::parse(text, "test.toml".as_ref()).unwrap();
     let overrides = Overrides {
         seed: Some(seed),
         ..Overrides::default()
     };
-    challenge.resolve(&overrides).unwrap()
+    SimPlan::of(challenge.resolve(&overrides).unwrap()).unwrap()
 }
 
-fn simulate(plan: &Plan, policy: Policy) -> (Outcome, Vec<String>) {
+fn simulate(plan: &SimPlan, policy: Policy) -> (Outcome, Vec<String>) {
     let mut rows = Vec::new();
     let mut listeners = Listeners {
         rows: &mut |_, row| rows.push(format!("{row:?}")),

@@ -4,24 +4,25 @@
 use std::time::Duration;
 
 use weir_measure::report::WorkloadKind;
-use weir_plan::{Challenge, Overrides, Plan};
+use weir_plan::{Challenge, Overrides};
 use weir_sched::Settled;
+use weir_sim::SimPlan;
 use weir_sim::optimum::optimum;
 use weir_sim::policies::Policy;
 use weir_sim::scene::Scene;
 use weir_sim::world::{Listeners, Outcome, Row, run};
 
 /// Three storage elements and one workload.
-fn plan(workloads: &str) -> Plan {
+fn plan(workloads: &str) -> SimPlan {
     let text = format!(
         "name = \"steps\"\n[grid]\nname = \"g\"\n[grid.transfer]\nmax_active_per_link = 100\nmax_active_per_rse_in = 100\n\
          max_active_per_rse_out = 100\n[[grid.rse]]\nname = \"A\"\n[[grid.rse]]\nname = \"B\"\n[[grid.rse]]\nname = \"C\"\n{workloads}"
     );
     let challenge = Challenge::parse(&text, "steps.toml".as_ref()).unwrap();
-    challenge.resolve(&Overrides::default()).unwrap()
+    SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
 }
 
-fn simulate(plan: &Plan, policy: Policy) -> (Outcome, Vec<Row>) {
+fn simulate(plan: &SimPlan, policy: Policy) -> (Outcome, Vec<Row>) {
     let mut rows = Vec::new();
     let mut listeners = Listeners {
         rows: &mut |_, row| rows.push(row.clone()),

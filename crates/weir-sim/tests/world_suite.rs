@@ -4,6 +4,7 @@
 
 use weir_plan::{Challenge, Overrides};
 use weir_sched::{Command, Event, Link, Op, Priority, Record, SeId, Ticket};
+use weir_sim::SimPlan;
 use weir_sim::scene::Scene;
 use weir_sim::world::{NoDemand, Want, World};
 use weir_units::Timestamp;
@@ -76,7 +77,7 @@ impl<const IS_SLOW: bool> Harness for Simulated<IS_SLOW> {
             GRID.to_owned()
         };
         let challenge = Challenge::parse(&text, "suite.toml".as_ref()).unwrap();
-        let plan = challenge.resolve(&Overrides::default()).unwrap();
+        let plan = SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap();
         let world = World::new(Scene::new(&plan), 1, vec![Box::new(core)]);
         Self { world }
     }

@@ -1,14 +1,15 @@
 //! Worlds whose answer can be worked out by hand: one transfer at a time, or one thing that is full.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use weir_plan::{Challenge, Overrides, Plan};
+use weir_plan::{Challenge, Overrides};
 use weir_sched::Settled;
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::world::{Listeners, Outcome, Row, run};
 
 /// From A to B and from C to B: files of 1 GB at so many Gb/s each, for an hour after a ramp of ten minutes. Before and after
 /// its bytes an attempt takes 0.5 s + 4 × 100 ms, and 0.5 s; the store takes no time.
-fn plan(rate: f64, world: &str) -> Plan {
+fn plan(rate: f64, world: &str) -> SimPlan {
     let text = format!(
         r#"
 name = "by-hand"
@@ -46,10 +47,10 @@ rtt = "100 ms"
 "#
     );
     let challenge = Challenge::parse(&text, "by-hand.toml".as_ref()).unwrap();
-    challenge.resolve(&Overrides::default()).unwrap()
+    SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
 }
 
-fn simulate(plan: &Plan) -> (Outcome, Vec<Row>) {
+fn simulate(plan: &SimPlan) -> (Outcome, Vec<Row>) {
     let mut rows = Vec::new();
     let mut listeners = Listeners {
         rows: &mut |_, row| rows.push(row.clone()),

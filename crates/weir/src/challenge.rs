@@ -12,6 +12,7 @@ mod watch;
 use std::path::Path;
 
 use weir_plan::{Challenge, Overrides, Plan};
+use weir_sim::SimPlan;
 
 pub(crate) use run::{exit, failure, ran};
 pub(crate) use summary::print;
@@ -42,4 +43,11 @@ pub(crate) fn resolve(file: &Path, overrides: &OverrideArguments) -> Result<Plan
     challenge
         .resolve(&overrides)
         .map_err(|problems| Failure::problems(&what, &problems))
+}
+
+/// The same with the simulated world, which a real run passes over.
+pub(crate) fn resolve_simulated(file: &Path, overrides: &OverrideArguments) -> Result<SimPlan, Failure> {
+    let plan = resolve(file, overrides)?;
+    let what = format!("the challenge {}", file.display());
+    SimPlan::of(plan).map_err(|problems| Failure::problems(&what, &problems))
 }

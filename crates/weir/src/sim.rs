@@ -7,9 +7,9 @@ mod run;
 use std::path::Path;
 
 use anyhow::anyhow;
-use weir_plan::Plan;
+use weir_sim::SimPlan;
 
-use crate::challenge::resolve;
+use crate::challenge::resolve_simulated;
 use crate::cli::{OverrideArguments, SimCommand};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -30,8 +30,8 @@ pub(crate) fn run(command: SimCommand, output: &Output) -> Result<Exit, Failure>
 }
 
 /// Reads a challenge that the simulated world can run.
-fn plan(file: &Path, overrides: &OverrideArguments) -> Result<Plan, Failure> {
-    let plan = resolve(file, overrides)?;
+fn plan(file: &Path, overrides: &OverrideArguments) -> Result<SimPlan, Failure> {
+    let plan = resolve_simulated(file, overrides)?;
     let transfers = plan.summary().transfers;
     let (most, remedy) = if plan.rates().next().is_some() {
         (TRANSFERS_MAX, "raise file_size_min, or lower --scale or --duration")

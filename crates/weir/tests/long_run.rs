@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use weir_measure::report::{Build, Host};
 use weir_measure::{Ending, Measurement, Report};
-use weir_plan::{Challenge, Overrides, Plan};
+use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::world::{Listeners, run};
 
@@ -19,7 +20,7 @@ const LINKS: usize = 1_200;
 const DAYS: u64 = 12;
 
 /// Links between all pairs in order until there are enough, each with files that take some minutes.
-fn plan() -> Plan {
+fn plan() -> SimPlan {
     let mut text = format!(
         "name = \"days\"\n[grid]\nname = \"g\"\n[phases]\nramp = \"1 h\"\nhold = \"{} h\"\ndrain = \"1 h\"\n",
         DAYS * 24 - 2
@@ -40,7 +41,7 @@ fn plan() -> Plan {
     text += "]\n[[threshold]]\ntotal = true\nmetric = \"ratio\"\nmin = 0.9\n[sim]\ntick = \"1 s\"\n\
              injection_interval = \"1 h\"\n[[sim.link]]\nlink = \"*->*\"\nrtt = \"30 ms\"\nstream_rate = \"500 Mb/s\"\n";
     let challenge = Challenge::parse(&text, "days.toml".as_ref()).unwrap();
-    challenge.resolve(&Overrides::default()).unwrap()
+    SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
 }
 
 /// The most memory that this process ever had, in MiB.
@@ -51,7 +52,7 @@ fn peak_mebibytes() -> u64 {
 }
 
 /// Feeds a measurement with what a real run feeds it with: each end, and each second a sample.
-fn measured(plan: &Plan) -> Report {
+fn measured(plan: &SimPlan) -> Report {
     let measurement = RefCell::new((Measurement::of(plan), Duration::ZERO));
     let mut listeners = Listeners {
         rows: &mut |scene, row| {

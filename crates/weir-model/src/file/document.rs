@@ -1,15 +1,9 @@
 //! A file's text, and the collection of what is wrong in it.
 
-use std::cell::RefCell;
 use std::io::Read;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use toml::de::DeTable;
-
 use super::problem::Problem;
-use super::section::Section;
-use super::table::Table;
 
 /// Largest file that is read: 16 MiB, a traffic matrix of about 200,000 links.
 const LENGTH_MAX: u64 = 16 << 20;
@@ -17,7 +11,7 @@ const LENGTH_MAX: u64 = 16 << 20;
 /// A file's text with its name.
 #[derive(Debug, Clone)]
 pub struct Document {
-    file: PathBuf,
+    pub(super) file: PathBuf,
     folder: PathBuf,
     text: String,
     /// Positions at which lines begin, ascending; the first is 0.
@@ -121,81 +115,10 @@ impl Document {
     pub fn line(&self, position: usize) -> usize {
         self.line_starts.partition_point(|start| *start <= position)
     }
-
-    /// Reads the text as TOML: `read` takes the file's own table and gives what it holds, or `None` where a problem
-    /// that it reported leaves nothing to give.
-    ///
-    /// # Errors
-    /// Every problem found, in the order of the lines. Errors of syntax are reported alone, since what follows from them
-    /// would mislead.
-    pub fn parse<T>(
-        &self,
-        table: &'static Table,
-        read: impl FnOnce(&Section<'_>) -> Option<T>,
-    ) -> Result<T, Vec<Problem>> {
-        let reader = Reader {
-            document: self,
-            problems: RefCell::default(),
-        };
-        let (root, errors) = DeTable::parse_recoverable(&self.text);
-        for error in &errors {
-            let message = error.message().lines().next().unwrap_or("is not TOML").to_owned();
-            let remedy = if message.contains("duplicate key") {
-                "keep one of the two"
-            } else {
-                "correct the TOML"
-            };
-            reader.report(error.span().as_ref(), "", message, remedy);
-        }
-        let value = if errors.is_empty() {
-            read(&Section::new(&reader, table, String::new(), None, root.get_ref()))
-        } else {
-            None
-        };
-        let mut problems = reader.problems.into_inner();
-        problems.sort_by_key(|problem| problem.line);
-        match value {
-            Some(value) if problems.is_empty() => Ok(value),
-            _ => {
-                assert!(!problems.is_empty(), "a reader that gives nothing has reported why");
-                Err(problems)
-            }
-        }
-    }
 }
 
 /// Says why the system refused, without the error number.
 fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
-}
-
-/// One reading of a document: the document and the problems found so far.
-#[derive(Debug)]
-pub struct Reader<'d> {
-    pub(super) document: &'d Document,
-    problems: RefCell<Vec<Problem>>,
-}
-
-impl Reader<'_> {
-    /// Notes a problem at a position.
-    pub(super) fn report(
-        &self,
-        span: Option<&Range<usize>>,
-        key: &str,
-        message: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.add(Problem {
-            file: self.document.file.clone(),
-            line: span.map(|span| self.document.line(span.start)),
-            key: key.to_owned(),
-            message: message.into(),
-            remedy: remedy.into(),
-        });
-    }
-
-    pub(super) fn add(&self, problem: Problem) {
-        self.problems.borrow_mut().push(problem);
-    }
 }

@@ -5,14 +5,19 @@
 //! one, and is the reference in the handbook, so the three cannot differ. Reading does not stop at the first problem.
 
 mod document;
+mod parse;
+mod part;
 mod problem;
+mod reader;
 mod section;
 mod suggest;
 mod table;
 mod value;
 
-pub use document::{Document, Reader};
+pub use document::Document;
+pub use part::Part;
 pub use problem::Problem;
+pub use reader::Reader;
 pub use section::Section;
 pub use suggest::nearest;
 pub use table::{Key, Table};

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::document::{Document, Reader};
+use super::document::Document;
+use super::part::Part;
 use super::problem::Problem;
+use super::reader::Reader;
 use super::suggest::nearest;
 use super::table::Table;
 use super::value::{FromValue, Refusal, one_of, wrong_kind};
@@ -67,11 +69,6 @@ impl<'d> Section<'d> {
     /// Gives the line on which this table begins, from 1; `None` for the file's own table.
     pub fn line(&self) -> Option<usize> {
         self.span.as_ref().map(|span| self.document().line(span.start))
-    }
-
-    /// Gives the whole table as it was written, without positions.
-    pub fn content(&self) -> toml::Table {
-        super::value::table(self.content)
     }
 
     /// Says whether the key is there and its value is a text.
@@ -197,6 +194,29 @@ impl<'d> Section<'d> {
             self.refuse_at(&value.span(), key, wrong_kind(value.get_ref(), "a table", &example));
         }
         section
+    }
+
+    /// Takes a table below this one for another reader: the table itself, or the path of a file that holds it. `None` if it is not there.
+    pub fn part(&self, key: &str) -> Option<Part> {
+        let value = self.find(key)?;
+        if let Some(content) = value.get_ref().as_table() {
+            return Some(Part::under(self.document(), key, super::value::table(content)));
+        }
+        let path: PathBuf = self.optional(key)?;
+        match Part::of_file(&self.document().beside(&path)) {
+            Ok(part) => Some(part),
+            Err(problems) if problems.iter().all(|problem| problem.line.is_none()) => {
+                for problem in problems {
+                    let message = format!("the file {} {}", path.display(), problem.message);
+                    self.refuse(key, Refusal::new(message, problem.remedy));
+                }
+                None
+            }
+            Err(problems) => {
+                self.pass_on(problems);
+                None
+            }
+        }
     }
 
     /// Opens a list of tables below this one, in the order of the file; empty if it is not there.

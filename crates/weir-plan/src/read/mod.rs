@@ -11,7 +11,6 @@ use weir_model::{GRID, Grid, GridName};
 
 use crate::keys::PHASES;
 use crate::phases::Phases;
-use crate::sim;
 use crate::spec::{Challenge, WorkloadSpec};
 
 /// Longest ramp and drain: a day. Keeps the arithmetic of the ramp within 128 bits at 1 Pb/s.
@@ -41,7 +40,7 @@ pub(crate) fn challenge(section: &Section<'_>) -> Option<Challenge> {
     } else {
         Vec::new()
     };
-    let sim = sim::read::sim(section, &grid, complete.then_some(&workloads));
+    let sim = section.part("sim");
     let file = section.document().file().to_owned();
     let name = name?.as_str().to_owned();
     complete.then_some(Challenge {

@@ -5,39 +5,6 @@ use weir_plan::CHALLENGE_TABLES;
 
 use crate::{GRID, RATES, problems};
 
-/// Tables that stand in place, and where.
-const SIM_PARTS: [(&str, &str); 5] = [
-    ("freezes", "[sim.store]\nfreezes = [{ … }]\n"),
-    (
-        "changes",
-        "[[sim.segment]]\nname = \"s\"\ncapacity = \"1 Gb/s\"\nchanges = [{ … }]\n",
-    ),
-    ("read_curve", "[[sim.rse]]\nrse = \"*\"\nread_curve = [{ … }]\n"),
-    ("servers", "[[sim.rse]]\nrse = \"*\"\nservers = [{ … }]\n"),
-    ("failures", "[[sim.link]]\nlink = \"*->*\"\nfailures = { … }\n"),
-];
-
-/// A table about the simulated world that holds the line, and what else it needs.
-fn sim(title: &str, key: &Key, line: &str) -> String {
-    if let Some((_, text)) = SIM_PARTS.iter().find(|(part, _)| title.starts_with(part)) {
-        return text.replace('…', line.trim());
-    }
-    let which = match title {
-        "[[sim.rse]]" => "rse = \"*\"\n",
-        "[[sim.site]]" => "site = \"*\"\n",
-        "[[sim.link]]" => "link = \"*->*\"\n",
-        "[[sim.group]]" => "name = \"g\"\nrses = [\"*\"]\ncapacity = \"1 Gb/s\"\n",
-        _ => "",
-    };
-    let own = format!("{} =", key.name);
-    let others: String = which
-        .lines()
-        .filter(|line| !line.starts_with(&own))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    format!("{title}\n{others}{line}")
-}
-
 /// A key would be in the handbook but not be read: each listed key, given a date, must be complained about by name and
 /// for its type, and no table may list a key twice.
 #[test]
@@ -64,9 +31,6 @@ fn every_listed_key_is_read() {
                     ""
                 };
                 format!("{head}{RATES}[[threshold]]\n{metric}{total}{line}")
-            }
-            title if title.contains("sim") || SIM_PARTS.iter().any(|(part, _)| title.starts_with(part)) => {
-                format!("{head}{RATES}{}", sim(title, key, &line))
             }
             title => {
                 let kind = title.strip_prefix("[[workload]] ").unwrap();

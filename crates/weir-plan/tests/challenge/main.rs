@@ -3,11 +3,8 @@
 
 mod faults;
 mod files;
-mod groups;
 mod keys;
-mod mutations;
 mod plans;
-mod worlds;
 
 use std::path::Path;
 

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use weir_measure::Report;
 use weir_measure::report::Build;
-use weir_plan::{Challenge, Overrides, Plan};
+use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::report::{Files, Rows, report, run_into};
 use weir_sim::world::{Part, Probe};
@@ -31,15 +32,15 @@ impl Numbers {
     }
 }
 
-fn resolved(text: &str, path: &str) -> Plan {
+fn resolved(text: &str, path: &str) -> SimPlan {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../challenges");
     let challenge = Challenge::parse(text, &root.join(path)).unwrap_or_else(|problems| panic!("{problems:?}"));
-    challenge.resolve(&Overrides::default()).unwrap()
+    SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
 }
 
 /// 1,200 links between 120 RSEs: 1.2 Tb/s of 6 GB files, about 50 Mb/s each, so that 24,000 run at once if all goes well;
 /// ten of the sites have little more than is asked of them.
-fn many_at_once() -> Plan {
+fn many_at_once() -> SimPlan {
     let mut text = "name = \"many\"\n[grid]\nname = \"g\"\n[grid.transfer]\nmax_active_per_link = 2000\n\
                     max_active_per_rse_in = 2000\nmax_active_per_rse_out = 2000\n"
         .to_owned();
@@ -68,7 +69,7 @@ fn many_at_once() -> Plan {
 }
 
 /// The data challenge of 2024 at its own length and number of transfers: two days alone, five minimal, five flexible.
-fn data_challenge() -> Plan {
+fn data_challenge() -> SimPlan {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../challenges/dc24-atlas-t0.toml");
     let mut text = std::fs::read_to_string(path).unwrap();
     for (short, long) in [
@@ -88,7 +89,7 @@ fn data_challenge() -> Plan {
 }
 
 /// A whole run with its files.
-fn simulate(plan: &Plan, rows: Rows, probe: &Probe) -> Report {
+fn simulate(plan: &SimPlan, rows: Rows, probe: &Probe) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| BufWriter::new(File::create(folder.path().join(name)).unwrap());
     let (mut transfers, mut ledger) = (file("transfers.csv"), file("ledger.csv"));
@@ -107,7 +108,7 @@ fn simulate(plan: &Plan, rows: Rows, probe: &Probe) -> Report {
 }
 
 /// Time and memory of the whole, as `weir sim run` does it.
-fn whole(name: &str, plan: &Plan, seconds: f64, mebibytes: f64) -> Vec<Figure> {
+fn whole(name: &str, plan: &SimPlan, seconds: f64, mebibytes: f64) -> Vec<Figure> {
     let (time, report) = timed(|| simulate(plan, Rows::Sample, &Probe::default()));
     let memory = peak_mebibytes();
     let active: Vec<u64> = report.series.total.active.iter().flatten().copied().collect();
@@ -126,7 +127,7 @@ fn whole(name: &str, plan: &Plan, seconds: f64, mebibytes: f64) -> Vec<Figure> {
 }
 
 /// What each part takes of a transfer, with every transfer written down.
-fn breakdown(name: &str, plan: &Plan) -> Vec<Figure> {
+fn breakdown(name: &str, plan: &SimPlan) -> Vec<Figure> {
     let probe = Probe::default();
     let mut transfers = 0;
     let times = parts(&probe, || {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
-use weir_plan::Plan;
 use weir_units::{BitRate, Bytes};
 
 use super::GIGA;
 use super::wide::{Wide, mean_left};
 use crate::scene::{LinkScene, Scene};
+use crate::spec::SimPlan;
 
 /// Files of one size that are moved over one link.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ pub(super) fn per_transfer(scene: &Scene, flow: &Flow, held: Held) -> f64 {
 }
 
 /// The bounds within a span of time.
-pub(super) fn bounds(plan: &Plan, scene: &Scene, flows: &[Flow], wide: &Wide, span: &Range<Duration>) -> Vec<Bound> {
+pub(super) fn bounds(plan: &SimPlan, scene: &Scene, flows: &[Flow], wide: &Wide, span: &Range<Duration>) -> Vec<Bound> {
     let mut bounds = Bounds {
         scene,
         flows,
@@ -124,7 +124,7 @@ impl Bounds<'_> {
         let reads = |link: &LinkScene| link.source == number;
         let writes = |link: &LinkScene| link.destination == number;
         let both = |link: &LinkScene| reads(link) || writes(link);
-        let best = |most: Option<BitRate>, curve: Option<&Vec<weir_plan::sim::CurvePoint>>| {
+        let best = |most: Option<BitRate>, curve: Option<&Vec<crate::spec::CurvePoint>>| {
             let plateau = curve.into_iter().flatten().map(|point| point.rate).max();
             most.into_iter().chain(plateau).min()
         };

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_plan::{Cell, Plan, Step, StepsPlan, Workload};
+use weir_plan::{Cell, Step, StepsPlan, Workload};
 use weir_units::{BitRate, Bytes};
 
 use super::bounds::{Flow, Held, bounds, per_transfer};
 use super::wide::Wide;
 use super::{GIGA, Optimum};
 use crate::scene::Scene;
+use crate::spec::SimPlan;
 
 /// The steps of one workload.
 #[derive(Default)]
@@ -23,7 +24,7 @@ struct Course {
 }
 
 /// What is moved in all ÷ the time that the longest workload of steps needs.
-pub(super) fn optimum(plan: &Plan, scene: &Scene) -> Optimum {
+pub(super) fn optimum(plan: &SimPlan, scene: &Scene) -> Optimum {
     let steps: Vec<&StepsPlan> = plan.workloads.iter().filter_map(steps_of).collect();
     let longest = steps
         .iter()
@@ -56,7 +57,7 @@ fn steps_of(workload: &Workload) -> Option<&StepsPlan> {
     }
 }
 
-fn course(plan: &Plan, scene: &Scene, steps: &StepsPlan) -> Course {
+fn course(plan: &SimPlan, scene: &Scene, steps: &StepsPlan) -> Course {
     let links: BTreeMap<_, usize> = scene.links.iter().map(|link| &link.link).zip(0..).collect();
     let (wide, mut course) = (Wide::at_best(scene), Course::default());
     for step in &steps.steps {
@@ -75,7 +76,7 @@ fn course(plan: &Plan, scene: &Scene, steps: &StepsPlan) -> Course {
 }
 
 /// The least time of a step in seconds, and the bound that sets it, if one does.
-fn least(plan: &Plan, scene: &Scene, step: &Step, flows: &[Flow], wide: &Wide) -> (f64, Option<String>) {
+fn least(plan: &SimPlan, scene: &Scene, step: &Step, flows: &[Flow], wide: &Wide) -> (f64, Option<String>) {
     let alone = flows.iter().zip(&step.cells).map(|(flow, cell)| {
         let gigabits = flow.size.as_f64() * 8.0 / GIGA;
         let one = gigabits / per_transfer(scene, flow, Held::Attempt);

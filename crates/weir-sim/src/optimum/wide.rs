@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use weir_plan::Plan;
 use weir_units::BitRate;
 
 use crate::background::Background;
-use crate::scene::{Scene, Segment, Site};
+use crate::scene::{Scene, Site};
+use crate::spec::{Segment, SimPlan};
 
 /// What is left for us from each moment on.
 type Left = Vec<(Duration, BitRate)>;
@@ -20,7 +20,7 @@ pub(super) struct Wide {
 
 impl Wide {
     /// What is left until `end`.
-    pub(super) fn new(plan: &Plan, scene: &Scene, end: Duration) -> Wide {
+    pub(super) fn new(plan: &SimPlan, scene: &Scene, end: Duration) -> Wide {
         let seed = plan.seed;
         // Rates follow what takes capacity away within the tick after the one in which it happens.
         let late = |left| drops_later(left, 2 * scene.tick);

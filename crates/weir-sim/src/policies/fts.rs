@@ -13,11 +13,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
-use weir_plan::sim::FtsModel;
 use weir_plan::stream;
 use weir_units::Timestamp;
 
 use crate::draw;
+use crate::spec::FtsModel;
 
 /// Success below this, in per cent, lowers the decision (`OptimizerLowSuccessRate`).
 const LOW_SUCCESS: u64 = 97;

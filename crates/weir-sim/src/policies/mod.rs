@@ -5,13 +5,13 @@ mod slots;
 
 use std::fmt;
 
-use weir_plan::Plan;
 use weir_sched::{
     ActivityId, Command, Config, Direction, Event, GroupId, Link, Op, Record, Resource, Scheduler, SeId, Settings, VoId,
 };
 use weir_world::Core;
 
 use crate::scene::{LinkScene, Scene};
+use crate::spec::SimPlan;
 use crate::terms;
 
 pub use fts::Optimizer;
@@ -56,7 +56,7 @@ impl Policy {
     }
 
     /// Makes the core.
-    pub fn core(self, plan: &Plan, scene: &Scene) -> AnyCore {
+    pub fn core(self, plan: &SimPlan, scene: &Scene) -> AnyCore {
         match self {
             Policy::Weir | Policy::WeirTargets => Box::new(weir(plan, scene)),
             Policy::Fts => Box::new(Slots::new(slots::fts_config(plan, scene))),
@@ -72,7 +72,7 @@ impl fmt::Display for Policy {
 }
 
 /// The limits that every policy is told.
-fn weir(plan: &Plan, scene: &Scene) -> Scheduler {
+fn weir(plan: &SimPlan, scene: &Scene) -> Scheduler {
     let grid = &plan.grid.transfer;
     let mut settings = Settings {
         link: grid.max_active_per_link,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
-use weir_plan::{Plan, stream};
+use weir_plan::stream;
 use weir_sched::{
     ActivityId, Command, Effect, End, Event, Input, JobSpec, Link, Next, Op, Record, SeId, Settled, Terms,
     TransferSpec, Work,
@@ -22,6 +22,7 @@ use super::fts::{LinkLoad, Optimizer};
 use crate::draw;
 use crate::hash::NumberMap;
 use crate::scene::Scene;
+use crate::spec::SimPlan;
 use crate::terms;
 
 /// How a scheduler of slots is set up.
@@ -53,7 +54,7 @@ enum Rule {
     Optimizer(Box<Optimizer>),
 }
 
-fn config(plan: &Plan, scene: &Scene, rule: Rule, se_most: u32) -> SlotsConfig {
+fn config(plan: &SimPlan, scene: &Scene, rule: Rule, se_most: u32) -> SlotsConfig {
     let fts = &plan.sim.fts;
     // FTS has a limit of its own where nobody sets another; the grid's holds in any case.
     let most = |own: Option<u32>, limit: u32| own.unwrap_or_else(|| limit.min(se_most));
@@ -97,13 +98,13 @@ fn config(plan: &Plan, scene: &Scene, rule: Rule, se_most: u32) -> SlotsConfig {
 }
 
 /// FTS, as the plan sets it up.
-pub(crate) fn fts_config(plan: &Plan, scene: &Scene) -> SlotsConfig {
+pub(crate) fn fts_config(plan: &SimPlan, scene: &Scene) -> SlotsConfig {
     let optimizer = Optimizer::new(plan.sim.fts.clone(), plan.seed);
     config(plan, scene, Rule::Optimizer(Box::new(optimizer)), plan.sim.fts.se_max)
 }
 
 /// The same scheduler without an optimizer, within the limits of the grid.
-pub(crate) fn fixed_config(plan: &Plan, scene: &Scene) -> SlotsConfig {
+pub(crate) fn fixed_config(plan: &SimPlan, scene: &Scene) -> SlotsConfig {
     let grid = &plan.grid.transfer;
     SlotsConfig {
         most: u32::MAX,

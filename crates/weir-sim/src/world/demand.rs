@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand_chacha::rand_core::RngCore;
 use weir_measure::{Measured, Measurement};
-use weir_plan::{LedgerRow, LinkObservation, Plan, RatesCore, RatesPlan, stream};
+use weir_plan::{LedgerRow, LinkObservation, RatesCore, RatesPlan, stream};
 use weir_sched::{Command, Setting, Settled, Terms, Ticket};
 use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{CopyMode, TransferId};
@@ -16,6 +16,7 @@ use super::usage::UsageBook;
 use super::{Demand, Row, Usage, Want, World};
 use crate::draw;
 use crate::policies::ends;
+use crate::spec::SimPlan;
 use crate::terms;
 
 /// Files in one job: what a data challenge submits together.
@@ -70,7 +71,7 @@ pub(crate) struct Traffic<'s> {
 
 impl<'s> Traffic<'s> {
     pub(crate) fn new(
-        plan: &Plan,
+        plan: &SimPlan,
         world: &mut World,
         has_targets: bool,
         ledger: &'s mut dyn FnMut(&LedgerRow),
@@ -201,7 +202,7 @@ impl<'s> Traffic<'s> {
 }
 
 /// Who injects for many links in one go reaches each of them at a time of its own: the comb of a link has its own phase.
-fn tallies(plan: &Plan, world: &World) -> Vec<Tally> {
+fn tallies(plan: &SimPlan, world: &World) -> Vec<Tally> {
     let tally = |ask: &crate::scene::Ask| {
         let link = &world.scene().links[ask.link].link;
         let drawn = draw::unit(stream(plan.seed, &format!("injection {link}")).next_u64());
@@ -213,7 +214,7 @@ fn tallies(plan: &Plan, world: &World) -> Vec<Tally> {
     world.scene().asks.iter().map(tally).collect()
 }
 
-fn injector(plan: &Plan, workload: usize, rates: &RatesPlan, core: RatesCore, world: &World) -> Injector {
+fn injector(plan: &SimPlan, workload: usize, rates: &RatesPlan, core: RatesCore, world: &World) -> Injector {
     let observation = |rated: &weir_plan::RatedLink| LinkObservation {
         link: rated.link.clone(),
         delivered: Bytes::ZERO,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_measure::Measured;
-use weir_plan::{LedgerRow, Plan};
+use weir_plan::LedgerRow;
 use weir_units::Timestamp;
 
 use super::demand::Traffic;
@@ -12,6 +12,7 @@ use crate::checks::Checks;
 use crate::optimum::exceeded;
 use crate::policies::Policy;
 use crate::scene::Scene;
+use crate::spec::SimPlan;
 
 /// Longest time after the drain, and after the store's last freeze, in which what was withdrawn may end.
 const LAST_ENDS: Duration = Duration::from_secs(86_400);
@@ -45,12 +46,12 @@ pub struct Outcome {
 }
 
 /// Runs a plan under a policy.
-pub fn run(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>) -> Outcome {
+pub fn run(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_>) -> Outcome {
     run_observed(plan, policy, listeners, &Probe::default())
 }
 
 /// The same, and shows what it works at.
-pub fn run_observed(plan: &Plan, policy: Policy, listeners: &mut Listeners<'_>, probe: &Probe) -> Outcome {
+pub fn run_observed(plan: &SimPlan, policy: Policy, listeners: &mut Listeners<'_>, probe: &Probe) -> Outcome {
     let scene = Scene::new(plan);
     let core = policy.core(plan, &scene);
     let mut world = World::new(scene, plan.seed, vec![core]);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use weir_plan::sim::{Interval, StoreModel};
 use weir_sched::Input;
 use weir_units::Timestamp;
 use weir_world::Seq;
 
 use crate::policies::AnyCore;
+use crate::spec::{Interval, StoreModel};
 
 /// A core in the world; see the module.
 pub(crate) struct Seat {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use weir_model::Link;
-use weir_plan::{Cell, Mode, Plan, StepInjection, StepsCore};
+use weir_plan::{Cell, Mode, StepInjection, StepsCore};
 use weir_sched::Terms;
 use weir_world::{CopyMode, ErrorClass, Failure, Party, Phase, Retry, TransferId};
 
 use super::events::Event;
 use super::{Want, World};
+use crate::spec::SimPlan;
 use crate::terms;
 
 /// Runs the steps of one workload: [`StepsCore`] says which transfers, the world carries them out.
@@ -26,7 +27,7 @@ pub(super) struct Stepper {
 
 impl Stepper {
     /// Makes the one of a workload; `None` if it has no steps.
-    pub(super) fn new(plan: &Plan, workload: usize, world: &World) -> Option<Self> {
+    pub(super) fn new(plan: &SimPlan, workload: usize, world: &World) -> Option<Self> {
         let core = StepsCore::new(plan, workload)?;
         let scene = world.scene();
         let of_workload = scene

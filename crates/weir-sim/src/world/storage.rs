@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
-use weir_plan::sim::CurvePoint;
 use weir_units::{BitRate, Timestamp};
 
 use crate::draw;
 use crate::network::{Network, Rate, ResourceId, Sharing};
 use crate::scene::Storage;
 use crate::slab::Key;
+use crate::spec::CurvePoint;
 
 /// What stands for "no limit" where a number is needed: 1 Eb/s.
 pub(crate) const UNLIMITED: BitRate = BitRate(1_000_000_000_000_000_000);
@@ -278,7 +278,7 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     /// How long an attempt waits for its tokens.
-    pub(crate) fn wait(&mut self, model: &weir_plan::sim::TokenModel, now: Timestamp) -> Duration {
+    pub(crate) fn wait(&mut self, model: &crate::spec::TokenModel, now: Timestamp) -> Duration {
         let each = (1e9 / model.rate) as u64;
         let begin = self.free.max(now.0);
         self.free = begin.saturating_add(each.saturating_mul(u64::from(model.per_attempt)));
@@ -317,7 +317,7 @@ mod tests {
     /// Tokens would come faster than the service makes them.
     #[test]
     fn tokens_queue() {
-        let model = weir_plan::sim::TokenModel {
+        let model = crate::spec::TokenModel {
             rate: 10.0,
             latency: Duration::ZERO,
             per_attempt: 2,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use weir_plan::{Challenge, Overrides};
+use weir_sim::SimPlan;
 use weir_sim::compare::compare;
 use weir_sim::flows::{Model, Scenario};
 use weir_units::Bytes;
@@ -44,6 +45,9 @@ pub(crate) fn worlds(data: &[u8]) {
         return;
     };
     let Ok(plan) = challenge.resolve(&Overrides::default()) else {
+        return;
+    };
+    let Ok(plan) = SimPlan::of(plan) else {
         return;
     };
     let long = plan.phases.end() + plan.phases.drain > Duration::from_secs(3_600);

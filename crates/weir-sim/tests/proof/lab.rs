@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use weir_plan::{Challenge, Overrides, Plan};
+use weir_plan::{Challenge, Overrides};
 use weir_sched::{Command, Priority, Terms, VoId};
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::scene::Scene;
 use weir_sim::world::{NoDemand, Row, Want, World};
 use weir_units::Timestamp;
 
 /// A plan from RSEs, links and simulated world. No limit on slots but those that the world sets.
-pub(crate) fn plan(rses: &[&str], links: &[(&str, &str)], sim: &str, seed: u64) -> Plan {
+pub(crate) fn plan(rses: &[&str], links: &[(&str, &str)], sim: &str, seed: u64) -> SimPlan {
     let rses: String = rses
         .iter()
         .map(|name| format!("[[grid.rse]]\nname = \"{name}\"\n"))
@@ -30,10 +31,8 @@ pub(crate) fn plan(rses: &[&str], links: &[(&str, &str)], sim: &str, seed: u64) 
         seed: Some(seed),
         ..Overrides::default()
     };
-    Challenge::parse(&text, "proof.toml".as_ref())
-        .unwrap_or_else(|problems| panic!("{problems:?}"))
-        .resolve(&overrides)
-        .unwrap()
+    let challenge = Challenge::parse(&text, "proof.toml".as_ref()).unwrap_or_else(|problems| panic!("{problems:?}"));
+    SimPlan::of(challenge.resolve(&overrides).unwrap()).unwrap()
 }
 
 /// A world whose links have more to move than they ever can.
@@ -44,7 +43,7 @@ pub(crate) struct Lab {
 
 impl Lab {
     /// Cores on their seats; `seat` says which of them has a link. Files of 1 GB; markers as Weir's storage sends them.
-    pub(crate) fn new(plan: &Plan, policies: &[Policy], files: usize, seat: impl Fn(usize) -> usize) -> Self {
+    pub(crate) fn new(plan: &SimPlan, policies: &[Policy], files: usize, seat: impl Fn(usize) -> usize) -> Self {
         let scene = Scene::new(plan);
         let cores = policies.iter().map(|policy| policy.core(plan, &scene)).collect();
         let n_links = scene.links.len();

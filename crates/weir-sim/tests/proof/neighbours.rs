@@ -1,7 +1,7 @@
 //! A second scheduler on the same storage, which knows nothing of ours, and of which ours knows nothing.
 
 use crate::lab::{Lab, plan};
-use weir_plan::Plan;
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 
 const LINKS: [(&str, &str); 4] = [("A", "D"), ("B", "D"), ("C", "D"), ("E", "D")];
@@ -11,7 +11,7 @@ fn seat(link: usize) -> usize {
     link / 2
 }
 
-fn world(rest: &str, fixed: u32, seed: u64) -> Plan {
+fn world(rest: &str, fixed: u32, seed: u64) -> SimPlan {
     let sim = format!(
         "[sim]\nfixed_active = {fixed}\n[[sim.site]]\nsite = \"D\"\nin = \"10 Gb/s\"\n\
          [[sim.link]]\nlink = \"*->*\"\nrtt = \"30 ms\"\nstream_rate = \"100 Mb/s\"\n{rest}"
@@ -20,7 +20,7 @@ fn world(rest: &str, fixed: u32, seed: u64) -> Plan {
 }
 
 /// The total in Gb/s, and each link's part of it, over an hour after half an hour.
-fn beside(plan: &Plan, other: Policy) -> (f64, Vec<f64>) {
+fn beside(plan: &SimPlan, other: Policy) -> (f64, Vec<f64>) {
     let mut lab = Lab::new(plan, &[Policy::Weir, other], 3_000, seat);
     lab.run("D in", 1_800);
     let total = lab.run("D in", 5_400);

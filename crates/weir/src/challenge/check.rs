@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::resolve;
+use super::resolve_simulated;
 use crate::cli::ChallengeFileArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -20,7 +20,7 @@ struct Checked<'a> {
 
 /// Says that the file is good, or every fault in it.
 pub(super) fn run(arguments: &ChallengeFileArguments, output: &Output) -> Result<Exit, Failure> {
-    let plan = resolve(&arguments.file, &arguments.overrides)?;
+    let plan = resolve_simulated(&arguments.file, &arguments.overrides)?;
     let links: std::collections::BTreeSet<_> = plan.workloads.iter().flat_map(weir_plan::Workload::links).collect();
     let summary = plan.summary();
     let checked = Checked {

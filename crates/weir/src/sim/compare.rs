@@ -1,7 +1,7 @@
 //! `weir sim compare`: every policy beside the optimum, on one page.
 
 use anyhow::anyhow;
-use weir_plan::Plan;
+use weir_sim::SimPlan;
 use weir_sim::compare::{compare, html, text};
 
 use crate::cli::SimCompareArguments;
@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &SimCompareArguments, output: &Output) -> Result<Ex
 }
 
 /// Writes the command line that compares the same again, seed and scale spelled out.
-fn command(arguments: &SimCompareArguments, plan: &Plan) -> String {
+fn command(arguments: &SimCompareArguments, plan: &SimPlan) -> String {
     let file = quoted(&arguments.file.display().to_string());
     let mut words = vec![format!("weir sim compare {file} --scale {}", plan.scale)];
     if let Some(duration) = arguments.overrides.duration {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use weir_challenge::{RunError, RunFolder, RunOutcome, build, write_report};
-use weir_plan::Plan;
+use weir_sim::SimPlan;
 use weir_sim::policies::Policy;
 use weir_sim::report::{Files, Rows, report, run_into};
 use weir_sim::world::Probe;
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &SimRunArguments, output: &Output) -> Result<Exit, 
 }
 
 /// Runs a plan in virtual time and writes its run folder below `out`.
-fn simulate(plan: &Plan, (policy, rows): (Policy, Rows), out: &Path, command: &str) -> Result<RunOutcome, RunError> {
+fn simulate(plan: &SimPlan, (policy, rows): (Policy, Rows), out: &Path, command: &str) -> Result<RunOutcome, RunError> {
     let folder = RunFolder::create_now(out, &plan.name)?;
     folder.write("challenge.toml", |to| to.write_all(plan.resolved.as_bytes()))?;
     folder.log(&format!("simulates {} under the policy {policy}", plan.name));

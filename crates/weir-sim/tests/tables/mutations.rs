@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use weir_model::file::Problem;
 use weir_plan::{Challenge, Overrides, TEMPLATE};
+use weir_sim::SimPlan;
 
 /// A file with every table and many kinds of values.
 const FULL: &str = r#"
@@ -133,6 +135,20 @@ fn the_full_file_is_valid() {
     crate::valid(FULL);
 }
 
+/// Each problem says what is wrong, where and what helps.
+fn check(problems: &[Problem], text: &str) -> Result<(), TestCaseError> {
+    prop_assert!(!problems.is_empty());
+    for problem in problems {
+        prop_assert!(!problem.message.is_empty() && !problem.remedy.is_empty(), "{}", problem);
+        prop_assert!(
+            problem.line.is_none_or(|line| line <= text.lines().count() + 1),
+            "{}",
+            problem
+        );
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
@@ -145,17 +161,19 @@ proptest! {
         match Challenge::parse(&text, Path::new("c.toml")) {
             Ok(challenge) => {
                 let Ok(plan) = challenge.resolve(&Overrides::default()) else { return Ok(()) };
+                let world = SimPlan::of(plan.clone());
+                if let Err(problems) = &world {
+                    check(problems, &text)?;
+                }
                 let summary = plan.summary();
                 prop_assert!(summary.starts_per_second.is_finite());
                 let again = Challenge::parse(&plan.resolved, Path::new("c.toml"));
-                prop_assert_eq!(again.unwrap().resolve(&Overrides::default()).unwrap(), plan);
+                let again = again.unwrap().resolve(&Overrides::default()).unwrap();
+                prop_assert_eq!(&again, &plan);
+                prop_assert_eq!(SimPlan::of(again).ok(), world.ok());
             }
             Err(problems) => {
-                prop_assert!(!problems.is_empty());
-                for problem in problems {
-                    prop_assert!(!problem.message.is_empty() && !problem.remedy.is_empty(), "{}", problem);
-                    prop_assert!(problem.line.is_none_or(|line| line <= text.lines().count() + 1), "{}", problem);
-                }
+                check(&problems, &text)?;
             }
         }
     }

@@ -1,74 +1,43 @@
 //! The `[sim]` tables.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_model::file::{Document, Refusal, Section, nearest};
+use weir_model::file::{Problem, Refusal, Section, nearest};
 use weir_model::{Grid, GridName};
-use weir_units::BitRate;
+use weir_plan::{Plan, Workload};
 
 use super::group;
-use super::keys::{
-    ACTIVITY, CHANGE, FAILURES, FTS, INTERVAL, LINK, POINT, RSE, SEGMENT, SERVERS, SIM, SITE, STORE, TOKENS,
+use super::keys::{ACTIVITY, FAILURES, FTS, INTERVAL, LINK, POINT, RSE, SEGMENT, SERVERS, SIM, SITE, STORE, TOKENS};
+use super::values::{
+    above_zero, capacity, changes, check_tick, number, positive_time, rate, refuse_above, required, share, spread,
+    step, time, zero_or_step,
 };
 use super::{
     ActivityModel, Common, CurvePoint, FailureShares, FtsModel, Interval, LinkModel, LinkPattern, Pattern, RseModel,
     Segment, Servers, SimSpec, SiteModel, StoreModel, TokenModel,
 };
-use crate::spec::WorkloadSpec;
 
-/// Largest rate anywhere: 1 Pb/s, as for asked rates.
-const RATE_MAX: BitRate = BitRate(1_000_000_000_000_000);
-/// Largest number of anything.
-const NUMBER_MAX: u32 = 1_000_000;
-/// Longest time: a year.
-const TIME_MAX: Duration = Duration::from_secs(366 * 86_400);
-/// The shortest time between steps of which a run has as many as fit: a year has 315 million.
-const STEP_MIN: Duration = Duration::from_millis(100);
-/// The longest tick.
-const TICK_MAX: Duration = Duration::from_secs(60);
+/// Transfers per link of the policy `fixed`, where nothing is said.
+const FIXED_ACTIVE: u32 = 20;
 /// The longest commit.
 const COMMIT_MAX: Duration = Duration::from_secs(3600);
 /// Most servers of one storage element.
 const SERVERS_MAX: u32 = 64;
 
-/// Reads the simulated world under `sim`: the tables themselves, or the path of a file that holds them. `asked` are the
-/// workloads that it may name, if all could be read.
-pub(crate) fn sim(section: &Section<'_>, grid: &Grid, asked: Option<&[WorkloadSpec]>) -> SimSpec {
-    let default = SimSpec {
-        fixed_active: 20,
-        ..SimSpec::default()
+/// Reads the simulated world of a plan.
+pub(super) fn sim(plan: &Plan) -> Result<SimSpec, Vec<Problem>> {
+    let Some(part) = &plan.sim else {
+        return Ok(SimSpec {
+            fixed_active: FIXED_ACTIVE,
+            ..SimSpec::default()
+        });
     };
-    if !section.has("sim") {
-        return default;
-    }
-    if !section.is_text("sim") {
-        return section
-            .table("sim", &SIM)
-            .map_or(default, |table| world(&table, grid, asked));
-    }
-    let Some(path) = section.optional::<PathBuf>("sim") else {
-        return default;
-    };
-    let read = Document::read(&section.document().beside(&path)).map_err(|problem| vec![problem]);
-    match read.and_then(|document| document.parse(&SIM, |table| Some(world(table, grid, asked)))) {
-        Ok(spec) => spec,
-        Err(problems) if problems.iter().all(|problem| problem.line.is_none()) => {
-            for problem in problems {
-                let message = format!("the file {} {}", path.display(), problem.message);
-                section.refuse("sim", Refusal::new(message, problem.remedy));
-            }
-            default
-        }
-        Err(problems) => {
-            section.pass_on(problems);
-            default
-        }
-    }
+    part.parse(&SIM, |table| Some(world(table, plan)))
 }
 
-fn world(table: &Section<'_>, grid: &Grid, asked: Option<&[WorkloadSpec]>) -> SimSpec {
+fn world(table: &Section<'_>, plan: &Plan) -> SimSpec {
+    let (grid, asked) = (&plan.grid, &plan.workloads);
     let segments = segments(table);
     let names: Vec<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
     SimSpec {
@@ -83,132 +52,14 @@ fn world(table: &Section<'_>, grid: &Grid, asked: Option<&[WorkloadSpec]>) -> Si
         fts: table
             .table("fts", &FTS)
             .map_or_else(FtsModel::default, |fts| imitation(&fts)),
-        fixed_active: number(table, "fixed_active").unwrap_or(20),
+        fixed_active: number(table, "fixed_active").unwrap_or(FIXED_ACTIVE),
         activities: activities(table, asked),
         sites: sites(table, grid),
         rses: rses(table, grid),
         links: links(table, grid, &names),
         groups: group::groups(table, grid, &names),
         segments,
-        written: table.content(),
     }
-}
-
-fn refuse_above<T: PartialOrd + std::fmt::Display>(value: &T, most: &T) -> Result<(), Refusal> {
-    if value > most {
-        return Err(Refusal::new(
-            format!("{value} is too large"),
-            format!("write at most {most}"),
-        ));
-    }
-    Ok(())
-}
-
-pub(super) fn rate(table: &Section<'_>, key: &str) -> Option<BitRate> {
-    table.checked(key, |rate| refuse_above(rate, &RATE_MAX))
-}
-
-/// A rate that something needs to be able to carry anything.
-pub(super) fn capacity(table: &Section<'_>, key: &str) -> Option<BitRate> {
-    table.checked(key, |rate: &BitRate| match *rate {
-        BitRate::ZERO => Err(Refusal::new(
-            "carries nothing",
-            "write a rate above zero; for a time without bytes use outages or changes",
-        )),
-        rate => refuse_above(&rate, &RATE_MAX),
-    })
-}
-
-pub(super) fn number(table: &Section<'_>, key: &str) -> Option<u32> {
-    table.checked(key, |number: &u32| match *number {
-        0 => Err(Refusal::new("must be above zero", "write 1 or more")),
-        number => refuse_above(&number, &NUMBER_MAX),
-    })
-}
-
-pub(super) fn share(table: &Section<'_>, key: &str) -> Option<f64> {
-    table.checked(key, |share: &f64| {
-        if (0.0..=1.0).contains(share) {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            format!("{share} is not a share"),
-            "write a number from 0 to 1",
-        ))
-    })
-}
-
-fn spread(table: &Section<'_>) -> Option<f64> {
-    table.checked("spread", |spread: &f64| {
-        if (0.0..=100.0).contains(spread) {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            format!("{spread} is not a spread"),
-            "write a number from 0 to 100",
-        ))
-    })
-}
-
-fn above_zero(table: &Section<'_>, key: &str) -> Option<f64> {
-    table.checked(key, |number: &f64| {
-        if *number > 0.0 && *number <= 1e9 {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            format!("{number} is out of range"),
-            "write a number above 0 and up to 1000000000",
-        ))
-    })
-}
-
-fn check_time(time: &Duration) -> Result<(), Refusal> {
-    if *time > TIME_MAX {
-        return Err(Refusal::new("is longer than a year", "write at most \"366 d\""));
-    }
-    Ok(())
-}
-
-fn time(table: &Section<'_>, key: &str) -> Option<Duration> {
-    table.checked(key, check_time)
-}
-
-fn positive_time(table: &Section<'_>, key: &str) -> Option<Duration> {
-    table.checked(key, |time: &Duration| {
-        if time.is_zero() {
-            return Err(Refusal::new("must be above zero", "write a duration such as \"1 s\""));
-        }
-        check_time(time)
-    })
-}
-
-/// A time between steps that a whole run is made of: shorter ones would make more steps than can be taken.
-fn step(table: &Section<'_>, key: &str) -> Option<Duration> {
-    table.checked(key, check_step)
-}
-
-fn zero_or_step(table: &Section<'_>, key: &str) -> Option<Duration> {
-    table.checked(
-        key,
-        |time: &Duration| if time.is_zero() { Ok(()) } else { check_step(time) },
-    )
-}
-
-fn check_step(time: &Duration) -> Result<(), Refusal> {
-    if *time < STEP_MIN {
-        let least = weir_units::duration::format(STEP_MIN);
-        return Err(Refusal::new("is too short", format!("write at least \"{least}\"")));
-    }
-    check_time(time)
-}
-
-fn check_tick(time: &Duration) -> Result<(), Refusal> {
-    if *time > TICK_MAX {
-        let most = weir_units::duration::format(TICK_MAX);
-        let message = "is so long that transfers begin and end in one tick";
-        return Err(Refusal::new(message, format!("write at most \"{most}\"")));
-    }
-    Ok(())
 }
 
 /// Refuses a name that no workload of the challenge has.
@@ -228,12 +79,10 @@ fn check_known<'n>(
     }
 }
 
-fn targets(table: &Section<'_>, asked: Option<&[WorkloadSpec]>) -> Option<Vec<String>> {
+fn targets(table: &Section<'_>, asked: &[Workload]) -> Option<Vec<String>> {
     let targets: Vec<String> = table.list("targets")?;
-    if let Some(asked) = asked {
-        for name in &targets {
-            check_known(table, "targets", "workload", name, asked.iter().map(WorkloadSpec::name));
-        }
+    for name in &targets {
+        check_known(table, "targets", "workload", name, asked.iter().map(Workload::name));
     }
     Some(targets)
 }
@@ -274,13 +123,6 @@ fn intervals(table: &Section<'_>, key: &str) -> Option<Vec<Interval>> {
     table.has(key).then(|| entries.into_iter().filter_map(read).collect())
 }
 
-/// Notes a key that must be there; its value is read by whoever checks it.
-fn required(entry: &Section<'_>, key: &str) {
-    if !entry.has(key) {
-        entry.miss(key, format!("add {key}"));
-    }
-}
-
 fn store(table: &Section<'_>) -> StoreModel {
     let default = StoreModel::default();
     let Some(store) = table.table("store", &STORE) else {
@@ -315,11 +157,11 @@ fn token_service(tokens: &Section<'_>) -> Option<TokenModel> {
 
 fn imitation(fts: &Section<'_>) -> FtsModel {
     let default = FtsModel::default();
-    let up_to = |key: &'static str, most: u32, default: u32| number(fts, key).unwrap_or(default).min(most);
+    let or = |key: &str, default: u32| number(fts, key).unwrap_or(default);
     let model = FtsModel {
-        link_min: up_to("link_min", NUMBER_MAX, default.link_min),
-        link_max: up_to("link_max", NUMBER_MAX, default.link_max),
-        se_max: up_to("se_max", NUMBER_MAX, default.se_max),
+        link_min: or("link_min", default.link_min),
+        link_max: or("link_max", default.link_max),
+        se_max: or("se_max", default.se_max),
         mode: fts
             .checked("mode", |mode: &u32| match mode {
                 1..=3 => Ok(()),
@@ -332,7 +174,7 @@ fn imitation(fts: &Section<'_>) -> FtsModel {
         optimizer_cycle: time(fts, "optimizer_cycle").unwrap_or_default(),
         optimizer_cycle_per_queued: time(fts, "optimizer_cycle_per_queued").unwrap_or_default(),
         restart_interval: zero_or_step(fts, "restart_interval").unwrap_or_default(),
-        url_copy_max: up_to("url_copy_max", NUMBER_MAX, default.url_copy_max),
+        url_copy_max: or("url_copy_max", default.url_copy_max),
         retry_delay: time(fts, "retry_delay").unwrap_or(default.retry_delay),
     };
     if model.link_min > model.link_max {
@@ -343,7 +185,7 @@ fn imitation(fts: &Section<'_>) -> FtsModel {
     model
 }
 
-fn activities(table: &Section<'_>, asked: Option<&[WorkloadSpec]>) -> BTreeMap<String, ActivityModel> {
+fn activities(table: &Section<'_>, asked: &[Workload]) -> BTreeMap<String, ActivityModel> {
     let mut activities = BTreeMap::new();
     for entry in table.tables("activity", &ACTIVITY) {
         let name: Option<String> = entry.required("activity");
@@ -356,15 +198,8 @@ fn activities(table: &Section<'_>, asked: Option<&[WorkloadSpec]>) -> BTreeMap<S
             share: above_zero(&entry, "share").unwrap_or(1.0),
         };
         let Some(name) = name else { continue };
-        if let Some(asked) = asked {
-            check_known(
-                &entry,
-                "activity",
-                "activity",
-                &name,
-                asked.iter().map(WorkloadSpec::activity),
-            );
-        }
+        let known = asked.iter().map(Workload::activity);
+        check_known(&entry, "activity", "activity", &name, known);
         if activities.insert(name.clone(), model).is_some() {
             let message = format!("\"{name}\" is there twice");
             entry.refuse("activity", Refusal::new(message, "keep one of them"));
@@ -398,19 +233,6 @@ fn segments(table: &Section<'_>) -> Vec<Segment> {
         });
     }
     list
-}
-
-pub(super) fn changes(entry: &Section<'_>) -> Vec<(Duration, BitRate)> {
-    let mut changes = Vec::new();
-    for change in entry.tables("changes", &CHANGE) {
-        required(&change, "at");
-        required(&change, "capacity");
-        if let (Some(at), Some(capacity)) = (time(&change, "at"), rate(&change, "capacity")) {
-            changes.push((at, capacity));
-        }
-    }
-    changes.sort_unstable();
-    changes
 }
 
 /// Reads a pattern that must fit one of the names.

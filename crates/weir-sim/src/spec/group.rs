@@ -6,7 +6,7 @@ use weir_model::file::{Key, Refusal, Section, Table, nearest, one_of};
 use weir_model::{Grid, GridName, RseName};
 use weir_units::BitRate;
 
-use super::read::{capacity, changes, number, rate, share};
+use super::values::{capacity, changes, number, rate, share};
 use super::{Pattern, Segment};
 
 /// What several storage elements share.

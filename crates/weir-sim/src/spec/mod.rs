@@ -4,19 +4,41 @@
 //! speak of one, the last that says something counts, key by key ([`SimSpec::rse`] and its sisters put that together).
 //! A real run passes over all of it.
 
-pub(crate) mod group;
-pub(crate) mod keys;
+mod group;
+mod keys;
 mod pattern;
-pub(crate) mod read;
+mod read;
+mod values;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use weir_model::file::{Problem, Table};
 use weir_model::{Link, RseName, SiteName};
+use weir_plan::Plan;
 use weir_units::{BitRate, Timestamp};
 
 pub use group::Group;
-pub(crate) use pattern::{LinkPattern, Pattern};
+use pattern::{LinkPattern, Pattern};
+
+/// Every table about the simulated world, in the order of the handbook.
+pub const SIM_TABLES: &[&Table] = &[
+    &keys::SIM,
+    &keys::STORE,
+    &keys::INTERVAL,
+    &keys::TOKENS,
+    &keys::ACTIVITY,
+    &keys::SEGMENT,
+    &keys::CHANGE,
+    &group::GROUP,
+    &keys::SITE,
+    &keys::RSE,
+    &keys::POINT,
+    &keys::SERVERS,
+    &keys::LINK,
+    &keys::FTS,
+    &keys::FAILURES,
+];
 
 /// The simulated world; see the module.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -50,8 +72,6 @@ pub struct SimSpec {
     sites: Vec<(Pattern, SiteModel)>,
     rses: Vec<(Pattern, RseModel)>,
     links: Vec<(LinkPattern, LinkModel)>,
-    /// As it was written, for the copy that a run folder keeps.
-    pub(crate) written: toml::Table,
 }
 
 /// What every transfer meets.
@@ -345,6 +365,14 @@ impl Default for FtsModel {
 }
 
 impl SimSpec {
+    /// Reads the simulated world of a plan; where it says nothing of one, everything is as by default.
+    ///
+    /// # Errors
+    /// Every problem found in those tables, in the order of the lines.
+    pub fn of(plan: &Plan) -> Result<Self, Vec<Problem>> {
+        read::sim(plan)
+    }
+
     /// Puts together what the tables say of a site.
     pub fn site(&self, name: &SiteName) -> SiteModel {
         let mut model = SiteModel::default();
@@ -387,5 +415,35 @@ impl SimSpec {
     /// How an activity is treated.
     pub fn activity(&self, name: &str) -> ActivityModel {
         self.activities.get(name).copied().unwrap_or_default()
+    }
+}
+
+/// A plan with the simulated world that it is to run in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimPlan {
+    /// The plan.
+    pub plan: Plan,
+    /// The world.
+    pub sim: SimSpec,
+}
+
+impl SimPlan {
+    /// Reads the world of a plan.
+    ///
+    /// # Errors
+    /// See [`SimSpec::of`].
+    pub fn of(plan: Plan) -> Result<Self, Vec<Problem>> {
+        Ok(Self {
+            sim: SimSpec::of(&plan)?,
+            plan,
+        })
+    }
+}
+
+impl std::ops::Deref for SimPlan {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        &self.plan
     }
 }
