@@ -1,4 +1,4 @@
-//! Puts the report together and writes the run folder.
+//! Puts the report together and writes it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,6 @@ use crate::clock::Clock;
 use crate::drive::Driven;
 use crate::engine::Sums;
 use crate::folder::RunFolder;
-use crate::run::RunOutcome;
 use crate::{RunError, html};
 
 /// What a run found out beside what was measured while it went on.
@@ -22,16 +21,6 @@ pub(crate) struct Found<'a> {
     pub(crate) driven: Driven,
     pub(crate) crosschecks: Vec<CrossCheck>,
     pub(crate) audit: Option<Audit>,
-}
-
-/// Writes the report into the run folder.
-pub(crate) fn write(measurement: Measurement, found: Found<'_>, folder: &RunFolder) -> Result<RunOutcome, RunError> {
-    let report = report(measurement, found);
-    write_report(&report, folder)?;
-    Ok(RunOutcome {
-        report,
-        folder: folder.path().to_owned(),
-    })
 }
 
 /// Writes a report into a run folder, as data and as a page.
@@ -53,6 +42,7 @@ pub fn write_report(report: &Report, folder: &RunFolder) -> Result<PathBuf, RunE
     Ok(page)
 }
 
+/// Makes the report.
 pub(crate) fn report(mut measurement: Measurement, found: Found<'_>) -> Report {
     let failures = found.sums.deletion_failures;
     if failures > 0 {

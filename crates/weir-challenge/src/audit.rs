@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use weir_measure::report::Audit;
 
-use crate::engine::chain;
+use crate::error::chain;
 use crate::seed::Sources;
 use crate::storage::StorageDoor;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 
 use crate::Stop;
-use crate::engine::{Engine, chain};
+use crate::engine::Engine;
+use crate::error::chain;
 use crate::folder::RunFolder;
 use crate::injection::InjectionDoor;
 use crate::seed::Sources;

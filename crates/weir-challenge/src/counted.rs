@@ -8,7 +8,8 @@ use weir_measure::crosscheck::{Counted, TOLERANCE, check};
 use weir_measure::report::CrossCheck;
 use weir_measure::{State, Transfer};
 
-use crate::engine::{LinkEnds, chain};
+use crate::engine::LinkEnds;
+use crate::error::chain;
 use crate::storage::{Counters, StorageDoor};
 
 /// Counters of every embedded storage at one moment, by door; a text where they could not be read.

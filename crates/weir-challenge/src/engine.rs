@@ -19,9 +19,10 @@ use weir_world::{ErrorClass, Party};
 
 use crate::audit::Keep;
 use crate::clock::Clock;
+use crate::error::chain;
 use crate::folder::RunFolder;
 use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Order, Phase};
-use crate::record::Record;
+use crate::record::{Record, Wanted};
 use crate::seed::Sources;
 use crate::storage::StorageDoor;
 
@@ -51,30 +52,6 @@ const SUBMIT_ATTEMPTS: u32 = 4;
 pub(crate) struct LinkEnds {
     pub(crate) source: usize,
     pub(crate) destination: usize,
-}
-
-/// Transfers of one link to be submitted together.
-#[derive(Debug, Clone)]
-pub(crate) struct Wanted {
-    pub(crate) workload: usize,
-    pub(crate) link: usize,
-    pub(crate) activity: String,
-    pub(crate) mode: Option<&'static str>,
-    /// Whether each transfer is a measurement: what its first attempt says is the result.
-    pub(crate) measured: bool,
-    /// How long delivered files live.
-    pub(crate) lifetime: Duration,
-    pub(crate) files: Vec<WantedFile>,
-}
-
-/// One of them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WantedFile {
-    pub(crate) id: u64,
-    /// Index among the run's source files.
-    pub(crate) source: usize,
-    /// When the plan wanted it.
-    pub(crate) wanted: Duration,
 }
 
 /// What is known of a link at a moment.
@@ -553,18 +530,6 @@ async fn submit_patiently<D: InjectionDoor>(
             () = stop.cancelled() => return Err(error),
         }
     }
-}
-
-/// Writes an error with its causes on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text.push_str(": ");
-        text.push_str(&next.to_string());
-        cause = next.source();
-    }
-    text
 }
 
 #[cfg(test)]

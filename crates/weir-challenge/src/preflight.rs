@@ -6,8 +6,8 @@ use weir_model::RseKind;
 use weir_plan::{Plan, PlanSummary};
 use weir_units::Bytes;
 
+use crate::options::Options;
 use crate::progress::{Preflight, Progress, Update};
-use crate::run::Options;
 use crate::{RunError, host};
 
 /// Open files a running transfer needs: a connection at each end of source and destination, one to the transfer service,

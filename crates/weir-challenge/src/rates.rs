@@ -8,8 +8,9 @@ use weir_model::Link;
 use weir_plan::{Held, Injection, LedgerRow, LinkObservation, Plan, RatesCore};
 use weir_units::{Bytes, Timestamp};
 
-use crate::engine::{Engine, Wanted, WantedFile};
+use crate::engine::Engine;
 use crate::injection::InjectionDoor;
+use crate::record::{Wanted, WantedFile};
 
 /// Where a rated link finds what the run knows by number.
 #[derive(Debug, Clone)]

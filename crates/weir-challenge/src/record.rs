@@ -1,4 +1,4 @@
-//! What is remembered of a transfer until it has ended.
+//! What is wanted of transfers, and what is remembered of each until it has ended.
 
 use std::time::Duration;
 
@@ -6,8 +6,31 @@ use weir_measure::rows::Row;
 use weir_measure::{Failure, State, Transfer};
 use weir_world::ErrorClass;
 
-use crate::engine::{Wanted, WantedFile};
 use crate::injection::{JobId, Observed, Phase};
+
+/// Transfers of one link to be submitted together.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) workload: usize,
+    pub(crate) link: usize,
+    pub(crate) activity: String,
+    pub(crate) mode: Option<&'static str>,
+    /// Whether each transfer is a measurement: what its first attempt says is the result.
+    pub(crate) measured: bool,
+    /// How long delivered files live.
+    pub(crate) lifetime: Duration,
+    pub(crate) files: Vec<WantedFile>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WantedFile {
+    pub(crate) id: u64,
+    /// Index among the run's source files.
+    pub(crate) source: usize,
+    /// When the plan wanted it.
+    pub(crate) wanted: Duration,
+}
 
 /// One transfer of the run. Times count from its start.
 #[derive(Debug, Clone)]

@@ -12,6 +12,7 @@ use weir_measure::report::{Audit, Event, Report};
 use weir_measure::{Measurement, Spec};
 use weir_plan::Plan;
 
+use crate::assemble::write_report;
 use crate::audit::{self, Keep, Sample};
 use crate::books::{Books, Subject};
 use crate::clock::Clock;
@@ -22,6 +23,7 @@ use crate::folder::RunFolder;
 use crate::fts::FtsDoor;
 use crate::layout::{Layout, lay_out};
 use crate::live::SharedMeasurement;
+use crate::options::{Options, Stop};
 use crate::progress::{Progress, Update};
 use crate::rates::RatesDriver;
 use crate::seed::Sources;
@@ -31,30 +33,6 @@ use crate::{RunError, assemble, cleanup, doors, host, preflight};
 
 /// How often the presenter gets figures.
 const TELL: Duration = Duration::from_millis(500);
-
-/// How a plan is run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where run folders are made.
-    pub out: PathBuf,
-    /// Where the data areas are, in a directory of their own; in the run folder if absent.
-    pub scratch: Option<PathBuf>,
-    /// Whether the data areas stay.
-    pub keep: bool,
-    /// Percentage of delivered files to be read back.
-    pub audit: Option<f64>,
-    /// Command line that runs the same again.
-    pub command: String,
-}
-
-/// How a run is told to stop.
-#[derive(Debug, Clone, Default)]
-pub struct Stop {
-    /// Stop injecting, drain briefly, clean up, report.
-    pub soft: CancellationToken,
-    /// Wait for nothing any more. Implies `soft`.
-    pub hard: CancellationToken,
-}
 
 /// What a run leaves.
 #[derive(Debug)]
@@ -113,7 +91,7 @@ pub async fn run(
         folder.log(&format!("could not remove {}: {error}", scratch.display()));
     }
     if let Err(error) = &outcome {
-        folder.log(&crate::engine::chain(error));
+        folder.log(&crate::error::chain(error));
     }
     outcome
 }
@@ -155,7 +133,7 @@ async fn run_in(
         () = stop.hard.cancelled() => Ok(()),
     };
     if let Err(error) = stopped {
-        folder.log(&crate::engine::chain(&error));
+        folder.log(&crate::error::chain(&error));
     }
     outcome
 }
@@ -278,8 +256,13 @@ impl RunTask<'_> {
         let closed = books.close();
         let measurement = measurement.into_inner().expect("the loop and the presenter have ended");
         // Rows that could not be written leave the report.
-        let outcome = assemble::write(measurement, found, self.folder)?;
-        closed.map(|()| outcome)
+        let report = assemble::report(measurement, found);
+        write_report(&report, self.folder)?;
+        closed?;
+        Ok(RunOutcome {
+            report,
+            folder: self.folder.path().to_owned(),
+        })
     }
 
     async fn audit(&self, samples: Vec<Sample>, sources: &Sources, doors: &Arc<Vec<StorageDoor>>) -> Option<Audit> {

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 use weir_units::{Algorithm, Checksum, Checksums};
 
-use crate::engine::chain;
+use crate::error::chain;
 use crate::progress::{Progress, Seeding, Update};
 use crate::storage::StorageDoor;
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use weir_plan::{Mode, Plan, StepInjection, StepsCore};
 use weir_units::Timestamp;
 
-use crate::engine::{Engine, Wanted, WantedFile};
+use crate::engine::Engine;
 use crate::injection::InjectionDoor;
+use crate::record::{Wanted, WantedFile};
 
 /// Where the transfers of a cell find what the run knows by index.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! Takes delivered files away again when their lifetime is over.
 
-use super::{Deleted, Delivered, Engine, chain};
+use super::{Deleted, Delivered, Engine};
+use crate::error::chain;
 use crate::injection::InjectionDoor;
 
 impl<D: InjectionDoor> Engine<D> {

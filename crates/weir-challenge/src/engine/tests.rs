@@ -9,6 +9,7 @@ use weir_auth::client::TokenSource;
 use weir_http::{Client, ClientConfig, TrustRoots};
 
 use super::*;
+use crate::record::WantedFile;
 
 /// A service that answers from a script.
 #[derive(Default)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use weir_measure::{Failure, State};
 
-use super::{Engine, JOBS_PER_POLL, chain};
+use super::{Engine, JOBS_PER_POLL};
+use crate::error::chain;
 use crate::injection::{InjectionDoor, JobId};
 
 impl<D: InjectionDoor> Engine<D> {

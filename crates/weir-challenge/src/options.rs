@@ -1,0 +1,29 @@
+//! How a run is wanted, and how it is told to stop.
+
+use std::path::PathBuf;
+
+use tokio_util::sync::CancellationToken;
+
+/// How a plan is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where run folders are made.
+    pub out: PathBuf,
+    /// Where the data areas are, in a directory of their own; in the run folder if absent.
+    pub scratch: Option<PathBuf>,
+    /// Whether the data areas stay.
+    pub keep: bool,
+    /// Percentage of delivered files to be read back.
+    pub audit: Option<f64>,
+    /// Command line that runs the same again.
+    pub command: String,
+}
+
+/// How a run is told to stop.
+#[derive(Debug, Clone, Default)]
+pub struct Stop {
+    /// Stop injecting, drain briefly, clean up, report.
+    pub soft: CancellationToken,
+    /// Wait for nothing any more. Implies `soft`.
+    pub hard: CancellationToken,
+}
