@@ -251,3 +251,23 @@ fn too_much_is_a_fail_with_advice() -> Result<()> {
     assert!(said.contains("--scale"), "{said}");
     Ok(())
 }
+
+/// The page of a comparison would show other figures than its data hold, or not fit a phone.
+#[test]
+fn a_comparison_opens_in_a_browser() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let page = scratch.path().join("burst.html");
+    let challenge = Path::new(env!("CARGO_MANIFEST_DIR")).join("../challenges/dune-burst.toml");
+    let compare = ["sim", "compare", "--html"].map(std::ffi::OsStr::new);
+    let arguments: Vec<_> = compare
+        .into_iter()
+        .chain([page.as_os_str(), challenge.as_os_str()])
+        .collect();
+    weir(&arguments)?.expect_ok()?;
+    assert!(fs::read_to_string(&page)?.contains("\"schema\":\"weir-comparison/1\""));
+    if peers() {
+        let browser = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web/test/browser.mjs");
+        run(Command::new("node").arg(&browser).arg(&page))?.expect_ok()?;
+    }
+    Ok(())
+}

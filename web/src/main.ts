@@ -1,5 +1,6 @@
 // Wires the source to the page.
 import "./style/page.css";
+import { showComparison } from "./compared";
 import { opener } from "./opener";
 import { showPage } from "./page";
 import { EmbeddedSource, offer, type Audience } from "./source";
@@ -13,6 +14,10 @@ const audience: Audience = {
   show: (report) => {
     leave();
     leave = showPage(root, report);
+  },
+  compare: (comparison) => {
+    leave();
+    leave = showComparison(root, comparison);
   },
   ask: () => root.replaceChildren(opener((json) => offer(json, audience), null)),
   refuse: (error) => root.replaceChildren(opener((json) => offer(json, audience), error)),

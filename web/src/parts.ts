@@ -86,3 +86,16 @@ export function longText(text: string, limit = 240): Child {
     h("span", { class: "sample" }, text),
   );
 }
+
+/** A command line, with a button that copies it. */
+export function command(text: string): HTMLElement {
+  const said = h("span", { role: "status" });
+  const copy = (): void => {
+    navigator.clipboard.writeText(text).then(
+      () => (said.textContent = "Copied"),
+      () => (said.textContent = "Select it and copy by hand"),
+    );
+  };
+  const button = navigator.clipboard ? h("button", { type: "button", class: "copy", on: { click: copy } }, "Copy") : null;
+  return h("div", { class: "command" }, h("pre", { tabindex: 0, "aria-label": "Command" }, h("code", {}, text)), button, said);
+}

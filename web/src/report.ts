@@ -26,7 +26,7 @@ export const SCHEMA = "weir-report/1";
 
 
 /** Values per bin, `null` where a bin has no data. A long run has millions of them, so the first bad one speaks for all. */
-const bins: Check<Bins> = (value, path, problems) => {
+export const bins: Check<Bins> = (value, path, problems) => {
   if (!Array.isArray(value)) {
     problems.note(path, "expected a list of numbers");
     return [];
@@ -77,7 +77,7 @@ const site = object({
 });
 
 /** One ordered pair, one mode, one size: what came of it. */
-const cell = object({
+export const cell = object({
   source: text,
   destination: text,
   mode: text,
@@ -90,7 +90,7 @@ const cell = object({
 });
 
 /** One direction at one number of parallel transfers. */
-const step = object({
+export const step = object({
   source: text,
   destination: text,
   parallel: number,
@@ -103,7 +103,7 @@ const step = object({
 
 const workload = object({ name: maybe(text), kind: text, cells: listOrNone(cell), steps: listOrNone(step) });
 
-const threshold = object({
+export const threshold = object({
   name: text,
   metric: maybe(text),
   comparison: otherwise(text, () => "≥"),
@@ -161,7 +161,7 @@ const series = object({
   links: mapOrNone(rateSeries),
 });
 
-const totals = object({
+export const totals = object({
   asked_bps: maybe(number),
   achieved_bps: maybe(number),
   ratio: maybe(number),
@@ -260,11 +260,11 @@ export class ReportError extends Error {
 }
 
 /**
- * Reads a report from JSON text.
+ * Reads data from JSON text, whatever they are.
  *
- * @throws {ReportError} if the text is not JSON, is of another schema, or lacks what the page needs.
+ * @throws {ReportError} if the text is not JSON.
  */
-export function parseReport(json: string): Report {
+export function parseJson(json: string): unknown {
   let value: unknown;
   try {
     value = JSON.parse(json);
@@ -272,7 +272,16 @@ export function parseReport(json: string): Report {
     throw new ReportError(`This is not JSON: ${cause instanceof Error ? cause.message : String(cause)}.`);
   }
   exactSeed(json, value);
-  return checkReport(value);
+  return value;
+}
+
+/**
+ * Reads a report from JSON text.
+ *
+ * @throws {ReportError} if the text is not JSON, is of another schema, or lacks what the page needs.
+ */
+export function parseReport(json: string): Report {
+  return checkReport(parseJson(json));
 }
 
 /**

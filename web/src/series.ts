@@ -85,3 +85,9 @@ export function binAt(seconds: number, binSeconds: number, nBins: number): numbe
   const index = Math.floor(seconds / binSeconds);
   return index >= 0 && index < nBins ? index : null;
 }
+
+/** Without the zeros at its end: after the hold nothing is asked, and a line along the ground would say nothing more. */
+export function untilItEnds(asked: Bins): Bins {
+  const end = asked.findLastIndex((value) => value !== null && value > 0) + 1;
+  return asked.map((value, bin) => (bin < end ? value : null));
+}

@@ -1,11 +1,14 @@
-// Where a report comes from. The page knows only this interface: today the JSON inside the page, or a file that somebody
+// Where a report or a comparison comes from. The page knows only this interface: today the JSON inside the page, or a file that somebody
 // opens; a live run can become a third source that calls `show` again and again.
-import { parseReport, ReportError, type Report } from "./report";
+import { checkComparison, isComparison, type Comparison } from "./comparison";
+import { checkReport, parseJson, ReportError, type Report } from "./report";
 
 /** What a source tells the page. */
 export interface Audience {
   /** A report, whole and checked; a later call replaces it. */
   show(report: Report): void;
+  /** A comparison of policies, likewise. */
+  compare(comparison: Comparison): void;
   /** There is no data: the page asks for a file. */
   ask(): void;
   /** There is data that cannot be shown. */
@@ -30,15 +33,25 @@ export class EmbeddedSource implements Source {
   }
 }
 
-/** Reads JSON text and hands on the report, or what is wrong with it. */
+/** Reads JSON text and hands on what it holds, or what is wrong with it. */
 export function offer(json: string, audience: Audience): void {
-  let report: Report;
+  let show: () => void;
   try {
-    report = parseReport(json);
+    show = read(json, audience);
   } catch (error) {
     if (!(error instanceof ReportError)) throw error;
     audience.refuse(error);
     return;
   }
-  audience.show(report);
+  show();
+}
+
+function read(json: string, audience: Audience): () => void {
+  const data = parseJson(json);
+  if (isComparison(data)) {
+    const comparison = checkComparison(data);
+    return () => audience.compare(comparison);
+  }
+  const report = checkReport(data);
+  return () => audience.show(report);
 }

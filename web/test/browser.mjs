@@ -1,7 +1,8 @@
 // Opens a report as a reader does and compares what it shows with report.json.
 //
 //   node test/browser.mjs REPORT_DIR [--screenshots DIR]    checks REPORT_DIR/report.html against REPORT_DIR/report.json
-//   node test/browser.mjs [--screenshots DIR]               checks generated reports, and the page without data
+//   node test/browser.mjs PAGE.html [--screenshots DIR]     checks a comparison of policies against the data in the page
+//   node test/browser.mjs [--screenshots DIR]               checks generated reports and comparisons, and the page without data
 //
 // The browser is /usr/bin/chromium, or what CHROMIUM names.
 import assert from "node:assert/strict";
@@ -12,7 +13,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 import { disagreement, read } from "./browser/figures.mjs";
 import { figuresOnPage, overflowing, poorContrast, structureProblems } from "./browser/inspect.mjs";
-import { writeFixtures } from "./fixtures.mjs";
+import { writeComparisons, writeFixtures } from "./fixtures.mjs";
 
 const TEMPLATE = join(dirname(fileURLToPath(import.meta.url)), "..", "dist", "report.html");
 const DESKTOP = { width: 1360, height: 1150 };
@@ -251,6 +252,35 @@ async function checkReport(browser, folder, screenshots) {
   console.log(`ok ${name}: ${report.verdict}, ${n} figures agree with report.json`);
 }
 
+/** A comparison: what each policy brings, in columns that agree with the data in the page. */
+async function checkComparison(browser, file, screenshots) {
+  const { page, finish } = await openPage(browser, resolve(file));
+  const data = JSON.parse(await page.locator("#weir-report").textContent());
+  const name = basename(file, ".html");
+  const shoot = async (what, of) => {
+    if (screenshots) await of.screenshot({ path: join(screenshots, `${name}-${what}.png`), fullPage: true });
+  };
+  assert.equal(plain(await page.locator("h1").innerText()), plain(data.challenge));
+  assert.ok(plain(await page.locator("main").innerText()).includes(plain(data.situation)), "what is asked and possible");
+  const figures = await page.evaluate(figuresOnPage);
+  assert.deepEqual(figures.map((figure) => disagreement(data, figure)).filter((text) => text !== null), [], "figures that differ from the data");
+  const shown = new Set(figures.map((figure) => figure.path));
+  const wanted = data.policies.flatMap((_, at) => [`policies[${at}].totals.achieved_bps`, `policies[${at}].of_optimum`, `policies[${at}].totals.failed`]);
+  assert.deepEqual(wanted.filter((path) => !shown.has(path)), [], "figures that are not on the page");
+  assert.ok((await page.locator("#course-chart svg path").count()) >= data.policies.length, "a line per policy");
+  await checkLooks(page, shoot, screenshots && join(screenshots, `${name}.pdf`));
+  await showAll(page.locator("#sites .more button"));
+  if (data.asked_bps > 0) assert.equal(await page.locator("table.sites tbody tr").count(), data.sites.length, "rows of sites");
+  for (const summary of await page.locator("details:not([open]) > summary").all()) if (await summary.isVisible()) await summary.click();
+  assert.equal(await page.locator("#again pre").innerText(), data.command, "the command that compares again");
+  assert.deepEqual(await page.evaluate(structureProblems), [], "structure");
+  await page.setViewportSize({ width: 400, height: 740 });
+  await fits(page, "400 px with everything open");
+  assert.equal(await page.locator("main img, main script, main iframe, main b, main i").count(), 0, "text of the data was read as HTML");
+  await finish();
+  console.log(`ok ${name}: ${figures.length} figures agree with the data`);
+}
+
 /** The page without data: it asks for a file, shows it, and says what is wrong with a bad one. */
 async function checkOpener(browser, folder, screenshots) {
   const { page, finish } = await openPage(browser, TEMPLATE);
@@ -281,10 +311,11 @@ const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? 
 const scratch = mkdtempSync(join(tmpdir(), "weir-web-"));
 try {
   if (args.length > 0) {
-    for (const folder of args) await checkReport(browser, folder, screenshots);
+    for (const path of args) await (path.endsWith(".html") ? checkComparison : checkReport)(browser, path, screenshots);
   } else {
     const folders = writeFixtures(scratch);
     for (const folder of folders) await checkReport(browser, folder, screenshots);
+    for (const page of writeComparisons(scratch)) await checkComparison(browser, page, screenshots);
     await checkOpener(browser, folders[0], screenshots);
   }
 } finally {

@@ -4,6 +4,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { COMPARISONS } from "./comparison.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const TEMPLATE = join(HERE, "..", "dist", "report.html");
@@ -419,8 +420,18 @@ export function writeFixtures(folder) {
   });
 }
 
+/** Writes all comparisons as pages; returns them. */
+export function writeComparisons(folder) {
+  return Object.entries(COMPARISONS).map(([name, make]) => {
+    const page = join(folder, `${name}.html`);
+    writeFileSync(page, fill(readFileSync(TEMPLATE, "utf8"), make()));
+    return page;
+  });
+}
+
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   const folder = process.argv[2];
   if (!folder) throw new Error("usage: node test/fixtures.mjs DIR");
   for (const target of writeFixtures(folder)) console.log(target);
+  if (existsSync(TEMPLATE)) for (const page of writeComparisons(folder)) console.log(page);
 }

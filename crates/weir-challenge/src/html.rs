@@ -1,5 +1,6 @@
-//! Makes `report.html`: the front end's page with the report's data frozen in.
+//! Makes `report.html` and other pages: the front end's page with their data frozen in.
 
+use serde::Serialize;
 use weir_measure::advice;
 use weir_measure::report::{Report, SiteReport, ThresholdReport};
 
@@ -8,6 +9,9 @@ const TEMPLATE: &str = include_str!(concat!(env!("OUT_DIR"), "/report.html"));
 
 /// Where the data go: the content of this element is replaced.
 const OPENING: &str = "<script type=\"application/json\" id=\"weir-report\">";
+
+/// What the fallback page has in place of its figures; the front end's page has none.
+const MARK: &str = "<!--weir:";
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
@@ -19,23 +23,40 @@ pub struct NoPlace;
 /// # Errors
 /// When the page that this build was made with has no element for the data.
 pub fn render(report: &Report) -> Result<String, NoPlace> {
-    fill(TEMPLATE, report)
+    fill(TEMPLATE, report, |part| without_script(part, report))
 }
 
-fn fill(template: &str, report: &Report) -> Result<String, NoPlace> {
+/// Renders other data that the front end knows; `lines` is what a build without a front end shows instead.
+///
+/// # Errors
+/// As of [`render`].
+pub fn render_data(data: &impl Serialize, lines: &[String]) -> Result<String, NoPlace> {
+    if TEMPLATE.contains(MARK) {
+        let title = lines.first().map_or_else(String::new, |line| escape(line));
+        let page = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Weir: {title}</title>\n</head>\n<body>\n\
+             <pre>{}</pre>\n{OPENING}null</script>\n</body>\n</html>\n",
+            escape(&lines.join("\n"))
+        );
+        return fill(&page, data, str::to_owned);
+    }
+    fill(TEMPLATE, data, str::to_owned)
+}
+
+fn fill(template: &str, data: &impl Serialize, frame: impl Fn(&str) -> String) -> Result<String, NoPlace> {
     let start = template.find(OPENING).ok_or(NoPlace)? + OPENING.len();
     let end = start + template[start..].find("</script>").ok_or(NoPlace)?;
-    let data = serde_json::to_string(report).expect("a report has only string keys and finite numbers");
+    let data = serde_json::to_string(data).expect("what is shown has only string keys and finite numbers");
     let mut page = String::with_capacity(template.len() + data.len());
-    page.push_str(&without_script(&template[..start], report));
+    page.push_str(&frame(&template[..start]));
     page.push_str(&data.replace('<', "\\u003c"));
-    page.push_str(&without_script(&template[end..], report));
+    page.push_str(&frame(&template[end..]));
     Ok(page)
 }
 
-/// Fills in what the fallback page shows without a script; the front end's page has none of these marks.
+/// Fills in what the fallback page shows without a script.
 fn without_script(part: &str, report: &Report) -> String {
-    if !part.contains("<!--weir:") {
+    if !part.contains(MARK) {
         return part.to_owned();
     }
     let list = |items: Vec<String>| match items.join("</li><li>") {

@@ -64,7 +64,7 @@ mod storage;
 pub use assemble::{build, write_report};
 pub use error::RunError;
 pub use folder::{PartFile, RunFolder, write_atomically};
-pub use html::{NoPlace, render};
+pub use html::{NoPlace, render, render_data};
 pub use injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Order, Phase};
 pub use options::{Options, Stop};
 pub use progress::{Live, LiveSite, Preflight, Progress, Seeding, Silent, Update};

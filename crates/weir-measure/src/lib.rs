@@ -29,6 +29,7 @@ pub mod accounting;
 pub mod advice;
 pub mod crosscheck;
 mod csv;
+pub mod held;
 pub mod lateness;
 pub mod ledger;
 pub mod measurement;

@@ -1,11 +1,7 @@
 //! Policies side by side on the same plan, with the optimum.
 
-mod chart;
-mod held;
-mod html;
-mod text;
-
 use serde::Serialize;
+use weir_measure::held::{Cause, LinkUse, SiteUse, StorageUse, held_back};
 use weir_measure::report::{LinkReport, ThresholdReport, Totals, WorkloadReport};
 use weir_measure::threshold;
 use weir_plan::Metric;
@@ -16,13 +12,6 @@ use crate::policies::Policy;
 use crate::scene::Scene;
 use crate::spec::SimPlan;
 use crate::world::{Listeners, Outcome, run};
-
-pub use held::Cause;
-pub use html::html;
-pub use text::text;
-
-/// A share from which on nothing held a site back.
-const CLOSE: f64 = 0.95;
 
 /// Every policy on one plan.
 #[derive(Debug, Serialize)]
@@ -192,7 +181,10 @@ fn sites(scene: &Scene, outcomes: &[(Policy, Outcome)], best: Option<&Optimum>) 
             let site = figures(outcome);
             let achieved = site.achieved_bps.unwrap_or(0);
             let of_optimum = optimum.and_then(|optimum| share(achieved, optimum.0));
-            let held = held::held_back(scene, outcome, at, site.ratio, of_optimum);
+            let held = held_back(&SiteUse {
+                of_optimum,
+                ..site_use(scene, outcome, at)
+            });
             let (cause, held_back) = held.unzip();
             SitePolicy {
                 achieved_bps: achieved,
@@ -210,4 +202,49 @@ fn sites(scene: &Scene, outcomes: &[(Policy, Outcome)], best: Option<&Optimum>) 
         });
     }
     results
+}
+
+/// What is known of what leads into a site.
+fn site_use(scene: &Scene, outcome: &Outcome, site: usize) -> SiteUse {
+    let figures = &outcome.measured.figures;
+    let storages = scene.storages.iter().zip(&outcome.usage);
+    let storages = storages.filter(|(storage, _)| storage.site == site);
+    let links = scene.links.iter().zip(&figures.links).zip(&outcome.link_usage);
+    let links = links.filter(|((link, _), _)| scene.storages[link.destination].site == site);
+    SiteUse {
+        ratio: figures.sites[site].ratio,
+        of_optimum: None,
+        achieved_bps: figures.sites[site].achieved_bps,
+        storage_bps: storage_most(scene, site),
+        storages: storages
+            .map(|(storage, usage)| StorageUse {
+                wide: usage.wide,
+                shared: usage.shared,
+                slots: usage.slots,
+                slots_most: storage.max_active[0],
+            })
+            .collect(),
+        links: links
+            .map(|((link, report), slots)| LinkUse {
+                asked_bps: report.asked_bps,
+                achieved_bps: report.achieved_bps,
+                slots: *slots,
+                source: outcome.usage[link.source].outward,
+            })
+            .collect(),
+    }
+}
+
+/// What the storage elements of a site can take in together; `None` if one of them has no bound.
+fn storage_most(scene: &Scene, site: usize) -> Option<u64> {
+    let of_site = scene.storages.iter().filter(|storage| storage.site == site);
+    let most = |storage: &crate::scene::Storage| {
+        let model = &storage.model;
+        let plateau = model.write_curve.iter().flatten().map(|point| point.rate).max();
+        let servers: BitRate = storage.servers.iter().map(|server| server.0).sum();
+        let servers = Some(servers).filter(|_| !storage.servers.is_empty());
+        let bounds = [model.write, model.disk, plateau, servers];
+        bounds.into_iter().flatten().min()
+    };
+    of_site.map(most).sum::<Option<BitRate>>().map(|most| most.0)
 }

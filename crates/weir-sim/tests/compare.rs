@@ -1,9 +1,10 @@
-//! The comparison: what it says, on a page of text and on one for a browser.
+//! Every policy on one plan, beside the optimum.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use weir_measure::held::Cause;
 use weir_plan::{Challenge, Overrides};
 use weir_sim::SimPlan;
-use weir_sim::compare::{Cause, Comparison, compare, html, text};
+use weir_sim::compare::{Comparison, compare};
 
 /// A long name of everything, and two sites of which one cannot take what is asked.
 const RATES: &str = r#"
@@ -78,40 +79,10 @@ fn compared(text: &str) -> Comparison {
     comparison
 }
 
-/// Anything would come out wider than a terminal, or as a page that a browser cannot read or that asks others.
-fn is_readable(comparison: &Comparison) {
-    let lines = text(comparison);
-    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
-    let page = html(comparison, "weir sim compare 'a & b.toml'");
-    for foreign in ["http", "<script", "url(", "@import", "NaN", "inf "] {
-        assert!(!page.contains(foreign), "{foreign}");
-    }
-    assert!(page.contains("&#39;a &amp; b.toml") || page.contains("'a &amp; b.toml'"));
-    for element in [
-        "table", "tr", "td", "th", "svg", "p", "h2", "div", "span", "figure", "body",
-    ] {
-        let opened = page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
-        assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
-    }
-}
-
-/// The page would not say who brings how much, who falls short, and why.
+/// A site would be said to be held back by another thing than what is narrow there.
 #[test]
-fn the_page_says_who_brings_what_and_why() {
+fn what_is_narrow_holds_a_site_back() {
     let comparison = compared(RATES);
-    is_readable(&comparison);
-    let page = text(&comparison).join("\n");
-    for said in [
-        "Asked: ",
-        "Possible at most",
-        "Most is brought by ",
-        "thresholds kept",
-        "NARROW",
-        "wide, 4.00 Gb/s",
-    ] {
-        assert!(page.contains(said), "{said} is missing in\n{page}");
-    }
-    assert!(page.contains("0 of 2") && page.contains("1 of 2"), "{page}");
     let cause = |policy: &str, site: &str| {
         let at = comparison
             .policies
@@ -122,37 +93,17 @@ fn the_page_says_who_brings_what_and_why() {
         site.policies[at].cause
     };
     assert_eq!(cause("weir", "A-STORAGE-ELEMENT-WITH-A-LONG-NAME"), None);
-    assert_eq!(cause("weir", "NARROW"), Some(Cause::WideAreaLink), "\n{page}");
-    assert_eq!(cause("weir", "GROUPED"), Some(Cause::Possible), "\n{page}");
+    assert_eq!(cause("weir", "NARROW"), Some(Cause::WideAreaLink));
+    assert_eq!(cause("weir", "GROUPED"), Some(Cause::Possible));
     assert_eq!(
         cause("fixed", "A-STORAGE-ELEMENT-WITH-A-LONG-NAME"),
         Some(Cause::SlotsFree)
     );
-    assert!(html(&comparison, "").contains("What &lt;this&gt; is about"));
-}
-
-/// Steps would be shown as shares of nothing.
-#[test]
-fn steps_are_compared_by_their_time() {
-    let head = RATES.split("[phases]").next().unwrap();
-    let steps = "[[workload]]\nkind = \"matrix\"\nsizes = [\"1 MB\"]\n[[workload]]\nkind = \"ramp\"\nlinks = [\"SOURCE->NARROW\"]\nparallel = [1, 4]\nfile_size = \"1 GB\"\n";
-    let comparison = compared(&format!("{head}{steps}"));
-    is_readable(&comparison);
-    let page = text(&comparison).join("\n");
-    for said in ["time for all steps", "cells that worked, of 36", "SOURCE→NARROW × 4"] {
-        assert!(page.contains(said), "{said} is missing in\n{page}");
-    }
-    assert!(!page.contains("asked"), "{page}");
 }
 
 /// Two comparisons of one seed would differ.
 #[test]
-fn same_seed_same_page() {
-    let [one, other] = [RATES, RATES].map(compared);
-    assert_eq!(text(&one), text(&other));
-    assert!(html(&one, "") == html(&other, ""));
-    assert_eq!(
-        serde_json::to_string(&one).unwrap(),
-        serde_json::to_string(&other).unwrap()
-    );
+fn same_seed_same_data() {
+    let [one, other] = [RATES, RATES].map(|text| serde_json::to_string(&compared(text)).unwrap());
+    assert!(one == other);
 }

@@ -104,6 +104,28 @@ impl BitRate {
         BitRate((self.0 as f64 * factor).round() as u64)
     }
 
+    /// Writes it with three digits, for people: `1.31 Gb/s`.
+    ///
+    /// ```
+    /// use weir_units::BitRate;
+    /// assert_eq!(BitRate(9_996_000_000).three_digits(), "10.0 Gb/s");
+    /// assert_eq!(BitRate(850).three_digits(), "850 b/s");
+    /// ```
+    pub fn three_digits(self) -> String {
+        let mut unit = 1;
+        while self.0 / unit >= 1_000 {
+            unit *= 1_000;
+        }
+        // 9.996 is written 10.0, not 10.00.
+        let decimals = match u128::from(self.0) * 1_000 / u128::from(unit) {
+            _ if unit == 1 => 0,
+            0..9_995 => 2,
+            9_995..99_950 => 1,
+            _ => 0,
+        };
+        format!("{self:.decimals$}")
+    }
+
     /// Gives bits per second as `f64`, for figures only.
     pub fn as_f64(self) -> f64 {
         self.0 as f64

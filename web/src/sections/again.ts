@@ -1,7 +1,7 @@
 // How to run it again, and everything that the run depended on.
 import { h, type Child } from "../dom";
 import { scroller } from "../table";
-import type { Section } from "../parts";
+import { command, type Section } from "../parts";
 import type { Report } from "../report";
 import { bytes, duration, moment, percent } from "../units";
 
@@ -34,18 +34,6 @@ export function again(report: Report): Section {
     title: "Run it again",
     content: [report.command === null ? null : command(report.command), h("dl", { class: "facts" }, rows), parameters(report)],
   };
-}
-
-function command(text: string): HTMLElement {
-  const said = h("span", { role: "status" });
-  const copy = (): void => {
-    navigator.clipboard.writeText(text).then(
-      () => (said.textContent = "Copied"),
-      () => (said.textContent = "Select it and copy by hand"),
-    );
-  };
-  const button = navigator.clipboard ? h("button", { type: "button", class: "copy", on: { click: copy } }, "Copy") : null;
-  return h("div", { class: "command" }, h("pre", { tabindex: 0, "aria-label": "Command" }, h("code", {}, text)), button, said);
 }
 
 function parameters(report: Report): Child {

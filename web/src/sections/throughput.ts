@@ -5,7 +5,7 @@ import { h, type Child } from "../dom";
 import { note } from "../methods";
 import { figure, onDemand, segmented, type Section } from "../parts";
 import type { Bins, RateSeries, Report, Series } from "../report";
-import { highest, mean, merge, merging, stack, steps, sum } from "../series";
+import { highest, mean, merge, merging, stack, steps, sum, untilItEnds } from "../series";
 import { table } from "../table";
 import { clock, duration, NONE, percent, rate } from "../units";
 import { multiples } from "./multiples";
@@ -184,12 +184,6 @@ function draw(scene: Scene, report: Report, series: Series, colours: Palette, wi
       ...line,
     ],
   };
-}
-
-/** Without the zeros at its end: after the hold nothing is asked, and a line along the ground would say nothing more. */
-function untilItEnds(asked: Bins): Bins {
-  const end = asked.findLastIndex((value) => value !== null && value > 0) + 1;
-  return asked.map((value, bin) => (bin < end ? value : null));
 }
 
 function tip(seconds: number | null, scene: Scene, layers: readonly Bins[], asked: Bins | null, binSeconds: number, span: number): HTMLElement {

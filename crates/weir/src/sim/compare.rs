@@ -1,27 +1,85 @@
 //! `weir sim compare`: every policy beside the optimum, on one page.
 
+mod text;
+
 use anyhow::anyhow;
+use serde::Serialize;
+use weir_measure::held::Cause;
 use weir_sim::SimPlan;
-use weir_sim::compare::{compare, html, text};
+use weir_sim::compare::{Comparison, compare};
 
 use crate::cli::SimCompareArguments;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::shell::quoted;
 
+/// The version of the contract with the front end.
+const SCHEMA: &str = "weir-comparison/1";
+
+/// What the front end draws, and what `--json` gives.
+#[derive(Serialize)]
+struct Data<'a> {
+    schema: &'static str,
+    /// Command line that compares the same again.
+    command: String,
+    /// What is asked and possible, and the result, each in a sentence or two.
+    situation: String,
+    result: Option<String>,
+    causes: Vec<CauseCount>,
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+}
+
+/// At how many sites a cause held each policy back.
+#[derive(Serialize)]
+struct CauseCount {
+    cause: Cause,
+    /// What it means, in words that follow "so many sites".
+    sentence: &'static str,
+    /// One per policy.
+    sites: Vec<usize>,
+}
+
+impl<'a> Data<'a> {
+    fn of(comparison: &'a Comparison, command: String) -> Self {
+        let policies = 0..comparison.policies.len();
+        let count = |cause: Cause| CauseCount {
+            cause,
+            sentence: cause.sentence(),
+            sites: policies
+                .clone()
+                .map(|policy| text::count(comparison, policy, cause))
+                .collect(),
+        };
+        let causes = Cause::ALL.into_iter().map(count);
+        Self {
+            schema: SCHEMA,
+            command,
+            situation: text::situation(comparison),
+            result: text::result(comparison),
+            causes: causes
+                .filter(|cause| cause.sites.iter().any(|sites| *sites > 0))
+                .collect(),
+            comparison,
+        }
+    }
+}
+
 /// Runs every policy on the challenge of a file and prints them side by side.
 pub(super) fn run(arguments: &SimCompareArguments, output: &Output) -> Result<Exit, Failure> {
     let plan = super::plan(&arguments.file, &arguments.overrides)?;
     let comparison = compare(&plan, |_| {});
-    text(&comparison).iter().for_each(|line| output.line(line));
+    let data = Data::of(&comparison, command(arguments, &plan));
+    let lines = text::text(&comparison);
+    lines.iter().for_each(|line| output.line(line));
     if let Some(file) = &arguments.html {
-        let page = html(&comparison, &command(arguments, &plan));
+        let page = weir_challenge::render_data(&data, &lines).map_err(Failure::could_not_run)?;
         weir_challenge::write_atomically(file, |to| to.write_all(page.as_bytes())).map_err(|error| {
             Failure::could_not_run(anyhow!(error).context(format!("could not write {}", file.display())))
         })?;
         output.line(format!("\nwrote {}", file.display()));
     }
-    output.done(&comparison);
+    output.done(&data);
     let sound = comparison.policies.iter().all(|policy| policy.violations.is_empty());
     Ok(if sound { Exit::Done } else { Exit::VerdictFail })
 }
@@ -37,3 +95,6 @@ fn command(arguments: &SimCompareArguments, plan: &SimPlan) -> String {
     words.push(format!("--seed {}", plan.seed));
     words.join(" ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,9 @@
 //! A comparison as a page of text, 80 columns wide.
 
+use weir_measure::held::Cause;
 use weir_measure::report::{WorkloadKind, WorkloadReport};
-
-use super::{Cause, Comparison, PolicyResult, SiteResult};
+use weir_sim::compare::{Comparison, PolicyResult, SiteResult};
+use weir_units::BitRate;
 
 /// Sites shown one by one: those where most is lost.
 const SITES: usize = 12;
@@ -14,24 +15,12 @@ const WIDTH: usize = 80;
 const NAME: usize = 28;
 const CELL: usize = 10;
 
-/// Writes a rate with three digits.
-pub(super) fn rate(bps: u64) -> String {
-    let mut unit = 1;
-    while bps / unit >= 1_000 {
-        unit *= 1_000;
-    }
-    // 9.996 is written 10.0, not 10.00.
-    let decimals = match bps * 1_000 / unit {
-        _ if unit == 1 => 0,
-        0..9_995 => 2,
-        9_995..99_950 => 1,
-        _ => 0,
-    };
-    format!("{:.decimals$}", weir_units::BitRate(bps))
+fn rate(bps: u64) -> String {
+    BitRate(bps).three_digits()
 }
 
 /// Writes the page, line by line.
-pub fn text(comparison: &Comparison) -> Vec<String> {
+pub(super) fn text(comparison: &Comparison) -> Vec<String> {
     let mut page = Page::default();
     head(comparison, &mut page);
     totals(comparison, &mut page);
@@ -104,7 +93,7 @@ fn shortened(text: &str, width: usize) -> String {
 }
 
 /// A share in per cent, never rounded up to the whole: 99.97 % is not all.
-pub(super) fn percent(share: Option<f64>) -> String {
+fn percent(share: Option<f64>) -> String {
     share.map_or_else(
         || "–".to_owned(),
         |share| {
@@ -115,7 +104,7 @@ pub(super) fn percent(share: Option<f64>) -> String {
     )
 }
 
-pub(super) fn duration(seconds: f64) -> String {
+fn duration(seconds: f64) -> String {
     weir_units::duration::format(std::time::Duration::from_secs(seconds.round() as u64))
 }
 
@@ -149,7 +138,7 @@ pub(super) fn situation(comparison: &Comparison) -> String {
 }
 
 /// The result in words: the best and the worst, and where they are furthest apart.
-pub(super) fn verdict(comparison: &Comparison) -> Option<String> {
+pub(super) fn result(comparison: &Comparison) -> Option<String> {
     let achieved = |policy: &PolicyResult| policy.totals.achieved_bps.unwrap_or(0);
     let best = comparison.policies.iter().rev().max_by_key(|policy| achieved(policy))?;
     let worst = comparison.policies.iter().min_by_key(|policy| achieved(policy))?;
@@ -213,7 +202,7 @@ fn head(comparison: &Comparison, page: &mut Page) {
         page.line(&comparison.description);
     }
     page.heading(&situation(comparison));
-    verdict(comparison).iter().for_each(|verdict| page.line(verdict));
+    result(comparison).iter().for_each(|result| page.line(result));
     page.0.push(String::new());
 }
 
@@ -251,21 +240,21 @@ fn totals(comparison: &Comparison, page: &mut Page) {
     }
 }
 
-pub(super) fn kept(policy: &PolicyResult) -> String {
+fn kept(policy: &PolicyResult) -> String {
     let kept = policy.thresholds.iter().filter(|threshold| threshold.pass).count();
     format!("{kept} of {}", policy.thresholds.len())
 }
 
 /// One line of a table over the policies: what it is called, and each policy's figure.
-pub(super) struct Line {
-    pub(super) name: String,
-    pub(super) cells: Vec<String>,
+struct Line {
+    name: String,
+    cells: Vec<String>,
     /// The figures, where they are shares.
-    pub(super) shares: Vec<Option<f64>>,
+    shares: Vec<Option<f64>>,
 }
 
 /// What came of each workload: shares of what is asked, cells that worked, rates of a ramp's steps. Heading and lines.
-pub(super) fn of_workloads(comparison: &Comparison) -> Vec<(String, Vec<Line>)> {
+fn of_workloads(comparison: &Comparison) -> Vec<(String, Vec<Line>)> {
     let Some(first) = comparison.policies.first() else {
         return Vec::new();
     };
@@ -353,7 +342,7 @@ fn workloads(comparison: &Comparison, page: &mut Page) {
 }
 
 /// The sites where most is lost under any policy, of what is possible there.
-pub(super) fn most_lost(comparison: &Comparison) -> Vec<&SiteResult> {
+fn most_lost(comparison: &Comparison) -> Vec<&SiteResult> {
     let lost = |site: &&SiteResult| {
         let possible = site.optimum_bps.unwrap_or(site.asked_bps).min(site.asked_bps);
         let least = site
@@ -385,22 +374,21 @@ fn sites(comparison: &Comparison, page: &mut Page) {
     }
 }
 
-/// At how many sites each cause held a policy back.
-pub(super) fn counts(comparison: &Comparison, policy: usize) -> Vec<(Cause, usize)> {
-    let of = |cause: Cause| {
-        let is = |site: &&SiteResult| site.policies[policy].cause == Some(cause);
-        (cause, comparison.sites.iter().filter(is).count())
-    };
-    Cause::ALL.map(of).into_iter().filter(|(_, count)| *count > 0).collect()
+/// At how many sites a cause held a policy back.
+pub(super) fn count(comparison: &Comparison, policy: usize, cause: Cause) -> usize {
+    let is = |site: &&SiteResult| site.policies[policy].cause == Some(cause);
+    comparison.sites.iter().filter(is).count()
 }
 
 fn causes(comparison: &Comparison, page: &mut Page) {
     page.heading("Why sites got less than 95 % of what is asked");
     let ranked = most_lost(comparison);
     for (at, policy) in comparison.policies.iter().enumerate() {
-        let counts = counts(comparison, at);
-        let part = |(cause, count): &(Cause, usize)| format!("{count} {}", cause.sentence());
-        let parts: Vec<String> = counts.iter().map(part).collect();
+        let counts = Cause::ALL.map(|cause| (cause, count(comparison, at, cause)));
+        let found = counts.iter().filter(|(_, count)| *count > 0);
+        let parts: Vec<String> = found
+            .map(|(cause, count)| format!("{count} {}", cause.sentence()))
+            .collect();
         let text = if parts.is_empty() {
             "none did".to_owned()
         } else {

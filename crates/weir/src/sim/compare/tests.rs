@@ -1,0 +1,136 @@
+//! What a comparison says on a page of text, and gives to the front end.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use weir_plan::{Challenge, Overrides};
+
+use super::text::text;
+use super::*;
+
+/// A long name of everything, and two sites of which one cannot take what is asked.
+const RATES: &str = r#"
+name = "a-challenge-with-quite-a-long-name-for-a-single-line"
+description = "What <this> is about takes more than one line of eighty columns & \"quotes\", so that it has to be wrapped somewhere."
+[grid]
+name = "g"
+[grid.transfer]
+max_active_per_link = 100
+max_active_per_rse_in = 100
+max_active_per_rse_out = 100
+[[grid.rse]]
+name = "SOURCE"
+[[grid.rse]]
+name = "A-STORAGE-ELEMENT-WITH-A-LONG-NAME"
+[[grid.rse]]
+name = "NARROW"
+[[grid.rse]]
+name = "GROUPED"
+[phases]
+ramp = "5 m"
+hold = "30 m"
+[[workload]]
+kind = "rates"
+name = "wide"
+file_size_min = "500 MB"
+file_size_max = "500 MB"
+cycle = "20 s"
+rates = [{ source = "SOURCE", destination = "A-STORAGE-ELEMENT-WITH-A-LONG-NAME", rate = "4 Gb/s" }]
+[[workload]]
+kind = "rates"
+name = "narrow"
+length = "20 m"
+file_size_min = "500 MB"
+file_size_max = "500 MB"
+cycle = "20 s"
+rates = [
+  { source = "SOURCE", destination = "NARROW", rate = "4 Gb/s" },
+  { source = "SOURCE", destination = "GROUPED", rate = "4 Gb/s" },
+]
+[[threshold]]
+workload = "*"
+metric = "ratio"
+min = 0.9
+[[threshold]]
+total = true
+metric = "crosscheck_difference"
+max = 0.1
+[sim]
+fixed_active = 2
+[[sim.site]]
+site = "NARROW"
+in = "1 Gb/s"
+[[sim.link]]
+link = "*->*"
+stream_rate = "500 Mb/s"
+[[sim.group]]
+name = "gateways"
+rses = ["GROUPED"]
+max_active = 1
+"#;
+
+fn plan(text: &str) -> SimPlan {
+    let challenge = Challenge::parse(text, "c.toml".as_ref()).unwrap_or_else(|problems| panic!("{problems:?}"));
+    SimPlan::of(challenge.resolve(&Overrides::default()).unwrap()).unwrap()
+}
+
+fn compared(text: &str) -> Comparison {
+    let comparison = compare(&plan(text), |_| {});
+    let violations = comparison.policies.iter().flat_map(|policy| &policy.violations);
+    assert_eq!(violations.count(), 0);
+    comparison
+}
+
+/// Anything would come out wider than a terminal, or as a page that a browser cannot read.
+fn is_readable(comparison: &Comparison) {
+    let lines = text(comparison);
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+    let data = Data::of(comparison, "weir sim compare 'a & b.toml'".to_owned());
+    let page = weir_challenge::render_data(&data, &lines).unwrap();
+    assert_eq!(page.matches("</script>").count(), page.matches("<script").count());
+    assert!(!page.contains("What <this> is about"), "text of a file is read as HTML");
+}
+
+/// The page would not say who brings how much, who falls short, and why.
+#[test]
+fn the_page_says_who_brings_what_and_why() {
+    let comparison = compared(RATES);
+    is_readable(&comparison);
+    let page = text(&comparison).join("\n");
+    for said in [
+        "Asked: ",
+        "Possible at most",
+        "Most is brought by ",
+        "thresholds kept",
+        "NARROW",
+        "wide, 4.00 Gb/s",
+        "had a full wide-area link",
+    ] {
+        assert!(page.contains(said), "{said} is missing in\n{page}");
+    }
+    assert!(page.contains("0 of 2") && page.contains("1 of 2"), "{page}");
+    let data = serde_json::to_value(Data::of(&comparison, "again".to_owned())).unwrap();
+    assert_eq!(data["schema"], "weir-comparison/1");
+    let full = data["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|cause| cause["cause"] == "wide-area-link");
+    assert_eq!(
+        full.unwrap()["sites"].as_array().unwrap().len(),
+        comparison.policies.len()
+    );
+    assert_eq!(data["policies"][0]["policy"], "weir");
+}
+
+/// Steps would be shown as shares of nothing.
+#[test]
+fn steps_are_compared_by_their_time() {
+    let head = RATES.split("[phases]").next().unwrap();
+    let steps = "[[workload]]\nkind = \"matrix\"\nsizes = [\"1 MB\"]\n[[workload]]\nkind = \"ramp\"\nlinks = [\"SOURCE->NARROW\"]\nparallel = [1, 4]\nfile_size = \"1 GB\"\n";
+    let comparison = compared(&format!("{head}{steps}"));
+    is_readable(&comparison);
+    let page = text(&comparison).join("\n");
+    for said in ["time for all steps", "cells that worked, of 36", "SOURCE→NARROW × 4"] {
+        assert!(page.contains(said), "{said} is missing in\n{page}");
+    }
+    assert!(!page.contains("asked"), "{page}");
+}
