@@ -4,6 +4,7 @@
 //! difference of two such numbers. So bins, windows and sums agree to the byte, however the time axis is cut.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Returns how many of the bytes of a transfer from `start` to `end` had arrived at `at`.
@@ -41,6 +42,44 @@ pub fn rate(bytes: u64, window: Duration) -> Option<u64> {
     Some(u64::try_from((bits + nanos / 2) / nanos).unwrap_or(u64::MAX))
 }
 
+/// Spreads the bytes of one transfer over bins of a width, of which the last is the one in which it ends. What arrived before the first
+/// of them is left out.
+///
+/// The same as the difference of [`until`] at the borders of each bin, at the cost of an addition per bin: a long transfer has hundreds.
+fn each_bin(
+    bytes: u64,
+    (start, end): (Duration, Duration),
+    width: Duration,
+    bins: RangeInclusive<usize>,
+    mut put: impl FnMut(usize, u64),
+) {
+    let border = |bin: usize| width * u32::try_from(bin).expect("fewer than four billion bins");
+    let (first, last) = bins.into_inner();
+    let mut before = until(bytes, start, end, border(first));
+    if first < last {
+        // Its end lies behind the first bin, its start does not: it has a length, and the border lies in it.
+        let length = end.saturating_sub(start).as_nanos();
+        let share = |time: Duration| {
+            let product = u128::from(bytes) * time.as_nanos();
+            // A bin wider than the whole transfer has no next border, and its step is not used.
+            (u64::try_from(product / length).unwrap_or(u64::MAX), product % length)
+        };
+        let (mut upto, mut rest) = share(border(first + 1).saturating_sub(start));
+        let (step, step_rest) = share(width);
+        for bin in first..last {
+            put(bin, upto - before);
+            before = upto;
+            upto = upto.saturating_add(step);
+            rest += step_rest;
+            if rest >= length {
+                rest -= length;
+                upto = upto.saturating_add(1);
+            }
+        }
+    }
+    put(last, bytes - before);
+}
+
 /// Byte counters in equal bins from time zero, growing as needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bins {
@@ -68,17 +107,9 @@ impl Bins {
         if self.bytes.len() <= last {
             self.bytes.resize(last + 1, 0);
         }
-        let mut before = 0;
-        for bin in first..=last {
-            let border = self.width * u32::try_from(bin + 1).expect("fewer than four billion bins");
-            let upto = if bin == last {
-                bytes
-            } else {
-                until(bytes, start, end, border)
-            };
-            self.bytes[bin] += upto - before;
-            before = upto;
-        }
+        each_bin(bytes, (start, end), self.width, first..=last, |bin, share| {
+            self.bytes[bin] += share;
+        });
     }
 
     /// Makes bins of twice the width, without a byte lost.
@@ -135,25 +166,17 @@ impl RecentBins {
             self.bytes.drain(..gone);
             self.first = last + 1 - Self::KEPT;
         }
-        for bin in Self::bin_of(start.min(end)).max(self.first)..=last {
-            let place = bin - self.first;
-            if self.bytes.len() <= place {
-                self.bytes.resize(place + 1, 0);
-            }
-            let from = Self::WIDTH * u32::try_from(bin).expect("fewer than four billion bins");
-            // The last bin takes what ends on its border too.
-            let upto = if bin == last {
-                bytes
-            } else {
-                until(bytes, start, end, from + Self::WIDTH)
-            };
-            self.bytes[place] += upto
-                - if bin == 0 {
-                    0
-                } else {
-                    until(bytes, start, end, from).min(upto)
-                };
+        if last < self.first {
+            return;
         }
+        let place = last - self.first;
+        if self.bytes.len() <= place {
+            self.bytes.resize(place + 1, 0);
+        }
+        let bins = Self::bin_of(start.min(end)).max(self.first)..=last;
+        each_bin(bytes, (start, end), Self::WIDTH, bins, |bin, share| {
+            self.bytes[bin - self.first] += share;
+        });
     }
 
     /// Returns the bytes of a bin; zero where nothing arrived, or what arrived is not kept any more.
@@ -175,6 +198,29 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// A bin would have other bytes than lie between its borders.
+        #[test]
+        fn each_bin_has_what_lies_between_its_borders(
+            bytes in prop_oneof![0_u64..100, 0_u64..1_000_000_000_000, Just(u64::MAX)],
+            start in 0_u64..2_000_000,
+            length in prop_oneof![Just(0_u64), 0_u64..100, 0_u64..10_000, 0_u64..400_000_000],
+            skipped in 0_usize..3,
+        ) {
+            let (width, micros) = (Duration::from_millis(7), Duration::from_micros);
+            let (start, end) = (micros(start), micros(start + length));
+            let bin_of = |at: Duration| usize::try_from(at.as_nanos() / width.as_nanos()).expect("it fits");
+            let last = bin_of(end);
+            let first = (bin_of(start) + skipped).min(last);
+            let mut found = Vec::new();
+            each_bin(bytes, (start, end), width, first..=last, |bin, share| found.push((bin, share)));
+            let border = |bin: usize| width * u32::try_from(bin).expect("it fits");
+            let expected = (first..=last).map(|bin| {
+                let upto = if bin == last { bytes } else { until(bytes, start, end, border(bin + 1)) };
+                (bin, upto - until(bytes, start, end, border(bin)))
+            });
+            prop_assert_eq!(&found, &expected.collect::<Vec<_>>());
+        }
+
         /// A byte would be lost or counted twice when bins become wider.
         #[test]
         fn bins_of_any_width_hold_the_same_bytes(
