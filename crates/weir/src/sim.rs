@@ -17,7 +17,7 @@ use crate::output::Output;
 /// Ten times the largest challenge held so far; beyond it, a slip in a file's size is likelier than a plan.
 const TRANSFERS_MAX: u64 = 300_000_000;
 
-/// Of a plan without rates every transfer is remembered until its last step has ended: a gigabyte for these.
+/// Of a plan without rates the span of every finished transfer is remembered until its last step has ended: 300 MB for these.
 const STEPS_MAX: u64 = 5_000_000;
 
 /// Does what the command asks.
