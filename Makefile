@@ -32,7 +32,7 @@ help: ## List the goals
 demo: ## Build Weir and run the UK mini data challenge at 1/100 of its rates
 	@echo "make demo: builds Weir (minutes the first time), then runs the UK mini data challenge at 1/100 of its rates"
 	$(MAKE) build
-	$(TARGET)/release/weir challenge run challenges/minidc-uk.toml --scale 0.01
+	$(TARGET)/release/weir challenge run challenges/minidc-uk.toml --scale 0.01 --audit 5%
 
 build: web ## Build the release binary
 	@scripts/prerequisites.sh

@@ -14,7 +14,7 @@ const NOTES = {
   ],
   failed: [
     "Failed",
-    "Transfers that the transfer service gave up. A transfer is one file on one link, all attempts included. Bytes that a failed transfer moved are counted apart and are in no rate; its size is counted nowhere.",
+    "Transfers that the transfer service gave up, had not ended when the drain was over, or lost. A transfer is one file on one link, all attempts included. Bytes that a failed transfer moved are counted apart and are in no rate; its size is counted nowhere.",
   ],
   efficiency: ["Efficiency", "Finished ÷ (finished + failed), by transfers. An attempt that fails and is repeated with success does not lower it."],
   lateness: ["Lateness", "From the moment at which the plan wanted a transfer to the moment at which it was submitted (ledger.csv). An injector that falls behind is seen here."],

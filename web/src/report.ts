@@ -121,7 +121,8 @@ const crosscheck = object({
   receiving_storage: maybe(number),
   sending_storage: maybe(number),
   difference_ratio: maybe(number),
-  pass: flag,
+  /** `null`: fewer than two counters, so there is nothing to compare. */
+  pass: maybe(flag),
   note: maybe(text),
 });
 
@@ -191,6 +192,8 @@ const host = object({
   kernel: maybe(text),
   scratch_filesystem: maybe(text),
   cpu_busy_ratio: maybe(number),
+  disk_stalled_ratio: maybe(number),
+  memory_stalled_ratio: maybe(number),
 });
 
 /** How much the equal parts of the hold differ: standard deviation ÷ mean. */
@@ -200,7 +203,7 @@ const windows = object({ ramp: maybe(window), hold: maybe(window), drain: maybe(
 
 const report = object({
   schema: text,
-  verdict: oneOf("pass", "fail", "unstable"),
+  verdict: oneOf("pass", "none", "fail", "unstable"),
   verdict_reasons: listOrNone(text),
   /** What to try when the machine was too weak. */
   advice: maybe(text),

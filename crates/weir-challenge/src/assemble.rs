@@ -56,17 +56,13 @@ pub(crate) fn report(mut measurement: Measurement, found: Found<'_>) -> Report {
         started_at: moment(found.clock.started_at()),
         ended_at: moment(jiff::Timestamp::now()),
         weir: build(),
-        host: Host {
-            cpu_busy_ratio: found.driven.cpu_busy_ratio,
-            ..found.host
-        },
+        host: found.driven.load.of(found.host),
         interrupted: found.driven.interrupted,
         crosschecks: found.crosschecks,
         audit: found.audit,
         deleted_files: found.sums.deleted_files,
         parameters: BTreeMap::new(),
         violations: Vec::new(),
-        carried_here: true,
     })
 }
 

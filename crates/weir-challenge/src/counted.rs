@@ -142,3 +142,95 @@ fn difference(
         _ => Err("no counter".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+    use super::*;
+    use crate::engine::tests::door;
+
+    /// A finished transfer of a million bytes from the first door to the second.
+    fn moved() -> Moved {
+        let mut moved = Moved::new(2);
+        let ends = LinkEnds {
+            source: 0,
+            destination: 1,
+        };
+        let transfer = Transfer {
+            workload: 0,
+            link: 0,
+            cell: None,
+            size: 1_000_000,
+            state: State::Finished,
+            mode: None,
+            late: std::time::Duration::ZERO,
+            started: None,
+            ended: std::time::Duration::ZERO,
+            bytes_moved: 1_000_000,
+            retries: 0,
+            failure: None,
+        };
+        moved.add(ends, &transfer);
+        // What failed moved something too, which each party counts up to another point.
+        let failed = Transfer {
+            state: State::Failed,
+            bytes_moved: 7_000,
+            ..transfer
+        };
+        moved.add(ends, &failed);
+        moved
+    }
+
+    fn readings(received: u64, sent: u64) -> [Reading; 2] {
+        let counters = |door: usize, received: u64, sent: u64| (door, Ok(Counters { received, sent }));
+        [
+            [counters(0, 0, 500), counters(1, 300, 0)].into(),
+            [counters(0, 0, 500 + sent), counters(1, 300 + received, 0)].into(),
+        ]
+    }
+
+    fn compared(doors: &[StorageDoor], [before, after]: &[Reading; 2]) -> Vec<(String, Option<bool>)> {
+        let checks = compare(doors, &moved(), before, after);
+        let told = |check: CrossCheck| (format!("{} {}", check.subject, check.quantity), check.pass);
+        checks.into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn a_counter_that_is_off_by_a_five_hundredth_fails() {
+        // Wrong: bytes that one party lost, or made up, go unnoticed.
+        let doors = [door("a"), door("b")];
+        let good = compared(&doors, &readings(1_000_000, 1_000_000));
+        assert!(
+            good.iter().all(|(_, pass)| *pass == Some(true)) && good.len() == 3,
+            "{good:?}"
+        );
+        let off = compared(&doors, &readings(998_000, 1_000_000));
+        let failed: Vec<&str> = off
+            .iter()
+            .filter(|(_, pass)| *pass == Some(false))
+            .map(|(of, _)| of.as_str())
+            .collect();
+        assert_eq!(failed, ["all bytes delivered", "b bytes received"]);
+        let off = compared(&doors, &readings(1_000_000, 1_002_000));
+        let failed: Vec<&str> = off
+            .iter()
+            .filter(|(_, pass)| *pass == Some(false))
+            .map(|(of, _)| of.as_str())
+            .collect();
+        assert_eq!(failed, ["all bytes delivered", "a bytes sent"]);
+    }
+
+    #[test]
+    fn a_storage_without_counters_agrees_with_nobody() {
+        // Wrong: a grid of which no counter can be read is reported as one whose counters agree.
+        let mut doors = [door("a"), door("b")];
+        doors.iter_mut().for_each(|door| door.embedded = false);
+        let none = compared(&doors, &[Reading::new(), Reading::new()]);
+        assert!(
+            none.iter().all(|(_, pass)| pass.is_none()) && none.len() == 3,
+            "{none:?}"
+        );
+        let unread: [Reading; 2] = std::array::from_fn(|_| [(1, Err("no answer".to_owned()))].into());
+        assert!(compared(&doors, &unread).iter().all(|(_, pass)| pass.is_none()));
+    }
+}

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use weir_http::ProcessorTime;
 use weir_measure::report::Event;
 use weir_measure::{Standing, WindowSpec};
 use weir_plan::Phases;
@@ -13,10 +12,11 @@ use weir_plan::Phases;
 use crate::Stop;
 use crate::books::Books;
 use crate::clock::Clock;
-use crate::engine::Engine;
+use crate::engine::{Engine, Withdrawal};
 use crate::folder::RunFolder;
 use crate::injection::InjectionDoor;
 use crate::live::SharedMeasurement;
+use crate::load::{Load, Reading};
 use crate::rates::RatesDriver;
 use crate::steps::StepsDriver;
 
@@ -58,7 +58,8 @@ pub(crate) struct Drive<'a, D> {
 pub(crate) struct Driven {
     /// What was cut short, if the run was interrupted.
     pub(crate) interrupted: Option<String>,
-    pub(crate) cpu_busy_ratio: Option<f64>,
+    /// Of the machine, while the hold lasted.
+    pub(crate) load: Load,
 }
 
 /// Moments of the loop's next actions.
@@ -82,7 +83,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
         } else {
             "ramp begins"
         });
-        let mut processors = None;
+        let mut before = None;
         let mut ticks = tokio::time::interval(TURN);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -96,8 +97,8 @@ impl<D: InjectionDoor> Drive<'_, D> {
                 driven.interrupted = Some(interruption(now, &windows));
                 break;
             }
-            if processors.is_none() && now >= ramp_end {
-                processors = Some(ProcessorTime::now());
+            if before.is_none() && now >= ramp_end {
+                before = Some(Reading::now());
                 if !ramp_end.is_zero() {
                     self.event("hold begins");
                 }
@@ -115,13 +116,13 @@ impl<D: InjectionDoor> Drive<'_, D> {
                 }
             }
         }
-        self.close(&mut driven, processors.flatten());
+        self.close(&mut driven, before);
         self.drain(&mut due, &mut driven, &mut ticks).await;
         driven
     }
 
     /// Injection ends: the windows of ramp and hold are known.
-    fn close(&mut self, driven: &mut Driven, processors: Option<ProcessorTime>) {
+    fn close(&mut self, driven: &mut Driven, before: Option<Reading>) {
         self.no_more.cancel();
         let now = self.clock.now();
         if let Some(rates) = self.rates.as_deref_mut() {
@@ -132,8 +133,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
                 .with(|measurement| measurement.given_up(ended, given_up));
         }
         self.measurement.with(|measurement| measurement.close(now));
-        let earlier = processors.zip(ProcessorTime::now());
-        driven.cpu_busy_ratio = earlier.and_then(|(earlier, now)| now.busy_since(earlier));
+        driven.load = before.map(|before| Reading::now().since(before)).unwrap_or_default();
         let text = if driven.interrupted.is_some() {
             "interrupted; drain begins"
         } else {
@@ -167,8 +167,13 @@ impl<D: InjectionDoor> Drive<'_, D> {
         if !self.engine.is_idle() {
             let count = self.engine.unfinished();
             self.event(&format!("drain ends: {count} transfers are withdrawn"));
+            let why = if driven.interrupted.is_some() {
+                Withdrawal::Interrupted
+            } else {
+                Withdrawal::Overdue(limit)
+            };
             tokio::select! {
-                () = self.engine.cancel_unfinished() => {}
+                () = self.engine.withdraw(why) => {}
                 () = self.stop.hard.cancelled() => {}
             }
             let deadline = self.clock.now() + WITHDRAWAL;
@@ -176,7 +181,7 @@ impl<D: InjectionDoor> Drive<'_, D> {
                 self.wait(ticks).await;
                 self.turn(self.clock.now(), due);
             }
-            self.engine.give_up();
+            self.engine.give_up(why);
         }
         self.take_in();
         let now = self.clock.now();
@@ -256,3 +261,6 @@ fn interruption(now: Duration, windows: &WindowSpec) -> String {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,8 @@
 mod deletion;
 mod withdrawal;
 
+pub(crate) use withdrawal::Withdrawal;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +23,7 @@ use crate::audit::Keep;
 use crate::clock::Clock;
 use crate::error::chain;
 use crate::folder::RunFolder;
-use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Order, Phase};
+use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
 use crate::record::{Record, Wanted};
 use crate::seed::Sources;
 use crate::storage::StorageDoor;
@@ -105,7 +107,7 @@ struct Deleted {
     outcome: Result<bool, crate::storage::StorageError>,
 }
 
-type Polled = Vec<Result<Vec<(JobId, Vec<Observed>)>, InjectionError>>;
+type Polled = Vec<Result<Vec<(JobId, JobState)>, InjectionError>>;
 
 /// What an engine stands on.
 pub(crate) struct Ground {
@@ -133,6 +135,10 @@ pub(crate) struct Engine<D> {
     stop: CancellationToken,
     pending: BTreeMap<u64, Pending>,
     jobs: BTreeMap<JobId, BTreeSet<u64>>,
+    /// How often in a row the service did not know a job.
+    unknown: BTreeMap<JobId, u32>,
+    /// Why everything that has not ended was withdrawn, once it was.
+    withdrawal: Option<Withdrawal>,
     poll_order: VecDeque<JobId>,
     /// By workload and link.
     link_states: Vec<Vec<LinkState>>,
@@ -188,6 +194,8 @@ impl<D: InjectionDoor> Engine<D> {
             stop,
             pending: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+            withdrawal: None,
             poll_order: VecDeque::new(),
             keep,
             kept: vec![0; count],
@@ -345,10 +353,8 @@ impl<D: InjectionDoor> Engine<D> {
             match answer {
                 Ok(jobs) => {
                     self.poll_failures = 0;
-                    for (_, transfers) in jobs {
-                        for observed in transfers {
-                            self.take_observed(observed);
-                        }
+                    for (job, state) in jobs {
+                        self.take_job(&job, state);
                     }
                 }
                 Err(error) => {
@@ -362,6 +368,18 @@ impl<D: InjectionDoor> Engine<D> {
         }
         let jobs = &self.jobs;
         self.poll_order.retain(|job| jobs.contains_key(job));
+    }
+
+    fn take_job(&mut self, job: &JobId, state: JobState) {
+        match state {
+            JobState::Known(transfers) => {
+                self.unknown.remove(job);
+                for observed in transfers {
+                    self.take_observed(observed);
+                }
+            }
+            JobState::Unknown => self.take_unknown(job),
+        }
     }
 
     fn take_observed(&mut self, observed: Observed) {
@@ -379,7 +397,7 @@ impl<D: InjectionDoor> Engine<D> {
             Phase::Queued | Phase::Active => return,
             Phase::Finished => State::Finished,
             Phase::Failed => State::Failed,
-            Phase::Cancelled => State::Cancelled,
+            Phase::Cancelled => return self.take_cancelled(observed),
         };
         let ended = observed
             .ended
@@ -431,6 +449,7 @@ impl<D: InjectionDoor> Engine<D> {
             left.remove(&id);
             if left.is_empty() {
                 self.jobs.remove(job);
+                self.unknown.remove(job);
             }
         }
         self.ended.push(record);
@@ -533,4 +552,4 @@ async fn submit_patiently<D: InjectionDoor>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

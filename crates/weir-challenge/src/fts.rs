@@ -13,7 +13,7 @@ use weir_http::{Client, body};
 use weir_units::Algorithm;
 use weir_world::{ErrorClass, Party};
 
-use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, Observed, Phase};
+use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Phase};
 use crate::storage::StorageDoor;
 
 /// Time for one request.
@@ -253,30 +253,22 @@ impl InjectionDoor for FtsDoor {
         Ok(JobId(submitted.job_id))
     }
 
-    async fn observe(&self, jobs: &[JobId]) -> Result<Vec<(JobId, Vec<Observed>)>, InjectionError> {
+    async fn observe(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobState)>, InjectionError> {
         let ids: Vec<&str> = jobs.iter().map(|job| job.0.as_str()).collect();
         let path = format!("/jobs/{}?files={FIELDS}", ids.join(","));
-        let answer = self.ask(Method::GET, &path, None).await?;
+        let answer = match (self.ask(Method::GET, &path, None).await, jobs) {
+            // Of several jobs each has a status of its own.
+            (Err(InjectionError::Refused { status, .. }), [job]) if status == StatusCode::NOT_FOUND => {
+                return Ok(vec![(job.clone(), JobState::Unknown)]);
+            }
+            (answer, _) => answer?,
+        };
         let answer: Answer = serde_json::from_slice(&answer).map_err(|error| self.unreachable(error))?;
         let jobs = match answer {
             Answer::Many(jobs) => jobs,
             Answer::One(job) => vec![*job],
         };
-        let known = |job: &Job| {
-            job.http_status
-                .as_deref()
-                .is_none_or(|status| status.starts_with("200"))
-        };
-        Ok(jobs
-            .into_iter()
-            .filter(known)
-            .map(|job| {
-                (
-                    JobId(job.id),
-                    job.files.into_iter().filter_map(FileState::observed).collect(),
-                )
-            })
-            .collect())
+        Ok(jobs.into_iter().filter_map(Job::state).collect())
     }
 
     async fn cancel(&self, jobs: &[JobId]) -> Result<(), InjectionError> {
@@ -284,6 +276,19 @@ impl InjectionDoor for FtsDoor {
         self.ask(Method::DELETE, &format!("/jobs/{}", ids.join(",")), None)
             .await
             .map(|_| ())
+    }
+}
+
+impl Job {
+    /// Returns what this says about a job; `None` where the service could not look.
+    fn state(self) -> Option<(JobId, JobState)> {
+        let status = self.http_status.as_deref().unwrap_or("200");
+        let state = match status.split(' ').next() {
+            Some("200") => JobState::Known(self.files.into_iter().filter_map(FileState::observed).collect()),
+            Some("404") => JobState::Unknown,
+            _ => return None,
+        };
+        Some((JobId(self.id), state))
     }
 }
 

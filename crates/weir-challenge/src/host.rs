@@ -18,6 +18,8 @@ pub(crate) fn describe(scratch: &Path) -> Host {
         ),
         scratch_filesystem: filesystem(scratch).unwrap_or_else(|| "unknown".to_owned()),
         cpu_busy_ratio: None,
+        disk_stalled_ratio: None,
+        memory_stalled_ratio: None,
     }
 }
 

@@ -46,9 +46,10 @@ pub struct Batch {
 pub struct JobId(pub String);
 
 /// How far a transfer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Accepted, not started.
+    #[default]
     Queued,
     /// Under way.
     Active,
@@ -65,6 +66,15 @@ impl Phase {
     pub fn is_final(self) -> bool {
         matches!(self, Self::Finished | Self::Failed | Self::Cancelled)
     }
+}
+
+/// What the service says about one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobState {
+    /// It has these transfers.
+    Known(Vec<Observed>),
+    /// It knows no such job.
+    Unknown,
 }
 
 /// What the service says about one transfer.
@@ -171,10 +181,7 @@ pub trait InjectionDoor: Send + Sync + 'static {
     fn submit(&self, batch: &Batch) -> impl Future<Output = Result<JobId, InjectionError>> + Send;
 
     /// Asks how far the transfers of some jobs are; the answer may leave some out, which are asked for again.
-    fn observe(
-        &self,
-        jobs: &[JobId],
-    ) -> impl Future<Output = Result<Vec<(JobId, Vec<Observed>)>, InjectionError>> + Send;
+    fn observe(&self, jobs: &[JobId]) -> impl Future<Output = Result<Vec<(JobId, JobState)>, InjectionError>> + Send;
 
     /// Withdraws what has not ended.
     fn cancel(&self, jobs: &[JobId]) -> impl Future<Output = Result<(), InjectionError>> + Send;

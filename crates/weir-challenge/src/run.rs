@@ -44,11 +44,11 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// Returns the exit code: 0 pass, 1 fail or unstable, 130 interrupted.
+    /// Returns the exit code: 0 pass or no verdict, 1 fail or unstable, 130 interrupted.
     pub fn exit_code(&self) -> u8 {
         match (self.report.interrupted, self.report.verdict) {
             (true, _) => 130,
-            (false, weir_measure::Verdict::Pass) => 0,
+            (false, weir_measure::Verdict::Pass | weir_measure::Verdict::None) => 0,
             (false, _) => 1,
         }
     }

@@ -114,6 +114,52 @@ fn the_numbers_of_a_run_agree() {
     assert!(weir_plan::Challenge::parse(&again, "challenge.toml".as_ref()).is_ok());
 }
 
+/// Changes a byte of each file below the data area of a grid, just before the audit reads them.
+struct FlipsBeforeAudit(std::sync::Mutex<Option<std::path::PathBuf>>);
+
+impl Progress for FlipsBeforeAudit {
+    fn show(&self, update: &Update) {
+        let mut folder = self.0.lock().unwrap();
+        match update {
+            Update::Folder { folder: path } => *folder = Some(path.clone()),
+            Update::Step { text } if text.contains("are read back") => {
+                let data = files(&folder.as_ref().unwrap().join("scratch"));
+                // Delivered files lie below the number of their workload, source files below `src`.
+                let is_delivered = |path: &&std::path::PathBuf| path.to_string_lossy().contains("/0/ALPHA/");
+                let delivered: Vec<_> = data.iter().filter(is_delivered).collect();
+                assert!(!delivered.is_empty(), "{data:?}");
+                for path in delivered {
+                    let mut bytes = std::fs::read(path).unwrap();
+                    *bytes.last_mut().unwrap() ^= 1;
+                    std::fs::write(path, bytes).unwrap();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_flipped_byte_at_the_destination_fails_the_run() {
+    // Wrong: a disk that changes what it took is found by nobody, or only told in passing.
+    let flips = Arc::new(FlipsBeforeAudit(std::sync::Mutex::default()));
+    let run = run_watched(&rates("3 s"), Some(100.0), false, flips, Stop::default());
+    let report = &run.outcome.report;
+    assert_eq!(report.verdict, Verdict::Fail, "{:?}", report.verdict_reasons);
+    let audit = report.audit.as_ref().unwrap();
+    assert!(audit.failed > 0 && audit.failed < audit.files, "{audit:?}");
+    assert!(
+        report.verdict_reasons[0].contains("audited files differ from what was sent"),
+        "{:?}",
+        report.verdict_reasons
+    );
+    assert!(
+        audit.samples[0].contains("its bytes are not those that were sent"),
+        "{:?}",
+        audit.samples
+    );
+}
+
 /// Stops the run when the first files have arrived.
 struct StopAfterFirst(Stop);
 

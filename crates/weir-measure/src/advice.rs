@@ -1,24 +1,50 @@
 //! Tells the owner of a machine that is too weak what it can carry.
 
+use crate::report::Host;
+
 /// Ratio below which a run fell short.
 const SHORT: f64 = 0.95;
 
 /// Share of failures above which falling short has another cause than a weak machine.
 const FAILED_MAX: f64 = 0.02;
 
-/// Returns the advice for a run that asked for `asked` bit/s at `scale` and achieved `achieved`; `None` when it did not
-/// fall short, or when failures explain it.
-pub fn weak_machine(scale: f64, asked: u64, achieved: u64, failed_ratio: f64) -> Option<String> {
+/// Shares of the hold from which on a machine's own processors, disks or memory may have held the run back: processors in use, and
+/// everything waiting for a disk or for memory.
+const STRAINED: [f64; 3] = [0.85, 0.2, 0.1];
+
+/// Returns the advice for a run that asked for `asked` bit/s at `scale` and achieved `achieved`; `None` when it did not fall short, when
+/// failures explain it, or when nothing says that the machine that ran it was at its limits: then something else is narrow.
+pub fn weak_machine(scale: f64, asked: u64, achieved: u64, failed_ratio: f64, host: &Host) -> Option<String> {
     let ratio = crate::report::ratio(achieved, asked)?;
     if ratio >= SHORT || failed_ratio > FAILED_MAX || achieved == 0 {
         return None;
     }
     Some(format!(
-        "carries {} of {}; try --scale {}",
+        "carries {} of {} with {}; try --scale {}",
         number(achieved, asked),
         rate(asked),
+        strain(host)?,
         round_down(scale * ratio)
     ))
+}
+
+/// Says which of a machine's own means were at their limits.
+fn strain(host: &Host) -> Option<String> {
+    let measured = [host.cpu_busy_ratio, host.disk_stalled_ratio, host.memory_stalled_ratio];
+    let words = [
+        "its processors busy",
+        "all work waiting for its disk",
+        "all work waiting for memory",
+    ];
+    let told = measured
+        .into_iter()
+        .zip(STRAINED)
+        .zip(words)
+        .filter_map(|((share, limit), words)| {
+            let share = share.filter(|share| *share >= limit)?;
+            Some(format!("{words} {:.0} % of the time", share * 100.0))
+        });
+    told.reduce(|all, one| format!("{all} and {one}"))
 }
 
 /// Writes a rate with two digits in the largest unit that fits: `1.3 Gb/s`, `850 Mb/s`.
@@ -74,13 +100,45 @@ mod tests {
     #[test]
     fn names_the_scale_that_fits() {
         // Wrong: the owner of a weak machine is told to try what cannot work.
-        let advice = weak_machine(0.01, 1_310_000_000, 806_000_000, 0.0);
-        assert_eq!(advice.as_deref(), Some("carries 0.8 of 1.3 Gb/s; try --scale 0.006"));
-        let advice = weak_machine(1.0, 131_000_000_000, 2_000_000_000, 0.0);
-        assert_eq!(advice.as_deref(), Some("carries 2.0 of 131 Gb/s; try --scale 0.01"));
-        assert_eq!(weak_machine(0.01, 1_310_000_000, 1_300_000_000, 0.0), None);
-        assert_eq!(weak_machine(0.01, 1_310_000_000, 300_000_000, 0.5), None);
-        assert_eq!(weak_machine(0.01, 0, 0, 0.0), None);
+        let busy = host(Some(0.97), None, None);
+        let advice = weak_machine(0.01, 1_310_000_000, 806_000_000, 0.0, &busy);
+        assert_eq!(
+            advice.as_deref(),
+            Some("carries 0.8 of 1.3 Gb/s with its processors busy 97 % of the time; try --scale 0.006")
+        );
+        let slow = host(Some(0.9), Some(0.4), Some(0.01));
+        let advice = weak_machine(1.0, 131_000_000_000, 2_000_000_000, 0.0, &slow);
+        assert_eq!(
+            advice.as_deref(),
+            Some(
+                "carries 2.0 of 131 Gb/s with its processors busy 90 % of the time and all work waiting for its disk 40 % of the time; \
+                 try --scale 0.01"
+            )
+        );
+        assert_eq!(weak_machine(0.01, 1_310_000_000, 1_300_000_000, 0.0, &busy), None);
+        assert_eq!(weak_machine(0.01, 1_310_000_000, 300_000_000, 0.5, &busy), None);
+        assert_eq!(weak_machine(0.01, 0, 0, 0.0, &busy), None);
+    }
+
+    #[test]
+    fn a_machine_with_time_to_spare_is_not_called_weak() {
+        // Wrong: a throttled remote storage is laid to the machine that asked it.
+        for idle in [host(Some(0.5), Some(0.01), Some(0.0)), host(None, None, None)] {
+            assert_eq!(weak_machine(1.0, 1_000_000_000, 300_000_000, 0.0, &idle), None);
+        }
+    }
+
+    fn host(cpu: Option<f64>, disk: Option<f64>, memory: Option<f64>) -> Host {
+        Host {
+            name: "here".to_owned(),
+            cores: 2,
+            memory_bytes: 0,
+            kernel: String::new(),
+            scratch_filesystem: String::new(),
+            cpu_busy_ratio: cpu,
+            disk_stalled_ratio: disk,
+            memory_stalled_ratio: memory,
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Compares counters that were kept independently of each other.
 //!
-//! A disagreement is shown and fails the check; nothing is averaged.
+//! A disagreement is shown and fails the check; nothing is averaged. Fewer than two counters are nothing to compare, and no agreement.
 
 use crate::report::CrossCheck;
 
@@ -33,7 +33,7 @@ pub fn check(counted: Counted, tolerance: f64) -> CrossCheck {
         counted.sending_storage,
     ]);
     CrossCheck {
-        pass: difference_ratio.is_none_or(|difference| difference <= tolerance),
+        pass: difference_ratio.map(|difference| difference <= tolerance),
         subject: counted.subject,
         quantity: counted.quantity,
         transfer_service: counted.transfer_service,
@@ -63,7 +63,11 @@ fn difference(counters: &[Option<u64>]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn difference_of(transfer: Option<u64>, receiving: Option<u64>, sending: Option<u64>) -> (Option<f64>, bool) {
+    fn difference_of(
+        transfer: Option<u64>,
+        receiving: Option<u64>,
+        sending: Option<u64>,
+    ) -> (Option<f64>, Option<bool>) {
         let counted = Counted {
             transfer_service: transfer,
             receiving_storage: receiving,
@@ -76,11 +80,16 @@ mod tests {
 
     #[test]
     fn compares_only_what_is_there() {
-        // Wrong: a missing counter counts as zero, or a disagreement passes.
-        assert_eq!(difference_of(Some(100), Some(100), Some(100)), (Some(0.0), true));
-        assert_eq!(difference_of(Some(100), Some(90), None), (Some(0.1), false));
-        assert_eq!(difference_of(Some(100), None, None), (None, true));
-        assert_eq!(difference_of(Some(0), Some(0), None), (Some(0.0), true));
-        assert_eq!(difference_of(None, Some(10_000), Some(9_999)), (Some(0.0001), true));
+        // Wrong: a missing counter counts as zero, a disagreement passes, or one counter agrees with itself.
+        assert_eq!(difference_of(Some(100), Some(100), Some(100)), (Some(0.0), Some(true)));
+        assert_eq!(difference_of(Some(100), Some(90), None), (Some(0.1), Some(false)));
+        assert_eq!(difference_of(Some(1_000), Some(998), None).1, Some(false));
+        assert_eq!(difference_of(Some(100), None, None), (None, None));
+        assert_eq!(difference_of(None, None, None), (None, None));
+        assert_eq!(difference_of(Some(0), Some(0), None), (Some(0.0), Some(true)));
+        assert_eq!(
+            difference_of(None, Some(10_000), Some(9_999)),
+            (Some(0.0001), Some(true))
+        );
     }
 }

@@ -11,7 +11,10 @@ use weir_units::duration::format as time;
 
 use crate::accounting::{Accounting, Figures};
 use crate::advice;
-use crate::report::{Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Series, Verdict, Window, Windows, ratio};
+use crate::report::{
+    Audit, Build, CrossCheck, Event, Host, Report, SCHEMA, Series, Verdict, Window, Windows, WorkloadKind,
+    WorkloadReport, ratio,
+};
 use crate::snapshot::{self, RATE_WINDOW, Snapshot, Standing};
 use crate::spec::Spec;
 use crate::threshold::{self, Evaluated};
@@ -69,8 +72,6 @@ pub struct Ending {
     pub parameters: BTreeMap<String, String>,
     /// Rules that the world broke, and that make its figures worthless.
     pub violations: Vec<String>,
-    /// Whether the machine that ran it carried the bytes, so that it may have been too weak.
-    pub carried_here: bool,
 }
 
 /// A run that is over, measured.
@@ -209,16 +210,12 @@ impl Measured {
             .map(|asked| threshold::evaluate(asked, &figures, &spec, &ending.crosschecks))
             .collect();
         let (verdict, verdict_reasons) = judge(&figures, &spec, &thresholds, &ending);
+        let advice = advice_of(&figures, head.scale, &ending);
         let mut parameters = head.parameters;
         parameters.extend(ending.parameters);
         let hold_end = spec.windows.hold_end.as_secs_f64();
         events.extend(ending.violations.into_iter().map(|text| Event { t_s: hold_end, text }));
         events.sort_by(|one, other| one.t_s.total_cmp(&other.t_s));
-        let advice = advice_of(
-            &figures,
-            head.scale,
-            ending.carried_here && ending.interrupted.is_none(),
-        );
         Report {
             schema: SCHEMA.to_owned(),
             verdict,
@@ -259,6 +256,7 @@ fn judge(figures: &Figures, spec: &Spec, thresholds: &[Evaluated], ending: &Endi
         crosschecks: &ending.crosschecks,
         audit: ending.audit.as_ref(),
         interrupted: ending.interrupted.as_deref(),
+        cells: cells(figures),
         finished: figures.totals.finished,
         parts: if is_steady { figures.parts.total() } else { &[] },
     });
@@ -269,11 +267,23 @@ fn judge(figures: &Figures, spec: &Spec, thresholds: &[Evaluated], ending: &Endi
     (verdict, reasons)
 }
 
-fn advice_of(figures: &Figures, scale: f64, applies: bool) -> Option<String> {
+/// Cells of copy matrices that did not work, and all of them.
+fn cells(figures: &Figures) -> (u64, u64) {
+    let of = |workload: &WorkloadReport| match &workload.kind {
+        WorkloadKind::Matrix { cells } => cells.clone(),
+        WorkloadKind::Rates { .. } | WorkloadKind::Ramp { .. } => Vec::new(),
+    };
+    let cells: Vec<_> = figures.workloads.iter().flat_map(of).collect();
+    let failed = cells.iter().filter(|cell| !cell.ok).count();
+    (failed as u64, cells.len() as u64)
+}
+
+fn advice_of(figures: &Figures, scale: f64, ending: &Ending) -> Option<String> {
     let totals = &figures.totals;
-    let (asked, achieved) = totals.asked_bps.zip(totals.achieved_bps).filter(|_| applies)?;
+    let whole = ending.interrupted.is_none();
+    let (asked, achieved) = totals.asked_bps.zip(totals.achieved_bps).filter(|_| whole)?;
     let failed = ratio(totals.failed, totals.finished + totals.failed).unwrap_or(0.0);
-    advice::weak_machine(scale, asked, achieved, failed)
+    advice::weak_machine(scale, asked, achieved, failed, &ending.host)
 }
 
 fn windows(spec: &Spec) -> Windows {

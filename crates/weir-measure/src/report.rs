@@ -80,8 +80,10 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Every threshold holds and the counters agree.
+    /// Every threshold holds, and no counter contradicts another.
     Pass,
+    /// Nothing was asked, and nothing failed.
+    None,
     /// The windows vary too much, or ended too early, to be believed.
     Unstable,
     /// A threshold does not hold, or counters disagree.
@@ -89,10 +91,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the word used in reports: `pass`, `unstable` or `fail`.
+    /// Returns the word used in reports: `pass`, `none`, `unstable` or `fail`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "pass",
+            Self::None => "none",
             Self::Unstable => "unstable",
             Self::Fail => "fail",
         }
@@ -124,6 +127,12 @@ pub struct Host {
     /// Share of processor time in use on the whole machine during the hold window, 0 to 1.
     #[serde(default)]
     pub cpu_busy_ratio: Option<f64>,
+    /// Share of the hold window in which everything that ran waited for a disk (Linux pressure stall information, `io`, `full`).
+    #[serde(default)]
+    pub disk_stalled_ratio: Option<f64>,
+    /// The same of memory.
+    #[serde(default)]
+    pub memory_stalled_ratio: Option<f64>,
 }
 
 /// The three windows of a run, back to back.
@@ -452,8 +461,8 @@ pub struct CrossCheck {
     pub sending_storage: Option<u64>,
     /// (largest − smallest) ÷ largest of the counters present; `null` with fewer than two.
     pub difference_ratio: Option<f64>,
-    /// Whether the difference is within the tolerance; true when there is nothing to compare.
-    pub pass: bool,
+    /// Whether the difference is within the tolerance; `null` when there is nothing to compare, which is no agreement.
+    pub pass: Option<bool>,
     /// Why a counter is missing or what it includes.
     pub note: Option<String>,
 }

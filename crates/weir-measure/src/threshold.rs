@@ -104,12 +104,10 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
     }
 }
 
-/// Returns the largest difference of all cross-checks; `None` when nothing could be compared.
+/// Returns the largest difference of all cross-checks; `None` when one of them had nothing to compare, or there is none.
 fn largest_difference(crosschecks: &[CrossCheck]) -> Option<f64> {
-    crosschecks
-        .iter()
-        .filter_map(|check| check.difference_ratio)
-        .max_by(f64::total_cmp)
+    let differences: Option<Vec<f64>> = crosschecks.iter().map(|check| check.difference_ratio).collect();
+    differences?.into_iter().max_by(f64::total_cmp)
 }
 
 /// Returns whether the parts of the hold window contradict each other about a lower limit on a rate or ratio.

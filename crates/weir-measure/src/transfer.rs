@@ -40,7 +40,7 @@ pub enum State {
     Finished,
     /// Given up.
     Failed,
-    /// Withdrawn by the run itself.
+    /// Stopped by the run itself, because the run was interrupted.
     Cancelled,
 }
 
@@ -76,6 +76,42 @@ impl Failure {
             party: None,
             phase: None,
             remedy: Some("give the workload a longer timeout, or smaller files".to_owned()),
+        }
+    }
+
+    /// What a transfer failed of that the service had not ended when the drain was over, after `limit`.
+    pub fn unfinished(limit: Duration) -> Failure {
+        let limit = limit.as_secs_f64();
+        Failure {
+            class: ErrorClass::Unfinished,
+            message: format!("the transfer service did not end it within the drain of {limit} s; withdrawn"),
+            party: Some(Party::TransferService),
+            phase: None,
+            remedy: Some(
+                "look for what it waits for; if the grid is only slow, give the challenge a longer drain".to_owned(),
+            ),
+        }
+    }
+
+    /// What a transfer failed of whose job the service no longer knows.
+    pub fn forgotten() -> Failure {
+        Failure {
+            class: ErrorClass::Forgotten,
+            message: "the transfer service took the job and no longer knows it".to_owned(),
+            party: Some(Party::TransferService),
+            phase: None,
+            remedy: Some("look at the service's store: what it acknowledged was not kept".to_owned()),
+        }
+    }
+
+    /// What a transfer failed of that was cancelled, and not by the run.
+    pub fn cancelled_by_others() -> Failure {
+        Failure {
+            class: ErrorClass::Cancelled,
+            message: "cancelled, and not by this run".to_owned(),
+            party: Some(Party::TransferService),
+            phase: None,
+            remedy: Some("ask who cancelled jobs while the challenge ran".to_owned()),
         }
     }
 }

@@ -250,6 +250,7 @@ fn without_a_hold_nothing_was_achieved_nor_missed() {
         crosschecks: &[],
         audit: None,
         interrupted: Some("interrupted 2 s into the ramp"),
+        cells: (0, 0),
         finished: 1,
         parts: &[],
     });
@@ -294,6 +295,7 @@ fn judge(sizes: &[u64], limit: f64) -> (Verdict, Vec<String>) {
         crosschecks: &[],
         audit: None,
         interrupted: None,
+        cells: (0, 0),
         finished: figures.totals.finished,
         parts: figures.parts.total(),
     };
@@ -331,6 +333,7 @@ fn nothing_delivered_fails() {
         crosschecks: &[],
         audit: None,
         interrupted: None,
+        cells: (0, 0),
         finished: 0,
         parts: &[],
     };
@@ -349,6 +352,7 @@ fn an_interrupted_run_never_passes() {
         crosschecks: &[],
         audit: None,
         interrupted: Some(text),
+        cells: (0, 0),
         finished: 9,
         parts: &[],
     };
@@ -396,6 +400,8 @@ fn report() -> Report {
             kernel: "Linux 6".to_owned(),
             scratch_filesystem: "ext4".to_owned(),
             cpu_busy_ratio: Some(0.5),
+            disk_stalled_ratio: None,
+            memory_stalled_ratio: None,
         },
         windows: Windows {
             ramp: window(0.0, 5.0),

@@ -164,6 +164,10 @@ words!(ErrorClass {
     Protocol = "protocol",
     /// Somebody cancelled it.
     Cancelled = "cancelled",
+    /// The transfer service did not end it by the time that it had.
+    Unfinished = "unfinished",
+    /// The transfer service no longer knows it.
+    Forgotten = "forgotten",
     /// A defect of our own.
     Internal = "internal",
 });

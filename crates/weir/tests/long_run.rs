@@ -88,6 +88,8 @@ fn measured(plan: &SimPlan) -> Report {
             kernel: text(),
             scratch_filesystem: text(),
             cpu_busy_ratio: None,
+            disk_stalled_ratio: None,
+            memory_stalled_ratio: None,
         },
         interrupted: None,
         crosschecks: Vec::new(),
@@ -95,7 +97,6 @@ fn measured(plan: &SimPlan) -> Report {
         deleted_files: 0,
         parameters: BTreeMap::new(),
         violations: Vec::new(),
-        carried_here: true,
     });
     // What the simulator measured by itself.
     assert_eq!(report.totals, outcome.measured.figures.totals);

@@ -14,6 +14,8 @@ export function again(report: Report): Section {
     host?.memory_bytes ? bytes(host.memory_bytes) : null,
     host?.kernel,
     host?.cpu_busy_ratio === null || host?.cpu_busy_ratio === undefined ? null : `processors ${percent(host.cpu_busy_ratio, 0)} busy in the hold`,
+    stalled("disk", host?.disk_stalled_ratio),
+    stalled("memory", host?.memory_stalled_ratio),
     host?.scratch_filesystem ? `scratch on ${host.scratch_filesystem}` : null,
   ].filter(Boolean);
   const facts: readonly (readonly [string, string | null])[] = [
@@ -34,6 +36,11 @@ export function again(report: Report): Section {
     title: "Run it again",
     content: [report.command === null ? null : command(report.command), h("dl", { class: "facts" }, rows), parameters(report)],
   };
+}
+
+/** How long everything that ran waited for something, if it did. */
+function stalled(what: string, ratio: number | null | undefined): string | null {
+  return ratio ? `all work waited for ${what} ${percent(ratio, 0)} of the hold` : null;
 }
 
 function parameters(report: Report): Child {

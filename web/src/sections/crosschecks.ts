@@ -1,5 +1,5 @@
 // The same quantity, counted apart by the transfer service and by the storages on both sides; then the audit.
-import { h, type Child } from "../dom";
+import { h, hidden, type Child } from "../dom";
 import { note } from "../methods";
 import { figure, tick, type Section } from "../parts";
 import type { Audit, Crosscheck, Report } from "../report";
@@ -8,16 +8,19 @@ import { bytes, count, difference, NONE } from "../units";
 
 export function crosschecks(report: Report): Section | null {
   const rows = report.crosschecks.map((check, index) => ({ check, index }));
-  rows.sort((a, b) => Number(a.check.pass) - Number(b.check.pass));
+  rows.sort((a, b) => rank(a.check) - rank(b.check));
   if (rows.length === 0 && !report.audit) return null;
   return { id: "crosschecks", title: "Cross-checks and audit", short: "Cross-checks", content: [rows.length > 0 && checks(rows), audit(report.audit)] };
 }
 
+/** What disagrees comes first, then what could not be compared. */
+const rank = (check: Crosscheck): number => (check.pass === null ? 1 : check.pass ? 2 : 0);
+
 type Row = { readonly check: Crosscheck; readonly index: number };
 
 function checks(rows: readonly Row[]): HTMLElement {
-  const failed = rows.filter(({ check }) => !check.pass).length;
-  const verdict = failed === 0 ? `All ${rows.length} comparisons agree` : `${failed} of ${rows.length} comparisons disagree`;
+  const failed = rows.filter(({ check }) => check.pass === false).length;
+  const verdict = outcome(failed, rows.filter(({ check }) => check.pass !== null).length, rows.length);
   const counter = (field: "transfer_service" | "receiving_storage" | "sending_storage") => ({
     label: field.replace("_", " "),
     group: "As counted by the",
@@ -38,10 +41,18 @@ function checks(rows: readonly Row[]): HTMLElement {
       counter("receiving_storage"),
       counter("sending_storage"),
       { label: "Difference", numeric: true, cell: ({ check }) => difference(check.difference_ratio), sortBy: ({ check }) => check.difference_ratio },
-      { label: "Agree", className: "ticks", cell: ({ check }) => tick(check.pass) },
+      { label: "Agree", className: "ticks", cell: ({ check }) => (check.pass === null ? [NONE, hidden(" nothing to compare")] : tick(check.pass)) },
       ...(notes ? [{ label: "Note", className: "remark", cell: ({ check }: Row) => check.note ?? "" }] : []),
     ],
   }).element;
+}
+
+/** How many of the comparisons agree; one counter alone agrees with nothing. */
+function outcome(failed: number, compared: number, all: number): string {
+  const lone = all === compared ? "" : `; ${all - compared} of ${all} have fewer than two counters`;
+  if (compared === 0) return `Nothing to compare: ${all === 1 ? "the quantity has" : `all ${all} quantities have`} fewer than two counters`;
+  if (failed > 0) return `${failed} of ${compared} comparisons disagree${lone}`;
+  return compared === 1 ? `The one comparison agrees${lone}` : `All ${compared} comparisons agree${lone}`;
 }
 
 function audit(found: Audit | null): Child {
@@ -49,13 +60,14 @@ function audit(found: Audit | null): Child {
   const asked = found.asked_percent === null ? "" : `${found.asked_percent} % asked: `;
   const files = [figure("audit.files", count(found.files)), found.files === 1 ? " file" : " files"];
   const volume = found.bytes === null ? "" : [" (", figure("audit.bytes", bytes(found.bytes)), ")"];
+  const good = found.failed === 0 && found.files > 0;
   const outcome =
-    found.failed === 0 ? "every one as it was sent" : [h("strong", {}, figure("audit.failed", count(found.failed))), " not as sent"];
+    found.files === 0 ? "nothing is known of the bytes" : found.failed === 0 ? "every one as it was sent" : [h("strong", {}, figure("audit.failed", count(found.failed))), " not as sent"];
   const samples = found.samples.map(sampleText).filter((text) => text !== "");
   return h(
     "div",
     { class: "audit" },
-    h("p", {}, tick(found.failed === 0), " ", h("strong", {}, "Audit"), note("audit"), " ", asked, files, " read back", volume, ": ", outcome, "."),
+    h("p", {}, tick(good), " ", h("strong", {}, "Audit"), note("audit"), " ", asked, files, " read back", volume, ": ", outcome, "."),
     samples.length > 0 && h("details", { class: "data" }, h("summary", {}, `${samples.length} of the files`), h("ul", { class: "samples" }, samples.map((text) => h("li", {}, text)))),
   );
 }

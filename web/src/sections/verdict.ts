@@ -1,4 +1,4 @@
-// The answer first: pass, fail or unstable, why, and the figures that a meeting asks for.
+// The answer first: pass, fail, unstable or none, why, and the figures that a meeting asks for.
 import { h, type Child } from "../dom";
 import { note, type Note } from "../methods";
 import { figure } from "../parts";
@@ -7,6 +7,7 @@ import { bytes, bytesParts, count, duration, moment, NONE, percent, percentValue
 
 const WORDS = {
   pass: { sign: "✓", word: "Pass" },
+  none: { sign: "–", word: "No verdict" },
   fail: { sign: "✗", word: "Fail" },
   unstable: { sign: "≈", word: "Unstable" },
 } as const;

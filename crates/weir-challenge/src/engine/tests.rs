@@ -13,14 +13,37 @@ use crate::record::WantedFile;
 
 /// A service that answers from a script.
 #[derive(Default)]
-struct Scripted {
+pub(crate) struct Scripted {
     /// Answers to the next submissions; afterwards every one is taken.
     refusals: Mutex<VecDeque<InjectionError>>,
     /// What is known of each job, and the phase its transfers are in.
     jobs: Mutex<BTreeMap<JobId, (Vec<u64>, Phase)>>,
+    /// What becomes of jobs as they are taken, by their number.
+    fates: Mutex<BTreeMap<usize, Fate>>,
+    /// The phase of all others.
+    usual: Phase,
+    taken: std::sync::atomic::AtomicUsize,
+}
+
+/// What becomes of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Its transfers are in this phase, until they are cancelled.
+    Stays(Phase),
+    /// The service loses it.
+    Lost,
 }
 
 impl Scripted {
+    /// A service to which this happens with the jobs of these numbers.
+    pub(crate) fn with(fates: impl IntoIterator<Item = (usize, Fate)>) -> Self {
+        Self {
+            fates: Mutex::new(fates.into_iter().collect()),
+            usual: Phase::Finished,
+            ..Self::default()
+        }
+    }
+
     fn refuse(&self, error: InjectionError) {
         self.refusals.lock().unwrap().push_back(error);
     }
@@ -36,13 +59,18 @@ impl InjectionDoor for Scripted {
             return Err(error);
         }
         let mut jobs = self.jobs.lock().unwrap();
-        let job = JobId(format!("job-{}", jobs.len()));
+        let number = self.taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let job = JobId(format!("job-{number}"));
         let ids = batch.orders.iter().map(|order| order.id).collect();
-        jobs.insert(job.clone(), (ids, Phase::Queued));
+        match self.fates.lock().unwrap().get(&number) {
+            Some(Fate::Lost) => None,
+            Some(Fate::Stays(phase)) => jobs.insert(job.clone(), (ids, *phase)),
+            None => jobs.insert(job.clone(), (ids, self.usual)),
+        };
         Ok(job)
     }
 
-    async fn observe(&self, jobs: &[JobId]) -> Result<Vec<(JobId, Vec<Observed>)>, InjectionError> {
+    async fn observe(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobState)>, InjectionError> {
         let known = self.jobs.lock().unwrap();
         let observed = |id: &u64, phase: Phase| Observed {
             id: *id,
@@ -59,10 +87,12 @@ impl InjectionDoor for Scripted {
             remedy: None,
         };
         let of = |job: &JobId| {
-            let (ids, phase) = known.get(job)?;
-            Some((job.clone(), ids.iter().map(|id| observed(id, *phase)).collect()))
+            let state = known.get(job).map_or(JobState::Unknown, |(ids, phase)| {
+                JobState::Known(ids.iter().map(|id| observed(id, *phase)).collect())
+            });
+            (job.clone(), state)
         };
-        Ok(jobs.iter().filter_map(of).collect())
+        Ok(jobs.iter().map(of).collect())
     }
 
     async fn cancel(&self, jobs: &[JobId]) -> Result<(), InjectionError> {
@@ -73,7 +103,7 @@ impl InjectionDoor for Scripted {
     }
 }
 
-fn door(name: &str) -> StorageDoor {
+pub(crate) fn door(name: &str) -> StorageDoor {
     StorageDoor {
         name: name.to_owned(),
         url: format!("https://{name}.invalid:1"),
@@ -270,9 +300,8 @@ async fn a_stopped_run_withdraws_what_waits_to_be_submitted() {
     assert_eq!(engine.ended[0].state, Some(State::Cancelled));
 }
 
-#[tokio::test]
-async fn what_does_not_end_is_withdrawn_and_counted_apart() {
-    // Wrong: transfers that the drain leaves over vanish, or count as failures of the grid.
+/// Transfers that hang when they are withdrawn for a reason.
+async fn withdrawn(why: Withdrawal, answers: bool) -> Vec<Record> {
     let Setting {
         mut engine, service, ..
     } = setting();
@@ -280,10 +309,72 @@ async fn what_does_not_end_is_withdrawn_and_counted_apart() {
     until(&mut engine, |engine| !engine.jobs.is_empty()).await;
     service.all(Phase::Active);
     until(&mut engine, |engine| engine.sums().active == 2).await;
-    engine.cancel_unfinished().await;
+    engine.withdraw(why).await;
+    if answers {
+        until(&mut engine, Engine::is_idle).await;
+    } else {
+        engine.give_up(why);
+    }
+    assert_eq!(engine.sums().active, 0);
+    engine.take_ended()
+}
+
+#[tokio::test]
+async fn what_hangs_has_failed_and_what_is_interrupted_has_not() {
+    // Wrong: a service that never ends a tenth of all transfers passes, or Ctrl-C is a failure of the grid.
+    for answers in [true, false] {
+        let overdue = withdrawn(Withdrawal::Overdue(Duration::from_secs(30)), answers).await;
+        assert_eq!(overdue.len(), 2);
+        for record in overdue {
+            let failure = record.transfer(None).failure.unwrap();
+            assert_eq!(
+                (record.state, failure.class),
+                (Some(State::Failed), ErrorClass::Unfinished)
+            );
+            assert!(failure.message.contains("drain of 30 s"), "{}", failure.message);
+        }
+        let interrupted = withdrawn(Withdrawal::Interrupted, answers).await;
+        assert!(interrupted.iter().all(|record| record.state == Some(State::Cancelled)));
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_the_service_forgets_has_failed() {
+    // Wrong: transfers of a lost job are waited for until the end, and count as withdrawn.
+    let Setting {
+        mut engine, service, ..
+    } = setting();
+    engine.submit(wanted(0..2));
+    until(&mut engine, |engine| !engine.jobs.is_empty()).await;
+    let kept = std::mem::take(&mut *service.jobs.lock().unwrap());
+    until(&mut engine, |engine| engine.unknown.values().any(|times| *times == 2)).await;
+    assert!(
+        !engine.is_idle(),
+        "one look at a store that has not caught up is no loss"
+    );
+    *service.jobs.lock().unwrap() = kept;
+    until(&mut engine, |engine| engine.unknown.is_empty()).await;
+    service.jobs.lock().unwrap().clear();
     until(&mut engine, Engine::is_idle).await;
-    assert!(engine.ended.iter().all(|record| record.state == Some(State::Cancelled)));
-    assert_eq!((ended(&engine, State::Failed), engine.sums().active), (0, 0));
+    let ended = engine.take_ended();
+    assert!(ended.iter().all(|record| record.state == Some(State::Failed)) && ended.len() == 2);
+    assert_eq!(ended[0].failure.as_ref().unwrap().class, ErrorClass::Forgotten);
+    assert!(engine.unknown.is_empty());
+}
+
+#[tokio::test]
+async fn what_others_cancel_has_failed() {
+    // Wrong: an operator who cancels jobs of a challenge improves its failure rate.
+    let Setting {
+        mut engine, service, ..
+    } = setting();
+    engine.submit(wanted(0..1));
+    until(&mut engine, |engine| !engine.jobs.is_empty()).await;
+    service.all(Phase::Cancelled);
+    until(&mut engine, Engine::is_idle).await;
+    let ended = engine.take_ended();
+    assert_eq!(ended[0].state, Some(State::Failed));
+    assert_eq!(ended[0].failure.as_ref().unwrap().class, ErrorClass::Cancelled);
 }
 
 #[tokio::test]

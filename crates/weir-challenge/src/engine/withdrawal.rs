@@ -7,17 +7,78 @@ use weir_measure::{Failure, State};
 
 use super::{Engine, JOBS_PER_POLL};
 use crate::error::chain;
-use crate::injection::{InjectionDoor, JobId};
+use crate::injection::{InjectionDoor, JobId, Observed};
+
+/// How often in a row a service may not know a job that it took: once it may look at a store that has not caught up.
+const UNKNOWN_MAX: u32 = 3;
+
+/// Why a run withdraws what has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Withdrawal {
+    /// The run was interrupted: nobody failed.
+    Interrupted,
+    /// The drain of this length is over: the service did not end it.
+    Overdue(Duration),
+}
+
+impl Withdrawal {
+    /// How transfers end that are withdrawn for it.
+    fn end(self) -> (State, Option<Failure>) {
+        match self {
+            Self::Interrupted => (State::Cancelled, None),
+            Self::Overdue(limit) => (State::Failed, Some(Failure::unfinished(limit))),
+        }
+    }
+}
 
 impl<D: InjectionDoor> Engine<D> {
     /// Asks the service to withdraw everything that has not ended. The answers come by polling.
-    pub(crate) async fn cancel_unfinished(&mut self) {
+    pub(crate) async fn withdraw(&mut self, why: Withdrawal) {
+        self.withdrawal = Some(why);
         let jobs: Vec<JobId> = self.jobs.keys().cloned().collect();
         for chunk in jobs.chunks(JOBS_PER_POLL) {
             if let Err(error) = self.door.cancel(chunk).await {
                 self.folder
                     .log(&format!("could not withdraw {} jobs: {}", chunk.len(), chain(&error)));
             }
+        }
+    }
+
+    /// Takes in that a transfer was cancelled: by this run, or by somebody else, which fails it.
+    pub(super) fn take_cancelled(&mut self, observed: Observed) {
+        let (state, failure) = self.withdrawal.map_or_else(
+            || (State::Failed, Some(Failure::cancelled_by_others())),
+            Withdrawal::end,
+        );
+        let ended = observed
+            .ended
+            .map_or_else(|| self.clock.now(), |moment| self.clock.at(moment));
+        let started = observed.started.map(|moment| self.clock.at(moment));
+        self.end(observed.id, state, ended, |record| {
+            record.observe(observed, started);
+            record.failure = failure.or(record.failure.take());
+        });
+    }
+
+    /// Takes in that the service does not know a job that it took. The third time in a row its transfers have failed.
+    pub(super) fn take_unknown(&mut self, job: &JobId) {
+        let Some(transfers) = self.jobs.get(job).cloned() else {
+            return;
+        };
+        let times = self.unknown.entry(job.clone()).or_default();
+        *times += 1;
+        if *times < UNKNOWN_MAX {
+            return;
+        }
+        self.folder.log(&format!(
+            "the transfer service took the job {} and no longer knows it",
+            job.0
+        ));
+        let now = self.clock.now();
+        for id in transfers {
+            self.end(id, State::Failed, now, |record| {
+                record.failure = Some(Failure::forgotten());
+            });
         }
     }
 
@@ -42,12 +103,13 @@ impl<D: InjectionDoor> Engine<D> {
         });
     }
 
-    /// Ends the account of transfers that the service did not end: they count as cancelled.
-    pub(crate) fn give_up(&mut self) {
+    /// Ends the account of transfers that the service did not even withdraw.
+    pub(crate) fn give_up(&mut self, why: Withdrawal) {
         let now = self.clock.now();
+        let (state, failure) = why.end();
         let left: Vec<u64> = self.pending.keys().copied().collect();
         for id in left {
-            self.end(id, State::Cancelled, now, |_| {});
+            self.end(id, state, now, |record| record.failure.clone_from(&failure));
         }
     }
 }

@@ -82,6 +82,8 @@ pub(crate) fn sign(class: ErrorClass) -> Sign {
         | ErrorClass::Checksum
         | ErrorClass::Size
         | ErrorClass::Cancelled
+        | ErrorClass::Unfinished
+        | ErrorClass::Forgotten
         | ErrorClass::Internal => Sign::None,
         ErrorClass::Timeout | ErrorClass::Stall | ErrorClass::Overload => Sign::Congestion,
         ErrorClass::Tls | ErrorClass::Network | ErrorClass::NoSpace | ErrorClass::ReadOnly | ErrorClass::Protocol => {

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand_chacha::rand_core::RngCore;
-use weir_measure::{Measured, Measurement};
+use weir_measure::{Failure, Measured, Measurement};
 use weir_plan::{LedgerRow, LinkObservation, RatesCore, RatesPlan, stream};
 use weir_sched::{Command, Setting, Settled, Terms, Ticket};
 use weir_units::{BitRate, Bytes, Timestamp};
 use weir_world::{CopyMode, TransferId};
 
 use super::events::Event;
-use super::steps::Stepper;
+use super::steps::{Stepper, failure};
 use super::usage::UsageBook;
 use super::{Demand, Row, Usage, Want, World};
 use crate::draw;
@@ -337,16 +337,7 @@ impl Demand for Traffic<'_> {
     }
 
     fn withdraw(&mut self, world: &mut World) {
-        for seat in 0..world.seats.len() {
-            let of_seat = world.files.iter().filter(|file| file.seat as usize == seat);
-            let transfers: Vec<_> = of_seat.map(|file| file.id).collect();
-            if !transfers.is_empty() {
-                let cancel = Command::Cancel {
-                    ticket: Ticket(u64::MAX),
-                    transfers: transfers.into(),
-                };
-                world.command(seat, cancel);
-            }
-        }
+        let left: Vec<TransferId> = world.files.iter().map(|file| file.id).collect();
+        world.give_up_late(&left, &failure(Failure::unfinished(self.drain)));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_model::Link;
 use weir_plan::{Cell, Mode, StepInjection, StepsCore};
 use weir_sched::Terms;
-use weir_world::{CopyMode, ErrorClass, Failure, Party, Phase, Retry, TransferId};
+use weir_world::{CopyMode, Failure, Party, Phase, Retry, TransferId};
 
 use super::events::Event;
 use super::{Want, World};
@@ -76,7 +76,10 @@ impl Stepper {
         while let Some(late) = self.core.turn(world.now, &mut injections) {
             let of_step = self.under_way.iter().filter(|(_, cell)| late.contains(cell));
             let late: Vec<TransferId> = of_step.map(|(id, _)| *id).collect();
-            world.give_up_late(&late, &failure(self.core.plan().timeout));
+            world.give_up_late(
+                &late,
+                &failure(weir_measure::Failure::late_step(self.core.plan().timeout)),
+            );
         }
         for batch in injections.chunk_by(|one, other| one.cell == other.cell) {
             self.submit(world, batch);
@@ -116,15 +119,14 @@ impl Stepper {
     }
 }
 
-/// What a transfer failed of whose step took too long, in the world's words.
-fn failure(limit: std::time::Duration) -> Failure {
-    let late = weir_measure::Failure::late_step(limit);
+/// A failure that the run itself decides on, in the world's words.
+pub(super) fn failure(reason: weir_measure::Failure) -> Failure {
     Failure {
-        class: ErrorClass::Timeout,
+        class: reason.class,
         party: Party::TransferService,
         phase: Phase::Transfer,
-        message: late.message,
-        remedy: late.remedy.unwrap_or_default(),
+        message: reason.message,
+        remedy: reason.remedy.unwrap_or_default(),
         bytes_moved: weir_units::Bytes::ZERO,
         retry: Retry::Never,
     }

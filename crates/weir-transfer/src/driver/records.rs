@@ -344,7 +344,7 @@ pub(crate) fn reason(failure: &Failure) -> String {
 /// Linux's number nearest to a class: tools of the field sort failures by it.
 fn errno(class: ErrorClass) -> u32 {
     match class {
-        ErrorClass::NotFound => 2,
+        ErrorClass::NotFound | ErrorClass::Forgotten => 2,
         ErrorClass::Checksum | ErrorClass::Size | ErrorClass::Internal => 5,
         ErrorClass::Permission => 13,
         ErrorClass::Overload => 16,
@@ -353,7 +353,7 @@ fn errno(class: ErrorClass) -> u32 {
         ErrorClass::ReadOnly => 30,
         ErrorClass::Protocol => 71,
         ErrorClass::Network => 111,
-        ErrorClass::Timeout | ErrorClass::Stall => 110,
+        ErrorClass::Timeout | ErrorClass::Stall | ErrorClass::Unfinished => 110,
         ErrorClass::Tls => 112,
         ErrorClass::Cancelled => 125,
         ErrorClass::Token => 129,

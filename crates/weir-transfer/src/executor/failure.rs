@@ -295,6 +295,11 @@ pub(crate) fn advice(class: ErrorClass, party: Party) -> (String, Retry) {
             Retry::Never,
         ),
         ErrorClass::Cancelled => ("", Retry::Never),
+        ErrorClass::Unfinished => ("look at why the transfer service did not end it", Retry::Later),
+        ErrorClass::Forgotten => (
+            "submit it again, and look at the transfer service's store",
+            Retry::Never,
+        ),
         ErrorClass::Internal => ("report this with the service's log", Retry::Later),
     };
     (remedy.to_owned(), retry)

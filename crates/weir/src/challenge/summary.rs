@@ -1,7 +1,7 @@
 //! What stands on the terminal after a run: verdict first, then the figures it rests on.
 
 use weir_challenge::RunOutcome;
-use weir_measure::report::{Report, SiteReport, ThresholdReport, Verdict, WorkloadKind};
+use weir_measure::report::{CrossCheck, Report, SiteReport, ThresholdReport, Verdict, WorkloadKind};
 use weir_units::{BitRate, Bytes};
 
 use crate::output::Output;
@@ -49,10 +49,14 @@ pub(crate) fn print(outcome: &RunOutcome, output: &Output) {
 }
 
 fn verdict(report: &Report, color: bool) -> String {
-    let word = report.verdict.as_str().to_uppercase();
+    let word = match report.verdict {
+        Verdict::None => "NO VERDICT".to_owned(),
+        verdict => verdict.as_str().to_uppercase(),
+    };
     let interrupted = if report.interrupted { " (interrupted)" } else { "" };
     let code = match report.verdict {
         Verdict::Pass => "1;32",
+        Verdict::None => "1",
         Verdict::Unstable => "1;33",
         Verdict::Fail => "1;31",
     };
@@ -229,10 +233,14 @@ fn errors(report: &Report) -> Vec<String> {
 
 /// The sum over all storages, and whatever does not agree.
 fn crosschecks(report: &Report) -> Vec<String> {
-    let shown = |check: &&weir_measure::report::CrossCheck| check.subject == "all" || !check.pass;
+    let shown = |check: &&CrossCheck| check.subject == "all" || check.pass == Some(false);
     let bytes = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), |count| count.to_string());
-    let line = |check: &weir_measure::report::CrossCheck| {
-        let mark = if check.pass { '✓' } else { '✗' };
+    let line = |check: &CrossCheck| {
+        let mark = match check.pass {
+            Some(true) => '✓',
+            Some(false) => '✗',
+            None => '–',
+        };
         let difference = check.difference_ratio.map_or_else(
             || "nothing to compare".to_owned(),
             |ratio| format!("difference {:.4} %", ratio * 100.0),
@@ -248,5 +256,12 @@ fn crosschecks(report: &Report) -> Vec<String> {
     };
     let mut lines = vec![String::new()];
     lines.extend(report.crosschecks.iter().filter(shown).map(line));
+    let lone = report.crosschecks.iter().filter(|check| check.pass.is_none()).count();
+    if lone > 0 {
+        let all = report.crosschecks.len();
+        lines.push(format!(
+            "– {lone} of {all} comparisons have fewer than two counters: nothing to compare"
+        ));
+    }
     lines
 }

@@ -351,7 +351,7 @@ async fn a_slow_issuer_holds_nobody_up_and_few_ask_at_once() {
     // What was asked for comes, though nobody waits for it.
     let begin = Instant::now();
     while fresh(&keeper, &tokens[0]).await != "late" {
-        assert!(begin.elapsed() < Duration::from_secs(20));
+        assert!(begin.elapsed() < Duration::from_secs(120));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(issuer.at_once() <= 8);
