@@ -59,7 +59,7 @@ describe("what cannot be shown is refused, and says why", () => {
     (report["links"] as Record<string, unknown>[])[3]!["failed"] = null;
     const paths = refusal(report).problems.map(({ path }) => path);
     expect(paths).toEqual(["verdict", "totals.transfers", "links[3].failed"]);
-    expect(refusal(report).problems[0]!.message).toBe("expected one of pass, fail, unstable, found nothing");
+    expect(refusal(report).problems[0]!.message).toBe("expected one of pass, none, fail, unstable, found nothing");
   });
 
   test("a series of another length than it says", () => {

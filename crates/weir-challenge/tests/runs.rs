@@ -244,7 +244,9 @@ fn one_rse_that_refuses_does_not_stop_the_others() {
     let into_frozen = link("ALPHA", "FROZEN");
     assert_eq!(into_frozen.finished, 0);
     assert!(into_frozen.failed > 0);
-    assert_eq!(into_frozen.errors[0].class, "read-only", "{:?}", into_frozen.errors);
+    // Some are still tried again when the drain is over.
+    let read_only = into_frozen.errors.iter().find(|error| error.class == "read-only");
+    assert!(read_only.is_some(), "{:?}", into_frozen.errors);
     let out_of_frozen = link("FROZEN", "ALPHA");
     assert!(out_of_frozen.failed > 0);
     assert!(
