@@ -22,7 +22,7 @@ const STREAM: BitRate = BitRate(400_000_000);
 pub struct PlanSummary {
     /// The workloads, in the order of the plan.
     pub workloads: Vec<WorkloadSummary>,
-    /// The rate asked in the hold, of all links together.
+    /// The rate asked of all links together, the mean over the hold: what a report calls asked.
     pub asked: BitRate,
     /// Transfers in all, in ramp, hold and steps.
     pub transfers: u64,
@@ -58,7 +58,7 @@ pub struct WorkloadSummary {
     pub kind: &'static str,
     /// Its links.
     pub links: u64,
-    /// The rate asked in the hold; zero for steps.
+    /// The rate asked in its own hold; zero for steps.
     pub asked: BitRate,
     /// Steps; zero for rates.
     pub steps: u64,
@@ -112,7 +112,7 @@ fn of(plan: &Plan) -> PlanSummary {
     let embedded = |need: &&RseNeed| need.quota.is_some();
     let (starts_per_second, active_estimate) = estimate(plan);
     let mut summary = PlanSummary {
-        asked: workloads.iter().map(|workload| workload.asked).sum(),
+        asked: asked(plan),
         transfers: workloads
             .iter()
             .fold(0, |sum, workload| sum.saturating_add(workload.transfers)),
@@ -130,6 +130,15 @@ fn of(plan: &Plan) -> PlanSummary {
     };
     summary.notes = notes(plan, &summary);
     summary
+}
+
+/// The mean over the hold of what is asked. Workloads that have a time of their own count for that time alone.
+fn asked(plan: &Plan) -> BitRate {
+    let of = |rates: &RatesPlan| -> BitRate {
+        let links = rates.links.iter();
+        links.map(|rated| rates.mean_rate(rated.rate, &plan.phases)).sum()
+    };
+    plan.rates().map(|(_, rates)| of(rates)).sum()
 }
 
 /// Bytes asked of a rate in ramp and hold: the ramp is half as full until three quarters of it have passed.
