@@ -229,6 +229,7 @@ proptest! {
         agree(&scenario, Network::with_finest_grain(), 0.0)?;
     }
 
+    // FIXME: one drawn scenario is known in which a flow is faster than its narrowest link.
     /// If this fails, a quantum lets flows have more than the links carry, or keeps some from ending.
     #[test]
     fn a_quantum_delays_and_never_exceeds(scenario in scenario(true), quantum in 1..2_000_000_u64) {
@@ -239,7 +240,10 @@ proptest! {
             let link = |link: &usize| scenario.links[*link].capacity;
             let fastest = flow.path.iter().map(link).fold(flow.cap, f64::min);
             match fate {
-                Fate::Ended(end) => prop_assert!(end >= (flow.start + flow.bytes / fastest) * (1.0 - 1e-9)),
+                Fate::Ended(end) => {
+                    let soonest = flow.start + flow.bytes / fastest;
+                    prop_assert!(end >= soonest * (1.0 - 1e-9), "{end} before {soonest}: {}", soonest - end);
+                }
                 Fate::Stopped(moved) => prop_assert!(moved <= flow.bytes && flow.stop.is_finite()),
                 Fate::Stuck(_) => prop_assert!(false, "flow from {} never ended", flow.start),
             }
