@@ -12,7 +12,7 @@ use crate::engine::Sums;
 use crate::folder::RunFolder;
 use crate::{RunError, html};
 
-/// What a run found out beside what was measured while it went on.
+/// The findings of a run beside its measurement.
 pub(crate) struct Found<'a> {
     pub(crate) command: &'a str,
     pub(crate) host: Host,

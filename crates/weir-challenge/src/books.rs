@@ -1,4 +1,4 @@
-//! What a run keeps of transfers that have ended: their rows in files, and what the end of the run needs to know of them.
+//! The records of transfers that have ended: rows in files, and sums and paths for the end of the run.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) struct Books {
     pub(crate) left: LeftBehind,
 }
 
-/// What books are about.
+/// The run that books are kept of.
 pub(crate) struct Subject<'a> {
     pub(crate) spec: Spec,
     pub(crate) ends: &'a [LinkEnds],
@@ -75,7 +75,7 @@ impl Books {
                 source: record.source,
             });
         }
-        // What failed or was withdrawn should have left nothing; whoever left something must not leave it for good.
+        // A transfer that failed or was withdrawn should leave no file; one that is there must not stay.
         let is_left = !is_there && record.job.is_some();
         let door = &self.doors[ends.destination];
         self.left.add((ends.destination, door), &record.path, is_left);

@@ -35,7 +35,7 @@ pub(crate) async fn delivered<D: InjectionDoor>(engine: &mut Engine<D>, stop: &S
     }
 }
 
-/// What transfers may have left below the run's directories.
+/// Files and directories that transfers may have left below the run's directories.
 #[derive(Debug, Default)]
 pub(crate) struct LeftBehind {
     /// Door and path of files that should not be there.

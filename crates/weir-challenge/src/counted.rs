@@ -28,7 +28,7 @@ pub(crate) async fn read(doors: &[StorageDoor]) -> Reading {
     futures_util::future::join_all(reads).await.into_iter().collect()
 }
 
-/// What transfers are said to have moved, by door.
+/// Bytes that transfers moved by the transfer service's account, by door.
 #[derive(Debug, Clone)]
 pub(crate) struct Moved {
     /// Bytes of those that finished, into and out of it.
@@ -63,8 +63,8 @@ impl Moved {
     }
 }
 
-/// Compares, RSE by RSE and in all, what was counted between two readings with what the transfer service says of the
-/// transfers in between.
+/// Compares, RSE by RSE and in all, the counters' growth between two readings with the transfer service's account of the transfers in
+/// between.
 pub(crate) fn compare(doors: &[StorageDoor], moved: &Moved, before: &Reading, after: &Reading) -> Vec<CrossCheck> {
     let Moved {
         received,
@@ -171,7 +171,7 @@ mod tests {
             failure: None,
         };
         moved.add(ends, &transfer);
-        // What failed moved something too, which each party counts up to another point.
+        // A failed transfer moved bytes too, which each party counts up to another point.
         let failed = Transfer {
             state: State::Failed,
             bytes_moved: 7_000,

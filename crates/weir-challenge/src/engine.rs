@@ -135,8 +135,8 @@ pub(crate) struct Engine<D> {
     stop: CancellationToken,
     pending: BTreeMap<u64, Pending>,
     jobs: BTreeMap<JobId, BTreeSet<u64>>,
-    /// How often in a row the service did not know a job.
-    unknown: BTreeMap<JobId, u32>,
+    /// Since when the service does not know a job that it took.
+    unknown: BTreeMap<JobId, Duration>,
     /// Why everything that has not ended was withdrawn, once it was.
     withdrawal: Option<Withdrawal>,
     poll_order: VecDeque<JobId>,

@@ -85,7 +85,7 @@ impl RunFolder {
     /// Writes a file so that it appears whole or not at all.
     ///
     /// # Errors
-    /// What the writer or the disk says.
+    /// The error of the writer or of the disk.
     pub fn write(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<PathBuf, RunError> {
         let mut file = self.begin(name)?;
         file.write(write);
@@ -105,7 +105,7 @@ impl RunFolder {
 /// Writes a file under another name beside it, then renames it.
 ///
 /// # Errors
-/// What the writer or the disk says.
+/// The error of the writer or of the disk.
 pub fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut file = PartFile::begin(path)?;
     file.write(write);

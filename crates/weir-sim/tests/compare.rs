@@ -7,65 +7,7 @@ use weir_sim::SimPlan;
 use weir_sim::compare::{Comparison, compare};
 
 /// A long name of everything, and two sites of which one cannot take what is asked.
-const RATES: &str = r#"
-name = "a-challenge-with-quite-a-long-name-for-a-single-line"
-description = "What <this> is about takes more than one line of eighty columns & \"quotes\", so that it has to be wrapped somewhere."
-[grid]
-name = "g"
-[grid.transfer]
-max_active_per_link = 100
-max_active_per_rse_in = 100
-max_active_per_rse_out = 100
-[[grid.rse]]
-name = "SOURCE"
-[[grid.rse]]
-name = "A-STORAGE-ELEMENT-WITH-A-LONG-NAME"
-[[grid.rse]]
-name = "NARROW"
-[[grid.rse]]
-name = "GROUPED"
-[phases]
-ramp = "5 m"
-hold = "30 m"
-[[workload]]
-kind = "rates"
-name = "wide"
-file_size_min = "500 MB"
-file_size_max = "500 MB"
-cycle = "20 s"
-rates = [{ source = "SOURCE", destination = "A-STORAGE-ELEMENT-WITH-A-LONG-NAME", rate = "4 Gb/s" }]
-[[workload]]
-kind = "rates"
-name = "narrow"
-length = "20 m"
-file_size_min = "500 MB"
-file_size_max = "500 MB"
-cycle = "20 s"
-rates = [
-  { source = "SOURCE", destination = "NARROW", rate = "4 Gb/s" },
-  { source = "SOURCE", destination = "GROUPED", rate = "4 Gb/s" },
-]
-[[threshold]]
-workload = "*"
-metric = "ratio"
-min = 0.9
-[[threshold]]
-total = true
-metric = "crosscheck_difference"
-max = 0.1
-[sim]
-fixed_active = 2
-[[sim.site]]
-site = "NARROW"
-in = "1 Gb/s"
-[[sim.link]]
-link = "*->*"
-stream_rate = "500 Mb/s"
-[[sim.group]]
-name = "gateways"
-rses = ["GROUPED"]
-max_active = 1
-"#;
+const RATES: &str = include_str!("compare.toml");
 
 fn plan(text: &str) -> SimPlan {
     let challenge = Challenge::parse(text, "c.toml".as_ref()).unwrap_or_else(|problems| panic!("{problems:?}"));

@@ -144,7 +144,7 @@ async fn a_transfer_that_hangs_fails_the_run() {
 
 #[tokio::test]
 async fn a_job_that_is_lost_fails_the_run() {
-    // Wrong: what a service acknowledged and forgot is in no figure.
+    // Wrong: a transfer that the service acknowledged and forgot is in no figure.
     let report = report(Scripted::with([(3, Fate::Lost)])).await;
     assert_eq!(report.verdict, Verdict::Fail, "{:?}", report.verdict_reasons);
     assert_eq!(

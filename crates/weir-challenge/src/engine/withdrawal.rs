@@ -9,8 +9,8 @@ use super::{Engine, JOBS_PER_POLL};
 use crate::error::chain;
 use crate::injection::{InjectionDoor, JobId, Observed};
 
-/// How often in a row a service may not know a job that it took: once it may look at a store that has not caught up.
-const UNKNOWN_MAX: u32 = 3;
+/// How long a service may not know a job that it took: another node, or a proxy at a restart, may answer for a while without its store.
+const UNKNOWN_MAX: Duration = Duration::from_secs(5);
 
 /// Why a run withdraws what has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,21 +60,20 @@ impl<D: InjectionDoor> Engine<D> {
         });
     }
 
-    /// Takes in that the service does not know a job that it took. The third time in a row its transfers have failed.
+    /// Takes in that the service does not know a job that it took. Its transfers have failed if that stays so.
     pub(super) fn take_unknown(&mut self, job: &JobId) {
         let Some(transfers) = self.jobs.get(job).cloned() else {
             return;
         };
-        let times = self.unknown.entry(job.clone()).or_default();
-        *times += 1;
-        if *times < UNKNOWN_MAX {
+        let now = self.clock.now();
+        let since = *self.unknown.entry(job.clone()).or_insert(now);
+        if now.saturating_sub(since) < UNKNOWN_MAX {
             return;
         }
         self.folder.log(&format!(
             "the transfer service took the job {} and no longer knows it",
             job.0
         ));
-        let now = self.clock.now();
         for id in transfers {
             self.end(id, State::Failed, now, |record| {
                 record.failure = Some(Failure::forgotten());
