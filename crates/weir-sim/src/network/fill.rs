@@ -424,7 +424,7 @@ fn raise(shares: &Shares, resource: u32, bound: f64) -> f64 {
     };
     let weight: u128 = on.routes.iter().map(all).sum();
     if weight == 0 {
-        bound
+        0.0 // what stands below `bound` is more than the capacity: some of it has to fall, so `bound` is none
     } else {
         free.max(0.0) / Weight::sum(weight)
     }
