@@ -110,6 +110,10 @@ pub enum End {
         bytes: Bytes,
         /// How the bytes came.
         mode: CopyMode,
+        /// Bytes that the executor itself saw moving, by its own reads or by a storage's final count; none if it saw no final count.
+        /// Never a size that was looked up.
+        #[serde(default)]
+        counted: Option<Bytes>,
     },
     /// The file was there already, whole, left by an earlier attempt of this transfer.
     Adopted {

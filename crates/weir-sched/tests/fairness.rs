@@ -93,6 +93,7 @@ fn done(op: OpId) -> Input {
         WorldEvent::Ended(Outcome::Done {
             bytes: Bytes(1),
             mode: CopyMode::Pull,
+            counted: None,
         }),
     )
 }

@@ -15,6 +15,10 @@ pub enum Outcome {
         bytes: Bytes,
         /// How the bytes came.
         mode: CopyMode,
+        /// Bytes that the executor itself saw moving, by its own reads or by a storage's final count; none if it saw no final count.
+        /// Never a size that was looked up.
+        #[serde(default)]
+        counted: Option<Bytes>,
     },
     /// What was asked of tape has come about: the file is on disk, or on tape.
     Ready,

@@ -95,7 +95,15 @@ impl<const BROKEN: u8> World<BROKEN> {
         self.happen(1, op, WorldEvent::Started);
         if matches!(work, Work::Short) {
             let (bytes, mode) = (Bytes(1), CopyMode::Pull);
-            self.happen(5, op, WorldEvent::Ended(Outcome::Done { bytes, mode }));
+            self.happen(
+                5,
+                op,
+                WorldEvent::Ended(Outcome::Done {
+                    bytes,
+                    mode,
+                    counted: None,
+                }),
+            );
         }
         if BROKEN == ENDS_TWICE {
             self.happen(6, op, WorldEvent::Lost);

@@ -155,7 +155,11 @@ impl Load {
             let which = n.wrapping_mul(7919).wrapping_add(self.now.as_millis() as usize) % self.running.len();
             let op = self.running.swap_remove(which);
             let (bytes, mode) = (SIZE, CopyMode::Pull);
-            let ended = WorldEvent::Ended(Outcome::Done { bytes, mode });
+            let ended = WorldEvent::Ended(Outcome::Done {
+                bytes,
+                mode,
+                counted: None,
+            });
             self.inputs.push(Input::World(op, ended));
         }
         self.timed()

@@ -235,7 +235,14 @@ impl Fluid {
                 path.watched = path.watched.filter(|op| *op != flow.op);
                 let bytes = Bytes(flow.size as u64);
                 let mode = CopyMode::Pull;
-                inputs.push(Input::World(flow.op, WorldEvent::Ended(Outcome::Done { bytes, mode })));
+                inputs.push(Input::World(
+                    flow.op,
+                    WorldEvent::Ended(Outcome::Done {
+                        bytes,
+                        mode,
+                        counted: None,
+                    }),
+                ));
             } else if path.reports(flow.op) && now - flow.marked >= MARKER_SECONDS {
                 flow.marked = now;
                 inputs.push(Input::World(flow.op, WorldEvent::Progress(Bytes(flow.moved as u64))));

@@ -90,6 +90,7 @@ impl Stage {
                 WorldEvent::Ended(Outcome::Done {
                     bytes: Bytes(1_000_000_000),
                     mode: CopyMode::Pull,
+                    counted: None,
                 })
             }),
             ["adopted", ref ids @ ..] => self.end(ids, |_| WorldEvent::Adopted(Bytes(1_000_000_000))),

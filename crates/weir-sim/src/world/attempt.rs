@@ -301,7 +301,11 @@ impl World {
         };
         file.delivered = true;
         file.failure = None;
-        let done = Outcome::Done { bytes, mode: file.mode };
+        let done = Outcome::Done {
+            bytes,
+            mode: file.mode,
+            counted: Some(bytes),
+        };
         self.end(key, done, at);
     }
 

@@ -287,9 +287,10 @@ pub(crate) fn carried_out_by(change: &mut Change, host: &str) {
 
 fn result(end: &End) -> FileResult {
     match end {
-        End::Done { bytes, mode } => FileResult {
+        End::Done { bytes, mode, counted } => FileResult {
             filesize: Some(bytes.0),
             bytes_moved: bytes.0,
+            counted: counted.map(|bytes| bytes.0),
             mode: Some(mode.as_str().to_owned()),
             ..FileResult::default()
         },

@@ -166,6 +166,7 @@ impl Attempt<'_> {
         Ok(WorldEvent::Ended(Outcome::Done {
             bytes: Bytes(bytes),
             mode,
+            counted: self.trace().counted.map(Bytes),
         }))
     }
 

@@ -11,7 +11,8 @@ use super::{
     stat, wire,
 };
 
-/// The body of a third-party copy's answer: pieces of any size must say the same.
+/// The body of a third-party copy's answer: pieces of any size must say the same, but for a count that is final only if it came with the
+/// verdict.
 pub fn markers(data: &[u8]) {
     let read = |piece: usize| {
         let (mut markers, mut told) = (Markers::default(), Vec::new());
@@ -20,7 +21,14 @@ pub fn markers(data: &[u8]) {
         told
     };
     let whole = read(data.len().max(1));
-    assert_eq!(whole, read(1));
+    let bare = |told: &[Told]| -> Vec<Told> {
+        let without_count = |told: &Told| match told {
+            Told::Success(_) => Told::Success(None),
+            other => other.clone(),
+        };
+        told.iter().map(without_count).collect()
+    };
+    assert_eq!(bare(&whole), bare(&read(1)));
     for told in whole {
         if let Told::Failure(text) = told {
             failures(text.as_bytes());

@@ -57,7 +57,10 @@ pub(crate) async fn copy(attempt: &Attempt<'_>, size: Option<u64>) -> Result<Opt
                 .insert(header::CONTENT_LENGTH, HeaderValue::from(length));
         }
         match put(attempt, &relay, request).await? {
-            None => return Ok(relay.checksum()),
+            None => {
+                attempt.counted(Some(relay.moved.load(Ordering::Relaxed)));
+                return Ok(relay.checksum());
+            }
             Some(next) => {
                 if !keeps_credentials(&uri, &next, Forward::Same) {
                     token = None;

@@ -210,8 +210,9 @@ async fn watch(
                     attempt.moved(bytes);
                     quiet.heard(bytes);
                 }
-                Told::Success => {
+                Told::Success(counted) => {
                     attempt.order_is_over(true);
+                    attempt.counted(counted);
                     hear_out(&mut body).await;
                     return Ok(());
                 }

@@ -84,6 +84,8 @@ pub(super) struct Trace {
     pub(super) verdict: Option<bool>,
     /// A storage has said that the destination was taken.
     pub(super) exists: bool,
+    /// Bytes that this service saw moving in the copy that succeeded, if it saw a final count.
+    pub(super) counted: Option<u64>,
     /// When its steps began and ended.
     pub(super) times: Timeline,
 }
@@ -171,6 +173,11 @@ impl Attempt<'_> {
         if self.state.moved.fetch_max(bytes, Ordering::Relaxed) < bytes && self.state.is_due(Instant::now()) {
             (self.progress)(bytes);
         }
+    }
+
+    /// A copy has succeeded, and so many bytes were seen moving: not bounded by the source's size, with which it is compared.
+    pub(super) fn counted(&self, bytes: Option<u64>) {
+        self.trace().counted = bytes.map(|bytes| bytes.min(SIZE_MAX));
     }
 
     pub(crate) fn bytes_moved(&self) -> Bytes {

@@ -14,6 +14,9 @@ pub(crate) struct FileResult {
     pub filesize: Option<u64>,
     /// Bytes that travelled in the newest attempt.
     pub bytes_moved: u64,
+    /// Of a copy that succeeded: bytes that this service saw moving, by its own reads or by a storage's final count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<u64>,
     /// `pull`, `push`, `streamed`, or `adopted`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,

@@ -308,6 +308,7 @@ impl FileObject<'_> {
             "mode": result.mode,
             "bytes_moved": result.bytes_moved,
             "bytes_moved_total": file.moved_total,
+            "counted_bytes": result.counted,
             "submitted_ms": self.job.spec.submitted,
             "started_ms": file.started,
             "finished_ms": file.finished,

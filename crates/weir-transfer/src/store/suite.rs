@@ -100,6 +100,7 @@ pub(super) fn end(file: u64, state: FileState) -> Change {
     let result = FileResult {
         filesize: Some(5),
         bytes_moved: 5,
+        counted: (state == FileState::Finished).then_some(4),
         mode: Some("pull".into()),
         ..FileResult::default()
     };
@@ -275,12 +276,12 @@ pub(crate) fn bytes_of_all_attempts_add_up<K: Keeper>() {
     store.apply(&[begin(1, 2), again(1, failed(0))]).unwrap();
     let moved = |store: &K::Store| {
         let file = store.file(1).unwrap().unwrap();
-        (file.result.bytes_moved, file.moved_total)
+        (file.result.bytes_moved, file.moved_total, file.result.counted)
     };
-    assert_eq!(moved(&store), (0, 30));
+    assert_eq!(moved(&store), (0, 30, None));
     store.apply(&[begin(1, 3), end(1, FileState::Finished)]).unwrap();
     store.apply(&[end(1, FileState::Failed)]).unwrap();
-    assert_eq!(moved(&store), (5, 35));
+    assert_eq!(moved(&store), (5, 35, Some(4)));
 }
 
 pub(crate) fn a_storage_that_lies_about_bytes_harms_nobody<K: Keeper>() {

@@ -34,6 +34,7 @@ fn advance(file: u64, next: Work, at: i64) -> Change {
     let copied = FileResult {
         filesize: Some(5),
         bytes_moved: 5,
+        counted: Some(4),
         mode: Some("pull".into()),
         ..FileResult::default()
     };
@@ -110,8 +111,13 @@ pub(crate) fn a_file_goes_from_tape_to_tape<K: Keeper>() {
     assert_eq!(state(&store), JobState::FinishedDirty);
     let done = file(1);
     assert_eq!(
-        (done.result.mode.as_deref(), done.result.filesize, done.moved_total),
-        (Some("pull"), Some(5), 5)
+        (
+            done.result.mode.as_deref(),
+            done.result.filesize,
+            done.moved_total,
+            done.result.counted
+        ),
+        (Some("pull"), Some(5), 5, Some(4))
     );
     let tape = done.tape;
     assert_eq!((tape.staging_start, tape.staging_finished), (Some(1001), Some(1500)));

@@ -216,6 +216,27 @@ async fn what_cannot_pull_is_pushed_to_and_what_cannot_copy_is_streamed() {
         "{file}"
     );
     assert_eq!(file["weir"]["bytes_moved"], 23);
+    assert_eq!(file["weir"]["counted_bytes"], 23, "its own reads: {file}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_counted_is_not_what_was_looked_up() {
+    // Wrong: the size of the destination is told as what the service saw moving, and agrees with it whatever has moved.
+    let pair = pair().await;
+    let verdict = "Perf Marker\n Stripe Index: 0\n Stripe Bytes Transferred: 22\nEnd\nsuccess: Created\n";
+    for (said, counted) in [(verdict, json!(22)), ("success: Created\n", Value::Null)] {
+        pair.b.fault("COPY", "/f", Fault::Leaves(BYTES, said));
+        let file = pair.copies_by("pull", json!({ "overwrite": true })).await;
+        assert_eq!(
+            (
+                &file["weir"]["counted_bytes"],
+                &file["weir"]["bytes_moved"],
+                &file["filesize"]
+            ),
+            (&counted, &json!(23), &json!(23)),
+            "{file}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -61,6 +61,7 @@ impl World {
                 WorldEvent::Ended(Outcome::Done {
                     bytes: SIZE,
                     mode: CopyMode::Pull,
+                    counted: None,
                 })
             }
             Fate::FailedEarly(retry) => fails(Phase::Preparation, retry, false),
@@ -175,6 +176,7 @@ impl World {
                     WorldEvent::Ended(Outcome::Done {
                         bytes: SIZE,
                         mode: CopyMode::Pull,
+                        counted: None,
                     })
                 } else {
                     *copied = Copied::Nothing;

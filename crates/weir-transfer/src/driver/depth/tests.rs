@@ -21,6 +21,7 @@ fn ended(file: u64) -> Record {
         end: End::Done {
             bytes: Bytes(1),
             mode: CopyMode::Pull,
+            counted: None,
         },
         next: Next::Finished,
         released: None,

@@ -17,6 +17,7 @@ impl Row {
             self.file.result = FileResult {
                 filesize: former.filesize,
                 bytes_moved: former.bytes_moved,
+                counted: former.counted,
                 mode: former.mode,
                 ..result.clone()
             };

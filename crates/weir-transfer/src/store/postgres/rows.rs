@@ -126,8 +126,8 @@ impl<'a> Rows<'a> {
             return Ok(());
         }
         let text = format!(
-            "WITH d AS (SELECT * FROM unnest({RESULT_ARRAYS}, $13::integer[], $14::bigint[], $15::bigint[], $16::smallint[],
-                 $17::smallint[], $18::boolean[], $19::smallint[])
+            "WITH d AS (SELECT * FROM unnest({RESULT_ARRAYS}, $14::integer[], $15::bigint[], $16::bigint[], $17::smallint[],
+                 $18::smallint[], $19::boolean[], $20::smallint[])
                  AS d ({RESULT_COLUMNS}, attempt, at, not_before, failures, free_retries, resume, waiting)),
              changed AS (UPDATE files SET state = CASE WHEN stopping THEN state ELSE d.waiting END, epoch = NULL,
                  not_before = d.not_before, failures = d.failures, free_retries = d.free_retries, resume = d.resume, {RESULT_SET}
@@ -175,7 +175,7 @@ impl<'a> Rows<'a> {
         }
         let text = format!(
             "UPDATE files SET state = d.state, finished = d.at, epoch = NULL, stopping = false, {RESULT_SET}
-             FROM unnest({RESULT_ARRAYS}, $13::smallint[], $14::bigint[], $15::smallint[]) AS d ({RESULT_COLUMNS}, state, at, work)
+             FROM unnest({RESULT_ARRAYS}, $14::smallint[], $15::bigint[], $16::smallint[]) AS d ({RESULT_COLUMNS}, state, at, work)
              WHERE files.file_id = d.file_id AND finished IS NULL RETURNING job_no, d.state, d.at, d.work, files.file_id"
         );
         let ended = results.with(|columns| {
@@ -325,14 +325,14 @@ const ARCHIVING: &str = "SELECT files.job_no, d.at FROM files JOIN unnest($1::bi
 
 pub(super) const RESULT_ARRAYS: &str =
     "$1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-    $9::text[], $10::text[], $11::boolean[], $12::boolean[]";
+    $9::text[], $10::text[], $11::boolean[], $12::boolean[], $13::bigint[]";
 pub(super) const RESULT_COLUMNS: &str =
-    "file_id, filesize, moved, mode, reason, class, party, phase, remedy, host, again, keep";
+    "file_id, filesize, moved, mode, reason, class, party, phase, remedy, host, again, keep, counted";
 /// Bytes are bounded by [`crate::model::SIZE_MAX`], and so is their sum before each attempt: it never overflows.
 pub(super) const RESULT_SET: &str =
     "filesize = coalesce(d.filesize, files.filesize), moved_total = least(moved_total, 9007199254740992) + d.moved,
     moved = CASE WHEN d.keep THEN files.moved ELSE d.moved END, mode = CASE WHEN d.keep THEN files.mode ELSE d.mode END,
-    reason = d.reason, class = d.class, party = d.party, phase = d.phase, remedy = d.remedy, again = d.again,
+    counted = CASE WHEN d.keep THEN files.counted ELSE d.counted END, reason = d.reason, class = d.class, party = d.party, phase = d.phase, remedy = d.remedy, again = d.again,
     host = CASE WHEN d.keep THEN files.host ELSE coalesce(d.host, files.host) END";
 
 /// How attempts went, as columns.
@@ -346,6 +346,7 @@ pub(super) struct Results {
     again: Vec<Option<bool>>,
     /// Watching a copy moves nothing: what the copy moved stays.
     keep: Vec<bool>,
+    counted: Vec<Option<i64>>,
 }
 
 impl Results {
@@ -368,6 +369,7 @@ impl Results {
             column.push(optional(value));
         }
         self.again.push(result.recoverable);
+        self.counted.push(result.counted.map(bytes));
     }
 
     pub(super) fn with<T>(&self, work: impl FnOnce(Values<'_>) -> T) -> T {
@@ -385,6 +387,7 @@ impl Results {
             host,
             &self.again,
             &self.keep,
+            &self.counted,
         ])
     }
 }

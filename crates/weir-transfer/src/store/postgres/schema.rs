@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     HOLDINGS,
     HOSTS,
     TERMS,
+    COUNTED,
 ];
 
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
@@ -265,6 +266,9 @@ const HOSTS: &str = "ALTER TABLE files ADD COLUMN host text;";
 
 /// For how long a node counts as living after a sign of life, in seconds: what another one counts by its own clock.
 const TERMS: &str = "ALTER TABLE nodes ADD COLUMN term float8 NOT NULL DEFAULT 8;";
+
+/// What the service saw of a copy that succeeded, apart from sizes that it looked up.
+const COUNTED: &str = "ALTER TABLE files ADD COLUMN counted bigint;";
 
 /// What keeps two services that start at the same time from making the same tables.
 const LOCK: i64 = 0x5745_4952;

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     DESTINATIONS,
     LISTED,
     DISTINCT,
+    COUNTED,
 ];
 
 /// Hot and cold columns of a file share a row: one insert per file at submission. Ids of a job's files are consecutive, so
@@ -265,6 +266,9 @@ ALTER TABLE given RENAME TO renewals;
 CREATE INDEX tokens_named ON tokens (substr(hash, 1, 4));
 CREATE INDEX tokens_due ON tokens (due) WHERE due IS NOT NULL;
 ";
+
+/// What the service saw of a copy that succeeded, apart from sizes that it looked up.
+const COUNTED: &str = "ALTER TABLE files ADD COLUMN counted INTEGER;";
 
 /// Brings a database up to date, each migration in a transaction of its own.
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
