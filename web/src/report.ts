@@ -121,7 +121,13 @@ const crosscheck = object({
   receiving_storage: maybe(number),
   sending_storage: maybe(number),
   difference_ratio: maybe(number),
-  /** `null`: fewer than two counters, so there is nothing to compare. */
+  /** Bytes that may be in one counter alone: of repeated, withdrawn or failed attempts. */
+  explained_bytes: maybe(number),
+  /** What TCP carried at the storage's end, less TLS, and how far it may be from the storage's counter. */
+  sockets: maybe(number),
+  sockets_difference_ratio: maybe(number),
+  sockets_tolerance_ratio: maybe(number),
+  /** `null`: fewer than two counters, so there is nothing to compare; or repeated attempts may explain the difference. */
   pass: maybe(flag),
   note: maybe(text),
 });

@@ -91,6 +91,9 @@ pub struct Observed {
     /// Bytes moved: of what finished by the attempt that did, of what did not by all attempts as far as the service counts
     /// them; `None` when it does not tell.
     pub bytes_moved: Option<u64>,
+    /// Bytes that the service saw moving in the attempt that finished, by its own reads or a storage's final count; `None` when it does not
+    /// tell. No size that was looked up.
+    pub counted: Option<u64>,
     /// Copy mode of the last attempt (`pull`, `push`, `streamed`), where known.
     pub mode: Option<String>,
     /// Attempts beyond the first.

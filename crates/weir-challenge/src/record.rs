@@ -56,6 +56,8 @@ pub(crate) struct Record {
     pub(crate) mode: Option<String>,
     pub(crate) retries: u32,
     pub(crate) bytes_moved: u64,
+    /// What the service saw moving, if it tells.
+    pub(crate) counted: Option<u64>,
     pub(crate) failure: Option<Failure>,
     /// Whether its file stays for the audit.
     pub(crate) kept: bool,
@@ -80,6 +82,7 @@ impl Record {
             mode: None,
             retries: 0,
             bytes_moved: 0,
+            counted: None,
             failure: None,
             kept: false,
         }
@@ -95,6 +98,7 @@ impl Record {
     pub(crate) fn observe(&mut self, observed: Observed, started: Option<Duration>) {
         self.started = started;
         self.mode = observed.mode;
+        self.counted = observed.counted;
         self.retries = observed.retries;
         // Who says finished and does not count has moved the file; so has an earlier attempt of one that was adopted.
         let whole = if observed.phase == Phase::Finished {
@@ -133,6 +137,7 @@ impl Record {
             started: self.started,
             ended: self.ended,
             bytes_moved: self.bytes_moved,
+            counted: self.counted.filter(|_| state == State::Finished),
             retries: self.retries,
             failure: match state {
                 State::Finished => None,

@@ -95,6 +95,31 @@ pub(crate) struct Counters {
     pub(crate) received: u64,
     /// Bytes sent.
     pub(crate) sent: u64,
+    /// What TCP carried for that and all else, where the storage tells.
+    pub(crate) carried: Option<Carried>,
+}
+
+/// Bytes that TCP carried on all connections of a storage, by the kernel's account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Carried {
+    /// Received in order.
+    pub(crate) received: u64,
+    /// Sent, and acknowledged by the other side.
+    pub(crate) acknowledged: u64,
+}
+
+impl Counters {
+    /// Returns what was counted since an earlier reading.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            received: self.received.saturating_sub(before.received),
+            sent: self.sent.saturating_sub(before.sent),
+            carried: self.carried.zip(before.carried).map(|(now, before)| Carried {
+                received: now.received.saturating_sub(before.received),
+                acknowledged: now.acknowledged.saturating_sub(before.acknowledged),
+            }),
+        }
+    }
 }
 
 impl StorageDoor {
@@ -242,6 +267,12 @@ impl StorageDoor {
         Ok(Counters {
             received: sum_of(&text, "weir_storage_received_bytes_total"),
             sent: sum_of(&text, "weir_storage_sent_bytes_total"),
+            carried: text
+                .contains("weir_storage_tcp_acknowledged_bytes_total{")
+                .then(|| Carried {
+                    received: sum_of(&text, "weir_storage_tcp_received_bytes_total"),
+                    acknowledged: sum_of(&text, "weir_storage_tcp_acknowledged_bytes_total"),
+                }),
         })
     }
 

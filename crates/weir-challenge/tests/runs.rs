@@ -90,6 +90,14 @@ fn the_numbers_of_a_run_agree() {
     check_books(&run);
     for check in &report.crosschecks {
         assert_eq!(check.difference_ratio, Some(0.0), "{check:?}");
+        let (carried, tolerance) = (
+            check.sockets_difference_ratio.unwrap(),
+            check.sockets_tolerance_ratio.unwrap(),
+        );
+        assert!(
+            carried > 0.0 && carried <= tolerance && check.pass == Some(true),
+            "{check:?}"
+        );
     }
     let all = &report.crosschecks[0];
     assert_eq!(all.transfer_service, Some(report.totals.verified_bytes));

@@ -1,61 +1,173 @@
 //! Compares counters that were kept independently of each other.
 //!
 //! A disagreement is shown and fails the check; nothing is averaged. Fewer than two counters are nothing to compare, and no agreement.
+//! Attempts that were repeated, withdrawn or failed are in one party's counter and not in another's: what they may have moved explains a
+//! difference, and leaves it undecided.
 
-use crate::report::CrossCheck;
+use serde::{Deserialize, Serialize};
 
 /// Largest relative difference that passes: one part in a thousand. Counters of the same bytes over the same time are
-/// equal; what remains are bytes under way when a counter was read and attempts that were given up.
+/// equal; what remains are bytes under way when a counter was read.
 pub const TOLERANCE: f64 = 0.001;
 
-/// What three parties counted for one subject.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counted {
+/// A comparison of independent counters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CrossCheck {
     /// RSE, or `all`.
     pub subject: String,
     /// What is counted, e.g. `bytes received`.
     pub quantity: String,
-    /// As the transfer service reports it.
+    /// What the transfer service saw moving, transfer by transfer, where it saw a final count; no size that was looked up.
     pub transfer_service: Option<u64>,
     /// As the receiving storage counts it.
     pub receiving_storage: Option<u64>,
     /// As the sending storage counts it.
     pub sending_storage: Option<u64>,
+    /// (largest − smallest) ÷ largest of the counters present; `null` with fewer than two.
+    pub difference_ratio: Option<f64>,
+    /// Bytes that may be in one counter alone: of attempts that were repeated, withdrawn or failed, and of transfers without a final count.
+    #[serde(default)]
+    pub explained_bytes: u64,
+    /// What of the difference that cannot explain ÷ largest: what a threshold on the difference judges.
+    #[serde(default)]
+    pub unexplained_ratio: Option<f64>,
+    /// What TCP carried on the sockets of the storage's end (`TCP_INFO`), less an estimate of TLS records.
+    #[serde(default)]
+    pub sockets: Option<u64>,
+    /// |sockets − storage's counter| ÷ that counter.
+    #[serde(default)]
+    pub sockets_difference_ratio: Option<f64>,
+    /// Largest such difference that passes: it grows with the share of heads and handshakes, which nobody counts.
+    #[serde(default)]
+    pub sockets_tolerance_ratio: Option<f64>,
+    /// Whether the differences are within their tolerances; `null` when there is nothing to compare, or what may explain a difference is
+    /// too much to decide. Neither is agreement.
+    pub pass: Option<bool>,
     /// Why a counter is missing or what it includes.
     pub note: Option<String>,
 }
 
+/// What the parties counted for one subject.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Counted {
+    /// RSE, or `all`.
+    pub subject: String,
+    /// What is counted, e.g. `bytes received`.
+    pub quantity: String,
+    /// What the transfer service saw moving.
+    pub transfer_service: Option<u64>,
+    /// As the receiving storage counts it.
+    pub receiving_storage: Option<u64>,
+    /// As the sending storage counts it.
+    pub sending_storage: Option<u64>,
+    /// Bytes that may be in one counter alone.
+    pub explained: u64,
+    /// What TCP carried on the storage's end.
+    pub sockets: Option<Sockets>,
+    /// Why a counter is missing or what it includes.
+    pub note: Option<String>,
+}
+
+/// What TCP carried on one end, over all connections.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sockets {
+    /// Bytes, less an estimate of what TLS adds.
+    pub bytes: u64,
+    /// Bytes of heads, handshakes and other requests that may be among them.
+    pub overhead: u64,
+}
+
+/// Share of the bytes by which sockets and storage may differ beside [`Sockets::overhead`]: TLS records that were not full.
+pub const SOCKETS_TOLERANCE: f64 = 0.01;
+
 /// Compares the counters that are there.
 pub fn check(counted: Counted, tolerance: f64) -> CrossCheck {
-    let difference_ratio = difference(&[
+    let counters = [
         counted.transfer_service,
         counted.receiving_storage,
         counted.sending_storage,
-    ]);
+    ];
+    let (difference, unexplained) = match spread(&counters) {
+        Some((apart, largest)) => (
+            Some(ratio(apart, largest)),
+            Some(ratio(apart.saturating_sub(counted.explained), largest)),
+        ),
+        None => (None, None),
+    };
+    let storage = counted.receiving_storage.or(counted.sending_storage);
+    let sockets = counted
+        .sockets
+        .zip(storage)
+        .map(|(sockets, storage)| carried(sockets, storage));
+    let by_sockets = sockets.map(|(difference, tolerance)| {
+        let explained = ratio(counted.explained, storage.unwrap_or_default());
+        outcome(difference, (difference - explained).max(0.0), tolerance)
+    });
+    let by_counters = difference
+        .zip(unexplained)
+        .map(|(all, rest)| outcome(all, rest, tolerance));
+    let outcomes: Vec<_> = by_counters.into_iter().chain(by_sockets).collect();
     CrossCheck {
-        pass: difference_ratio.map(|difference| difference <= tolerance),
+        pass: both(&outcomes),
         subject: counted.subject,
         quantity: counted.quantity,
         transfer_service: counted.transfer_service,
         receiving_storage: counted.receiving_storage,
         sending_storage: counted.sending_storage,
-        difference_ratio,
+        difference_ratio: difference,
+        explained_bytes: counted.explained,
+        unexplained_ratio: unexplained,
+        sockets: counted.sockets.map(|sockets| sockets.bytes),
+        sockets_difference_ratio: sockets.map(|(difference, _)| difference),
+        sockets_tolerance_ratio: sockets.map(|(_, tolerance)| tolerance),
         note: counted.note,
     }
 }
 
-/// Returns (largest − smallest) ÷ largest; `None` with fewer than two counters, zero when all are zero.
-#[expect(clippy::cast_precision_loss, reason = "a ratio is shown with a few digits")]
-fn difference(counters: &[Option<u64>]) -> Option<f64> {
+/// Relative difference of sockets and storage, and the largest that passes.
+fn carried(sockets: Sockets, storage: u64) -> (f64, f64) {
+    let tolerance = SOCKETS_TOLERANCE + ratio(sockets.overhead, storage);
+    (ratio(sockets.bytes.abs_diff(storage), storage), tolerance)
+}
+
+/// Whether a difference passes; none where what explains it leaves no more than the tolerance.
+fn outcome(difference: f64, unexplained: f64, tolerance: f64) -> Option<bool> {
+    if difference <= tolerance {
+        Some(true)
+    } else if unexplained > tolerance {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// One disagreement fails, one doubt leaves it open; where nothing was compared there is nothing to say.
+fn both(outcomes: &[Option<bool>]) -> Option<bool> {
+    if outcomes.contains(&Some(false)) {
+        Some(false)
+    } else if outcomes.is_empty() || outcomes.contains(&None) {
+        None
+    } else {
+        Some(true)
+    }
+}
+
+/// Returns largest − smallest, and the largest; `None` with fewer than two counters.
+fn spread(counters: &[Option<u64>]) -> Option<(u64, u64)> {
     let present: Vec<u64> = counters.iter().flatten().copied().collect();
     if present.len() < 2 {
         return None;
     }
     let (smallest, largest) = (present.iter().min()?, present.iter().max()?);
-    if *largest == 0 {
-        Some(0.0)
-    } else {
-        Some((largest - smallest) as f64 / *largest as f64)
+    Some((largest - smallest, *largest))
+}
+
+/// A part of a whole; nothing of nothing is zero.
+#[expect(clippy::cast_precision_loss, reason = "a ratio is shown with a few digits")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    match (part, whole) {
+        (0, _) => 0.0,
+        (part, whole) => part as f64 / whole.max(1) as f64,
     }
 }
 
@@ -91,5 +203,45 @@ mod tests {
             difference_of(None, Some(10_000), Some(9_999)),
             (Some(0.0001), Some(true))
         );
+    }
+
+    fn pass_of(explained: u64, sockets: Option<Sockets>, transfer: u64, receiving: u64) -> Option<bool> {
+        let counted = Counted {
+            transfer_service: Some(transfer),
+            receiving_storage: Some(receiving),
+            explained,
+            sockets,
+            ..Counted::default()
+        };
+        check(counted, TOLERANCE).pass
+    }
+
+    #[test]
+    fn what_was_repeated_explains_a_difference_and_proves_nothing() {
+        // Wrong: a withdrawn or repeated transfer is a false alarm, or it hides a difference that is larger.
+        assert_eq!(pass_of(0, None, 1_000_000, 1_000_000), Some(true));
+        assert_eq!(pass_of(50_000, None, 1_000_000, 1_000_000), Some(true));
+        assert_eq!(pass_of(50_000, None, 1_000_000, 1_050_000), None);
+        assert_eq!(pass_of(50_000, None, 1_000_000, 1_060_000), Some(false));
+        assert_eq!(pass_of(0, None, 1_000_000, 1_050_000), Some(false));
+    }
+
+    #[test]
+    fn sockets_have_a_tolerance_of_their_own() {
+        // Wrong: bytes that a storage counts and no socket carried go unnoticed, or heads and handshakes are a false alarm.
+        let sockets = |bytes, overhead| Some(Sockets { bytes, overhead });
+        assert_eq!(pass_of(0, sockets(1_009_000, 0), 1_000_000, 1_000_000), Some(true));
+        assert_eq!(pass_of(0, sockets(1_020_000, 0), 1_000_000, 1_000_000), Some(false));
+        assert_eq!(pass_of(0, sockets(1_020_000, 15_000), 1_000_000, 1_000_000), Some(true));
+        assert_eq!(pass_of(0, sockets(980_000, 0), 1_000_000, 1_000_000), Some(false));
+        assert_eq!(pass_of(50_000, sockets(1_040_000, 0), 1_000_000, 1_000_000), None);
+        let alone = Counted {
+            receiving_storage: Some(1_000_000),
+            sockets: sockets(1_000_000, 0),
+            ..Counted::default()
+        };
+        let alone = check(alone, TOLERANCE);
+        assert_eq!((alone.difference_ratio, alone.pass), (None, Some(true)));
+        assert_eq!(alone.sockets_tolerance_ratio, Some(0.01));
     }
 }

@@ -45,6 +45,14 @@ impl<'w> Line<'w> {
         Ok(self)
     }
 
+    /// A number; nothing if there is none.
+    pub(crate) fn count(&mut self, number: Option<u64>) -> io::Result<&mut Self> {
+        match number {
+            Some(number) => self.number(number),
+            None => self.text(""),
+        }
+    }
+
     /// A time in seconds with microseconds; nothing if there is none.
     pub(crate) fn time(&mut self, time: Option<Duration>) -> io::Result<&mut Self> {
         self.separate()?;

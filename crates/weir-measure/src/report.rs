@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+pub use crate::crosscheck::CrossCheck;
+
 /// Name and version of the contract, the value of [`Report::schema`].
 pub const SCHEMA: &str = "weir-report/1";
 
@@ -444,27 +446,6 @@ pub struct Subject {
     /// The whole run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub total: bool,
-}
-
-/// A comparison of independent counters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CrossCheck {
-    /// RSE, or `all`.
-    pub subject: String,
-    /// What is counted, e.g. `bytes received`.
-    pub quantity: String,
-    /// As the transfer service reports it, transfer by transfer.
-    pub transfer_service: Option<u64>,
-    /// As the receiving storage counts it.
-    pub receiving_storage: Option<u64>,
-    /// As the sending storage counts it.
-    pub sending_storage: Option<u64>,
-    /// (largest − smallest) ÷ largest of the counters present; `null` with fewer than two.
-    pub difference_ratio: Option<f64>,
-    /// Whether the difference is within the tolerance; `null` when there is nothing to compare, which is no agreement.
-    pub pass: Option<bool>,
-    /// Why a counter is missing or what it includes.
-    pub note: Option<String>,
 }
 
 /// Delivered files that were read back.

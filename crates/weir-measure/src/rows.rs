@@ -10,7 +10,7 @@ use crate::spec::Spec;
 use crate::transfer::{State, Transfer};
 
 /// The columns.
-const COLUMNS: [&str; 24] = [
+const COLUMNS: [&str; 25] = [
     "id",
     "workload",
     "source",
@@ -27,6 +27,7 @@ const COLUMNS: [&str; 24] = [
     "started_s",
     "ended_s",
     "bytes_moved",
+    "counted_bytes",
     "retries",
     "job_id",
     "path",
@@ -94,6 +95,7 @@ pub fn write(to: &mut dyn Write, spec: &Spec, row: &Row<'_>, transfer: &Transfer
         .time(transfer.started)?
         .time(Some(transfer.ended))?
         .number(transfer.bytes_moved)?
+        .count(transfer.counted)?
         .number(u64::from(transfer.retries))?
         .text(row.job)?
         .text(row.path)?

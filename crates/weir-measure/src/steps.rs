@@ -133,6 +133,7 @@ mod tests {
             started: Some(Duration::from_secs(started)),
             ended: Duration::from_secs(ended),
             bytes_moved: 1_000,
+            counted: None,
             retries: 0,
             failure: message.map(|message| Failure {
                 class: ErrorClass::Network,

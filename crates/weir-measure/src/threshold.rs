@@ -106,7 +106,7 @@ fn measure(subject: &Subject, metric: Metric, figures: &Figures) -> Option<f64> 
 
 /// Returns the largest difference of all cross-checks; `None` when one of them had nothing to compare, or there is none.
 fn largest_difference(crosschecks: &[CrossCheck]) -> Option<f64> {
-    let differences: Option<Vec<f64>> = crosschecks.iter().map(|check| check.difference_ratio).collect();
+    let differences: Option<Vec<f64>> = crosschecks.iter().map(|check| check.unexplained_ratio).collect();
     differences?.into_iter().max_by(f64::total_cmp)
 }
 

@@ -27,6 +27,8 @@ pub struct Transfer {
     pub ended: Duration,
     /// Bytes moved by the attempt that ended it.
     pub bytes_moved: u64,
+    /// Bytes that the transfer service itself saw moving in the attempt that finished; `None` where it saw no final count.
+    pub counted: Option<u64>,
     /// Attempts beyond the first.
     pub retries: u32,
     /// What went wrong, unless it finished.

@@ -8,6 +8,7 @@
 
 use weir_plan::Metric;
 
+use crate::crosscheck::TOLERANCE;
 use crate::report::{Audit, CrossCheck, ThresholdReport, Verdict};
 use crate::stability::{self, CV_TOTAL_LIMIT_PERCENT};
 use crate::threshold::Evaluated;
@@ -65,11 +66,7 @@ fn weigh(evidence: &Evidence<'_>) -> (Verdict, Vec<String>) {
         }
     }
     for check in evidence.crosschecks.iter().filter(|check| check.pass == Some(false)) {
-        let difference = check.difference_ratio.unwrap_or_default() * 100.0;
-        failing.push(format!(
-            "{} {}: counters differ by {difference:.2} %",
-            check.subject, check.quantity
-        ));
+        failing.push(format!("{} {}: {}", check.subject, check.quantity, disagreement(check)));
     }
     match evidence.audit {
         Some(audit) if audit.failed > 0 => failing.push(format!(
@@ -117,6 +114,19 @@ fn strengths(evidence: &Evidence<'_>) -> Vec<String> {
         reasons.push(format!("all {} audited files are what was sent", audit.files));
     }
     reasons
+}
+
+/// Says which of the counters of a comparison disagree.
+fn disagreement(check: &CrossCheck) -> String {
+    if check.unexplained_ratio.is_some_and(|ratio| ratio > TOLERANCE) {
+        let difference = check.difference_ratio.unwrap_or_default() * 100.0;
+        return format!("counters differ by {difference:.2} %");
+    }
+    let difference = check.sockets_difference_ratio.unwrap_or_default() * 100.0;
+    let tolerance = check.sockets_tolerance_ratio.unwrap_or_default() * 100.0;
+    format!(
+        "what the sockets carried differs from the storage's counter by {difference:.2} %, more than {tolerance:.2} %"
+    )
 }
 
 /// Says how far independent counters agree, and for how much of what was moved.
@@ -180,7 +190,7 @@ fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crosscheck::{Counted, TOLERANCE, check};
+    use crate::crosscheck::{Counted, check};
 
     const NOTHING: Evidence<'_> = Evidence {
         thresholds: &[],

@@ -91,6 +91,7 @@ fn finished(link: usize, size: u64, start: u64, end: u64) -> Transfer {
         started: Some(Duration::from_millis(start)),
         ended: Duration::from_millis(end),
         bytes_moved: size,
+        counted: Some(size),
         retries: 0,
         failure: None,
     }
@@ -107,6 +108,7 @@ fn failed(link: usize, size: u64, moved: u64, class: ErrorClass, end: u64) -> Tr
     Transfer {
         state: State::Failed,
         bytes_moved: moved,
+        counted: None,
         mode: None,
         failure: Some(failure),
         ..finished(link, size, 0, end)

@@ -149,6 +149,11 @@ fn crosscheck(outcome: &Outcome) -> CrossCheck {
         receiving_storage: Some(counts[1]),
         sending_storage: Some(counts[2]),
         difference_ratio,
+        explained_bytes: 0,
+        unexplained_ratio: difference_ratio,
+        sockets: None,
+        sockets_difference_ratio: None,
+        sockets_tolerance_ratio: None,
         pass: difference_ratio.map(|ratio| ratio == 0.0),
         note: Some("counted within the simulated world; failed attempts included".to_owned()),
     }

@@ -57,6 +57,7 @@ impl Row {
             started: self.started.map(since),
             ended: since(self.ended),
             bytes_moved: self.moved,
+            counted: (self.state == Settled::Finished).then_some(self.moved),
             retries: self.attempts.saturating_sub(1),
             failure: failure.map(|failure| Reason {
                 class: failure.class,

@@ -20,13 +20,16 @@ type Row = { readonly check: Crosscheck; readonly index: number };
 
 function checks(rows: readonly Row[]): HTMLElement {
   const failed = rows.filter(({ check }) => check.pass === false).length;
-  const verdict = outcome(failed, rows.filter(({ check }) => check.pass !== null).length, rows.length);
+  const open = rows.filter(({ check }) => check.pass === null && !isAlone(check)).length;
+  const verdict = outcome(failed, open, rows.filter(({ check }) => check.pass !== null).length, rows.length);
   const counter = (field: "transfer_service" | "receiving_storage" | "sending_storage") => ({
     label: field.replace("_", " "),
     group: "As counted by the",
     numeric: true,
     cell: ({ check, index }: Row) => figure(`crosschecks[${index}].${field}`, check[field] === null ? NONE : count(check[field])),
   });
+  const carried = rows.some(({ check }) => check.sockets !== null);
+  const sockets = { label: "Sockets", numeric: true, cell: ({ check, index }: Row) => carriedCell(check, index), sortBy: ({ check }: Row) => check.sockets_difference_ratio };
   const notes = rows.some(({ check }) => check.note !== null);
   return table<Row>({
     caption: [verdict, note("crosscheck"), "."],
@@ -41,18 +44,39 @@ function checks(rows: readonly Row[]): HTMLElement {
       counter("receiving_storage"),
       counter("sending_storage"),
       { label: "Difference", numeric: true, cell: ({ check }) => difference(check.difference_ratio), sortBy: ({ check }) => check.difference_ratio },
-      { label: "Agree", className: "ticks", cell: ({ check }) => (check.pass === null ? [NONE, hidden(" nothing to compare")] : tick(check.pass)) },
+      { label: "Agree", className: "ticks", cell: ({ check }) => agreement(check) },
+      ...(carried ? [sockets] : []),
       ...(notes ? [{ label: "Note", className: "remark", cell: ({ check }: Row) => check.note ?? "" }] : []),
     ],
   }).element;
 }
 
-/** How many of the comparisons agree; one counter alone agrees with nothing. */
-function outcome(failed: number, compared: number, all: number): string {
-  const lone = all === compared ? "" : `; ${all - compared} of ${all} have fewer than two counters`;
-  if (compared === 0) return `Nothing to compare: ${all === 1 ? "the quantity has" : `all ${all} quantities have`} fewer than two counters`;
-  if (failed > 0) return `${failed} of ${compared} comparisons disagree${lone}`;
-  return compared === 1 ? `The one comparison agrees${lone}` : `All ${compared} comparisons agree${lone}`;
+/** Whether there was nothing to compare a counter with. */
+const isAlone = (check: Crosscheck): boolean => check.difference_ratio === null && check.sockets_difference_ratio === null;
+
+function agreement(check: Crosscheck): Child {
+  if (check.pass !== null) return tick(check.pass);
+  if (isAlone(check)) return [NONE, hidden(" nothing to compare")];
+  return `open: up to ${bytes(check.explained_bytes ?? 0)} explained`;
+}
+
+/** What the sockets carried; below it how far that is from the storage's counter, and may be. */
+function carriedCell(check: Crosscheck, index: number): Child {
+  const bytes = figure(`crosschecks[${index}].sockets`, check.sockets === null ? NONE : count(check.sockets));
+  if (check.sockets_difference_ratio === null) return bytes;
+  return [bytes, h("br"), h("small", {}, `${difference(check.sockets_difference_ratio)} (≤ ${difference(check.sockets_tolerance_ratio)})`)];
+}
+
+/** How many of the comparisons agree; one counter alone agrees with nothing, and what repeated attempts may explain is open. */
+function outcome(failed: number, open: number, compared: number, all: number): string {
+  const alone = all - compared - open;
+  const rest =
+    (alone === 0 ? "" : `; ${alone} of ${all} have fewer than two counters`) +
+    (open === 0 ? "" : `; ${open} of ${all} are open: repeated, withdrawn or failed attempts may explain the difference`);
+  if (alone === all) return `Nothing to compare: ${all === 1 ? "the quantity has" : `all ${all} quantities have`} fewer than two counters`;
+  if (failed > 0) return `${failed} of ${compared} comparisons disagree${rest}`;
+  if (compared === 0) return `No comparison agrees or disagrees${rest}`;
+  return compared === 1 ? `The one comparison agrees${rest}` : `All ${compared} comparisons agree${rest}`;
 }
 
 function audit(found: Audit | null): Child {

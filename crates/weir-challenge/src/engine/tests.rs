@@ -78,6 +78,7 @@ impl InjectionDoor for Scripted {
             started: Some(SystemTime::now()),
             ended: phase.is_final().then(SystemTime::now),
             bytes_moved: Some(5),
+            counted: Some(5),
             mode: Some("pull".to_owned()),
             retries: 0,
             class: (phase == Phase::Failed).then_some(ErrorClass::Checksum),

@@ -34,6 +34,10 @@ pub struct TcpTotals {
     pub pacing_rate: u64,
     /// Bytes that were sent since the start, repeated ones included; like all that follow of those that have ended too.
     pub sent: u64,
+    /// Bytes that the other sides have acknowledged.
+    pub acknowledged: u64,
+    /// Bytes that came in order.
+    pub received: u64,
     /// Segments that were sent again.
     pub retransmits: u64,
     /// How long there was something to send.
@@ -55,6 +59,8 @@ impl TcpTotals {
 
     fn add(&mut self, figures: &TcpFigures) {
         self.sent += figures.sent;
+        self.acknowledged += figures.acknowledged;
+        self.received += figures.received;
         self.retransmits += u64::from(figures.retransmits);
         self.busy += figures.busy;
         self.held_by_peer += figures.held_by_peer;

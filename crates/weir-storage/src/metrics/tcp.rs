@@ -21,7 +21,7 @@ struct Shown {
     value: fn(&TcpTotals) -> f64,
 }
 
-const SHOWN: [Shown; 9] = [
+const SHOWN: [Shown; 11] = [
     Shown {
         name: "weir_storage_tcp_connections",
         kind: "gauge",
@@ -51,6 +51,18 @@ const SHOWN: [Shown; 9] = [
         kind: "counter",
         help: "bytes sent, headers of TLS and repeated ones included",
         value: |tcp| tcp.sent as f64,
+    },
+    Shown {
+        name: "weir_storage_tcp_acknowledged_bytes_total",
+        kind: "counter",
+        help: "bytes that the other sides have acknowledged, headers of HTTP and TLS included",
+        value: |tcp| tcp.acknowledged as f64,
+    },
+    Shown {
+        name: "weir_storage_tcp_received_bytes_total",
+        kind: "counter",
+        help: "bytes received in order, headers of HTTP and TLS included",
+        value: |tcp| tcp.received as f64,
     },
     Shown {
         name: "weir_storage_tcp_retransmits_total",

@@ -241,27 +241,61 @@ fn crosschecks(report: &Report) -> Vec<String> {
             Some(false) => '✗',
             None => '–',
         };
-        let difference = check.difference_ratio.map_or_else(
-            || "nothing to compare".to_owned(),
-            |ratio| format!("difference {:.4} %", ratio * 100.0),
-        );
         format!(
-            "{mark} {} {}: transfer service {}, receiving {}, sending {}; {difference}",
+            "{mark} {} {}: transfer service {}, receiving {}, sending {}; {}{}",
             check.subject,
             check.quantity,
             bytes(check.transfer_service),
             bytes(check.receiving_storage),
-            bytes(check.sending_storage)
+            bytes(check.sending_storage),
+            apart(check),
+            carried(check),
         )
     };
     let mut lines = vec![String::new()];
     lines.extend(report.crosschecks.iter().filter(shown).map(line));
-    let lone = report.crosschecks.iter().filter(|check| check.pass.is_none()).count();
+    let all = report.crosschecks.len();
+    let open = || report.crosschecks.iter().filter(|check| check.pass.is_none());
+    let lone = open().filter(|check| is_alone(check)).count();
     if lone > 0 {
-        let all = report.crosschecks.len();
         lines.push(format!(
             "– {lone} of {all} comparisons have fewer than two counters: nothing to compare"
         ));
     }
+    let doubtful = open().count() - lone;
+    if doubtful > 0 {
+        lines.push(format!(
+            "– {doubtful} of {all} comparisons are open: repeated, withdrawn or failed attempts may explain the difference"
+        ));
+    }
+    let notes = report.crosschecks.iter().filter(|check| check.subject == "all");
+    lines.extend(
+        notes
+            .filter_map(|check| check.note.as_ref())
+            .map(|note| format!("  {note}")),
+    );
     lines
+}
+
+/// Whether there was nothing to compare a counter with.
+fn is_alone(check: &CrossCheck) -> bool {
+    check.difference_ratio.is_none() && check.sockets_difference_ratio.is_none()
+}
+
+/// How far the counters are apart.
+fn apart(check: &CrossCheck) -> String {
+    match check.difference_ratio {
+        None => "fewer than two counters".to_owned(),
+        Some(ratio) => format!("difference {:.4} %", ratio * 100.0),
+    }
+}
+
+/// What the sockets carried, and how far it may be from that.
+fn carried(check: &CrossCheck) -> String {
+    let ratios = check.sockets_difference_ratio.zip(check.sockets_tolerance_ratio);
+    let Some((bytes, (difference, tolerance))) = check.sockets.zip(ratios) else {
+        return String::new();
+    };
+    let (difference, tolerance) = (difference * 100.0, tolerance * 100.0);
+    format!("; sockets {bytes}, difference {difference:.2} % (≤ {tolerance:.2} %)")
 }
