@@ -64,7 +64,8 @@ function agreement(check: Crosscheck): Child {
 function carriedCell(check: Crosscheck, index: number): Child {
   const bytes = figure(`crosschecks[${index}].sockets`, check.sockets === null ? NONE : count(check.sockets));
   if (check.sockets_difference_ratio === null) return bytes;
-  return [bytes, h("br"), h("small", {}, `${difference(check.sockets_difference_ratio)} (≤ ${difference(check.sockets_tolerance_ratio)})`)];
+  const small = (text: string): HTMLElement => h("small", {}, text);
+  return [bytes, h("br"), small(difference(check.sockets_difference_ratio)), h("br"), small(`≤ ${difference(check.sockets_tolerance_ratio)}`)];
 }
 
 /** How many of the comparisons agree; one counter alone agrees with nothing, and what repeated attempts may explain is open. */
