@@ -10,9 +10,9 @@ import { totals } from "./sections/compared/totals";
 import { workloads } from "./sections/compared/workloads";
 
 const READING =
-  "The same challenge ran in the simulated world under each policy, with the same seed, limits and failures. Rates are verified bytes within " +
-  "the hold. What is possible is the optimum of a linear programme that knows everything beforehand and to which failures cost nothing: no " +
-  "scheduler reaches all of it.";
+  "The same challenge ran in the simulated world under each policy, with the same seed and failures. Rates are verified bytes within the " +
+  "hold. The optimum is an estimate: a linear programme that knows everything beforehand and to which failures cost nothing decides one stretch of " +
+  "time after the other. fts-imitation is Weir's imitation of FTS 3.14 after its source; FTS itself did not run.";
 
 /** Puts a comparison on the page; the function returned takes it off again. */
 export function showComparison(root: HTMLElement, comparison: Comparison): () => void {
@@ -34,8 +34,14 @@ export function showComparison(root: HTMLElement, comparison: Comparison): () =>
       ...workloads(comparison),
       causes(comparison),
       sites(comparison),
+      { id: "rests", title: "What this rests on", short: "Rests on", content: rests(comparison) },
       { id: "reading", title: "How to read this", short: "Reading", content: h("p", {}, READING) },
       { id: "again", title: "Compare again", content: command(comparison.command) },
     ],
   });
+}
+
+/** The limits of the policies, and what was set where nothing had been measured. */
+function rests({ limits, assumed }: Comparison): HTMLElement {
+  return h("div", {}, limits === "" ? null : h("p", {}, limits), assumed.length === 0 ? null : [h("p", {}, "Not measured, but set for this world:"), h("ul", {}, assumed.map((text) => h("li", {}, text)))]);
 }

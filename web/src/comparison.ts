@@ -16,7 +16,7 @@ const workload = object({
 
 const policy = object({
   policy: text,
-  /** Achieved ÷ possible at most. */
+  /** Achieved ÷ estimated optimum. */
   of_optimum: maybe(number),
   /** Length of the hold; where only steps are asked for, how long they took. */
   hold_s: number,
@@ -45,9 +45,13 @@ const comparison = object({
   n_links: number,
   /** In the hold, of all links; zero where only steps are asked for. */
   asked_bps: number,
-  /** What any scheduler could have moved at most. */
+  /** What a scheduler that knows all beforehand could have moved, by estimate. */
   optimum_bps: maybe(number),
   optimum_spans: listOrNone(object({ from_s: number, until_s: number, rate_bps: number })),
+  /** Whether all policies run under the same limits. */
+  limits: otherwise(text, () => ""),
+  /** What of the simulated world nobody measured. */
+  assumed: listOrNone(text),
   /** At how many sites something held each policy back. */
   causes: listOrNone(object({ cause: text, sentence: text, sites: list(number) })),
   policies: list(policy),

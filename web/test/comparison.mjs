@@ -1,5 +1,5 @@
 // Comparisons of policies that look like real ones, for the tests; see fixtures.mjs.
-const POLICIES = ["weir", "weir-targets", "fts", "fixed"];
+const POLICIES = ["weir", "weir-targets", "fts-imitation", "fixed"];
 /** What each policy brings of what is asked. */
 const SHARES = [0.97, 0.93, 0.55, 0.31];
 
@@ -19,7 +19,8 @@ const threshold = (at, pass) => ({ name: `workload t${at}: ratio at least 0.9`, 
 function head(name, description) {
   return {
     schema: "weir-comparison/1", command: `weir sim compare challenges/${name}.toml --scale 1 --seed 9007199254740993`, challenge: name, description,
-    seed: 42, scale: 1, situation: "Asked: 1.20 Tb/s over 900 links into 30 sites. Possible at most, whoever decides: 1.14 Tb/s. What would be full even then: T2-07 in.",
+    seed: 42, scale: 1, situation: "Asked: 1.20 Tb/s over 900 links into 30 sites. Estimated optimum: 1.14 Tb/s. What would be full then: T2-07 in.",
+    limits: "The limits of fts-imitation are others than Weir's: at most 200 on 900 of 900 links.", assumed: ["round trips <made up>"],
   };
 }
 

@@ -43,7 +43,7 @@ impl Cause {
     /// What it means, in words that follow "so many sites".
     pub fn sentence(self) -> &'static str {
         match self {
-            Cause::Possible => "got all that is possible",
+            Cause::Possible => "got all of the estimated optimum",
             Cause::WideAreaLink => "had a full wide-area link",
             Cause::Shared => "had full what they share with others",
             Cause::Storage => "had storage that takes in no more",
@@ -62,7 +62,7 @@ const CLOSE: f64 = 0.95;
 pub struct SiteUse {
     /// Achieved ÷ asked.
     pub ratio: Option<f64>,
-    /// Achieved ÷ possible, whoever decides.
+    /// Achieved ÷ estimated optimum.
     pub of_optimum: Option<f64>,
     /// What came in, in bit/s.
     pub achieved_bps: Option<u64>,
@@ -107,7 +107,7 @@ pub fn held_back(site: &SiteUse) -> Option<(Cause, String)> {
         return None;
     }
     if site.of_optimum.is_some_and(|share| share >= CLOSE) {
-        return Some((Cause::Possible, "all that is possible".to_owned()));
+        return Some((Cause::Possible, "all of the estimated optimum".to_owned()));
     }
     let fullest = |pick: fn(&StorageUse) -> f64| site.storages.iter().map(pick).fold(0.0, f64::max);
     if fullest(|storage| storage.wide) > FULL {

@@ -1,4 +1,4 @@
-//! Policies side by side on the same plan, with the optimum.
+//! Policies side by side on the same plan, with an estimate of the optimum.
 
 use serde::Serialize;
 use weir_measure::held::{Cause, LinkUse, SiteUse, StorageUse, held_back};
@@ -8,7 +8,7 @@ use weir_plan::Metric;
 use weir_units::BitRate;
 
 use crate::optimum::{Optimum, Span, optimum};
-use crate::policies::Policy;
+use crate::policies::{Policy, imitation_limits};
 use crate::scene::Scene;
 use crate::spec::SimPlan;
 use crate::world::{Listeners, Outcome, run};
@@ -28,12 +28,16 @@ pub struct Comparison {
     pub n_links: u64,
     /// What is asked in the hold, of all links; zero where only steps are asked for.
     pub asked_bps: u64,
-    /// What any scheduler could have moved at most; `null` if it could not be worked out.
+    /// What a scheduler that knows all beforehand could have moved, by estimate ([`crate::optimum`]); `null` if it could not be worked out.
     pub optimum_bps: Option<u64>,
     /// The same in the course of time: it changes where asks or capacities do.
     pub optimum_spans: Vec<Span>,
     /// What is full in the optimum for most of the hold, with the share of the hold.
     pub full: Vec<(String, f64)>,
+    /// Whether all policies run under the same limits, in words.
+    pub limits: String,
+    /// What of the simulated world nobody measured, as its file says.
+    pub assumed: Vec<String>,
     /// The policies, in the order of [`Policy::ALL`].
     pub policies: Vec<PolicyResult>,
     /// The sites that something is asked into, in the order of the grid.
@@ -81,7 +85,7 @@ pub struct SiteResult {
     pub site: String,
     /// What is asked into it in the hold.
     pub asked_bps: u64,
-    /// What could have come into it at most while the total is the most.
+    /// What could have come into it in the estimate of the optimum.
     pub optimum_bps: Option<u64>,
     /// One per policy.
     pub policies: Vec<SitePolicy>,
@@ -126,12 +130,27 @@ pub fn compare(plan: &SimPlan, mut watch: impl FnMut(Policy)) -> Comparison {
         optimum_bps: best.as_ref().map(|best| best.total.0),
         optimum_spans: best.iter().flat_map(|best| best.spans.clone()).collect(),
         full: best.iter().flat_map(|best| best.full.clone()).collect(),
+        limits: limits(plan, &scene),
+        assumed: plan.sim.assumed.clone(),
         sites: sites(&scene, &outcomes, best.as_ref()),
         policies: outcomes
             .into_iter()
             .map(|(policy, outcome)| of_policy(plan, policy, outcome, best.as_ref()))
             .collect(),
     }
+}
+
+/// Says how the limits of the imitation of FTS differ from those that Weir is told, if they do.
+fn limits(plan: &SimPlan, scene: &Scene) -> String {
+    let others = imitation_limits(plan, scene);
+    if others.is_empty() {
+        return "All policies run under the same limits on transfers at once.".to_owned();
+    }
+    format!(
+        "The limits of {} are others than Weir's: {}.",
+        Policy::Fts,
+        others.join("; ")
+    )
 }
 
 fn of_policy(plan: &SimPlan, policy: Policy, outcome: Outcome, best: Option<&Optimum>) -> PolicyResult {

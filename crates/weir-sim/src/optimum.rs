@@ -1,4 +1,4 @@
-//! The mathematical optimum: what any scheduler could have moved at most.
+//! An estimate of the optimum: what a scheduler that knows all of a plan could move.
 //!
 //! Time is cut where asks or capacities change. In each interval a linear programme decides the rate of each link, for the
 //! arrivals of the interval and what earlier ones left over, under everything that a run is under: wide-area links and
@@ -8,7 +8,9 @@
 //!
 //! A plan of steps alone asks for no rate: what counts is how soon each step could be over (`steps`).
 //!
-//! Failures, stalls and outages cost nothing here, so it is an upper bound where they are drawn.
+//! It is an estimate and no upper bound. Failures, stalls and outages cost nothing here, which makes it more than can be reached. But
+//! intervals are decided one after the other, and in each every link gets its least share first: a scheduler that favours a link whose
+//! path closes in the next interval, or starves one for the others, may move a little more.
 
 mod bounds;
 mod steps;
@@ -33,7 +35,7 @@ const SLACK: f64 = 1e-6;
 /// Rates are reckoned in Gb/s, so that the solver sees numbers about one.
 const GIGA: f64 = 1e9;
 
-/// What could be moved at most within a stretch of time.
+/// What could be moved within a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Span {
     /// Its begin, in seconds from the start of the run.
@@ -44,7 +46,7 @@ pub struct Span {
     pub rate_bps: u64,
 }
 
-/// What could have been moved at most within the hold.
+/// What could have been moved within the hold, by estimate.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Optimum {
     /// Mean rate over the hold, of all links.
@@ -57,7 +59,7 @@ pub struct Optimum {
     pub spans: Vec<Span>,
 }
 
-/// Works out the optimum of a plan; `None` if the solver finds none, which only an ill-posed plan can bring about.
+/// Estimates the optimum of a plan; `None` if the solver finds none, which only an ill-posed plan can bring about.
 pub fn optimum(plan: &SimPlan, scene: &Scene) -> Option<Optimum> {
     if plan.rates().next().is_none() {
         return Some(steps::optimum(plan, scene));

@@ -1,4 +1,4 @@
-//! No policy moves more than the optimum says is possible, in small worlds drawn from seeds.
+//! No policy moves much more than the estimate of the optimum, in small worlds drawn from seeds.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::fmt::Write as _;
@@ -135,15 +135,15 @@ fn grain(plan: &SimPlan, scene: &Scene) -> f64 {
     sizes.sum::<f64>() / plan.phases.hold.as_secs_f64()
 }
 
-/// If this fails, a report says that more was achieved than was possible.
+/// If this fails, a policy moved far more than what a report estimates to be possible.
 #[test]
-fn nobody_moves_more_than_the_optimum() {
+fn nobody_moves_much_more_than_the_estimate() {
     for seed in 0..300 {
         let plan = plan(seed);
         let scene = Scene::new(&plan);
-        // Who starves a link may move a little more: the optimum first gives each its least share.
-        let most = 1.02 * optimum(&plan, &scene).unwrap().total.as_f64() + grain(&plan, &scene);
-        for policy in [Policy::Fixed, Policy::Weir] {
+        // Who starves a link may move a little more: the estimate first gives each its least share, and looks no further than its interval.
+        let most = 1.05 * optimum(&plan, &scene).unwrap().total.as_f64() + grain(&plan, &scene);
+        for policy in Policy::ALL {
             let mut listeners = Listeners {
                 rows: &mut |_, _| {},
                 ledger: &mut |_| {},

@@ -49,3 +49,29 @@ fn same_seed_same_data() {
     let [one, other] = [RATES, RATES].map(|text| serde_json::to_string(&compared(text)).unwrap());
     assert!(one == other);
 }
+
+/// A reader would take numbers that somebody set for measured ones, or limits that differ for the same.
+#[test]
+fn a_comparison_says_what_it_rests_on() {
+    let told = compared(RATES);
+    assert_eq!(
+        told.limits,
+        "All policies run under the same limits on transfers at once."
+    );
+    assert!(told.assumed.is_empty());
+    let other = RATES.replacen(
+        "[sim]\n",
+        "[sim]\nassumed = [\"round trips\"]\nfts = { link_max = 3, url_copy_max = 50 }\n",
+        1,
+    );
+    assert_ne!(other, RATES);
+    let told = compared(&other);
+    assert_eq!(told.assumed, ["round trips"]);
+    assert!(
+        told.limits
+            .starts_with("The limits of fts-imitation are others than Weir's: at most 3 on ")
+            && told.limits.ends_with("; at most 50 in all."),
+        "{}",
+        told.limits
+    );
+}

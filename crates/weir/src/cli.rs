@@ -234,7 +234,7 @@ pub(crate) struct ServeArguments {
 pub(crate) enum SimCommand {
     /// Run a challenge in virtual time and give a verdict
     Run(SimRunArguments),
-    /// Set every policy beside the optimum on one challenge
+    /// Set every policy beside an estimate of the optimum on one challenge
     Compare(SimCompareArguments),
     /// Run flows through the network model alone, and print when each ends
     Flows(SimFlowsArguments),
@@ -279,7 +279,8 @@ pub(crate) enum SimPolicy {
     Weir,
     /// The same, told also what is asked of each link
     WeirTargets,
-    /// An imitation of FTS 3.14
+    /// An imitation of FTS 3.14, made after its source
+    #[value(name = "fts-imitation", alias = "fts")]
     Fts,
     /// A fixed number of transfers per link
     Fixed,

@@ -125,7 +125,7 @@ fn compare_prints_and_writes_its_pages() {
     let text = compare(&["--html", "c.html"]);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(
-        text.contains("of what is possible") && text.contains("wrote c.html"),
+        text.contains("of the optimum") && text.contains("wrote c.html"),
         "{text}"
     );
     let page = std::fs::read_to_string(dir.path().join("c.html")).unwrap();

@@ -1,6 +1,7 @@
 //! The policies that a plan can be run under: cores with the same words, told the same.
 
 mod fts;
+mod limits;
 mod slots;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use crate::spec::SimPlan;
 use crate::terms;
 
 pub use fts::Optimizer;
+pub(crate) use limits::imitation_limits;
 pub use slots::{Slots, SlotsConfig};
 
 /// Weir's word for the share of one whom nobody gave another.
@@ -30,7 +32,7 @@ pub enum Policy {
     Weir,
     /// Weir's scheduler, told also what is asked of each link.
     WeirTargets,
-    /// The imitation of FTS 3.14.
+    /// An imitation of FTS 3.14, made after its source: FTS itself does not run.
     Fts,
     /// A fixed number of transfers per link, first come, first served.
     Fixed,
@@ -45,7 +47,7 @@ impl Policy {
         match self {
             Policy::Weir => "weir",
             Policy::WeirTargets => "weir-targets",
-            Policy::Fts => "fts",
+            Policy::Fts => "fts-imitation",
             Policy::Fixed => "fixed",
         }
     }

@@ -437,11 +437,8 @@ impl Slots {
             optimizer.run(self.now, self.queued, self.pairs.len(), &load);
         }
         if self.line.is_empty() && self.now >= self.next_cycle {
-            // Rows stay in the database for a week, so every link costs its time; without a price there is no need to
-            // look at links where nothing waits.
-            let is_free = self.config.per_link.is_zero();
-            let known = |pair: &Pair| pair.queued > 0 || !is_free;
-            self.line = (0..self.pairs.len()).filter(|at| known(&self.pairs[*at])).collect();
+            // A link costs its time if something waits on it.
+            self.line = (0..self.pairs.len()).filter(|at| self.pairs[*at].queued > 0).collect();
             for last in (1..self.line.len()).rev() {
                 self.line.swap(last, draw::index(&mut self.random, last + 1));
             }

@@ -12,6 +12,12 @@ pub(crate) const SIM: Table = Table {
             "When the run begins in the world's own calendar, in UTC: `\"2024-02-12T00:00:00Z\"`; without it times are told from T+0.",
         ),
         Key::new(
+            "assumed",
+            "list of texts",
+            "none",
+            "Numbers of this world that nobody measured and that a result depends on, in words: every comparison prints them.",
+        ),
+        Key::new(
             "tick",
             "duration",
             "`0 s`",
@@ -455,7 +461,7 @@ pub(crate) const FTS: Table = Table {
             "scheduler_per_link",
             "duration",
             "`0 s`",
-            "Time that a cycle of the scheduler takes for each link in its database.",
+            "Time that a cycle of the scheduler takes for each link on which something waits.",
         ),
         Key::new(
             "optimizer_interval",

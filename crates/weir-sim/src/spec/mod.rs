@@ -45,6 +45,8 @@ pub const SIM_TABLES: &[&Table] = &[
 pub struct SimSpec {
     /// The moment at which the run begins in the simulated world's calendar; `None` if it has none.
     pub start: Option<Timestamp>,
+    /// What of this world nobody measured, in words.
+    pub assumed: Vec<String>,
     /// Changes within this time are taken together; zero for each at its own moment.
     pub tick: Duration,
     /// Workloads whose asked rates the policy `weir-targets` is told; `None` for all.
@@ -326,7 +328,7 @@ pub struct FtsModel {
     pub mode: u8,
     /// Pause between two cycles of the scheduler (`SchedulingInterval`: 2 s).
     pub scheduler_interval: Duration,
-    /// Time that a cycle of the scheduler takes for each link in its database: it counts what is active there and asks for the
+    /// Time that a cycle of the scheduler takes for each link on which something waits: it counts what is active there and asks for the
     /// highest priority, in a table of all files of a week. Nobody published how long that takes; zero unless it is fitted.
     pub scheduler_per_link: Duration,
     /// Pause between two cycles of the optimizer (`OptimizerInterval`: 60 s).

@@ -42,6 +42,7 @@ fn world(table: &Section<'_>, plan: &Plan) -> SimSpec {
     let names: Vec<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
     SimSpec {
         start: table.optional("start"),
+        assumed: table.list("assumed").unwrap_or_default(),
         tick: table.checked("tick", check_tick).unwrap_or_default(),
         targets: targets(table, asked),
         injection_interval: positive_time(table, "injection_interval"),

@@ -1,4 +1,4 @@
-//! `weir sim compare`: every policy beside the optimum, on one page.
+//! `weir sim compare`: every policy beside an estimate of the optimum, on one page.
 
 mod text;
 

@@ -50,7 +50,7 @@ function askedCurve(comparison: Comparison): Point[] | null {
 function keys(comparison: Comparison, asked: Point[] | null): Key[] {
   const policies = comparison.policies.map((policy, at): Key => ({ name: policy.policy, kind: "line", layer: (at % N_LINES) * 2 }));
   if (asked === null) return policies;
-  const possible: Key[] = comparison.optimum_spans.length === 0 ? [] : [{ name: "possible at most", kind: "line", layer: null }];
+  const possible: Key[] = comparison.optimum_spans.length === 0 ? [] : [{ name: "estimated optimum", kind: "line", layer: null }];
   return [...policies, { name: "asked", kind: "dash", layer: null }, ...possible];
 }
 

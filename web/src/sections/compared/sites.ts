@@ -28,10 +28,10 @@ export function sites(comparison: Comparison): Section | null {
       { label: "Site", cell: ({ site }) => breakable(site.site), sortBy: ({ site }) => site.site },
       { label: "asked", numeric: true, cell: ({ site, index }) => figure(`sites[${index}].asked_bps`, rate(site.asked_bps)), sortBy: ({ site }) => site.asked_bps },
       ...perPolicy<Row>(comparison, (row, at) => ratioPill(ratio(row, at), `sites[${row.index}].policies[${at}].ratio`), ratio),
-      { label: "possible", numeric: true, cell: (row) => percent(possible(row)), sortBy: possible },
+      { label: "optimum", numeric: true, cell: (row) => percent(possible(row)), sortBy: possible },
     ],
   });
-  const hint = "What is possible is what comes in while the whole grid gets most: a policy may bring one site more at the expense of others.";
+  const hint = "The optimum is what comes in where the whole grid gets most, by estimate: a policy may bring one site more at the expense of others.";
   return {
     id: "sites",
     title: "Sites",

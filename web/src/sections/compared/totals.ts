@@ -1,4 +1,4 @@
-// What each policy brings in all, beside what is possible.
+// What each policy brings in all, beside the estimated optimum.
 import type { Comparison, Policy } from "../../comparison";
 import { h, type Child } from "../../dom";
 import { figure, ratioPill, type Section } from "../../parts";
@@ -14,13 +14,13 @@ interface Row {
 
 export function totals(comparison: Comparison): Section {
   const made = table<Row>({
-    caption: "Each policy, and the most that is possible whoever decides.",
+    caption: "Each policy, and an estimate of the optimum.",
     rows: rows(comparison),
     className: "compared",
     columns: [
       { label: "", cell: (row) => row.name },
       ...perPolicy<Row>(comparison, (row, at) => policyCell(comparison, row, at)),
-      { label: "possible at most", numeric: true, cell: (row) => row.most },
+      { label: "estimated optimum", numeric: true, cell: (row) => row.most },
     ],
   });
   return { id: "totals", title: "In all", content: [made.element, faults(comparison)] };
@@ -43,7 +43,7 @@ function rows(comparison: Comparison): Row[] {
     asked > 0
       ? { name: "of what is asked", of: (policy, path) => ratioPill(policy.totals.ratio, `${path}.totals.ratio`), most: percent(ratio) }
       : { name: "time for all steps", of: (policy, path) => figure(`${path}.hold_s`, duration(policy.hold_s)), most: null },
-    { name: "of what is possible", of: (policy, path) => figure(`${path}.of_optimum`, percent(policy.of_optimum)), most: null },
+    { name: "of the optimum", of: (policy, path) => figure(`${path}.of_optimum`, percent(policy.of_optimum)), most: null },
   ];
   if (policies.some((policy) => policy.thresholds.length > 0)) rows.push({ name: "thresholds kept", of: kept, most: null });
   rows.push(

@@ -39,7 +39,7 @@ fn the_page_says_who_brings_what_and_why() {
     let page = text(&comparison).join("\n");
     for said in [
         "Asked: ",
-        "Possible at most",
+        "Estimated optimum",
         "Most is brought by ",
         "thresholds kept",
         "NARROW",

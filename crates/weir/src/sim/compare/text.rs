@@ -108,7 +108,7 @@ fn duration(seconds: f64) -> String {
     weir_units::duration::format(std::time::Duration::from_secs(seconds.round() as u64))
 }
 
-/// What is asked, what is possible, and what stands in the way of more.
+/// What is asked, what the optimum is estimated at, and what stands in the way of more.
 pub(super) fn situation(comparison: &Comparison) -> String {
     let n_sites = comparison.sites.len();
     let asked = if comparison.asked_bps > 0 {
@@ -122,7 +122,7 @@ pub(super) fn situation(comparison: &Comparison) -> String {
         format!("Steps over {} links, one after the other.", comparison.n_links)
     };
     let possible = comparison.optimum_bps.map_or_else(String::new, |possible| {
-        format!(" Possible at most, whoever decides: {}.", rate(possible))
+        format!(" Estimated optimum: {}.", rate(possible))
     });
     let full: Vec<&str> = comparison.full.iter().take(4).map(|(name, _)| name.as_str()).collect();
     let more = match comparison.full.len().saturating_sub(full.len()) {
@@ -132,7 +132,7 @@ pub(super) fn situation(comparison: &Comparison) -> String {
     let held = if full.is_empty() {
         String::new()
     } else {
-        format!(" What would be full even then: {}{more}.", full.join("; "))
+        format!(" What would be full then: {}{more}.", full.join("; "))
     };
     format!("{asked}{possible}{held}")
 }
@@ -145,9 +145,9 @@ pub(super) fn result(comparison: &Comparison) -> Option<String> {
     let of = match (best.totals.ratio, best.of_optimum) {
         (Some(asked), Some(possible)) => {
             let (asked, possible) = (percent(Some(asked)), percent(Some(possible)));
-            format!(", {asked} of what is asked and {possible} of what is possible")
+            format!(", {asked} of what is asked and {possible} of the estimated optimum")
         }
-        (None, Some(possible)) => format!(", {} of what is possible", percent(Some(possible))),
+        (None, Some(possible)) => format!(", {} of the estimated optimum", percent(Some(possible))),
         _ => String::new(),
     };
     let (most, least) = (rate(achieved(best)), rate(achieved(worst)));
@@ -203,6 +203,10 @@ fn head(comparison: &Comparison, page: &mut Page) {
     }
     page.heading(&situation(comparison));
     result(comparison).iter().for_each(|result| page.line(result));
+    page.line(&comparison.limits);
+    for assumed in &comparison.assumed {
+        page.line(&format!("Not measured, but set for this world: {assumed}."));
+    }
     page.0.push(String::new());
 }
 
@@ -211,7 +215,7 @@ fn totals(comparison: &Comparison, page: &mut Page) {
         .policies
         .iter()
         .map(|policy| policy.policy.split_once('-').unwrap_or(("", &policy.policy)))
-        .chain([("at most", "possible")])
+        .chain([("estimated", "optimum")])
         .collect();
     page.row("", heads.iter().map(|(above, _)| (*above).to_owned()));
     page.row("", heads.iter().map(|(_, below)| (*below).to_owned()));
@@ -226,7 +230,7 @@ fn totals(comparison: &Comparison, page: &mut Page) {
     } else {
         page.row("time for all steps", of(&|policy| duration(policy.hold_s)));
     }
-    page.row("of what is possible", of(&|policy| percent(policy.of_optimum)));
+    page.row("of the optimum", of(&|policy| percent(policy.of_optimum)));
     if comparison.policies.iter().any(|policy| !policy.thresholds.is_empty()) {
         page.row("thresholds kept", of(&kept));
     }
