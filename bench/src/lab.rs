@@ -15,7 +15,7 @@ use serde_json::Value;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
 use weir_tests::{Daemon, RunningGrid, Xrootd, XrootdSettings, free_port, wait_for, weir_binary};
 
-use crate::{contender::Contender, limits::Limits, warm::Warm};
+use crate::{ciphers, contender::Contender, limits::Limits, warm::Warm};
 
 /// One large file and eight smaller ones, as every row wants them.
 pub(crate) const LARGE: u64 = 2_000_000_000;
@@ -42,7 +42,7 @@ pub(crate) struct Lab {
     _xrootd: [Xrootd; 3],
     _grid: RunningGrid,
     _warm: Warm,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Lab {
@@ -130,8 +130,10 @@ impl Lab {
 
         let nginx = start_nginx(folder.path(), &authority, &weir_data, &mut daemons)?;
         let (xrootd, servers) = start_xrootd(folder.path(), &grid, &authority, &issuer, &weir_data, disk)?;
+        let contenders = vec![weir, nginx, xrootd];
+        ciphers::check(&contenders, &ca)?;
         Ok(Self {
-            contenders: vec![weir, nginx, xrootd],
+            contenders,
             ca,
             token,
             limits,
@@ -141,8 +143,33 @@ impl Lab {
             _xrootd: servers,
             _grid: grid,
             _warm: Warm::memory()?,
-            _folder: folder,
+            folder,
         })
+    }
+
+    /// Prints the whole configuration of every server: what each of them reads at its start.
+    pub(crate) fn show_configurations(&self) -> Result<()> {
+        let home = self.folder.path();
+        let mut files: Vec<PathBuf> = Vec::new();
+        for name in [
+            "weir-a/https.toml",
+            "weir-b/https.toml",
+            "weir-c/http.toml",
+            "nginx/nginx.conf",
+        ] {
+            files.push(home.join(name));
+        }
+        for name in ["xrootd-a", "xrootd-b"] {
+            for file in ["xrootd.cfg", "scitokens.cfg", "openssl.cnf"] {
+                files.push(home.join(name).join("conf").join(file));
+            }
+        }
+        files.push(home.join("xrootd-c/conf/xrootd.cfg"));
+        for file in files {
+            let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
+            println!("## {}\n{text}", file.display());
+        }
+        Ok(())
     }
 
     pub(crate) fn weir(&self) -> &Contender {
@@ -356,6 +383,7 @@ fn start_xrootd(
             address: Ipv4Addr::new(127, 0, 3, last),
             port: free_port()?,
             root_port: free_port()?,
+            measured: true,
         };
         Xrootd::start(folder, &settings)
     };

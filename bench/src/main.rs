@@ -5,10 +5,12 @@
 //! but for the rows about disks, which use the folder that `--disk` names (by default the current one).
 //! CPU is that of the serving processes alone, user and system, the client's left out; of a copy, both ends together.
 //!
-//! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE] [--disk DIR]`, and for the transfer service
+//! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE] [--disk DIR]
+//! [--show-config]`, and for the transfer service
 //! `... -- service [--only TEXT] [--scale F] [--json FILE]`.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
+mod ciphers;
 mod contender;
 mod lab;
 mod limits;
@@ -27,7 +29,7 @@ use serde_json::{Value, json};
 fn main() -> Result<()> {
     let mut rounds = 5;
     let mut only = String::new();
-    let mut file = None;
+    let (mut file, mut shows_configuration) = (None, false);
     let mut disk = std::env::current_dir()?;
     let mut arguments = std::env::args().skip(1).peekable();
     match arguments.peek().map(String::as_str) {
@@ -42,9 +44,12 @@ fn main() -> Result<()> {
             "--rounds" => rounds = value()?.parse().context("--rounds takes a number")?,
             "--only" => only = value()?,
             "--json" => file = Some(PathBuf::from(value()?)),
+            "--show-config" => shows_configuration = true,
             "--disk" => disk = PathBuf::from(value()?),
             other => {
-                anyhow::bail!("unknown argument {other}; there are --rounds N, --only TEXT, --json FILE and --disk DIR")
+                anyhow::bail!(
+                    "unknown argument {other}; there are --rounds N, --only TEXT, --json FILE, --disk DIR and --show-config"
+                )
             }
         }
     }
@@ -52,10 +57,19 @@ fn main() -> Result<()> {
     let limits = limits::Limits::measure(disk.path())?;
     println!("{limits}");
     let lab = lab::Lab::up(limits, disk.path())?;
+    if shows_configuration {
+        return lab.show_configurations();
+    }
+    // Anew in each run; printed, so that it can be looked at.
+    let seed = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)?
+        .as_nanos() as u64;
+    println!("order of the contenders: drawn in each round, seed {seed}");
+    let mut order = weir_tests::Draw::new(seed);
     println!("{}", outcome::head(rounds));
     let (mut results, mut failed) = (Vec::new(), Vec::new());
     for row in rows::all(&lab).into_iter().filter(|row| row.name.contains(&only)) {
-        match row.run(rounds) {
+        match row.run(rounds, &mut order) {
             Ok(outcome) => {
                 println!("{outcome}");
                 results.push(outcome.to_json());

@@ -37,6 +37,8 @@ pub struct XrootdSettings<'a> {
     pub port: u16,
     /// Another free port, for the root protocol.
     pub root_port: u16,
+    /// Whether it is set up to be measured: no tracing, and TLS with AES-128-GCM alone, as server and as client of copies.
+    pub measured: bool,
 }
 
 /// A running server.
@@ -74,9 +76,17 @@ impl Xrootd {
         fs::write(home.join("conf/scitokens.cfg"), scitokens(settings))?;
         fs::write(home.join("conf/xrootd.cfg"), configuration(&home, settings))?;
         fs::write(home.join("conf/authdb"), "")?;
+        fs::write(home.join("conf/openssl.cnf"), ONE_SUITE)?;
         fill_key_cache(&home.join("cache/scitokens/scitokens_cpp.sqllite"), settings)?;
         let url = format!("https://{}:{}", settings.address, settings.port);
-        Self::launch(folder, settings.name, url, (settings.address, settings.port))
+        let openssl = settings.measured.then(|| home.join("conf/openssl.cnf"));
+        Self::launch(
+            folder,
+            settings.name,
+            url,
+            (settings.address, settings.port),
+            openssl.as_deref(),
+        )
     }
 
     /// Configures and starts a server without TLS, where everybody may read and write; waits until its port answers.
@@ -106,11 +116,11 @@ impl Xrootd {
              http.httpsmode disable\n"
         );
         fs::write(home.join("conf/xrootd.cfg"), text)?;
-        Self::launch(folder, name, format!("http://{address}:{port}"), (address, port))
+        Self::launch(folder, name, format!("http://{address}:{port}"), (address, port), None)
     }
 
     /// Starts what is configured in `folder/name`.
-    fn launch(folder: &Path, name: &str, url: String, at: (Ipv4Addr, u16)) -> Result<Self> {
+    fn launch(folder: &Path, name: &str, url: String, at: (Ipv4Addr, u16), openssl: Option<&Path>) -> Result<Self> {
         let home = folder.join(name);
         let root = rustix::process::geteuid().is_root();
         if root {
@@ -125,6 +135,9 @@ impl Xrootd {
             .env("XDG_CACHE_HOME", home.join("cache"))
             .env("X509_CERT_DIR", home.join("certs"))
             .current_dir(&home);
+        if let Some(openssl) = openssl {
+            command.env("OPENSSL_CONF", openssl);
+        }
         let mut daemon = Daemon::start(command, &folder.join(format!("{name}.log")))?;
         wait_for(Duration::from_secs(30), || {
             anyhow::ensure!(daemon.ended()?.is_none(), "it ended");
@@ -149,6 +162,10 @@ impl Xrootd {
     }
 }
 
+/// For OpenSSL: one cipher suite of TLS 1.3. XRootD has no key for it, and libcurl, with which it copies, offers AES-256 first.
+const ONE_SUITE: &str = "openssl_conf = modules\n[modules]\nssl_conf = ssl\n[ssl]\nsystem_default = tls\n[tls]\n\
+    Ciphersuites = TLS_AES_128_GCM_SHA256\nMinProtocol = TLSv1.2\n";
+
 fn scitokens(settings: &XrootdSettings<'_>) -> String {
     let XrootdSettings {
         issuer, address, port, ..
@@ -166,6 +183,7 @@ fn configuration(home: &Path, settings: &XrootdSettings<'_>) -> String {
     let XrootdSettings {
         name, port, root_port, ..
     } = settings;
+    let trace = if settings.measured { "" } else { "scitokens.trace all\n" };
     format!(
         "all.export /data\n\
          all.role server\n\
@@ -184,7 +202,7 @@ fn configuration(home: &Path, settings: &XrootdSettings<'_>) -> String {
          http.selfhttps2http no\n\
          ofs.authorize 1\n\
          ofs.authlib ++ libXrdAccSciTokens.so config={home}/conf/scitokens.cfg\n\
-         scitokens.trace all\n\
+         {trace}\
          acc.authdb {home}/conf/authdb\n\
          xrootd.chksum max 2 adler32 crc32 md5\n\
          xrootd.seclib libXrdSec.so\n\

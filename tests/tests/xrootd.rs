@@ -60,6 +60,7 @@ impl Lab {
                     address: address(last),
                     port: ports[usize::from(last) - 1],
                     root_port: free_port()?,
+                    measured: false,
                 },
             )
         };

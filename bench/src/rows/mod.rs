@@ -8,6 +8,7 @@ mod small;
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
+use weir_tests::Draw;
 
 use crate::{
     contender::Contender,
@@ -104,17 +105,19 @@ pub(crate) fn all(lab: &Lab) -> Vec<Row> {
 }
 
 impl Row {
-    pub(crate) fn run(&self, rounds: usize) -> Result<Outcome> {
+    /// Runs all rounds; in each of them the sides take turns in an order that is drawn anew.
+    pub(crate) fn run(&self, rounds: usize, order: &mut Draw) -> Result<Outcome> {
         let rounds = self.most.map_or(rounds, |most| rounds.min(most));
         let mut results: Vec<Vec<Round>> = self.sides.iter().map(|_| Vec::new()).collect();
         // Round 0 warms caches and connections and is not counted; where there is but one round, nothing is to be warmed.
         let warm = usize::from(rounds > 1);
         for round in 0..rounds + warm {
-            for (side, results) in self.sides.iter().zip(&mut results) {
+            for at in shuffled(self.sides.len(), order) {
+                let side = &self.sides[at];
                 let measured = side.round();
                 let measured = measured.with_context(|| format!("{} of {}", self.name, side.name))?;
                 if round >= warm {
-                    results.push(measured);
+                    results[at].push(measured);
                 }
             }
         }
@@ -126,6 +129,15 @@ impl Row {
             contenders: self.sides.iter().map(|side| side.name).zip(results).collect(),
         })
     }
+}
+
+/// The numbers below `count` in an order that is drawn (Fisher and Yates).
+fn shuffled(count: usize, order: &mut Draw) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        all.swap(last, order.below(last as u64 + 1) as usize);
+    }
+    all
 }
 
 /// Empties a directory. What the service counts of it is not looked at here.
