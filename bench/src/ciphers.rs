@@ -38,7 +38,7 @@ pub(crate) fn check(contenders: &[Contender], ca: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a door chooses of TLS 1.3's suites, offered with `first` at the head.
+/// Returns the suite of TLS 1.3 that a door chooses when `first` is offered before the others.
 fn chosen(url: &str, ca: &Path, first: CipherSuite) -> Result<CipherSuite> {
     let url: http::Uri = url.parse()?;
     let (host, port) = (url.host().context("no host")?, url.port_u16().context("no port")?);

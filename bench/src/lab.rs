@@ -147,7 +147,7 @@ impl Lab {
         })
     }
 
-    /// Prints the whole configuration of every server: what each of them reads at its start.
+    /// Prints every configuration file that the servers read at their start.
     pub(crate) fn show_configurations(&self) -> Result<()> {
         let home = self.folder.path();
         let mut files: Vec<PathBuf> = Vec::new();

@@ -29,7 +29,7 @@ pub(crate) async fn read(doors: &[StorageDoor]) -> Reading {
     futures_util::future::join_all(reads).await.into_iter().collect()
 }
 
-/// What the transfer service says of the transfers, by door.
+/// The transfer service's account of the transfers, by door.
 #[derive(Debug, Clone)]
 pub(crate) struct Moved {
     /// Into and out of it.
@@ -92,7 +92,7 @@ impl Way {
         (self.finished == 0 || self.uncounted < self.finished).then_some(self.counted)
     }
 
-    /// What the counters include beside what finished, and what the service did not see.
+    /// Describes attempts that only one counter may include, and finished transfers without a final count.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.uncounted > 0 {
@@ -128,7 +128,7 @@ fn spare(transfer: &Transfer) -> u64 {
     );
     match transfer.state {
         State::Finished => retries,
-        // The last markers come with the verdict: what moved nothing until then is in no counter.
+        // The last markers come with the verdict: an attempt that had moved no byte by then is in no counter.
         State::Failed if transfer.bytes_moved == 0 && !out_of_sight => 0,
         State::Cancelled if transfer.bytes_moved == 0 && transfer.started.is_none() => 0,
         State::Failed | State::Cancelled => retries + 1,
@@ -235,11 +235,11 @@ const OVERHEAD_OF_ATTEMPT: u64 = 16 * 1024;
 /// Most bytes of a door's own requests and handshakes in one direction: readings of its counters, dashboards, probes.
 const OVERHEAD_OF_DOOR: u64 = 1024 * 1024;
 
-/// What a full TLS 1.3 record has beside its 16,384 bytes (RFC 8446, section 5.2: header, content type, tag of an AEAD).
+/// Bytes that a full TLS 1.3 record has beside its 16,384 bytes of data (RFC 8446, section 5.2: header, content type, tag of an AEAD).
 const RECORD: u64 = 16_384;
 const RECORD_EXTRA: u64 = 5 + 1 + 16;
 
-/// What the sockets of a door carried, without TLS where there is TLS, and what of it may be no data.
+/// Bytes that the sockets of a door carried, less its TLS records, and the overhead that may be among them.
 fn on_sockets(door: &StorageDoor, bytes: u64, attempts: u64) -> Sockets {
     let records = if door.url.starts_with("http://") || door.url.starts_with("dav://") {
         0

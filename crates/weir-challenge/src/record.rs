@@ -56,7 +56,7 @@ pub(crate) struct Record {
     pub(crate) mode: Option<String>,
     pub(crate) retries: u32,
     pub(crate) bytes_moved: u64,
-    /// What the service saw moving, if it tells.
+    /// Bytes that the service saw moving, if it tells.
     pub(crate) counted: Option<u64>,
     pub(crate) failure: Option<Failure>,
     /// Whether its file stays for the audit.

@@ -129,15 +129,16 @@ fn disagreement(check: &CrossCheck) -> String {
     )
 }
 
-/// Says how far independent counters agree, and for how much of what was moved.
+/// Says how far independent counters agree, and in how many of the comparisons. One that is open, or had nothing to compare, does not count.
 fn agreement(crosschecks: &[CrossCheck]) -> Option<String> {
-    let compared: Vec<f64> = crosschecks.iter().filter_map(|check| check.difference_ratio).collect();
+    let agreed = crosschecks.iter().filter(|check| check.pass == Some(true));
+    let compared: Vec<f64> = agreed.filter_map(|check| check.difference_ratio).collect();
     let (count, all) = (compared.len(), crosschecks.len());
     let largest = compared.into_iter().max_by(f64::total_cmp)? * 100.0;
     let of = if count == all {
         String::new()
     } else {
-        format!(" in {count} of {all} comparisons; the others have fewer than two")
+        format!(" in {count} of {all} comparisons; the others are open or have fewer than two")
     };
     Some(format!("independent counters agree within {largest:.3} %{of}"))
 }
@@ -277,7 +278,31 @@ mod tests {
         let (_, reasons) = with(&[counted(Some(100), Some(100)), counted(Some(100), None)]);
         assert_eq!(
             reasons[1],
-            "independent counters agree within 0.000 % in 1 of 2 comparisons; the others have fewer than two"
+            "independent counters agree within 0.000 % in 1 of 2 comparisons; the others are open or have fewer than two"
+        );
+    }
+
+    /// A difference that repeated attempts may explain would be told as agreement.
+    #[test]
+    fn an_open_comparison_is_no_agreement() {
+        let thresholds = [kept(Metric::Ratio, Some(0.0), true)];
+        let open = Counted {
+            transfer_service: Some(100),
+            receiving_storage: Some(150),
+            explained: 50,
+            ..Counted::default()
+        };
+        let crosschecks = [counted(Some(100), Some(100)), check(open, TOLERANCE)];
+        assert_eq!(crosschecks[1].pass, None);
+        let (verdict, reasons) = decide(&Evidence {
+            thresholds: &thresholds,
+            crosschecks: &crosschecks,
+            ..NOTHING
+        });
+        assert_eq!(verdict, Verdict::Pass);
+        assert!(
+            reasons[1].starts_with("independent counters agree within 0.000 % in 1 of 2"),
+            "{reasons:?}"
         );
     }
 
