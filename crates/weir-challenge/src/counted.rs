@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_measure::crosscheck::{Counted, Sockets, TOLERANCE, check};
+use weir_measure::crosscheck::{Apart, Counted, Sockets, TOLERANCE, check};
 use weir_measure::report::CrossCheck;
 use weir_measure::{State, Transfer};
 use weir_world::ErrorClass;
@@ -154,6 +154,7 @@ impl Moved {
 pub(crate) fn compare(doors: &[StorageDoor], moved: &Moved, before: &Reading, after: &Reading) -> Vec<CrossCheck> {
     let mut checks = Vec::new();
     let mut sums = [Some(0u64), Some(0u64), Some(0u64)];
+    let mut broken = Apart::default();
     let add = |sum: &mut Option<u64>, more: Option<u64>| *sum = sum.zip(more).map(|(sum, more)| sum + more);
     for (index, door) in doors.iter().enumerate() {
         let (into, out) = (&moved.received[index], &moved.sent[index]);
@@ -161,13 +162,23 @@ pub(crate) fn compare(doors: &[StorageDoor], moved: &Moved, before: &Reading, af
         let counters = reading.as_ref().ok();
         let carried = counters.and_then(|counters| counters.carried);
         let attempts = into.attempts + out.attempts;
-        let row = |quantity: &str, way: &Way, bytes: Option<u64>| Counted {
+        let parts = counters.map_or_else(Apart::default, |counters| Apart {
+            unseen: 0,
+            broken_received: counters.broken_received,
+            broken_sent: counters.broken_sent,
+        });
+        broken.broken_received += parts.broken_received;
+        broken.broken_sent += parts.broken_sent;
+        let row = |quantity: &str, way: &Way, bytes: Option<u64>, broken: u64| Counted {
             subject: door.name.clone(),
             quantity: quantity.to_owned(),
             transfer_service: way.counter(),
-            explained: way.explained,
+            apart: Apart {
+                unseen: way.explained,
+                ..parts
+            },
             sockets: bytes.map(|bytes| on_sockets(door, bytes, attempts)),
-            note: note(door, &reading, way),
+            note: note(door, &reading, way, broken),
             ..Counted::default()
         };
         if into.used {
@@ -178,7 +189,12 @@ pub(crate) fn compare(doors: &[StorageDoor], moved: &Moved, before: &Reading, af
             );
             let counted = Counted {
                 receiving_storage: counters.map(|counters| counters.received),
-                ..row("bytes received", into, carried.map(|carried| carried.received))
+                ..row(
+                    "bytes received",
+                    into,
+                    carried.map(|carried| carried.received),
+                    parts.broken_received,
+                )
             };
             checks.push(check(counted, TOLERANCE));
         }
@@ -186,17 +202,26 @@ pub(crate) fn compare(doors: &[StorageDoor], moved: &Moved, before: &Reading, af
             add(&mut sums[1], counters.map(|counters| counters.sent));
             let counted = Counted {
                 sending_storage: counters.map(|counters| counters.sent),
-                ..row("bytes sent", out, carried.map(|carried| carried.acknowledged))
+                ..row(
+                    "bytes sent",
+                    out,
+                    carried.map(|carried| carried.acknowledged),
+                    parts.broken_sent,
+                )
             };
             checks.push(check(counted, TOLERANCE));
         }
     }
-    checks.insert(0, check(all(doors, moved, sums), TOLERANCE));
+    checks.insert(0, check(all(doors, moved, (sums, broken)), TOLERANCE));
     checks
 }
 
 /// The comparison over all doors, of received, sent, and what the receiving sockets carried.
-fn all(doors: &[StorageDoor], moved: &Moved, [received, sent, carried]: [Option<u64>; 3]) -> Counted {
+fn all(
+    doors: &[StorageDoor],
+    moved: &Moved,
+    ([received, sent, carried], broken): ([Option<u64>; 3], Apart),
+) -> Counted {
     let way = moved.received.iter().fold(Way::default(), Way::plus);
     let mut notes = way.notes();
     if received.is_none() || sent.is_none() {
@@ -212,14 +237,22 @@ fn all(doors: &[StorageDoor], moved: &Moved, [received, sent, carried]: [Option<
         transfer_service: way.counter(),
         receiving_storage: received,
         sending_storage: sent,
-        explained: way.explained,
+        apart: Apart {
+            unseen: way.explained,
+            ..broken
+        },
         sockets: carried.map(|bytes| Sockets { bytes, overhead }),
         note: (!notes.is_empty()).then(|| notes.join("; ")),
     }
 }
 
-fn note(door: &StorageDoor, reading: &Result<Counters, String>, way: &Way) -> Option<String> {
+fn note(door: &StorageDoor, reading: &Result<Counters, String>, way: &Way, broken: u64) -> Option<String> {
     let mut notes = way.notes();
+    if broken > 0 {
+        notes.push(format!(
+            "{broken} bytes of broken streams are not in this storage's counter"
+        ));
+    }
     match reading {
         _ if !door.embedded => notes.push("external storage has no counter that this run can read".to_owned()),
         Err(error) => notes.push(error.clone()),
@@ -337,6 +370,7 @@ mod tests {
                     received,
                     sent,
                     carried,
+                    ..Counters::default()
                 }),
             )
         };
@@ -410,11 +444,39 @@ mod tests {
             assert_eq!(with(&told, None), [ALL, "a bytes sent"], "{others:?} {told:?}");
             let told = compared(&doors, &moved, &readings(finished, too_many));
             assert_eq!(with(&told, Some(false)), [ALL, "a bytes sent"], "{others:?} {told:?}");
+            let told = compared(&doors, &moved, &readings(finished - 50_000, finished));
+            assert!(
+                with(&told, Some(false)).contains(&"b bytes received"),
+                "bytes that the service saw and a storage did not count are lost: {told:?}"
+            );
         }
         // What was refused before a byte moved explains nothing.
         let refused = moved(&[failed(50_000, 0, ErrorClass::NotFound)]);
         let told = compared(&doors, &refused, &readings(1_000_000, 1_050_000));
         assert_eq!(with(&told, Some(false)), [ALL, "a bytes sent"]);
+    }
+
+    #[test]
+    fn a_stream_that_broke_and_was_resumed_raises_no_alarm() {
+        // Wrong: a pull that survived a broken connection fails the run, or it excuses a storage that lost bytes.
+        let (doors, moved) = ([door("a"), door("b")], moved(&[]));
+        let broken = |received, sent| {
+            let [before, mut after] = readings(received, sent);
+            let sender = after.get_mut(&0).and_then(|read| read.as_mut().ok()).unwrap();
+            sender.broken_sent = 400_000;
+            [before, after]
+        };
+        let told = compared(&doors, &moved, &broken(1_000_000, 600_000));
+        assert_eq!(with(&told, None), [ALL, "a bytes sent"], "{told:?}");
+        assert_eq!(with(&told, Some(true)), ["b bytes received"]);
+        let told = compared(&doors, &moved, &broken(1_000_000, 590_000));
+        assert_eq!(with(&told, Some(false)), [ALL, "a bytes sent"], "{told:?}");
+        let told = compared(&doors, &moved, &broken(600_000, 1_000_000));
+        assert_eq!(with(&told, Some(false)), [ALL, "b bytes received"], "{told:?}");
+        let [before, after] = broken(1_000_000, 600_000);
+        let checks = compare(&doors, &moved, &before, &after);
+        let note = checks[1].note.as_deref().unwrap();
+        assert_eq!(note, "400000 bytes of broken streams are not in this storage's counter");
     }
 
     #[test]

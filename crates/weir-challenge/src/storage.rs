@@ -88,13 +88,17 @@ pub(crate) enum StorageError {
     },
 }
 
-/// Bytes of completed transfers that a storage counted.
+/// Bytes of transfers that a storage counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
-    /// Bytes received.
+    /// Bytes received in transfers that completed.
     pub(crate) received: u64,
-    /// Bytes sent.
+    /// Bytes sent in such.
     pub(crate) sent: u64,
+    /// Bytes received in transfers that broke off.
+    pub(crate) broken_received: u64,
+    /// Bytes sent in such.
+    pub(crate) broken_sent: u64,
     /// What TCP carried for that and all else, where the storage tells.
     pub(crate) carried: Option<Carried>,
 }
@@ -114,6 +118,8 @@ impl Counters {
         Self {
             received: self.received.saturating_sub(before.received),
             sent: self.sent.saturating_sub(before.sent),
+            broken_received: self.broken_received.saturating_sub(before.broken_received),
+            broken_sent: self.broken_sent.saturating_sub(before.broken_sent),
             carried: self.carried.zip(before.carried).map(|(now, before)| Carried {
                 received: now.received.saturating_sub(before.received),
                 acknowledged: now.acknowledged.saturating_sub(before.acknowledged),
@@ -265,13 +271,15 @@ impl StorageDoor {
         let text = text.map_err(|error| self.broken("read", path, error.into()))?;
         let text = String::from_utf8_lossy(&text);
         Ok(Counters {
-            received: sum_of(&text, "weir_storage_received_bytes_total"),
-            sent: sum_of(&text, "weir_storage_sent_bytes_total"),
+            received: sum_of(&text, "weir_storage_received_bytes_total", Ended::Completed),
+            sent: sum_of(&text, "weir_storage_sent_bytes_total", Ended::Completed),
+            broken_received: sum_of(&text, "weir_storage_received_bytes_total", Ended::Broken),
+            broken_sent: sum_of(&text, "weir_storage_sent_bytes_total", Ended::Broken),
             carried: text
                 .contains("weir_storage_tcp_acknowledged_bytes_total{")
                 .then(|| Carried {
-                    received: sum_of(&text, "weir_storage_tcp_received_bytes_total"),
-                    acknowledged: sum_of(&text, "weir_storage_tcp_acknowledged_bytes_total"),
+                    received: sum_of(&text, "weir_storage_tcp_received_bytes_total", Ended::Completed),
+                    acknowledged: sum_of(&text, "weir_storage_tcp_acknowledged_bytes_total", Ended::Completed),
                 }),
         })
     }
@@ -331,11 +339,21 @@ impl StorageDoor {
     }
 }
 
-/// Adds up the samples of one counter in Prometheus text, those of failed transfers apart.
-fn sum_of(text: &str, counter: &str) -> u64 {
+/// Which transfers' bytes are added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// All but those that failed.
+    Completed,
+    /// Those that failed.
+    Broken,
+}
+
+/// Adds up the samples of one counter in Prometheus text.
+fn sum_of(text: &str, counter: &str, which: Ended) -> u64 {
+    let broken = |rest: &str| rest.contains("outcome=\"failed\"");
     text.lines()
         .filter_map(|line| line.strip_prefix(counter))
-        .filter(|rest| rest.starts_with(['{', ' ']) && !rest.contains("outcome=\"failed\""))
+        .filter(|rest| rest.starts_with(['{', ' ']) && broken(rest) == (which == Ended::Broken))
         .filter_map(|rest| {
             rest.rsplit_once([' ', '}'])
                 .and_then(|(_, value)| value.trim().parse::<u64>().ok())
@@ -356,8 +374,11 @@ mod tests {
             weir_storage_sent_bytes_total{area=\"vo\",peer=\"127.0.1.3\",outcome=\"failed\"} 9\n\
             weir_storage_sent_bytes_total_created 17\n\
             weir_storage_received_bytes_total 7\n";
-        assert_eq!(sum_of(text, "weir_storage_sent_bytes_total"), 42);
-        assert_eq!(sum_of(text, "weir_storage_received_bytes_total"), 7);
-        assert_eq!(sum_of(text, "weir_storage_other"), 0);
+        let completed = |counter| sum_of(text, counter, Ended::Completed);
+        assert_eq!(completed("weir_storage_sent_bytes_total"), 42);
+        assert_eq!(completed("weir_storage_received_bytes_total"), 7);
+        assert_eq!(completed("weir_storage_other"), 0);
+        assert_eq!(sum_of(text, "weir_storage_sent_bytes_total", Ended::Broken), 9);
+        assert_eq!(sum_of(text, "weir_storage_received_bytes_total", Ended::Broken), 0);
     }
 }

@@ -1,8 +1,9 @@
 //! Compares counters that were kept independently of each other.
 //!
 //! A disagreement is shown and fails the check; nothing is averaged. Fewer than two counters are nothing to compare, and no agreement.
-//! Attempts that were repeated, withdrawn or failed are in one party's counter and not in another's: what they may have moved explains a
-//! difference, and leaves it undecided.
+//! Attempts that were repeated, withdrawn or failed, and streams that broke off, are in one party's counter and not in another's: what they
+//! may have moved explains a difference in that direction, and leaves it undecided. It never explains the opposite one: bytes that a
+//! transfer service saw and a storage did not count are lost, however many attempts were repeated.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,10 +26,10 @@ pub struct CrossCheck {
     pub sending_storage: Option<u64>,
     /// (largest − smallest) ÷ largest of the counters present; `null` with fewer than two.
     pub difference_ratio: Option<f64>,
-    /// Bytes that may be in one counter alone: of attempts that were repeated, withdrawn or failed, and of transfers without a final count.
+    /// At most so many bytes are in one counter alone: the largest of [`Apart`].
     #[serde(default)]
     pub explained_bytes: u64,
-    /// What of the difference that cannot explain ÷ largest: what a threshold on the difference judges.
+    /// The largest difference between two counters, less what explains one of that direction, ÷ largest counter: what a threshold judges.
     #[serde(default)]
     pub unexplained_ratio: Option<f64>,
     /// What TCP carried on the sockets of the storage's end (`TCP_INFO`), less an estimate of TLS records.
@@ -60,12 +61,32 @@ pub struct Counted {
     pub receiving_storage: Option<u64>,
     /// As the sending storage counts it.
     pub sending_storage: Option<u64>,
-    /// Bytes that may be in one counter alone.
-    pub explained: u64,
+    /// What may be in one counter alone.
+    pub apart: Apart,
     /// What TCP carried on the storage's end.
     pub sockets: Option<Sockets>,
     /// Why a counter is missing or what it includes.
     pub note: Option<String>,
+}
+
+/// Bytes that may be in one counter and not in another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// Bytes of attempts that were repeated, withdrawn or failed, and of transfers without a final count: not in the transfer service's
+    /// counter, perhaps in a storage's.
+    pub unseen: u64,
+    /// What broken transfers had written at the receiving storage: not in its counter.
+    pub broken_received: u64,
+    /// What broken transfers had read at the sending storage: not in its counter. A pull that resumes a broken stream leaves the stream's
+    /// first part here, and has a final count of both parts.
+    pub broken_sent: u64,
+}
+
+impl Apart {
+    /// The largest of them.
+    fn most(&self) -> u64 {
+        self.unseen.max(self.broken_received).max(self.broken_sent)
+    }
 }
 
 /// What TCP carried on one end, over all connections.
@@ -82,16 +103,8 @@ pub const SOCKETS_TOLERANCE: f64 = 0.01;
 
 /// Compares the counters that are there.
 pub fn check(counted: Counted, tolerance: f64) -> CrossCheck {
-    let counters = [
-        counted.transfer_service,
-        counted.receiving_storage,
-        counted.sending_storage,
-    ];
-    let (difference, unexplained) = match spread(&counters) {
-        Some((apart, largest)) => (
-            Some(ratio(apart, largest)),
-            Some(ratio(apart.saturating_sub(counted.explained), largest)),
-        ),
+    let (difference, unexplained) = match spread(&counted) {
+        Some((apart, largest)) => (Some(ratio(apart, largest)), Some(ratio(unexplained(&counted), largest))),
         None => (None, None),
     };
     let storage = counted.receiving_storage.or(counted.sending_storage);
@@ -100,7 +113,13 @@ pub fn check(counted: Counted, tolerance: f64) -> CrossCheck {
         .zip(storage)
         .map(|(sockets, storage)| carried(sockets, storage));
     let by_sockets = sockets.map(|(difference, tolerance)| {
-        let explained = ratio(counted.explained, storage.unwrap_or_default());
+        // Sockets carry what is counted and what is not, so they never carry less.
+        let more = counted.sockets.map(|sockets| sockets.bytes) > storage;
+        let explained = if more {
+            ratio(counted.apart.most(), storage.unwrap_or_default())
+        } else {
+            0.0
+        };
         outcome(difference, (difference - explained).max(0.0), tolerance)
     });
     let by_counters = difference
@@ -115,7 +134,7 @@ pub fn check(counted: Counted, tolerance: f64) -> CrossCheck {
         receiving_storage: counted.receiving_storage,
         sending_storage: counted.sending_storage,
         difference_ratio: difference,
-        explained_bytes: counted.explained,
+        explained_bytes: counted.apart.most(),
         unexplained_ratio: unexplained,
         sockets: counted.sockets.map(|sockets| sockets.bytes),
         sockets_difference_ratio: sockets.map(|(difference, _)| difference),
@@ -153,13 +172,48 @@ fn both(outcomes: &[Option<bool>]) -> Option<bool> {
 }
 
 /// Returns largest − smallest, and the largest; `None` with fewer than two counters.
-fn spread(counters: &[Option<u64>]) -> Option<(u64, u64)> {
+fn spread(counted: &Counted) -> Option<(u64, u64)> {
+    let counters = [
+        counted.transfer_service,
+        counted.receiving_storage,
+        counted.sending_storage,
+    ];
     let present: Vec<u64> = counters.iter().flatten().copied().collect();
     if present.len() < 2 {
         return None;
     }
     let (smallest, largest) = (present.iter().min()?, present.iter().max()?);
     Some((largest - smallest, *largest))
+}
+
+/// The largest difference between two counters that their [`Apart`] does not explain.
+fn unexplained(counted: &Counted) -> u64 {
+    let (service, receiving, sending) = (
+        counted.transfer_service,
+        counted.receiving_storage,
+        counted.sending_storage,
+    );
+    let Apart {
+        unseen,
+        broken_received,
+        broken_sent,
+    } = counted.apart;
+    let more_than = |more: Option<u64>, less: Option<u64>, explained: u64| {
+        let pair = more.zip(less);
+        pair.map_or(0, |(more, less)| more.saturating_sub(less).saturating_sub(explained))
+    };
+    [
+        more_than(receiving, service, unseen),
+        more_than(sending, service, unseen),
+        more_than(service, receiving, broken_received),
+        more_than(service, sending, broken_sent),
+        more_than(receiving, sending, broken_sent),
+        // Part of what a sender had sent when the receiver broke off was in no file yet.
+        more_than(sending, receiving, unseen.max(broken_received)),
+    ]
+    .into_iter()
+    .max()
+    .unwrap_or_default()
 }
 
 /// A part of a whole; nothing of nothing is zero.
@@ -209,7 +263,10 @@ mod tests {
         let counted = Counted {
             transfer_service: Some(transfer),
             receiving_storage: Some(receiving),
-            explained,
+            apart: Apart {
+                unseen: explained,
+                ..Apart::default()
+            },
             sockets,
             ..Counted::default()
         };
@@ -227,6 +284,43 @@ mod tests {
     }
 
     #[test]
+    fn what_explains_one_direction_does_not_explain_the_other() {
+        // Wrong: a storage that lost bytes is excused by attempts that were repeated, or a pull that resumed is a false alarm.
+        let pass = |[service, receiving, sending]: [u64; 3], apart| {
+            let counted = Counted {
+                transfer_service: Some(service),
+                receiving_storage: Some(receiving),
+                sending_storage: Some(sending),
+                apart,
+                ..Counted::default()
+            };
+            check(counted, TOLERANCE).pass
+        };
+        let unseen = |bytes| Apart {
+            unseen: bytes,
+            ..Apart::default()
+        };
+        let whole = 1_000_000;
+        assert_eq!(pass([whole, 950_000, whole], unseen(50_000)), Some(false));
+        assert_eq!(pass([whole, whole, 950_000], unseen(50_000)), Some(false));
+        assert_eq!(pass([whole, whole, 1_050_000], unseen(50_000)), None);
+        // A stream that broke after 50,000 bytes and was resumed.
+        let resumed = |bytes| Apart {
+            broken_sent: bytes,
+            ..Apart::default()
+        };
+        assert_eq!(pass([whole, whole, 950_000], resumed(50_000)), None);
+        assert_eq!(pass([whole, whole, 940_000], resumed(50_000)), Some(false));
+        assert_eq!(pass([whole, 950_000, whole], resumed(50_000)), Some(false));
+        let refused = Apart {
+            broken_received: 50_000,
+            ..Apart::default()
+        };
+        assert_eq!(pass([whole, 950_000, whole], refused), None);
+        assert_eq!(pass([whole, whole, 950_000], refused), Some(false));
+    }
+
+    #[test]
     fn sockets_have_a_tolerance_of_their_own() {
         // Wrong: bytes that a storage counts and no socket carried go unnoticed, or heads and handshakes are a false alarm.
         let sockets = |bytes, overhead| Some(Sockets { bytes, overhead });
@@ -235,6 +329,11 @@ mod tests {
         assert_eq!(pass_of(0, sockets(1_020_000, 15_000), 1_000_000, 1_000_000), Some(true));
         assert_eq!(pass_of(0, sockets(980_000, 0), 1_000_000, 1_000_000), Some(false));
         assert_eq!(pass_of(50_000, sockets(1_040_000, 0), 1_000_000, 1_000_000), None);
+        assert_eq!(
+            pass_of(50_000, sockets(960_000, 0), 1_000_000, 1_000_000),
+            Some(false),
+            "sockets carry no less than what was counted"
+        );
         let alone = Counted {
             receiving_storage: Some(1_000_000),
             sockets: sockets(1_000_000, 0),

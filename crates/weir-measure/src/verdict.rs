@@ -289,7 +289,10 @@ mod tests {
         let open = Counted {
             transfer_service: Some(100),
             receiving_storage: Some(150),
-            explained: 50,
+            apart: crate::crosscheck::Apart {
+                unseen: 50,
+                ..Default::default()
+            },
             ..Counted::default()
         };
         let crosschecks = [counted(Some(100), Some(100)), check(open, TOLERANCE)];
