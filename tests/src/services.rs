@@ -59,7 +59,7 @@ impl StorageSettings {
         self
     }
 
-    /// Further keys of `[tpc]`.
+    /// Further keys of `[tpc]`. Unless the first of them is `allow`, loopback is allowed.
     #[must_use]
     pub fn tpc(mut self, lines: &str) -> Self {
         self.tpc += lines;
@@ -313,7 +313,12 @@ impl Services {
                 tpc,
                 certified,
             } = settings;
-            let tables = format!("{trusted}{areas}[tpc]\nallow = [\"127.0.0.0/8\"]\n{tpc}\n");
+            let allow = if tpc.starts_with("allow = ") {
+                ""
+            } else {
+                "allow = [\"127.0.0.0/8\"]\n"
+            };
+            let tables = format!("{trusted}{areas}[tpc]\n{allow}{tpc}\n");
             let mut storage = ground.service("storage", name, (address, certified), ("", &tables))?;
             storage.start()?;
             running.insert(settings.name.clone(), storage);

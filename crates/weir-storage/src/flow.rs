@@ -116,9 +116,10 @@ impl Line {
 /// In the order in which somebody looks who wonders what holds a stream back.
 fn shown(tcp: &TcpFigures) -> String {
     let mut text = format!(
-        "{} rtt_ms={:.1} window={} peer_window={} retransmits={}",
+        "{} rtt_ms={:.1} min_rtt_ms={:.1} window={} peer_window={} retransmits={}",
         tcp.congestion,
         tcp.round_trip.as_secs_f64() * 1e3,
+        tcp.least_round_trip.as_secs_f64() * 1e3,
         tcp.window,
         tcp.peer_window,
         tcp.retransmits

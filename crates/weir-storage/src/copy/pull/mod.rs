@@ -4,10 +4,7 @@ mod again;
 mod plan;
 mod stripes;
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Instant,
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use http::{StatusCode, Version as HttpVersion, header};
 use http_body::Body as _;
@@ -77,16 +74,14 @@ impl Pull {
         {
             return self.by_several(&terms, opened, progress, (exchange, throttle)).await;
         }
-        let begun = Instant::now();
         let answer = ask(&self.source, terms.wanted()).await?;
-        let answered_after = begun.elapsed();
         progress.reached_by(answer.connection.as_ref());
         let length = check_answer(&self.source, &answer)?;
         // A checksum that cannot be made from those of parts would not be compared.
         let by_parts = by_parts && Offers::of(answer.response.headers()) != Offers::Alone;
         if let (Streams::Ours, true, Some(size)) = (self.streams, by_parts, length.known())
-            && let way = (size, answered_after)
-            && let Some(opened) = stripes::worth_more(&self.source, way, terms.wanted(), proven, &memory).await
+            && let Some(opened) =
+                stripes::worth_more(&self.source, (size, &answer), terms.wanted(), proven, &memory).await
         {
             drop(answer);
             return self.by_several(&terms, opened, progress, (exchange, throttle)).await;

@@ -14,6 +14,7 @@ const NEAR: Duration = Duration::from_millis(5);
 /// What is known of the way to a source.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
+    /// The shortest that the kernel has seen; zero if it has seen none.
     pub(super) round_trip: Duration,
     /// Bytes that one stream may have on its way.
     pub(super) window: u64,
@@ -21,14 +22,9 @@ pub(super) struct Way {
     pub(super) target: u64,
 }
 
-/// Whether a file is large enough, and its source's answer came late enough, for the way to be measured.
-pub(super) fn worth_measuring(size: u64, answered_after: Duration) -> bool {
-    size >= WORTH_IT && answered_after >= NEAR
-}
-
 /// The streams that a way needs: each of them moves at most a window in a round trip.
 pub(super) fn choose(size: u64, way: Way, ceiling: u32) -> u32 {
-    if !worth_measuring(size, way.round_trip) {
+    if size < WORTH_IT || way.round_trip < NEAR {
         return 1;
     }
     let on_its_way = way.round_trip.as_secs_f64() * way.target as f64;

@@ -3,7 +3,7 @@
 use std::{
     ops::Range,
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::future::try_join_all;
@@ -49,17 +49,6 @@ pub(super) async fn open(
     memory: &Arc<Lease>,
 ) -> Option<Opened> {
     let file = source.describe().await.ok()?;
-    open_file(source, file, streams, wanted, proven, memory).await
-}
-
-async fn open_file(
-    source: &Remote,
-    file: File,
-    streams: u32,
-    wanted: &[Algorithm],
-    proven: bool,
-    memory: &Arc<Lease>,
-) -> Option<Opened> {
     let wished = plan::parts(file.size, streams.min(source.tpc.streams_max)).len();
     let mut memory: Vec<_> = [memory.clone()]
         .into_iter()
@@ -112,31 +101,26 @@ impl Offers {
     }
 }
 
-/// The same for a file of which one stream has just begun, after `answered_after`: none if it does well with that.
+/// The same for a file of which one stream has just begun: none if it does well with that.
 pub(super) async fn worth_more(
     source: &Remote,
-    (size, answered_after): (u64, Duration),
+    (size, answer): (u64, &Answer),
     wanted: &[Algorithm],
     proven: bool,
     memory: &Arc<Lease>,
 ) -> Option<Opened> {
-    if source.tpc.streams_max < 2 || !plan::worth_measuring(size, answered_after) {
-        return None;
-    }
-    // The first answer may have taken a name, a connection, a handshake, a disk. This one takes a round trip.
-    let begun = Instant::now();
-    let file = source.describe().await.ok()?;
+    // How late the answer came says nothing: a disk, a tape or a busy processor takes longer than the longest way.
     let way = Way {
-        round_trip: begun.elapsed().min(answered_after),
+        round_trip: answer.connection.as_ref()?.socket.figures()?.least_round_trip,
         window: plan::window(),
         target: source.tpc.stream_target.0,
     };
-    let streams = plan::choose(file.size, way, source.tpc.streams_max);
+    let streams = plan::choose(size, way, source.tpc.streams_max);
     if streams < 2 {
         return None;
     }
     tracing::debug!(source = source.shown(), ?way, streams, "a long way: more streams");
-    open_file(source, file, streams, wanted, proven, memory).await
+    open(source, streams, wanted, proven, memory).await
 }
 
 /// Takes all parts to their ends.
