@@ -133,7 +133,7 @@ bench: ## Measure decisions and the simulator, then Weir beside nginx and XRootD
 	cargo test --release --locked -p weir-transfer --lib rates_of -- --ignored --nocapture --test-threads 1
 	$(MAKE) build
 	cargo build --release --locked -p weir-bench
-	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench
+	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench --xrootd-root .peers/xrootd
 	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench service
 
 clean: ## Remove everything that was built; run folders stay

@@ -18,7 +18,7 @@ packages=(curl davix rclone
     xrootd-client-http-plugins xrootd-scitokens-plugins
     activemq default-jre-headless voms-clients postgresql libfaketime strace systemd
     litmus openssl python3 python3-venv python3-dev swig libssl-dev pkg-config gcc chromium)
-[ "$purpose" != bench ] || packages+=(nginx-light)
+[ "$purpose" != bench ] || packages+=(nginx-light mmdebstrap)
 
 # What does without the peers, if anything.
 [ "$purpose" != tests ] || without="(or run \`make test PEERS=no\` to leave them out)"
@@ -85,3 +85,5 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$PWD" ]; then
     fi
     echo "$PWD" >"$stamp"
 fi
+
+[ "$purpose" != bench ] || scripts/xrootd-root.sh .peers/xrootd

@@ -41,7 +41,11 @@ impl Contender {
     /// Where its folder on the disk is found, as a URL path without the first slash.
     pub(crate) fn disk_path(&self) -> &'static str {
         // XRootD exports one path; a link leads from there to the disk.
-        if self.name == "xrootd" { "data/disk" } else { "disk" }
+        if self.name.starts_with("xrootd") {
+            "data/disk"
+        } else {
+            "disk"
+        }
     }
 
     /// The directory behind the door with TLS or without: Weir's doors have an area each.

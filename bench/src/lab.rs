@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::Value;
 use weir_auth::ca::{CertificateAuthority, San, write_identity};
-use weir_tests::{Daemon, RunningGrid, Xrootd, XrootdSettings, free_port, wait_for, weir_binary};
+use weir_tests::{Daemon, Elsewhere, RunningGrid, Xrootd, XrootdSettings, free_port, wait_for, weir_binary};
 
 use crate::{ciphers, contender::Contender, limits::Limits, warm::Warm};
 
@@ -39,14 +39,15 @@ pub(crate) struct Lab {
     /// Behind Weir's area without checksums.
     pub(crate) bare: PathBuf,
     _daemons: Vec<Daemon>,
-    _xrootd: [Xrootd; 3],
+    _xrootd: Vec<Xrootd>,
     _grid: RunningGrid,
     _warm: Warm,
     folder: tempfile::TempDir,
 }
 
 impl Lab {
-    pub(crate) fn up(limits: Limits, disk: &Path) -> Result<Self> {
+    /// `xrootd_root`: the root directory of another system, whose XRootD is measured too.
+    pub(crate) fn up(limits: Limits, disk: &Path, xrootd_root: Option<&Path>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("weir-bench-").tempdir_in("/dev/shm")?;
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
         let authority = CertificateAuthority::create(&folder.path().join("authority"))?;
@@ -71,7 +72,7 @@ impl Lab {
         let audiences = grid.audiences();
         let weir_data = folder.path().join("weir-a/data");
         make_files(&weir_data)?;
-        for name in ["weir-a", "weir-b", "xrootd-a", "xrootd-b"] {
+        for name in ["weir-a", "weir-b", "xrootd-a", "xrootd-b", "xrootd6-a", "xrootd6-b"] {
             fs::create_dir_all(disk.join(name).join("up"))?;
             fs::set_permissions(disk.join(name), fs::Permissions::from_mode(0o777))?;
         }
@@ -129,8 +130,20 @@ impl Lab {
         };
 
         let nginx = start_nginx(folder.path(), &authority, &weir_data, &mut daemons)?;
-        let (xrootd, servers) = start_xrootd(folder.path(), &grid, &authority, &issuer, &weir_data, disk)?;
-        let contenders = vec![weir, nginx, xrootd];
+        let tokens = Tokens::of(&grid, &issuer)?;
+        let (xrootd, mut servers) = start_xrootd(folder.path(), "xrootd", None, &authority, &tokens)?;
+        fill_xrootd("xrootd", &servers, &weir_data, disk)?;
+        let mut contenders = vec![weir, nginx, xrootd];
+        if let Some(root) = xrootd_root {
+            let elsewhere = Elsewhere {
+                root: fs::canonicalize(root).with_context(|| format!("{}", root.display()))?,
+                seen: vec![fs::canonicalize(disk)?],
+            };
+            let (xrootd6, newer) = start_xrootd(folder.path(), "xrootd6", Some(&elsewhere), &authority, &tokens)?;
+            fill_xrootd("xrootd6", &newer, &servers[0].data, disk)?;
+            servers.extend(newer);
+            contenders.push(xrootd6);
+        }
         ciphers::check(&contenders, &ca)?;
         Ok(Self {
             contenders,
@@ -159,12 +172,14 @@ impl Lab {
         ] {
             files.push(home.join(name));
         }
-        for name in ["xrootd-a", "xrootd-b"] {
-            for file in ["xrootd.cfg", "scitokens.cfg", "openssl.cnf"] {
-                files.push(home.join(name).join("conf").join(file));
+        for who in self.contenders.iter().filter(|who| who.name.starts_with("xrootd")) {
+            for end in ["a", "b"] {
+                for file in ["xrootd.cfg", "scitokens.cfg", "openssl.cnf"] {
+                    files.push(home.join(format!("{}-{end}/conf/{file}", who.name)));
+                }
             }
+            files.push(home.join(format!("{}-c/conf/xrootd.cfg", who.name)));
         }
-        files.push(home.join("xrootd-c/conf/xrootd.cfg"));
         for file in files {
             let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
             println!("## {}\n{text}", file.display());
@@ -353,47 +368,63 @@ fn start_nginx(
     })
 }
 
+/// What a server must know of the one who gives tokens.
+struct Tokens<'a> {
+    issuer: &'a str,
+    jwks: String,
+    audiences: Vec<String>,
+}
+
+impl<'a> Tokens<'a> {
+    fn of(grid: &RunningGrid, issuer: &'a str) -> Result<Self> {
+        let base = issuer.trim_end_matches('/');
+        let discovery = grid
+            .curl(&[&format!("{base}/.well-known/openid-configuration")])?
+            .expect_ok()?
+            .stdout;
+        let uri = serde_json::from_str::<Value>(&discovery)?["jwks_uri"]
+            .as_str()
+            .context("no jwks_uri")?
+            .to_owned();
+        Ok(Self {
+            issuer,
+            jwks: grid.curl(&[&uri])?.expect_ok()?.stdout,
+            audiences: grid.audiences(),
+        })
+    }
+}
+
+/// Three servers: two with TLS, `-a` and `-b`, and `-c` without.
 fn start_xrootd(
     folder: &Path,
-    grid: &RunningGrid,
+    kind: &'static str,
+    elsewhere: Option<&Elsewhere>,
     authority: &CertificateAuthority,
-    issuer: &str,
-    data: &Path,
-    disk: &Path,
-) -> Result<(Contender, [Xrootd; 3])> {
-    let base = issuer.trim_end_matches('/');
-    let discovery = grid
-        .curl(&[&format!("{base}/.well-known/openid-configuration")])?
-        .expect_ok()?
-        .stdout;
-    let uri = serde_json::from_str::<Value>(&discovery)?["jwks_uri"]
-        .as_str()
-        .context("no jwks_uri")?
-        .to_owned();
-    let jwks = grid.curl(&[&uri])?.expect_ok()?.stdout;
-    let audiences = grid.audiences();
-    let start = |name: &str, last: u8| {
+    tokens: &Tokens<'_>,
+) -> Result<(Contender, Vec<Xrootd>)> {
+    let address = |last: u8| Ipv4Addr::new(127, 0, 3, if elsewhere.is_some() { last + 3 } else { last });
+    let start = |end: &str, last: u8| {
         let settings = XrootdSettings {
-            name,
+            name: &format!("{kind}-{end}"),
             authority,
             trusted: &[authority.directory()],
-            issuer,
-            jwks: &jwks,
-            audiences: &audiences,
-            address: Ipv4Addr::new(127, 0, 3, last),
+            issuer: tokens.issuer,
+            jwks: &tokens.jwks,
+            audiences: &tokens.audiences,
+            address: address(last),
             port: free_port()?,
             root_port: free_port()?,
             measured: true,
+            elsewhere,
         };
         Xrootd::start(folder, &settings)
     };
     // Without TLS it can have no tokens, so its third door is open to everybody, on loopback as all of them.
     let ports = (free_port()?, free_port()?);
-    let plain = Xrootd::start_anonymous(folder, "xrootd-c", Ipv4Addr::new(127, 0, 3, 7), ports)?;
-    let servers = [start("xrootd-a", 5)?, start("xrootd-b", 6)?, plain];
-    fill_xrootd(&servers, data, disk)?;
+    let plain = Xrootd::start_anonymous(folder, &format!("{kind}-c"), address(7), ports, elsewhere)?;
+    let servers = vec![start("a", 5)?, start("b", 6)?, plain];
     let contender = Contender {
-        name: "xrootd",
+        name: kind,
         plain: format!("{}/data", servers[2].url),
         tls: format!("{}/data", servers[0].url),
         second: Some(format!("{}/data", servers[1].url)),
@@ -404,8 +435,8 @@ fn start_xrootd(
     Ok((contender, servers))
 }
 
-/// Gives XRootD the same files. It is nobody's root: what it writes into is open to everybody.
-fn fill_xrootd(servers: &[Xrootd; 3], data: &Path, disk: &Path) -> Result<()> {
+/// Gives three servers of XRootD the same files. It is nobody's root: what it writes into is open to everybody.
+fn fill_xrootd(kind: &str, servers: &[Xrootd], data: &Path, disk: &Path) -> Result<()> {
     let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777));
     for server in servers {
         for folder in ["up", "tiny", "entries"] {
@@ -415,15 +446,20 @@ fn fill_xrootd(servers: &[Xrootd; 3], data: &Path, disk: &Path) -> Result<()> {
     }
     for name in shared() {
         let target = servers[0].data.join(&name);
-        fs::copy(data.join(&name), &target)?;
-        fs::set_permissions(&target, fs::Permissions::from_mode(0o644))?;
+        // Weir's belong to root, and are not everybody's to read.
+        if kind == "xrootd" {
+            fs::copy(data.join(&name), &target)?;
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o644))?;
+        } else {
+            fs::hard_link(data.join(&name), &target)?;
+        }
         fs::hard_link(&target, servers[2].data.join(&name))?;
     }
     for index in 0..N_ENTRIES {
         File::create(servers[0].data.join(format!("entries/{index}")))?;
     }
-    for (server, name) in servers.iter().zip(["xrootd-a", "xrootd-b"]) {
-        let folder = disk.join(name);
+    for (server, end) in servers.iter().zip(["a", "b"]) {
+        let folder = disk.join(format!("{kind}-{end}"));
         std::os::unix::fs::chown(&folder, Some(owner(&server.data)?), None)?;
         std::os::unix::fs::symlink(&folder, server.data.join("disk"))?;
     }

@@ -6,7 +6,7 @@
 //! CPU is that of the serving processes alone, user and system, the client's left out; of a copy, both ends together.
 //!
 //! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE] [--disk DIR]
-//! [--show-config]`, and for the transfer service
+//! [--xrootd-root DIR] [--show-config]`, and for the transfer service
 //! `... -- service [--only TEXT] [--scale F] [--json FILE]`.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -31,6 +31,7 @@ fn main() -> Result<()> {
     let mut only = String::new();
     let (mut file, mut shows_configuration) = (None, false);
     let mut disk = std::env::current_dir()?;
+    let mut xrootd_root = None;
     let mut arguments = std::env::args().skip(1).peekable();
     match arguments.peek().map(String::as_str) {
         Some("service") => return service::run(arguments.skip(1)),
@@ -46,9 +47,11 @@ fn main() -> Result<()> {
             "--json" => file = Some(PathBuf::from(value()?)),
             "--show-config" => shows_configuration = true,
             "--disk" => disk = PathBuf::from(value()?),
+            "--xrootd-root" => xrootd_root = Some(PathBuf::from(value()?)),
             other => {
                 anyhow::bail!(
-                    "unknown argument {other}; there are --rounds N, --only TEXT, --json FILE, --disk DIR and --show-config"
+                    "unknown argument {other}; there are --rounds N, --only TEXT, --json FILE, --disk DIR, \
+                     --xrootd-root DIR and --show-config"
                 )
             }
         }
@@ -56,7 +59,17 @@ fn main() -> Result<()> {
     let disk = tempfile::Builder::new().prefix("weir-bench-").tempdir_in(disk)?;
     let limits = limits::Limits::measure(disk.path())?;
     println!("{limits}");
-    let lab = lab::Lab::up(limits, disk.path())?;
+    let lab = lab::Lab::up(limits, disk.path(), xrootd_root.as_deref())?;
+    let mut versions = json!({
+        "weir": version(weir_tests::weir_binary().as_os_str(), "--version"),
+        "nginx": version("nginx", "-v"),
+        "xrootd": version("xrootd", "-v"),
+    });
+    if let Some(root) = xrootd_root {
+        let seen = Vec::new();
+        versions["xrootd6"] = weir_tests::Elsewhere { root, seen }.version()?.into();
+    }
+    println!("versions: {versions}");
     if shows_configuration {
         return lab.show_configurations();
     }
@@ -84,11 +97,7 @@ fn main() -> Result<()> {
     if let Some(file) = file {
         let document = json!({
             "schema": "weir-bench/2",
-            "versions": {
-                "weir": version(weir_tests::weir_binary().as_os_str(), "--version"),
-                "nginx": version("nginx", "-v"),
-                "xrootd": version("xrootd", "-v"),
-            },
+            "versions": versions,
             "machine": limits.to_json(),
             "rounds": rounds,
             "rows": results,

@@ -39,6 +39,17 @@ pub struct XrootdSettings<'a> {
     pub root_port: u16,
     /// Whether it is set up to be measured: no tracing, and TLS with AES-128-GCM alone, as server and as client of copies.
     pub measured: bool,
+    /// Where another XRootD is to be run than this system's.
+    pub elsewhere: Option<&'a Elsewhere>,
+}
+
+/// The root directory of another system, e.g. with a newer release. Only root can run what is in it.
+#[derive(Debug, Clone)]
+pub struct Elsewhere {
+    /// The directory.
+    pub root: PathBuf,
+    /// Directories of this system that are seen there too, at the same place, beside the server's own.
+    pub seen: Vec<PathBuf>,
 }
 
 /// A running server.
@@ -80,23 +91,19 @@ impl Xrootd {
         fill_key_cache(&home.join("cache/scitokens/scitokens_cpp.sqllite"), settings)?;
         let url = format!("https://{}:{}", settings.address, settings.port);
         let openssl = settings.measured.then(|| home.join("conf/openssl.cnf"));
-        Self::launch(
-            folder,
-            settings.name,
-            url,
-            (settings.address, settings.port),
-            openssl.as_deref(),
-        )
+        let at = (settings.address, settings.port);
+        Self::launch(folder, settings.name, (url, at), openssl.as_deref(), settings.elsewhere)
     }
 
     /// Configures and starts a server without TLS, where everybody may read and write; waits until its port answers.
     ///
-    /// `ports` are those of HTTP and of the root protocol.
+    /// The ports are those of HTTP and of the root protocol; `elsewhere` is as in [`XrootdSettings`].
     pub fn start_anonymous(
         folder: &Path,
         name: &str,
         address: Ipv4Addr,
         (port, root_port): (u16, u16),
+        elsewhere: Option<&Elsewhere>,
     ) -> Result<Self> {
         let home = folder.join(name);
         for part in ["admin", "conf", "certs", "cache", "root/data"] {
@@ -116,17 +123,28 @@ impl Xrootd {
              http.httpsmode disable\n"
         );
         fs::write(home.join("conf/xrootd.cfg"), text)?;
-        Self::launch(folder, name, format!("http://{address}:{port}"), (address, port), None)
+        let url = format!("http://{address}:{port}");
+        Self::launch(folder, name, (url, (address, port)), None, elsewhere)
     }
 
     /// Starts what is configured in `folder/name`.
-    fn launch(folder: &Path, name: &str, url: String, at: (Ipv4Addr, u16), openssl: Option<&Path>) -> Result<Self> {
+    fn launch(
+        folder: &Path,
+        name: &str,
+        (url, at): (String, (Ipv4Addr, u16)),
+        openssl: Option<&Path>,
+        elsewhere: Option<&Elsewhere>,
+    ) -> Result<Self> {
         let home = folder.join(name);
         let root = rustix::process::geteuid().is_root();
         if root {
-            run(Command::new("chown").args(["-R", "xrootd"]).arg(&home))?.expect_ok()?;
+            let owner = elsewhere.map_or_else(|| Ok("xrootd".to_owned()), Elsewhere::user)?;
+            run(Command::new("chown").args(["-R", &owner]).arg(&home))?.expect_ok()?;
         }
-        let mut command = Command::new("xrootd");
+        let mut command = match elsewhere {
+            Some(elsewhere) => elsewhere.command(folder),
+            None => Command::new("xrootd"),
+        };
         command.arg("-c").arg(home.join("conf/xrootd.cfg")).args(["-n", name]);
         if root {
             command.args(["-R", "xrootd"]);
@@ -162,6 +180,38 @@ impl Xrootd {
     }
 }
 
+impl Elsewhere {
+    /// Its XRootD, which sees this folder. Every program of the line becomes the next: the child's process id is the server's.
+    fn command(&self, folder: &Path) -> Command {
+        let script = "root=$1; shift\n\
+            while [ \"$1\" != -- ]; do mkdir -p \"$root$1\" && mount --bind \"$1\" \"$root$1\" || exit; shift; done; shift\n\
+            mount -t proc proc \"$root/proc\" && exec chroot \"$root\" /usr/bin/xrootd \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(&self.root);
+        command.arg(folder).args(&self.seen).arg("--");
+        command
+    }
+
+    /// The number of its user `xrootd`.
+    fn user(&self) -> Result<String> {
+        let file = self.root.join("etc/passwd");
+        let users = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
+        let number = users
+            .lines()
+            .find_map(|line| line.strip_prefix("xrootd:")?.split(':').nth(1));
+        Ok(number.context("it has no user xrootd")?.to_owned())
+    }
+
+    /// What its XRootD says of its release.
+    ///
+    /// # Errors
+    /// If it cannot be run.
+    pub fn version(&self) -> Result<String> {
+        let said = run(Command::new("chroot").arg(&self.root).args(["/usr/bin/xrootd", "-v"]))?.expect_ok()?;
+        Ok([said.stdout, said.stderr].concat().trim().to_owned())
+    }
+}
+
 /// For OpenSSL: one cipher suite of TLS 1.3. XRootD has no key for it, and libcurl, with which it copies, offers AES-256 first.
 const ONE_SUITE: &str = "openssl_conf = modules\n[modules]\nssl_conf = ssl\n[ssl]\nsystem_default = tls\n[tls]\n\
     Ciphersuites = TLS_AES_128_GCM_SHA256\nMinProtocol = TLSv1.2\n";
@@ -184,6 +234,8 @@ fn configuration(home: &Path, settings: &XrootdSettings<'_>) -> String {
         name, port, root_port, ..
     } = settings;
     let trace = if settings.measured { "" } else { "scitokens.trace all\n" };
+    // Releases since 6.0 refuse copies from such addresses unless told otherwise; 5.5 does not know the word.
+    let private = settings.elsewhere.map_or("", |_| "tpc.allow local private\n");
     format!(
         "all.export /data\n\
          all.role server\n\
@@ -198,6 +250,7 @@ fn configuration(home: &Path, settings: &XrootdSettings<'_>) -> String {
          xrd.tlsca certdir {home}/certs\n\
          http.httpsmode auto\n\
          http.exthandler xrdtpc libXrdHttpTPC.so\n\
+         {private}\
          http.header2cgi Authorization authz\n\
          http.selfhttps2http no\n\
          ofs.authorize 1\n\

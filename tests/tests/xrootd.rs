@@ -61,6 +61,7 @@ impl Lab {
                     port: ports[usize::from(last) - 1],
                     root_port: free_port()?,
                     measured: false,
+                    elsewhere: None,
                 },
             )
         };
