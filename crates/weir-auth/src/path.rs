@@ -1,9 +1,10 @@
 //! Paths in a storage endpoint's name space, after every encoding has been taken off.
 //!
-//! A [`StoragePath`] is a list of names, so that rules compare names and never prefixes of strings: `/foo` covers `/foo/x`
-//! and does not cover `/foobar`. What could mean two things to two programs (`..`, `.`, an encoded slash, NUL and other
+//! A [`StoragePath`] is a list of names, and rules compare whole names: `/foo` covers `/foo/x` and does not cover `/foobar`. It is kept
+//! as one text, in which a slash stands between names and nowhere else: every request has several of them. What could mean two things to two programs (`..`, `.`, an encoded slash, NUL and other
 //! control characters, bytes that are no UTF-8) is refused at the door.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -63,9 +64,10 @@ pub enum PathError {
 /// An absolute, normal path: names in order, and whether it ended in a slash.
 ///
 /// The root is the path without names; it counts as a directory.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StoragePath {
-    components: Vec<String>,
+    /// The names with a slash between each two; empty for the root.
+    names: String,
     directory: bool,
 }
 
@@ -73,7 +75,7 @@ impl StoragePath {
     /// The root, `/`.
     pub fn root() -> Self {
         Self {
-            components: Vec::new(),
+            names: String::new(),
             directory: true,
         }
     }
@@ -103,38 +105,50 @@ impl StoragePath {
             return Err(PathError::TooLong);
         }
         let directory = rest.is_empty() || rest.ends_with('/');
-        let names = rest.strip_suffix('/').unwrap_or(rest);
-        let mut components = Vec::new();
-        let mut length = 0;
-        if !names.is_empty() || (slashes == Slashes::Strict && !rest.is_empty()) {
-            for name in names.split('/') {
+        let rest_of_names = rest.strip_suffix('/').unwrap_or(rest);
+        let mut names = String::with_capacity(rest_of_names.len());
+        if !rest_of_names.is_empty() || (slashes == Slashes::Strict && !rest.is_empty()) {
+            for name in rest_of_names.split('/') {
                 if name.is_empty() {
                     match slashes {
                         Slashes::Merge => continue,
                         Slashes::Strict => return Err(PathError::EmptyName),
                     }
                 }
-                let name = match decode {
-                    Decode::Percent => percent_decode(name)?,
-                    Decode::Nothing => name.to_owned(),
-                };
-                check_name(&name)?;
-                length += name.len() + 1;
-                components.push(name);
+                if !names.is_empty() {
+                    names.push('/');
+                }
+                let begin = names.len();
+                match decode {
+                    Decode::Percent if name.contains('%') => names.push_str(&percent_decode(name)?),
+                    Decode::Percent | Decode::Nothing => names.push_str(name),
+                }
+                check_name(&names[begin..])?;
             }
         }
-        if length > PATH_MAX {
+        if names.len() >= PATH_MAX {
             return Err(PathError::TooLong);
         }
         Ok(Self {
-            directory: directory || components.is_empty(),
-            components,
+            directory: directory || names.is_empty(),
+            names,
         })
     }
 
-    /// The names, from the root down. Empty for the root.
-    pub fn components(&self) -> &[String] {
-        &self.components
+    /// The names, from the root down. None for the root.
+    pub fn names(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
+        // No name is empty, and the text of the root splits into one that is.
+        self.names.split('/').filter(|name| !name.is_empty())
+    }
+
+    /// The names with a slash between each two and none around them; empty for the root.
+    pub fn relative(&self) -> &str {
+        &self.names
+    }
+
+    /// How many names it has.
+    pub fn depth(&self) -> usize {
+        self.names().count()
     }
 
     /// Whether the text ended in a slash (always so for the root).
@@ -144,14 +158,14 @@ impl StoragePath {
 
     /// Whether this is the root.
     pub fn is_root(&self) -> bool {
-        self.components.is_empty()
+        self.names.is_empty()
     }
 
     /// The same place, said to be a directory.
     #[must_use]
     pub fn as_directory(&self) -> Self {
         Self {
-            components: self.components.clone(),
+            names: self.names.clone(),
             directory: true,
         }
     }
@@ -160,21 +174,24 @@ impl StoragePath {
     #[must_use]
     pub fn as_file(&self) -> Self {
         Self {
-            components: self.components.clone(),
+            names: self.names.clone(),
             directory: false,
         }
     }
 
     /// The last name; none for the root.
     pub fn name(&self) -> Option<&str> {
-        self.components.last().map(String::as_str)
+        self.names().next_back()
     }
 
     /// The directory that holds this path; none for the root.
     pub fn parent(&self) -> Option<Self> {
-        let (_, above) = self.components.split_last()?;
+        if self.is_root() {
+            return None;
+        }
+        let above = self.names.rsplit_once('/').map_or("", |(above, _)| above);
         Some(Self {
-            components: above.to_vec(),
+            names: above.to_owned(),
             directory: true,
         })
     }
@@ -182,21 +199,45 @@ impl StoragePath {
     /// This path with another one, taken as relative, below it.
     #[must_use]
     pub fn join(&self, below: &Self) -> Self {
-        let components = self.components.iter().chain(&below.components).cloned().collect();
+        let mut names = String::with_capacity(self.names.len() + 1 + below.names.len());
+        names.push_str(&self.names);
+        if !names.is_empty() && !below.is_root() {
+            names.push('/');
+        }
+        names.push_str(&below.names);
         Self {
-            components,
+            names,
             directory: below.directory,
+        }
+    }
+
+    /// The names below those of `above`; none if it does not lie there.
+    fn below(&self, above: &Self) -> Option<&str> {
+        if above.is_root() {
+            return Some(&self.names);
+        }
+        let rest = self.names.strip_prefix(above.names.as_str())?;
+        // Only whole names count.
+        if rest.is_empty() {
+            Some(rest)
+        } else {
+            rest.strip_prefix('/')
         }
     }
 
     /// Whether `self` is `other` or lies below it, by names; trailing slashes do not count.
     pub fn is_within(&self, other: &Self) -> bool {
-        self.components.starts_with(&other.components)
+        self.below(other).is_some()
+    }
+
+    /// Whether `self` and `other` have the same names; trailing slashes do not count.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        self.names == other.names
     }
 
     /// Whether `self` lies strictly above `other`.
     pub fn is_ancestor_of(&self, other: &Self) -> bool {
-        self.components.len() < other.components.len() && other.is_within(self)
+        other.is_within(self) && !other.is_same_place(self)
     }
 
     /// Whether a right to `self` is a right to `path`.
@@ -204,41 +245,49 @@ impl StoragePath {
     /// `/foo` covers `/foo`, `/foo/` and `/foo/x`, not `/foobar`. `/foo/` covers `/foo/` and `/foo/x`, but not the file
     /// `/foo` (WLCG token profile: a trailing slash means a directory).
     pub fn covers(&self, path: &Self) -> bool {
-        path.is_within(self) && (!self.directory || path.directory || path.components.len() > self.components.len())
+        path.is_within(self) && (!self.directory || path.directory || !path.is_same_place(self))
     }
 
     /// This path as seen from `above`; none if it does not lie there.
     pub fn relative_to(&self, above: &Self) -> Option<Self> {
-        let components = self.components.strip_prefix(above.components.as_slice())?.to_vec();
+        let names = self.below(above)?;
         Some(Self {
-            directory: self.directory || components.is_empty(),
-            components,
+            directory: self.directory || names.is_empty(),
+            names: names.to_owned(),
         })
     }
 
     /// About how many bytes the names take in memory.
     pub(crate) fn memory(&self) -> usize {
-        // A text of its own for each name: pointer, length and capacity, and what the allocator adds.
-        self.components.iter().map(|name| name.len() + 40).sum()
+        // What the allocator adds, too.
+        self.names.len() + 16
     }
 
     /// The percent-encoded form, for URLs and scopes.
     pub fn to_url_path(&self) -> String {
-        self.write(|name, out| out.extend(utf8_percent_encode(name, KEEP)))
-    }
-
-    fn write(&self, mut put: impl FnMut(&str, &mut String)) -> String {
-        let mut text = String::from("/");
-        for (index, name) in self.components.iter().enumerate() {
-            if index > 0 {
-                text.push('/');
-            }
-            put(name, &mut text);
+        let mut text = String::with_capacity(self.names.len() + 2);
+        for name in self.names() {
+            text.push('/');
+            text.extend(utf8_percent_encode(name, KEEP));
         }
-        if self.directory && !self.components.is_empty() {
+        if self.directory || self.is_root() {
             text.push('/');
         }
         text
+    }
+}
+
+impl Ord for StoragePath {
+    /// By names, as a walk through directories meets them; a file before a directory of the same names.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let names = self.names().cmp(other.names());
+        names.then(self.directory.cmp(&other.directory))
+    }
+}
+
+impl PartialOrd for StoragePath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -291,7 +340,8 @@ fn check_name(name: &str) -> Result<(), PathError> {
 impl fmt::Display for StoragePath {
     /// The decoded form, for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.write(|name, out| out.push_str(name)))
+        let end = if self.directory && !self.is_root() { "/" } else { "" };
+        write!(f, "/{}{end}", self.names)
     }
 }
 
@@ -481,7 +531,7 @@ mod tests {
         fn no_path_that_is_read_can_climb(text in "[/.%2eEfFa0]{0,30}") {
             // A request could leave its storage area.
             if let Ok(path) = StoragePath::from_url_path(&format!("/{text}")) {
-                for name in path.components() {
+                for name in path.names() {
                     prop_assert!(!name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']));
                 }
             }

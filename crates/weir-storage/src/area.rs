@@ -254,7 +254,7 @@ impl Area {
 
     /// Makes the caller the only writer of a path until the claim is dropped.
     pub(crate) fn claim(self: &Arc<Self>, path: &StoragePath) -> Result<Claim, Refusal> {
-        let key = path.components().join("/");
+        let key = path.relative().to_owned();
         if !lock(&self.writers).insert(key.clone()) {
             return Err(Refusal::conflict(format!(
                 "{path} is being written by another transfer; try again when it has ended"
@@ -354,7 +354,7 @@ fn signed(amount: u64) -> i64 {
 
 fn stripe(path: &StoragePath) -> usize {
     let mut hasher = DefaultHasher::new();
-    path.components().hash(&mut hasher);
+    path.relative().hash(&mut hasher);
     (hasher.finish() % STRIPES as u64) as usize
 }
 
@@ -465,7 +465,7 @@ pub(crate) struct NameSpace {
 impl NameSpace {
     pub(crate) fn new(mut areas: Vec<Arc<Area>>) -> Self {
         // The longest prefix first: an area may lie inside another one's prefix.
-        areas.sort_by_key(|area| std::cmp::Reverse(area.prefix.components().len()));
+        areas.sort_by_key(|area| std::cmp::Reverse(area.prefix.depth()));
         Self { areas }
     }
 
@@ -475,9 +475,11 @@ impl NameSpace {
 
     /// Names right below a path that lead on to areas, sorted, each once.
     pub(crate) fn children(&self, path: &StoragePath) -> Vec<String> {
-        let depth = path.components().len();
+        let depth = path.depth();
         let below = self.areas.iter().filter(|area| path.is_ancestor_of(&area.prefix));
-        let mut names: Vec<String> = below.map(|area| area.prefix.components()[depth].clone()).collect();
+        let mut names: Vec<String> = below
+            .map(|area| area.prefix.names().nth(depth).unwrap_or_default().to_owned())
+            .collect();
         names.sort();
         names.dedup();
         names
@@ -485,13 +487,13 @@ impl NameSpace {
 
     /// Finds what a path leads to. Names reserved for the endpoint are refused, and paths too deep.
     pub(crate) fn find(&self, path: &StoragePath) -> Result<Place, Refusal> {
-        if let Some(name) = path.components().iter().find(|name| name.starts_with(PRIVATE_PREFIX)) {
+        if let Some(name) = path.names().find(|name| name.starts_with(PRIVATE_PREFIX)) {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 format!("the name {name} is reserved for the endpoint itself"),
             ));
         }
-        if path.components().len() > DEPTH_MAX {
+        if path.depth() > DEPTH_MAX {
             return Err(Refusal::bad_request(format!(
                 "the path has more than {DEPTH_MAX} names"
             )));

@@ -89,8 +89,7 @@ impl Bandwidth {
         let all = now.all.iter().map(|all| (0, all.clone()));
         let held_back = HeldBack {
             bandwidth: now.clone(),
-            waited: Arc::default(),
-            until: Arc::default(),
+            waits: Arc::default(),
         };
         Throttle::new(now.clone(), all.chain(own).collect(), held_back)
     }
@@ -158,16 +157,21 @@ pub(crate) struct Throttle {
 #[derive(Clone)]
 pub(crate) struct HeldBack {
     bandwidth: Arc<Inner>,
-    waited: Arc<AtomicBool>,
+    waits: Arc<Waits>,
+}
+
+#[derive(Default)]
+struct Waits {
+    waited: AtomicBool,
     /// When the last wait that has begun is over, as buckets count.
-    until: Arc<AtomicU64>,
+    until: AtomicU64,
 }
 
 impl HeldBack {
     /// Asks, and forgets.
     pub(crate) fn take(&self) -> bool {
-        let waits = self.until.load(Ordering::Relaxed) > self.bandwidth.now();
-        self.waited.swap(false, Ordering::Relaxed) || waits
+        let waits = self.waits.until.load(Ordering::Relaxed) > self.bandwidth.now();
+        self.waits.waited.swap(false, Ordering::Relaxed) || waits
     }
 }
 
@@ -226,7 +230,7 @@ impl Throttle {
         }
         if let Some(sleep) = &mut self.sleep {
             if sleep.as_mut().poll(cx).is_pending() {
-                self.held_back.waited.store(true, Ordering::Relaxed);
+                self.held_back.waits.waited.store(true, Ordering::Relaxed);
                 return Poll::Pending;
             }
             self.sleep = None;
@@ -244,7 +248,7 @@ impl Throttle {
         let Some((through, class)) = paid.max() else { return };
         if through > now {
             self.bandwidth.held_back[class].fetch_add(through - now, Ordering::Relaxed);
-            self.held_back.until.fetch_max(through, Ordering::Relaxed);
+            self.held_back.waits.until.fetch_max(through, Ordering::Relaxed);
             let at = self.bandwidth.start + Duration::from_nanos(through);
             self.sleep = Some(Box::pin(sleep_until(at)));
         }

@@ -61,8 +61,13 @@ impl Wanted {
         } else {
             ("digest", Checksum::digest_header)
         };
-        let text = checksums.iter().map(write).collect::<Vec<_>>().join(",");
-        if let Ok(value) = HeaderValue::from_str(&text) {
+        let mut all = checksums.iter().map(write);
+        let mut text = all.next().unwrap_or_default();
+        for more in all {
+            text.push(',');
+            text.push_str(&more);
+        }
+        if let Ok(value) = HeaderValue::try_from(text) {
             headers.insert(HeaderName::from_static(name), value);
         }
     }

@@ -92,7 +92,7 @@ impl Exchange {
             headers
                 .get(name)
                 .and_then(|value| value.to_str().ok())
-                .map(|text| text.chars().take(256).collect())
+                .map(|text| text.get(..256).unwrap_or(text).to_owned())
         };
         Self(Arc::new(Record {
             log,

@@ -97,8 +97,8 @@ type Peer = Option<IpAddr>;
 pub(crate) struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     /// By area, then by peer.
-    traffic: Mutex<BTreeMap<(String, Peer), Traffic>>,
-    transfers: Mutex<BTreeMap<(String, Kind, bool), u64>>,
+    traffic: Mutex<ByArea<Peer, Traffic>>,
+    transfers: Mutex<ByArea<(Kind, bool), u64>>,
     active: [AtomicI64; 5],
     pub(crate) copies_queued: AtomicI64,
     pub(crate) checksum_mismatches: AtomicU64,
@@ -192,21 +192,23 @@ impl Metrics {
 
     pub(crate) fn transfer_ended(&self, area: &str, kind: Kind, peer: Peer, bytes: u64, completed: bool) {
         self.active[kind as usize].fetch_sub(1, Ordering::Relaxed);
-        *lock(&self.transfers)
-            .entry((area.to_owned(), kind, completed))
+        *of_area(&mut lock(&self.transfers), area)
+            .entry((kind, completed))
             .or_default() += 1;
         let mut traffic = lock(&self.traffic);
-        let mut key = (area.to_owned(), peer.map(|address| address.to_canonical()));
-        if traffic.len() >= PEERS_LIMIT && !traffic.contains_key(&key) {
-            key.1 = None;
+        let known: usize = traffic.values().map(BTreeMap::len).sum();
+        let of_area = of_area(&mut traffic, area);
+        let mut peer = peer.map(|address| address.to_canonical());
+        if known >= PEERS_LIMIT && !of_area.contains_key(&peer) {
+            peer = None;
         }
-        traffic.entry(key).or_default().add(kind, bytes, completed);
+        of_area.entry(peer).or_default().add(kind, bytes, completed);
     }
 
     /// Bytes of one area over all peers.
     pub(crate) fn traffic_of(&self, area: &str) -> Traffic {
         let mut sum = Traffic::default();
-        for ((_, _), peer) in lock(&self.traffic).iter().filter(|((name, _), _)| name == area) {
+        for peer in lock(&self.traffic).get(area).into_iter().flat_map(BTreeMap::values) {
             sum.received_completed += peer.received_completed;
             sum.received_failed += peer.received_failed;
             sum.sent_completed += peer.sent_completed;
@@ -232,7 +234,7 @@ impl Metrics {
             "counter",
             "transfers of data that ended",
         );
-        for ((area, kind, completed), count) in lock(&self.transfers).iter() {
+        for (area, (kind, completed), count) in each(&lock(&self.transfers)) {
             let outcome = if *completed { "completed" } else { "failed" };
             page.sample(&[("area", area), ("kind", kind.as_str()), ("outcome", outcome)], count);
         }
@@ -332,7 +334,7 @@ impl Metrics {
             ),
         ] {
             page.family(name, "counter", help);
-            for ((area, peer), counted) in traffic.iter() {
+            for (area, peer, counted) in each(&traffic) {
                 let peer = peer.map_or_else(|| "other".to_owned(), |address| address.to_string());
                 for (_, outcome, bytes) in counted.each().into_iter().filter(|(way, ..)| *way == direction) {
                     page.sample(&[("area", area), ("peer", &peer), ("outcome", outcome)], bytes);
@@ -340,6 +342,23 @@ impl Metrics {
             }
         }
     }
+}
+
+/// What is kept of each area, by its name.
+type ByArea<K, V> = BTreeMap<String, BTreeMap<K, V>>;
+
+/// What is kept of an area; its name is copied when it is met for the first time.
+fn of_area<'a, T: Default>(all: &'a mut BTreeMap<String, T>, area: &str) -> &'a mut T {
+    if !all.contains_key(area) {
+        all.insert(area.to_owned(), T::default());
+    }
+    all.get_mut(area).expect("it was put there")
+}
+
+/// What is kept of every area, in order.
+fn each<K, V>(all: &ByArea<K, V>) -> impl Iterator<Item = (&String, &K, &V)> {
+    all.iter()
+        .flat_map(|(area, kept)| kept.iter().map(move |(key, value)| (area, key, value)))
 }
 
 fn render_fireflies(page: &mut Page, sent: Sent) {
@@ -569,7 +588,7 @@ mod tests {
             metrics.transfer_began(Kind::Get);
             metrics.transfer_ended("data", Kind::Get, Some(IpAddr::from(number.to_be_bytes())), 1, true);
         }
-        assert!(lock(&metrics.traffic).len() <= PEERS_LIMIT + 1);
+        assert!(lock(&metrics.traffic)["data"].len() <= PEERS_LIMIT + 1);
         assert_eq!(metrics.traffic_of("data").sent_completed, 3000);
     }
 }

@@ -68,13 +68,18 @@ impl FromStr for Algorithm {
 
     /// Reads a name in any case, with or without the dash: `ADLER32`, `adler`, `crc32c`, `md5`, `sha-256`, `SHA256`.
     fn from_str(text: &str) -> Result<Algorithm, ChecksumError> {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "adler32" | "adler" => Ok(Algorithm::Adler32),
-            "crc32c" => Ok(Algorithm::Crc32c),
-            "md5" => Ok(Algorithm::Md5),
-            "sha256" | "sha-256" => Ok(Algorithm::Sha256),
-            _ => Err(ChecksumError::UnknownAlgorithm { name: shorten(text) }),
-        }
+        const NAMES: [(&str, Algorithm); 6] = [
+            ("adler32", Algorithm::Adler32),
+            ("crc32c", Algorithm::Crc32c),
+            ("md5", Algorithm::Md5),
+            ("sha256", Algorithm::Sha256),
+            ("adler", Algorithm::Adler32),
+            ("sha-256", Algorithm::Sha256),
+        ];
+        let found = NAMES.iter().find(|(name, _)| text.trim().eq_ignore_ascii_case(name));
+        found
+            .map(|(_, algorithm)| *algorithm)
+            .ok_or_else(|| ChecksumError::UnknownAlgorithm { name: shorten(text) })
     }
 }
 
@@ -127,7 +132,50 @@ pub struct Checksum {
     /// The algorithm.
     pub algorithm: Algorithm,
     /// The value, most significant byte first.
-    pub value: Vec<u8>,
+    pub value: ChecksumValue,
+}
+
+/// The bytes of a checksum's value. They lie in place: checksums are read and written with every small file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChecksumValue {
+    /// Zeros behind the value.
+    bytes: [u8; LONGEST],
+    length: u8,
+}
+
+/// Of SHA-256.
+const LONGEST: usize = 32;
+
+impl ChecksumValue {
+    /// Copies a value; none if it is longer than any algorithm's.
+    pub fn new(value: &[u8]) -> Option<ChecksumValue> {
+        let mut bytes = [0; LONGEST];
+        bytes.get_mut(..value.len())?.copy_from_slice(value);
+        Some(ChecksumValue {
+            bytes,
+            length: value.len() as u8,
+        })
+    }
+
+    fn of_number(value: u32) -> ChecksumValue {
+        let mut bytes = [0; LONGEST];
+        bytes[..4].copy_from_slice(&value.to_be_bytes());
+        ChecksumValue { bytes, length: 4 }
+    }
+}
+
+impl std::ops::Deref for ChecksumValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl fmt::Debug for ChecksumValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 impl Checksum {
@@ -135,7 +183,7 @@ impl Checksum {
     pub fn adler32(value: u32) -> Checksum {
         Checksum {
             algorithm: Algorithm::Adler32,
-            value: value.to_be_bytes().to_vec(),
+            value: ChecksumValue::of_number(value),
         }
     }
 
@@ -143,7 +191,7 @@ impl Checksum {
     pub fn crc32c(value: u32) -> Checksum {
         Checksum {
             algorithm: Algorithm::Crc32c,
-            value: value.to_be_bytes().to_vec(),
+            value: ChecksumValue::of_number(value),
         }
     }
 
@@ -160,15 +208,20 @@ impl Checksum {
         let digits = 2 * algorithm.length();
         let short_allowed = algorithm.length() == 4;
         let length_fits = hex.len() == digits || (short_allowed && (1..digits).contains(&hex.len()));
-        if !length_fits || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        if !length_fits {
             return Err(bad());
         }
-        let padded = format!("{hex:0>digits$}");
-        let pair = |i: usize| u8::from_str_radix(&padded[2 * i..2 * i + 2], 16);
-        let value = (0..algorithm.length())
-            .map(pair)
-            .collect::<Result<_, _>>()
-            .map_err(|_| bad())?;
+        let mut value = ChecksumValue {
+            bytes: [0; LONGEST],
+            length: algorithm.length() as u8,
+        };
+        // Zeros are missing at the front.
+        let missing = digits - hex.len();
+        for (place, digit) in hex.bytes().enumerate() {
+            let digit = char::from(digit).to_digit(16).ok_or_else(bad)? as u8;
+            let place = missing + place;
+            value.bytes[place / 2] |= if place.is_multiple_of(2) { digit << 4 } else { digit };
+        }
         Ok(Checksum { algorithm, value })
     }
 
@@ -177,37 +230,47 @@ impl Checksum {
     /// # Errors
     /// A value of the wrong length or alphabet.
     pub fn from_base64(algorithm: Algorithm, text: &str) -> Result<Checksum, ChecksumError> {
-        match LENIENT.decode(text) {
-            Ok(value) if value.len() == algorithm.length() => Ok(Checksum { algorithm, value }),
-            _ => Err(ChecksumError::BadValue {
+        let decoded = LENIENT.decode(text).ok();
+        let value = decoded.filter(|value| value.len() == algorithm.length());
+        let value = value.and_then(|value| ChecksumValue::new(&value));
+        value
+            .map(|value| Checksum { algorithm, value })
+            .ok_or_else(|| ChecksumError::BadValue {
                 algorithm,
                 value: shorten(text),
-            }),
-        }
+            })
     }
 
     /// Gives the value in lower-case hexadecimal, zero padded.
     pub fn hex(&self) -> String {
-        use fmt::Write as _;
         let mut hex = String::with_capacity(2 * self.value.len());
-        for byte in &self.value {
-            let _ = write!(hex, "{byte:02x}");
-        }
+        self.push_hex(&mut hex);
         hex
+    }
+
+    fn push_hex(&self, text: &mut String) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        for byte in &*self.value {
+            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            text.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
     }
 
     /// Gives the value in base64 with padding.
     pub fn base64(&self) -> String {
-        STANDARD.encode(&self.value)
+        STANDARD.encode(&*self.value)
     }
 
     /// Gives the form of RFC 3230's `Digest`: hexadecimal for the 32-bit algorithms, base64 for the others.
     pub fn digest_header(&self) -> String {
-        let value = match self.algorithm {
-            Algorithm::Adler32 | Algorithm::Crc32c => self.hex(),
-            Algorithm::Md5 | Algorithm::Sha256 => self.base64(),
-        };
-        format!("{}={value}", self.algorithm.digest_name())
+        let mut text = String::with_capacity(64);
+        text.push_str(self.algorithm.digest_name());
+        text.push('=');
+        match self.algorithm {
+            Algorithm::Adler32 | Algorithm::Crc32c => self.push_hex(&mut text),
+            Algorithm::Md5 | Algorithm::Sha256 => STANDARD.encode_string(&*self.value, &mut text),
+        }
+        text
     }
 
     /// Gives the form of RFC 9530's `Repr-Digest`, a byte sequence of structured fields: `sha-256=:<base64>:`.

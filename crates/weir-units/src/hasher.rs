@@ -9,7 +9,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use md5::Digest as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::checksum::{Algorithm, Checksum};
+use crate::checksum::{Algorithm, Checksum, ChecksumValue};
 
 /// Piece of data that all algorithms pass over before the next one is fetched.
 /// 256 KiB: stays in a level-2 cache, so the second algorithm does not go to memory for what the first has brought in;
@@ -62,16 +62,15 @@ impl State {
         match self {
             State::Adler32(state) => Checksum::adler32(state.finish()),
             State::Crc32c(state) => Checksum::crc32c(state.finalize() as u32),
-            State::Md5(state) => Checksum {
-                algorithm: Algorithm::Md5,
-                value: state.finalize().to_vec(),
-            },
-            State::Sha256(state) => Checksum {
-                algorithm: Algorithm::Sha256,
-                value: state.finalize().to_vec(),
-            },
+            State::Md5(state) => long(Algorithm::Md5, &state.finalize()),
+            State::Sha256(state) => long(Algorithm::Sha256, &state.finalize()),
         }
     }
+}
+
+fn long(algorithm: Algorithm, value: &[u8]) -> Checksum {
+    let value = ChecksumValue::new(value).expect("no algorithm has a longer value");
+    Checksum { algorithm, value }
 }
 
 impl Hasher {
@@ -111,43 +110,41 @@ impl std::fmt::Debug for Hasher {
 ///
 /// In serde it is a map from algorithm to hexadecimal value, in the order of [`Algorithm`]'s names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checksums(BTreeMap<Algorithm, Checksum>);
+pub struct Checksums([Option<Checksum>; Algorithm::ALL.len()]);
 
 impl Checksums {
     /// Gives the checksum of one algorithm.
     pub fn get(&self, algorithm: Algorithm) -> Option<&Checksum> {
-        self.0.get(&algorithm)
+        self.0[algorithm as usize].as_ref()
     }
 
     /// Adds a checksum, in place of an earlier one of the same algorithm.
     pub fn insert(&mut self, checksum: Checksum) {
-        self.0.insert(checksum.algorithm, checksum);
+        let place = checksum.algorithm as usize;
+        self.0[place] = Some(checksum);
     }
 
     /// Lists the checksums in the order of their algorithms.
     pub fn iter(&self) -> impl Iterator<Item = &Checksum> {
-        self.0.values()
+        self.0.iter().flatten()
     }
 
     /// Says whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.iter().next().is_none()
     }
 
     /// Counts the checksums.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.iter().count()
     }
 }
 
 impl FromIterator<Checksum> for Checksums {
     fn from_iter<I: IntoIterator<Item = Checksum>>(items: I) -> Checksums {
-        Checksums(
-            items
-                .into_iter()
-                .map(|checksum| (checksum.algorithm, checksum))
-                .collect(),
-        )
+        let mut all = Checksums::default();
+        items.into_iter().for_each(|checksum| all.insert(checksum));
+        all
     }
 }
 
@@ -188,7 +185,7 @@ pub fn combine(a: &Checksum, b: &Checksum, len_b: u64) -> Option<Checksum> {
 }
 
 fn number(checksum: &Checksum) -> Option<u32> {
-    checksum.value.as_slice().try_into().ok().map(u32::from_be_bytes)
+    (*checksum.value).try_into().ok().map(u32::from_be_bytes)
 }
 
 /// Largest prime below 2^16, the modulus of Adler-32 (RFC 1950, section 9).

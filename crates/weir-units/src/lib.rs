@@ -27,7 +27,7 @@ mod rate;
 mod timestamp;
 
 pub use bytes::Bytes;
-pub use checksum::{Algorithm, Checksum, ChecksumError, parse_digest_header};
+pub use checksum::{Algorithm, Checksum, ChecksumError, ChecksumValue, parse_digest_header};
 pub use hasher::{Checksums, Hasher, combine};
 pub use quantity::ParseError;
 pub use rate::BitRate;

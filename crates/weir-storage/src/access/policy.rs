@@ -41,7 +41,7 @@ impl Policy {
     /// `url` is the endpoint's own.
     pub(crate) fn new(config: &StorageConfig, url: &str) -> Self {
         let mut areas: Vec<_> = config.areas.iter().map(AreaPolicy::new).collect();
-        areas.sort_by_key(|area| std::cmp::Reverse(area.prefix.components().len()));
+        areas.sort_by_key(|area| std::cmp::Reverse(area.prefix.depth()));
         Self {
             areas,
             issuers: config.issuers.clone(),

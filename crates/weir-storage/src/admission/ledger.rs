@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// What is limited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// A GET or PUT that moves data.
     Transfer,
@@ -59,7 +59,7 @@ impl Party {
 }
 
 /// Those who are counted together.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Class {
     All,
     /// Of the endpoint's memory, which is counted elsewhere.
@@ -143,16 +143,24 @@ impl std::fmt::Display for Full {
 pub(crate) struct Ledger {
     all: [usize; 3],
     shares: Vec<Share>,
-    /// None is zero: what nobody has is not there.
-    taken: HashMap<(Class, Work), usize>,
+    taken: [usize; 3],
+    /// By the name of a client, a VO and an area. Who has none is not there, or has zeros.
+    taken_by: [HashMap<Box<str>, [usize; 3]>; 3],
 }
+
+/// Those who count a party beside the endpoint as a whole, in the order in which they are asked.
+const KINDS: [ShareKind; 3] = [ShareKind::Client, ShareKind::Vo, ShareKind::Area];
+
+/// So many names of a kind are remembered that have no place: most come again with the next request.
+const REMEMBERED: usize = 1024;
 
 impl Ledger {
     pub(crate) fn new(limits: &Limits, shares: &[Share]) -> Self {
         Self {
             all: [limits.transfers, limits.copies, limits.listings],
             shares: shares.to_vec(),
-            taken: HashMap::new(),
+            taken: [0; 3],
+            taken_by: Default::default(),
         }
     }
 
@@ -169,7 +177,12 @@ impl Ledger {
 
     /// How many places of a kind are taken.
     pub(crate) fn taken(&self, work: Work) -> usize {
-        self.taken.get(&(Class::All, work)).copied().unwrap_or_default()
+        self.taken[work as usize]
+    }
+
+    /// How many of these one has.
+    fn taken_by(&self, place: usize, name: &str, work: Work) -> usize {
+        self.taken_by[place].get(name).map_or(0, |taken| taken[work as usize])
     }
 
     /// Takes a place of each kind that it needs, or none.
@@ -177,30 +190,44 @@ impl Ledger {
     /// # Errors
     /// The first limit that is reached: the endpoint's own last, so that somebody who has used up their share learns that.
     pub(crate) fn take(&mut self, work: Work, party: &Party) -> Result<(), Full> {
-        let classes = self.classes(work, party);
-        for (class, limit) in &classes {
-            let key = (class.clone(), work);
-            if limit.is_some_and(|limit| self.taken.get(&key).is_some_and(|taken| *taken >= limit) || limit == 0) {
-                let (class, _) = key;
-                let limit = limit.unwrap_or_default();
+        for (place, kind) in KINDS.into_iter().enumerate() {
+            let Some(name) = party.name(kind) else { continue };
+            if let Some(limit) = self.limit(kind, name, work)
+                && self.taken_by(place, name, work) >= limit
+            {
+                let class = Class::One(kind, name.to_owned());
                 return Err(Full { class, work, limit });
             }
         }
-        for (class, _) in classes {
-            *self.taken.entry((class, work)).or_default() += 1;
+        let limit = self.all[work as usize];
+        if self.taken(work) >= limit {
+            let class = Class::All;
+            return Err(Full { class, work, limit });
+        }
+        self.taken[work as usize] += 1;
+        // It counts where there is no limit, too: there may be one by the time it gives its place back.
+        for (place, name) in names(party) {
+            let taken = &mut self.taken_by[place];
+            if let Some(taken) = taken.get_mut(name) {
+                taken[work as usize] += 1;
+            } else {
+                let mut one = [0; 3];
+                one[work as usize] = 1;
+                taken.insert(name.into(), one);
+            }
         }
         Ok(())
     }
 
     /// Gives back what [`Self::take`] took.
     pub(crate) fn give(&mut self, work: Work, party: &Party) {
-        for (class, _) in self.classes(work, party) {
-            let key = (class, work);
-            if let Some(taken) = self.taken.get_mut(&key) {
-                *taken -= 1;
-                if *taken == 0 {
-                    self.taken.remove(&key);
-                }
+        self.taken[work as usize] -= 1;
+        for (place, name) in names(party) {
+            let all = &mut self.taken_by[place];
+            let Some(taken) = all.get_mut(name) else { continue };
+            taken[work as usize] -= 1;
+            if *taken == [0; 3] && all.len() > REMEMBERED {
+                all.remove(name);
             }
         }
     }
@@ -211,8 +238,8 @@ impl Ledger {
         let queued = |kind| {
             let name = party.name(kind)?;
             let share = self.share(kind, name)?;
-            let key = (Class::One(kind, name.to_owned()), Work::Copy);
-            let taken = self.taken.get(&key).copied().unwrap_or_default();
+            let place = KINDS.iter().position(|other| *other == kind)?;
+            let taken = self.taken_by(place, name, Work::Copy);
             let theirs = share.copies.map_or(withheld, |copies| copies.saturating_sub(taken));
             Some((kind, share.copies_queued?.saturating_add(theirs.min(withheld))))
         };
@@ -227,30 +254,26 @@ impl Ledger {
         self.taken(work) < self.all[work as usize]
     }
 
-    /// Those among whom a party counts, the endpoint as a whole last. It counts where there is no limit, too: there may be one by
-    /// the time it gives its place back.
-    fn classes(&self, work: Work, party: &Party) -> Vec<(Class, Option<usize>)> {
-        let kinds = [ShareKind::Client, ShareKind::Vo, ShareKind::Area];
-        let mut classes: Vec<_> = kinds
-            .into_iter()
-            .filter_map(|kind| {
-                let name = party.name(kind)?;
-                let limit = self.share(kind, name).and_then(|share| match work {
-                    Work::Transfer => share.transfers,
-                    Work::Copy => share.copies,
-                    Work::Listing => None,
-                });
-                Some((Class::One(kind, name.to_owned()), limit))
-            })
-            .collect();
-        classes.push((Class::All, Some(self.all[work as usize])));
-        classes
+    /// What one may have of these.
+    fn limit(&self, kind: ShareKind, name: &str, work: Work) -> Option<usize> {
+        let share = self.share(kind, name)?;
+        match work {
+            Work::Transfer => share.transfers,
+            Work::Copy => share.copies,
+            Work::Listing => None,
+        }
     }
 
     /// The share of one by name, or else the one for each.
     fn share(&self, kind: ShareKind, name: &str) -> Option<&Share> {
         share_of(&self.shares, kind, name)
     }
+}
+
+/// Among whom a party counts: places in [`KINDS`], and names.
+fn names(party: &Party) -> impl Iterator<Item = (usize, &str)> {
+    let kinds = KINDS.into_iter().enumerate();
+    kinds.filter_map(|(place, kind)| Some((place, party.name(kind)?)))
 }
 
 #[cfg(test)]
@@ -305,6 +328,35 @@ mod tests {
         take(&mut ledger, "cms").unwrap();
     }
 
+    #[test]
+    fn few_names_are_remembered_that_have_no_place() {
+        // Wrong: each client that ever came takes memory for good.
+        let mut ledger = ledger(100_000, "");
+        let names: Vec<_> = (0..3 * REMEMBERED)
+            .map(|number| party("vo", &number.to_string()))
+            .collect();
+        for party in &names {
+            ledger.take(Work::Transfer, party).unwrap();
+            ledger.give(Work::Transfer, party);
+        }
+        assert!(
+            ledger.taken_by[0].len() <= REMEMBERED + 1,
+            "{}",
+            ledger.taken_by[0].len()
+        );
+        for party in &names {
+            ledger.take(Work::Transfer, party).unwrap();
+        }
+        for party in &names {
+            ledger.give(Work::Transfer, party);
+        }
+        assert!(
+            ledger.taken_by[0].len() <= REMEMBERED + 1,
+            "{}",
+            ledger.taken_by[0].len()
+        );
+    }
+
     proptest! {
         /// A place that is lost is lost until the next restart; one too many breaks the promise of memory.
         #[test]
@@ -333,7 +385,8 @@ mod tests {
             for (work, party) in held {
                 ledger.give(work, &party);
             }
-            prop_assert!(ledger.taken.is_empty());
+            prop_assert_eq!(ledger.taken, [0; 3]);
+            prop_assert!(ledger.taken_by.iter().flat_map(HashMap::values).all(|taken| *taken == [0; 3]));
         }
     }
 }

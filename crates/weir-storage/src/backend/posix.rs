@@ -323,14 +323,14 @@ impl Shared {
         if path.is_root() {
             return beneath(&self.root, ".", flags);
         }
-        beneath(&self.root, &path.components().join("/"), flags)
+        beneath(&self.root, path.relative(), flags)
     }
 
     /// The same, if the system has all names on the way in memory (`RESOLVE_CACHED`, Linux 5.12).
     fn find_cached(&self, path: &StoragePath, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let name = path.components().join("/");
+        let name = path.relative();
         let resolve = BENEATH | ResolveFlags::CACHED;
-        fs::openat2(&self.root, &name, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+        fs::openat2(&self.root, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
     }
 
     /// A file that is opened so, to be read.

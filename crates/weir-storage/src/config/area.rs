@@ -100,7 +100,7 @@ impl AreaConfig {
             let problem = format!("\"{}\" is no name", self.name);
             return wrong("name", problem, "use letters, digits, '.', '_' and '-'");
         }
-        let mut names = self.prefix.components().iter();
+        let mut names = self.prefix.names();
         if names.any(|name| name.starts_with(PRIVATE_PREFIX)) {
             let problem = format!("{} is reserved", self.prefix);
             return wrong("prefix", problem, "choose names that do not begin with .weir-");
@@ -110,7 +110,7 @@ impl AreaConfig {
                 let problem = format!("\"{}\" is taken", self.name);
                 return wrong("name", problem, "give each area a name of its own");
             }
-            if other.prefix.components() == self.prefix.components() {
+            if other.prefix.is_same_place(&self.prefix) {
                 let problem = format!("{} is taken", self.prefix);
                 return wrong("prefix", problem, "give each area a prefix of its own");
             }

@@ -198,7 +198,7 @@ async fn within(call: &mut Call, destination: StoragePath, may_replace: bool) ->
         Ok::<_, Refusal>((target, properties))
     });
     let (target, properties) = looked.await?;
-    if source.components() == call.path.components() {
+    if source.is_same_place(&call.path) {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "source and destination are the same",

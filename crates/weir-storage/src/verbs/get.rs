@@ -50,9 +50,8 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
     };
     let flow = sending.as_ref().map(|(_, outflow)| outflow.flow().clone());
     let wanted = digest::wanted(&call.headers);
-    let found = match look(call, &area, &inside, wanted.is_some() || reading, flow).await? {
-        Found::Directory => return directory(&path, reading),
-        Found::File(found) => found,
+    let Some(found) = look(call, &area, &inside, wanted.is_some() || reading, flow).await? else {
+        return directory(&path, reading);
     };
     check_kind(&path, &found.meta)?;
     if let Some(answer) = conditions(&call.headers, &found)? {
@@ -91,11 +90,6 @@ pub(super) async fn get(call: &mut Call) -> Result<Response<Body>, Refusal> {
     Ok(response)
 }
 
-enum Found {
-    Directory,
-    File(FoundFile),
-}
-
 struct FoundFile {
     reader: Arc<dyn Reader>,
     meta: Meta,
@@ -115,7 +109,7 @@ impl FoundFile {
     }
 }
 
-/// Opens the file and reads what is needed first: at once if all of that is in memory, else in one visit to the blocking pool. With a
+/// Opens the file, none if it is a directory, and reads what is needed first: at once if all of that is in memory, else in one visit to the blocking pool. With a
 /// `flow` it is going to be sent.
 async fn look(
     call: &Call,
@@ -123,17 +117,17 @@ async fn look(
     inside: &StoragePath,
     checksums: bool,
     flow: Option<Arc<Flow>>,
-) -> Result<Found, Refusal> {
+) -> Result<Option<FoundFile>, Refusal> {
     let pool = &call.endpoint.blocks;
     if let Some(reader) = area.backend.open_cached(inside) {
         let mut found = FoundFile::new(reader, &call.headers, checksums, flow.is_some());
         let first = found.first_wanted(&call.headers, flow.as_ref());
         let Some((first, flow)) = first else {
-            return Ok(Found::File(found));
+            return Ok(Some(found));
         };
         found.first = read_cached_block(&*found.reader, first.start, length(&first), pool, flow);
         if found.first.is_some() {
-            return Ok(Found::File(found));
+            return Ok(Some(found));
         }
         let (pool, flow) = (pool.clone(), flow.clone());
         return blocking(move || found.read_first(&first, &pool, &flow)).await;
@@ -149,18 +143,18 @@ fn look_now(
     checksums: bool,
     flow: Option<&Arc<Flow>>,
     pool: &Arc<BlockPool>,
-) -> Result<Found, Refusal> {
+) -> Result<Option<FoundFile>, Refusal> {
     let reader = match area.backend.open(inside) {
         Err(BackendError {
             obstacle: Obstacle::Directory,
             ..
-        }) => return Ok(Found::Directory),
+        }) => return Ok(None),
         outcome => outcome.map_err(BackendError::looking)?,
     };
     let found = FoundFile::new(reader, headers, checksums, flow.is_some());
     match found.first_wanted(headers, flow) {
         Some((first, flow)) => found.read_first(&first, pool, flow),
-        None => Ok(Found::File(found)),
+        None => Ok(Some(found)),
     }
 }
 
@@ -199,10 +193,15 @@ impl FoundFile {
         flow.filter(|_| sends).map(|flow| (first, flow))
     }
 
-    fn read_first(mut self, first: &Range<u64>, pool: &Arc<BlockPool>, flow: &Arc<Flow>) -> Result<Found, Refusal> {
+    fn read_first(
+        mut self,
+        first: &Range<u64>,
+        pool: &Arc<BlockPool>,
+        flow: &Arc<Flow>,
+    ) -> Result<Option<FoundFile>, Refusal> {
         let read = read_block(&*self.reader, first.start, length(first), pool, Some(flow));
         self.first = Some(read?);
-        Ok(Found::File(self))
+        Ok(Some(self))
     }
 }
 
@@ -270,7 +269,7 @@ fn describe(response: &mut Response<Body>, meta: &Meta) {
         HeaderValue::from_static("application/octet-stream"),
     );
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    let text = |text: String| HeaderValue::from_str(&text).expect("dates and tags are valid in headers");
+    let text = |text: String| HeaderValue::try_from(text).expect("dates and tags are valid in headers");
     headers.insert(header::LAST_MODIFIED, text(httpdate::fmt_http_date(meta.modified())));
     headers.insert(header::ETAG, text(meta.etag()));
 }

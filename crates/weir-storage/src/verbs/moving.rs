@@ -50,7 +50,7 @@ pub(super) async fn moving(call: &mut Call) -> Result<Response<Body>, Refusal> {
             "the root of a storage area stays where it is",
         ));
     }
-    if from.components() == to.components() {
+    if from.is_same_place(&to) {
         return Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "source and destination are the same",
@@ -188,7 +188,7 @@ impl Move {
     /// A tree that goes deeper down must not reach deeper than requests can.
     fn check_depth(&self) -> Result<(), Refusal> {
         let Self { area, from, to, .. } = self;
-        let depth = |path: &StoragePath| path.components().len();
+        let depth = |path: &StoragePath| path.depth();
         if depth(to) <= depth(from) || !area.backend.stat(from).map_err(BackendError::looking)?.directory {
             return Ok(());
         }

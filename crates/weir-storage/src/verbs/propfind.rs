@@ -180,7 +180,7 @@ impl Show {
 
     fn write(&self, path: &StoragePath, name: String, meta: &Meta, quota: Option<(u64, u64)>, text: &mut String) {
         let resource = Resource {
-            href: dav::href(path.components().iter().map(String::as_str), meta.directory),
+            href: dav::href(path.names(), meta.directory),
             name,
             collection: meta.directory,
             size: meta.size,

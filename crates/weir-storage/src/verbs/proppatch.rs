@@ -120,5 +120,5 @@ fn change(
 }
 
 fn href(path: &StoragePath, collection: bool) -> String {
-    dav::href(path.components().iter().map(String::as_str), collection)
+    dav::href(path.names(), collection)
 }

@@ -245,7 +245,7 @@ impl Order {
             return forbidden("the root of a storage area stays what it is");
         }
         if Arc::ptr_eq(&self.area, target) {
-            if self.from.components() == self.to.components() {
+            if self.from.is_same_place(&self.to) {
                 return forbidden("source and destination are the same");
             }
             if meta.directory && self.to.is_within(&self.from) {

@@ -115,11 +115,7 @@ fn put_back(shared: &Shared, name: &str, path: &str) -> Result<(), Errno> {
     let parent: OwnedFd = if parent.is_root() {
         beneath(&shared.root, ".", OFlags::RDONLY | OFlags::DIRECTORY)?
     } else {
-        beneath(
-            &shared.root,
-            &*parent.components().join("/"),
-            OFlags::RDONLY | OFlags::DIRECTORY,
-        )?
+        beneath(&shared.root, parent.relative(), OFlags::RDONLY | OFlags::DIRECTORY)?
     };
     place((&shared.private, name), (&parent, leaf))?;
     tracing::warn!(path = %path, "a MOVE was cut off by the end of an earlier life: it has not happened");

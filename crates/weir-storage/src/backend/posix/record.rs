@@ -56,13 +56,7 @@ impl FromStr for Record {
         if words.next() != Some("1") {
             return Err(());
         }
-        let mut number = |key: &str| {
-            words
-                .next()
-                .and_then(|word| word.strip_prefix(key))
-                .map(str::to_owned)
-                .ok_or(())
-        };
+        let mut number = |key: &str| words.next().and_then(|word| word.strip_prefix(key)).ok_or(());
         let size = number("size=")?.parse().map_err(drop)?;
         let modified_ns = number("mtime_ns=")?.parse().map_err(drop)?;
         // Versions that knew no creator pass it over, as a checksum of an unknown algorithm.

@@ -31,7 +31,7 @@ pub(super) fn supplant(
 ) -> Result<Option<PosixGrave>, BackendError> {
     let new = format!("{ASIDE}{}", Uuid::new_v4().simple());
     let found = meta_at(from.0, from.1).map_err(failed("move it"))?;
-    let [source, target] = paths.map(|path| path.components().join("/"));
+    let [source, target] = paths.map(|path| path.relative().to_owned());
     let intent = Intent {
         inode: found.ok_or_else(unsafe_kind)?.identity,
         from: source,

@@ -150,7 +150,7 @@ pub(super) fn make_all(
         }
     }
     let mut here = beneath(&shared.root, ".", DIRECTORY).map_err(failed("write it"))?;
-    for name in path.components() {
+    for name in path.names() {
         let open = || beneath(&here, name, DIRECTORY);
         let reached = |errno| match errno {
             Errno::NOTDIR => error("write it", Obstacle::Parent, errno),
@@ -187,7 +187,7 @@ pub(super) fn above(
         return Ok(touched);
     }
     let mut here = beneath(&shared.root, ".", DIRECTORY).map_err(failed(operation))?;
-    for name in path.components() {
+    for name in path.names() {
         let inner = beneath(&here, name, DIRECTORY).map_err(failed(operation))?;
         let made = doubtful(shared, &inner);
         let outer = std::mem::replace(&mut here, inner);

@@ -463,15 +463,17 @@ impl Single<'_> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use weir_units::Hasher;
+
     use super::*;
 
     /// Taking md5 although adler32 was offered would double the CPU of a copy.
     #[test]
     fn only_worthwhile_checksums_are_compared() {
-        let md5 = Checksum {
-            algorithm: Algorithm::Md5,
-            value: vec![0; 16],
-        };
+        let md5 = Hasher::new(&[Algorithm::Md5]).finish();
+        let md5 = md5.get(Algorithm::Md5).cloned().unwrap();
         let adler = Checksum::adler32(1);
         let own = [Algorithm::Adler32, Algorithm::Crc32c];
         assert_eq!(worthwhile(vec![md5.clone(), adler.clone()], &own), [adler]);

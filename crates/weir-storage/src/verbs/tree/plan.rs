@@ -91,7 +91,7 @@ impl Plan {
             if entries.is_empty() {
                 return Ok(());
             }
-            if copy.components().len() >= DEPTH_MAX {
+            if copy.depth() >= DEPTH_MAX {
                 let text = format!(
                     "paths below {} would have more than {DEPTH_MAX} names",
                     order.destination
@@ -132,7 +132,7 @@ fn named(name: &str) -> Option<StoragePath> {
 
 /// What no request could name must not be made.
 fn check_length(path: &StoragePath, order: &Order) -> Result<(), Refusal> {
-    let text = format!("/{}", path.components().join("/"));
+    let text = format!("/{}", path.relative());
     match StoragePath::from_plain(&text) {
         Ok(_) => Ok(()),
         Err(error) => Err(Refusal::bad_request(format!(
