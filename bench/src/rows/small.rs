@@ -1,5 +1,7 @@
 //! Files of 10 kB, as logs and user files are.
 
+use std::path::PathBuf;
+
 use super::{Row, Side, empty};
 use crate::{
     contender::Contender,
@@ -14,6 +16,7 @@ pub(super) fn rows(lab: &Lab) -> Vec<Row> {
     vec![
         get(lab, "GET 10 kB TLS", 40_000, false),
         put(lab),
+        checksums(lab),
         get(lab, "GET 10 kB, new TLS", 4_000, true),
     ]
 }
@@ -59,5 +62,32 @@ fn put(lab: &Lab) -> Row {
         limit: None,
         most: None,
         sides: lab.contenders.iter().map(side).collect(),
+    }
+}
+
+/// The same endpoint with two checksums and without: what they take of a small upload.
+fn checksums(lab: &Lab) -> Row {
+    const REQUESTS: usize = 10_000;
+    let weir = lab.weir();
+    let side = |name, area: &str, directory: PathBuf| {
+        let work = Work::SmallPut {
+            base: format!("{}/{area}", weir.origin()),
+            size: TINY,
+            clients: CLIENTS,
+            requests: REQUESTS,
+        };
+        let side = Side::new(lab, weir, work, REQUESTS as f64).named(name);
+        side.after(move || empty(&directory))
+    };
+    Row {
+        name: "PUT 10 kB checksums",
+        mark: "both over none, as measured",
+        unit: Unit::Requests,
+        limit: None,
+        most: None,
+        sides: vec![
+            side("both", "data/up", weir.data.0.join("up")),
+            side("none", "bare/up", lab.bare.join("up")),
+        ],
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct PosixDraft {
     flushed: bool,
     /// The private name; none once it has become visible. Only this name is ever removed.
     name: Option<String>,
+    /// What it was when it was sealed: nothing is written after that.
+    sealed: Option<Meta>,
 }
 
 impl PosixDraft {
@@ -58,6 +60,7 @@ impl PosixDraft {
             durable,
             flushed: false,
             name: Some(name),
+            sealed: None,
         })
     }
 
@@ -109,6 +112,7 @@ impl PosixDraft {
 
 impl Draft for PosixDraft {
     fn write_at(&self, pieces: &[Bytes], offset: u64) -> Result<(), BackendError> {
+        debug_assert!(self.sealed.is_none(), "nothing is written to a draft that is sealed");
         let direct = self
             .direct
             .as_ref()
@@ -156,6 +160,7 @@ impl Draft for PosixDraft {
     fn seal(&mut self, checksums: &Checksums, creator: Option<Creator>, durable: bool) -> Result<(), BackendError> {
         if self.shared.keeps_attributes() && (!checksums.is_empty() || creator.is_some()) {
             let meta = self.meta()?;
+            self.sealed = Some(meta);
             let record = Record {
                 size: meta.size,
                 modified_ns: meta.modified_ns,
@@ -178,7 +183,7 @@ impl Draft for PosixDraft {
         let leaf = path
             .name()
             .ok_or_else(|| BackendError::new("write it", Obstacle::Directory))?;
-        let meta = self.meta()?;
+        let meta = self.sealed.map_or_else(|| self.meta(), Ok)?;
         let name = self.name.clone().expect("a draft is published once");
         let parent = path.parent().unwrap_or_else(StoragePath::root);
         let mut touched = Vec::new();
