@@ -310,7 +310,11 @@ impl Area {
             Ok(())
         };
         if let Some(grave) = grave {
-            let done = self.durable && flushed.is_ok();
+            let mut done = self.durable && flushed.is_ok();
+            if !self.durable && self.graves.count() >= DESCRIPTORS_HELD {
+                // Whoever removes faster than room comes back waits for the disk: each grave would hold its directories open.
+                done = directories.iter().try_for_each(|directory| directory.flush()).is_ok();
+            }
             self.graves.push(grave, if done { Vec::new() } else { directories });
         }
         flushed
@@ -351,6 +355,9 @@ impl Ledger {
 fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
+
+/// So many graves of an area may hold descriptors of directories that were not flushed.
+const DESCRIPTORS_HELD: usize = 1000;
 
 fn stripe(path: &StoragePath) -> usize {
     let mut hasher = DefaultHasher::new();

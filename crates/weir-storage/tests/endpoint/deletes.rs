@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use weir_storage::Durability;
 
 use super::{
@@ -150,4 +151,44 @@ async fn a_restart_goes_on_with_it() {
         (at.running.counters()["data"].used, at.running.counters()["data"].files),
         (0, 0)
     );
+}
+
+/// Descriptors of this process that lead below a directory.
+fn descriptors_below(root: &std::path::Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+    let targets = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.filter(|target| target.starts_with(root)).count()
+}
+
+/// Trees that are removed faster than their room comes back must not take every descriptor of the process: no other request would
+/// find one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_deletions_holds_few_descriptors() {
+    const TREES: usize = 3000;
+    let lab = Lab::new();
+    let at = lab
+        .endpoint("a", |config| {
+            config.areas[0].durability = Durability::Cache;
+            // Nothing comes back meanwhile.
+            config.limits.removal_rate = weir_units::Bytes(1);
+        })
+        .await;
+    let root = at.root.clone();
+    for number in 0..TREES {
+        std::fs::create_dir(root.join(format!("t{number}"))).unwrap();
+        std::fs::write(root.join(format!("t{number}/f")), noise(1000)).unwrap();
+        std::fs::create_dir(root.join(format!("e{number}"))).unwrap();
+    }
+    let remove = |number| {
+        let at = &at;
+        async move {
+            for name in ["t", "e"] {
+                let gone = at.ask("DELETE", &format!("/{name}{number}"), &[], "").await;
+                gone.expect(204);
+            }
+        }
+    };
+    stream::iter(0..TREES).for_each_concurrent(16, remove).await;
+    let held = descriptors_below(&root);
+    assert!(held < 1500, "{held} descriptors for {TREES} trees");
 }
