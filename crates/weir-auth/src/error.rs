@@ -164,10 +164,14 @@ fn quotable(text: &str) -> String {
 pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        // Some errors repeat their cause; once is enough.
+        if !text.ends_with(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
     }
     crate::redact(&text)
 }

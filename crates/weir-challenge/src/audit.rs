@@ -8,7 +8,6 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use weir_measure::report::Audit;
 
-use crate::error::chain;
 use crate::seed::Sources;
 use crate::storage::StorageDoor;
 
@@ -71,7 +70,7 @@ pub(crate) async fn audit(
     let read = |sample: Sample| async move {
         let door = &doors[sample.door];
         let found = match door.read_back(&sample.path).await {
-            Err(error) => return (0, Some(chain(&error))),
+            Err(error) => return (0, Some(weir_auth::error_chain(&error))),
             Ok(found) => found,
         };
         let (size, checksums) = found;

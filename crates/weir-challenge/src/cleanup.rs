@@ -8,7 +8,6 @@ use futures_util::StreamExt;
 
 use crate::Stop;
 use crate::engine::Engine;
-use crate::error::chain;
 use crate::folder::RunFolder;
 use crate::injection::InjectionDoor;
 use crate::seed::Sources;
@@ -95,7 +94,7 @@ async fn delete(doors: &Arc<Vec<StorageDoor>>, paths: Vec<(usize, String)>, fold
     let mut left = 0;
     while let Some((door, outcome)) = deletions.next().await {
         if let Err(error) = outcome {
-            folder.log(&chain(&error));
+            folder.log(&weir_auth::error_chain(&error));
             left += u64::from(!doors[door].embedded);
         }
     }

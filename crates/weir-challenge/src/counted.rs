@@ -10,7 +10,6 @@ use weir_measure::{State, Transfer};
 use weir_world::ErrorClass;
 
 use crate::engine::LinkEnds;
-use crate::error::chain;
 use crate::storage::{Counters, StorageDoor};
 
 /// Counters of every embedded storage at one moment, by door; a text where they could not be read.
@@ -24,7 +23,7 @@ pub(crate) async fn read(doors: &[StorageDoor]) -> Reading {
         .filter(|(_, door)| door.embedded)
         .map(|(index, door)| async move {
             let counters = door.counters().await;
-            (index, counters.map_err(|error| chain(&error)))
+            (index, counters.map_err(|error| weir_auth::error_chain(&error)))
         });
     futures_util::future::join_all(reads).await.into_iter().collect()
 }

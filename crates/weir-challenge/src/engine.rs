@@ -21,7 +21,6 @@ use weir_world::{ErrorClass, Party};
 
 use crate::audit::Keep;
 use crate::clock::Clock;
-use crate::error::chain;
 use crate::folder::RunFolder;
 use crate::injection::{Batch, InjectionDoor, InjectionError, JobId, JobState, Observed, Order, Phase};
 use crate::record::{Record, Wanted};
@@ -327,7 +326,7 @@ impl<D: InjectionDoor> Engine<D> {
                 self.poll_order.push_back(job);
             }
             Err(error) => {
-                let message = weir_auth::redact(&chain(&error));
+                let message = weir_auth::redact(&weir_auth::error_chain(&error));
                 self.folder.log(&format!(
                     "submission of {} transfers failed: {message}",
                     submitted.ids.len()
@@ -361,7 +360,8 @@ impl<D: InjectionDoor> Engine<D> {
                     self.poll_failures += 1;
                     // The first says what is wrong; a service that is down would repeat it twice a second.
                     if self.poll_failures == 1 || self.poll_failures.is_multiple_of(60) {
-                        self.folder.log(&format!("poll failed: {}", chain(&error)));
+                        self.folder
+                            .log(&format!("poll failed: {}", weir_auth::error_chain(&error)));
                     }
                 }
             }

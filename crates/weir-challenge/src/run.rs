@@ -91,7 +91,7 @@ pub async fn run(
         folder.log(&format!("could not remove {}: {error}", scratch.display()));
     }
     if let Err(error) = &outcome {
-        folder.log(&crate::error::chain(error));
+        folder.log(&weir_auth::error_chain(error));
     }
     outcome
 }
@@ -133,7 +133,7 @@ async fn run_in(
         () = stop.hard.cancelled() => Ok(()),
     };
     if let Err(error) = stopped {
-        folder.log(&crate::error::chain(&error));
+        folder.log(&weir_auth::error_chain(&error));
     }
     outcome
 }

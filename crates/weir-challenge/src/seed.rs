@@ -8,7 +8,6 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 use weir_units::{Algorithm, Checksum, Checksums};
 
-use crate::error::chain;
 use crate::progress::{Progress, Seeding, Update};
 use crate::storage::StorageDoor;
 
@@ -122,7 +121,7 @@ impl Sources {
                 Some(Err(error)) => {
                     self.refused
                         .entry(file.door)
-                        .or_insert_with(|| weir_auth::redact(&chain(&error)));
+                        .or_insert_with(|| weir_auth::redact(&weir_auth::error_chain(&error)));
                 }
             }
         }

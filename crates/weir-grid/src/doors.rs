@@ -86,7 +86,7 @@ async fn knock_once(client: &Client, door: String, kind: &'static str, method: M
         Ok(request) => client
             .send_within(request, PATIENCE)
             .await
-            .map_err(|error| chain(&error)),
+            .map_err(|error| weir_auth::error_chain(&error)),
         Err(error) => Err(error.to_string()),
     };
     let (version, error) = match &outcome {
@@ -111,11 +111,6 @@ async fn knock_once(client: &Client, door: String, kind: &'static str, method: M
         version,
         error,
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Asks the issuer for a token that every door of the grid takes, and puts it into the token file (mode 0600).

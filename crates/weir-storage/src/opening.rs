@@ -20,7 +20,6 @@ use crate::{
     config::{AreaConfig, ConfigError, Durability, SEPARATE, StorageConfig, TokensConfig, overlap},
     endpoint::StartError,
     metrics::Metrics,
-    refusal::chain,
 };
 
 /// Header lines of a request: third-party copies carry some dozens of `TransferHeader…`.
@@ -88,7 +87,7 @@ pub(crate) fn open_area(areas: &dyn OpenArea, config: &AreaConfig, metrics: &Met
     // Neither leftovers nor a disk that fails in parts may keep the endpoint from serving what can be served.
     // They are removed behind the start, as what is deleted later.
     let leftovers = backend.sweep().unwrap_or_else(|error| {
-        tracing::error!(area = name, error = %chain(&error), "what an earlier life left behind stays");
+        tracing::error!(area = name, error = %weir_auth::error_chain(&error), "what an earlier life left behind stays");
         Vec::new()
     });
     if !leftovers.is_empty() {
@@ -101,7 +100,7 @@ pub(crate) fn open_area(areas: &dyn OpenArea, config: &AreaConfig, metrics: &Met
         metrics.swept.fetch_add(swept as u64, Ordering::Relaxed);
     }
     let counted = backend.usage().inspect_err(|error| {
-        tracing::error!(area = name, error = %chain(error), "the area cannot be counted: it takes no changes");
+        tracing::error!(area = name, error = %weir_auth::error_chain(error), "the area cannot be counted: it takes no changes");
     });
     let mut setup = area_setup(config);
     if counted.is_err() {

@@ -20,7 +20,6 @@ use crate::{
     backend::{Directory, Effort, Emptied, Grave, Usage},
     data::blocking,
     metrics::Metrics,
-    refusal::chain,
 };
 
 /// Names removed in a second: a disk of one spindle does a tenth of it by itself, a flash disk ten times as much.
@@ -277,7 +276,7 @@ fn visit(area: &Area, mut buried: Buried, at_most: Effort) -> (Effort, Duration)
         Ok(false) => area.graves.waiting().push_back(buried),
         Err(error) => {
             if buried.failures == 0 {
-                let error = chain(&error);
+                let error = weir_auth::error_chain(&error);
                 tracing::warn!(
                     area = area.name,
                     error,

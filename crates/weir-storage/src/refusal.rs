@@ -146,7 +146,7 @@ impl Refusal {
 
 impl From<AuthError> for Refusal {
     fn from(error: AuthError) -> Self {
-        let reason = format!("{}; {}", chain(&error), error.remedy());
+        let reason = format!("{}; {}", weir_auth::error_chain(&error), error.remedy());
         let mut refusal = Self::new(error.status(), reason);
         if let Some(value) = error
             .www_authenticate()
@@ -163,7 +163,10 @@ impl From<AuthError> for Refusal {
 
 impl From<X509Error> for Refusal {
     fn from(error: X509Error) -> Self {
-        let refusal = Self::new(error.status(), format!("{}; {}", chain(&error), error.remedy()));
+        let refusal = Self::new(
+            error.status(),
+            format!("{}; {}", weir_auth::error_chain(&error), error.remedy()),
+        );
         match error.status() {
             StatusCode::SERVICE_UNAVAILABLE => {
                 refusal.with(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()))
@@ -204,26 +207,10 @@ impl From<BackendError> for Refusal {
             Obstacle::Io => StatusCode::INTERNAL_SERVER_ERROR,
         };
         if status == StatusCode::INTERNAL_SERVER_ERROR {
-            tracing::error!(error = %chain(&error), "the file system failed");
+            tracing::error!(error = %weir_auth::error_chain(&error), "the file system failed");
         }
-        let mut refusal = Self::new(status, chain(&error));
+        let mut refusal = Self::new(status, weir_auth::error_chain(&error));
         refusal.nameless = true;
         refusal
     }
-}
-
-/// An error and its causes on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        // Some errors repeat their cause; once is enough.
-        if !text.ends_with(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    weir_auth::redact(&text)
 }

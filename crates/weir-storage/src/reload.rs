@@ -24,7 +24,6 @@ use crate::{
     opening::{area_setup, limits},
     parts::{Lasting, Parts, server_tls},
     reaper::Reapers,
-    refusal::chain,
     service::Endpoint,
     watched::Seen,
 };
@@ -114,7 +113,7 @@ impl Shared {
                 }
                 tracing::info!("configuration and files read again");
             }
-            Err(error) => self.refuse(Reload::Configuration, &chain(error)),
+            Err(error) => self.refuse(Reload::Configuration, &weir_auth::error_chain(error)),
         }
         outcome
     }
@@ -184,7 +183,7 @@ impl Shared {
         }
         if let Some(door) = endpoint.door.as_ref().filter(|_| now.clients != before.clients) {
             let looked = door.look(SystemTime::now());
-            self.told(Reload::Clients, looked.map_err(|error| chain(&error)));
+            self.told(Reload::Clients, looked.map_err(|error| weir_auth::error_chain(&error)));
         }
     }
 
@@ -199,7 +198,8 @@ impl Shared {
     }
 
     fn take_certificate(&self, endpoint: &Endpoint) -> Result<(), String> {
-        let (tls, end) = server_tls(&endpoint.config, endpoint.door.as_deref()).map_err(|error| chain(&error))?;
+        let (tls, end) =
+            server_tls(&endpoint.config, endpoint.door.as_deref()).map_err(|error| weir_auth::error_chain(&error))?;
         self.tls.renew(&tls);
         endpoint.standing.shows_certificate(end);
         endpoint.metrics.shows_certificate(end);
@@ -214,11 +214,11 @@ impl Shared {
 fn take_trust(endpoint: &Endpoint) -> Result<(), String> {
     let roots = endpoint.config.trust.roots();
     let lists = endpoint.revocations.refresh(SystemTime::now());
-    lists.map_err(|error| chain(&error))?;
+    lists.map_err(|error| weir_auth::error_chain(&error))?;
     // Connections made before are not used again, so that nobody stays who was revoked.
     let mut both = [&endpoint.client, &endpoint.issuers_client].into_iter();
     both.try_for_each(|client| client.renew(&roots))
-        .map_err(|error| chain(&error))
+        .map_err(|error| weir_auth::error_chain(&error))
 }
 
 /// What the next endpoint has of this one.

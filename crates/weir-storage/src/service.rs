@@ -32,7 +32,7 @@ use crate::{
     flow::{Ends, FlowMarker},
     memory::Budget,
     metrics::{Kind, Metrics},
-    refusal::{Refusal, chain},
+    refusal::Refusal,
     standing::Standing,
     verbs, well_known,
 };
@@ -276,9 +276,13 @@ impl Call {
         body::read_within(incoming, limit, idle)
             .await
             .map_err(|error| match error {
-                BodyError::TooLarge { .. } => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, chain(&error)),
-                BodyError::Stalled(_) | BodyError::Late(_) => Refusal::new(StatusCode::REQUEST_TIMEOUT, chain(&error)),
-                BodyError::Broken(_) => Refusal::bad_request(chain(&error)),
+                BodyError::TooLarge { .. } => {
+                    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, weir_auth::error_chain(&error))
+                }
+                BodyError::Stalled(_) | BodyError::Late(_) => {
+                    Refusal::new(StatusCode::REQUEST_TIMEOUT, weir_auth::error_chain(&error))
+                }
+                BodyError::Broken(_) => Refusal::bad_request(weir_auth::error_chain(&error)),
             })
     }
 

@@ -13,7 +13,6 @@ use tokio::{sync::watch, task::JoinHandle};
 use crate::{
     area::{Area, ReadOnly},
     data::blocking,
-    refusal::chain,
     service::Endpoint,
 };
 
@@ -162,9 +161,13 @@ impl Drop for Looking {
 /// Why an area takes no files, though it should. On the blocking pool.
 fn trouble(area: &Area) -> Option<String> {
     match area.read_only {
-        Some(ReadOnly::Configured) => area.backend.space().err().map(|error| chain(&error)),
+        Some(ReadOnly::Configured) => area.backend.space().err().map(|error| weir_auth::error_chain(&error)),
         Some(why @ ReadOnly::Uncounted) => Some(format!("it is read-only {why}")),
         // A file that nobody sees, and that goes at once.
-        None => area.backend.draft(false).err().map(|error| chain(&error)),
+        None => area
+            .backend
+            .draft(false)
+            .err()
+            .map(|error| weir_auth::error_chain(&error)),
     }
 }

@@ -1,12 +1,15 @@
 //! Clients' certificates at the door, and where attributes of VOs come from.
 
+pub(crate) mod voms;
+
 use std::{sync::Arc, time::SystemTime};
 
 use tokio_util::sync::CancellationToken;
 use weir_auth::x509::{ClientCertificates, Door, DoorError, Identity, VomsesError};
 use weir_http::{TlsError, TrustRoots};
 
-use crate::{config::X509Config, voms::Voms};
+use crate::config::X509Config;
+use voms::Voms;
 
 /// What `[x509]` names, read.
 #[derive(Debug)]

@@ -28,8 +28,6 @@ use serde::{Deserialize, Serialize};
 use weir_http::{Network, TrustRoots};
 use weir_units::Bytes;
 
-use crate::driver::Holdings;
-
 /// A transfer service. Unknown keys are refused.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -213,15 +211,6 @@ impl LimitsConfig {
     /// Connections that one address may have.
     pub(crate) fn per_client(&self) -> usize {
         self.connections_per_client.unwrap_or(self.connections / 2).max(1)
-    }
-
-    /// How much there may be in all.
-    pub(crate) fn most(&self) -> Holdings {
-        Holdings {
-            transfers: self.queue,
-            storages: self.known_storages,
-            links: self.known_links,
-        }
     }
 }
 
@@ -539,7 +528,7 @@ mod tests {
         let path = directory.path().join("transfer.toml");
         std::fs::write(&path, text).unwrap();
         let error = TransferConfig::load(&path).unwrap_err();
-        let text = crate::executor::chain(&error);
+        let text = weir_auth::error_chain(&error);
         assert!(text.contains(word), "{text}");
     }
 

@@ -45,9 +45,9 @@ mod settings;
 mod store;
 mod submission;
 mod surl;
+mod term;
 mod time;
 mod upkeep;
-mod voms;
 mod watchdog;
 
 pub use certificates::CertificatesError;

@@ -2,6 +2,7 @@
 
 mod counts;
 mod hash;
+mod message;
 mod result;
 mod tape;
 
@@ -13,6 +14,7 @@ use weir_auth::Secret;
 
 pub(crate) use counts::Counts;
 pub(crate) use hash::{TokenHash, hex};
+pub(crate) use message::MessageKind;
 pub(crate) use result::{FileResult, Retry, meaning};
 pub(crate) use tape::TapeTimes;
 pub(crate) use weir_sched::JobState;
@@ -287,6 +289,9 @@ pub(crate) const SEVERAL_HOPS: char = 'H';
 /// Largest size that is believed, and that clients may say: 8 PiB, as much as a whole storage system holds. Beyond it somebody errs or
 /// lies.
 pub(crate) const SIZE_MAX: u64 = 1 << 53;
+
+/// Longest time for one copy that is asked for, in seconds: a year, more than any copy takes, and a clock holds the sum.
+pub(crate) const TIMEOUT_MAX: u64 = 366 * 86_400;
 
 /// Bytes as databases hold them.
 pub(crate) fn bytes(bytes: u64) -> i64 {

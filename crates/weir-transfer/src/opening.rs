@@ -12,7 +12,11 @@ use crate::{
     descriptors::Descriptors,
     events::{Events, SinkError},
     executor::ExecutorSettings,
-    store::{PostgresStore, Sealer, SqliteStore, Store, StoreError, confirm_key, postgres::Node},
+    store::{
+        Sealer, Store, StoreError, confirm_key,
+        postgres::{Node, PostgresStore},
+        sqlite::SqliteStore,
+    },
 };
 
 /// This node as others shall see it.
@@ -137,17 +141,8 @@ pub(crate) fn core_config(config: &TransferConfig, epoch: u64) -> Config {
 
 pub(crate) fn executor_settings(config: &TransferConfig) -> ExecutorSettings {
     let descriptors = Descriptors::of_this_process(config.limits.connections);
-    ExecutorSettings {
-        concurrency: config.limits.active.unwrap_or(descriptors.attempts),
-        relays: descriptors.relays,
-        response_timeout: config.copy.response_timeout,
-        checksum_timeout: config.copy.checksum_timeout,
-        stall_timeout: config.copy.stall_timeout,
-        busy_patience: config.copy.busy_patience,
-        streams: config.copy.streams,
-        redirect_hosts: config.copy.redirect_hosts.clone(),
-        ..ExecutorSettings::default()
-    }
+    let concurrency = config.limits.active.unwrap_or(descriptors.attempts);
+    ExecutorSettings::new(&config.copy, concurrency, descriptors.relays)
 }
 
 pub(crate) fn host_of(url: &str) -> String {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use weir_auth::x509::{RevocationCheck, ServerRevocations, X509Error};
 use weir_http::{Client, TlsError, TrustRoots};
 
-use crate::{StartError, TransferConfig, executor::chain};
+use crate::{StartError, TransferConfig};
 
 /// How often directories are looked at. `fetch-crl` runs every six hours: a minute is soon enough.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -70,12 +70,14 @@ impl ServersTrust {
 
     fn renew(&self, client: &Client) -> Result<bool, String> {
         let changed = self.revocations.look(SystemTime::now());
-        let changed = changed.map_err(|error: X509Error| chain(&error))?;
+        let changed = changed.map_err(|error: X509Error| weir_auth::error_chain(&error))?;
         self.owed.fetch_or(changed, Ordering::Relaxed);
         let owed = self.owed.load(Ordering::Relaxed);
         if owed {
             // Connections made before are not used again, so that nobody stays who was revoked.
-            client.renew(&self.roots).map_err(|error| chain(&error))?;
+            client
+                .renew(&self.roots)
+                .map_err(|error| weir_auth::error_chain(&error))?;
             self.owed.store(false, Ordering::Relaxed);
         }
         Ok(owed)

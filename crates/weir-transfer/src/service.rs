@@ -17,7 +17,7 @@ use weir_sched::Scheduler;
 use crate::{
     certificates::{Certificates, CertificatesError},
     config::{AdminConfig, ConfigError, Level, TransferConfig},
-    driver::{Beginning, Driver},
+    driver::{Beginning, Driver, OtherNodes},
     events::{Events, SinkError},
     evolution::Evolution,
     executor::{Executor, Keeper, Modes, Namespace},
@@ -408,7 +408,9 @@ impl Service {
             executor,
             &told,
             Some(weir_sched::Command::Begin),
-            fleet.as_ref().map(|(fleet, _)| fleet.clone()),
+            fleet
+                .as_ref()
+                .map(|(fleet, _)| Arc::new(fleet.clone()) as Arc<dyn OtherNodes>),
         )?;
         driver.limit(&self.config.limits).await;
         if let Some((fleet, errands)) = fleet {

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::HistoryConfig,
-    executor::chain,
     rest,
     service::Service,
     store::{Overdue, Store, StoreError},
@@ -101,7 +100,7 @@ fn step(store: &dyn Store, config: &HistoryConfig, forgets: bool, now: Millis) -
         match outcome {
             Ok(0) => {}
             Ok(files) => tracing::debug!(files, "history"),
-            Err(error) => tracing::warn!(error = chain(error), "could not {what}; trying again"),
+            Err(error) => tracing::warn!(error = weir_auth::error_chain(error), "could not {what}; trying again"),
         }
     }
     let is_full = |outcome: &Result<usize, StoreError>| matches!(outcome, Ok(n) if *n >= STEP);
@@ -132,7 +131,10 @@ pub(crate) async fn keep_scheduling(service: Arc<Service>, stop: CancellationTok
             let begun = async { service.take_office(service.read(Store::next_epoch).await?).await };
             match begun.await {
                 Ok(()) => break,
-                Err(error) => tracing::error!(error = chain(&error), "could not begin to schedule; trying again"),
+                Err(error) => tracing::error!(
+                    error = weir_auth::error_chain(&error),
+                    "could not begin to schedule; trying again"
+                ),
             }
         }
     }

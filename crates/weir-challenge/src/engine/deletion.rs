@@ -1,7 +1,6 @@
 //! Takes delivered files away again when their lifetime is over.
 
 use super::{Deleted, Delivered, Engine};
-use crate::error::chain;
 use crate::injection::InjectionDoor;
 
 impl<D: InjectionDoor> Engine<D> {
@@ -45,12 +44,12 @@ impl<D: InjectionDoor> Engine<D> {
                 }
             }
             Err(error) if attempts < 3 => {
-                tracing::debug!(error = %chain(&error), "a deletion is tried again");
+                tracing::debug!(error = %weir_auth::error_chain(&error), "a deletion is tried again");
                 self.delete(file, attempts + 1);
             }
             Err(error) => {
                 self.deletion_failures += 1;
-                self.folder.log(&chain(&error));
+                self.folder.log(&weir_auth::error_chain(&error));
             }
         }
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use weir_measure::{Failure, State};
 
 use super::{Engine, JOBS_PER_POLL};
-use crate::error::chain;
 use crate::injection::{InjectionDoor, JobId, Observed};
 
 /// How long a service may not know a job that it took: another node, or a proxy at a restart, may answer for a while without its store.
@@ -38,8 +37,11 @@ impl<D: InjectionDoor> Engine<D> {
         let jobs: Vec<JobId> = self.jobs.keys().cloned().collect();
         for chunk in jobs.chunks(JOBS_PER_POLL) {
             if let Err(error) = self.door.cancel(chunk).await {
-                self.folder
-                    .log(&format!("could not withdraw {} jobs: {}", chunk.len(), chain(&error)));
+                self.folder.log(&format!(
+                    "could not withdraw {} jobs: {}",
+                    chunk.len(),
+                    weir_auth::error_chain(&error)
+                ));
             }
         }
     }
@@ -96,7 +98,7 @@ impl<D: InjectionDoor> Engine<D> {
         tokio::spawn(async move {
             for chunk in jobs.chunks(JOBS_PER_POLL) {
                 if let Err(error) = door.cancel(chunk).await {
-                    tracing::warn!(error = %chain(&error), "could not withdraw what timed out");
+                    tracing::warn!(error = %weir_auth::error_chain(&error), "could not withdraw what timed out");
                 }
             }
         });

@@ -11,7 +11,7 @@ use crate::{
     backend::{BackendError, Obstacle},
     data::SinkError,
     marker::one_line,
-    refusal::{Refusal, chain},
+    refusal::Refusal,
 };
 
 /// A failed copy, as the last line of a COPY's answer tells it.
@@ -94,7 +94,7 @@ impl CopyFailure {
             ClientError::Address { .. } => ErrorClass::Protocol,
             _ => ErrorClass::Network,
         };
-        let mut text = chain(error);
+        let mut text = weir_auth::error_chain(error);
         if let ClientError::Forbidden { address, .. } = error {
             text += "; the endpoint's operator can allow it: tpc.allow = [\"";
             text += &address.to_string();
@@ -113,7 +113,12 @@ impl CopyFailure {
             Obstacle::Unsafe | Obstacle::Permission => ErrorClass::Permission,
             _ => ErrorClass::Internal,
         };
-        Self::new(class, party, phase, format!("{path}: {}", chain(error)))
+        Self::new(
+            class,
+            party,
+            phase,
+            format!("{path}: {}", weir_auth::error_chain(error)),
+        )
     }
 
     /// A refusal that came when the answer had begun.

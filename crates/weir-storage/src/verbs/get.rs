@@ -335,6 +335,6 @@ impl Watch for Sending {
     }
 
     fn failed(&mut self, error: &BackendError) {
-        self.exchange.failed(crate::refusal::chain(error));
+        self.exchange.failed(weir_auth::error_chain(error));
     }
 }

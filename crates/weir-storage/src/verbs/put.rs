@@ -27,7 +27,7 @@ use crate::{
     exchange::Exchange,
     metrics::Kind,
     pace::BodyPace,
-    refusal::{Refusal, chain},
+    refusal::Refusal,
     service::Call,
 };
 
@@ -327,7 +327,7 @@ async fn hand_on(
             Some(Err(error)) => {
                 return Err(Broken::Client(Refusal::bad_request(format!(
                     "the body broke off: {}",
-                    chain(&error)
+                    weir_auth::error_chain(&error)
                 ))));
             }
         }

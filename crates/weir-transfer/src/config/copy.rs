@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use weir_http::Network;
 
 use super::RedirectHost;
-use crate::executor::ExecutorSettings;
 
 /// How copies are made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -41,14 +40,13 @@ pub struct CopyConfig {
 
 impl Default for CopyConfig {
     fn default() -> Self {
-        let settings = ExecutorSettings::default();
         Self {
             connect_timeout: Duration::from_secs(30),
-            response_timeout: settings.response_timeout,
-            checksum_timeout: settings.checksum_timeout,
-            stall_timeout: settings.stall_timeout,
-            busy_patience: settings.busy_patience,
-            streams: settings.streams,
+            response_timeout: Duration::from_secs(60),
+            checksum_timeout: Duration::from_secs(300),
+            stall_timeout: Duration::from_secs(180),
+            busy_patience: Duration::from_secs(20),
+            streams: 1,
             mode_patience: Duration::from_secs(900),
             allow: Vec::new(),
             redirect_hosts: Vec::new(),

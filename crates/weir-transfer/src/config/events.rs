@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_units::Bytes;
 
 use super::ConfigError;
-use crate::events::Kind;
+use crate::model::MessageKind;
 
 /// Messages about transfers, kept on disk until every sink has taken them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -52,13 +52,13 @@ impl Messages {
         Self(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    pub(crate) fn kinds(&self) -> Vec<Kind> {
-        let wanted = |kind: &Kind| self.0.is_empty() || self.0.iter().any(|name| name == kind.as_str());
-        Kind::ALL.into_iter().filter(wanted).collect()
+    pub(crate) fn kinds(&self) -> Vec<MessageKind> {
+        let wanted = |kind: &MessageKind| self.0.is_empty() || self.0.iter().any(|name| name == kind.as_str());
+        MessageKind::ALL.into_iter().filter(wanted).collect()
     }
 
     fn unknown(&self) -> Option<&str> {
-        let known = |name: &String| Kind::ALL.iter().any(|kind| kind.as_str() == name);
+        let known = |name: &String| MessageKind::ALL.iter().any(|kind| kind.as_str() == name);
         self.0.iter().find(|name| !known(name)).map(String::as_str)
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use weir_sched::{JobSpec, Link, Names, Record, TransferSpec};
 
 use super::depth::Full;
+use crate::config::LimitsConfig;
 
 /// How much there is, or may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -19,6 +20,17 @@ pub(crate) struct Holdings {
     pub(crate) storages: u64,
     /// Links between them that transfers have used.
     pub(crate) links: u64,
+}
+
+impl Holdings {
+    /// How much there may be in all.
+    pub(crate) fn of(limits: &LimitsConfig) -> Self {
+        Self {
+            transfers: limits.queue,
+            storages: limits.known_storages,
+            links: limits.known_links,
+        }
+    }
 }
 
 /// Links that are known, and what may be.

@@ -10,6 +10,7 @@ mod desk;
 mod inbox;
 mod learned;
 mod meter;
+mod other_nodes;
 mod records;
 mod restore;
 mod run;
@@ -28,6 +29,7 @@ pub(crate) use bounds::Holdings;
 pub(crate) use depth::{Room, Standing};
 pub(crate) use desk::{Forcing, NotTaken};
 pub(crate) use meter::{LinkMeter, Meter, Sizes};
+pub(crate) use other_nodes::{Gate, OtherNodes};
 #[cfg(test)]
 pub(crate) use records::live as restored;
 pub(crate) use run::{Inlet, last_life_ended};
@@ -39,7 +41,6 @@ use restore::Restoration;
 use crate::{
     config::{LimitsConfig, QueueLimits},
     executor::Executor,
-    nodes::Fleet,
     settings::NamedSetting,
     store::{Change, Store, StoreError, Submission, Writer},
 };
@@ -139,16 +140,16 @@ impl Beginning {
 
 impl<C: TransferCore> Driver<C> {
     /// Starts the driver on the current runtime: takes requests, and brings back what the store holds; then gives the core
-    /// `ready`. `fleet`: other nodes, if there may be any.
+    /// `ready`. `others`: other nodes, if there may be any.
     pub(crate) fn start(
         core: C,
         (store, beginning): (Arc<dyn Store>, Beginning),
         executor: Executor,
         settings: &[NamedSetting],
         ready: Option<Command>,
-        fleet: Option<Fleet>,
+        others: Option<Arc<dyn OtherNodes>>,
     ) -> Result<Self, StoreError> {
-        run::start(core, (store, beginning), executor, settings, ready, fleet)
+        run::start(core, (store, beginning), executor, settings, ready, others)
     }
 
     /// Where other nodes' news go in.
@@ -200,7 +201,10 @@ impl<C: TransferCore> Driver<C> {
 
     /// Sets how much may wait, and be remembered.
     pub(crate) async fn limit(&self, limits: &LimitsConfig) {
-        let _ = self.requests.send(Request::Limits(limits.queues, limits.most())).await;
+        let _ = self
+            .requests
+            .send(Request::Limits(limits.queues, Holdings::of(limits)))
+            .await;
     }
 
     /// Changes whenever transfers have come to their end, durably.

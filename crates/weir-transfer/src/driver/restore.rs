@@ -8,10 +8,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    executor::chain,
-    store::{LiveJob, Restored, Store, StoreError, Unreadable},
-};
+use crate::store::{LiveJob, Restored, Store, StoreError, Unreadable};
 
 /// Between two tries, at most.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -78,7 +75,10 @@ impl Restoration {
                 Ok(Err(error)) => error,
                 Err(_) => StoreError::Broken("the store panicked, see the log".into()),
             };
-            let text = format!("could not restore the queue, trying again: {}", chain(&error));
+            let text = format!(
+                "could not restore the queue, trying again: {}",
+                weir_auth::error_chain(&error)
+            );
             tracing::error!("{text}");
             *lock(&self.trouble) = Some(text);
             if !wait(pause, stop) {

@@ -18,13 +18,13 @@ use super::{
     inbox::{Feed, Inbox, Item, Round},
     learned,
     meter::bytes_of,
+    other_nodes::OtherNodes,
     records,
     restore::Restoration,
 };
 use crate::{
     events::Notice,
     executor::Executor,
-    nodes::Fleet,
     settings::NamedSetting,
     store::{Change, Durable, Store, StoreError, Writer},
     time::{self, Millis},
@@ -78,7 +78,7 @@ struct Loop<C> {
     notices: VecDeque<(Seq, Notice)>,
     feeds: mpsc::UnboundedSender<Feed>,
     /// Other nodes, if there may be any.
-    fleet: Option<Fleet>,
+    others: Option<Arc<dyn OtherNodes>>,
     settled: watch::Sender<u64>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -90,7 +90,7 @@ pub(super) fn start<C: TransferCore>(
     executor: Executor,
     settings: &[NamedSetting],
     ready: Option<Command>,
-    fleet: Option<Fleet>,
+    others: Option<Arc<dyn OtherNodes>>,
 ) -> Result<Driver<C>, StoreError> {
     let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
     let (feeds, fed) = mpsc::unbounded_channel();
@@ -120,7 +120,7 @@ pub(super) fn start<C: TransferCore>(
         wakes: BTreeSet::new(),
         notices: VecDeque::new(),
         feeds: feeds.clone(),
-        fleet: fleet.clone(),
+        others: others.clone(),
         settled,
         stop: stop.clone(),
         tasks: tasks.clone(),
@@ -143,7 +143,7 @@ pub(super) fn start<C: TransferCore>(
     let (shared, leave) = (restoration.clone(), stop.clone());
     tasks.spawn_blocking(move || {
         let mut hand_over = |job| drop(restores.blocking_send(Feed::Restored(job)));
-        let gate = fleet.map(|fleet| fleet.gate());
+        let gate = others.map(|others| others.gate());
         if shared.run(store.as_ref(), below, &leave, &mut hand_over)
             && gate.is_none_or(|open| open(&leave, &mut hand_over))
         {
@@ -236,8 +236,8 @@ impl<C: TransferCore> Loop<C> {
                     if let Some(running) = self.running.get(&id) {
                         running.stop.cancel();
                     }
-                    if let Some(fleet) = &self.fleet {
-                        fleet.recall(id);
+                    if let Some(others) = &self.others {
+                        others.recall(id);
                     }
                 }
                 Effect::Emit(Event::Refused { job, refusal }) => {
@@ -313,9 +313,9 @@ impl<C: TransferCore> Loop<C> {
         );
         self.links.insert(id, (link, None));
         // What waits for tape is asked for in bulk, and given back, by the node that schedules.
-        if let Some(fleet) = &self.fleet
+        if let Some(others) = &self.others
             && matches!(op, Op::Copy { .. } | Op::Cleanup { .. })
-            && fleet.takes(id, op, self.running.len() - 1 - fleet.len())
+            && others.takes(id, op, self.running.len() - 1 - others.running())
         {
             if let Op::Copy { .. } = op {
                 self.executor
@@ -324,7 +324,7 @@ impl<C: TransferCore> Loop<C> {
             }
             return;
         }
-        let tenure = self.fleet.as_ref().map(Fleet::tenure);
+        let term = self.others.as_ref().map(|others| others.term());
         let (executor, journal, leave) = (self.executor.clone(), self.writer.clone(), self.stop.clone());
         let teller = Teller {
             id,
@@ -334,8 +334,8 @@ impl<C: TransferCore> Loop<C> {
         self.tasks.spawn(async move {
             let work = Box::pin(executor.run((id, op), stop, &journal, |event| teller.tell(event)));
             let work = async {
-                match tenure {
-                    Some(tenure) => drop(tenure.within(work).await),
+                match term {
+                    Some(term) => drop(term.within(work).await),
                     None => work.await,
                 }
             };
@@ -419,8 +419,8 @@ impl<C: TransferCore> Loop<C> {
         }
         if event.is_final() {
             self.running.remove(&id);
-            if let Some(fleet) = &self.fleet {
-                let host = fleet.over(id);
+            if let Some(others) = &self.others {
+                let host = others.over(id);
                 if let Some((_, by)) = self.links.get_mut(&id) {
                     *by = Some(host);
                 }

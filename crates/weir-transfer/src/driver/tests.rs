@@ -18,7 +18,7 @@ use super::{Beginning, Driver};
 use crate::{
     events::Events,
     executor::{Executor, ExecutorSettings, Keeper},
-    store::{Change, Sealer, SqliteStore, Store, StoreError, TroubledStore, submission},
+    store::{Change, Sealer, Store, StoreError, TroubledStore, sqlite::SqliteStore, submission},
 };
 
 type Core = Probe<Command, Record, Op, Event>;

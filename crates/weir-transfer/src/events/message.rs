@@ -11,43 +11,6 @@ use crate::{
     time::Millis,
 };
 
-/// What a message is about, with FTS3's prefix on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    /// An attempt began.
-    Start,
-    /// An attempt ended.
-    Complete,
-    /// A file changed its state.
-    State,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Start, Self::Complete, Self::State];
-
-    /// The two letters that begin its line in the spool.
-    pub(crate) fn letters(self) -> &'static str {
-        match self {
-            Self::Start => "ST",
-            Self::Complete => "CO",
-            Self::State => "SS",
-        }
-    }
-
-    /// In words: the `type` of JSON lines, and a label of metrics.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Complete => "complete",
-            Self::State => "state",
-        }
-    }
-
-    pub(crate) fn from_letters(letters: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.letters() == letters)
-    }
-}
-
 /// When the steps of one attempt began and ended; `None`: it never came to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Timeline {

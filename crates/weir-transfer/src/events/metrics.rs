@@ -11,7 +11,7 @@ use std::{
 /// Counters since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
-    /// Messages in the spool, by [`super::Kind`].
+    /// Messages in the spool, by [`super::MessageKind`].
     pub written: [AtomicU64; 3],
     /// Notices whose rows could not be read.
     pub unwritten: AtomicU64,
@@ -52,7 +52,7 @@ impl Meters {
                 let _ = writeln!(text, "{name}{labels} {value}");
             }
         };
-        let kinds = super::Kind::ALL.map(|kind| {
+        let kinds = super::MessageKind::ALL.map(|kind| {
             let value = read(&self.written[kind as usize]);
             (format!("{{type=\"{}\"}}", kind.as_str()), value)
         });

@@ -13,7 +13,8 @@ mod scribe;
 mod sinks;
 mod spool;
 
-pub(crate) use message::{Kind, Span, Timeline};
+pub(crate) use crate::model::MessageKind;
+pub(crate) use message::{Span, Timeline};
 pub(crate) use metrics::Meters;
 pub(crate) use notice::Notice;
 pub(crate) use scribe::Events;

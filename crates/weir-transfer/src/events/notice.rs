@@ -4,7 +4,7 @@ use uuid::Uuid;
 use weir_sched::Work;
 use weir_world::OpId;
 
-use super::{Kind, Timeline};
+use super::{MessageKind, Timeline};
 use crate::{store::Change, time::Millis};
 
 /// What the scribe is told.
@@ -17,7 +17,7 @@ pub(crate) enum Notice {
         live: Option<u64>,
     },
     /// An attempt has begun; its message is written already.
-    Lines(Kind, String, Vec<u8>),
+    Lines(MessageKind, String, Vec<u8>),
     /// An attempt begins at another node.
     BegunElsewhere(OpId, Millis),
     /// An attempt at another node is over, and this is how its time went.

@@ -18,7 +18,7 @@ use weir_sched::Work;
 use weir_world::OpId;
 
 use super::{
-    Kind, Notice, Timeline,
+    MessageKind, Notice, Timeline,
     message::{self, StateChange, Subject, Verdict},
     metrics::Meters,
     sinks::{self, Shared as Sinks},
@@ -200,7 +200,12 @@ impl Shared {
     }
 
     /// The messages of an attempt that begins.
-    fn beginning(&self, ride: &Ride, attempt: u32, tape: Option<&crate::model::TapeTimes>) -> [(Kind, Vec<u8>); 2] {
+    fn beginning(
+        &self,
+        ride: &Ride,
+        attempt: u32,
+        tape: Option<&crate::model::TapeTimes>,
+    ) -> [(MessageKind, Vec<u8>); 2] {
         let subject = self.subject(&ride.job, &ride.file, attempt);
         let active = StateChange {
             job: "ACTIVE",
@@ -210,8 +215,8 @@ impl Shared {
             tape,
         };
         [
-            (Kind::State, message::state(&subject, &active)),
-            (Kind::Start, message::start(&subject, ride.times.began)),
+            (MessageKind::State, message::state(&subject, &active)),
+            (MessageKind::Start, message::start(&subject, ride.times.began)),
         ]
     }
 
@@ -245,7 +250,7 @@ struct Page {
 }
 
 impl Page {
-    fn write(&mut self, kind: Kind, vo: &str, line: &[u8]) {
+    fn write(&mut self, kind: MessageKind, vo: &str, line: &[u8]) {
         self.bytes.extend_from_slice(kind.letters().as_bytes());
         self.bytes.push(b' ');
         // A VO has no spaces; were there one, the line could not be read.
@@ -298,7 +303,7 @@ impl Scribe {
         while let Err(error) = self.tell(notice, page) {
             page.bytes.truncate(length);
             page.counts = counts;
-            let text = crate::executor::chain(&error);
+            let text = weir_auth::error_chain(&error);
             if !error.is_passing() || lock(&self.shared.notices).is_none() {
                 self.shared.meters.unwritten.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(error = text, "a message could not be written: its rows cannot be read");
@@ -366,7 +371,7 @@ impl Scribe {
                 tape: None,
             };
             let subject = self.shared.subject(&row.spec, &file.spec, 1);
-            page.write(Kind::State, &row.spec.vo, &message::state(&subject, &change));
+            page.write(MessageKind::State, &row.spec.vo, &message::state(&subject, &change));
         }
         Ok(())
     }
@@ -387,7 +392,7 @@ impl Scribe {
             tape: Some(&file.tape),
         };
         let subject = self.shared.subject(&row.spec, &file.spec, 1);
-        page.write(Kind::State, &row.spec.vo, &message::state(&subject, &change));
+        page.write(MessageKind::State, &row.spec.vo, &message::state(&subject, &change));
         Ok(())
     }
 
@@ -404,7 +409,7 @@ impl Scribe {
             tape: None,
         };
         let subject = self.shared.subject(&job, &file, 1);
-        page.write(Kind::State, &job.vo, &message::state(&subject, &change));
+        page.write(MessageKind::State, &job.vo, &message::state(&subject, &change));
         Ok(())
     }
 
@@ -446,7 +451,7 @@ impl Scribe {
             let ended = if times.ended == 0 { at } else { times.ended };
             let times = Timeline { ended, ..times };
             let line = message::complete(&subject, &times, verdict, result, job_state);
-            page.write(Kind::Complete, &job.vo, &line);
+            page.write(MessageKind::Complete, &job.vo, &line);
         }
         let taped = job.params.bring_online.is_some() || job.params.archive_timeout.is_some();
         let tape = if taped {
@@ -461,7 +466,7 @@ impl Scribe {
             reason: result.reason.as_deref(),
             tape: tape.as_ref(),
         };
-        page.write(Kind::State, &job.vo, &message::state(&subject, &change));
+        page.write(MessageKind::State, &job.vo, &message::state(&subject, &change));
         lock(&self.shared.rides).remove(&op);
         Ok(())
     }
@@ -504,7 +509,7 @@ impl Scribe {
                 tape: Some(&file.tape),
             };
             let subject = self.shared.subject(&row.spec, &file.spec, file.attempts.max(1));
-            page.write(Kind::State, &row.spec.vo, &message::state(&subject, &change));
+            page.write(MessageKind::State, &row.spec.vo, &message::state(&subject, &change));
         }
         Ok(())
     }
@@ -522,7 +527,7 @@ impl Scribe {
             }
             std::thread::sleep(TROUBLE_PAUSE);
         }
-        for (kind, count) in Kind::ALL.into_iter().zip(page.counts) {
+        for (kind, count) in MessageKind::ALL.into_iter().zip(page.counts) {
             self.shared.meters.written[kind as usize].fetch_add(count, Ordering::Relaxed);
         }
         *page = Page::default();

@@ -12,7 +12,7 @@ use std::{
 use weir_http::{Client, Identity};
 use weir_world::{ErrorClass, Failure, Party, Phase};
 
-use super::failure::{Scene, chain};
+use super::failure::Scene;
 use crate::{
     model::TokenHash,
     store::{Kept, Order, Store, hash_of},
@@ -95,7 +95,10 @@ impl Clients {
             key_pem: proxy.secret.expose().to_owned(),
         };
         let client = self.plain.showing(&identity).map_err(|error| {
-            let text = format!("the proxy that the user delegated cannot be used: {}", chain(&error));
+            let text = format!(
+                "the proxy that the user delegated cannot be used: {}",
+                weir_auth::error_chain(&error)
+            );
             missing(&text)
         })?;
         let client = Arc::new(client);
@@ -137,7 +140,7 @@ impl Proxies {
         let proxy = match read {
             Ok(Ok(proxy)) => proxy,
             Ok(Err(error)) => return Err(super::unreadable(&error)),
-            Err(error) => return Err(super::internal(&chain(&error))),
+            Err(error) => return Err(super::internal(&weir_auth::error_chain(&error))),
         };
         self.clients.of_proxy(proxy.as_ref())
     }

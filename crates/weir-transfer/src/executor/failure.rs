@@ -68,7 +68,7 @@ impl Scene {
             ClientError::Tls { .. } => ErrorClass::Tls,
             ClientError::Timeout { .. } => ErrorClass::Timeout,
         };
-        let mut failure = self.fail(class, format!("{what}: {}", chain(error)));
+        let mut failure = self.fail(class, format!("{what}: {}", weir_auth::error_chain(error)));
         if matches!(error, ClientError::Forbidden { .. }) {
             failure.remedy =
                 "if the storage is meant to be there, add the address to `allow` of [copy] in the transfer service's configuration"
@@ -85,21 +85,6 @@ const REVOKED: &str =
 /// Whether a text tells of a revoked certificate, in our words and those of storages.
 fn is_revoked(text: &str) -> bool {
     says(text, &["peer certificate: revoked", "certificate revoked"])
-}
-
-/// The whole chain of causes as one sentence.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let next = inner.to_string();
-        if !text.ends_with(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 /// Status to class.

@@ -62,17 +62,16 @@ use weir_sched::Op;
 use weir_units::Bytes;
 use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, WorldEvent};
 
-pub(crate) use failure::{Scene, chain};
+pub(crate) use failure::Scene;
 pub(crate) use modes::Modes;
 pub(crate) use namespace::{Attributes, Change, Credential, Namespace, Obstacle, Refused, Visit};
 pub(crate) use tokens::Keeper;
 
 use crate::{
-    config::RedirectHost,
+    config::{CopyConfig, RedirectHost},
     events::{Events, Timeline},
-    model::Claim,
+    model::{Claim, TIMEOUT_MAX},
     store::{Order, Store, StoreError, Writer},
-    submission::TIMEOUT_MAX,
     surl::Surl,
     time::{self, Millis},
 };
@@ -110,17 +109,24 @@ pub(crate) struct ExecutorSettings {
 
 impl Default for ExecutorSettings {
     fn default() -> Self {
+        Self::new(&CopyConfig::default(), 1000, 16)
+    }
+}
+
+impl ExecutorSettings {
+    /// As `[copy]` says, with so many attempts at once.
+    pub(crate) fn new(copy: &CopyConfig, concurrency: usize, relays: usize) -> Self {
         Self {
-            concurrency: 1000,
-            relays: 16,
-            response_timeout: Duration::from_secs(60),
-            checksum_timeout: Duration::from_secs(300),
-            stall_timeout: Duration::from_secs(180),
-            busy_patience: Duration::from_secs(20),
+            concurrency,
+            relays,
+            response_timeout: copy.response_timeout,
+            checksum_timeout: copy.checksum_timeout,
+            stall_timeout: copy.stall_timeout,
+            busy_patience: copy.busy_patience,
             wall_base: Duration::from_secs(600),
             wall_per_mib: Duration::from_secs(2),
-            streams: 1,
-            redirect_hosts: Vec::new(),
+            streams: copy.streams,
+            redirect_hosts: copy.redirect_hosts.clone(),
         }
     }
 }
@@ -343,7 +349,7 @@ impl Executor {
             Ok(Ok(Some(order))) => Ok(order),
             Ok(Ok(None)) => Err(internal(&format!("the store holds no file {file}"))),
             Ok(Err(error)) => Err(unreadable(&error)),
-            Err(error) => Err(internal(&chain(&error))),
+            Err(error) => Err(internal(&weir_auth::error_chain(&error))),
         }
     }
 
@@ -431,7 +437,7 @@ fn unreadable(error: &StoreError) -> Failure {
         failure.remedy = "bring back the key file that belongs to the store, or submit again".into();
         return failure;
     }
-    internal(&format!("could not read the order: {}", chain(error)))
+    internal(&format!("could not read the order: {}", weir_auth::error_chain(error)))
 }
 
 /// The copy's wall time: the job's, or by size. Rows may hold any number; a clock cannot be asked for all of them.

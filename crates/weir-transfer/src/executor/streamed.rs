@@ -21,7 +21,6 @@ use weir_world::{ErrorClass, Failure, Phase};
 
 use super::{
     attempt::Attempt,
-    failure::chain,
     thirdparty::Refused,
     wire::{Forward, keeps_credentials, redirect, send, text_of},
 };
@@ -276,7 +275,7 @@ impl http_body::Body for RelayBody {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                *lock(&this.relay.error) = Some(chain(&error));
+                *lock(&this.relay.error) = Some(weir_auth::error_chain(&error));
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => Poll::Ready(None),

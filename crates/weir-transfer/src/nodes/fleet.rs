@@ -16,15 +16,16 @@ use weir_world::{OpId, Outcome, WorldEvent};
 
 use super::{Membership, call, relay};
 use crate::{
-    driver::Inlet,
+    driver::{Gate, Inlet, OtherNodes},
     events::{Notice, Timeline},
-    executor::{Executor, Life, Target, chain},
+    executor::{Executor, Life, Target},
     opening::host_of,
     service::Service,
     store::{
-        LiveJob, PostgresStore, Restored, StoreError,
-        postgres::{self, HANDS, Lease, Peer},
+        LiveJob, Restored, StoreError,
+        postgres::{self, HANDS, Lease, Peer, PostgresStore},
     },
+    term::Term,
 };
 
 /// How often the scheduler looks even if nobody rings.
@@ -108,9 +109,6 @@ struct Shared {
 /// What [`Fleet::run`] needs.
 pub(crate) struct Errands(UnboundedReceiver<Errand>);
 
-/// Done before decisions begin: false if the service stopped, or another schedules.
-pub(crate) type Gate = Box<dyn FnOnce(&CancellationToken, &mut dyn FnMut(Box<LiveJob>)) -> bool + Send>;
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -136,14 +134,14 @@ impl Fleet {
             Errands(to_do),
         )
     }
+}
 
-    /// The clock of this process's own operations.
-    pub(crate) fn tenure(&self) -> Arc<super::Tenure> {
-        self.shared.membership.tenure.clone()
+impl OtherNodes for Fleet {
+    fn term(&self) -> Arc<Term> {
+        self.shared.membership.term.clone()
     }
 
-    /// Gives an operation to the node that has most room. False: this one has; `here` operations run in this process.
-    pub(crate) fn takes(&self, id: OpId, op: Op, here: usize) -> bool {
+    fn takes(&self, id: OpId, op: Op, here: usize) -> bool {
         let shared = &self.shared;
         let order = Order {
             op,
@@ -179,20 +177,17 @@ impl Fleet {
         true
     }
 
-    /// Operations that run elsewhere.
-    pub(crate) fn len(&self) -> usize {
+    fn running(&self) -> usize {
         lock(&self.shared.afar).len()
     }
 
-    /// Ends an operation early, if it runs elsewhere.
-    pub(crate) fn recall(&self, id: OpId) {
+    fn recall(&self, id: OpId) {
         if lock(&self.shared.afar).contains_key(&id) {
             let _ = self.shared.errands.send(Errand::Recall(id));
         }
     }
 
-    /// An operation has ended. Gives the host of the node that carried it out.
-    pub(crate) fn over(&self, id: OpId) -> Arc<str> {
+    fn over(&self, id: OpId) -> Arc<str> {
         let Some(afar) = lock(&self.shared.afar).remove(&id) else {
             return self.shared.host.clone();
         };
@@ -202,9 +197,7 @@ impl Fleet {
         afar.host
     }
 
-    /// What must be done before decisions begin: nobody carries out what an older scheduler ordered, and every job that came in while
-    /// nobody listened is known.
-    pub(crate) fn gate(&self) -> Gate {
+    fn gate(&self) -> Gate {
         let this = self.clone();
         Box::new(move |stop, each| {
             let mut waits_for = String::new();
@@ -218,14 +211,19 @@ impl Fleet {
                         }
                     }
                     Err(StoreError::Deposed) => return false,
-                    Err(error) => tracing::warn!(error = chain(&error), "could not hear of other nodes; trying again"),
+                    Err(error) => tracing::warn!(
+                        error = weir_auth::error_chain(&error),
+                        "could not hear of other nodes; trying again"
+                    ),
                 }
                 std::thread::sleep(Duration::from_millis(100));
             }
             false
         })
     }
+}
 
+impl Fleet {
     /// Gives the name of a node that has not let go yet.
     fn open(&self, each: &mut dyn FnMut(Box<LiveJob>)) -> Result<Option<String>, StoreError> {
         let (store, epoch) = (&self.shared.membership.store, self.shared.epoch);
@@ -284,7 +282,7 @@ impl Fleet {
             looked: Instant::now(),
             read: Instant::now(),
         };
-        let tenure = self.tenure();
+        let term = self.term();
         let work = async {
             loop {
                 tokio::select! {
@@ -302,7 +300,10 @@ impl Fleet {
                     Err(StoreError::Deposed) => return,
                     Err(error) => {
                         desk.doubt = true;
-                        tracing::warn!(error = chain(&error), "could not speak with other nodes; trying again");
+                        tracing::warn!(
+                            error = weir_auth::error_chain(&error),
+                            "could not speak with other nodes; trying again"
+                        );
                         tokio::time::sleep(Duration::from_millis(200)).await;
                     }
                 }
@@ -310,7 +311,7 @@ impl Fleet {
         };
         tokio::select! {
             () = stop.cancelled() => {}
-            _ = tenure.within(work) => stop.cancel(),
+            _ = term.within(work) => stop.cancel(),
         }
     }
 }
@@ -505,7 +506,9 @@ impl Desk {
                 match call(move || store.answer(epoch, number, &response, &body)).await {
                     // Whoever is in office now answers.
                     Ok(()) | Err(StoreError::Deposed) => {}
-                    Err(error) => tracing::warn!(error = chain(&error), "could not answer another node"),
+                    Err(error) => {
+                        tracing::warn!(error = weir_auth::error_chain(&error), "could not answer another node");
+                    }
                 }
                 lock(&answering).remove(&number);
                 // There may be more than were taken at once.

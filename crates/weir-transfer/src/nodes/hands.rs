@@ -18,7 +18,7 @@ use super::{
     membership::Crew,
 };
 use crate::{
-    executor::{Executor, chain},
+    executor::Executor,
     store::{StoreError, Writer, postgres::Lease},
 };
 
@@ -72,7 +72,10 @@ impl Hands {
                 () = tokio::time::sleep(LOOK) => {}
             }
             if let Err(error) = self.round().await {
-                tracing::warn!(error = chain(&error), "could not look for orders; trying again");
+                tracing::warn!(
+                    error = weir_auth::error_chain(&error),
+                    "could not look for orders; trying again"
+                );
             }
         }
     }
@@ -118,7 +121,7 @@ impl Hands {
             return;
         };
         let executor = self.executor.in_life(order.life);
-        let (journal, tenure, leave) = (self.journal.clone(), self.membership.tenure.clone(), crew.leave.clone());
+        let (journal, term, leave) = (self.journal.clone(), self.membership.term.clone(), crew.leave.clone());
         let told = self.told.clone();
         let events = executor.events().clone();
         crew.tasks.spawn(async move {
@@ -131,7 +134,7 @@ impl Hands {
                 }
                 _ => {}
             };
-            let work = tenure.within(executor.run((op, order.op), stop, &journal, tell));
+            let work = term.within(executor.run((op, order.op), stop, &journal, tell));
             tokio::select! {
                 biased;
                 () = leave.cancelled() => return,
@@ -171,7 +174,7 @@ async fn tell(
             match call(move || store.report(me, &reports)).await {
                 Ok(()) => told.clear(),
                 Err(error) => {
-                    tracing::warn!(error = chain(&error), "could not report; trying again");
+                    tracing::warn!(error = weir_auth::error_chain(&error), "could not report; trying again");
                     tokio::select! {
                         () = stop.cancelled() => return,
                         () = tokio::time::sleep(Duration::from_millis(300)) => {}
@@ -183,7 +186,10 @@ async fn tell(
         if !news.is_empty() {
             let (store, me) = (membership.store.clone(), membership.node().id);
             if let Err(error) = call(move || store.moved(me, &news)).await {
-                tracing::debug!(error = chain(&error), "could not tell how far copies are");
+                tracing::debug!(
+                    error = weir_auth::error_chain(&error),
+                    "could not tell how far copies are"
+                );
             }
         }
     }

@@ -10,14 +10,14 @@ use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
-use super::{call, ledger::Ledger, tenure::Tenure};
+use super::{call, ledger::Ledger};
 use crate::{
     driver::Holdings,
-    executor::chain,
     store::{
-        PostgresStore, StoreError,
-        postgres::{DOORS, HANDS, Node, OFFICE},
+        StoreError,
+        postgres::{DOORS, HANDS, Node, OFFICE, PostgresStore},
     },
+    term::Term,
 };
 
 /// Between two signs of life.
@@ -51,7 +51,7 @@ pub(crate) struct Crew {
 pub(crate) struct Membership {
     pub(crate) store: Arc<PostgresStore>,
     pub(super) bells: Bells,
-    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) term: Arc<Term>,
     state: Mutex<State>,
     /// Why the last sign of life was not taken.
     trouble: watch::Sender<Option<String>>,
@@ -81,7 +81,7 @@ impl Membership {
         Arc::new(Self {
             store,
             bells: Bells::default(),
-            tenure: Arc::new(Tenure::new()),
+            term: Arc::new(Term::new()),
             state: Mutex::new(State {
                 node,
                 shown: false,
@@ -190,7 +190,7 @@ impl Membership {
             state.ledger.hear(told, Instant::now());
         }
         if state.node.id == node.id {
-            self.tenure.renew(begin + pulse.term);
+            self.term.renew(begin + pulse.term);
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ impl Membership {
                 Ok(()) if self.follow().await => Duration::ZERO,
                 Ok(()) => BEAT,
                 Err(error) => {
-                    let text = chain(&error);
+                    let text = weir_auth::error_chain(&error);
                     tracing::warn!(error = text, "could not say that this node lives");
                     self.trouble.send_replace(Some(text));
                     BEAT_AGAIN
@@ -256,7 +256,7 @@ impl Membership {
     /// Lets go when the time is over; then goes on under another name, so that nobody takes it for who it was.
     async fn watch(self: Arc<Self>) {
         loop {
-            let pause = if self.tenure.is_over() {
+            let pause = if self.term.is_over() {
                 let crew = {
                     let mut state = self.lock();
                     // A sign of life that nobody waited for any more may still be heard, by a database that stood still.
@@ -272,7 +272,7 @@ impl Membership {
                 crew.let_go().await;
                 BEAT
             } else {
-                self.tenure.left().max(Duration::from_millis(50))
+                self.term.left().max(Duration::from_millis(50))
             };
             tokio::select! {
                 () = self.stop.cancelled() => return,
@@ -287,7 +287,7 @@ impl Membership {
             let heard = move |word: &str| bells.bells.ring(word);
             if let Err(error) = self.store.listen(stop, heard) {
                 tracing::warn!(
-                    error = chain(&error),
+                    error = weir_auth::error_chain(&error),
                     "could not listen to other nodes; looking once a second"
                 );
             }
@@ -308,7 +308,7 @@ impl Membership {
         let store = self.store.clone();
         if let Err(error) = call(move || store.leave(node.id)).await {
             tracing::warn!(
-                error = chain(&error),
+                error = weir_auth::error_chain(&error),
                 "could not say that this node leaves; others find out in some seconds"
             );
         }

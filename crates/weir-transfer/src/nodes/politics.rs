@@ -7,7 +7,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Membership, call};
 use crate::{
     driver::Driver,
-    executor::chain,
     service::Service,
     store::{Standing, Store, StoreError},
 };
@@ -51,15 +50,18 @@ async fn stays(membership: &Arc<Membership>, driver: &Driver, stop: &Cancellatio
         let store = membership.store.clone();
         let renewed = tokio::select! {
             renewed = call(move || store.renew()) => renewed,
-            () = membership.tenure.over() => return true,
+            () = membership.term.over() => return true,
             () = stop.cancelled() => return false,
         };
         match renewed {
             Ok(()) => {}
             Err(StoreError::Deposed) => return true,
-            Err(error) => tracing::warn!(error = chain(&error), "could not say that this scheduler lives"),
+            Err(error) => tracing::warn!(
+                error = weir_auth::error_chain(&error),
+                "could not say that this scheduler lives"
+            ),
         }
-        if membership.tenure.is_over() {
+        if membership.term.is_over() {
             return true;
         }
     }
@@ -70,13 +72,17 @@ async fn stand(service: &Arc<Service>, membership: &Arc<Membership>) {
     match call(move || store.stand()).await {
         Ok(Standing::Elected(epoch)) => {
             if let Err(error) = service.take_office(epoch).await {
-                tracing::error!(error = chain(&error), epoch, "elected, and could not begin to schedule");
+                tracing::error!(
+                    error = weir_auth::error_chain(&error),
+                    epoch,
+                    "elected, and could not begin to schedule"
+                );
                 let store = membership.store.clone();
                 let _ = call(move || store.resign()).await;
                 membership.leave_office();
             }
         }
         Ok(Standing::HeldBy(holder)) => tracing::debug!(holder, "another node schedules"),
-        Err(error) => tracing::warn!(error = chain(&error), "could not look who schedules"),
+        Err(error) => tracing::warn!(error = weir_auth::error_chain(&error), "could not look who schedules"),
     }
 }

@@ -22,7 +22,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::{driver::NotTaken, executor::chain, store::StoreError, submission::Refusal};
+use crate::{driver::NotTaken, store::StoreError, submission::Refusal};
 
 /// Seconds after which a 503 may be tried again.
 const RETRY_AFTER: u16 = 5;
@@ -102,7 +102,7 @@ impl IntoResponse for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        tracing::error!(error = chain(&error), "a request failed on the store");
+        tracing::error!(error = weir_auth::error_chain(&error), "a request failed on the store");
         if error.is_passing() {
             Self::unavailable("The store cannot be read at the moment")
         } else {

@@ -17,11 +17,10 @@ use super::{
     delegation::{attributes, millis, own},
 };
 use crate::{
-    executor::chain,
+    certificates::voms::VomsFailure,
     service::Service,
     store::{Kept, proxy_name},
     time::{self, Millis},
-    voms::VomsFailure,
 };
 
 /// Attributes as `voms-proxy-init -voms` takes them. The delegated proxy is replaced by one below it that carries them.
@@ -46,7 +45,10 @@ pub(super) async fn voms(service: State, caller: Caller, Path(id): Path<String>,
     let made = voms.endow(&caller.user_dn, &delegated.secret, &requests).await;
     let made = made.map_err(|error| match error {
         VomsFailure::Busy => ApiError::unavailable(error.to_string()),
-        error => failed(format!("Failed to generate a proxy: {}", chain(&error))),
+        error => failed(format!(
+            "Failed to generate a proxy: {}",
+            weir_auth::error_chain(&error)
+        )),
     })?;
     let endowed = Kept {
         name: delegated.name.clone(),

@@ -197,7 +197,7 @@ fn by_certificate(service: &Service, parts: &Parts) -> Result<Caller, ApiError> 
 
 /// What is wrong with a certificate, and what to do about it.
 pub(super) fn not_taken(error: &X509Error) -> ApiError {
-    let text = format!("{}; {}", crate::executor::chain(error), error.remedy());
+    let text = format!("{}; {}", weir_auth::error_chain(error), error.remedy());
     let status = StatusCode::from_u16(error.status().as_u16()).unwrap_or(StatusCode::UNAUTHORIZED);
     ApiError::new(status, text)
 }

@@ -28,7 +28,6 @@ use super::{
     caller::{By, Caller},
 };
 use crate::{
-    executor::chain,
     service::Service,
     store::{Kept, proxy_name},
     time::{self, Millis},
@@ -133,7 +132,10 @@ pub(super) fn attributes(service: &Service, proxy: &Kept) -> Vec<String> {
     match certificates.clients.verify(&read, time::system()) {
         Ok(identity) => identity.fqans().map(str::to_owned).collect(),
         Err(error) => {
-            tracing::info!(error = chain(&error), "a delegated proxy is not good any more");
+            tracing::info!(
+                error = weir_auth::error_chain(&error),
+                "a delegated proxy is not good any more"
+            );
             Vec::new()
         }
     }
@@ -168,7 +170,10 @@ async fn request(service: State, caller: Caller, Path(id): Path<String>) -> Answ
         let made = tokio::task::spawn_blocking(delegation::Request::new).await;
         let made = made.map_err(|_| ApiError::unavailable("The service is stopping"))?;
         let made = made.map_err(|error| {
-            tracing::error!(error = chain(&error), "could not make a request for delegation");
+            tracing::error!(
+                error = weir_auth::error_chain(&error),
+                "could not make a request for delegation"
+            );
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "The request could not be made")
         })?;
         let secret = format!("{}{}", made.csr_pem, made.key_pem.expose());
@@ -213,7 +218,7 @@ async fn credential(service: State, caller: Caller, Path(id): Path<String>, body
     let certificates = certificates.ok_or_else(|| ApiError::not_found("Certificates are not taken here"))?;
     let key = Secret::new(split(known.secret.expose()).1);
     let accepted = delegation::accept(&key, chain_pem, identity, &certificates.clients, time::system());
-    let accepted = accepted.map_err(|error| wrong(&chain(&error)))?;
+    let accepted = accepted.map_err(|error| wrong(&weir_auth::error_chain(&error)))?;
     let proxy = Kept {
         name: proxy_name(&caller.owner()),
         secret: accepted.pem,

@@ -15,7 +15,7 @@ use super::{
     queue::Sources,
 };
 use crate::{
-    driver::{NotTaken, Request, Room},
+    driver::{Holdings, NotTaken, Request, Room},
     model::{NewFile, SEVERAL_HOPS, SEVERAL_SOURCES},
     nodes,
     store::Submission,
@@ -186,7 +186,8 @@ async fn room(service: &State, draft: &Draft) -> Answer<Option<Response>> {
         return Ok(None);
     };
     let limits = &service.config.limits;
-    if limits.queues.is_none() && membership.finds_room(draft.files.len(), &draft.storages, &draft.links, limits.most())
+    if limits.queues.is_none()
+        && membership.finds_room(draft.files.len(), &draft.storages, &draft.links, Holdings::of(limits))
     {
         return Ok(None);
     }

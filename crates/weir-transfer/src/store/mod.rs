@@ -20,7 +20,7 @@ pub(crate) mod postgres;
 mod rates;
 mod renewals;
 mod seal;
-mod sqlite;
+pub(crate) mod sqlite;
 #[cfg(test)]
 mod suite;
 #[cfg(test)]
@@ -56,10 +56,8 @@ use weir_sched::Work;
 pub(crate) use error::{StoreError, remedy};
 #[cfg(test)]
 pub(crate) use memory::MemoryStore;
-pub(crate) use postgres::PostgresStore;
 pub(crate) use renewals::{Due, Expiring, Renewal, Turn};
 pub(crate) use seal::{Sealer, confirm_key, hash_of};
-pub(crate) use sqlite::SqliteStore;
 pub(crate) use writer::{Durable, Writer};
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use weir_units::Timestamp;
 use weir_world::{Core as _, Input, Seq};
 
 use super::{
-    Change, Durable, Restored, Sealer, SqliteStore, Store, Submission, Writer,
+    Change, Durable, Restored, Sealer, Store, Submission, Writer,
+    sqlite::SqliteStore,
     suite::{begin, end, submission},
 };
 

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use weir_world::Seq;
 
 use super::{Change, Store, StoreError};
-use crate::{executor::chain, time};
+use crate::time;
 
 /// Rows in one transaction at most. A commit costs one sync (0.1 to 5 ms); 10,000 rows some 50 ms: beyond that waiting for
 /// the batch costs more than the sync saves.
@@ -238,7 +238,7 @@ impl<T: Fn(Durable)> Desk<'_, T> {
             }
             Err(error) if !error.is_of_one() => Err(error),
             Err(error) if parts.len() > 1 => {
-                tracing::debug!(error = chain(&error), "a batch was refused");
+                tracing::debug!(error = weir_auth::error_chain(&error), "a batch was refused");
                 let (left, right) = parts.split_at_mut(parts.len() / 2);
                 self.write_parts(changes, left)?;
                 self.write_parts(changes, right)
@@ -250,7 +250,7 @@ impl<T: Fn(Durable)> Desk<'_, T> {
                         self.state.set_aside.fetch_add(1, Ordering::Relaxed);
                     }
                     let change = changes.get(place.start).map(Change::name);
-                    tracing::error!(change, error = chain(&error), "a note was refused");
+                    tracing::error!(change, error = weir_auth::error_chain(&error), "a note was refused");
                     drop(done.take());
                     Ok(())
                 }
@@ -267,7 +267,7 @@ impl<T: Fn(Durable)> Desk<'_, T> {
                 let change = changes.first().map(Change::name);
                 tracing::error!(
                     change,
-                    error = chain(&error),
+                    error = weir_auth::error_chain(&error),
                     "the store will not take a change; it is refused"
                 );
             }
@@ -277,7 +277,7 @@ impl<T: Fn(Durable)> Desk<'_, T> {
         self.state.set_aside.fetch_add(1, Ordering::Relaxed);
         tracing::error!(
             ?files,
-            error = chain(&error),
+            error = weir_auth::error_chain(&error),
             "the store will not take what happened to files; they fail"
         );
         let mut instead = Vec::new();
@@ -329,11 +329,14 @@ impl<T: Fn(Durable)> Desk<'_, T> {
                     return Err(error);
                 }
                 Err(error) if state.closing.load(Ordering::Relaxed) => {
-                    tracing::error!(error = chain(&error), "could not write to the store before the end");
+                    tracing::error!(
+                        error = weir_auth::error_chain(&error),
+                        "could not write to the store before the end"
+                    );
                     return Err(error);
                 }
                 Err(error) => {
-                    let text = chain(&error);
+                    let text = weir_auth::error_chain(&error);
                     tracing::error!(error = text, "could not write to the store; trying again");
                     show(Some(text));
                     failed = true;

@@ -15,7 +15,6 @@ use uuid::Uuid;
 use weir_auth::Secret;
 
 pub(crate) use files::place;
-pub(crate) use params::TIMEOUT_MAX;
 pub(crate) use schema::submit_schema;
 
 use crate::{

@@ -9,13 +9,10 @@ use super::{
     values::{self, Object},
 };
 use crate::{
-    model::{ChecksumMode, JobParams, NewFile, NewJob, Overwrite, SEVERAL_HOPS, SEVERAL_SOURCES},
+    model::{ChecksumMode, JobParams, NewFile, NewJob, Overwrite, SEVERAL_HOPS, SEVERAL_SOURCES, TIMEOUT_MAX},
     surl::Surl,
     time::Millis,
 };
-
-/// Longest time for one copy that is asked for, in seconds: a year, more than any copy takes, and a clock holds the sum.
-pub(crate) const TIMEOUT_MAX: u64 = 366 * 86_400;
 
 /// Seconds allowed for staging, or of a pin, if only the other is said.
 const WEEK: u32 = 604_800;

@@ -31,7 +31,6 @@ use crate::{
     data::{Expectation, Intake, Landing, Sink, SinkError, Striped, blocking},
     exchange::Exchange,
     memory::Lease,
-    refusal::chain,
 };
 
 /// What a pull has for its streams.
@@ -440,7 +439,7 @@ impl Single<'_> {
             let piece = match frame {
                 None => return Ok(None),
                 Some(Ok(frame)) => frame.into_data(),
-                Some(Err(error)) => return Ok(Some(self.broken(ErrorClass::Network, &chain(&error)))),
+                Some(Err(error)) => return Ok(Some(self.broken(ErrorClass::Network, &weir_auth::error_chain(&error)))),
             };
             if let Ok(piece) = piece {
                 self.throttle.moved(piece.len() as u64);

@@ -24,7 +24,6 @@ use crate::{
     digest,
     exchange::Exchange,
     memory::Lease,
-    refusal::chain,
 };
 
 /// How long the end of a stream is waited for whose bytes are all there.
@@ -220,7 +219,7 @@ pub(super) async fn next(source: &Remote, body: &mut Incoming, left: Range<u64>)
                 Ok(piece) => Ok(piece),
                 Err(_) => continue,
             },
-            Ok(Some(Err(error))) => broken(ErrorClass::Network, chain(&error)),
+            Ok(Some(Err(error))) => broken(ErrorClass::Network, weir_auth::error_chain(&error)),
             Ok(None) => broken(ErrorClass::Network, "the source ended it".into()),
             Err(_) => broken(ErrorClass::Stall, format!("nothing came for {patience:?}")),
         };

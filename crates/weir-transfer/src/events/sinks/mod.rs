@@ -23,7 +23,7 @@ use weir_http::{Client, TrustRoots};
 
 use super::spool::SpoolError;
 use super::{
-    Kind,
+    MessageKind,
     metrics::{Meters, SinkMeter},
     spool::{self, Cursor, Position},
 };
@@ -77,7 +77,7 @@ pub(super) enum Undelivered {
 /// One message of the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Message<'a> {
-    pub kind: Kind,
+    pub kind: MessageKind,
     pub vo: &'a str,
     pub json: &'a [u8],
 }
@@ -88,7 +88,7 @@ pub(super) fn messages(lines: &[u8]) -> Vec<Message<'_>> {
 }
 
 fn message(line: &[u8]) -> Option<Message<'_>> {
-    let kind = Kind::from_letters(std::str::from_utf8(line.get(..2)?).ok()?)?;
+    let kind = MessageKind::from_letters(std::str::from_utf8(line.get(..2)?).ok()?)?;
     let rest = line.get(3..)?;
     let space = rest.iter().position(|byte| *byte == b' ')?;
     Some(Message {
@@ -196,7 +196,7 @@ pub(super) fn start(
 /// Brings a sink what the spool holds.
 struct Reader {
     name: String,
-    kinds: Vec<Kind>,
+    kinds: Vec<MessageKind>,
     folder: PathBuf,
     cursor: Cursor,
     refused: Refused,
@@ -352,6 +352,9 @@ mod tests {
             .iter()
             .map(|message| (message.kind, message.vo, message.json.len()))
             .collect();
-        assert_eq!(seen, [(Kind::Complete, "atlas", 7), (Kind::Start, "", 12)]);
+        assert_eq!(
+            seen,
+            [(MessageKind::Complete, "atlas", 7), (MessageKind::Start, "", 12)]
+        );
     }
 }

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A frame of the broker, at most: it has nothing long to tell us.
 const FRAME_MAX: usize = 64 << 10;
 
-/// Kind of the error that a frame `ERROR` becomes; nothing else has it here.
+/// MessageKind of the error that a frame `ERROR` becomes; nothing else has it here.
 const REFUSED: io::ErrorKind = io::ErrorKind::InvalidInput;
 
 /// A connection that has rested for so long is made anew: the broker may have dropped it without a word.
@@ -120,7 +120,7 @@ impl Stomp {
     }
 
     fn told(&self, error: &io::Error) -> String {
-        format!("broker {}: {}", self.address, crate::executor::chain(error))
+        format!("broker {}: {}", self.address, weir_auth::error_chain(error))
     }
 
     async fn connect(&self) -> io::Result<Connection> {

@@ -55,7 +55,7 @@ impl Webhook {
         let answer = self.client.send_within(request, PATIENCE).await;
         let status = match answer {
             Ok(answer) => answer.status(),
-            Err(error) => return Err(Undelivered::Later(crate::executor::chain(&error))),
+            Err(error) => return Err(Undelivered::Later(weir_auth::error_chain(&error))),
         };
         match status.as_u16() {
             200..300 => Ok(()),

@@ -19,7 +19,6 @@ use weir_world::{ErrorClass, Party, Retry};
 
 use super::{Executor, client::Tape, path_of, tape_of};
 use crate::{
-    executor::chain,
     model::{FileState, TokenHash},
     store::{Change, Order, Pin, Writer},
     surl::Surl,
@@ -226,8 +225,8 @@ impl Executor {
             let store = self.shared.store.clone();
             let error = match tokio::task::spawn_blocking(move || store.pins()).await {
                 Ok(Ok(left)) => return left,
-                Ok(Err(error)) => chain(&error),
-                Err(error) => chain(&error),
+                Ok(Err(error)) => weir_auth::error_chain(&error),
+                Err(error) => weir_auth::error_chain(&error),
             };
             tracing::warn!(error, "could not read what pins are to be given back; trying again");
             tokio::time::sleep(PAUSE.0).await;
@@ -255,7 +254,7 @@ impl Executor {
                 Err(error) => {
                     tracing::warn!(
                         file,
-                        error = chain(&error),
+                        error = weir_auth::error_chain(&error),
                         "could not read whose pin to give back; trying again"
                     );
                     unread.push(file);

@@ -44,7 +44,7 @@ pub(crate) use claims::expiry;
 pub(super) use fuzzing::fuzz;
 pub(crate) use right::Right;
 
-use super::failure::{Scene, chain};
+use super::failure::Scene;
 use crate::{
     config::{ConfigError, TokensConfig, TransferConfig},
     model::{NewJob, TokenHash},
@@ -333,7 +333,10 @@ impl Keeper {
         let Err(error) = self.verifier.verify_signature(token.expose(), time::system()).await else {
             return Ok(());
         };
-        let why = format!("the signature of the token could not be verified: {}", chain(&error));
+        let why = format!(
+            "the signature of the token could not be verified: {}",
+            weir_auth::error_chain(&error)
+        );
         if error.status() == http::StatusCode::SERVICE_UNAVAILABLE {
             return Err(Trouble::Waits(why));
         }
@@ -409,8 +412,8 @@ impl Keeper {
         let read = tokio::task::spawn_blocking(move || read(store.as_ref())).await;
         match read {
             Ok(Ok(read)) => Ok(read),
-            Ok(Err(error)) => Err(Trouble::Waits(chain(&error))),
-            Err(error) => Err(Trouble::Waits(chain(&error))),
+            Ok(Err(error)) => Err(Trouble::Waits(weir_auth::error_chain(&error))),
+            Err(error) => Err(Trouble::Waits(weir_auth::error_chain(&error))),
         }
     }
 

@@ -11,7 +11,6 @@ use tokio::{
 };
 
 use crate::{
-    executor::chain,
     model::TokenHash,
     store::{Renewal, Store, StoreError},
 };
@@ -128,11 +127,14 @@ async fn write(store: &Arc<dyn Store>, outcomes: Vec<(TokenHash, Option<Renewal>
         match written.await {
             Ok(Ok(())) | Err(_) => return,
             Ok(Err(error)) if error.is_passing() => {
-                tracing::warn!(error = chain(&error), "fresh tokens could not be kept; trying again");
+                tracing::warn!(
+                    error = weir_auth::error_chain(&error),
+                    "fresh tokens could not be kept; trying again"
+                );
                 tokio::time::sleep(PAUSE).await;
             }
             Ok(Err(error)) => {
-                tracing::error!(error = chain(&error), "fresh tokens cannot be kept");
+                tracing::error!(error = weir_auth::error_chain(&error), "fresh tokens cannot be kept");
                 return;
             }
         }

@@ -190,8 +190,9 @@ pub(super) fn due(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use crate::store::{
-        PostgresStore, Renewal, Store as _, Turn, hash_of,
+        Renewal, Store as _, Turn, hash_of,
         postgres::{
+            PostgresStore,
             server::wanted,
             tests::{OnServer, submit},
         },

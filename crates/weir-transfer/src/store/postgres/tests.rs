@@ -444,7 +444,7 @@ fn a_full_disk_is_a_passing_trouble() {
     store.readers.with(|session| session.run(refuse)).unwrap();
     let error = store.apply(&[submit(1, 1, 1)]).unwrap_err();
     assert!(
-        error.is_passing() && crate::executor::chain(&error).contains("No space left"),
+        error.is_passing() && weir_auth::error_chain(&error).contains("No space left"),
         "{error:?}"
     );
     store

@@ -25,7 +25,7 @@ fn a_password_is_read_from_its_file_and_told_to_nobody() {
     config.password_file = Some(path.clone());
     let fail = |config: &PostgresConfig| {
         let error = PostgresStore::open(config, &TrustRoots::default(), Sealer::ephemeral()).unwrap_err();
-        let text = format!("{} {error:?}", crate::executor::chain(&error));
+        let text = format!("{} {error:?}", weir_auth::error_chain(&error));
         assert!(!text.contains("open-sesame"), "{text}");
         text
     };
@@ -97,7 +97,7 @@ fn a_database_elsewhere_is_spoken_to_encrypted_and_checked() {
     let open = |config: &PostgresConfig, trust: &TrustRoots| PostgresStore::open(config, trust, Sealer::ephemeral());
     let fail = |config: &PostgresConfig, trust: &TrustRoots| {
         let error = open(config, trust).unwrap_err();
-        let text = format!("{} {error:?}", crate::executor::chain(&error));
+        let text = format!("{} {error:?}", weir_auth::error_chain(&error));
         assert!(!text.contains("sesame"), "{text}");
         text
     };

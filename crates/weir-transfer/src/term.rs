@@ -8,13 +8,13 @@ use std::{
 
 /// See the module. Begins without any time.
 #[derive(Debug)]
-pub(crate) struct Tenure {
+pub(crate) struct Term {
     base: Instant,
     /// Milliseconds after `base`.
     until: AtomicU64,
 }
 
-impl Tenure {
+impl Term {
     pub(crate) fn new() -> Self {
         Self {
             base: Instant::now(),
@@ -23,14 +23,14 @@ impl Tenure {
     }
 
     /// Goes on until this time.
-    pub(super) fn renew(&self, until: Instant) {
+    pub(crate) fn renew(&self, until: Instant) {
         let millis = until.saturating_duration_since(self.base).as_millis();
         self.until
             .store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Time that is left; zero: it is over.
-    pub(super) fn left(&self) -> Duration {
+    pub(crate) fn left(&self) -> Duration {
         let until = self.base + Duration::from_millis(self.until.load(Ordering::Relaxed));
         until.saturating_duration_since(Instant::now())
     }
@@ -41,7 +41,7 @@ impl Tenure {
     }
 
     /// Returns when time is over.
-    pub(super) async fn over(&self) {
+    pub(crate) async fn over(&self) {
         while !self.is_over() {
             tokio::time::sleep(self.left().max(Duration::from_millis(100))).await;
         }
@@ -69,15 +69,15 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_done_after_the_time() {
         // A copy of a node that was stopped would go on beside the one that took its place.
-        let tenure = Tenure::new();
-        tenure.renew(Instant::now() + Duration::from_millis(30));
-        assert!(tenure.within(async {}).await);
+        let term = Term::new();
+        term.renew(Instant::now() + Duration::from_millis(30));
+        assert!(term.within(async {}).await);
         let mut done = false;
         let work = async {
             tokio::time::sleep(Duration::from_millis(60)).await;
             done = true;
         };
-        assert!(!tenure.within(work).await && !done);
-        assert!(!tenure.within(async {}).await);
+        assert!(!term.within(work).await && !done);
+        assert!(!term.within(async {}).await);
     }
 }

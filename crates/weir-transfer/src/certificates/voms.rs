@@ -14,7 +14,8 @@ use weir_auth::{
 };
 use weir_http::{Client, ClientConfig, TrustRoots};
 
-use crate::{certificates::CertificatesError, places::Places, time};
+use super::CertificatesError;
+use crate::{places::Places, time};
 
 /// How many calls are served at once: each costs a TLS connection, and servers that do not answer keep it for long.
 const PLACES: usize = 8;
