@@ -16,7 +16,7 @@ packages=(curl davix rclone
     gfal2-plugin-http gfal2-plugin-file gfal2-util-scripts python3-gfal2-util
     xrootd-server xrootd-server-plugins xrootd-plugins xrootd-client xrootd-client-plugins
     xrootd-client-http-plugins xrootd-scitokens-plugins
-    activemq default-jre-headless voms-clients postgresql libfaketime strace systemd
+    activemq default-jre-headless voms-clients postgresql libfaketime strace systemd iproute2
     litmus openssl python3 python3-venv python3-dev swig libssl-dev pkg-config gcc chromium)
 [ "$purpose" != bench ] || packages+=(nginx-light mmdebstrap)
 

@@ -2,12 +2,11 @@
 
 mod disk;
 mod files;
+mod loopback;
 mod tls;
 
 use std::{
     fmt,
-    io::{Read, Write},
-    net::{TcpListener, TcpStream},
     path::Path,
     process::Command,
     time::{Duration, Instant},
@@ -64,7 +63,7 @@ impl Limits {
         Ok(Self {
             cores: std::thread::available_parallelism()?.get(),
             memory_copy: memory_copy(),
-            loopback_tcp: limit("loopback", loopback()?),
+            loopback_tcp: limit("loopback", loopback::fastest()?),
             aes_128_gcm: aes(),
             tls_one,
             tls_four,
@@ -155,33 +154,6 @@ fn memory_copy() -> f64 {
         bytes += std::hint::black_box(&to).len();
     }
     bytes as f64 / start.elapsed().as_secs_f64()
-}
-
-fn loopback() -> Result<f64> {
-    let listener = TcpListener::bind(("127.0.0.1", 0))?;
-    let address = listener.local_addr()?;
-    let sender = std::thread::spawn(move || -> Result<()> {
-        let (mut stream, _) = listener.accept()?;
-        let block = vec![0_u8; 1 << 20];
-        let start = Instant::now();
-        while start.elapsed() < WINDOW {
-            stream.write_all(&block)?;
-        }
-        Ok(())
-    });
-    let mut stream = TcpStream::connect(address)?;
-    let mut block = vec![0_u8; 1 << 20];
-    let start = Instant::now();
-    let mut bytes = 0;
-    loop {
-        match stream.read(&mut block)? {
-            0 => break,
-            n => bytes += n,
-        }
-    }
-    let rate = bytes as f64 / start.elapsed().as_secs_f64();
-    sender.join().map_err(|_| anyhow::anyhow!("the sender panicked"))??;
-    Ok(rate)
 }
 
 /// As `openssl speed` has it; 0 where it is not installed.
