@@ -1,10 +1,10 @@
 //! A far host, by a way whose round trip the kernel measures; in a network namespace of the test's own.
 
-use std::{env, net::Ipv4Addr, path::Path, process::Command, time::Duration};
+use std::{env, fs::File, net::Ipv4Addr, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{Daemon, run, wait_for};
+use crate::{Daemon, leave_out, run, wait_for};
 
 /// Set in the run within the namespace.
 const WITHIN: &str = "WEIR_TEST_NETWORK";
@@ -22,12 +22,17 @@ impl Far {
     pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
     /// Runs this test once more, in a network of its own, and fails if it fails there. True in that run: only there is it to go on.
+    /// Left out where there is no TUN device.
     ///
     /// # Errors
     /// If it failed there, or the kernel lets nobody but the administrator make name spaces.
     pub fn within(test: &str) -> Result<bool> {
         if env::var_os(WITHIN).is_some() {
             return Ok(true);
+        }
+        if File::options().read(true).write(true).open("/dev/net/tun").is_err() {
+            leave_out("no TUN device that may be opened");
+            return Ok(false);
         }
         let mut command = Command::new("unshare");
         command
