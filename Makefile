@@ -125,6 +125,9 @@ soak: web ## Run the long tests, some hours: new worlds, many rounds of faults, 
 fuzz: ## Fuzz every reader of network bytes for FUZZ_SECONDS=60 each, one on each core (nightly Rust, cargo-fuzz)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
 
+# Another system's XRootD runs in its root directory, which only root can enter.
+XROOTD_ROOT = $$([ "$$(id -u)" -ne 0 ] || [ ! -x .peers/xrootd/usr/bin/xrootd ] || echo --xrootd-root .peers/xrootd)
+
 bench: ## Measure decisions and the simulator, then Weir beside nginx and XRootD on this machine
 	@cargo bench --locked -p weir-sched --bench decisions
 	@cargo run --release --locked -q -p weir-sim --example network_cost
@@ -133,7 +136,7 @@ bench: ## Measure decisions and the simulator, then Weir beside nginx and XRootD
 	cargo test --release --locked -p weir-transfer --lib rates_of -- --ignored --nocapture --test-threads 1
 	$(MAKE) build
 	cargo build --release --locked -p weir-bench
-	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench --xrootd-root .peers/xrootd
+	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench $(XROOTD_ROOT)
 	WEIR_BIN=$(TARGET)/release/weir $(TARGET)/release/weir-bench service
 
 clean: ## Remove everything that was built; run folders stay

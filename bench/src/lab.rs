@@ -368,7 +368,7 @@ fn start_nginx(
     })
 }
 
-/// What a server must know of the one who gives tokens.
+/// The issuer of tokens, as a server's configuration names it.
 struct Tokens<'a> {
     issuer: &'a str,
     jwks: String,
@@ -435,7 +435,7 @@ fn start_xrootd(
     Ok((contender, servers))
 }
 
-/// Gives three servers of XRootD the same files. It is nobody's root: what it writes into is open to everybody.
+/// Gives three servers of XRootD the same files. XRootD does not run as root, so the directories that it writes into are open to all users.
 fn fill_xrootd(kind: &str, servers: &[Xrootd], data: &Path, disk: &Path) -> Result<()> {
     let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777));
     for server in servers {

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-NEAR, FAR_NET = "10.9.0.1/24", "far0"
+NEAR, DEVICE = "10.9.0.1/24", "far0"
 # linux/if_tun.h; packets without a header of the device's own.
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 # Large packets: few of them are many bytes.
@@ -25,10 +25,10 @@ MTU = 60_000
 def main() -> None:
     delay = float(sys.argv[1]) / 2000
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-    fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", FAR_NET.encode(), IFF_TUN | IFF_NO_PI))
+    fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", DEVICE.encode(), IFF_TUN | IFF_NO_PI))
     for words in (
-        ["address", "add", NEAR, "dev", FAR_NET],
-        ["link", "set", "dev", FAR_NET, "mtu", str(MTU), "txqueuelen", "20000", "up"],
+        ["address", "add", NEAR, "dev", DEVICE],
+        ["link", "set", "dev", DEVICE, "mtu", str(MTU), "txqueuelen", "20000", "up"],
     ):
         subprocess.run(["ip", *words], check=True)
     print("ready", flush=True)

@@ -9,7 +9,7 @@ use crate::{Daemon, leave_out, run, wait_for};
 /// Set in the run within the namespace.
 const WITHIN: &str = "WEIR_TEST_NETWORK";
 
-/// A host that is far away; who listens at [`Far::NEAR`] is reached there. It goes with the value.
+/// A host that is far away: connections to [`Far::FAR`] reach a server that listens at [`Far::NEAR`]. It goes with the value.
 #[derive(Debug)]
 pub struct Far {
     _daemon: Daemon,

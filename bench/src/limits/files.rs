@@ -1,4 +1,4 @@
-//! What the kernel takes for a small file in memory, and for each promise that Weir keeps with it, without any server.
+//! Processor time of the kernel for a small file in memory, and for each promise that Weir keeps with it, without any server.
 
 use std::{
     fs::{self, File},

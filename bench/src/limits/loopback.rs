@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 
 const BLOCK: usize = 1 << 20;
 
-/// What the kernel sends: bytes of the sender's memory, or of a file in memory, which it does not copy.
+/// How a sender hands bytes to the kernel: from its own memory, or by naming a file in memory, which the kernel does not copy.
 #[derive(Clone, Copy)]
 enum Way {
     Write,

@@ -23,7 +23,7 @@ use weir_http::{
 
 const BLOCK: usize = 512 << 10;
 
-/// What a pair reaches.
+/// Rate and cost of a sender and a receiver.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     /// Bytes per second.

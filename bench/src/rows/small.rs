@@ -65,7 +65,7 @@ fn put(lab: &Lab) -> Row {
     }
 }
 
-/// The same endpoint with two checksums and without: what they take of a small upload.
+/// The same endpoint with two checksums and without: their cost in a small upload.
 fn checksums(lab: &Lab) -> Row {
     const REQUESTS: usize = 10_000;
     let weir = lab.weir();

@@ -1,7 +1,7 @@
 //! Paths in a storage endpoint's name space, after every encoding has been taken off.
 //!
-//! A [`StoragePath`] is a list of names, and rules compare whole names: `/foo` covers `/foo/x` and does not cover `/foobar`. It is kept
-//! as one text, in which a slash stands between names and nowhere else: every request has several of them. What could mean two things to two programs (`..`, `.`, an encoded slash, NUL and other
+//! A [`StoragePath`] is a list of names, and rules compare whole names: `/foo` covers `/foo/x` and does not cover `/foobar`. It is kept as
+//! one text, with a slash between names and nowhere else: a request makes several paths, and each is one allocation. What could mean two things to two programs (`..`, `.`, an encoded slash, NUL and other
 //! control characters, bytes that are no UTF-8) is refused at the door.
 
 use std::cmp::Ordering;
@@ -259,7 +259,7 @@ impl StoragePath {
 
     /// About how many bytes the names take in memory.
     pub(crate) fn memory(&self) -> usize {
-        // What the allocator adds, too.
+        // With the allocator's own bytes.
         self.names.len() + 16
     }
 

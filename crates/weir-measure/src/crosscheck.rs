@@ -29,7 +29,7 @@ pub struct CrossCheck {
     /// At most so many bytes are in one counter alone: the largest of [`Apart`].
     #[serde(default)]
     pub explained_bytes: u64,
-    /// The largest difference between two counters, less what explains one of that direction, ÷ largest counter: what a threshold judges.
+    /// (largest difference between two counters − bytes that explain one in that direction) ÷ largest counter. Thresholds judge this.
     #[serde(default)]
     pub unexplained_ratio: Option<f64>,
     /// What TCP carried on the sockets of the storage's end (`TCP_INFO`), less an estimate of TLS records.
@@ -61,7 +61,7 @@ pub struct Counted {
     pub receiving_storage: Option<u64>,
     /// As the sending storage counts it.
     pub sending_storage: Option<u64>,
-    /// What may be in one counter alone.
+    /// Bytes that may be in one counter alone.
     pub apart: Apart,
     /// What TCP carried on the storage's end.
     pub sockets: Option<Sockets>,
@@ -75,9 +75,9 @@ pub struct Apart {
     /// Bytes of attempts that were repeated, withdrawn or failed, and of transfers without a final count: not in the transfer service's
     /// counter, perhaps in a storage's.
     pub unseen: u64,
-    /// What broken transfers had written at the receiving storage: not in its counter.
+    /// Bytes that broken transfers had written at the receiving storage: not in its counter.
     pub broken_received: u64,
-    /// What broken transfers had read at the sending storage: not in its counter. A pull that resumes a broken stream leaves the stream's
+    /// Bytes that broken transfers had read at the sending storage: not in its counter. A pull that resumes a broken stream leaves the stream's
     /// first part here, and has a final count of both parts.
     pub broken_sent: u64,
 }

@@ -304,17 +304,17 @@ impl Area {
     /// names a second so on ext4, and 7,000 when one flush was made here for all who waited: then nobody works meanwhile.
     pub(crate) fn settle(&self, changed: Changed) -> Result<(), BackendError> {
         let Changed { directories, grave } = changed;
-        let flushed = if self.durable {
+        // A grave keeps directories open that were not flushed. Beyond a number of them, a client that removes faster than room comes
+        // back waits for the disk.
+        let crowded = grave.is_some() && self.graves.count() >= DESCRIPTORS_HELD;
+        let flushes = self.durable || crowded;
+        let flushed = if flushes {
             directories.iter().try_for_each(|directory| directory.flush())
         } else {
             Ok(())
         };
         if let Some(grave) = grave {
-            let mut done = self.durable && flushed.is_ok();
-            if !self.durable && self.graves.count() >= DESCRIPTORS_HELD {
-                // Whoever removes faster than room comes back waits for the disk: each grave would hold its directories open.
-                done = directories.iter().try_for_each(|directory| directory.flush()).is_ok();
-            }
+            let done = flushes && flushed.is_ok();
             self.graves.push(grave, if done { Vec::new() } else { directories });
         }
         flushed
@@ -356,7 +356,7 @@ fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// So many graves of an area may hold descriptors of directories that were not flushed.
+/// Graves of an area that may keep directories open until these are flushed.
 const DESCRIPTORS_HELD: usize = 1000;
 
 fn stripe(path: &StoragePath) -> usize {

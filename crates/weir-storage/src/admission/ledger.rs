@@ -144,14 +144,14 @@ pub(crate) struct Ledger {
     all: [usize; 3],
     shares: Vec<Share>,
     taken: [usize; 3],
-    /// By the name of a client, a VO and an area. Who has none is not there, or has zeros.
+    /// By the name of a client, a VO and an area. A name without a place is missing, or has zeros.
     taken_by: [HashMap<Box<str>, [usize; 3]>; 3],
 }
 
-/// Those who count a party beside the endpoint as a whole, in the order in which they are asked.
+/// The shares in which a party counts beside the endpoint as a whole, in the order in which they are checked.
 const KINDS: [ShareKind; 3] = [ShareKind::Client, ShareKind::Vo, ShareKind::Area];
 
-/// So many names of a kind are remembered that have no place: most come again with the next request.
+/// Names of a kind without a place that are remembered: most come again with the next request.
 const REMEMBERED: usize = 1024;
 
 impl Ledger {
@@ -180,7 +180,7 @@ impl Ledger {
         self.taken[work as usize]
     }
 
-    /// How many of these one has.
+    /// How many places of a kind this client, VO or area has.
     fn taken_by(&self, place: usize, name: &str, work: Work) -> usize {
         self.taken_by[place].get(name).map_or(0, |taken| taken[work as usize])
     }
@@ -254,7 +254,7 @@ impl Ledger {
         self.taken(work) < self.all[work as usize]
     }
 
-    /// What one may have of these.
+    /// How many places of a kind this client, VO or area may have.
     fn limit(&self, kind: ShareKind, name: &str, work: Work) -> Option<usize> {
         let share = self.share(kind, name)?;
         match work {
@@ -270,7 +270,7 @@ impl Ledger {
     }
 }
 
-/// Among whom a party counts: places in [`KINDS`], and names.
+/// The shares in which a party counts: indices of [`KINDS`], and names.
 fn names(party: &Party) -> impl Iterator<Item = (usize, &str)> {
     let kinds = KINDS.into_iter().enumerate();
     kinds.filter_map(|(place, kind)| Some((place, party.name(kind)?)))

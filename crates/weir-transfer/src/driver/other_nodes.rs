@@ -1,4 +1,4 @@
-//! What the scheduler's driver needs of other nodes, where there may be any.
+//! The other nodes of a service, as the driver of the scheduler uses them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use weir_world::OpId;
 
 use crate::{store::LiveJob, term::Term};
 
-/// Done before decisions begin: false if the service stopped, or another schedules.
+/// Runs before decisions begin. Returns false if the service stopped, or another node schedules.
 pub(crate) type Gate = Box<dyn FnOnce(&CancellationToken, &mut dyn FnMut(Box<LiveJob>)) -> bool + Send>;
 
 /// Nodes that carry out operations for the scheduler of this one.
@@ -28,7 +28,7 @@ pub(crate) trait OtherNodes: Send + Sync {
     /// An operation has ended. Returns the host of the node that carried it out.
     fn over(&self, id: OpId) -> Arc<str>;
 
-    /// What must be done before decisions begin: no node carries out what an older scheduler ordered, and every job that came in
+    /// Returns the work to be done before decisions begin. After it, no node carries out what an older scheduler ordered, and every job that came in
     /// while no scheduler listened is known.
     fn gate(&self) -> Gate;
 }
