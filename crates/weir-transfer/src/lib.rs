@@ -25,10 +25,12 @@
 //! # Ok(()) }
 //! ```
 
+mod cancel;
 mod certificates;
 pub mod config;
 mod descriptors;
 mod driver;
+mod election;
 mod events;
 mod evolution;
 mod executor;
@@ -42,6 +44,7 @@ mod rest;
 mod servers;
 mod service;
 mod settings;
+mod start;
 mod store;
 mod submission;
 mod surl;
@@ -53,4 +56,4 @@ mod watchdog;
 pub use certificates::CertificatesError;
 pub use config::TransferConfig;
 pub use events::SinkError;
-pub use service::{Running, StartError, TransferService};
+pub use start::{Running, StartError, TransferService};

@@ -10,8 +10,8 @@ use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    cancel::{self, Sweeps},
     config::HistoryConfig,
-    rest,
     service::Service,
     store::{Overdue, Store, StoreError},
     time::{self, Millis},
@@ -144,7 +144,7 @@ pub(crate) async fn keep_scheduling(service: Arc<Service>, stop: CancellationTok
 pub(crate) fn start(service: &Arc<Service>, stop: &CancellationToken) {
     tokio::spawn(expire(service.clone(), stop.clone()));
     tokio::spawn(keep_bans(service.clone(), stop.clone()));
-    tokio::spawn(crate::watchdog::watch(service.clone(), stop.clone()));
+    tokio::spawn(service.watchdog.clone().watch(service.driver.clone(), stop.clone()));
 }
 
 /// Takes back what waited longer than its job allows. Looks again and again, from the same rows: nothing can be forgotten.
@@ -174,6 +174,7 @@ async fn expire(service: Arc<Service>, stop: CancellationToken) {
 
 /// Takes back what bans let wait for too long, or have not reached. A look at everything takes long: nothing else waits for it.
 async fn keep_bans(service: Arc<Service>, stop: CancellationToken) {
+    let sweeps = Sweeps::default();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -182,9 +183,9 @@ async fn keep_bans(service: Arc<Service>, stop: CancellationToken) {
         if !service.driver.is_taken() {
             continue;
         }
-        if let Err(error) = rest::ban::expire(&service, time::now()).await {
+        if let Err(error) = cancel::expire(&service, &sweeps, time::now()).await {
             tracing::warn!(
-                error.message,
+                error = weir_auth::error_chain(&error),
                 "could not take back what waited for a banned storage element"
             );
         }
@@ -206,10 +207,10 @@ fn watch_clock(stepped: bool) -> bool {
 
 async fn take_back(service: &Service, overdue: Overdue) {
     let Overdue { job, kind, files } = overdue;
-    let files = match rest::cancel::with_siblings(service, job, kind, files).await {
+    let files = match cancel::with_siblings(service, job, kind, files).await {
         Ok(files) => files,
         Err(error) => {
-            tracing::warn!(%job, error.message, "could not look for an overdue job's files; trying again");
+            tracing::warn!(%job, error = weir_auth::error_chain(&error), "could not look for an overdue job's files; trying again");
             return;
         }
     };
@@ -314,7 +315,7 @@ mod tests {
         config.store = Some(directory.path().join("db"));
         let issuer = crate::config::IssuerConfig::new("https://127.0.0.1:1", "test");
         config.issuers.push(issuer);
-        let running = crate::TransferService::start(config).await.unwrap();
+        let running = crate::start::TransferService::start(config).await.unwrap();
         let service = running.service_for_tests();
         let first = service.driver.driver().unwrap();
         let broken = service

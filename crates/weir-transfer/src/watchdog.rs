@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use weir_sched::{Names, Scheduler};
 use weir_world::TransferId;
 
-use crate::{service::Service, time};
+use crate::{nodes::Seat, time};
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -66,25 +66,25 @@ impl Watchdog {
     }
 }
 
-/// Looks every [`INTERVAL`] until it is told to stop.
-pub(crate) async fn watch(service: Arc<Service>, stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(INTERVAL) => {}
-        }
-        let look = service
-            .driver
-            .look(|core: &Scheduler, names: &Names, _: &_| stalled(core, names));
-        let found = match tokio::time::timeout(INTERVAL, look).await {
-            Ok(found) => found.flatten().map(|(transfer, told)| (Some(transfer), told)),
-            Err(_) => Some((None, "the scheduler does not answer".into())),
-        };
-        let mut sight = service.watchdog.lock();
-        let was = sight.trouble(Instant::now()).is_some();
-        sight.see(Instant::now(), found);
-        if let Some(trouble) = sight.trouble(Instant::now()).filter(|_| !was) {
-            tracing::error!(trouble, "work is due and does not move");
+impl Watchdog {
+    /// Looks every [`INTERVAL`] until it is told to stop.
+    pub(crate) async fn watch(self: Arc<Self>, scheduler: Seat, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(INTERVAL) => {}
+            }
+            let look = scheduler.look(|core: &Scheduler, names: &Names, _: &_| stalled(core, names));
+            let found = match tokio::time::timeout(INTERVAL, look).await {
+                Ok(found) => found.flatten().map(|(transfer, told)| (Some(transfer), told)),
+                Err(_) => Some((None, "the scheduler does not answer".into())),
+            };
+            let mut sight = self.lock();
+            let was = sight.trouble(Instant::now()).is_some();
+            sight.see(Instant::now(), found);
+            if let Some(trouble) = sight.trouble(Instant::now()).filter(|_| !was) {
+                tracing::error!(trouble, "work is due and does not move");
+            }
         }
     }
 }

@@ -36,6 +36,7 @@ mod modes;
 mod namespace;
 mod parents;
 mod report;
+mod sequence;
 mod stat;
 mod streamed;
 mod tape;

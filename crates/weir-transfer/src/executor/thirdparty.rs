@@ -15,7 +15,6 @@ use super::{
     markers::{Markers, Told},
     wire::{Forward, Side, Trouble, send_watched, text_of},
 };
-use crate::model::Overwrite;
 
 /// A copy that did not work, and whether another way may.
 #[derive(Debug)]
@@ -341,26 +340,6 @@ impl Quiet {
         let mut failure = scene.fail(ErrorClass::Stall, text);
         failure.bytes_moved = attempt.bytes_moved();
         failure
-    }
-}
-
-impl Attempt<'_> {
-    fn is_only_on_disk(&self) -> bool {
-        self.trace().locality.as_deref() == Some("DISK")
-    }
-
-    /// Whether a file at the destination may be replaced.
-    pub(crate) fn may_overwrite(&self) -> bool {
-        let params = &self.job.params;
-        match params.overwrite {
-            Overwrite::Yes => true,
-            Overwrite::No => false,
-            // An attempt that staged the file, or was cut off by a restart, has tried nothing.
-            Overwrite::OnRetry => self.failures > 0,
-            Overwrite::Hop => params.is_on_the_way(self.file.spec.index),
-            Overwrite::OnDisk => self.is_only_on_disk(),
-            Overwrite::HopOnDisk => params.is_on_the_way(self.file.spec.index) || self.is_only_on_disk(),
-        }
     }
 }
 

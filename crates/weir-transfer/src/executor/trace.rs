@@ -1,24 +1,14 @@
 //! What an attempt has set going, and what was heard of it: read when it is stopped or fails.
 
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, PoisonError, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
-use http::Request;
-use weir_http::{Body, Handed};
-use weir_units::Bytes;
-use weir_world::{ErrorClass, Failure};
+use weir_http::Handed;
 
-use super::{attempt::Attempt, stat::Stat};
-use crate::{
-    events::{Span, Timeline},
-    model::{Claim, SIZE_MAX},
-    time,
-};
+use super::stat::Stat;
+use crate::{events::Timeline, model::Claim};
 
 /// What has moved is told this often, at most: a storage may send markers without a pause, and each takes the scheduler's time.
 const TELL_EVERY: Duration = Duration::from_secs(1);
@@ -26,14 +16,14 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Survives the attempt's own future, which is dropped when it is stopped.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    moved: AtomicU64,
+    pub(super) moved: AtomicU64,
     told: Mutex<Option<Instant>>,
-    trace: Mutex<Trace>,
+    pub(super) trace: Mutex<Trace>,
 }
 
 impl State {
     /// Whether it is time to tell what has moved.
-    fn is_due(&self, now: Instant) -> bool {
+    pub(super) fn is_due(&self, now: Instant) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let due = told.is_none_or(|told| now - told >= TELL_EVERY);
         if due {
@@ -104,84 +94,6 @@ impl Trace {
     /// Everything was cleared away: as before the first order.
     pub(super) fn start_over(&mut self) {
         (self.order, self.begun, self.verdict, self.confirmed) = (None, false, None, None);
-    }
-}
-
-impl Attempt<'_> {
-    pub(super) fn trace(&self) -> MutexGuard<'_, Trace> {
-        self.state.trace.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An order to write is about to be sent.
-    pub(super) fn order_goes_out(&self, request: &mut Request<Body>) {
-        let order = Handed::watch(request);
-        let mut trace = self.trace();
-        (trace.order, trace.verdict) = (Some(order), None);
-    }
-
-    /// An order was answered, or will not be. `taken`: it may have had an effect.
-    pub(super) fn order_came_back(&self, taken: bool) {
-        let mut trace = self.trace();
-        trace.order = None;
-        trace.begun |= taken;
-    }
-
-    /// A storage has said how an order ended.
-    pub(super) fn order_is_over(&self, success: bool) {
-        self.trace().verdict = Some(success);
-    }
-
-    /// A mode failed.
-    pub(super) fn note_failure(&self, failure: &Failure) {
-        self.trace().exists |= failure.class == ErrorClass::Exists;
-    }
-
-    /// How the attempt's time went; what is still under way ends now.
-    pub(super) fn timeline(&self) -> Timeline {
-        let (times, now) = (self.trace().times, time::now());
-        let close = |span: Option<Span>| {
-            span.map(|span| Span {
-                to: if span.to == 0 { now } else { span.to },
-                ..span
-            })
-        };
-        Timeline {
-            source_checksum: close(times.source_checksum),
-            copy: close(times.copy),
-            destination_checksum: close(times.destination_checksum),
-            ended: now,
-            ..times
-        }
-    }
-
-    /// Times a step.
-    pub(super) async fn timed<T>(
-        &self,
-        step: fn(&mut Timeline) -> &mut Option<Span>,
-        work: impl Future<Output = T>,
-    ) -> T {
-        let from = time::now();
-        *step(&mut self.trace().times) = Some(Span { from, to: 0 });
-        let done = work.await;
-        *step(&mut self.trace().times) = Some(Span { from, to: time::now() });
-        done
-    }
-
-    /// Bytes that have moved so far, in all. No storage is believed to have moved more than there is. The end tells what was not told.
-    pub(crate) fn moved(&self, bytes: u64) {
-        let bytes = bytes.min(self.trace().source_size.unwrap_or(SIZE_MAX)).min(SIZE_MAX);
-        if self.state.moved.fetch_max(bytes, Ordering::Relaxed) < bytes && self.state.is_due(Instant::now()) {
-            (self.progress)(bytes);
-        }
-    }
-
-    /// A copy has succeeded, and so many bytes were seen moving: not bounded by the source's size, with which it is compared.
-    pub(super) fn counted(&self, bytes: Option<u64>) {
-        self.trace().counted = bytes.map(|bytes| bytes.min(SIZE_MAX));
-    }
-
-    pub(crate) fn bytes_moved(&self) -> Bytes {
-        Bytes(self.state.moved.load(Ordering::Relaxed))
     }
 }
 

@@ -6,24 +6,23 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use weir_sched::Op;
 use weir_units::Bytes;
 use weir_world::{OpId, Outcome, WorldEvent};
 
-use super::{Membership, call, relay};
+use super::{Membership, call};
 use crate::{
-    driver::{Gate, Inlet, OtherNodes},
-    events::{Notice, Timeline},
+    driver::{Driver, Gate, Inlet, OtherNodes},
+    events::{Events, Notice, Timeline},
     executor::{Executor, Life, Target},
     opening::host_of,
-    service::Service,
     store::{
         LiveJob, Restored, StoreError,
-        postgres::{self, HANDS, Lease, Peer, PostgresStore},
+        postgres::{self, Asked, HANDS, Lease, Peer, PostgresStore},
     },
     term::Term,
 };
@@ -104,6 +103,17 @@ struct Shared {
     errands: UnboundedSender<Errand>,
     /// Jobs that came in elsewhere and are known, but may still be told of.
     known: Mutex<BTreeSet<u64>>,
+}
+
+/// A heading and a body.
+type Answered = BoxFuture<'static, (String, Vec<u8>)>;
+
+/// The parts of the scheduling node that other nodes' reports and requests go to.
+pub(crate) struct Scheduling {
+    pub(crate) driver: Driver,
+    pub(crate) events: Events,
+    /// Answers a request that came in at another node: heading and body.
+    pub(crate) answer: Box<dyn Fn(Asked) -> Answered + Send + Sync>,
 }
 
 /// What [`Fleet::run`] needs.
@@ -263,17 +273,12 @@ impl Fleet {
 
     /// Works until it is stopped, or finds that it is not in office any more: then it stops all else of it. After this process's time it
     /// does nothing: one that was stopped and goes on must not even look.
-    pub(crate) async fn run(
-        self,
-        service: Arc<Service>,
-        inlet: Inlet,
-        Errands(mut errands): Errands,
-        stop: CancellationToken,
-    ) {
+    pub(crate) async fn run(self, scheduling: Scheduling, Errands(mut errands): Errands) {
+        let stop = scheduling.driver.stop_token();
         let mut desk = Desk {
             fleet: self.clone(),
-            inlet,
-            service,
+            inlet: scheduling.driver.inlet(),
+            scheduling,
             to_do: Vec::new(),
             lent: HashSet::new(),
             answering: Arc::default(),
@@ -327,7 +332,7 @@ fn hand_over(restored: Restored, each: &mut dyn FnMut(Box<LiveJob>)) {
 struct Desk {
     fleet: Fleet,
     inlet: Inlet,
-    service: Arc<Service>,
+    scheduling: Scheduling,
     to_do: Vec<Errand>,
     /// Leases that are in the database for sure, or were.
     lent: HashSet<OpId>,
@@ -370,7 +375,7 @@ impl Desk {
     /// Lets doors know how much room there is. A scheduler that has no time for it says it later.
     async fn tell_holdings(&self) {
         let look = self
-            .service
+            .scheduling
             .driver
             .look(|core, names, meter| meter.holdings(core, names));
         if let Ok(Some(Some(holdings))) = tokio::time::timeout(LOOK / 4, look).await {
@@ -451,7 +456,7 @@ impl Desk {
             let report = report.and_then(|report| serde_json::from_str::<Report>(&report).ok());
             let report = report.unwrap_or_else(Report::lost);
             if let Some(times) = report.times {
-                self.service.events.tell(Notice::OverElsewhere(op, times));
+                self.scheduling.events.tell(Notice::OverElsewhere(op, times));
             }
             self.inlet.world(op, report.event);
         }
@@ -498,11 +503,11 @@ impl Desk {
         let (store, epoch) = (self.store(), self.fleet.shared.epoch);
         for asked in call(move || store.asked(epoch, &answering)).await? {
             lock(&self.answering).insert(asked.number);
-            let (service, store, answering) = (self.service.clone(), self.store(), self.answering.clone());
+            let (store, answering) = (self.store(), self.answering.clone());
+            let (number, answer) = (asked.number, (self.scheduling.answer)(asked));
             let membership = self.fleet.shared.membership.clone();
             tokio::spawn(async move {
-                let number = asked.number;
-                let (response, body) = relay::answer(service, asked).await;
+                let (response, body) = answer.await;
                 match call(move || store.answer(epoch, number, &response, &body)).await {
                     // Whoever is in office now answers.
                     Ok(()) | Err(StoreError::Deposed) => {}

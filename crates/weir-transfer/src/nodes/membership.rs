@@ -245,7 +245,7 @@ impl Membership {
     }
 
     /// This process is not in office any more, and has let go of what it did there.
-    pub(super) fn leave_office(&self) {
+    pub(crate) fn leave_office(&self) {
         {
             let mut state = self.lock();
             (state.in_office, state.holds) = (false, None);

@@ -2,7 +2,7 @@
 //!
 //! A node says every two seconds that it lives ([`Membership`]). Whoever is in office (see `store::postgres::office`) gives operations
 //! to living nodes as leases ([`fleet`]); they carry them out and report ([`hands`]). A node that does not schedule writes submissions
-//! itself and hands every other request that needs the scheduler over to it ([`relay`]). Notifications of the database make all of
+//! itself and hands every other request that needs the scheduler over to it (`rest::relay`). Notifications of the database make all of
 //! this quick; looks once a second make it sure.
 //!
 //! Why nothing is done by two at a time:
@@ -14,28 +14,25 @@
 //! - Operations that run in the scheduler's own process have no lease: its epoch guards what they write. So a single node writes no
 //!   row more than before.
 
+mod asking;
 mod at_work;
 mod figures;
 mod fleet;
 mod hands;
 mod ledger;
 mod membership;
-mod politics;
-mod relay;
 mod seat;
 
 pub(crate) use figures::{figures, list};
-pub(crate) use fleet::Fleet;
+pub(crate) use fleet::{Fleet, Scheduling};
 pub(crate) use hands::Hands;
 pub(crate) use membership::Membership;
-pub(crate) use politics::hold;
-pub(crate) use relay::{Relayed, ask, relay};
 pub(crate) use seat::{Entry, Seat};
 
 use crate::store::StoreError;
 
 /// Calls the store on a thread that may block.
-async fn call<T: Send + 'static>(
+pub(crate) async fn call<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     tokio::task::spawn_blocking(work)

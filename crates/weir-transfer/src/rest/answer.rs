@@ -22,7 +22,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::{driver::NotTaken, store::StoreError, submission::Refusal};
+use crate::{cancel::NotDone, driver::NotTaken, store::StoreError, submission::Refusal};
 
 /// Seconds after which a 503 may be tried again.
 const RETRY_AFTER: u16 = 5;
@@ -142,6 +142,16 @@ impl From<NotTaken> for ApiError {
                 ),
             ),
             NotTaken::Broken(why) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, why),
+        }
+    }
+}
+
+impl From<NotDone> for ApiError {
+    fn from(reason: NotDone) -> Self {
+        match reason {
+            NotDone::Store(error) => error.into(),
+            NotDone::NotTaken(reason) => reason.into(),
+            NotDone::Stopping => Self::unavailable("The service is stopping"),
         }
     }
 }

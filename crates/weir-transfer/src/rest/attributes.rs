@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::Path;
+use axum::{Router, extract::Path, routing::post};
 use http::StatusCode;
 use weir_auth::x509::{AttributeRequest, short_fqan};
 
@@ -23,8 +23,12 @@ use crate::{
     time::{self, Millis},
 };
 
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new().route("/delegation/{id}/voms", post(voms))
+}
+
 /// Attributes as `voms-proxy-init -voms` takes them. The delegated proxy is replaced by one below it that carries them.
-pub(super) async fn voms(service: State, caller: Caller, Path(id): Path<String>, JsonBody(wanted): JsonBody) -> Answer {
+async fn voms(service: State, caller: Caller, Path(id): Path<String>, JsonBody(wanted): JsonBody) -> Answer {
     own(&caller, &id)?;
     let wanted = serde_json::from_value::<Vec<String>>(wanted);
     let wanted = wanted.map_err(|_| ApiError::bad_request("Expecting a list of strings"))?;

@@ -13,7 +13,6 @@ use super::answer::ApiError;
 use crate::{
     config::{AdminConfig, Level},
     model::{Job, cred_id, owner},
-    nodes::Relayed,
     service::Service,
     submission::Submitter,
     time,
@@ -47,6 +46,10 @@ pub(crate) enum By {
         certificate: bool,
     },
 }
+
+/// Marks a request that came from another node: with whom it found out who asks, or nobody if the node asks for itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Relayed(pub(crate) Option<Caller>);
 
 impl By {
     pub(crate) fn is_certificate(&self) -> bool {

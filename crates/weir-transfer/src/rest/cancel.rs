@@ -13,13 +13,13 @@ use super::{
     answer::{Answer, ApiError, json_answer, ok},
     body::JsonBody,
     caller::Caller,
-    mass::{self, Seen},
     objects::JobObject,
     query::{failed, one},
 };
 use crate::{
+    cancel::{self, Seen, live_files},
     driver::Request,
-    model::{CANCELED_REASON, FileState, Job, SEVERAL_HOPS, SEVERAL_SOURCES},
+    model::{CANCELED_REASON, FileState, Job},
     service::Service,
 };
 
@@ -115,23 +115,6 @@ fn multi_status(mut entries: Vec<Entry>, several: bool) -> Answer {
 async fn find(service: &Service, caller: &Caller, name: &str) -> Answer<Result<Job, ApiError>> {
     let (caller, name) = (caller.clone(), name.to_owned());
     Ok(service.read(move |store| one(store, &caller, &name)).await?)
-}
-
-async fn live_files(service: &Service, job: Uuid) -> Answer<Vec<u64>> {
-    let files = service.read(move |store| store.files(job)).await?;
-    Ok(files
-        .iter()
-        .filter(|file| !file.state.is_terminal())
-        .map(|file| file.spec.id)
-        .collect())
-}
-
-/// These files of a job of this kind, and those that wait for their turn after them.
-pub(crate) async fn with_siblings(service: &Service, job: Uuid, kind: char, files: Vec<u64>) -> Answer<Vec<u64>> {
-    match kind {
-        SEVERAL_SOURCES | SEVERAL_HOPS => live_files(service, job).await,
-        _ => Ok(files),
-    }
 }
 
 async fn cancel_whole(service: &Service, job: Uuid) -> Answer<usize> {
@@ -287,7 +270,7 @@ async fn cancel_all(service: &Arc<Service>, caller: &Caller, vo: Option<String>)
         return Err(ApiError::forbidden("User does not have root privileges"));
     }
     let fits = move |seen: &Seen| vo.as_ref().is_none_or(|vo| seen.job.job.vo == *vo);
-    let cancelled = mass::cancel_matching(service, Box::new(fits), true, CANCELED_REASON).await?;
+    let cancelled = cancel::cancel_matching(service, Box::new(fits), true, CANCELED_REASON).await?;
     let n_files = cancelled.iter().map(|(_, files)| files).sum::<usize>();
     Ok(ok(
         &json!({ "affected_files": n_files, "affected_dm": 0, "affected_jobs": cancelled.len() }),

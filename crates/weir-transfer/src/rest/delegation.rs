@@ -9,9 +9,9 @@ use std::{
 };
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::Path,
-    routing::{get, post, put},
+    routing::{get, put},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
@@ -24,7 +24,6 @@ use weir_auth::{
 use super::{
     State,
     answer::{Answer, ApiError, ok, text},
-    attributes::voms,
     caller::{By, Caller},
 };
 use crate::{
@@ -45,7 +44,7 @@ const LEFT_MIN: Millis = 3_600_000;
 
 /// Makes one key at a time: it costs some 100 ms of CPU, and those who wait may find it made.
 #[derive(Debug, Default)]
-pub(crate) struct Delegations(tokio::sync::Mutex<()>);
+struct Making(tokio::sync::Mutex<()>);
 
 pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new()
@@ -53,7 +52,7 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/delegation/{id}", get(info).delete(remove))
         .route("/delegation/{id}/request", get(request))
         .route("/delegation/{id}/credential", put(credential).post(credential))
-        .route("/delegation/{id}/voms", post(voms))
+        .layer(Extension(Arc::new(Making::default())))
 }
 
 fn request_name(caller: &Caller) -> String {
@@ -158,9 +157,14 @@ async fn remove(service: State, caller: Caller, Path(id): Path<String>) -> Answe
 }
 
 /// `GET /delegation/{id}/request`: what the client is to sign.
-async fn request(service: State, caller: Caller, Path(id): Path<String>) -> Answer {
+async fn request(
+    service: State,
+    caller: Caller,
+    Extension(making): Extension<Arc<Making>>,
+    Path(id): Path<String>,
+) -> Answer {
     own(&caller, &id)?;
-    let _one = service.delegations.0.lock().await;
+    let _one = making.0.lock().await;
     let fresh = time::now() + REQUEST_LIFE - REQUEST_SHARED;
     let known = kept(&service, request_name(&caller)).await?;
     let shared = known.filter(|known| known.until > fresh);

@@ -9,10 +9,10 @@ mod absent;
 mod answer;
 mod archive;
 mod attributes;
-pub(crate) mod ban;
+mod ban;
 mod body;
 mod caller;
-pub(crate) mod cancel;
+mod cancel;
 mod config;
 mod delegation;
 mod force;
@@ -20,7 +20,6 @@ mod force;
 pub(crate) mod fuzzing;
 mod json;
 mod list;
-mod mass;
 mod metrics;
 mod namespace;
 mod objects;
@@ -28,8 +27,10 @@ mod openapi;
 mod optimizer;
 mod query;
 mod queue;
+mod relay;
 mod schemas;
 mod sight;
+mod state;
 mod status;
 mod submit;
 mod why;
@@ -47,11 +48,9 @@ use hyper::body::Incoming;
 use tower::Service as _;
 
 use crate::service::Service;
-pub(crate) use answer::ApiError;
-pub(crate) use body::small;
-pub(crate) use caller::By;
-pub(crate) use caller::Caller;
-pub(crate) use delegation::Delegations;
+use answer::ApiError;
+pub(crate) use relay::answer_node;
+use state::State;
 
 /// Where a node asks the scheduler whether a job may come in.
 pub(crate) const ROOM: &str = "/.well-known/weir/room";
@@ -63,8 +62,6 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// Of that, how long the answer may take to be found; the rest is for sending it.
 const TO_FIND: Duration = Duration::from_millis(4_500);
-
-pub(crate) type State = axum::extract::State<Arc<Service>>;
 
 /// The door as a service of the HTTP server.
 pub(crate) fn door(
@@ -143,12 +140,10 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .merge(force::routes())
         .merge(absent::routes())
         .merge(delegation::routes())
+        .merge(attributes::routes())
         .fallback(async || ApiError::new(StatusCode::NOT_FOUND, "The requested URL was not found on the server."))
         .method_not_allowed_fallback(absent::other_method)
-        .layer(axum::middleware::from_fn_with_state(
-            service.clone(),
-            crate::nodes::relay,
-        ))
+        .layer(axum::middleware::from_fn_with_state(service.clone(), relay::relay))
         .layer(DefaultBodyLimit::max(limit))
         .with_state(service)
 }

@@ -10,12 +10,11 @@ use weir_units::Bytes;
 use super::{
     State,
     answer::{Answer, ApiError, ok},
-    caller::Caller,
+    caller::{Caller, Relayed},
     sight::Sight,
 };
 use crate::{
     driver::{Meter, NotTaken, Room, Standing},
-    nodes::Relayed,
     time,
 };
 

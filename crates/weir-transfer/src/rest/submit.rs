@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use super::{
     CHOICE, ROOM, State,
     answer::{Answer, ApiError, ok},
-    ban,
     body::JobBody,
     caller::Caller,
     delegation,
     queue::Sources,
+    relay,
 };
 use crate::{
+    cancel,
     driver::{Holdings, NotTaken, Request, Room},
     model::{NewFile, SEVERAL_HOPS, SEVERAL_SOURCES},
-    nodes,
     store::Submission,
     submission::{self, Draft, Submitter},
     surl::Surl,
@@ -87,7 +87,7 @@ pub(super) async fn submit(service: State, caller: Caller, body: JobBody) -> Ans
     taken?;
     // What came in elsewhere the scheduler takes with its own settings.
     if service.driver.is_taken() && !Arc::ptr_eq(&door, &service.settings.door()) {
-        ban::catch_up(&service, id, &caller).await?;
+        cancel::catch_up(&service, id, &caller.user_dn, &caller.vo).await?;
     }
     Ok(ok(&json!({ "job_id": id })))
 }
@@ -150,7 +150,7 @@ async fn choice(service: &State, submission: &Submission) -> Option<usize> {
             .unwrap_or_default(),
         links: links(&submission.files),
     };
-    let asked = tokio::time::timeout(CHOICE_PATIENCE, nodes::ask(membership, CHOICE, &sources));
+    let asked = tokio::time::timeout(CHOICE_PATIENCE, relay::ask(membership, CHOICE, &sources));
     let answer = asked.await.ok()?.ok().filter(|answer| answer.status().is_success())?;
     let body = to_bytes(answer.into_body(), 1024).await.ok()?;
     let answer = serde_json::from_slice::<Value>(&body).ok()?;
@@ -198,6 +198,6 @@ async fn room(service: &State, draft: &Draft) -> Answer<Option<Response>> {
         links: links(&draft.files),
         route: matches!(draft.job.kind, SEVERAL_SOURCES | SEVERAL_HOPS),
     };
-    let answer = nodes::ask(membership, ROOM, &room).await?;
+    let answer = relay::ask(membership, ROOM, &room).await?;
     Ok((!answer.status().is_success()).then_some(answer))
 }

@@ -7,10 +7,10 @@ use http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::super::{
-    State,
     answer::{Answer, ApiError, json_answer, ok},
     body::JsonBody,
     caller::Caller,
+    state::State,
 };
 use super::{change, object, remove};
 use crate::settings::{GLOBAL_KEYS, Kind, Object};

@@ -5,10 +5,10 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::super::{
-    State,
     answer::{Answer, json_answer, ok},
     body::JsonBody,
     caller::Caller,
+    state::State,
 };
 use super::{change, forgotten, listed, object, row};
 use crate::settings::{Kind, normal_group};

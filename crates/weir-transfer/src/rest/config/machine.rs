@@ -4,10 +4,10 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::super::{
-    State,
     answer::{Answer, ApiError, ok},
     body::JsonBody,
     caller::Caller,
+    state::State,
 };
 use super::change;
 use crate::{

@@ -127,7 +127,7 @@ impl Connector {
                 }
             }
         });
-        let ended = super::session::wait(listening, Duration::from_secs(u64::from(u32::MAX)))?;
+        let ended = super::wait::wait(listening, Duration::from_secs(u64::from(u32::MAX)))?;
         match ended {
             Ok(outcome) => Ok(outcome?),
             Err(_) => Err(StoreError::Unavailable("the store is closing".into())),
@@ -145,7 +145,7 @@ impl Connector {
             let carrier = tokio::spawn(async move { drop(connection.await) });
             Ok::<_, tokio_postgres::Error>((client, Carrier(carrier.abort_handle())))
         });
-        let connected = super::session::wait(connecting, patience.min(CONNECT_TIMEOUT * 2))?;
+        let connected = super::wait::wait(connecting, patience.min(CONNECT_TIMEOUT * 2))?;
         Ok(connected.map_err(|error| StoreError::Unavailable(error.into()))??)
     }
 }

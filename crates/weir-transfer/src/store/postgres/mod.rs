@@ -13,16 +13,20 @@ mod office;
 mod read;
 mod relays;
 mod renewals;
+mod results;
 mod rows;
 mod schema;
 mod secrets;
 #[cfg(test)]
 mod server;
 mod session;
+mod tally;
 mod tape;
 #[cfg(test)]
 mod tests;
+mod text;
 mod urls;
+mod wait;
 mod watch;
 mod write;
 

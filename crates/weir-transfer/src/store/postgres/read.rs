@@ -9,8 +9,9 @@ use uuid::Uuid;
 use super::{
     decode::{self, FILE, JOB, LIVE, get},
     secrets,
-    session::{PATIENCE, Session, wait},
+    session::{PATIENCE, Session},
     urls,
+    wait::wait,
 };
 use crate::{
     model::{File, Job, Retry, TokenHash, job_state_code, kind_of},
@@ -49,7 +50,7 @@ pub(super) fn jobs(session: &mut Session, filter: &JobFilter) -> Result<Vec<Job>
     ];
     for (column, value) in columns {
         if let Some(value) = value {
-            values.push(Box::new(super::write::text(value)));
+            values.push(Box::new(super::text::text(value)));
             conditions.push(format!("{column} = ${}", values.len()));
         }
     }

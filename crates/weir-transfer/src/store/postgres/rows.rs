@@ -6,14 +6,15 @@ use uuid::Uuid;
 use weir_sched::Work;
 
 use super::{
-    session::{Session, Values},
+    results::{RESULT_ARRAYS, RESULT_COLUMNS, RESULT_SET, Results},
+    session::Session,
+    tally::Tally,
     tape,
-    write::{Tally, optional, text},
+    text::text,
 };
 use crate::{
-    model::{FileResult, FileState, bytes},
+    model::FileState,
     store::{Change, StoreError},
-    time::Millis,
 };
 
 /// Changes of different files and jobs.
@@ -323,75 +324,6 @@ impl<'a> Rows<'a> {
 const ARCHIVING: &str = "SELECT files.job_no, d.at FROM files JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[])
     AS d (file_id, job_no, at) ON files.file_id = d.file_id AND files.job_no = d.job_no WHERE finished IS NULL AND state = 8";
 
-pub(super) const RESULT_ARRAYS: &str =
-    "$1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-    $9::text[], $10::text[], $11::boolean[], $12::boolean[], $13::bigint[]";
-pub(super) const RESULT_COLUMNS: &str =
-    "file_id, filesize, moved, mode, reason, class, party, phase, remedy, host, again, keep, counted";
-/// Bytes are bounded by [`crate::model::SIZE_MAX`], and so is their sum before each attempt: it never overflows.
-pub(super) const RESULT_SET: &str =
-    "filesize = coalesce(d.filesize, files.filesize), moved_total = least(moved_total, 9007199254740992) + d.moved,
-    moved = CASE WHEN d.keep THEN files.moved ELSE d.moved END, mode = CASE WHEN d.keep THEN files.mode ELSE d.mode END,
-    counted = CASE WHEN d.keep THEN files.counted ELSE d.counted END, reason = d.reason, class = d.class, party = d.party, phase = d.phase, remedy = d.remedy, again = d.again,
-    host = CASE WHEN d.keep THEN files.host ELSE coalesce(d.host, files.host) END";
-
-/// How attempts went, as columns.
-#[derive(Default)]
-pub(super) struct Results {
-    files: Vec<i64>,
-    filesizes: Vec<Option<i64>>,
-    moved: Vec<i64>,
-    /// Mode, reason, class, party, phase, remedy, host.
-    texts: [Vec<Option<String>>; 7],
-    again: Vec<Option<bool>>,
-    /// Watching a copy moves nothing: what the copy moved stays.
-    keep: Vec<bool>,
-    counted: Vec<Option<i64>>,
-}
-
-impl Results {
-    pub(super) fn push(&mut self, file: u64, work: Work, result: &FileResult) {
-        self.keep.push(work == Work::Archive);
-        self.files.push(file as i64);
-        self.filesizes.push(result.filesize.map(bytes));
-        self.moved.push(bytes(result.bytes_moved));
-        let [class, party, phase] = result.words();
-        let texts = [
-            result.mode.as_deref(),
-            result.reason.as_deref(),
-            class,
-            party,
-            phase,
-            result.remedy.as_deref(),
-            result.host.as_deref(),
-        ];
-        for (column, value) in self.texts.iter_mut().zip(texts) {
-            column.push(optional(value));
-        }
-        self.again.push(result.recoverable);
-        self.counted.push(result.counted.map(bytes));
-    }
-
-    pub(super) fn with<T>(&self, work: impl FnOnce(Values<'_>) -> T) -> T {
-        let [mode, reason, class, party, phase, remedy, host] = &self.texts;
-        work(&[
-            &self.files,
-            &self.filesizes,
-            &self.moved,
-            mode,
-            reason,
-            class,
-            party,
-            phase,
-            remedy,
-            host,
-            &self.again,
-            &self.keep,
-            &self.counted,
-        ])
-    }
-}
-
 /// What changes rows one by one, of different files, jobs and settings.
 fn others(session: &mut Session, changes: &[&Change]) -> Result<(), StoreError> {
     let (mut jobs, mut priorities, mut files, mut metadata) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -442,35 +374,4 @@ fn others(session: &mut Session, changes: &[&Change]) -> Result<(), StoreError> 
         session.execute("DELETE FROM settings WHERE key = ANY ($1)", &[&gone])?;
     }
     Ok(())
-}
-
-/// Jobs whose state changed.
-#[derive(Default)]
-pub(super) struct Ended {
-    jobs: Vec<i64>,
-    states: Vec<i16>,
-    finished: Vec<Option<Millis>>,
-    reasons: Vec<Option<&'static str>>,
-}
-
-impl Ended {
-    pub(super) fn push(&mut self, job: i64, state: i16, finished: Option<Millis>, reason: Option<&'static str>) {
-        self.jobs.push(job);
-        self.states.push(state);
-        self.finished.push(finished);
-        self.reasons.push(reason);
-    }
-
-    pub(super) fn write(&self, session: &mut Session) -> Result<(), StoreError> {
-        if self.jobs.is_empty() {
-            return Ok(());
-        }
-        session.execute(
-            "UPDATE jobs SET state = d.state, finished = d.finished, reason = d.reason
-             FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::text[]) AS d (job_no, state, finished, reason)
-             WHERE jobs.job_no = d.job_no",
-            &[&self.jobs, &self.states, &self.finished, &self.reasons],
-        )?;
-        Ok(())
-    }
 }

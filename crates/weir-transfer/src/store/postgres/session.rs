@@ -1,17 +1,17 @@
-//! Sessions with the database, and waiting for them without a runtime: each wait has an end.
+//! Sessions with the database.
 
 use std::{
     collections::HashMap,
-    pin::pin,
     sync::{Arc, Condvar, Mutex, PoisonError},
-    task::{Context, Poll, Wake, Waker},
-    thread::Thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio_postgres::{Client, Row, Statement, types::ToSql};
 
-use super::connect::{Carrier, Connector};
+use super::{
+    connect::{Carrier, Connector},
+    wait::wait,
+};
 use crate::store::StoreError;
 
 /// How long the database may take for one answer before it counts as gone. The largest batch takes a second.
@@ -19,35 +19,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The same for signs of life: half of what a node has until it must let go, so that a second try is in time.
 pub(super) const PULSE_PATIENCE: Duration = Duration::from_secs(4);
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Waits for a future on this thread. The future must not need a runtime around it: those of a session do not.
-///
-/// # Errors
-/// [`StoreError::Unavailable`] if it takes longer than this.
-pub(super) fn wait<F: Future>(future: F, patience: Duration) -> Result<F::Output, StoreError> {
-    let end = Instant::now() + patience;
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let (mut context, mut future) = (Context::from_waker(&waker), pin!(future));
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return Ok(output);
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            let text = format!("the database gave no answer in {} s", patience.as_secs());
-            return Err(StoreError::Unavailable(text.into()));
-        }
-        std::thread::park_timeout(left);
-    }
-}
 
 /// Values of a statement.
 pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -251,19 +222,5 @@ impl From<tokio_postgres::Error> for StoreError {
         } else {
             Self::Unavailable(error.into())
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-    use super::*;
-
-    #[test]
-    fn a_wait_has_an_end() {
-        // A frozen database would hold the writer for ever, and nobody would be told.
-        let never = wait(std::future::pending::<()>(), Duration::from_millis(20));
-        assert!(never.unwrap_err().is_passing());
-        assert_eq!(wait(std::future::ready(7), PATIENCE).unwrap(), 7);
     }
 }

@@ -4,9 +4,10 @@ use weir_sched::Work;
 
 use super::{
     decode::get,
-    rows::{RESULT_ARRAYS, RESULT_COLUMNS, RESULT_SET, Results},
+    results::{RESULT_ARRAYS, RESULT_COLUMNS, RESULT_SET, Results},
     session::Session,
-    write::{Tally, text},
+    tally::Tally,
+    text::text,
 };
 use crate::{
     model::FileState,

@@ -504,7 +504,7 @@ impl Bench {
                 sink.send(text.clone()).await?;
                 sink.finish().await
             };
-            super::session::wait(copy, Duration::from_secs(60)).unwrap().unwrap();
+            super::wait::wait(copy, Duration::from_secs(60)).unwrap().unwrap();
             n += rows;
         }
         session.run("DROP TABLE raw").unwrap();

@@ -1,6 +1,7 @@
 //! The store on SQLite: one file, write-ahead log, one writer, several readers.
 
 mod history;
+mod packs;
 mod read;
 mod renewals;
 mod schema;

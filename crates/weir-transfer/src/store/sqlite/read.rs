@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-use super::{history, secrets, tape, urls};
+use super::{packs, secrets, tape, urls};
 
 const JOB: &str = "SELECT job_id, kind, state, user_dn, cred_id, vo, priority, submitted, finished, reason, cancelled,
     source_se, dest_se, params, metadata, n_files, n_started, n_finished, n_failed, n_canceled, job_no, n_archiving FROM jobs";
@@ -122,7 +122,7 @@ pub(super) fn files(connection: &Connection, job: Uuid) -> Result<Vec<File>, Sto
     if present.len() as i64 == n_files {
         return Ok(present);
     }
-    packed::merge(present, &history::packs(connection, first, last)?)
+    packed::merge(present, &packs::packs(connection, first, last)?)
 }
 
 /// Files of the present with these ids, in order.
@@ -154,7 +154,7 @@ fn present_file(connection: &Connection, id: u64) -> Result<Option<File>, StoreE
 }
 
 fn old_file(connection: &Connection, id: u64) -> Result<Option<Packed>, StoreError> {
-    match history::pack_of(connection, id)? {
+    match packs::pack_of(connection, id)? {
         Some(pack) => packed::one(&pack, id),
         None => Ok(None),
     }

@@ -1,12 +1,12 @@
-//! Standing for office, holding it, losing it.
+//! Election of the scheduler: a node tries to become it, renews its term, and stops scheduling when that is lost.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Membership, call};
 use crate::{
     driver::Driver,
+    nodes::{Membership, call},
     service::Service,
     store::{Standing, Store, StoreError},
 };

@@ -12,31 +12,25 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
 
-use super::{Membership, call};
-use crate::{
-    config::Level,
-    rest::{ApiError, By, Caller, router, small},
-    service::Service,
-    store::postgres::Asked,
+use super::{
+    answer::ApiError,
+    body::small,
+    caller::{By, Caller, Relayed},
+    router,
 };
+use crate::{config::Level, nodes::Membership, service::Service, store::postgres::Asked};
 
 /// Requests of clients that this node has passed on and that have no answer yet.
 static IN_HAND: Semaphore = Semaphore::const_new(64);
 
 /// How long a request waits for the scheduler's answer.
 const PATIENCE: Duration = Duration::from_secs(15);
-
-/// How often an answer is looked for even if nobody rings.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// Marks a request that came from another node: with whom it found out who asks, or nobody if the node asks for itself.
-#[derive(Debug, Clone)]
-pub(crate) struct Relayed(pub(crate) Option<Caller>);
 
 #[derive(Serialize, Deserialize)]
 struct Envelope {
@@ -143,29 +137,9 @@ pub(crate) async fn ask(membership: &Arc<Membership>, path: &str, body: &impl Se
 
 async fn exchange(membership: &Arc<Membership>, envelope: &Envelope, body: Vec<u8>) -> Result<Response, ApiError> {
     let envelope = serde_json::to_string(envelope).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let store = membership.store.clone();
-    let number = call(move || store.ask(&envelope, &body)).await?;
-    let answer = tokio::time::timeout(PATIENCE, wait(membership, number)).await;
-    if let Ok(answer) = answer {
-        return answer;
-    }
-    let store = membership.store.clone();
-    call(move || store.withdraw(number)).await?;
-    Err(vacant())
-}
-
-async fn wait(membership: &Arc<Membership>, number: i64) -> Result<Response, ApiError> {
-    let door = membership.bells.door(number);
-    loop {
-        let store = membership.store.clone();
-        if let Some((heading, body)) = call(move || store.answer_to(number)).await? {
-            return Ok(response(&heading, body).unwrap_or_else(|| vacant().into_response()));
-        }
-        tokio::select! {
-            () = door.rung() => {}
-            () = tokio::time::sleep(LOOK) => {}
-        }
-    }
+    let answer = membership.ask_scheduler(envelope, body, PATIENCE).await?;
+    let answer = answer.and_then(|(heading, body)| response(&heading, body));
+    Ok(answer.unwrap_or_else(|| vacant().into_response()))
 }
 
 fn response(heading: &str, body: Vec<u8>) -> Option<Response> {
@@ -180,7 +154,11 @@ fn response(heading: &str, body: Vec<u8>) -> Option<Response> {
 }
 
 /// The scheduler's answer to another node: heading and body.
-pub(super) async fn answer(service: Arc<Service>, asked: Asked) -> (String, Vec<u8>) {
+pub(crate) fn answer_node(service: Arc<Service>, asked: Asked) -> BoxFuture<'static, (String, Vec<u8>)> {
+    Box::pin(answer(service, asked))
+}
+
+async fn answer(service: Arc<Service>, asked: Asked) -> (String, Vec<u8>) {
     let request = serde_json::from_str::<Envelope>(&asked.request)
         .ok()
         .and_then(|envelope| rebuild(envelope, asked.body));

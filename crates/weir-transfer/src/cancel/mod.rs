@@ -1,14 +1,17 @@
-//! Cancels of very much: of all that a ban is about, of a VO, of everything.
+//! Cancels files in bulk: those of a banned storage element or user, of a VO, of everything.
+
+mod bans;
 
 use std::{cell::OnceCell, sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use uuid::Uuid;
 
-use super::answer::{Answer, ApiError};
+pub(crate) use bans::{STORAGE_BANNED, Sweeps, USER_BANNED, catch_up, expire, of_storage, of_user};
+
 use crate::{
     driver::{NotTaken, Request},
-    model::SEVERAL_HOPS,
+    model::{SEVERAL_HOPS, SEVERAL_SOURCES},
     service::Service,
     settings::stands_for,
     store::{Live, LiveJob, Restored, Store, StoreError},
@@ -24,19 +27,35 @@ const IN_FLIGHT: usize = 200;
 /// How often a cancel is tried that the service is too busy for, a second apart.
 const TRIES: u32 = 60;
 
+/// Why a cancel was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotDone {
+    /// The store could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The scheduler did not take it.
+    #[error(transparent)]
+    NotTaken(#[from] NotTaken),
+    /// The service stops.
+    #[error("the service is stopping")]
+    Stopping,
+}
+
+pub(crate) type Done<T> = Result<T, NotDone>;
+
 /// Files that have not ended, by job.
-pub(super) type Affected = Vec<(Uuid, Vec<u64>)>;
+pub(crate) type Affected = Vec<(Uuid, Vec<u64>)>;
 
 /// A file that has not ended, with what several questions ask of it found out once.
-pub(super) struct Seen<'a> {
-    pub(super) job: &'a LiveJob,
-    pub(super) file: &'a Live,
+pub(crate) struct Seen<'a> {
+    pub(crate) job: &'a LiveJob,
+    pub(crate) file: &'a Live,
     between: OnceCell<[Option<String>; 2]>,
 }
 
 impl Seen<'_> {
     /// Whether it goes from or to this storage element.
-    pub(super) fn touches(&self, se: &str) -> bool {
+    pub(crate) fn touches(&self, se: &str) -> bool {
         let named = |url: &str| Surl::parse(url).ok().map(|url| url.se());
         let between = self
             .between
@@ -46,17 +65,17 @@ impl Seen<'_> {
 }
 
 /// Which files are meant.
-pub(super) type Fits = Box<dyn Fn(&Seen) -> bool + Send>;
+pub(crate) type Fits = Box<dyn Fn(&Seen) -> bool + Send>;
 
 /// Files that have not ended and fit.
-pub(super) async fn matching(service: &Service, fits: Fits) -> Result<Affected, StoreError> {
+pub(crate) async fn matching(service: &Service, fits: Fits) -> Result<Affected, StoreError> {
     let found = matching_each(service, vec![fits]).await?;
     Ok(found.into_iter().next().unwrap_or_default())
 }
 
 /// Files that have not ended and fit, for each question. One look at everything answers them all: with ten million files it takes
 /// the better part of a minute.
-pub(super) async fn matching_each(service: &Service, questions: Vec<Fits>) -> Result<Vec<Affected>, StoreError> {
+pub(crate) async fn matching_each(service: &Service, questions: Vec<Fits>) -> Result<Vec<Affected>, StoreError> {
     let look = move |store: &dyn Store| {
         let mut found = vec![Affected::new(); questions.len()];
         let mut each = |restored| {
@@ -88,12 +107,12 @@ pub(super) async fn matching_each(service: &Service, questions: Vec<Fits>) -> Re
 ///
 /// # Errors
 /// As [`cancel`].
-pub(super) async fn cancel_matching(
+pub(crate) async fn cancel_matching(
     service: &Arc<Service>,
     fits: Fits,
     whole: bool,
     reason: &'static str,
-) -> Answer<Vec<(Uuid, usize)>> {
+) -> Done<Vec<(Uuid, usize)>> {
     let service = service.clone();
     let work = async move {
         let affected = matching(&service, fits).await?;
@@ -108,12 +127,7 @@ pub(super) async fn cancel_matching(
 ///
 /// # Errors
 /// The first job that could not be cancelled; the others are tried all the same.
-pub(super) async fn cancel(
-    service: &Arc<Service>,
-    affected: Affected,
-    whole: bool,
-    reason: &'static str,
-) -> Answer<()> {
+pub(crate) async fn cancel(service: &Arc<Service>, affected: Affected, whole: bool, reason: &'static str) -> Done<()> {
     let service = service.clone();
     to_the_end(async move {
         let one = |(job, files)| cancel_one(&service, job, files, whole, reason);
@@ -127,12 +141,12 @@ pub(super) async fn cancel(
     .await
 }
 
-async fn to_the_end<T: Send + 'static>(work: impl Future<Output = Answer<T>> + Send + 'static) -> Answer<T> {
+async fn to_the_end<T: Send + 'static>(work: impl Future<Output = Done<T>> + Send + 'static) -> Done<T> {
     let done = tokio::spawn(work).await;
-    done.map_err(|_| ApiError::unavailable("The service is stopping"))?
+    done.map_err(|_| NotDone::Stopping)?
 }
 
-async fn cancel_one(service: &Service, job: Uuid, files: Vec<u64>, whole: bool, reason: &'static str) -> Answer<()> {
+async fn cancel_one(service: &Service, job: Uuid, files: Vec<u64>, whole: bool, reason: &'static str) -> Done<()> {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -146,7 +160,27 @@ async fn cancel_one(service: &Service, job: Uuid, files: Vec<u64>, whole: bool, 
         };
         match service.driver.ask(cancel).await {
             Err(NotTaken::Busy(_)) if tries < TRIES => tokio::time::sleep(Duration::from_secs(1)).await,
-            outcome => return Ok(outcome?),
+            outcome => return outcome.map_err(NotDone::NotTaken),
         }
+    }
+}
+
+/// The files of a job that have not ended.
+pub(crate) async fn live_files(service: &Service, job: Uuid) -> Result<Vec<u64>, StoreError> {
+    let files = service.read(move |store| store.files(job)).await?;
+    let live = files.iter().filter(|file| !file.state.is_terminal());
+    Ok(live.map(|file| file.spec.id).collect())
+}
+
+/// These files of a job of this kind, and those that wait for their turn after them.
+pub(crate) async fn with_siblings(
+    service: &Service,
+    job: Uuid,
+    kind: char,
+    files: Vec<u64>,
+) -> Result<Vec<u64>, StoreError> {
+    match kind {
+        SEVERAL_SOURCES | SEVERAL_HOPS => live_files(service, job).await,
+        _ => Ok(files),
     }
 }

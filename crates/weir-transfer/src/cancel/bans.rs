@@ -1,0 +1,177 @@
+//! What bans cancel, and what they let wait for too long.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Done, Fits, Seen, cancel, matching_each};
+use crate::{
+    model::{File, SEVERAL_HOPS},
+    service::Service,
+    settings::{Kind, Object},
+    surl::Surl,
+    time::{self, Millis},
+};
+
+pub(crate) const STORAGE_BANNED: &str = "Storage banned";
+pub(crate) const USER_BANNED: &str = "User banned";
+
+pub(crate) fn of_storage(se: String, vo: Option<String>) -> Fits {
+    Box::new(move |seen| vo.as_ref().is_none_or(|vo| seen.job.job.vo == *vo) && seen.touches(&se))
+}
+
+pub(crate) fn of_user(dn: String) -> Fits {
+    Box::new(move |seen| seen.job.job.user_dn == dn)
+}
+
+/// Between two looks for what a ban has let wait for too long: each costs a look at every transfer.
+const SWEEP_EVERY: Millis = 600_000;
+
+/// The same after one that failed.
+const SWEEP_AGAIN: Millis = 60_000;
+
+/// When it was last looked for what a ban has let wait, by the ban's name and the end of its patience.
+#[derive(Debug, Default)]
+pub(crate) struct Sweeps(Mutex<HashMap<(String, Millis), Millis>>);
+
+impl Sweeps {
+    fn is_due(&self, name: &str, until: Millis, now: Millis) -> bool {
+        let mut sweeps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sweeps.retain(|(of, end), _| of != name || *end == until);
+        let last = sweeps.get(&(name.to_owned(), until));
+        last.is_none_or(|last| now.saturating_sub(*last) >= SWEEP_EVERY)
+    }
+
+    fn done(&self, name: String, until: Millis, now: Millis) {
+        let mut sweeps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sweeps.insert((name, until), now);
+    }
+}
+
+/// A ban for which a look is due.
+struct Due {
+    name: String,
+    until: Millis,
+    reason: &'static str,
+    /// Once nothing is left, never again: nothing comes any more.
+    ends: bool,
+}
+
+/// Takes back what waited for a banned storage element for longer than its ban allows: at the end of its patience, and later what
+/// was running then and came back to the queue. And what a ban that cancels has not reached: the service may have gone while it did,
+/// and jobs come in at other nodes until they have heard of it. One look serves all bans.
+pub(crate) async fn expire(service: &Arc<Service>, sweeps: &Sweeps, now: Millis) -> Done<()> {
+    let (due, fits): (Vec<Due>, Vec<Fits>) = due(service, sweeps, now).into_iter().unzip();
+    if due.is_empty() {
+        return Ok(());
+    }
+    let found = matching_each(service, fits).await?;
+    let mut first = Ok(());
+    for (ban, affected) in due.into_iter().zip(found) {
+        let clear = affected.is_empty();
+        let outcome = cancel(service, affected, false, ban.reason).await;
+        let done = match &outcome {
+            Err(_) => now - SWEEP_EVERY + SWEEP_AGAIN,
+            Ok(()) if ban.ends && clear => Millis::MAX,
+            Ok(()) => now,
+        };
+        sweeps.done(ban.name, ban.until, done);
+        first = first.and(outcome);
+    }
+    first
+}
+
+fn due(service: &Service, sweeps: &Sweeps, now: Millis) -> Vec<(Due, Fits)> {
+    let word = |ban: &Object, key: &str| ban.get(key).and_then(Value::as_str).map(str::to_owned);
+    let added = |ban: &Object| ban.get("added_ms").and_then(Value::as_i64).unwrap_or_default();
+    let mut due = Vec::new();
+    for (name, ban) in service.settings.all(Kind::BannedStorage) {
+        let of_it = of_storage(word(&ban, "se").unwrap_or_default(), word(&ban, "vo"));
+        let (until, ends, fits): (_, _, Fits) = if word(&ban, "status").as_deref() == Some("CANCEL") {
+            (added(&ban), true, of_it)
+        } else if let Some(until) = ban.get("waits_until_ms").and_then(Value::as_i64) {
+            let banned = word(&ban, "addition_time");
+            let waits = move |seen: &Seen| {
+                let before = Some(time::format(seen.job.job.submitted)) <= banned;
+                before && !seen.file.running && of_it(seen)
+            };
+            (until, false, Box::new(waits))
+        } else {
+            continue;
+        };
+        let reason = STORAGE_BANNED;
+        due.push((
+            Due {
+                name,
+                until,
+                reason,
+                ends,
+            },
+            fits,
+        ));
+    }
+    for (dn, ban) in service.settings.all(Kind::BannedUser) {
+        let ban = Due {
+            name: format!("user {dn}"),
+            until: added(&ban),
+            reason: USER_BANNED,
+            ends: true,
+        };
+        due.push((ban, of_user(dn)));
+    }
+    due.retain(|(ban, _)| {
+        let patience = if ban.ends { HEARD_AFTER } else { 0 };
+        now >= ban.until.saturating_add(patience) && sweeps.is_due(&ban.name, ban.until, now)
+    });
+    due
+}
+
+/// When every node has heard of a ban, and what was on its way is there.
+const HEARD_AFTER: Millis = 60_000;
+
+/// Takes back what of a submission passed the door just before a ban that cancels was recorded: nothing would ever start it.
+pub(crate) async fn catch_up(service: &Arc<Service>, job: Uuid, user_dn: &str, vo: &str) -> Done<()> {
+    let door = service.settings.door();
+    let files = service.read(move |store| store.files(job)).await?;
+    let cancels = |url: &str| Surl::parse(url).is_ok_and(|url| door.cancels(&url.se(), vo));
+    let banned_user = door.banned_user(user_dn).is_some();
+    let (reason, files) = if banned_user {
+        (USER_BANNED, files)
+    } else {
+        let mut files = files;
+        let hops = service.read(move |store| store.job(job)).await?;
+        let hops = hops.is_some_and(|job| job.spec.kind == SEVERAL_HOPS);
+        let affected = |file: &File| cancels(&file.spec.source) || cancels(&file.spec.destination);
+        if !(hops && files.iter().any(affected)) {
+            files.retain(affected);
+        }
+        (STORAGE_BANNED, files)
+    };
+    if files.is_empty() {
+        return Ok(());
+    }
+    let files = files.iter().map(|file| file.spec.id).collect();
+    cancel(service, vec![(job, files)], false, reason).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_ban_let_wait_is_looked_for_now_and_then() {
+        // With ten million transfers, each look takes the store seconds.
+        let sweeps = Sweeps::default();
+        assert!(sweeps.is_due("https://b", 5, 10));
+        sweeps.done("https://b".into(), 5, 10);
+        assert!(!sweeps.is_due("https://b", 5, 11));
+        assert!(sweeps.is_due("https://b", 5, 10 + SWEEP_EVERY));
+        assert!(sweeps.is_due("https://b", 7, 11), "it was banned anew");
+        sweeps.done("https://b".into(), 7, Millis::MAX);
+        assert!(!sweeps.is_due("https://b", 7, Millis::MAX), "nothing was left");
+    }
+}
