@@ -48,7 +48,6 @@ mod start;
 mod store;
 mod submission;
 mod surl;
-mod term;
 mod time;
 mod upkeep;
 mod watchdog;

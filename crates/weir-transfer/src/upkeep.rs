@@ -245,10 +245,10 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::store::{Change, MemoryStore, submission};
+    use crate::store::{Change, sqlite::SqliteStore, submission};
 
-    fn cancelled(jobs: u64) -> MemoryStore {
-        let store = MemoryStore::new();
+    fn cancelled(jobs: u64) -> SqliteStore {
+        let store = SqliteStore::in_memory();
         for job in 1..=jobs {
             let cancel = Change::Cancel {
                 job: Uuid::from_u128(job.into()),

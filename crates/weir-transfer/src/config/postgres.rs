@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use weir_store::postgres::Address;
 
 /// A database on a PostgreSQL server (13 or newer), made beforehand, with encoding UTF8 and owned by `user`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -84,13 +85,18 @@ fn postgres_port() -> u16 {
 }
 
 impl PostgresConfig {
-    /// Whether bytes travel encrypted: always, but on a local socket and to loopback.
-    pub(crate) fn encrypted(&self) -> bool {
-        let is_here = |host: &str| {
-            let loopback = host.parse::<std::net::IpAddr>();
-            host.starts_with('/') || host == "localhost" || loopback.is_ok_and(|address| address.is_loopback())
-        };
-        !self.hosts().all(is_here) || !self.authorities.is_empty()
+    /// The database for a client of it.
+    pub(crate) fn address(&self) -> Address {
+        Address {
+            hosts: self.hosts().map(str::to_owned).collect(),
+            port: self.port,
+            database: self.database.clone(),
+            user: self.user.clone(),
+            password_file: self.password_file.clone(),
+            tls: !self.authorities.is_empty(),
+            writable_only: self.wants_changes(),
+            application: "weir-transfer".to_owned(),
+        }
     }
 
     /// The servers, in their order.

@@ -10,7 +10,7 @@ use weir_world::{Seq, TransferId};
 
 use super::depth::Full;
 use super::records::{ended, millis, started, uuid};
-use crate::store::{Change, StoreError, Submission};
+use crate::store::{Change, Conflict, StoreError, Submission};
 
 /// What a request comes to.
 pub(crate) type Answer = Result<(), NotTaken>;
@@ -41,10 +41,10 @@ pub(crate) enum NotTaken {
 impl NotTaken {
     /// Of what the store will never take.
     pub(crate) fn of(error: &StoreError) -> Self {
-        match error {
-            StoreError::Duplicate(job) => Self::Duplicate(*job),
-            StoreError::Taken(destination) => Self::Taken(destination.clone()),
-            other => Self::Broken(other.to_string()),
+        match error.refusal() {
+            Some(Conflict::Duplicate(job)) => Self::Duplicate(*job),
+            Some(Conflict::Taken(destination)) => Self::Taken(destination.clone()),
+            Some(Conflict::NoLease(_)) | None => Self::Broken(error.to_string()),
         }
     }
 }

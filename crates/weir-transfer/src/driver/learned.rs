@@ -100,7 +100,7 @@ pub(super) fn restore(rows: &[(String, String)], names: &mut Names) -> Vec<Learn
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use super::*;
-    use crate::store::{MemoryStore, Store as _};
+    use crate::store::{Store as _, sqlite::SqliteStore};
 
     #[test]
     fn what_was_learned_survives_under_other_numbers() {
@@ -116,7 +116,7 @@ mod tests {
             each: BitRate(80_000_000),
             at: Timestamp(5),
         };
-        let store = MemoryStore::default();
+        let store = SqliteStore::in_memory();
         store.apply(&changes(&[known], &names)).unwrap();
         let mut others = Names::default();
         others.se("davs://somebody-else");

@@ -6,7 +6,9 @@ use tokio_util::sync::CancellationToken;
 use weir_sched::Op;
 use weir_world::OpId;
 
-use crate::{store::LiveJob, term::Term};
+use weir_store::Term;
+
+use crate::store::LiveJob;
 
 /// Runs before decisions begin. Returns false if the service stopped, or another node schedules.
 pub(crate) type Gate = Box<dyn FnOnce(&CancellationToken, &mut dyn FnMut(Box<LiveJob>)) -> bool + Send>;

@@ -26,7 +26,7 @@ use crate::{
     events::Notice,
     executor::Executor,
     settings::NamedSetting,
-    store::{Change, Durable, Store, StoreError, Writer},
+    store::{Change, Durable, Store, StoreError, Writer, start_writer},
     time::{self, Millis},
 };
 
@@ -97,7 +97,7 @@ pub(super) fn start<C: TransferCore>(
     let (settled, watch_settled) = watch::channel(0);
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
     let tell = feeds.clone();
-    let writer = Writer::start(store.clone(), move |durable| drop(tell.send(Feed::Durable(durable))));
+    let writer = start_writer(store.clone(), move |durable| drop(tell.send(Feed::Durable(durable))));
     let writer = Arc::new(writer.map_err(|error| StoreError::Unavailable(error.into()))?);
     let mut names = Names::default();
     let settings = settings.iter().map(|one| one.resolve(&mut names)).collect::<Vec<_>>();
@@ -364,7 +364,7 @@ impl<C: TransferCore> Loop<C> {
             // For the core they are cancelled: the store has their end already, and takes no other.
             Feed::Durable(Durable::SetAside {
                 seq,
-                files,
+                concerns: files,
                 instead,
                 error,
             }) => {

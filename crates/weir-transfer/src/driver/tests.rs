@@ -164,7 +164,7 @@ impl weir_world::Core for Broken {
 #[tokio::test]
 async fn a_driver_without_a_core_says_so() {
     // Otherwise the service would look well, and nothing would ever start.
-    let store = Arc::new(crate::store::MemoryStore::new());
+    let store = Arc::new(crate::store::sqlite::SqliteStore::in_memory());
     let client = Client::new(ClientConfig::new(TrustRoots::default())).unwrap();
     let executor = Executor::new(
         client.clone(),

@@ -463,7 +463,7 @@ fn wall(settings: &ExecutorSettings, order: &Order) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::MemoryStore;
+    use crate::store::{sqlite::SqliteStore, start_writer};
 
     /// 19,000 attempts run in one process; what each of them holds on to is paid so often.
     #[tokio::test]
@@ -473,8 +473,8 @@ mod tests {
             directories: Vec::new(),
         };
         let client = Client::new(weir_http::ClientConfig::new(roots)).expect("no roots are needed");
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let journal = Writer::start(store.clone(), |_| ()).expect("a thread starts");
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory());
+        let journal = start_writer(store.clone(), |_| ()).expect("a thread starts");
         let keeper = Keeper::idle(&client, store.clone());
         let executor = Executor::new(
             client,

@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 #[serde(into = "String", try_from = "String")]
 pub(crate) struct TokenHash(pub [u8; 32]);
 
+impl AsRef<[u8]> for TokenHash {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 impl From<TokenHash> for String {
     fn from(hash: TokenHash) -> Self {
         hex(&hash.0)

@@ -3,12 +3,10 @@
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use serde_json::{Value, json};
+use weir_store::postgres::TERM;
 
 use super::{Membership, call};
-use crate::store::{
-    StoreError,
-    postgres::{Peer, TERM},
-};
+use crate::store::{StoreError, postgres::Peer};
 
 /// Living nodes with the operations they carry out for the scheduler, and who that is.
 struct Nodes {

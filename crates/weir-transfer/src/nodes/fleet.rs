@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 use weir_sched::Op;
+use weir_store::Term;
 use weir_units::Bytes;
 use weir_world::{OpId, Outcome, WorldEvent};
 
@@ -24,7 +25,6 @@ use crate::{
         LiveJob, Restored, StoreError,
         postgres::{self, Asked, HANDS, Lease, Peer, PostgresStore},
     },
-    term::Term,
 };
 
 /// How often the scheduler looks even if nobody rings.

@@ -9,6 +9,7 @@ use std::{
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
+use weir_store::Term;
 
 use super::{call, ledger::Ledger};
 use crate::{
@@ -17,7 +18,6 @@ use crate::{
         StoreError,
         postgres::{DOORS, HANDS, Node, OFFICE, PostgresStore},
     },
-    term::Term,
 };
 
 /// Between two signs of life.

@@ -7,7 +7,7 @@
 //!
 //! Why nothing is done by two at a time:
 //!
-//! - A node lets go of everything by its own clock when it could not say for a term that it lives ([`Term`](crate::term::Term)), and the scheduler gives
+//! - A node lets go of everything by its own clock when it could not say for a term that it lives ([`Term`](weir_store::Term)), and the scheduler gives
 //!   its operations to others only after that time, and some more.
 //! - A new scheduler decides nothing before every living node has let go of what an older one ordered.
 //! - What a node claims, moves and reports is written only as long as the lease is its own.

@@ -204,7 +204,7 @@ impl Entry {
             // Nothing but submissions and notes comes in here.
             Durable::SetAside { .. } | Durable::Deposed => {}
         };
-        let writer = Writer::through(deposit, tell).map_err(|error| StoreError::Unavailable(error.into()))?;
+        let writer = Writer::start(deposit, tell).map_err(|error| StoreError::Unavailable(error.into()))?;
         Ok(Arc::new(Self {
             membership,
             writer: Arc::new(writer),

@@ -251,13 +251,13 @@ mod tests {
     use crate::{
         config::Level,
         rest::caller::By,
-        store::{Change, MemoryStore, submission},
+        store::{Change, sqlite::SqliteStore, submission},
     };
 
     #[test]
     fn an_answer_holds_only_so_many_files() {
         // A list of ids of large jobs took the whole memory.
-        let store = MemoryStore::new();
+        let store = SqliteStore::in_memory();
         let mut names = Vec::new();
         for (job, first, n) in [(1_u128, 1, 120_000), (2, 200_000, 100_000)] {
             store

@@ -6,7 +6,7 @@ use weir_sched::{Direction, Mode};
 use weir_units::BitRate;
 
 use super::*;
-use crate::store::MemoryStore;
+use crate::store::sqlite::SqliteStore;
 
 fn object(value: Value) -> Object {
     value.as_object().unwrap().clone()
@@ -150,7 +150,7 @@ fn shares_of_activities_keep_their_proportions_and_those_not_listed_count_as_def
 fn what_is_removed_gives_way_to_the_configuration_file() {
     let place = Place::Link(pair());
     let base = Plan::from([(Key::Slots(place.clone()), Worth::Number(40))]);
-    let settings = Settings::load(&MemoryStore::new(), base).unwrap();
+    let settings = Settings::load(&SqliteStore::in_memory(), base).unwrap();
     let (key, link) = (
         (Kind::Link, "ab".to_owned()),
         a_link(json!({ "max_active": 7 })).unwrap(),
@@ -202,7 +202,7 @@ fn ageing_is_a_time_or_never() {
 
 #[test]
 fn the_audit_forgets_the_oldest_and_survives_a_restart() {
-    let (store, audit) = (MemoryStore::new(), Audit::default());
+    let (store, audit) = (SqliteStore::in_memory(), Audit::default());
     for n in 0..10_003 {
         let (entry, changes) = audit.draft(0, "root", "set", n.to_string());
         store.apply(&changes).unwrap();

@@ -5,12 +5,11 @@ use weir_sched::Work;
 use super::Change;
 use crate::{
     model::{CANCELED_REASON, FileResult, FileState},
-    time::Millis,
+    time,
 };
 
-impl Change {
-    /// What it is, for the log: a change may hold what must not be there.
-    pub(super) fn name(&self) -> &'static str {
+impl weir_store::Change for Change {
+    fn name(&self) -> &'static str {
         match self {
             Self::Submit(_) => "submission",
             Self::Begin { .. } => "begin of an attempt",
@@ -28,8 +27,17 @@ impl Change {
         }
     }
 
+    fn rows(&self) -> usize {
+        match self {
+            Self::Submit(submission) => submission.files.len() + 1,
+            Self::Cancel { settled, stopping, .. } => settled.len() + stopping.len() + 1,
+            Self::Requested { files, .. } | Self::Unpinned { files } | Self::Force { files } => files.len(),
+            _ => 1,
+        }
+    }
+
     /// The files that cannot go on without it.
-    pub(super) fn set_aside_with(&self) -> Vec<u64> {
+    fn concerns(&self) -> Vec<u64> {
         match self {
             Self::Begin { file, .. }
             | Self::Advance { file, .. }
@@ -41,8 +49,9 @@ impl Change {
         }
     }
 
-    /// What is written in its place: the file fails, in words that every store takes.
-    pub(super) fn in_place(&self, now: Millis) -> Vec<Self> {
+    /// The file fails, in words that every store takes.
+    fn in_place(&self) -> Vec<Self> {
+        let now = time::now();
         let fails = |file: u64, work: Work, state: FileState| {
             let result = FileResult {
                 reason: (state != FileState::Finished).then(|| NOT_TAKEN.to_owned()),
@@ -84,3 +93,104 @@ impl Change {
 /// Why a file failed whose row the store does not take.
 const NOT_TAKEN: &str =
     "TRANSFER [5] FINALIZATION the service could not record what happened to this file; its log says why";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    };
+
+    use weir_world::Seq;
+
+    use super::*;
+    use crate::store::{
+        Durable, Store as _, StoreError, Writer,
+        sqlite::SqliteStore,
+        suite::{begin, end, submission},
+    };
+
+    #[test]
+    fn what_the_store_will_never_take_holds_nothing_up() {
+        // One value that the database cannot hold once stopped everything, and again after each restart.
+        let store = Arc::new(SqliteStore::in_memory());
+        let (tell, told) = mpsc::channel();
+        let (inner, tries) = (store.clone(), AtomicU64::new(0));
+        let picky = move |changes: &[Change]| {
+            // First the disk is full: that passes, and costs nothing.
+            if tries.fetch_add(1, Ordering::Relaxed) < 2 {
+                return Err(StoreError::Unavailable("disk full".into()));
+            }
+            for change in changes {
+                match change {
+                    Change::Begin { file: 2, .. } => return Err(StoreError::Broken("no such value".into())),
+                    Change::End { file: 3, result, .. } if result.filesize.is_some() => panic!("on purpose"),
+                    Change::Release { file: 4 } | Change::Metadata { .. } | Change::Priority { .. } => {
+                        return Err(StoreError::Broken("no such value".into()));
+                    }
+                    _ => {}
+                }
+            }
+            inner.apply(changes)
+        };
+        let writer = Writer::start(picky, move |durable| tell.send(durable).unwrap()).unwrap();
+        let metadata = serde_json::value::RawValue::from_string("{}".into()).unwrap();
+        let priority = Change::Priority {
+            job: uuid::Uuid::from_u128(1),
+            priority: 5,
+        };
+        writer.push(Seq(1), vec![Change::Submit(Box::new(submission(1, 1, 6)))]);
+        writer.push(Seq(2), vec![begin(1, 1)]);
+        writer.push(Seq(3), vec![begin(2, 1)]);
+        writer.push(Seq(4), vec![begin(3, 1), end(3, FileState::Finished)]);
+        writer.note(Change::Metadata { file: 1, metadata });
+        writer.push(Seq(5), vec![end(5, FileState::Failed), Change::Release { file: 4 }]);
+        writer.push(Seq(6), vec![priority]);
+        writer.push(Seq(7), vec![begin(6, 1)]);
+        let (mut refused, mut aside, mut up_to) = (Vec::new(), Vec::new(), Seq(0));
+        while up_to < Seq(7) {
+            match told.recv().unwrap() {
+                Durable::UpTo(seq) => up_to = seq,
+                Durable::Refused(seq, _) => refused.push(seq),
+                Durable::SetAside {
+                    seq, concerns, instead, ..
+                } => aside.push((seq, concerns, instead.len())),
+                Durable::Deposed => unreachable!(),
+            }
+        }
+        assert_eq!(refused, [Seq(6)]);
+        let expected = [(Seq(3), vec![2], 1), (Seq(4), vec![3, 3], 2), (Seq(5), vec![5, 4], 2)];
+        assert_eq!(aside, expected);
+        let states = store.files(uuid::Uuid::from_u128(1)).unwrap();
+        let states = states.iter().map(|file| file.state.as_str()).collect::<Vec<_>>();
+        assert_eq!(states, ["ACTIVE", "FAILED", "FINISHED", "FAILED", "FAILED", "ACTIVE"]);
+        assert_eq!((writer.set_aside(), writer.trouble()), (5, None));
+    }
+
+    #[test]
+    fn a_duplicate_is_refused_alone() {
+        // Otherwise one client's repetition would take its neighbours' jobs along.
+        let store = Arc::new(SqliteStore::in_memory());
+        let (tell, told) = mpsc::channel();
+        let inner = store.clone();
+        let apply = move |changes: &[Change]| inner.apply(changes);
+        let writer = Writer::start(apply, move |durable| tell.send(durable).unwrap()).unwrap();
+        let submit = |job: u128, first: u64| vec![Change::Submit(Box::new(submission(job, first, 1)))];
+        store.apply(&submit(1, 1)).unwrap();
+        writer.push(Seq(1), submit(2, 2));
+        writer.push(Seq(2), submit(1, 3));
+        writer.push(Seq(3), submit(3, 4));
+        let (mut refused, mut up_to) = (Vec::new(), Seq(0));
+        while up_to < Seq(3) {
+            match told.recv().unwrap() {
+                Durable::UpTo(seq) => up_to = seq,
+                Durable::Refused(seq, _) => refused.push(seq),
+                other => unreachable!("{other:?}"),
+            }
+        }
+        assert_eq!(refused, [Seq(2)]);
+        assert!(store.job(uuid::Uuid::from_u128(3)).unwrap().is_some());
+    }
+}

@@ -1,4 +1,4 @@
-//! What must outlive the process: one trait, three backends, one suite.
+//! What must outlive the process: one trait, two backends, one suite.
 //!
 //! The store holds rows of the present, not a log: jobs, files, past attempts, tokens, settings. Its rules:
 //!
@@ -11,15 +11,14 @@
 //!   what its URLs carried goes with each file.
 
 mod aside;
-mod error;
-#[cfg(test)]
-mod memory;
+mod conflict;
 mod packed;
 pub(crate) mod postgres;
 #[cfg(test)]
 mod rates;
+
 mod renewals;
-mod seal;
+mod sealed;
 pub(crate) mod sqlite;
 #[cfg(test)]
 mod suite;
@@ -44,21 +43,18 @@ mod suite_urls;
 #[cfg(test)]
 mod troubled;
 mod urls;
-mod writer;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
 use weir_auth::Secret;
 use weir_sched::Work;
 
-pub(crate) use error::{StoreError, remedy};
-#[cfg(test)]
-pub(crate) use memory::MemoryStore;
+pub(crate) use conflict::Conflict;
 pub(crate) use renewals::{Due, Expiring, Renewal, Turn};
-pub(crate) use seal::{Sealer, confirm_key, hash_of};
-pub(crate) use writer::{Durable, Writer};
+pub(crate) use sealed::{confirm_key, hash_of};
+pub(crate) use weir_store::{Sealer, StoreError, remedy};
 
 #[cfg(test)]
 pub(crate) use suite::submission;
@@ -429,34 +425,19 @@ impl JobFilter {
     pub(crate) fn live_only(&self) -> bool {
         self.states.is_empty() || (self.limit.is_none() && self.finished_since.is_none())
     }
-
-    /// Whether a listing holds this job: what the databases do by SQL.
-    #[cfg(test)]
-    pub(crate) fn admits(&self, job: &Job) -> bool {
-        let same =
-            |wanted: &Option<String>, has: Option<&str>| wanted.as_deref().is_none_or(|wanted| Some(wanted) == has);
-        (!self.live_only() || job.finished.is_none())
-            && (self.states.is_empty() || self.states.contains(&job.state))
-            && same(&self.user_dn, Some(&job.spec.user_dn))
-            && same(&self.cred_id, Some(&job.spec.cred_id))
-            && same(&self.vo, Some(&job.spec.vo))
-            && same(&self.source_se, job.spec.source_se.as_deref())
-            && same(&self.dest_se, job.spec.dest_se.as_deref())
-            && (self.live_only()
-                || self
-                    .finished_since
-                    .is_none_or(|since| job.finished.is_some_and(|at| at >= since)))
-    }
 }
 
-/// What came of standing for office.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// This is the scheduler now, of this epoch.
-    Elected(u64),
-    /// Another one is alive, or was until a few seconds ago: host, process, and where it lives.
-    HeldBy(String),
+/// The single writer of this service's changes.
+pub(crate) type Writer = weir_store::Writer<Change>;
+pub(crate) type Durable = weir_store::Durable<Change>;
+
+/// Starts the writer of a store. `tell` is called from its thread, in order.
+pub(crate) fn start_writer(store: Arc<dyn Store>, tell: impl Fn(Durable) + Send + 'static) -> std::io::Result<Writer> {
+    Writer::start(move |changes| store.apply(changes), tell)
 }
+
+/// The outcome of standing for election: the scheduler's epoch.
+pub(crate) type Standing = weir_store::Standing<u64>;
 
 /// Where jobs live. Calls block; the service makes them on threads that may.
 pub(crate) trait Store: Send + Sync + 'static {

@@ -17,8 +17,9 @@ use weir_units::Timestamp;
 use weir_world::{Core as _, Input, Seq};
 
 use super::{
-    Change, Durable, Restored, Sealer, Store, Submission, Writer,
+    Change, Durable, Restored, Sealer, Store, Submission,
     sqlite::SqliteStore,
+    start_writer,
     suite::{begin, end, submission},
 };
 
@@ -86,7 +87,7 @@ fn fill(store: &dyn Store, files: u64) {
 /// Submissions as fast as they become durable, and completions at their rate. Files per second.
 fn submissions(store: &Arc<dyn Store>, seconds: u64) -> f64 {
     let (tell, told) = mpsc::channel();
-    let writer = Writer::start(store.clone(), move |durable| drop(tell.send(durable))).unwrap();
+    let writer = start_writer(store.clone(), move |durable| drop(tell.send(durable))).unwrap();
     let (mut next, mut seq, mut done) = (store.next_file_id().unwrap(), 0_u64, 1_u64);
     let mut push = |changes: Vec<Change>| {
         seq += 1;

@@ -9,7 +9,7 @@ use weir_auth::Secret;
 use weir_sched::Work;
 use weir_world::ErrorClass;
 
-use super::{Change, FollowUp, LiveJob, Restored, Store, StoreError, Submission, hash_of};
+use super::{Change, Conflict, FollowUp, LiveJob, Restored, Store, Submission, hash_of};
 pub(crate) use super::{
     suite_destinations::*, suite_forced::*, suite_history::*, suite_listings::*, suite_renewals::*, suite_routes::*,
     suite_secrets::*, suite_tape::*, suite_urls::*,
@@ -435,7 +435,9 @@ pub(crate) fn a_batch_is_all_or_nothing<K: Keeper>() {
         Change::Submit(Box::new(submission(2, 2, 1))),
         Change::Submit(Box::new(submission(1, 3, 1))),
     ];
-    assert!(matches!(store.apply(&batch), Err(StoreError::Duplicate(id)) if id == Uuid::from_u128(1)));
+    assert!(
+        matches!(store.apply(&batch).unwrap_err().refusal(), Some(Conflict::Duplicate(id)) if *id == Uuid::from_u128(1))
+    );
     assert!(
         store.job(Uuid::from_u128(2)).unwrap().is_none(),
         "half a batch was kept"

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use super::{
-    Change, Store, StoreError, Submission,
+    Change, Conflict, Store, Submission,
     suite::{Keeper, end, submission},
 };
 use crate::model::{FileState, SEVERAL_HOPS, SEVERAL_SOURCES};
@@ -18,8 +18,10 @@ fn job(number: u128, first: u64, n: u64) -> Submission {
 fn take(store: &impl Store, job: Submission) -> Result<(), String> {
     match store.apply(&[Change::Submit(Box::new(job))]) {
         Ok(()) => Ok(()),
-        Err(StoreError::Taken(url)) => Err(url),
-        Err(other) => panic!("{other:?}"),
+        Err(error) => match error.refusal() {
+            Some(Conflict::Taken(url)) => Err(url.clone()),
+            _ => panic!("{error:?}"),
+        },
     }
 }
 
@@ -78,6 +80,9 @@ pub(crate) fn a_destination_has_one_writer<K: Keeper>() {
         job.files[0].set_urls("https://a/v", "https://b/v");
         Change::Submit(Box::new(job))
     });
-    assert!(matches!(store.apply(&batch), Err(StoreError::Taken(_))));
+    assert!(matches!(
+        store.apply(&batch).unwrap_err().refusal(),
+        Some(Conflict::Taken(_))
+    ));
     store.apply(&batch[..1]).unwrap();
 }

@@ -4,7 +4,7 @@
 use uuid::Uuid;
 
 use super::{
-    Change, JobFilter, Store, StoreError,
+    Change, Conflict, JobFilter, Store,
     suite::{Keeper, again, begin, cancel, end, submission, submit},
 };
 use crate::model::{FileResult, FileState, JobState};
@@ -79,7 +79,10 @@ pub(crate) fn an_old_job_is_answered_from_history<K: Keeper>() {
     assert!(store.order(1).unwrap().is_none(), "nothing is ordered from history");
     // It is taken, and it has ended.
     let again = Change::Submit(Box::new(submission(1, 7, 1)));
-    assert!(matches!(store.apply(&[again]), Err(StoreError::Duplicate(_))));
+    assert!(matches!(
+        store.apply(&[again]).unwrap_err().refusal(),
+        Some(Conflict::Duplicate(_))
+    ));
     store
         .apply(&[end(1, FileState::Failed), cancel(1, true, &[2], &[3]), begin(3, 2)])
         .unwrap();

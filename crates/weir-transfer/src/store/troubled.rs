@@ -1,11 +1,12 @@
-//! A store in memory that restores as it is told, and one that several hold: for tests.
+//! A store in memory that restores as it is told: for tests.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use uuid::Uuid;
 
 use super::{
-    Change, Due, JobFilter, Kept, MemoryStore, Order, Overdue, Pin, Renewal, Restored, Store, StoreError, Submission,
+    Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Store, StoreError, Submission,
+    sqlite::SqliteStore,
 };
 use crate::{
     model::{File, Job, Retry, TokenHash},
@@ -16,7 +17,7 @@ use crate::{
 type Before = Box<dyn FnMut() -> Result<(), StoreError> + Send>;
 
 pub(crate) struct TroubledStore {
-    inner: MemoryStore,
+    inner: SqliteStore,
     before: Mutex<Before>,
     /// Changes that it will never take.
     refused: fn(&Change) -> bool,
@@ -25,7 +26,7 @@ pub(crate) struct TroubledStore {
 impl TroubledStore {
     pub(crate) fn new(before: impl FnMut() -> Result<(), StoreError> + Send + 'static) -> Self {
         Self {
-            inner: MemoryStore::new(),
+            inner: SqliteStore::in_memory(),
             before: Mutex::new(Box::new(before)),
             refused: |_| false,
         }
@@ -138,78 +139,5 @@ impl Store for TroubledStore {
 
     fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
         self.inner.forget(before, files_max)
-    }
-}
-
-/// A suite opens a store again and again: the one in memory is then the same.
-impl Store for Arc<MemoryStore> {
-    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
-        self.as_ref().apply(changes)
-    }
-    fn next_epoch(&self) -> Result<u64, StoreError> {
-        self.as_ref().next_epoch()
-    }
-    fn next_file_id(&self) -> Result<u64, StoreError> {
-        self.as_ref().next_file_id()
-    }
-    fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
-        self.as_ref().restore(below, each)
-    }
-    fn job(&self, id: Uuid) -> Result<Option<Job>, StoreError> {
-        self.as_ref().job(id)
-    }
-    fn files(&self, job: Uuid) -> Result<Vec<File>, StoreError> {
-        self.as_ref().files(job)
-    }
-    fn file(&self, id: u64) -> Result<Option<File>, StoreError> {
-        self.as_ref().file(id)
-    }
-    fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
-        self.as_ref().jobs(filter)
-    }
-    fn overdue(&self, now: i64) -> Result<Vec<Overdue>, StoreError> {
-        self.as_ref().overdue(now)
-    }
-    fn retries(&self, file: u64) -> Result<Vec<Retry>, StoreError> {
-        self.as_ref().retries(file)
-    }
-    fn reveal(&self, files: &mut [File]) -> Result<(), StoreError> {
-        self.as_ref().reveal(files)
-    }
-    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
-        self.as_ref().order(file)
-    }
-    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
-        self.as_ref().pins()
-    }
-    fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
-        self.as_ref().settings(prefix)
-    }
-    fn archive(&self, before: i64, files_max: usize) -> Result<usize, StoreError> {
-        self.as_ref().archive(before, files_max)
-    }
-    fn forget(&self, before: i64, files_max: usize) -> Result<usize, StoreError> {
-        self.as_ref().forget(before, files_max)
-    }
-    fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
-        self.as_ref().renewal(token)
-    }
-    fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError> {
-        self.as_ref().renewed(outcomes)
-    }
-    fn due_renewals(&self, now: i64, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError> {
-        self.as_ref().due_renewals(now, skip, limit)
-    }
-    fn keep(&self, kept: &Kept, now: i64) -> Result<(), StoreError> {
-        self.as_ref().keep(kept, now)
-    }
-    fn replace(&self, old: &Kept, kept: &Kept) -> Result<bool, StoreError> {
-        self.as_ref().replace(old, kept)
-    }
-    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
-        self.as_ref().kept(name)
-    }
-    fn discard(&self, name: &str) -> Result<bool, StoreError> {
-        self.as_ref().discard(name)
     }
 }

@@ -15,7 +15,7 @@ use super::{Keeper, Scene, hash_of};
 use crate::{
     config::{IssuerConfig, TokensConfig, TransferConfig},
     model::{NewJob, cred_id},
-    store::{Change, Expiring, MemoryStore, Store, submission},
+    store::{Change, Expiring, Store, sqlite::SqliteStore, submission},
     time,
 };
 
@@ -51,11 +51,11 @@ impl Issuer {
         }
     }
 
-    fn keeper(&self, store: &Arc<MemoryStore>) -> Arc<Keeper> {
+    fn keeper(&self, store: &Arc<SqliteStore>) -> Arc<Keeper> {
         self.keeper_with(store, |_| {})
     }
 
-    fn keeper_with(&self, store: &Arc<MemoryStore>, change: impl FnOnce(&mut TokensConfig)) -> Arc<Keeper> {
+    fn keeper_with(&self, store: &Arc<SqliteStore>, change: impl FnOnce(&mut TokensConfig)) -> Arc<Keeper> {
         let path = self.directory.path().join("secret");
         weir_auth::files::write_private(&path, b"the client's own secret").unwrap();
         let issuer = IssuerConfig {
@@ -86,8 +86,8 @@ fn source() -> Scene {
 }
 
 /// A store that knows this token.
-fn knowing(tokens: &[&Secret]) -> Arc<MemoryStore> {
-    let store = Arc::new(MemoryStore::new());
+fn knowing(tokens: &[&Secret]) -> Arc<SqliteStore> {
+    let store = Arc::new(SqliteStore::in_memory());
     for (n, token) in (1..).zip(tokens) {
         let mut submission = submission(n.into(), n, 1);
         let hash = hash_of(token.expose());

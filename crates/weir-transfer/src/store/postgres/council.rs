@@ -1,6 +1,7 @@
 //! What the scheduler and the other nodes have between them, from the scheduler's side.
 //!
-//! All that is changed here is changed by whoever is in office, in a transaction that looks for that first ([`in_office`]). One that
+//! All that is changed here is changed by whoever is in office, in a transaction that looks for that first
+//! ([`Election::while_leading`](weir_store::postgres::Election::while_leading)). One that
 //! was stopped and goes on after another has taken over finds that out, and changes nothing: it would take jobs away that the other one
 //! has not heard of yet, or give to one node what another copies.
 
@@ -10,28 +11,9 @@ use weir_world::OpId;
 use super::{
     PostgresStore,
     nodes::{GRACE, HANDS, Lease, Report, columns, notify, op_of},
-    office::Office,
     read,
-    session::{Pool, Session},
 };
 use crate::store::{Restored, StoreError};
-
-/// Does what only the scheduler of this epoch may do. Nobody takes over before it is done.
-///
-/// # Errors
-/// [`StoreError::Deposed`] if somebody has.
-pub(super) fn in_office<T>(
-    pool: &Pool,
-    epoch: u64,
-    work: impl FnOnce(&mut Session) -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    pool.with(|session| {
-        session.transaction(&Office::staying(), |session| {
-            Office::look(session, epoch)?;
-            work(session)
-        })
-    })
-}
 
 /// Of the scheduler.
 impl PostgresStore {
@@ -52,7 +34,7 @@ impl PostgresStore {
     /// The scheduler knows these jobs.
     pub(crate) fn arrived(&self, epoch: u64, jobs: &[u64]) -> Result<(), StoreError> {
         let jobs = jobs.iter().map(|job| *job as i64).collect::<Vec<_>>();
-        in_office(&self.council, epoch, |session| {
+        self.election.while_leading(&self.council, epoch, |session| {
             let text = "DELETE FROM arrivals WHERE job_no = ANY($1)";
             session.execute(text, &[&jobs]).map(drop)
         })
@@ -60,7 +42,7 @@ impl PostgresStore {
 
     /// Takes back all leases of schedulers before this epoch.
     pub(crate) fn end_older_leases(&self, epoch: u64) -> Result<(), StoreError> {
-        in_office(&self.council, epoch, |session| {
+        self.election.while_leading(&self.council, epoch, |session| {
             session.execute("DELETE FROM leases WHERE epoch < $1", &[&(epoch as i64)])?;
             notify(session, HANDS)
         })
@@ -89,7 +71,7 @@ impl PostgresStore {
             ON CONFLICT (file_id) DO UPDATE SET attempt = excluded.attempt, epoch = excluded.epoch, node = excluded.node,
                 op = excluded.op, stop = excluded.stop, taken = false, moved = NULL, report = NULL
             WHERE (leases.epoch, leases.attempt) < (excluded.epoch, excluded.attempt)";
-        in_office(&self.council, epoch, |session| {
+        self.election.while_leading(&self.council, epoch, |session| {
             session.execute(text, &[&files, &attempts, &epochs, &nodes, &orders, &stops])?;
             notify(session, HANDS)
         })
@@ -100,7 +82,7 @@ impl PostgresStore {
         let (files, attempts, epochs) = columns(ops.iter());
         let text = "UPDATE leases SET stop = true FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS d (f, a, e)
             WHERE file_id = f AND attempt = a AND epoch = e";
-        in_office(&self.council, epoch, |session| {
+        self.election.while_leading(&self.council, epoch, |session| {
             session.execute(text, &[&files, &attempts, &epochs])?;
             notify(session, HANDS)
         })
@@ -110,7 +92,7 @@ impl PostgresStore {
     pub(crate) fn reports(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
         let text =
             "DELETE FROM leases WHERE epoch = $1 AND report IS NOT NULL RETURNING file_id, attempt, epoch, report";
-        in_office(&self.council, epoch, |session| {
+        self.election.while_leading(&self.council, epoch, |session| {
             let rows = session.query(text, &[&(epoch as i64)])?;
             Ok(rows.iter().map(|row| (op_of(row), row.get(3))).collect())
         })
@@ -121,7 +103,7 @@ impl PostgresStore {
         let peers = self.all_peers()?.into_iter();
         let dead = peers.filter(|(peer, lives)| !lives || self.is_dead(&peer.name));
         let dead = dead.map(|(peer, _)| peer.node.id).collect::<Vec<_>>();
-        in_office(&self.council, epoch, |session| {
+        self.election.while_leading(&self.council, epoch, |session| {
             let text =
                 "DELETE FROM nodes WHERE until + make_interval(secs => $1) < clock_timestamp() OR node = ANY($2)";
             session.execute(text, &[&GRACE.as_secs_f64(), &dead])?;
@@ -152,6 +134,8 @@ impl PostgresStore {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use weir_store::postgres::testing::wanted;
+
     use std::{
         sync::{
             atomic::{AtomicBool, Ordering},
@@ -164,10 +148,7 @@ mod tests {
     use weir_world::TransferId;
 
     use super::{
-        super::{
-            server::wanted,
-            tests::{OnServer, submit},
-        },
+        super::tests::{OnServer, submit},
         *,
     };
     use crate::store::{Store as _, suite::Keeper as _};
@@ -274,15 +255,16 @@ mod tests {
                 new.next_epoch().unwrap();
                 is_through.load(Ordering::SeqCst)
             });
-            in_office(&old.council, epoch, |session| {
-                // A batch is not held up.
-                old.apply(&[submit(1, 1, 1)])?;
-                begun.send(()).unwrap();
-                std::thread::sleep(Duration::from_millis(300));
-                is_through.store(true, Ordering::SeqCst);
-                notify(session, HANDS)
-            })
-            .unwrap();
+            old.election
+                .while_leading(&old.council, epoch, |session| {
+                    // A batch is not held up.
+                    old.apply(&[submit(1, 1, 1)])?;
+                    begun.send(()).unwrap();
+                    std::thread::sleep(Duration::from_millis(300));
+                    is_through.store(true, Ordering::SeqCst);
+                    notify(session, HANDS)
+                })
+                .unwrap();
             assert!(taken.join().unwrap(), "the new one began in the middle");
         });
         assert!(deposed(&old.bury(epoch)));

@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::{decode::get, session::Session};
-use crate::store::{StoreError, Submission};
+use weir_store::postgres::Session;
+
+use super::decode::get;
+use crate::store::{Conflict, StoreError, Submission};
 
 /// Claims the destinations of submissions. A row without a file that can be seen is another node's, which is about to commit.
 const CLAIM: &str = "INSERT INTO destinations SELECT * FROM unnest($1::bigint[], $2::bytea[])
@@ -12,7 +14,7 @@ const CLAIM: &str = "INSERT INTO destinations SELECT * FROM unnest($1::bigint[],
         AND (f.finished IS NOT NULL OR j.finished IS NOT NULL)) RETURNING file_id";
 
 /// # Errors
-/// [`StoreError::Taken`]: a transfer that has not ended writes to one of them.
+/// [`Conflict::Taken`]: a transfer that has not ended writes to one of them.
 pub(super) fn claim(session: &mut Session, submissions: &[&Submission]) -> Result<(), StoreError> {
     let mut wanted = submissions
         .iter()
@@ -23,7 +25,7 @@ pub(super) fn claim(session: &mut Session, submissions: &[&Submission]) -> Resul
     }
     let mut seen = HashSet::new();
     if let Some((file, _)) = wanted.iter().find(|(_, name)| !seen.insert(*name)) {
-        return Err(StoreError::Taken(file.destination.clone()));
+        return Err(Conflict::Taken(file.destination.clone()).into());
     }
     // In one order everywhere: two nodes that want the same ones must not wait for each other.
     wanted.sort_unstable_by_key(|(_, name)| *name);
@@ -36,6 +38,6 @@ pub(super) fn claim(session: &mut Session, submissions: &[&Submission]) -> Resul
         .collect::<Result<HashSet<_>, _>>()?;
     match wanted.iter().find(|(file, _)| !ours.contains(&(file.id as i64))) {
         None => Ok(()),
-        Some((file, _)) => Err(StoreError::Taken(file.destination.clone())),
+        Some((file, _)) => Err(Conflict::Taken(file.destination.clone()).into()),
     }
 }

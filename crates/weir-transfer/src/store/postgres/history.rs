@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     decode::get,
     read::{files_between, retries_between},
-    session::Session,
 };
 use crate::{
     store::{
@@ -14,6 +13,7 @@ use crate::{
     },
     time::Millis,
 };
+use weir_store::postgres::Session;
 
 /// A commit of history may be lost in a crash of the database: what it moved is then moved again. It never waits for the disk.
 const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";

@@ -1,15 +1,13 @@
 //! The store on PostgreSQL: for more than one node, and for those who run a database anyway.
 //!
-//! One session writes (batches are transactions, see `office`), some read, one moves what ended. Callers block; the sockets live on a
-//! thread of their own. A session that failed is thrown away, and the next call opens another: the database may come and go.
+//! One session writes (batches are transactions, see [`Election`]), some read, one moves what ended. Callers block.
 
-mod connect;
 mod council;
 mod decode;
 mod destinations;
 mod history;
+mod mark;
 mod nodes;
-mod office;
 mod read;
 mod relays;
 mod renewals;
@@ -17,17 +15,12 @@ mod results;
 mod rows;
 mod schema;
 mod secrets;
-#[cfg(test)]
-mod server;
-mod session;
 mod tally;
 mod tape;
 #[cfg(test)]
 mod tests;
 mod text;
 mod urls;
-mod wait;
-mod watch;
 mod write;
 
 use std::{
@@ -37,10 +30,13 @@ use std::{
 
 use uuid::Uuid;
 use weir_http::TrustRoots;
+use weir_store::postgres::{
+    Connector, Election, Leadership, NodeWatch, PATIENCE, PULSE_PATIENCE, Pool, Purpose, Session, migrate,
+};
 
 use super::{
     Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Standing, Store, StoreError,
-    Submission, Turn, seal::HOLDS_SEALED,
+    Submission, Turn, sealed::HOLDS_SEALED,
 };
 use crate::{
     config::PostgresConfig,
@@ -50,12 +46,10 @@ use crate::{
 #[cfg(test)]
 pub(super) use tests::bench;
 
-use connect::Connector;
+use mark::mark;
 pub(crate) use nodes::{DOORS, HANDS, Lease, Node, OFFICE, Peer, Report};
-pub(crate) use office::TERM;
-use office::{Holder, Office};
 pub(crate) use relays::Asked;
-use session::{PATIENCE, PULSE_PATIENCE, Pool, Purpose, Session};
+use write::Plan;
 
 /// Sessions for reading. A status poll holds one for milliseconds; the database does the work.
 const READERS: usize = 8;
@@ -66,9 +60,9 @@ const ID_BLOCK: u64 = 10_000;
 /// See the module.
 pub(crate) struct PostgresStore {
     /// Held by whoever writes. `None`: this handle does not schedule, and writes nothing but what [`Self::deposit`] takes.
-    writer: Mutex<Option<Office>>,
+    writer: Mutex<Option<Leadership>>,
     /// The same, for those who must not wait for a batch.
-    office: Mutex<Option<Office>>,
+    leadership: Mutex<Option<Leadership>>,
     writing: Pool,
     readers: Pool,
     /// For what begins attempts: it must not wait for people who look.
@@ -87,11 +81,9 @@ pub(crate) struct PostgresStore {
     connector: Arc<Connector>,
     damaged: Mutex<BTreeSet<i64>>,
     sealer: Sealer,
-    /// Who writes, for people who look into the table `scheduler`.
-    holder: Holder,
-    /// The row of the scheduler, and those of nodes: whether they stand still.
-    watch: watch::Watch,
-    nodes_watch: watch::Nodes,
+    election: Election,
+    /// The rows of nodes: whether they stand still.
+    nodes_watch: NodeWatch,
 }
 
 impl std::fmt::Debug for PostgresStore {
@@ -110,16 +102,16 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Database`] says which database, and why.
     pub(crate) fn open(config: &PostgresConfig, trust: &TrustRoots, sealer: Sealer) -> Result<Self, StoreError> {
-        let connector = Arc::new(Connector::new(config, trust)?);
+        let connector = Arc::new(Connector::new(&config.address(), trust)?);
         let fail = |source: StoreError| StoreError::Database {
             database: config.to_string(),
             source: source.into(),
         };
         let mut session = Session::open(&connector, Purpose::Batches, PATIENCE).map_err(fail)?;
-        schema::migrate(&mut session).map_err(fail)?;
+        migrate(&mut session, schema::MIGRATIONS).map_err(fail)?;
         Ok(Self {
             writer: Mutex::default(),
-            office: Mutex::default(),
+            leadership: Mutex::default(),
             writing: Pool::new(connector.clone(), Purpose::Batches, 1),
             readers: Pool::new(connector.clone(), Purpose::Rows, READERS),
             orders: Pool::new(connector.clone(), Purpose::Rows, 2),
@@ -132,9 +124,8 @@ impl PostgresStore {
             connector,
             damaged: Mutex::default(),
             sealer,
-            holder: Holder::of_this_process(),
-            watch: watch::Watch::default(),
-            nodes_watch: watch::Nodes::default(),
+            election: Election::new("scheduler"),
+            nodes_watch: NodeWatch::default(),
         })
     }
 }
@@ -151,10 +142,10 @@ impl PostgresStore {
         })
     }
 
-    fn enter(&self, writer: &mut Option<Office>, office: Office) -> u64 {
-        *writer = Some(office);
-        *lock(&self.office) = Some(office);
-        office.epoch
+    fn enter(&self, writer: &mut Option<Leadership>, leadership: Leadership) -> u64 {
+        *writer = Some(leadership);
+        *lock(&self.leadership) = Some(leadership);
+        leadership.epoch
     }
 }
 
@@ -164,48 +155,46 @@ impl Store for PostgresStore {
     }
 
     fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
-        let mut office = lock(&self.writer);
-        let Some(office) = office.as_mut() else {
+        let mut writer = lock(&self.writer);
+        let Some(leadership) = writer.as_mut() else {
             return Err(StoreError::Deposed);
         };
-        self.writing
-            .with(|session| write::apply(session, office, &self.sealer, changes))
+        // What comes of it is known before the transaction takes its locks.
+        let plan = Plan::of(changes);
+        self.writing.with(|session| {
+            let write = |session: &mut Session| plan.write(session, &self.sealer);
+            self.election.write(leadership, session, mark(changes), write)
+        })
     }
 
     fn next_epoch(&self) -> Result<u64, StoreError> {
         let mut writer = lock(&self.writer);
-        let office = self.writing.with(|session| Office::seize(session, &self.holder))?;
-        Ok(self.enter(&mut writer, office))
+        let leadership = self.writing.with(|session| self.election.seize(session))?;
+        Ok(self.enter(&mut writer, leadership))
     }
 
     fn stand(&self) -> Result<Standing, StoreError> {
         let mut writer = lock(&self.writer);
-        let stood = self
-            .writing
-            .with(|session| match Office::stand(session, &self.holder, &self.watch)? {
-                Some(office) => Ok(Ok(office)),
-                None => Ok(Err(Office::held_by(session)?)),
-            })?;
-        Ok(match stood {
-            Ok(office) => Standing::Elected(self.enter(&mut writer, office)),
-            Err(holder) => Standing::HeldBy(holder),
+        Ok(match self.writing.with(|session| self.election.stand(session))? {
+            weir_store::Standing::Elected(leadership) => Standing::Elected(self.enter(&mut writer, leadership)),
+            weir_store::Standing::HeldBy(holder) => Standing::HeldBy(holder),
         })
     }
 
     fn renew(&self) -> Result<(), StoreError> {
         // Not on the writer's session, nor where others read. While a batch is under way this waits for its end, which prolongs the term
         // too: whoever stands meanwhile waits for the same.
-        let office = *lock(&self.office);
-        match office {
-            Some(office) => self.terms.with(|session| office.renew(session)),
+        let leadership = *lock(&self.leadership);
+        match leadership {
+            Some(leadership) => self.terms.with(|session| self.election.renew(leadership, session)),
             None => Ok(()),
         }
     }
 
     fn resign(&self) -> Result<(), StoreError> {
-        lock(&self.office).take();
+        lock(&self.leadership).take();
         match lock(&self.writer).take() {
-            Some(office) => self.writing.with(|session| office.resign(session)),
+            Some(leadership) => self.writing.with(|session| self.election.resign(leadership, session)),
             None => Ok(()),
         }
     }

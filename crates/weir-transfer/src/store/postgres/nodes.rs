@@ -8,15 +8,14 @@ use std::{collections::HashSet, time::Duration};
 use tokio_postgres::Row;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use weir_store::postgres::{Session, TERM};
 use weir_world::{OpId, TransferId};
 
 use super::{
     PostgresStore,
-    office::TERM,
-    session::Session,
     write::{Plan, number_of, with_arrivals},
 };
-use crate::store::{Change, StoreError};
+use crate::store::{Change, Conflict, StoreError};
 
 /// How long after its time a node is taken for dead. By its own clock it has let go when its time was over; this is for the orders
 /// to get out of the way.
@@ -127,7 +126,7 @@ impl PostgresStore {
                 text,
                 &[
                     &node.id,
-                    &self.holder.name,
+                    &self.election.process().name,
                     &node.url,
                     &node.role,
                     &(node.slots as i32),
@@ -200,14 +199,12 @@ impl PostgresStore {
 
     /// The name of the scheduler's process, if its term has not ended.
     pub(crate) fn scheduler(&self) -> Result<Option<String>, StoreError> {
-        let text = "SELECT holder FROM scheduler WHERE until > clock_timestamp()";
-        self.pulses
-            .with(|session| Ok(session.row(text, &[])?.map(|row| row.get(0))))
+        self.pulses.with(|session| self.election.leader(session))
     }
 
     /// Whether a node, by its name, is a process that this machine knows to have ended.
     pub(crate) fn is_dead(&self, name: &str) -> bool {
-        self.holder.knows_dead(name)
+        self.election.process().knows_dead(name)
     }
 
     /// Rings for others.
@@ -230,11 +227,11 @@ impl PostgresStore {
 /// Of nodes that do not schedule.
 impl PostgresStore {
     /// Takes what a node may write that is not in office: jobs, and what its copies note ([`Change::of_copy`]). A note about a file that
-    /// the node has no lease of is refused, as [`StoreError::NoLease`], and with it the batch.
+    /// the node has no lease of is refused, as [`Conflict::NoLease`], and with it the batch.
     pub(crate) fn deposit(&self, node: Uuid, changes: &[Change]) -> Result<(), StoreError> {
         let may = |change: &Change| matches!(change, Change::Submit(_)) || change.of_copy().is_some();
         if !changes.iter().all(may) {
-            return Err(StoreError::NoLease(Vec::new()));
+            return Err(Conflict::NoLease(Vec::new()).into());
         }
         let mut files = changes
             .iter()
@@ -337,7 +334,7 @@ fn hold_leases(session: &mut Session, node: Uuid, files: &[i64]) -> Result<(), S
     if lost.is_empty() {
         return Ok(());
     }
-    Err(StoreError::NoLease(lost))
+    Err(Conflict::NoLease(lost).into())
 }
 
 /// Numbers of submissions that the store has already.
@@ -372,11 +369,10 @@ impl PostgresStore {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use weir_store::postgres::testing::wanted;
+
     use super::{
-        super::{
-            server::wanted,
-            tests::{OnServer, submit},
-        },
+        super::tests::{OnServer, submit},
         *,
     };
     use crate::store::{
@@ -403,14 +399,18 @@ mod tests {
         assert_eq!(office.arrivals().unwrap(), [1, 3, 4]);
         assert!(matches!(
             door.deposit(node, &[submit(1, 9, 2)]),
-            Err(StoreError::Duplicate(_))
+            Err(error) if matches!(error.refusal(), Some(Conflict::Duplicate(_)))
         ));
         assert!(door.deposit(node, &[begin(1, 1)]).is_err());
+        let lost = |outcome: Result<(), StoreError>| {
+            let error = outcome.unwrap_err();
+            matches!(error.refusal(), Some(Conflict::NoLease(lost)) if *lost == [1])
+        };
         let claim = |file| Change::Claim {
             file,
             claim: Some(crate::model::Claim { since: 5, until: None }),
         };
-        assert!(matches!(door.deposit(node, &[claim(1)]), Err(StoreError::NoLease(lost)) if lost == [1]));
+        assert!(lost(door.deposit(node, &[claim(1)])));
         let op = OpId {
             transfer: TransferId(1),
             attempt: 1,
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(office.file(1).unwrap().unwrap().claim.unwrap().since, 5);
         // Of a node that is gone.
         assert_eq!(office.bury(epoch).unwrap(), [(op, None)]);
-        assert!(matches!(door.deposit(node, &[claim(1)]), Err(StoreError::NoLease(lost)) if lost == [1]));
+        assert!(lost(door.deposit(node, &[claim(1)])));
         assert!(office.file(1).unwrap().unwrap().claim.unwrap().until.is_some());
         let mut found = Vec::new();
         let mut take = |row| found.push(crate::store::suite::live(row).files.len());

@@ -8,10 +8,7 @@ use uuid::Uuid;
 
 use super::{
     decode::{self, FILE, JOB, LIVE, get},
-    secrets,
-    session::{PATIENCE, Session},
-    urls,
-    wait::wait,
+    secrets, urls,
 };
 use crate::{
     model::{File, Job, Retry, TokenHash, job_state_code, kind_of},
@@ -21,6 +18,7 @@ use crate::{
         proxy_name,
     },
 };
+use weir_store::postgres::{PATIENCE, Session, wait};
 
 /// Less than the patience here.
 const LISTING_TIMEOUT: &str = "SET statement_timeout = '25s'";

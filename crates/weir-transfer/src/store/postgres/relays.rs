@@ -4,7 +4,6 @@ use tokio_postgres::Row;
 
 use super::{
     PostgresStore,
-    council::in_office,
     nodes::{DOORS, OFFICE, notify},
 };
 use crate::store::StoreError;
@@ -56,7 +55,7 @@ impl PostgresStore {
     /// Some requests without an answer, the oldest first, but for those that are being answered. Those that nobody waits for any more are
     /// forgotten.
     pub(crate) fn asked(&self, epoch: u64, answering: &[i64]) -> Result<Vec<Asked>, StoreError> {
-        in_office(&self.council, epoch, |session| {
+        self.election.while_leading(&self.council, epoch, |session| {
             session.execute(
                 "DELETE FROM relays WHERE asked < clock_timestamp() - interval '1 min'",
                 &[],
@@ -75,7 +74,7 @@ impl PostgresStore {
 
     /// Answers a request.
     pub(crate) fn answer(&self, epoch: u64, number: i64, response: &str, body: &[u8]) -> Result<(), StoreError> {
-        in_office(&self.readers, epoch, |session| {
+        self.election.while_leading(&self.readers, epoch, |session| {
             let text = "UPDATE relays SET response = $2, answer = $3 WHERE relay_no = $1";
             session.execute(text, &[&number, &response, &body])?;
             notify(session, &format!("{DOORS} {number}"))
@@ -86,7 +85,9 @@ impl PostgresStore {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-    use super::super::{server::wanted, tests::OnServer};
+    use weir_store::postgres::testing::wanted;
+
+    use super::super::tests::OnServer;
     use crate::store::{Store as _, suite::Keeper as _};
 
     #[test]

@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{decode::get, session::Session};
+use weir_store::postgres::Session;
+
+use super::decode::get;
 use crate::{
     model::TokenHash,
     store::{Due, Expiring, Renewal, Sealer, StoreError, Submission, Turn, renewals::LOOK_MAX},
@@ -189,11 +191,12 @@ pub(super) fn due(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use weir_store::postgres::testing::wanted;
+
     use crate::store::{
         Renewal, Store as _, Turn, hash_of,
         postgres::{
             PostgresStore,
-            server::wanted,
             tests::{OnServer, submit},
         },
         suite::Keeper as _,

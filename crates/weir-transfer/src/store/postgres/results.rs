@@ -2,7 +2,9 @@
 
 use weir_sched::Work;
 
-use super::{session::Values, text::optional};
+use weir_store::postgres::Values;
+
+use super::text::optional;
 use crate::model::{FileResult, bytes};
 
 pub(super) const RESULT_ARRAYS: &str =

@@ -7,7 +7,6 @@ use weir_sched::Work;
 
 use super::{
     results::{RESULT_ARRAYS, RESULT_COLUMNS, RESULT_SET, Results},
-    session::Session,
     tally::Tally,
     tape,
     text::text,
@@ -16,6 +15,7 @@ use crate::{
     model::FileState,
     store::{Change, StoreError},
 };
+use weir_store::postgres::Session;
 
 /// Changes of different files and jobs.
 #[derive(Default)]

@@ -1,10 +1,7 @@
 //! Tables, and how an older database becomes a newer one.
 
-use super::session::Session;
-use crate::store::StoreError;
-
 /// Migrations, in order; the table `schema_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     FIRST,
     NODES,
     TAPE,
@@ -269,35 +266,3 @@ const TERMS: &str = "ALTER TABLE nodes ADD COLUMN term float8 NOT NULL DEFAULT 8
 
 /// What the service saw of a copy that succeeded, apart from sizes that it looked up.
 const COUNTED: &str = "ALTER TABLE files ADD COLUMN counted bigint;";
-
-/// What keeps two services that start at the same time from making the same tables.
-const LOCK: i64 = 0x5745_4952;
-
-/// Brings a database up to date, in one transaction.
-pub(super) fn migrate(session: &mut Session) -> Result<(), StoreError> {
-    let encoding: String = session
-        .row("SHOW server_encoding", &[])?
-        .map_or_else(String::new, |row| row.get(0));
-    if encoding != "UTF8" {
-        let text = format!("the database's encoding is {encoding}; make it with ENCODING 'UTF8'");
-        return Err(StoreError::Broken(text.into()));
-    }
-    session.transaction("BEGIN", |session| {
-        session.query("SELECT pg_advisory_xact_lock($1)", &[&LOCK])?;
-        session.run("CREATE TABLE IF NOT EXISTS schema_version (version integer PRIMARY KEY)")?;
-        let newest = "SELECT coalesce(max(version), 0) FROM schema_version";
-        let done: i32 = session.row(newest, &[])?.map_or(0, |row| row.get(0));
-        let known = MIGRATIONS.len() as i32;
-        if done > known {
-            let text =
-                format!("the database has version {done} of its tables, this service knows {known}; use a newer one");
-            return Err(StoreError::Broken(text.into()));
-        }
-        for (number, migration) in MIGRATIONS.iter().enumerate().skip(done as usize) {
-            session.run(migration)?;
-            let version = number as i32 + 1;
-            session.execute("INSERT INTO schema_version VALUES ($1)", &[&version])?;
-        }
-        Ok(())
-    })
-}

@@ -1,6 +1,7 @@
 //! Secrets that are left with the service for a while.
 
-use super::session::Session;
+use weir_store::postgres::Session;
+
 use crate::{
     store::{Kept, Sealer, StoreError, hash_of},
     time::Millis,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::session::{Session, Values};
+use weir_store::postgres::{Session, Values};
+
 use crate::{
     model::{Counts, job_state_code, job_state_from_code, kind_of},
     store::StoreError,

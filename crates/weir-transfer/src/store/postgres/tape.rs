@@ -5,7 +5,6 @@ use weir_sched::Work;
 use super::{
     decode::get,
     results::{RESULT_ARRAYS, RESULT_COLUMNS, RESULT_SET, Results},
-    session::Session,
     tally::Tally,
     text::text,
 };
@@ -14,6 +13,7 @@ use crate::{
     store::{Change, Pin, StoreError},
     time::Millis,
 };
+use weir_store::postgres::Session;
 
 /// Changes of different files.
 pub(super) fn write(session: &mut Session, tally: &mut Tally, changes: &[&Change]) -> Result<(), StoreError> {

@@ -5,7 +5,7 @@ mod plans;
 mod ways;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     thread::sleep,
     time::{Duration, Instant},
@@ -13,19 +13,39 @@ use std::{
 
 use rustix::process::Signal;
 use uuid::Uuid;
-
-use super::{
-    PostgresStore,
-    server::{Server, open, wanted},
+use weir_http::TrustRoots;
+use weir_store::postgres::{
+    Address, Session, TERM,
+    testing::{Server, sealer, wanted},
 };
+
+use super::PostgresStore;
 use crate::{
     config::PostgresConfig,
     model::FileState,
     store::{
-        Change, Durable, Standing, Store, StoreError, Writer, confirm_key,
+        Change, Durable, Standing, Store, StoreError, Writer, confirm_key, start_writer,
         suite::{Keeper, begin, end, submission},
     },
 };
+
+/// The configuration that leads to a database.
+fn config_of(address: &Address) -> PostgresConfig {
+    PostgresConfig {
+        host: address.hosts.join(","),
+        port: address.port,
+        database: address.database.clone(),
+        user: address.user.clone(),
+        password_file: None,
+        authorities: Vec::new(),
+        target_session_attrs: None,
+        role: crate::config::Role::Any,
+    }
+}
+
+fn open(config: &PostgresConfig, key: &Path) -> PostgresStore {
+    PostgresStore::open(config, &TrustRoots::default(), sealer(key)).unwrap()
+}
 
 pub(super) struct OnServer {
     database: PostgresConfig,
@@ -35,7 +55,7 @@ pub(super) struct OnServer {
 impl OnServer {
     fn on(server: &Server) -> Self {
         Self {
-            database: server.database(),
+            database: config_of(&server.database()),
             directory: tempfile::tempdir().unwrap(),
         }
     }
@@ -160,7 +180,7 @@ fn a_batch_that_takes_long_does_not_cost_the_office() {
     std::thread::scope(|scope| {
         let (locked, is_locked) = std::sync::mpsc::channel();
         scope.spawn(move || {
-            let hold = |session: &mut super::Session| {
+            let hold = |session: &mut Session| {
                 session.run("BEGIN; LOCK TABLE files IN EXCLUSIVE MODE")?;
                 locked.send(()).unwrap();
                 sleep(Duration::from_secs(3));
@@ -190,7 +210,7 @@ fn a_writer_that_is_deposed_says_so_and_ends() {
     let (old, new) = (Arc::new(keeper.handle()), keeper.handle());
     old.next_epoch().unwrap();
     let (tell, told) = std::sync::mpsc::channel();
-    let writer = Writer::start(old, move |durable| tell.send(durable).unwrap()).unwrap();
+    let writer = start_writer(old, move |durable| tell.send(durable).unwrap()).unwrap();
     new.next_epoch().unwrap();
     writer.push(weir_world::Seq(1), vec![submit(1, 1, 1)]);
     assert!(matches!(told.recv().unwrap(), Durable::Deposed));
@@ -333,7 +353,7 @@ impl Load {
         let store = Arc::new(keeper.handle());
         store.next_epoch().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
-        let writer = Writer::start(store.clone(), move |durable| drop(tell.send(durable))).unwrap();
+        let writer = start_writer(store.clone(), move |durable| drop(tell.send(durable))).unwrap();
         Self { store, writer, told }
     }
 
@@ -504,7 +524,9 @@ impl Bench {
                 sink.send(text.clone()).await?;
                 sink.finish().await
             };
-            super::wait::wait(copy, Duration::from_secs(60)).unwrap().unwrap();
+            weir_store::postgres::wait(copy, Duration::from_secs(60))
+                .unwrap()
+                .unwrap();
             n += rows;
         }
         session.run("DROP TABLE raw").unwrap();
@@ -547,7 +569,7 @@ fn who_stands_still_for_a_term_is_not_in_office_whatever_the_databases_clock_say
     old.pulse(&node, &[], None).unwrap();
     let held = |standing: Result<Standing, StoreError>| matches!(standing, Ok(Standing::HeldBy(_)));
     let begun = Instant::now();
-    while begun.elapsed() < super::TERM + Duration::from_secs(3) {
+    while begun.elapsed() < TERM + Duration::from_secs(3) {
         clock_went_back();
         old.renew().unwrap();
         old.pulse(&node, &[], None).unwrap();
@@ -562,13 +584,13 @@ fn who_stands_still_for_a_term_is_not_in_office_whatever_the_databases_clock_say
         let alive = new.peers().unwrap().len();
         match new.stand().unwrap() {
             Standing::Elected(epoch) => break epoch,
-            Standing::HeldBy(_) => assert!(died.elapsed() < super::TERM * 2, "nobody takes over; {alive} live"),
+            Standing::HeldBy(_) => assert!(died.elapsed() < TERM * 2, "nobody takes over; {alive} live"),
         }
         sleep(Duration::from_millis(500));
     };
-    assert!(elected > first && died.elapsed() + Duration::from_secs(1) >= super::TERM);
+    assert!(elected > first && died.elapsed() + Duration::from_secs(1) >= TERM);
     while new.peers().unwrap().len() > 1 {
-        assert!(died.elapsed() < super::TERM * 3, "a node that is dead counts as living");
+        assert!(died.elapsed() < TERM * 3, "a node that is dead counts as living");
         new.pulse(&other, &[], None).unwrap();
         sleep(Duration::from_millis(500));
     }

@@ -1,6 +1,8 @@
 //! What URLs carry after the path.
 
-use super::{decode::get, session::Session};
+use weir_store::postgres::Session;
+
+use super::decode::get;
 use crate::{
     model::{File, NewFile},
     store::{

@@ -1,52 +1,23 @@
 //! Writing: a batch is one transaction, and each kind of change in it one statement for all of its files.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Instant,
-};
+use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
+use weir_store::postgres::{PATIENCE, Session, Values, wait};
 
 use super::{
-    destinations,
-    office::{Office, Turn, mark},
-    renewals,
+    destinations, renewals,
     rows::Rows,
-    session::{PATIENCE, Session, Values},
     tally::Tally,
     text::{clean, optional, text},
     urls,
-    wait::wait,
 };
 use crate::{
     model::{TokenHash, job_state_code},
-    store::{Change, Sealer, StoreError, Submission},
+    store::{Change, Conflict, Sealer, StoreError, Submission},
 };
-
-/// See [`crate::store::Store::apply`].
-pub(super) fn apply(
-    session: &mut Session,
-    office: &mut Office,
-    sealer: &Sealer,
-    changes: &[Change],
-) -> Result<(), StoreError> {
-    // What comes of it is known before the transaction takes its locks.
-    let plan = Plan::of(changes);
-    let mark = mark(changes);
-    let turn = session.transaction("BEGIN", |session| {
-        let begun = Instant::now();
-        let turn = office.open(session, mark)?;
-        if let Turn::Ours = turn {
-            plan.write(session, sealer)?;
-            Office::prolong(session, begun)?;
-        }
-        Ok(turn)
-    })?;
-    office.close(&turn);
-    Ok(())
-}
 
 /// Notes jobs that came in where nobody schedules, for the scheduler. False: there are none.
 pub(super) fn with_arrivals(session: &mut Session, changes: &[&Change]) -> Result<bool, StoreError> {
@@ -239,7 +210,7 @@ fn insert_jobs(session: &mut Session, submissions: &[&Submission]) -> Result<(),
     }
     let taken = taken.iter().map(|row| row.get::<_, i64>(0)).collect::<HashSet<_>>();
     let refused = submissions.iter().find(|job| !taken.contains(&number_of(job)));
-    Err(StoreError::Duplicate(refused.map_or(Uuid::nil(), |job| job.job.id)))
+    Err(Conflict::Duplicate(refused.map_or(Uuid::nil(), |job| job.job.id)).into())
 }
 
 fn copy_files(

@@ -12,20 +12,18 @@ mod write;
 
 use std::{
     collections::BTreeSet,
-    fs::{File, OpenOptions, TryLockError},
-    os::unix::fs::OpenOptionsExt as _,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use uuid::Uuid;
+use weir_store::sqlite::{Database, Readers, at_most};
 
 use super::{
     Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Store, StoreError, Submission,
-    seal::HOLDS_SEALED,
+    sealed::HOLDS_SEALED,
 };
 use crate::{
     model::{self, TokenHash},
@@ -36,20 +34,16 @@ use crate::{
 const READERS: usize = 4;
 /// A filter that no index serves may look through everything: it may keep its connection this long.
 const LISTING_MAX: Duration = Duration::from_secs(25);
-/// SQLite looks at the clock every so many steps of its machine: some tenths of a millisecond.
-const STEPS_PER_LOOK: i32 = 10_000;
 
 /// See the module.
 pub(crate) struct SqliteStore {
-    writer: Mutex<Connection>,
+    database: Database,
     readers: Readers,
     /// For what begins attempts: it must not wait for people who look.
     orders: Readers,
     sealer: Sealer,
     /// Jobs that ended and whose rows cannot be read: they stay where they are.
     damaged: Mutex<BTreeSet<i64>>,
-    /// Held for the life of the store: no second process may schedule from the same rows.
-    _lock: File,
 }
 
 impl std::fmt::Debug for SqliteStore {
@@ -64,38 +58,23 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError::Locked`] if another process has it.
     pub(crate) fn open(path: &Path, sealer: Sealer) -> Result<Self, StoreError> {
-        let fail = |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open {
-            path: path.to_owned(),
-            source,
-        };
-        let private = |path: &Path| {
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(path)
-        };
-        let file_lock = private(&path.with_extension("lock")).map_err(|error| fail(error.into()))?;
-        match file_lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
-            Err(TryLockError::Error(error)) => return Err(fail(error.into())),
-        }
-        // SQLite gives its side files the mode of the database.
-        private(path).map_err(|error| fail(error.into()))?;
-        let mut writer = connect(path, false).map_err(|error| fail(error.into()))?;
-        schema::migrate(&mut writer).map_err(|error| fail(error.into()))?;
-        let readers = (0..READERS).map(|_| connect(path, true)).collect::<Result<Vec<_>, _>>();
-        let readers = Readers::new(readers.map_err(|error| fail(error.into()))?);
-        let orders = Readers::new(vec![connect(path, true).map_err(|error| fail(error.into()))?]);
+        Self::with(Database::open(path, schema::MIGRATIONS)?, sealer)
+    }
+
+    /// One that ends with this handle, and whose key does too.
+    #[cfg(test)]
+    pub(crate) fn in_memory() -> Self {
+        let database = Database::in_memory(schema::MIGRATIONS).expect("memory takes tables");
+        Self::with(database, Sealer::ephemeral()).expect("memory can be read")
+    }
+
+    fn with(database: Database, sealer: Sealer) -> Result<Self, StoreError> {
         Ok(Self {
-            writer: Mutex::new(writer),
-            readers,
-            orders,
+            readers: database.readers(READERS)?,
+            orders: database.readers(1)?,
+            database,
             sealer,
             damaged: Mutex::default(),
-            _lock: file_lock,
         })
     }
 
@@ -109,7 +88,7 @@ impl SqliteStore {
     }
 
     fn write<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        work(&mut lock(&self.writer))
+        self.database.write(work)
     }
 }
 
@@ -226,111 +205,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A committed transaction is on disk (`synchronous = FULL` in WAL mode syncs at every commit).
-fn connect(path: &Path, read_only: bool) -> rusqlite::Result<Connection> {
-    let flags = if read_only {
-        OpenFlags::SQLITE_OPEN_READ_ONLY
-    } else {
-        OpenFlags::SQLITE_OPEN_READ_WRITE
-    };
-    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
-    connection.set_prepared_statement_cache_capacity(64);
-    connection.pragma_update(None, "cache_size", if read_only { -16_000 } else { -64_000 })?;
-    if !read_only {
-        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        // 16 MB of log between checkpoints: under load each one syncs the database itself once.
-        connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
-        connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
-    }
-    Ok(connection)
-}
-
-/// A few connections, handed out one at a time.
-struct Readers {
-    free: Mutex<Vec<Connection>>,
-    returned: Condvar,
-}
-
-impl Readers {
-    fn new(free: Vec<Connection>) -> Self {
-        Self {
-            free: Mutex::new(free),
-            returned: Condvar::new(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let mut free = self.lock();
-        let connection = loop {
-            match free.pop() {
-                Some(connection) => break connection,
-                None => free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner),
-            }
-        };
-        drop(free);
-        // The connection comes back whatever happens to who borrowed it.
-        let outcome = catch_unwind(AssertUnwindSafe(|| work(&connection)));
-        self.lock().push(connection);
-        self.returned.notify_one();
-        outcome.unwrap_or_else(|panic| resume_unwind(panic))
-    }
-}
-
-/// Reads for so long, and then fails as [`StoreError::Unavailable`].
-fn at_most<T>(
-    connection: &Connection,
-    limit: Duration,
-    read: impl FnOnce() -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    /// Whoever borrows the connection next has all the time it needs, even after a panic.
-    struct Limited<'a>(&'a Connection);
-    impl Drop for Limited<'_> {
-        fn drop(&mut self) {
-            self.0.progress_handler(0, None::<fn() -> bool>);
-        }
-    }
-    let begun = Instant::now();
-    connection.progress_handler(STEPS_PER_LOOK, Some(move || begun.elapsed() > limit));
-    let _limited = Limited(connection);
-    read()
-}
-
-/// Whether a row was found, and one of its values is not what it should be.
-fn is_about_a_value(error: &rusqlite::Error) -> bool {
-    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
-    matches!(
-        error,
-        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..)
-    )
-}
-
-impl From<rusqlite::Error> for StoreError {
-    fn from(error: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{
-            CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, OperationInterrupted,
-            OutOfMemory, PermissionDenied, ReadOnly, SystemIoFailure,
-        };
-        match error.sqlite_error_code() {
-            Some(
-                DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure | CannotOpen | OutOfMemory | DatabaseCorrupt
-                | NotADatabase | ReadOnly | PermissionDenied | OperationInterrupted,
-            ) => Self::Unavailable(error.into()),
-            _ if is_about_a_value(&error) => Self::Unreadable(error.to_string()),
-            _ => Self::Broken(error.into()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
-    use std::{os::unix::fs::PermissionsExt as _, path::PathBuf};
+    use std::{
+        os::unix::fs::PermissionsExt as _,
+        panic::{AssertUnwindSafe, catch_unwind},
+        path::PathBuf,
+    };
 
     use super::*;
     use crate::store::{
@@ -365,7 +247,7 @@ mod tests {
         }
 
         fn open(&self) -> SqliteStore {
-            let sealer = crate::store::seal::for_tests(&self.directory.path().join("token.key"));
+            let sealer = weir_store::postgres::testing::sealer(&self.directory.path().join("token.key"));
             SqliteStore::open(&self.path(), sealer).unwrap()
         }
     }

@@ -1,9 +1,7 @@
 //! Tables, and how an older database becomes a newer one.
 
-use rusqlite::Connection;
-
 /// Migrations, in order; the database's `user_version` counts those that were done. Never change one that was released.
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     FIRST,
     CLAIMS,
     MOVED,
@@ -269,15 +267,3 @@ CREATE INDEX tokens_due ON tokens (due) WHERE due IS NOT NULL;
 
 /// What the service saw of a copy that succeeded, apart from sizes that it looked up.
 const COUNTED: &str = "ALTER TABLE files ADD COLUMN counted INTEGER;";
-
-/// Brings a database up to date, each migration in a transaction of its own.
-pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
-    let done: usize = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? as usize;
-    for (number, migration) in MIGRATIONS.iter().enumerate().skip(done) {
-        let transaction = connection.transaction()?;
-        transaction.execute_batch(migration)?;
-        transaction.pragma_update(None, "user_version", number as i64 + 1)?;
-        transaction.commit()?;
-    }
-    Ok(())
-}

@@ -9,7 +9,7 @@ use weir_sched::Work;
 use super::{renewals, tape, urls};
 use crate::{
     model::{Counts, FileResult, FileState, TokenHash, bytes, job_state_code, job_state_from_code, kind_of},
-    store::{Change, FollowUp, Sealer, StoreError, Submission, urls::SealedUrls},
+    store::{Change, Conflict, FollowUp, Sealer, StoreError, Submission, urls::SealedUrls},
     time::Millis,
 };
 
@@ -217,7 +217,7 @@ fn submit(
             job_state_code(submission.first_job_state()),
         ])?;
     if inserted == 0 {
-        return Err(StoreError::Duplicate(job.id));
+        return Err(Conflict::Duplicate(job.id).into());
     }
     let job_no = first as i64;
     let mut insert = transaction.prepare_cached(
@@ -252,7 +252,7 @@ fn submit(
     }
     for (file, name) in submission.destinations() {
         if !claim_destination(transaction, file.id, name)? {
-            return Err(StoreError::Taken(file.destination.clone()));
+            return Err(Conflict::Taken(file.destination.clone()).into());
         }
     }
     transaction

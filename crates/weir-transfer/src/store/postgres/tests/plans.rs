@@ -1,6 +1,8 @@
 //! Plans: tables grow faster than the database's statistics of them.
 
-use super::{super::server::wanted, OnServer, submit};
+use weir_store::postgres::testing::wanted;
+
+use super::{OnServer, submit};
 use crate::{
     model::FileState,
     store::{

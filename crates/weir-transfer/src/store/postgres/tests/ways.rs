@@ -1,12 +1,12 @@
 //! The way to the database: who is told what, and who is believed.
 
 use weir_http::TrustRoots;
-
-use super::super::{
-    Connector, PATIENCE, PostgresStore, Purpose,
-    server::{Server, wanted},
-    session::Session,
+use weir_store::postgres::{
+    Connector, PATIENCE, Purpose, Session,
+    testing::{Server, wanted},
 };
+
+use super::{super::PostgresStore, config_of};
 use crate::{
     config::PostgresConfig,
     store::{Sealer, Store as _},
@@ -21,7 +21,7 @@ fn a_password_is_read_from_its_file_and_told_to_nobody() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("password");
     std::fs::write(&path, "open-sesame\n").unwrap();
-    let mut config = Server::shared().config("no_such_database");
+    let mut config = config_of(&Server::shared().address("no_such_database"));
     config.password_file = Some(path.clone());
     let fail = |config: &PostgresConfig| {
         let error = PostgresStore::open(config, &TrustRoots::default(), Sealer::ephemeral()).unwrap_err();
@@ -79,8 +79,8 @@ fn a_database_elsewhere_is_spoken_to_encrypted_and_checked() {
         return;
     }
     let (server, authority) = guarded();
-    let mut config = server.config("postgres");
-    let connector = Connector::new(&config, &TrustRoots::default()).unwrap();
+    let mut config = config_of(&server.address("postgres"));
+    let connector = Connector::new(&config.address(), &TrustRoots::default()).unwrap();
     Session::open(&connector, Purpose::Rows, PATIENCE)
         .unwrap()
         .run("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'open-sesame'")

@@ -1,6 +1,9 @@
 //! Why a store does not do what it is asked.
 
-use uuid::Uuid;
+/// Why a service refuses a change, whatever the database says: it exists already, or contradicts another one.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Refusal(Box<dyn std::error::Error + Send + Sync>);
 
 /// What can go wrong with a store.
 #[derive(Debug, thiserror::Error)]
@@ -26,16 +29,13 @@ pub enum StoreError {
     /// Another scheduler has taken over.
     #[error("another scheduler has taken over; this one changes nothing any more")]
     Deposed,
-    /// Operations on these files were taken from this node, and given to another; none: it may not write such a change at all.
-    #[error("files {0:?} are not this node's any more")]
-    NoLease(Vec<u64>),
     /// Another process has it.
     #[error("the store {path} is in use by another process; stop it, or give this one a store of its own")]
     Locked {
         /// Its file.
         path: std::path::PathBuf,
     },
-    /// The key of the tokens cannot be read or made.
+    /// The key of sealed secrets cannot be read or made.
     #[error("could not use the key file {path}: {reason}")]
     Key {
         /// The key file.
@@ -43,18 +43,15 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
-    /// A token was sealed with another key.
+    /// A secret was sealed with another key.
     #[error("the token {0} cannot be opened: it was sealed with another key")]
     Sealed(String),
     /// A trouble of the store, which passes, or is mended by an operator: disk full, database busy or damaged.
     #[error("the store cannot work at the moment")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A job id that exists already.
-    #[error("job {0} exists already")]
-    Duplicate(Uuid),
-    /// A transfer that has not ended writes to this destination.
-    #[error("a transfer to {0} is under way")]
-    Taken(String),
+    /// The service's own reason for not taking one change.
+    #[error(transparent)]
+    Refused(Refusal),
     /// A row whose values make no sense.
     #[error("a row of the store cannot be read: {0}")]
     Unreadable(String),
@@ -69,19 +66,32 @@ impl StoreError {
         matches!(self, Self::Unavailable(_))
     }
 
-    /// Whether one change of a batch will never be taken, for a good reason.
-    pub(crate) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Duplicate(_) | Self::NoLease(_) | Self::Taken(_))
+    /// The service refuses a change.
+    pub fn refused(reason: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Refused(Refusal(Box::new(reason)))
+    }
+
+    /// The service's own reason, if that is of this type.
+    pub fn refusal<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::Refused(Refusal(reason)) => reason.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether the service refuses one change of the batch.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_))
     }
 
     /// Whether it is about a change of the batch, not about the store: others may be taken.
-    pub(crate) fn is_of_one(&self) -> bool {
+    pub fn is_of_one(&self) -> bool {
         self.is_refusal() || matches!(self, Self::Unreadable(_) | Self::Sealed(_) | Self::Broken(_))
     }
 }
 
-/// What helps against what keeps a store from working.
-pub(crate) fn remedy(reason: &str) -> &'static str {
+/// The remedy for what keeps a store from working, for operators. `reason`: an error and its sources, as text.
+pub fn remedy(reason: &str) -> &'static str {
     let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
     if says(&["read-only", "readonly", "recovery"]) {
         "the database takes no changes: let `host` of [postgres] lead to its primary, and see default_transaction_read_only; of a file, see \

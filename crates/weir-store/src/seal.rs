@@ -1,7 +1,6 @@
-//! Tokens at rest: AES-256-GCM under a key that lives in a file of its own.
+//! Secrets at rest: AES-256-GCM under a key that lives in a file of its own.
 
 use std::{
-    borrow::Cow,
     fs::File,
     io::Read as _,
     os::unix::fs::PermissionsExt as _,
@@ -10,7 +9,6 @@ use std::{
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey},
-    digest,
     rand::{SecureRandom as _, SystemRandom},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -20,26 +18,14 @@ use weir_auth::{
 };
 use zeroize::Zeroizing;
 
-use super::{Kept, Store, StoreError, Submission};
-use crate::{model::TokenHash, time::Millis};
+use crate::StoreError;
 
 const KEY_BYTES: usize = 32;
-/// 96 bits: the nonce of GCM (NIST SP 800-38D section 5.2.1.1). Random ones are safe for 2^32 tokens under one key.
+/// 96 bits: the nonce of GCM (NIST SP 800-38D section 5.2.1.1). Random ones are safe for 2^32 secrets under one key.
 const NONCE_BYTES: usize = 12;
-
-/// Asks a database, SQLite or PostgreSQL, whether anything in it was sealed.
-pub(super) const HOLDS_SEALED: &str = "SELECT EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM renewals) \
-    OR EXISTS (SELECT 1 FROM secrets) OR EXISTS (SELECT 1 FROM urls)";
 
 /// What a packed token begins with. No text does: UTF-8 has no such byte.
 const PACKED: u8 = 0xff;
-
-/// The name of a token in the store: its SHA-256.
-pub(crate) fn hash_of(token: &str) -> TokenHash {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
-    TokenHash(hash)
-}
 
 /// A token of three parts without its base64, which is a quarter of it. None if it would not come back as it was.
 fn packed(token: &str) -> Option<Vec<u8>> {
@@ -72,8 +58,9 @@ fn unpacked(packed: &[u8]) -> Option<String> {
     Some(token)
 }
 
-/// Seals and opens tokens. The sealed form is nonce, ciphertext and tag; the token's hash is bound to it.
-pub(crate) struct Sealer {
+/// Seals and opens secrets. The sealed form is nonce, ciphertext and tag. The secret's name is bound to it: under another name it
+/// does not open. Tokens of three parts are kept without their base64.
+pub struct Sealer {
     key: RandomizedNonceKey,
 }
 
@@ -90,7 +77,7 @@ impl Sealer {
     /// # Errors
     /// Also if others than the owner may read it, for a key that was open must be replaced, not used; and if it holds zeros, as a file
     /// system may leave it after a power cut.
-    pub(crate) fn from_file(path: &Path) -> Result<(Self, Option<FreshKey>), StoreError> {
+    pub fn from_file(path: &Path) -> Result<(Self, Option<FreshKey>), StoreError> {
         let problem = |reason: String| StoreError::Key {
             path: path.to_owned(),
             reason,
@@ -131,8 +118,10 @@ impl Sealer {
     }
 
     /// A key that dies with the process.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn ephemeral() -> Self {
+    ///
+    /// # Panics
+    /// The system gives no randomness.
+    pub fn ephemeral() -> Self {
         let mut key = [0; KEY_BYTES];
         SystemRandom::new().fill(&mut key).expect("the system gives randomness");
         Self::from_key(&key).expect("the key has the right length")
@@ -142,25 +131,31 @@ impl Sealer {
         RandomizedNonceKey::new(&AES_256_GCM, key).ok().map(|key| Self { key })
     }
 
-    /// Seals a token.
-    pub(crate) fn seal(&self, hash: TokenHash, token: &Secret) -> Vec<u8> {
-        let text = token.expose();
+    /// Seals a secret under a name.
+    ///
+    /// # Panics
+    /// It is longer than 64 GiB.
+    pub fn seal(&self, name: impl AsRef<[u8]>, secret: &Secret) -> Vec<u8> {
+        let text = secret.expose();
         let mut text = packed(text).unwrap_or_else(|| text.as_bytes().to_vec());
         let nonce = self
             .key
-            .seal_in_place_append_tag(Aad::from(hash.0), &mut text)
-            .expect("a token is far shorter than the 64 GiB that GCM takes");
+            .seal_in_place_append_tag(Aad::from(name.as_ref()), &mut text)
+            .expect("a secret is far shorter than the 64 GiB that GCM takes");
         let mut sealed = nonce.as_ref().to_vec();
         sealed.extend_from_slice(&text);
         sealed
     }
 
-    /// Opens a sealed token. `None` if it was sealed with another key, for another hash, or was changed.
-    pub(crate) fn open(&self, hash: TokenHash, sealed: &[u8]) -> Option<Secret> {
+    /// Opens a sealed secret. `None` if it was sealed with another key, under another name, or was changed.
+    pub fn open(&self, name: impl AsRef<[u8]>, sealed: &[u8]) -> Option<Secret> {
         let (nonce, text) = sealed.split_at_checked(NONCE_BYTES)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut text = text.to_vec();
-        let plain = self.key.open_in_place(nonce, Aad::from(hash.0), &mut text).ok()?;
+        let plain = self
+            .key
+            .open_in_place(nonce, Aad::from(name.as_ref()), &mut text)
+            .ok()?;
         match plain.split_first() {
             Some((&PACKED, packed)) => unpacked(packed).map(Secret::new),
             _ => Some(Secret::new(std::str::from_utf8(plain).ok()?)),
@@ -169,7 +164,7 @@ impl Sealer {
 }
 
 /// A key that is in no file yet.
-pub(crate) struct FreshKey {
+pub struct FreshKey {
     path: PathBuf,
     key: Zeroizing<[u8; KEY_BYTES]>,
 }
@@ -179,7 +174,7 @@ impl FreshKey {
     ///
     /// # Errors
     /// Also if the store holds something that is sealed (`sealed`): then its key was lost, and a new one would open nothing of it.
-    pub(crate) fn keep(self, sealed: bool) -> Result<(), StoreError> {
+    pub fn keep(self, sealed: bool) -> Result<(), StoreError> {
         let Self { path, key } = self;
         if sealed {
             let reason = "it is missing, and the store holds tokens that were sealed with it; put it back from a copy, or set key_file to \
@@ -196,52 +191,8 @@ impl FreshKey {
     }
 }
 
-impl Submission {
-    /// A token that a file names, as it is kept.
-    pub(crate) fn sealed_token(&self, hash: TokenHash, sealer: &Sealer) -> Result<Cow<'_, [u8]>, StoreError> {
-        if let Some(sealed) = self.sealed.get(&hash) {
-            return Ok(Cow::Borrowed(sealed));
-        }
-        let token = self
-            .tokens
-            .get(&hash)
-            .ok_or_else(|| StoreError::Broken(format!("job {} names a token it does not bring", self.job.id).into()))?;
-        Ok(Cow::Owned(sealer.seal(hash, token)))
-    }
-
-    pub(super) fn seal_with(&mut self, sealer: &Sealer) {
-        let seal = |(hash, token): (&TokenHash, &Secret)| (*hash, sealer.seal(*hash, token));
-        self.sealed = self.tokens.iter().map(seal).collect();
-    }
-}
-
-/// Under which name nodes of one database keep a word that all of them must be able to read.
-const MARK: &str = "key";
-
-/// Makes sure that the key is the one that sealed what is in the store; the first to come says which it is.
-///
-/// # Errors
-/// [`StoreError::Key`] if it is another.
-pub(crate) fn confirm_key(store: &dyn Store, path: &Path) -> Result<(), StoreError> {
-    let mark = Kept {
-        name: MARK.to_owned(),
-        secret: Secret::new("sealed with the key of this database"),
-        until: Millis::MAX,
-    };
-    match store.keep_first(&mark, 0, 0) {
-        Ok(_) => Ok(()),
-        Err(StoreError::Sealed(_)) => Err(StoreError::Key {
-            path: path.to_owned(),
-            reason: "the database was sealed with another key; copy the key_file of a node that works. If that key is lost, delete \
-                     the row 'key' of the table secrets: what waits with tokens of the old key will fail"
-                .to_owned(),
-        }),
-        Err(error) => Err(error),
-    }
-}
-
 /// The sealer of a key file, which is made if it is missing, whatever the store holds.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn for_tests(path: &Path) -> Sealer {
     let (sealer, fresh) = Sealer::from_file(path).expect("the file can be read");
     if let Some(fresh) = fresh {
@@ -258,14 +209,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sealed_token_opens_with_its_key_and_hash_only() {
+    fn a_sealed_secret_opens_with_its_key_and_name_only() {
         let (sealer, other) = (Sealer::ephemeral(), Sealer::ephemeral());
-        let hash = hash_of("eyJ-token");
-        let sealed = sealer.seal(hash, &Secret::new("eyJ-token"));
-        assert_eq!(sealer.open(hash, &sealed).unwrap().expose(), "eyJ-token");
-        assert!(other.open(hash, &sealed).is_none());
-        assert!(sealer.open(hash_of("x"), &sealed).is_none());
-        assert!(sealer.open(hash, &sealed[..5]).is_none());
+        let name = b"eyJ-token".as_slice();
+        let sealed = sealer.seal(name, &Secret::new("eyJ-token"));
+        assert_eq!(sealer.open(name, &sealed).unwrap().expose(), "eyJ-token");
+        assert!(other.open(name, &sealed).is_none());
+        assert!(sealer.open(b"x", &sealed).is_none());
+        assert!(sealer.open(name, &sealed[..5]).is_none());
         assert!(!sealed.windows(5).any(|window| window == b"token"));
     }
 
@@ -295,8 +246,8 @@ mod tests {
         let long = format!("YQ.{}.YQ", part(&vec![1; 70_000]));
         let sealer = Sealer::ephemeral();
         for text in texts.into_iter().chain([token.as_str(), &long]) {
-            let sealed = sealer.seal(hash_of(text), &Secret::new(text));
-            assert_eq!(sealer.open(hash_of(text), &sealed).unwrap().expose(), text);
+            let sealed = sealer.seal(text.as_bytes(), &Secret::new(text));
+            assert_eq!(sealer.open(text.as_bytes(), &sealed).unwrap().expose(), text);
         }
         assert!(
             [&[0, 9][..], &[0, 1, 5, 0], &[0]]
@@ -309,9 +260,9 @@ mod tests {
     fn the_key_file_is_made_once_and_for_the_owner_alone() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token.key");
-        let sealed = for_tests(&path).seal(hash_of("t"), &Secret::new("t"));
+        let sealed = for_tests(&path).seal(b"t", &Secret::new("t"));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(for_tests(&path).open(hash_of("t"), &sealed).unwrap().expose(), "t");
+        assert_eq!(for_tests(&path).open(b"t", &sealed).unwrap().expose(), "t");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let error = Sealer::from_file(&path).err().unwrap().to_string();
         assert!(error.contains("0644"), "{error}");

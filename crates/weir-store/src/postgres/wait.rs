@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::store::StoreError;
+use crate::StoreError;
 
 struct Unpark(Thread);
 
@@ -22,7 +22,7 @@ impl Wake for Unpark {
 ///
 /// # Errors
 /// [`StoreError::Unavailable`] if it takes longer than this.
-pub(super) fn wait<F: Future>(future: F, patience: Duration) -> Result<F::Output, StoreError> {
+pub fn wait<F: Future>(future: F, patience: Duration) -> Result<F::Output, StoreError> {
     let end = Instant::now() + patience;
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let (mut context, mut future) = (Context::from_waker(&waker), pin!(future));

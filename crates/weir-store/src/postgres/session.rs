@@ -12,23 +12,23 @@ use super::{
     connect::{Carrier, Connector},
     wait::wait,
 };
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// How long the database may take for one answer before it counts as gone. The largest batch takes a second.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The same for signs of life: half of what a node has until it must let go, so that a second try is in time.
-pub(super) const PULSE_PATIENCE: Duration = Duration::from_secs(4);
+pub const PULSE_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Values of a statement.
-pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
+pub type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// How a session's statements are planned.
 ///
 /// A table may grow from nothing to millions of rows between two looks of autovacuum. A plan that is kept was made for the table as it was
 /// then: for a hundred rows, to read them all is best.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Purpose {
+pub enum Purpose {
     /// Batches of rows that an index leads to: planned once, and always so that each is looked up by it. To plan each anew costs as much as
     /// a small batch.
     Batches,
@@ -46,7 +46,7 @@ impl Purpose {
 }
 
 /// A connection with its prepared statements.
-pub(super) struct Session {
+pub struct Session {
     client: Client,
     statements: HashMap<String, Statement>,
     patience: Duration,
@@ -54,7 +54,11 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn open(connector: &Connector, purpose: Purpose, patience: Duration) -> Result<Self, StoreError> {
+    /// Connects, and prepares the session for its purpose.
+    ///
+    /// # Errors
+    /// The database is not reached within `patience`, or lets nobody in.
+    pub fn open(connector: &Connector, purpose: Purpose, patience: Duration) -> Result<Self, StoreError> {
         let (client, carrier) = connector.connect(patience)?;
         let session = Self {
             client,
@@ -72,16 +76,24 @@ impl Session {
         Ok(session)
     }
 
-    pub(super) fn client(&self) -> &Client {
+    /// For what has no method here: see [`wait`].
+    pub fn client(&self) -> &Client {
         &self.client
     }
 
     /// Runs statements without values.
-    pub(super) fn run(&self, text: &str) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// The database refuses one, or gives no answer in time.
+    pub fn run(&self, text: &str) -> Result<(), StoreError> {
         Ok(wait(self.client.batch_execute(text), self.patience)??)
     }
 
-    pub(super) fn prepare(&mut self, text: &str) -> Result<Statement, StoreError> {
+    /// Prepares a statement, once for each text.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn prepare(&mut self, text: &str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.get(text) {
             return Ok(statement.clone());
         }
@@ -90,23 +102,37 @@ impl Session {
         Ok(statement)
     }
 
-    pub(super) fn query(&mut self, text: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
+    /// The rows of a query.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn query(&mut self, text: &str, values: Values<'_>) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare(text)?;
         Ok(wait(self.client.query(&statement, values), self.patience)??)
     }
 
     /// The only row, if there is one.
-    pub(super) fn row(&mut self, text: &str, values: Values<'_>) -> Result<Option<Row>, StoreError> {
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn row(&mut self, text: &str, values: Values<'_>) -> Result<Option<Row>, StoreError> {
         Ok(self.query(text, values)?.into_iter().next())
     }
 
-    pub(super) fn execute(&mut self, text: &str, values: Values<'_>) -> Result<u64, StoreError> {
+    /// Executes a statement: how many rows it changed.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn execute(&mut self, text: &str, values: Values<'_>) -> Result<u64, StoreError> {
         let statement = self.prepare(text)?;
         Ok(wait(self.client.execute(&statement, values), self.patience)??)
     }
 
     /// Does work in a transaction. The session is of no use any more if this fails with anything but what the work itself refused.
-    pub(super) fn transaction<T>(
+    ///
+    /// # Errors
+    /// Those of the work, and of the database.
+    pub fn transaction<T>(
         &mut self,
         begin: &str,
         work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
@@ -128,7 +154,7 @@ impl Session {
 }
 
 /// Some sessions, handed out one at a time. One that failed is not handed out again.
-pub(super) struct Pool {
+pub struct Pool {
     connector: Arc<Connector>,
     purpose: Purpose,
     patience: Duration,
@@ -138,7 +164,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(connector: Arc<Connector>, purpose: Purpose, size: usize) -> Self {
+    /// Opens sessions as they are needed, at most `size`.
+    pub fn new(connector: Arc<Connector>, purpose: Purpose, size: usize) -> Self {
         Self {
             connector,
             purpose,
@@ -149,12 +176,17 @@ impl Pool {
     }
 
     /// With sessions that wait no longer than this for an answer.
-    pub(super) fn with_patience(mut self, patience: Duration) -> Self {
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Works with a session, as soon as one is free.
+    ///
+    /// # Errors
+    /// Those of the work, and of connecting.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut place = Place {
             pool: self,
             session: self.take(),

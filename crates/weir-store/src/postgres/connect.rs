@@ -22,7 +22,8 @@ use tokio_postgres::{
 use tokio_util::sync::CancellationToken;
 use weir_http::TrustRoots;
 
-use crate::{config::PostgresConfig, store::StoreError};
+use super::Address;
+use crate::StoreError;
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,8 +31,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for each of several servers.
 const CONNECT_TIMEOUT_EACH: Duration = Duration::from_millis(1_500);
 
-/// How to get a session, again and again.
-pub(super) struct Connector {
+/// Opens sessions with a database.
+pub struct Connector {
     config: Config,
     tls: Tls,
     /// Sockets live here; callers wait outside of it, so that they may be anywhere.
@@ -39,39 +40,39 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Reads password and authorities.
-    pub(super) fn new(postgres: &PostgresConfig, trust: &TrustRoots) -> Result<Self, StoreError> {
+    /// Reads password and authorities; nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`]: the password file or the authorities cannot be used.
+    pub fn new(address: &Address, trust: &TrustRoots) -> Result<Self, StoreError> {
         let problem = |reason: String| StoreError::Database {
-            database: postgres.to_string(),
+            database: address.to_string(),
             source: reason.into(),
         };
         let mut config = Config::new();
+        config.user(&address.user).dbname(&address.database).port(address.port);
         config
-            .user(&postgres.user)
-            .dbname(&postgres.database)
-            .port(postgres.port);
-        config
-            .application_name("weir-transfer")
+            .application_name(&address.application)
             .connect_timeout(CONNECT_TIMEOUT);
         config
             .keepalives_idle(Duration::from_secs(10))
             .tcp_user_timeout(Duration::from_secs(30));
-        for host in postgres.hosts() {
+        for host in &address.hosts {
             config.host(host);
         }
-        if postgres.hosts().count() > 1 {
+        if address.hosts.len() > 1 {
             // One that is frozen must leave time for the others: signs of life have four seconds.
             config.connect_timeout(CONNECT_TIMEOUT_EACH);
         }
-        if postgres.wants_changes() {
+        if address.writable_only {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        config.ssl_mode(if postgres.encrypted() {
+        config.ssl_mode(if address.is_encrypted() {
             SslMode::Require
         } else {
             SslMode::Disable
         });
-        if let Some(path) = &postgres.password_file {
+        if let Some(path) = &address.password_file {
             config.password(password(path).map_err(problem)?);
         }
         let tls = weir_http::client_config(trust).map_err(|error| problem(error.to_string()))?;
@@ -90,8 +91,12 @@ impl Connector {
         })
     }
 
-    /// Hears notifications on a session of its own, until it breaks or is stopped. Blocks.
-    pub(super) fn listen(
+    /// Hears notifications on a session of its own, until it breaks or is stopped: gives what each says, and at the beginning an empty
+    /// text, as earlier ones were not heard. Blocks.
+    ///
+    /// # Errors
+    /// The session ended.
+    pub fn listen(
         &self,
         channel: &str,
         stop: CancellationToken,
@@ -160,7 +165,7 @@ impl Drop for Connector {
 }
 
 /// The task behind a session: without it the socket is closed at once, even if the database says nothing any more.
-pub(super) struct Carrier(tokio::task::AbortHandle);
+pub(crate) struct Carrier(tokio::task::AbortHandle);
 
 impl Drop for Carrier {
     fn drop(&mut self) {

@@ -1,5 +1,5 @@
 //! A real PostgreSQL server for tests, in a directory of its own, reached through a socket in it; and it ends with the test.
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a failed test may panic")]
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,8 +13,8 @@ use std::{
 
 use weir_http::TrustRoots;
 
-use super::{PostgresStore, connect::Connector, session::Session};
-use crate::config::PostgresConfig;
+use super::{Address, Connector, PATIENCE, Purpose, Session};
+use crate::Sealer;
 
 /// Makes a database in directory `$1`, serves it, and cleans up when nobody holds the other end of standard input any more. Lines
 /// `stop` and `start` do that. The rest of the arguments go to the server.
@@ -43,16 +43,19 @@ rm -rf "$dir"
 "#;
 
 /// False if `PEERS=no` asks to leave out what needs other people's programs.
-pub(super) fn wanted() -> bool {
+pub fn wanted() -> bool {
     std::env::var("PEERS").map_or(true, |peers| peers != "no")
 }
 
-pub(super) struct Server {
+/// A server.
+#[derive(Debug)]
+pub struct Server {
     child: Child,
     answers: BufReader<std::process::ChildStdout>,
     directory: PathBuf,
     port: u16,
-    pub(super) pid: String,
+    /// Of its first process.
+    pub pid: String,
 }
 
 /// The newest that Debian's packages left.
@@ -68,12 +71,12 @@ fn binaries() -> PathBuf {
 
 impl Server {
     /// Starts one. `settings` are options of `postgres`.
-    pub(super) fn start(settings: &[&str]) -> Self {
+    pub fn start(settings: &[&str]) -> Self {
         Self::start_with(5432, |_| settings.iter().map(|setting| (*setting).to_owned()).collect())
     }
 
     /// Starts one whose settings name files that are put into its directory first. The port also names its socket.
-    pub(super) fn start_with(port: u16, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
+    pub fn start_with(port: u16, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         // Short: the path of a socket has 107 characters at most.
@@ -117,7 +120,7 @@ impl Server {
     }
 
     /// For tests that do it no harm: quick, and durable only as long as it runs.
-    pub(super) fn shared() -> &'static Self {
+    pub fn shared() -> &'static Self {
         static SERVER: OnceLock<Server> = OnceLock::new();
         SERVER.get_or_init(|| Self::start(&["-c", "fsync=off", "-c", "max_connections=400"]))
     }
@@ -132,7 +135,7 @@ impl Server {
 
     fn await_up(&mut self) {
         let answer = self.answer();
-        self.pid = answer.strip_prefix("up ").unwrap().to_owned();
+        answer.strip_prefix("up ").unwrap().clone_into(&mut self.pid);
     }
 
     fn order(&mut self, order: &str) {
@@ -141,18 +144,19 @@ impl Server {
     }
 
     /// Stops it (`stop`), or its first process dies by SIGKILL (`kill`).
-    pub(super) fn end(&mut self, how: &str) {
+    pub fn end(&mut self, how: &str) {
         self.order(how);
         assert_eq!(self.answer(), "down");
     }
 
-    pub(super) fn start_again(&mut self) {
+    /// After [`Self::end`].
+    pub fn start_again(&mut self) {
         self.order("start");
         self.await_up();
     }
 
     /// Sends a signal to all of its processes.
-    pub(super) fn signal(&self, signal: rustix::process::Signal) {
+    pub fn signal(&self, signal: rustix::process::Signal) {
         let children = format!("/proc/{0}/task/{0}/children", self.pid);
         let children = std::fs::read_to_string(children).unwrap();
         for pid in children.split_whitespace().chain([self.pid.as_str()]) {
@@ -161,44 +165,48 @@ impl Server {
         }
     }
 
-    pub(super) fn directory(&self) -> &Path {
+    /// Where its socket and its database are.
+    pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    pub(super) fn config(&self, database: &str) -> PostgresConfig {
-        PostgresConfig {
-            host: self.directory.to_str().unwrap().to_owned(),
+    /// The address of one of its databases.
+    pub fn address(&self, database: &str) -> Address {
+        Address {
+            hosts: vec![self.directory.to_str().unwrap().to_owned()],
             port: self.port,
             database: database.to_owned(),
             user: "weir".into(),
             password_file: None,
-            authorities: Vec::new(),
-            target_session_attrs: None,
-            role: crate::config::Role::Any,
+            tls: false,
+            writable_only: false,
+            application: "weir-tests".into(),
         }
     }
 
     /// A new, empty database.
-    pub(super) fn database(&self) -> PostgresConfig {
+    pub fn database(&self) -> Address {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("weir_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         self.session("postgres")
             .run(&format!("CREATE DATABASE {name}"))
             .unwrap();
-        self.config(&name)
+        self.address(&name)
     }
 
-    pub(super) fn session(&self, database: &str) -> Session {
-        let connector = Connector::new(&self.config(database), &TrustRoots::default()).unwrap();
-        let session = Session::open(&connector, super::Purpose::Batches, super::PATIENCE).unwrap();
+    /// A session with one of its databases.
+    pub fn session(&self, database: &str) -> Session {
+        let connector = Connector::new(&self.address(database), &TrustRoots::default()).unwrap();
+        let session = Session::open(&connector, Purpose::Batches, PATIENCE).unwrap();
         // The sockets live as long as the test.
         std::mem::forget(connector);
         session
     }
 }
 
-pub(super) fn open(config: &PostgresConfig, key: &Path) -> PostgresStore {
-    PostgresStore::open(config, &TrustRoots::default(), crate::store::seal::for_tests(key)).unwrap()
+/// The sealer of a key file, which is made if it is missing.
+pub fn sealer(path: &Path) -> Sealer {
+    crate::seal::for_tests(path)
 }
 
 impl Drop for Server {

@@ -8,14 +8,21 @@ use std::{
 
 /// See the module. Begins without any time.
 #[derive(Debug)]
-pub(crate) struct Term {
+pub struct Term {
     base: Instant,
     /// Milliseconds after `base`.
     until: AtomicU64,
 }
 
+impl Default for Term {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Term {
-    pub(crate) fn new() -> Self {
+    /// One that is over already: see [`Self::renew`].
+    pub fn new() -> Self {
         Self {
             base: Instant::now(),
             until: AtomicU64::new(0),
@@ -23,25 +30,25 @@ impl Term {
     }
 
     /// Goes on until this time.
-    pub(crate) fn renew(&self, until: Instant) {
+    pub fn renew(&self, until: Instant) {
         let millis = until.saturating_duration_since(self.base).as_millis();
         self.until
             .store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Time that is left; zero: it is over.
-    pub(crate) fn left(&self) -> Duration {
+    pub fn left(&self) -> Duration {
         let until = self.base + Duration::from_millis(self.until.load(Ordering::Relaxed));
         until.saturating_duration_since(Instant::now())
     }
 
     /// Whether this process must have let go.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.left().is_zero()
     }
 
     /// Returns when time is over.
-    pub(crate) async fn over(&self) {
+    pub async fn over(&self) {
         while !self.is_over() {
             tokio::time::sleep(self.left().max(Duration::from_millis(100))).await;
         }
@@ -49,7 +56,7 @@ impl Term {
 
     /// Does work as long as there is time: looks at the clock before each of its steps, so that a process that was stopped for a while
     /// and goes on does nothing more. False: it was cut off.
-    pub(crate) async fn within(&self, work: impl Future<Output = ()>) -> bool {
+    pub async fn within(&self, work: impl Future<Output = ()>) -> bool {
         let mut work = std::pin::pin!(work);
         std::future::poll_fn(|context| {
             if self.is_over() {

@@ -1,0 +1,22 @@
+//! PostgreSQL: for services of more than one node, and for those who run a database anyway.
+//!
+//! Callers block; the sockets live on a thread of their own. A session that failed is thrown away, and the next call opens another: the
+//! database may come and go.
+
+mod address;
+mod connect;
+mod election;
+mod migrate;
+mod session;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod wait;
+mod watch;
+
+pub use address::Address;
+pub use connect::Connector;
+pub use election::{Election, Leadership, Process, TERM};
+pub use migrate::migrate;
+pub use session::{PATIENCE, PULSE_PATIENCE, Pool, Purpose, Session, Values};
+pub use wait::wait;
+pub use watch::{NodeWatch, Watch};

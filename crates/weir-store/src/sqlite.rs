@@ -1,0 +1,233 @@
+//! SQLite: one file, write-ahead log, one writer, several readers. A committed transaction is on disk.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    os::unix::fs::OpenOptionsExt as _,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    path::{Path, PathBuf},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::StoreError;
+
+/// SQLite looks at the clock every so many steps of its machine: some tenths of a millisecond.
+const STEPS_PER_LOOK: i32 = 10_000;
+
+/// A database that this process alone has.
+pub struct Database {
+    path: PathBuf,
+    writer: Mutex<Connection>,
+    /// Held for the life of the database: no second process may work on the same rows. `None`: it is in memory.
+    _lock: Option<File>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Database({})", self.path.display())
+    }
+}
+
+impl Database {
+    /// Opens the database, or makes it (mode 0600), and brings it up to date. Migrations are statements, in order; the database's
+    /// `user_version` counts those that were done, so that none may change once it was released.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] if another process has it.
+    pub fn open(path: &Path, migrations: &[&str]) -> Result<Self, StoreError> {
+        let fail = |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let private = |path: &Path| {
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(path)
+        };
+        let file_lock = private(&path.with_extension("lock")).map_err(|error| fail(error.into()))?;
+        match file_lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
+            Err(TryLockError::Error(error)) => return Err(fail(error.into())),
+        }
+        // SQLite gives its side files the mode of the database.
+        private(path).map_err(|error| fail(error.into()))?;
+        let mut writer = connect(path, false).map_err(|error| fail(error.into()))?;
+        migrate(&mut writer, migrations).map_err(|error| fail(error.into()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            writer: Mutex::new(writer),
+            _lock: Some(file_lock),
+        })
+    }
+
+    /// A database that ends with this handle and its readers, for tests. Readers see what is not committed yet.
+    ///
+    /// # Errors
+    /// A migration fails.
+    pub fn in_memory(migrations: &[&str]) -> Result<Self, StoreError> {
+        static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = PathBuf::from(format!("file:weir-{number}?mode=memory&cache=shared"));
+        let mut writer = connect(&path, false)?;
+        migrate(&mut writer, migrations)?;
+        Ok(Self {
+            path,
+            writer: Mutex::new(writer),
+            _lock: None,
+        })
+    }
+
+    /// Connections for reading, so many.
+    ///
+    /// # Errors
+    /// The file cannot be opened again.
+    pub fn readers(&self, count: usize) -> Result<Readers, StoreError> {
+        let free = (0..count)
+            .map(|_| connect(&self.path, true))
+            .collect::<Result<Vec<_>, _>>();
+        let free = free.map_err(|error| StoreError::Open {
+            path: self.path.clone(),
+            source: error.into(),
+        })?;
+        Ok(Readers {
+            free: Mutex::new(free),
+            returned: Condvar::new(),
+        })
+    }
+
+    /// Works with the one connection that writes.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn write<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        work(&mut self.writer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A committed transaction is on disk (`synchronous = FULL` in WAL mode syncs at every commit).
+fn connect(path: &Path, read_only: bool) -> rusqlite::Result<Connection> {
+    // What is in memory has no other way for its readers.
+    let in_memory = path.to_string_lossy().starts_with("file:");
+    let flags = if read_only && !in_memory {
+        OpenFlags::SQLITE_OPEN_READ_ONLY
+    } else {
+        OpenFlags::SQLITE_OPEN_READ_WRITE
+    };
+    let connection = Connection::open_with_flags(
+        path,
+        flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI,
+    )?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.pragma_update(None, "cache_size", if read_only { -16_000 } else { -64_000 })?;
+    if read_only && in_memory {
+        connection.pragma_update(None, "read_uncommitted", true)?;
+    }
+    if !read_only {
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // 16 MB of log between checkpoints: under load each one syncs the database itself once.
+        connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
+        connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    }
+    Ok(connection)
+}
+
+/// A few connections, handed out one at a time.
+#[derive(Debug)]
+pub struct Readers {
+    free: Mutex<Vec<Connection>>,
+    returned: Condvar,
+}
+
+impl Readers {
+    fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads with one of them, as soon as one is free.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut free = self.lock();
+        let connection = loop {
+            match free.pop() {
+                Some(connection) => break connection,
+                None => free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(free);
+        // The connection comes back whatever happens to who borrowed it.
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&connection)));
+        self.lock().push(connection);
+        self.returned.notify_one();
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+/// Reads for so long, and then fails as [`StoreError::Unavailable`].
+///
+/// # Errors
+/// Those of the work.
+pub fn at_most<T>(
+    connection: &Connection,
+    limit: Duration,
+    read: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    /// Whoever borrows the connection next has all the time it needs, even after a panic.
+    struct Limited<'a>(&'a Connection);
+    impl Drop for Limited<'_> {
+        fn drop(&mut self) {
+            self.0.progress_handler(0, None::<fn() -> bool>);
+        }
+    }
+    let begun = Instant::now();
+    connection.progress_handler(STEPS_PER_LOOK, Some(move || begun.elapsed() > limit));
+    let _limited = Limited(connection);
+    read()
+}
+
+/// Whether a row was found, and one of its values is not what it should be.
+fn is_about_a_value(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    matches!(
+        error,
+        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..)
+    )
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode::{
+            CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, OperationInterrupted,
+            OutOfMemory, PermissionDenied, ReadOnly, SystemIoFailure,
+        };
+        match error.sqlite_error_code() {
+            Some(
+                DatabaseBusy | DatabaseLocked | DiskFull | SystemIoFailure | CannotOpen | OutOfMemory | DatabaseCorrupt
+                | NotADatabase | ReadOnly | PermissionDenied | OperationInterrupted,
+            ) => Self::Unavailable(error.into()),
+            _ if is_about_a_value(&error) => Self::Unreadable(error.to_string()),
+            _ => Self::Broken(error.into()),
+        }
+    }
+}
+
+/// Brings a database up to date, each migration in a transaction of its own.
+fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<()> {
+    let done: usize = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? as usize;
+    for (number, migration) in migrations.iter().enumerate().skip(done) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(migration)?;
+        transaction.pragma_update(None, "user_version", number as i64 + 1)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
