@@ -18,7 +18,7 @@ use weir_auth::{
 };
 use zeroize::Zeroizing;
 
-use crate::StoreError;
+use crate::error::StoreError;
 
 const KEY_BYTES: usize = 32;
 /// 96 bits: the nonce of GCM (NIST SP 800-38D section 5.2.1.1). Random ones are safe for 2^32 secrets under one key.

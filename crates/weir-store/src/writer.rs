@@ -17,7 +17,7 @@ use std::{
 use tokio::sync::oneshot;
 use weir_world::Seq;
 
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// Rows in one transaction at most. A commit costs one sync (0.1 to 5 ms); 10,000 rows some 50 ms: beyond that waiting for
 /// the batch costs more than the sync saves.
@@ -104,7 +104,7 @@ impl<C: Change> Writer<C> {
     /// # Errors
     /// The system gives no thread.
     pub fn start(
-        apply: impl Fn(&[C]) -> Result<(), StoreError> + Send + 'static,
+        mut apply: impl FnMut(&[C]) -> Result<(), StoreError> + Send + 'static,
         tell: impl Fn(Durable<C>) + Send + 'static,
     ) -> std::io::Result<Self> {
         // Not bounded: see the type.
@@ -113,7 +113,7 @@ impl<C: Change> Writer<C> {
         let shared = state.clone();
         let thread = std::thread::Builder::new()
             .name("weir-store".into())
-            .spawn(move || run(&apply, &work, &shared, &tell))?;
+            .spawn(move || run(&mut apply, &work, &shared, &tell))?;
         Ok(Self {
             queue: Mutex::new(Some(queue)),
             state,
@@ -195,9 +195,9 @@ impl<C> Drop for Writer<C> {
 }
 
 /// How a batch is written.
-type Apply<C> = dyn Fn(&[C]) -> Result<(), StoreError>;
+type Apply<C> = dyn FnMut(&[C]) -> Result<(), StoreError>;
 
-fn run<C: Change>(store: &Apply<C>, work: &Receiver<Item<C>>, state: &State, tell: &(impl Fn(Durable<C>) + Send)) {
+fn run<C: Change>(store: &mut Apply<C>, work: &Receiver<Item<C>>, state: &State, tell: &(impl Fn(Durable<C>) + Send)) {
     while let Ok(first) = work.recv() {
         let mut rows = weight(&first.changes);
         let mut batch = vec![first];
@@ -207,7 +207,11 @@ fn run<C: Change>(store: &Apply<C>, work: &Receiver<Item<C>>, state: &State, tel
             batch.push(next);
         }
         let last = batch.iter().rev().find_map(|item| item.seq);
-        let mut thread = Thread { store, state, tell };
+        let mut thread = Thread {
+            store: &mut *store,
+            state,
+            tell,
+        };
         *lock(&state.begun) = Some(Instant::now());
         let written = thread.write(batch);
         *lock(&state.begun) = None;
@@ -226,7 +230,7 @@ fn weight<C: Change>(changes: &[C]) -> usize {
 
 /// What the thread works with.
 struct Thread<'a, C, T> {
-    store: &'a Apply<C>,
+    store: &'a mut Apply<C>,
     state: &'a State,
     tell: &'a T,
 }
@@ -326,8 +330,8 @@ impl<C: Change, T: Fn(Durable<C>)> Thread<'_, C, T> {
 
     /// Tries until it works, or the writer closes. What is wrong with the changes themselves is given back at once: everything else may
     /// pass, and nothing may be said to be durable that is not.
-    fn persist(&self, changes: &[C]) -> Result<(), StoreError> {
-        let (store, state) = (self.store, self.state);
+    fn persist(&mut self, changes: &[C]) -> Result<(), StoreError> {
+        let (store, state) = (&mut *self.store, self.state);
         let show = |text: Option<String>| *lock(&state.trouble) = text;
         let mut pause = Duration::from_millis(50);
         let mut failed = false;
@@ -370,7 +374,7 @@ impl<C: Change, T: Fn(Durable<C>)> Thread<'_, C, T> {
 }
 
 /// A defect on the way into the store is one of what was to be written. Were the thread to end, nobody would ever be answered.
-fn apply<C>(store: &Apply<C>, changes: &[C]) -> Result<(), StoreError> {
+fn apply<C>(store: &mut Apply<C>, changes: &[C]) -> Result<(), StoreError> {
     let applied = catch_unwind(AssertUnwindSafe(|| store(changes)));
     applied.unwrap_or_else(|_| Err(StoreError::Broken("the store panicked, see the log".into())))
 }

@@ -4,9 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
+use weir_store::blocking;
+
 use crate::{
     driver::Driver,
-    nodes::{Membership, call},
+    nodes::Membership,
     service::Service,
     store::{Standing, Store, StoreError},
 };
@@ -26,8 +28,8 @@ pub(crate) async fn hold(service: Arc<Service>, membership: Arc<Membership>, sta
             driver.shutdown().await;
             let store = membership.store.clone();
             // Whoever is in office by now is not harmed.
-            let _ = call(move || store.resign()).await;
-            membership.leave_office();
+            let _ = blocking(move || store.resign()).await;
+            membership.end_scheduling();
         } else if stands {
             stand(&service, &membership).await;
         }
@@ -49,8 +51,8 @@ async fn stays(membership: &Arc<Membership>, driver: &Driver, stop: &Cancellatio
         }
         let store = membership.store.clone();
         let renewed = tokio::select! {
-            renewed = call(move || store.renew()) => renewed,
-            () = membership.term.over() => return true,
+            renewed = blocking(move || store.renew()) => renewed,
+            () = membership.term().over() => return true,
             () = stop.cancelled() => return false,
         };
         match renewed {
@@ -61,7 +63,7 @@ async fn stays(membership: &Arc<Membership>, driver: &Driver, stop: &Cancellatio
                 "could not say that this scheduler lives"
             ),
         }
-        if membership.term.is_over() {
+        if membership.term().is_over() {
             return true;
         }
     }
@@ -69,7 +71,7 @@ async fn stays(membership: &Arc<Membership>, driver: &Driver, stop: &Cancellatio
 
 async fn stand(service: &Arc<Service>, membership: &Arc<Membership>) {
     let store = membership.store.clone();
-    match call(move || store.stand()).await {
+    match blocking(move || store.stand()).await {
         Ok(Standing::Elected(epoch)) => {
             if let Err(error) = service.take_office(epoch).await {
                 tracing::error!(
@@ -78,8 +80,8 @@ async fn stand(service: &Arc<Service>, membership: &Arc<Membership>) {
                     "elected, and could not begin to schedule"
                 );
                 let store = membership.store.clone();
-                let _ = call(move || store.resign()).await;
-                membership.leave_office();
+                let _ = blocking(move || store.resign()).await;
+                membership.end_scheduling();
             }
         }
         Ok(Standing::HeldBy(holder)) => tracing::debug!(holder, "another node schedules"),

@@ -6,17 +6,14 @@ use uuid::Uuid;
 use weir_auth::{TrustedIssuer, Verifier, VerifierConfig};
 use weir_http::{AddressFilter, Client, ClientConfig, TlsError};
 use weir_sched::Config;
+use weir_store::postgres::Node;
 
 use crate::{
     config::TransferConfig,
     descriptors::Descriptors,
     events::{Events, SinkError},
     executor::ExecutorSettings,
-    store::{
-        Sealer, Store, StoreError, confirm_key,
-        postgres::{Node, PostgresStore},
-        sqlite::SqliteStore,
-    },
+    store::{Sealer, Store, StoreError, confirm_key, postgres::PostgresStore, sqlite::SqliteStore},
 };
 
 /// This node as others shall see it.

@@ -129,7 +129,7 @@ impl Service {
     /// Begins to schedule in this epoch.
     pub(crate) async fn take_office(self: &Arc<Self>, epoch: u64) -> Result<(), StoreError> {
         if let Some(membership) = &self.membership {
-            membership.take_office(epoch).await;
+            membership.begin_scheduling(epoch).await;
         }
         let following = self.clone();
         let (last_life_ended, beginning) = self

@@ -25,6 +25,20 @@ pub struct Address {
 }
 
 impl Address {
+    /// One server at its usual port, without a password.
+    pub fn new(host: &str, database: &str, user: &str) -> Self {
+        Self {
+            hosts: vec![host.to_owned()],
+            port: 5432,
+            database: database.to_owned(),
+            user: user.to_owned(),
+            password_file: None,
+            tls: false,
+            writable_only: false,
+            application: "weir".to_owned(),
+        }
+    }
+
     /// Whether bytes travel encrypted: always, but on a local socket and to loopback.
     pub fn is_encrypted(&self) -> bool {
         let is_here = |host: &String| {

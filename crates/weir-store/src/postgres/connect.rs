@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use weir_http::TrustRoots;
 
 use super::Address;
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -16,7 +16,8 @@ use super::{
     session::{Pool, Session, Values},
     watch::Watch,
 };
-use crate::{Standing, StoreError};
+use crate::error::StoreError;
+use crate::standing::Standing;
 
 /// How long a process leads after its last sign of life. Its own batches are such signs; a quiet one renews.
 pub const TERM: Duration = Duration::from_secs(8);
@@ -73,6 +74,10 @@ impl Election {
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000);
 INSERT INTO {table} VALUES (true, 0, '', '-infinity', 0, 0);"
         )
+    }
+
+    pub(super) fn table(&self) -> &str {
+        self.table
     }
 
     /// This process.

@@ -1,7 +1,7 @@
 //! Brings tables up to date.
 
 use super::Session;
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// What keeps two services that start at the same time from making the same tables.
 const LOCK: i64 = 0x5745_4952;

@@ -6,17 +6,22 @@
 mod address;
 mod connect;
 mod election;
+mod leases;
+mod members;
 mod migrate;
 mod session;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 mod wait;
 mod watch;
 
 pub use address::Address;
 pub use connect::Connector;
 pub use election::{Election, Leadership, Process, TERM};
+pub use leases::Leases;
+pub use members::{GRACE, LEADER, Members, Node, Peer, Pulse, TERM_ALONE, notify};
 pub use migrate::migrate;
 pub use session::{PATIENCE, PULSE_PATIENCE, Pool, Purpose, Session, Values};
 pub use wait::wait;
-pub use watch::{NodeWatch, Watch};

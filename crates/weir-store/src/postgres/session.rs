@@ -12,7 +12,7 @@ use super::{
     connect::{Carrier, Connector},
     wait::wait,
 };
-use crate::StoreError;
+use crate::error::StoreError;
 
 /// How long the database may take for one answer before it counts as gone. The largest batch takes a second.
 pub const PATIENCE: Duration = Duration::from_secs(30);

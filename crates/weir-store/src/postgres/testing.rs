@@ -14,7 +14,7 @@ use std::{
 use weir_http::TrustRoots;
 
 use super::{Address, Connector, PATIENCE, Purpose, Session};
-use crate::Sealer;
+use crate::seal::Sealer;
 
 /// Makes a database in directory `$1`, serves it, and cleans up when nobody holds the other end of standard input any more. Lines
 /// `stop` and `start` do that. The rest of the arguments go to the server.
@@ -173,14 +173,8 @@ impl Server {
     /// The address of one of its databases.
     pub fn address(&self, database: &str) -> Address {
         Address {
-            hosts: vec![self.directory.to_str().unwrap().to_owned()],
             port: self.port,
-            database: database.to_owned(),
-            user: "weir".into(),
-            password_file: None,
-            tls: false,
-            writable_only: false,
-            application: "weir-tests".into(),
+            ..Address::new(self.directory.to_str().unwrap(), database, "weir")
         }
     }
 

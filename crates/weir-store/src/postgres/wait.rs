@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::StoreError;
+use crate::error::StoreError;
 
 struct Unpark(Thread);
 

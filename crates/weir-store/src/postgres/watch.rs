@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 /// What was last seen of something, and since when it has been so.
 #[derive(Debug, Default)]
-pub struct Watch(Mutex<Option<(String, Instant)>>);
+pub(super) struct Watch(Mutex<Option<(String, Instant)>>);
 
 impl Watch {
     /// For how long it has been seen like this. Whoever did not look for a while finds it out all the same: what lives never comes back to
     /// where it was.
-    pub fn stood_for(&self, now: &str) -> Duration {
+    pub(super) fn stood_for(&self, now: &str) -> Duration {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.as_ref() {
             Some((text, since)) if text == now => since.elapsed(),
@@ -29,11 +29,11 @@ impl Watch {
 
 /// The same of each node.
 #[derive(Debug, Default)]
-pub struct NodeWatch(Mutex<HashMap<Uuid, Watch>>);
+pub(super) struct NodeWatch(Mutex<HashMap<Uuid, Watch>>);
 
 impl NodeWatch {
     /// Looks at all nodes that there are, and how long each has stood still.
-    pub fn stood_for(&self, now: &[(Uuid, &str)]) -> Vec<Duration> {
+    pub(super) fn stood_for(&self, now: &[(Uuid, &str)]) -> Vec<Duration> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.retain(|node, _| now.iter().any(|(known, _)| known == node));
         now.iter()

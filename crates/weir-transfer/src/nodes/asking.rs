@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Membership, call};
+use weir_store::blocking;
+
+use super::Membership;
 use crate::store::StoreError;
 
 /// How often an answer is looked for even if no notification comes.
@@ -17,20 +19,20 @@ impl Membership {
         patience: Duration,
     ) -> Result<Option<(String, Vec<u8>)>, StoreError> {
         let store = self.store.clone();
-        let number = call(move || store.ask(&request, &body)).await?;
+        let number = blocking(move || store.ask(&request, &body)).await?;
         if let Ok(answer) = tokio::time::timeout(patience, self.answer_to(number)).await {
             return answer.map(Some);
         }
         let store = self.store.clone();
-        call(move || store.withdraw(number)).await?;
+        blocking(move || store.withdraw(number)).await?;
         Ok(None)
     }
 
     async fn answer_to(&self, number: i64) -> Result<(String, Vec<u8>), StoreError> {
-        let door = self.bells.door(number);
+        let door = self.bells().door(number);
         loop {
             let store = self.store.clone();
-            if let Some(answer) = call(move || store.answer_to(number)).await? {
+            if let Some(answer) = blocking(move || store.answer_to(number)).await? {
                 return Ok(answer);
             }
             tokio::select! {

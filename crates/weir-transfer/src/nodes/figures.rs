@@ -3,10 +3,13 @@
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use serde_json::{Value, json};
-use weir_store::postgres::TERM;
+use weir_store::{
+    blocking,
+    postgres::{Peer, TERM},
+};
 
-use super::{Membership, call};
-use crate::store::{StoreError, postgres::Peer};
+use super::Membership;
+use crate::store::StoreError;
 
 /// Living nodes with the operations they carry out for the scheduler, and who that is.
 struct Nodes {
@@ -17,11 +20,11 @@ struct Nodes {
 
 async fn look(membership: &Arc<Membership>) -> Result<Nodes, StoreError> {
     let store = membership.store.clone();
-    call(move || {
+    blocking(move || {
         Ok(Nodes {
-            peers: store.peers()?,
+            peers: store.members.peers()?,
             leases: store.leases()?.into_iter().collect(),
-            scheduler: store.scheduler()?,
+            scheduler: store.members.scheduler()?,
         })
     })
     .await

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 use weir_sched::Op;
-use weir_store::Term;
+use weir_store::{Term, blocking, postgres::Peer};
 use weir_units::Bytes;
 use weir_world::{OpId, Outcome, WorldEvent};
 
-use super::{Membership, call};
+use super::Membership;
 use crate::{
     driver::{Driver, Gate, Inlet, OtherNodes},
     events::{Events, Notice, Timeline},
@@ -23,7 +23,7 @@ use crate::{
     opening::host_of,
     store::{
         LiveJob, Restored, StoreError,
-        postgres::{self, Asked, HANDS, Lease, Peer, PostgresStore},
+        postgres::{self, Asked, HANDS, Lease, PostgresStore},
     },
 };
 
@@ -148,7 +148,7 @@ impl Fleet {
 
 impl OtherNodes for Fleet {
     fn term(&self) -> Arc<Term> {
-        self.shared.membership.term.clone()
+        self.shared.membership.term().clone()
     }
 
     fn takes(&self, id: OpId, op: Op, here: usize) -> bool {
@@ -239,10 +239,10 @@ impl Fleet {
         let (store, epoch) = (&self.shared.membership.store, self.shared.epoch);
         store.end_older_leases(epoch)?;
         let own = self.shared.membership.node().id;
-        let behind = |peer: &Peer| peer.node.id != own && peer.node.epoch < epoch && !store.is_dead(&peer.name);
-        let peers = store.peers()?;
+        let behind = |peer: &Peer| peer.node.id != own && peer.node.epoch < epoch && !store.members.is_dead(&peer.name);
+        let peers = store.members.peers()?;
         if let Some(peer) = peers.iter().find(|peer| behind(peer)) {
-            store.ring(HANDS)?;
+            store.members.ring(HANDS)?;
             return Ok(Some(peer.name.clone()));
         }
         self.place(&peers);
@@ -292,7 +292,7 @@ impl Fleet {
             loop {
                 tokio::select! {
                     Some(errand) = errands.recv() => desk.to_do.push(errand),
-                    () = self.shared.membership.bells.office.notified() => {}
+                    () = self.shared.membership.bells().office.notified() => {}
                     () = tokio::time::sleep(LOOK) => {}
                 }
                 while desk.to_do.len() < 5000
@@ -352,13 +352,13 @@ impl Desk {
         let epoch = self.fleet.shared.epoch;
         self.errands().await?;
         let store = self.store();
-        let reports = call(move || store.reports(epoch)).await?;
+        let reports = blocking(move || store.reports(epoch)).await?;
         self.hear(reports);
         self.arrivals().await?;
         self.answer().await?;
         if self.looked.elapsed() >= LOOK || self.doubt {
             let store = self.store();
-            let (reports, peers) = call(move || Ok((store.bury(epoch)?, store.peers()?))).await?;
+            let (reports, peers) = blocking(move || Ok((store.bury(epoch)?, store.members.peers()?))).await?;
             self.hear(reports);
             self.fleet.place(&peers);
             self.tell_holdings().await;
@@ -395,7 +395,7 @@ impl Desk {
         }
         let ops = leases.iter().map(|lease| lease.op).collect::<Vec<_>>();
         let (store, epoch) = (self.store(), self.fleet.shared.epoch);
-        call(move || {
+        blocking(move || {
             if !leases.is_empty() {
                 store.lend(epoch, &leases)?;
             }
@@ -421,7 +421,7 @@ impl Desk {
         if files.is_empty() {
             return Ok(());
         }
-        let found = call(move || store.destinations(&files)).await?;
+        let found = blocking(move || store.destinations(&files)).await?;
         let found = found.into_iter().collect::<HashMap<_, _>>();
         let shared = &self.fleet.shared;
         let mut refused = Vec::new();
@@ -467,7 +467,7 @@ impl Desk {
         loop {
             let (store, fleet, inlet) = (self.store(), self.fleet.clone(), self.inlet.clone());
             let epoch = fleet.shared.epoch;
-            let n = call(move || {
+            let n = blocking(move || {
                 let jobs = store.arrivals()?;
                 if jobs.is_empty() {
                     return Ok(0);
@@ -501,14 +501,14 @@ impl Desk {
             return Ok(());
         }
         let (store, epoch) = (self.store(), self.fleet.shared.epoch);
-        for asked in call(move || store.asked(epoch, &answering)).await? {
+        for asked in blocking(move || store.asked(epoch, &answering)).await? {
             lock(&self.answering).insert(asked.number);
             let (store, answering) = (self.store(), self.answering.clone());
             let (number, answer) = (asked.number, (self.scheduling.answer)(asked));
             let membership = self.fleet.shared.membership.clone();
             tokio::spawn(async move {
                 let (response, body) = answer.await;
-                match call(move || store.answer(epoch, number, &response, &body)).await {
+                match blocking(move || store.answer(epoch, number, &response, &body)).await {
                     // Whoever is in office now answers.
                     Ok(()) | Err(StoreError::Deposed) => {}
                     Err(error) => {
@@ -517,7 +517,7 @@ impl Desk {
                 }
                 lock(&answering).remove(&number);
                 // There may be more than were taken at once.
-                membership.bells.office.notify_one();
+                membership.bells().office.notify_one();
             });
         }
         Ok(())
@@ -529,7 +529,7 @@ impl Desk {
             return Ok(());
         }
         let (store, epoch) = (self.store(), self.fleet.shared.epoch);
-        let there = call(move || store.lent(epoch)).await?;
+        let there = blocking(move || store.lent(epoch)).await?;
         let mut missing = std::mem::take(&mut self.lent);
         for (op, moved) in there {
             if missing.remove(&op) {

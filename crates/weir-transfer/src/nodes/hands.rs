@@ -8,14 +8,13 @@ use std::{
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
+use weir_store::{Delegated, blocking};
 use weir_world::WorldEvent;
 
 use super::{
     Membership,
     at_work::{AtWork, Place},
-    call,
     fleet::{Order, Report},
-    membership::Crew,
 };
 use crate::{
     executor::Executor,
@@ -68,7 +67,7 @@ impl Hands {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = self.membership.bells.hands.notified() => {}
+                () = self.membership.bells().hands.notified() => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
             if let Err(error) = self.round().await {
@@ -81,32 +80,32 @@ impl Hands {
     }
 
     async fn round(&self) -> Result<(), StoreError> {
-        let (node, crew) = self.membership.crew();
+        let (node, crew) = self.membership.delegated();
         let (me, epoch) = (node.id, node.epoch);
         loop {
             self.at_work.look_anew();
             let store = self.membership.store.clone();
-            let leases = call(move || store.ordered(me, epoch)).await?;
+            let leases = blocking(move || store.ordered(me, epoch)).await?;
             let ops = leases.iter().map(|lease| lease.op).collect::<Vec<_>>();
             for lease in &leases {
                 self.start_one(lease, &crew);
             }
             let store = self.membership.store.clone();
             if !ops.is_empty() {
-                call(move || store.taken(me, &ops)).await?;
+                blocking(move || store.taken(me, &ops)).await?;
             }
             if leases.len() < 5000 {
                 break;
             }
         }
         let store = self.membership.store.clone();
-        for op in call(move || store.stopped(me)).await? {
+        for op in blocking(move || store.stopped(me)).await? {
             self.at_work.stop(op);
         }
         Ok(())
     }
 
-    fn start_one(&self, lease: &Lease, crew: &Crew) {
+    fn start_one(&self, lease: &Lease, crew: &Delegated) {
         let (me, op) = (lease.node, lease.op);
         let stop = CancellationToken::new();
         if lease.stop {
@@ -121,7 +120,7 @@ impl Hands {
             return;
         };
         let executor = self.executor.in_life(order.life);
-        let (journal, term, leave) = (self.journal.clone(), self.membership.term.clone(), crew.leave.clone());
+        let (journal, term, leave) = (self.journal.clone(), self.membership.term().clone(), crew.leave.clone());
         let told = self.told.clone();
         let events = executor.events().clone();
         crew.tasks.spawn(async move {
@@ -171,7 +170,7 @@ async fn tell(
                 .filter_map(|(_, place, report)| Some((place.op(), serde_json::to_string(report).ok()?)))
                 .collect::<Vec<_>>();
             let store = membership.store.clone();
-            match call(move || store.report(me, &reports)).await {
+            match blocking(move || store.report(me, &reports)).await {
                 Ok(()) => told.clear(),
                 Err(error) => {
                     tracing::warn!(error = weir_auth::error_chain(&error), "could not report; trying again");
@@ -185,7 +184,7 @@ async fn tell(
         let news = at_work.news();
         if !news.is_empty() {
             let (store, me) = (membership.store.clone(), membership.node().id);
-            if let Err(error) = call(move || store.moved(me, &news)).await {
+            if let Err(error) = blocking(move || store.moved(me, &news)).await {
                 tracing::debug!(
                     error = weir_auth::error_chain(&error),
                     "could not tell how far copies are"

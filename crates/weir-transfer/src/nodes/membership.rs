@@ -1,33 +1,25 @@
-//! This node among the others: says that it lives, and lets go when it cannot.
+//! This node among the others, and what the scheduler's node and the doors of the others know of each other.
 
 use std::{
     collections::{BTreeSet, HashMap},
+    ops::Deref,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use tokio::sync::{Notify, watch};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use weir_store::Term;
+use weir_store::{
+    Member,
+    postgres::{LEADER, Node},
+};
 
-use super::{call, ledger::Ledger};
+use super::ledger::Ledger;
 use crate::{
     driver::Holdings,
-    store::{
-        StoreError,
-        postgres::{DOORS, HANDS, Node, OFFICE, PostgresStore},
-    },
+    store::postgres::{DOORS, HANDS, PostgresStore},
 };
-
-/// Between two signs of life.
-const BEAT: Duration = Duration::from_secs(2);
-
-/// After a sign of life that was not taken.
-const BEAT_AGAIN: Duration = Duration::from_millis(500);
-
-/// A database that stood still has heard by then what was said to it meanwhile.
-const FORMER_KEPT: Duration = Duration::from_secs(120);
 
 /// Rings when there may be something to look at.
 #[derive(Debug, Default)]
@@ -36,112 +28,95 @@ pub(crate) struct Bells {
     pub(super) hands: Notify,
     /// Those who wait for the scheduler's answer, by the number of their request.
     doors: Mutex<HashMap<i64, Arc<Notify>>>,
-    beat: Notify,
 }
 
-/// What runs here for a scheduler elsewhere. It ends together.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Crew {
-    /// Everybody leaves, at once and without a word.
-    pub(super) leave: CancellationToken,
-    pub(super) tasks: TaskTracker,
-}
-
-/// See the module.
+/// See the module. What all services share of it is behind [`Deref`].
 pub(crate) struct Membership {
     pub(crate) store: Arc<PostgresStore>,
-    pub(super) bells: Bells,
-    pub(crate) term: Arc<Term>,
-    state: Mutex<State>,
-    /// Why the last sign of life was not taken.
-    trouble: watch::Sender<Option<String>>,
-    stop: CancellationToken,
+    node: Arc<weir_store::Membership<Share>>,
 }
 
-struct State {
-    node: Node,
-    /// The id was shown in a sign of life, whether that was heard or not.
-    shown: bool,
-    /// Ids that were given up, and since when: each sign of life takes them back.
-    former: Vec<(Uuid, Instant)>,
-    crew: Crew,
-    /// Of the newest scheduler, as far as is known.
-    epoch: u64,
-    /// Whom the scheduler here gives operations.
+impl Deref for Membership {
+    type Target = Arc<weir_store::Membership<Share>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.node
+    }
+}
+
+/// What nodes of a transfer service tell each other.
+pub(crate) struct Share {
+    bells: Bells,
+    told: Mutex<Told>,
+}
+
+struct Told {
+    /// The nodes that the scheduler here gives operations.
     given: BTreeSet<Uuid>,
-    /// A driver sits here, or has not let go of everything yet.
-    in_office: bool,
+    /// The scheduler is here, or has not let go of everything yet.
+    schedules: bool,
     /// What is held here, while the scheduler is here.
     holds: Option<Holdings>,
     ledger: Ledger,
 }
 
+impl Share {
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Member for Share {
+    fn tells(&self) -> Option<String> {
+        let holds = self.lock().holds;
+        holds.and_then(|holds| serde_json::to_string(&holds).ok())
+    }
+
+    fn hears(&self, told: &str) {
+        if let Ok(told) = serde_json::from_str(told) {
+            self.lock().ledger.hear(told, Instant::now());
+        }
+    }
+
+    fn notified(&self, word: &str) -> bool {
+        self.bells.ring(word);
+        // There may be a new scheduler, which waits for this node to let go.
+        word == HANDS
+    }
+}
+
 impl Membership {
     pub(crate) fn new(store: Arc<PostgresStore>, node: Node, stop: CancellationToken) -> Arc<Self> {
-        Arc::new(Self {
-            store,
+        let share = Share {
             bells: Bells::default(),
-            term: Arc::new(Term::new()),
-            state: Mutex::new(State {
-                node,
-                shown: false,
-                former: Vec::new(),
-                crew: Crew::default(),
-                epoch: 0,
+            told: Mutex::new(Told {
                 given: BTreeSet::new(),
-                in_office: false,
+                schedules: false,
                 holds: None,
                 ledger: Ledger::new(Instant::now()),
             }),
-            trouble: watch::Sender::new(None),
-            stop,
-        })
+        };
+        let node = weir_store::Membership::new(store.members.clone(), node, share, stop);
+        Arc::new(Self { store, node })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn bells(&self) -> &Bells {
+        &self.node.member().bells
     }
 
-    /// This node as it is now.
-    pub(crate) fn node(&self) -> Node {
-        self.lock().node.clone()
-    }
-
-    /// Node and crew that belong together.
-    pub(super) fn crew(&self) -> (Node, Crew) {
-        let state = self.lock();
-        (state.node.clone(), state.crew.clone())
-    }
-
-    /// What keeps this node from being one, if anything does: the database is away.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.trouble.borrow().clone()
-    }
-
-    /// Waits for what the database does: not longer than until it is known to be away.
-    pub(crate) async fn unless_away<T>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let mut trouble = self.trouble.subscribe();
-        tokio::select! {
-            biased;
-            Ok(trouble) = trouble.wait_for(Option::is_some) => {
-                Err(StoreError::Unavailable(trouble.clone().unwrap_or_default().into()))
-            }
-            done = work => done,
-        }
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.node.member().lock()
     }
 
     /// The scheduler here gives operations to these nodes.
     pub(super) fn gives_to(&self, nodes: BTreeSet<Uuid>) {
-        self.lock().given = nodes;
+        self.told().given = nodes;
     }
 
     /// What the scheduler here holds: other nodes are told with the next sign of life.
     pub(super) fn holds(&self, holds: Holdings) {
-        let mut state = self.lock();
-        state.holds = state.in_office.then_some(holds);
+        let mut told = self.told();
+        told.holds = told.schedules.then_some(holds);
     }
 
     /// Whether the scheduler, elsewhere, surely has room for a job of so many transfers that comes in here, so that it need not be asked.
@@ -152,174 +127,32 @@ impl Membership {
         links: &[(String, String)],
         most: Holdings,
     ) -> bool {
-        self.lock().ledger.takes(transfers, storages, links, most)
+        self.told().ledger.takes(transfers, storages, links, most)
     }
 
     /// Whether the scheduler here gives operations to this node.
     pub(super) fn is_given(&self, node: Uuid) -> bool {
-        let state = self.lock();
-        state.in_office && state.given.contains(&node)
+        let told = self.told();
+        told.schedules && told.given.contains(&node)
     }
 
-    /// Lives: until it is stopped.
-    pub(crate) fn start(self: &Arc<Self>, tasks: &TaskTracker) {
-        tasks.spawn(self.clone().beat());
-        tasks.spawn(self.clone().watch());
-        let (this, stop) = (self.clone(), self.stop.clone());
-        tasks.spawn_blocking(move || this.listen(&stop));
-    }
-
-    /// Says that this node lives, once: whether that was heard.
-    pub(crate) async fn pulse(self: &Arc<Self>) -> Result<(), StoreError> {
-        let (node, former, holds) = {
-            let mut state = self.lock();
-            state.shown = true;
-            let former = state.former.iter().map(|(id, _)| *id).collect::<Vec<_>>();
-            (state.node.clone(), former, state.holds)
-        };
-        let holds = holds.and_then(|holds| serde_json::to_string(&holds).ok());
-        // Counted from before the database was asked: it may count a little longer, never shorter.
-        let begin = Instant::now();
-        let (store, asked) = (self.store.clone(), node.clone());
-        let pulse = call(move || store.pulse(&asked, &former, holds.as_deref())).await?;
-        self.trouble.send_replace(None);
-        let mut state = self.lock();
-        state.former.retain(|(_, since)| since.elapsed() < FORMER_KEPT);
-        state.epoch = state.epoch.max(pulse.epoch);
-        if let Some(told) = pulse.holds.and_then(|told| serde_json::from_str(&told).ok()) {
-            state.ledger.hear(told, Instant::now());
-        }
-        if state.node.id == node.id {
-            self.term.renew(begin + pulse.term);
-        }
-        Ok(())
-    }
-
-    async fn beat(self: Arc<Self>) {
-        loop {
-            let pause = match self.pulse().await {
-                Ok(()) if self.follow().await => Duration::ZERO,
-                Ok(()) => BEAT,
-                Err(error) => {
-                    let text = weir_auth::error_chain(&error);
-                    tracing::warn!(error = text, "could not say that this node lives");
-                    self.trouble.send_replace(Some(text));
-                    BEAT_AGAIN
-                }
-            };
-            tokio::select! {
-                () = self.stop.cancelled() => return,
-                () = tokio::time::sleep(pause) => {}
-                () = self.bells.beat.notified() => {}
-            }
-        }
-    }
-
-    /// There is a newer scheduler: what older ones ordered ends here. True: that should be told.
-    async fn follow(&self) -> bool {
-        let (epoch, crew) = {
-            let mut state = self.lock();
-            // One that was deposed lets go of its own operations first.
-            if state.in_office || state.node.epoch >= state.epoch {
-                return false;
-            }
-            (state.epoch, std::mem::take(&mut state.crew))
-        };
-        crew.let_go().await;
-        self.lock().node.epoch = epoch;
-        true
-    }
-
-    /// This process is in office in this epoch: nothing of older ones runs here.
-    pub(crate) async fn take_office(&self, epoch: u64) {
-        let crew = {
-            let mut state = self.lock();
-            state.epoch = state.epoch.max(epoch);
-            state.in_office = true;
-            state.given.clear();
-            state.holds = None;
-            std::mem::take(&mut state.crew)
-        };
-        crew.let_go().await;
-        self.lock().node.epoch = epoch;
-    }
-
-    /// This process is not in office any more, and has let go of what it did there.
-    pub(crate) fn leave_office(&self) {
+    /// This process schedules in this epoch: nothing of older ones runs here.
+    pub(crate) async fn begin_scheduling(&self, epoch: u64) {
         {
-            let mut state = self.lock();
-            (state.in_office, state.holds) = (false, None);
+            let mut told = self.told();
+            (told.schedules, told.holds) = (true, None);
+            told.given.clear();
         }
-        self.bells.beat.notify_one();
+        self.node.begin_leading(epoch).await;
     }
 
-    /// Lets go when the time is over; then goes on under another name, so that nobody takes it for who it was.
-    async fn watch(self: Arc<Self>) {
-        loop {
-            let pause = if self.term.is_over() {
-                let crew = {
-                    let mut state = self.lock();
-                    // A sign of life that nobody waited for any more may still be heard, by a database that stood still.
-                    if std::mem::take(&mut state.shown) {
-                        let id = std::mem::replace(&mut state.node.id, Uuid::new_v4());
-                        state.former.push((id, Instant::now()));
-                    }
-                    std::mem::take(&mut state.crew)
-                };
-                if !crew.tasks.is_empty() {
-                    tracing::warn!("this node could not say that it lives: it lets go of what it was copying");
-                }
-                crew.let_go().await;
-                BEAT
-            } else {
-                self.term.left().max(Duration::from_millis(50))
-            };
-            tokio::select! {
-                () = self.stop.cancelled() => return,
-                () = tokio::time::sleep(pause) => {}
-            }
+    /// This process does not schedule any more, and has let go of what it did as the scheduler.
+    pub(crate) fn end_scheduling(&self) {
+        {
+            let mut told = self.told();
+            (told.schedules, told.holds) = (false, None);
         }
-    }
-
-    fn listen(self: Arc<Self>, stop: &CancellationToken) {
-        while !stop.is_cancelled() {
-            let bells = self.clone();
-            let heard = move |word: &str| bells.bells.ring(word);
-            if let Err(error) = self.store.listen(stop, heard) {
-                tracing::warn!(
-                    error = weir_auth::error_chain(&error),
-                    "could not listen to other nodes; looking once a second"
-                );
-            }
-            let end = Instant::now() + Duration::from_secs(1);
-            while Instant::now() < end && !stop.is_cancelled() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
-    }
-
-    /// Leaves: lets go of everything, and says so.
-    pub(crate) async fn leave(&self) {
-        let (node, crew) = {
-            let mut state = self.lock();
-            (state.node.clone(), std::mem::take(&mut state.crew))
-        };
-        crew.let_go().await;
-        let store = self.store.clone();
-        if let Err(error) = call(move || store.leave(node.id)).await {
-            tracing::warn!(
-                error = weir_auth::error_chain(&error),
-                "could not say that this node leaves; others find out in some seconds"
-            );
-        }
-    }
-}
-
-impl Crew {
-    async fn let_go(&self) {
-        self.leave.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.node.end_leading();
     }
 }
 
@@ -341,11 +174,8 @@ impl Bells {
 
     fn ring(&self, word: &str) {
         match (word, word.split_once(' ')) {
-            (OFFICE, _) => self.office.notify_one(),
-            (HANDS, _) => {
-                self.hands.notify_one();
-                self.beat.notify_one();
-            }
+            (LEADER, _) => self.office.notify_one(),
+            (HANDS, _) => self.hands.notify_one(),
             (_, Some((DOORS, number))) => {
                 let number = number.parse().unwrap_or_default();
                 if let Some(bell) = self.lock().get(&number) {

@@ -28,14 +28,3 @@ pub(crate) use fleet::{Fleet, Scheduling};
 pub(crate) use hands::Hands;
 pub(crate) use membership::Membership;
 pub(crate) use seat::{Entry, Seat};
-
-use crate::store::StoreError;
-
-/// Calls the store on a thread that may block.
-pub(crate) async fn call<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
-}

@@ -12,6 +12,8 @@ use tokio::sync::{oneshot, watch};
 use weir_sched::{Names, Scheduler};
 use weir_world::Seq;
 
+use weir_store::blocking;
+
 use super::Membership;
 use crate::{
     driver::{Answer, Driver, Meter, NotTaken, Request},
@@ -248,7 +250,7 @@ impl Entry {
     /// Whether a job is there whose scheduler was deposed while it was on its way. What that one could not write before, it never will.
     async fn find_out(&self, job: uuid::Uuid, first: Option<u64>) -> Answer {
         let store = self.membership.store.clone();
-        let found = super::call(move || {
+        let found = blocking(move || {
             let store: &dyn crate::store::Store = store.as_ref();
             // Takes its turn after whatever the database is still at work on.
             store.renew().or_else(|error| match error {

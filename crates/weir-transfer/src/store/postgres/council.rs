@@ -6,11 +6,12 @@
 //! has not heard of yet, or give to one node what another copies.
 
 use tokio_postgres::Row;
+use weir_store::postgres::{GRACE, notify};
 use weir_world::OpId;
 
 use super::{
     PostgresStore,
-    nodes::{GRACE, HANDS, Lease, Report, columns, notify, op_of},
+    nodes::{HANDS, Lease, Report, columns, op_of},
     read,
 };
 use crate::store::{Restored, StoreError};
@@ -100,8 +101,8 @@ impl PostgresStore {
 
     /// Buries nodes that are dead, and takes the leases of all that are gone. What they have claimed at destinations ends with them.
     pub(crate) fn bury(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
-        let peers = self.all_peers()?.into_iter();
-        let dead = peers.filter(|(peer, lives)| !lives || self.is_dead(&peer.name));
+        let peers = self.members.all_peers()?.into_iter();
+        let dead = peers.filter(|(peer, lives)| !lives || self.members.is_dead(&peer.name));
         let dead = dead.map(|(peer, _)| peer.node.id).collect::<Vec<_>>();
         self.election.while_leading(&self.council, epoch, |session| {
             let text =

@@ -30,9 +30,7 @@ use std::{
 
 use uuid::Uuid;
 use weir_http::TrustRoots;
-use weir_store::postgres::{
-    Connector, Election, Leadership, NodeWatch, PATIENCE, PULSE_PATIENCE, Pool, Purpose, Session, migrate,
-};
+use weir_store::postgres::{Connector, Election, Leadership, Members, PATIENCE, Pool, Purpose, Session, migrate};
 
 use super::{
     Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Standing, Store, StoreError,
@@ -47,7 +45,7 @@ use crate::{
 pub(super) use tests::bench;
 
 use mark::mark;
-pub(crate) use nodes::{DOORS, HANDS, Lease, Node, OFFICE, Peer, Report};
+pub(crate) use nodes::{DOORS, HANDS, Lease, Report};
 pub(crate) use relays::Asked;
 use write::Plan;
 
@@ -68,8 +66,8 @@ pub(crate) struct PostgresStore {
     /// For what begins attempts: it must not wait for people who look.
     orders: Pool,
     keeper: Pool,
-    /// For what must not wait for anything else: signs of life.
-    pulses: Pool,
+    /// Signs of life, and what else must not wait for anything.
+    pub(crate) members: Arc<Members>,
     /// For staying in office, which may have to wait for a batch.
     terms: Pool,
     /// For what a node writes that is not in office.
@@ -78,12 +76,9 @@ pub(crate) struct PostgresStore {
     hands: Pool,
     /// For what the scheduler has to do with other nodes.
     council: Pool,
-    connector: Arc<Connector>,
     damaged: Mutex<BTreeSet<i64>>,
     sealer: Sealer,
-    election: Election,
-    /// The rows of nodes: whether they stand still.
-    nodes_watch: NodeWatch,
+    election: Arc<Election>,
 }
 
 impl std::fmt::Debug for PostgresStore {
@@ -109,6 +104,7 @@ impl PostgresStore {
         };
         let mut session = Session::open(&connector, Purpose::Batches, PATIENCE).map_err(fail)?;
         migrate(&mut session, schema::MIGRATIONS).map_err(fail)?;
+        let election = Arc::new(Election::new("scheduler"));
         Ok(Self {
             writer: Mutex::default(),
             leadership: Mutex::default(),
@@ -116,16 +112,14 @@ impl PostgresStore {
             readers: Pool::new(connector.clone(), Purpose::Rows, READERS),
             orders: Pool::new(connector.clone(), Purpose::Rows, 2),
             keeper: Pool::new(connector.clone(), Purpose::Batches, 1),
-            pulses: Pool::new(connector.clone(), Purpose::Rows, 2).with_patience(PULSE_PATIENCE),
+            members: Arc::new(Members::new(connector.clone(), election.clone())),
             terms: Pool::new(connector.clone(), Purpose::Rows, 1),
             deposits: Pool::new(connector.clone(), Purpose::Batches, 1),
             hands: Pool::new(connector.clone(), Purpose::Batches, 1),
-            council: Pool::new(connector.clone(), Purpose::Batches, 1),
-            connector,
+            council: Pool::new(connector, Purpose::Batches, 1),
             damaged: Mutex::default(),
             sealer,
-            election: Election::new("scheduler"),
-            nodes_watch: NodeWatch::default(),
+            election,
         })
     }
 }

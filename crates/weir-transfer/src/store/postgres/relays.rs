@@ -1,11 +1,9 @@
 //! Requests that only the scheduler can answer, and its answers.
 
 use tokio_postgres::Row;
+use weir_store::postgres::{LEADER, notify};
 
-use super::{
-    PostgresStore,
-    nodes::{DOORS, OFFICE, notify},
-};
+use super::{PostgresStore, nodes::DOORS};
 use crate::store::StoreError;
 
 /// Requests that the scheduler takes at once: they may be large.
@@ -26,7 +24,7 @@ impl PostgresStore {
         self.readers.with(|session| {
             let text = "INSERT INTO relays (request, body) VALUES ($1, $2) RETURNING relay_no";
             let row = session.row(text, &[&request, &body])?;
-            notify(session, OFFICE)?;
+            notify(session, LEADER)?;
             row.map(|row| row.get(0))
                 .ok_or_else(|| StoreError::Broken("a row that was written has no number".into()))
         })

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use uuid::Uuid;
 use weir_http::TrustRoots;
 use weir_store::postgres::{
-    Address, Session, TERM,
+    Address, Node, Session, TERM,
     testing::{Server, sealer, wanted},
 };
 
@@ -552,36 +552,36 @@ fn who_stands_still_for_a_term_is_not_in_office_whatever_the_databases_clock_say
                 .unwrap();
         }
     };
-    let node = super::Node {
+    let node = Node {
         id: Uuid::from_u128(7),
         url: "https://a".into(),
         role: "any".into(),
         slots: 1,
         epoch: first,
     };
-    old.pulse(&node, &[], None).unwrap();
-    let other = super::Node {
+    old.members.pulse(&node, &[], None).unwrap();
+    let other = Node {
         id: Uuid::from_u128(8),
         ..node.clone()
     };
-    new.pulse(&other, &[], None).unwrap();
+    new.members.pulse(&other, &[], None).unwrap();
     // The first one has heard that it is not alone.
-    old.pulse(&node, &[], None).unwrap();
+    old.members.pulse(&node, &[], None).unwrap();
     let held = |standing: Result<Standing, StoreError>| matches!(standing, Ok(Standing::HeldBy(_)));
     let begun = Instant::now();
     while begun.elapsed() < TERM + Duration::from_secs(3) {
         clock_went_back();
         old.renew().unwrap();
-        old.pulse(&node, &[], None).unwrap();
+        old.members.pulse(&node, &[], None).unwrap();
         assert!(held(new.stand()), "it lives, and says so");
-        assert_eq!(new.peers().unwrap().len(), 2);
+        assert_eq!(new.members.peers().unwrap().len(), 2);
         sleep(Duration::from_millis(500));
     }
     clock_went_back();
     let died = Instant::now();
     let elected = loop {
-        new.pulse(&other, &[], None).unwrap();
-        let alive = new.peers().unwrap().len();
+        new.members.pulse(&other, &[], None).unwrap();
+        let alive = new.members.peers().unwrap().len();
         match new.stand().unwrap() {
             Standing::Elected(epoch) => break epoch,
             Standing::HeldBy(_) => assert!(died.elapsed() < TERM * 2, "nobody takes over; {alive} live"),
@@ -589,12 +589,12 @@ fn who_stands_still_for_a_term_is_not_in_office_whatever_the_databases_clock_say
         sleep(Duration::from_millis(500));
     };
     assert!(elected > first && died.elapsed() + Duration::from_secs(1) >= TERM);
-    while new.peers().unwrap().len() > 1 {
+    while new.members.peers().unwrap().len() > 1 {
         assert!(died.elapsed() < TERM * 3, "a node that is dead counts as living");
-        new.pulse(&other, &[], None).unwrap();
+        new.members.pulse(&other, &[], None).unwrap();
         sleep(Duration::from_millis(500));
     }
     new.bury(elected).unwrap();
-    assert_eq!(new.all_peers().unwrap().len(), 1, "its row is gone");
+    assert_eq!(new.members.all_peers().unwrap().len(), 1, "its row is gone");
     assert!(matches!(old.renew(), Err(StoreError::Deposed)));
 }

@@ -1,5 +1,7 @@
 //! SQLite: one file, write-ahead log, one writer, several readers. A committed transaction is on disk.
 
+mod leases;
+
 use std::{
     fs::{File, OpenOptions, TryLockError},
     os::unix::fs::OpenOptionsExt as _,
@@ -11,7 +13,8 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::StoreError;
+use crate::error::StoreError;
+pub use leases::Leases;
 
 /// SQLite looks at the clock every so many steps of its machine: some tenths of a millisecond.
 const STEPS_PER_LOOK: i32 = 10_000;
