@@ -44,7 +44,11 @@ impl<'a> Attributes<'a> {
     /// RFC 5755 in VOMS's shape: see GFD.182.
     pub(crate) fn certificate(&self) -> Vec<u8> {
         let general_name = |name: Vec<u8>| der(0x30, &[&der(0xa4, &[&name])]);
-        let serial = self.holder.serial_number().to_bn().unwrap().to_vec();
+        let mut serial = self.holder.serial_number().to_bn().unwrap().to_vec();
+        // A number, not a negative one: one serial in 256 begins with such a bit once its zeros are gone.
+        if serial.first().is_some_and(|first| *first >= 0x80) {
+            serial.insert(0, 0);
+        }
         let name = if self.by_issuer {
             self.holder.issuer_name()
         } else {
