@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use thiserror::Error;
 use weir_auth::{ANY_AUDIENCE, Scope, Secret};
-use weir_http::{Identity, TlsError};
+use weir_http::Identity;
+use weir_service::config::{Configuration, Invalid};
+pub use weir_service::{config::ConfigError, tls::TlsFiles};
 
 /// Shortest secret of a client, in characters: 128 bits in base64 take 22.
 pub const SECRET_MIN: usize = 16;
@@ -75,16 +76,6 @@ impl Limits {
     }
 }
 
-/// PEM files of the issuer's identity.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlsFiles {
-    /// The chain, leaf first.
-    pub certificate: PathBuf,
-    /// The private key.
-    pub key: PathBuf,
-}
-
 /// A program that may ask for tokens.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -130,46 +121,8 @@ fn default_rate() -> u32 {
     1000
 }
 
-/// A configuration that cannot be served.
-#[derive(Debug, Error)]
-pub enum ConfigError {
-    /// A file cannot be read.
-    #[error("could not read {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        source: std::io::Error,
-    },
-    /// It is no TOML, or has a key or value that is not known. The text names line and key.
-    #[error("{path}: {message}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// What the parser found.
-        message: String,
-    },
-    /// The values do not go together.
-    #[error("{key}: {problem}; {remedy}")]
-    Invalid {
-        /// The key at fault.
-        key: String,
-        /// What is wrong.
-        problem: String,
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// The certificate or its key cannot be used.
-    #[error("could not load the issuer's certificate")]
-    Tls(#[from] TlsError),
-}
-
-fn invalid(key: impl Into<String>, problem: impl Into<String>, remedy: &'static str) -> ConfigError {
-    ConfigError::Invalid {
-        key: key.into(),
-        problem: problem.into(),
-        remedy,
-    }
+fn invalid(key: impl Into<String>, problem: impl Into<String>, remedy: &'static str) -> Invalid {
+    Invalid::new(key, problem, remedy)
 }
 
 impl IssuerConfig {
@@ -189,113 +142,18 @@ impl IssuerConfig {
         }
     }
 
-    /// Reads a text; nothing is checked beyond its form. Never panics, whatever the text.
-    ///
-    /// # Errors
-    /// [`ConfigError::Parse`], which names line and key.
-    pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|error| ConfigError::Parse {
-            path: file.to_owned(),
-            message: error.to_string().trim_end().to_owned(),
-        })
-    }
-
     /// Reads and checks a file. Relative paths in it are relative to the file.
     ///
     /// # Errors
-    /// [`ConfigError`]; the first fault found.
+    /// Everything that is wrong, with file, line, key and remedy.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(file).map_err(|source| ConfigError::Read {
-            path: file.to_owned(),
-            source,
-        })?;
-        let mut config = Self::parse(&text, file)?;
-        let folder = file.parent().unwrap_or(Path::new(""));
-        let tls = config
-            .tls
-            .iter_mut()
-            .flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
-        let secrets = config
-            .clients
-            .iter_mut()
-            .filter_map(|client| client.secret_file.as_mut());
-        for path in tls.chain(secrets).chain([&mut config.key_directory]) {
-            *path = folder.join(&*path);
-        }
-        config.check()?;
-        Ok(config)
-    }
-
-    /// Checks what the types cannot. Reads no file.
-    ///
-    /// # Errors
-    /// [`ConfigError::Invalid`].
-    pub fn check(&self) -> Result<(), ConfigError> {
-        if let Some(url) = &self.url {
-            let host = url.strip_prefix("https://").unwrap_or_default();
-            let good = !host.is_empty()
-                && !host.starts_with('/')
-                && host
-                    .bytes()
-                    .all(|byte| byte.is_ascii_graphic() && !b"?#\\\"%{}".contains(&byte));
-            if !good {
-                return Err(invalid(
-                    "url",
-                    format!("{url:?} is no issuer"),
-                    "write https://, a host and perhaps a path",
-                ));
-            }
-        }
-        let day = Duration::from_secs(86_400);
-        if self.token_lifetime < Duration::from_secs(1) || self.token_lifetime > day {
-            return Err(invalid(
-                "token_lifetime",
-                "it is below 1 s or above 1 d",
-                "set some hours at most",
-            ));
-        }
-        if self.rotation < self.token_lifetime || self.rotation > 366 * day {
-            return Err(invalid(
-                "rotation",
-                "a key signs for less than a token lives, or for more than a year",
-                "set some days",
-            ));
-        }
-        if self.refresh_lifetime < self.token_lifetime || self.refresh_lifetime > 366 * day {
-            return Err(invalid(
-                "refresh_lifetime",
-                "a refresh token would live for less than a token, or for more than a year",
-                "set some days",
-            ));
-        }
-        if self.tokens_per_second == 0 {
-            return Err(invalid("tokens_per_second", "0 lets nothing through", "set at least 1"));
-        }
-        let connections = [
-            ("limits.connections", Some(self.limits.connections)),
-            ("limits.connections_per_client", self.limits.connections_per_client),
-        ];
-        if let Some((key, _)) = connections.into_iter().find(|(_, count)| *count == Some(0)) {
-            return Err(invalid(key, "0 lets nothing through", "set at least 1"));
-        }
-        let mut ids = BTreeSet::new();
-        for (place, client) in self.clients.iter().enumerate() {
-            client.check(&format!("client[{place}]"))?;
-            if !ids.insert(&client.id) {
-                return Err(invalid(
-                    format!("client[{place}].id"),
-                    format!("{:?} is taken", client.id),
-                    "give each client an id of its own",
-                ));
-            }
-        }
-        Ok(())
+        weir_service::config::load(file)
     }
 
     /// The identity that `tls` names.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] if it names none, [`ConfigError::Tls`].
+    /// It names none, or one that cannot be used.
     pub fn identity(&self) -> Result<Identity, ConfigError> {
         let tls = self.tls.as_ref().ok_or_else(|| {
             invalid(
@@ -304,7 +162,81 @@ impl IssuerConfig {
                 "add [tls] with certificate and key",
             )
         })?;
-        Ok(Identity::load(&tls.certificate, &tls.key)?)
+        Identity::load(&tls.certificate, &tls.key).map_err(|error| {
+            let problem = weir_auth::error_chain(&error);
+            invalid("tls", problem, "name the chain, leaf first, and its private key").into()
+        })
+    }
+}
+
+impl Configuration for IssuerConfig {
+    fn paths(&mut self) -> Vec<&mut PathBuf> {
+        let tls = self.tls.iter_mut().flat_map(TlsFiles::paths);
+        let secrets = self.clients.iter_mut().filter_map(|client| client.secret_file.as_mut());
+        tls.chain(secrets).chain([&mut self.key_directory]).collect()
+    }
+
+    fn check(&self) -> Vec<Invalid> {
+        let mut wrong = Vec::new();
+        if let Some(url) = &self.url {
+            let host = url.strip_prefix("https://").unwrap_or_default();
+            let good = !host.is_empty()
+                && !host.starts_with('/')
+                && host
+                    .bytes()
+                    .all(|byte| byte.is_ascii_graphic() && !b"?#\\\"%{}".contains(&byte));
+            if !good {
+                wrong.push(invalid(
+                    "url",
+                    format!("{url:?} is no issuer"),
+                    "write https://, a host and perhaps a path",
+                ));
+            }
+        }
+        let day = Duration::from_secs(86_400);
+        if self.token_lifetime < Duration::from_secs(1) || self.token_lifetime > day {
+            wrong.push(invalid(
+                "token_lifetime",
+                "it is below 1 s or above 1 d",
+                "set some hours at most",
+            ));
+        }
+        if self.rotation < self.token_lifetime || self.rotation > 366 * day {
+            wrong.push(invalid(
+                "rotation",
+                "a key signs for less than a token lives, or for more than a year",
+                "set some days",
+            ));
+        }
+        if self.refresh_lifetime < self.token_lifetime || self.refresh_lifetime > 366 * day {
+            wrong.push(invalid(
+                "refresh_lifetime",
+                "a refresh token would live for less than a token, or for more than a year",
+                "set some days",
+            ));
+        }
+        if self.tokens_per_second == 0 {
+            wrong.push(invalid("tokens_per_second", "0 lets nothing through", "set at least 1"));
+        }
+        let connections = [
+            ("limits.connections", Some(self.limits.connections)),
+            ("limits.connections_per_client", self.limits.connections_per_client),
+        ];
+        for (key, _) in connections.into_iter().filter(|(_, count)| *count == Some(0)) {
+            wrong.push(invalid(key, "0 lets nothing through", "set at least 1"));
+        }
+        let mut ids = BTreeSet::new();
+        for (place, client) in self.clients.iter().enumerate() {
+            wrong.extend(client.check(&format!("client[{place}]")).err());
+            if !ids.insert(&client.id) {
+                wrong.push(invalid(
+                    format!("client[{place}].id"),
+                    format!("{:?} is taken", client.id),
+                    "give each client an id of its own",
+                ));
+            }
+        }
+        wrong
     }
 }
 
@@ -324,7 +256,7 @@ impl Client {
         }
     }
 
-    fn check(&self, at: &str) -> Result<(), ConfigError> {
+    fn check(&self, at: &str) -> Result<(), Invalid> {
         let key = |name: &str| format!("{at}.{name}");
         if self.id.is_empty() || self.id.len() > 128 || !self.id.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(invalid(
@@ -378,7 +310,7 @@ impl Client {
     }
 
     /// The SHA-256 of the client's secret.
-    pub(crate) fn secret_hash(&self, place: usize) -> Result<[u8; 32], ConfigError> {
+    pub(crate) fn secret_hash(&self, place: usize) -> Result<[u8; 32], Invalid> {
         if let Some(hash) = self.secret_sha256.as_deref().and_then(unhex) {
             return Ok(hash);
         }
@@ -387,9 +319,9 @@ impl Client {
             .secret_file
             .as_ref()
             .ok_or_else(|| invalid(key(), "there is no secret", "set secret_file"))?;
-        let secret = Secret::read(path).map_err(|source| ConfigError::Read {
-            path: path.clone(),
-            source,
+        let secret = Secret::read(path).map_err(|error| {
+            let problem = format!("{} could not be read: {error}", path.display());
+            invalid(key(), problem, "name a file that holds the secret")
         })?;
         if secret.expose().len() < SECRET_MIN {
             return Err(invalid(
@@ -479,8 +411,7 @@ mod tests {
         // Operators would copy a file that is refused.
         let page = include_str!("../../../docs/tokens.md");
         let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-        let config = IssuerConfig::parse(example, Path::new("issuer.toml")).unwrap();
-        config.check().unwrap();
+        let config: IssuerConfig = weir_service::config::read(example, Path::new("issuer.toml")).unwrap();
         assert_eq!(config.clients[0].groups, ["/example/production"]);
         assert!(config.tls.is_some());
     }

@@ -4,8 +4,9 @@ use http::StatusCode;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use weir_auth::{Scope, Secret};
+use weir_service::config::Invalid;
 
-use crate::config::{Client, ConfigError};
+use crate::config::Client;
 use crate::request::{Credentials, Refusal, TokenRequest};
 
 /// A client as the issuer knows it.
@@ -24,7 +25,7 @@ pub(crate) struct KnownClient {
 
 impl KnownClient {
     /// Reads the client's secret, if that is in a file.
-    pub(crate) fn new(client: &Client, place: usize) -> Result<Self, ConfigError> {
+    pub(crate) fn new(client: &Client, place: usize) -> Result<Self, Invalid> {
         Ok(Self {
             id: client.id.clone(),
             subject: client.subject.clone().unwrap_or_else(|| client.id.clone()),

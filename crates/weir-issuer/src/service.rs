@@ -118,13 +118,14 @@ impl Issuer {
     /// # Errors
     /// [`StartError`]; then nothing is left running.
     pub fn start(config: &IssuerConfig, identity: &Identity) -> Result<Running, StartError> {
-        config.check()?;
+        weir_service::config::check(config)?;
         let clients = config
             .clients
             .iter()
             .enumerate()
             .map(|(place, client)| KnownClient::new(client, place))
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(ConfigError::from)?;
         let tls = weir_http::server_config(identity)?;
         let store = KeyStore::open(&config.key_directory)?;
         let ring = store.load_or_create(seconds())?;

@@ -27,8 +27,13 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use weir_auth::x509::DoorConfig;
-use weir_http::{Network, TrustRoots};
+use weir_http::Network;
 use weir_network::firefly::FireflyConfig;
+use weir_service::config::{Configuration, Invalid};
+pub use weir_service::{
+    config::ConfigError,
+    tls::{TlsFiles, Trust},
+};
 
 /// A storage endpoint. Unknown keys are refused.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,76 +94,12 @@ pub struct StorageConfig {
     pub metrics_allow: Vec<Network>,
 }
 
-/// PEM files of the endpoint's identity.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlsFiles {
-    /// The chain, leaf first.
-    pub certificate: PathBuf,
-    /// The private key.
-    pub key: PathBuf,
-}
-
-/// Certificate authorities.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trust {
-    /// PEM files.
-    #[serde(default)]
-    pub files: Vec<PathBuf>,
-    /// Hashed directories, such as `/etc/grid-security/certificates`.
-    #[serde(default)]
-    pub directories: Vec<PathBuf>,
-}
-
-impl Trust {
-    /// The same for the wire.
-    pub fn roots(&self) -> TrustRoots {
-        TrustRoots {
-            files: self.files.clone(),
-            directories: self.directories.clone(),
-        }
-    }
-}
-
 fn yes() -> bool {
     true
 }
 
-/// A configuration that cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("could not read {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        #[source]
-        source: std::io::Error,
-    },
-    /// It is no TOML, or has a key or value that is not known. The text names line and key.
-    #[error("{path}: {message}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// What the parser found.
-        message: String,
-    },
-    /// The values do not go together.
-    #[error("{key}: {problem}; {remedy}")]
-    Invalid {
-        /// The key at fault.
-        key: String,
-        /// What is wrong.
-        problem: String,
-        /// What to do.
-        remedy: &'static str,
-    },
-}
-
-fn wrong(key: String, problem: String, remedy: &'static str) -> ConfigError {
-    ConfigError::Invalid { key, problem, remedy }
+fn wrong(key: String, problem: String, remedy: &'static str) -> Invalid {
+    Invalid::new(key, problem, remedy)
 }
 
 impl StorageConfig {
@@ -187,72 +128,63 @@ impl StorageConfig {
     }
 
     /// Reads and checks a file. Relative paths in it are relative to the file.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with file, line, key and remedy.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let mut config: Self = toml::from_str(&text).map_err(|error| ConfigError::Parse {
-            path: path.to_owned(),
-            message: error.to_string(),
-        })?;
-        config.resolve_paths(path.parent().unwrap_or(Path::new("")));
-        config.check()?;
-        Ok(config)
+        weir_service::config::load(path)
     }
+}
 
-    fn resolve_paths(&mut self, folder: &Path) {
-        let tls = self.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
-        let trust = self.trust.files.iter_mut().chain(&mut self.trust.directories);
+impl Configuration for StorageConfig {
+    fn paths(&mut self) -> Vec<&mut PathBuf> {
+        let tls = self.tls.iter_mut().flat_map(TlsFiles::paths);
         let areas = self.areas.iter_mut().map(|area| &mut area.root);
         let x509 = self.x509.iter_mut().flat_map(DoorConfig::paths);
         let own = self.tokens.iter_mut().map(|tokens| &mut tokens.key);
-        for path in tls
-            .chain(trust)
-            .chain(x509)
-            .chain(own)
-            .chain(areas)
-            .chain(&mut self.access_log)
-        {
-            *path = folder.join(&*path);
-        }
+        let beside = tls.chain(self.trust.paths()).chain(x509).chain(own).chain(areas);
+        beside.chain(&mut self.access_log).collect()
     }
 
-    /// Checks what the types cannot.
-    pub fn check(&self) -> Result<(), ConfigError> {
+    fn check(&self) -> Vec<Invalid> {
+        let mut invalid = Vec::new();
+        let mut wrong = |key: &str, problem: &str, remedy: &'static str| {
+            invalid.push(Invalid::new(key, problem, remedy));
+        };
+        const ADD_TLS: &str = "add [tls] with certificate and key";
         if self.areas.is_empty() {
-            let remedy = "add an [[area]] with name, prefix and root";
-            return Err(wrong("area".into(), "nothing to serve".into(), remedy));
+            wrong("area", "nothing to serve", "add an [[area]] with name, prefix and root");
         }
         if self.tls.is_none() && !self.listen.ip().is_loopback() {
             let problem = format!("{} is reachable from outside, and there is no certificate", self.listen);
-            let remedy = "add [tls] with certificate and key, or listen on 127.0.0.1";
-            return Err(wrong("tls".into(), problem, remedy));
+            wrong(
+                "tls",
+                &problem,
+                "add [tls] with certificate and key, or listen on 127.0.0.1",
+            );
         }
         if self.x509.is_some() && self.tls.is_none() {
-            let problem = "clients show certificates over TLS only".into();
-            return Err(wrong("x509".into(), problem, "add [tls] with certificate and key"));
+            wrong("x509", "clients show certificates over TLS only", ADD_TLS);
         }
         if self.x509.as_ref().is_some_and(|x509| x509.vomses.is_some()) {
-            let problem = "a storage asks no VOMS server".into();
-            return Err(wrong(
-                "x509.vomses".into(),
-                problem,
+            wrong(
+                "x509.vomses",
+                "a storage asks no VOMS server",
                 "leave it out: it is for transfer services",
-            ));
+            );
         }
         if self.tokens.is_some() && self.tls.is_none() {
-            let problem = "a token must not be sent in the clear".into();
-            return Err(wrong("tokens".into(), problem, "add [tls] with certificate and key"));
+            wrong("tokens", "a token must not be sent in the clear", ADD_TLS);
         }
         for (place, area) in self.areas.iter().enumerate() {
-            area.check(place, &self.areas[..place])?;
-            area.check_access(place, &self.issuers)?;
+            invalid.extend(area.check(place, &self.areas[..place]).err());
+            invalid.extend(area.check_access(place, &self.issuers).err());
         }
-        self.shares.iter().try_for_each(Share::check)?;
-        self.sockets.check("sockets")?;
-        self.tpc.sockets.check("tpc.sockets")?;
-        self.limits.check()
+        invalid.extend(self.shares.iter().filter_map(|share| share.check().err()));
+        invalid.extend(self.sockets.check("sockets").err());
+        invalid.extend(self.tpc.sockets.check("tpc.sockets").err());
+        invalid.extend(self.limits.check());
+        invalid
     }
 }
 

@@ -119,7 +119,7 @@ impl Storage {
     /// # Errors
     /// What [`StartError`] names.
     pub async fn start_on(config: StorageConfig, areas: Arc<dyn OpenArea>) -> Result<Running, StartError> {
-        config.check()?;
+        weir_service::config::check(&config)?;
         separate(&config.areas)?;
         weir_http::raise_open_files();
         weir_http::keep_freed_memory();

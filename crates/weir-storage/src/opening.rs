@@ -12,6 +12,7 @@ use weir_auth::{
     x509::ServerRevocations,
 };
 use weir_http::{AddressFilter, Client, ClientConfig, Pace, ServerLimits, TcpLedger, TlsError};
+use weir_service::config::Invalid;
 
 use crate::{
     access::Mintage,
@@ -51,11 +52,7 @@ pub(crate) fn separate(areas: &[AreaConfig]) -> Result<(), ConfigError> {
         for (other, theirs) in areas.iter().zip(&roots).take(place) {
             if let Some(problem) = overlap(&other.name, theirs, ours) {
                 let key = format!("area[{place}].root");
-                return Err(ConfigError::Invalid {
-                    key,
-                    problem,
-                    remedy: SEPARATE,
-                });
+                return Err(Invalid::new(key, problem, SEPARATE).into());
             }
         }
     }

@@ -124,7 +124,7 @@ impl Shared {
         server: &RunningServer,
         reapers: &Reapers,
     ) -> Result<Vec<String>, StartError> {
-        config.check()?;
+        weir_service::config::check(&config)?;
         let before = self.current.get();
         let (config, waiting) = settle(&before.config, config);
         let made = {

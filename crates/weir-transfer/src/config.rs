@@ -25,7 +25,12 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use weir_http::{Network, TrustRoots};
+use weir_http::Network;
+use weir_service::config::{Configuration, Invalid};
+pub use weir_service::{
+    config::ConfigError,
+    tls::{TlsFiles, Trust},
+};
 use weir_units::Bytes;
 
 /// A transfer service. Unknown keys are refused.
@@ -106,38 +111,6 @@ pub struct TransferConfig {
 
 fn of_vo() -> Level {
     Level::Vo
-}
-
-/// PEM files of the service's identity.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlsFiles {
-    /// The chain, leaf first.
-    pub certificate: PathBuf,
-    /// The private key.
-    pub key: PathBuf,
-}
-
-/// Certificate authorities.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trust {
-    /// PEM files.
-    #[serde(default)]
-    pub files: Vec<PathBuf>,
-    /// Hashed directories, such as `/etc/grid-security/certificates`.
-    #[serde(default)]
-    pub directories: Vec<PathBuf>,
-}
-
-impl Trust {
-    /// The same for the wire.
-    pub fn roots(&self) -> TrustRoots {
-        TrustRoots {
-            files: self.files.clone(),
-            directories: self.directories.clone(),
-        }
-    }
 }
 
 /// What the service puts up with.
@@ -313,163 +286,112 @@ impl TransferConfig {
         }
     }
 
-    /// Reads a file. Relative paths in it are relative to it.
+    /// Reads and checks a file. Relative paths in it are relative to the file.
     ///
     /// # Errors
-    /// Names file, line and key.
+    /// Everything that is wrong, with file, line, key and remedy.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let mut config = Self::parse(&text).map_err(|source| ConfigError::Parse {
-            path: path.to_owned(),
-            source,
-        })?;
-        config.resolve(path.parent().unwrap_or(Path::new(".")));
-        config.check()?;
-        Ok(config)
+        weir_service::config::load(path)
     }
+}
 
-    /// Reads a text.
-    ///
-    /// # Errors
-    /// Names line and key.
-    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
-        toml::from_str(text)
-    }
-
-    fn resolve(&mut self, base: &Path) {
-        let paths = self
-            .tls
+impl Configuration for TransferConfig {
+    fn paths(&mut self) -> Vec<&mut PathBuf> {
+        let tls = self.tls.iter_mut().flat_map(TlsFiles::paths);
+        let own = self.store.iter_mut().chain(&mut self.key_file);
+        let secrets = self.issuers.iter_mut().filter_map(|issuer| issuer.secret_file.as_mut());
+        let database = self
+            .postgres
             .iter_mut()
-            .flat_map(|tls| [&mut tls.certificate, &mut tls.key])
-            .chain(&mut self.trust.files)
-            .chain(&mut self.trust.directories)
-            .chain(&mut self.store)
-            .chain(&mut self.key_file)
-            .chain(self.issuers.iter_mut().filter_map(|issuer| issuer.secret_file.as_mut()))
+            .flat_map(|postgres| postgres.authorities.iter_mut().chain(&mut postgres.password_file));
+        tls.chain(self.trust.paths())
+            .chain(own)
+            .chain(secrets)
             .chain(self.events.iter_mut().flat_map(EventsConfig::paths))
             .chain(self.x509.iter_mut().flat_map(X509Config::paths))
-            .chain(
-                self.postgres
-                    .iter_mut()
-                    .flat_map(|postgres| postgres.authorities.iter_mut().chain(&mut postgres.password_file)),
-            );
-        for path in paths {
-            *path = base.join(&*path);
-        }
+            .chain(database)
+            .collect()
     }
 
-    /// What the types cannot say.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |key: &'static str, why: &str| {
-            Err(ConfigError::Value {
-                key,
-                why: why.to_owned(),
-            })
-        };
+    fn check(&self) -> Vec<Invalid> {
+        let mut invalid = Vec::new();
+        let mut wrong = |key: &str, problem: &str, remedy: &str| invalid.push(Invalid::new(key, problem, remedy));
         if self.tls.is_none() && !self.listen.ip().is_loopback() {
-            return wrong("listen", "without [tls] only a loopback address may be listened on");
+            let problem = "without [tls] only a loopback address may be listened on";
+            wrong(
+                "listen",
+                problem,
+                "add [tls] with certificate and key, or listen on 127.0.0.1",
+            );
         }
         if self.postgres.is_some() && self.store.is_some() {
-            return wrong("postgres", "store and [postgres] exclude each other");
+            wrong("postgres", "store and [postgres] exclude each other", "leave one out");
         }
-        if self.postgres.is_some() && self.key_file.is_none() {
-            return wrong("key_file", "is needed with [postgres]: every node needs the same one");
-        }
-        if self
-            .postgres
-            .as_ref()
-            .is_some_and(|postgres| postgres.hosts().next().is_none())
-        {
-            return wrong("postgres.host", "names no server");
-        }
-        if self.history.keep != Duration::ZERO && self.history.keep < self.history.archive_after {
-            return wrong(
-                "history.keep",
-                "must not be shorter than archive_after; 0s keeps for ever",
-            );
-        }
-        if self.issuers.is_empty() && self.x509.is_none() {
-            return wrong(
-                "issuer",
-                "at least one [[issuer]] is needed, or [x509]: nobody else is let in",
-            );
-        }
-        if self.x509.is_some() && self.tls.is_none() {
-            return wrong("x509", "certificates of clients need [tls]");
-        }
-        if self
-            .x509
-            .iter()
-            .any(|x509| x509.vomses.is_some() && x509.vomsdir.is_none())
-        {
-            return wrong("x509.vomses", "needs vomsdir: without it no attributes are taken");
-        }
-        if let Some(why) = self.issuers.iter().find_map(IssuerConfig::problem) {
-            return wrong("issuer", why);
-        }
-        if let Some(why) = self.tokens.problem() {
-            return wrong("tokens", why);
-        }
-        if let Some(why) = self.brokers.iter().find_map(|broker| broker.problem(&self.issuers)) {
-            return wrong("broker", why);
-        }
-        if let Some(why) = self.admins.iter().find_map(|admin| admin.problem(self.issuers.len())) {
-            return wrong("admin", why);
-        }
-        for link in self.limits.links.keys() {
-            if link.split_once('>').is_none() {
-                return wrong(
-                    "limits.links",
-                    &format!("'{link}' is not of the form 'https://a > https://b'"),
+        if let Some(postgres) = &self.postgres {
+            if self.key_file.is_none() {
+                wrong(
+                    "key_file",
+                    "is needed with [postgres]",
+                    "name the same key at every node",
                 );
             }
+            if postgres.hosts().next().is_none() {
+                wrong("postgres.host", "names no server", "name one");
+            }
+        }
+        if self.history.keep != Duration::ZERO && self.history.keep < self.history.archive_after {
+            let problem = "must not be shorter than archive_after";
+            wrong("history.keep", problem, "give more; 0s keeps for ever");
+        }
+        if self.issuers.is_empty() && self.x509.is_none() {
+            wrong("issuer", "nobody is let in", "add at least one [[issuer]], or [x509]");
+        }
+        if let Some(x509) = &self.x509 {
+            if self.tls.is_none() {
+                wrong(
+                    "x509",
+                    "certificates of clients need [tls]",
+                    "add [tls] with certificate and key",
+                );
+            }
+            if x509.vomses.is_some() && x509.vomsdir.is_none() {
+                wrong("x509.vomses", "without vomsdir no attributes are taken", "add vomsdir");
+            }
+        }
+        for link in self.limits.links.keys().filter(|link| !link.contains('>')) {
+            let problem = format!("'{link}' is no link");
+            wrong("limits.links", &problem, "write it as 'https://a > https://b'");
         }
         if self.postgres.is_none() && self.store.is_none() {
-            return wrong(
+            let problem = "is missing: jobs would be lost at the next stop";
+            wrong(
                 "store",
-                "is missing: name the file of a database, or a server in [postgres]; without one, jobs would be lost at the next stop",
+                problem,
+                "name the file of a database, or a server in [postgres]",
             );
         }
-        self.events.as_ref().map_or(Ok(()), EventsConfig::check)
+        let mut of = |key: String, why: Option<&str>| {
+            invalid.extend(why.map(|why| Invalid::new(key, why, "see docs/running-services.md")));
+        };
+        for (place, issuer) in self.issuers.iter().enumerate() {
+            of(format!("issuer[{place}]"), issuer.problem());
+        }
+        for why in self.tokens.problems() {
+            of("tokens".into(), Some(why));
+        }
+        for (place, broker) in self.brokers.iter().enumerate() {
+            of(format!("broker[{place}]"), broker.problem(&self.issuers));
+        }
+        for (place, admin) in self.admins.iter().enumerate() {
+            of(format!("admin[{place}]"), admin.problem(self.issuers.len()));
+        }
+        invalid.extend(self.events.iter().flat_map(EventsConfig::check));
+        invalid
     }
 }
 
 fn yes() -> bool {
     true
-}
-
-/// A configuration that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("could not read {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The file is no TOML, or holds an unknown key, or a value of the wrong kind.
-    #[error("could not understand {path}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// Where and why.
-        #[source]
-        source: toml::de::Error,
-    },
-    /// A value that makes no sense.
-    #[error("{key}: {why}")]
-    Value {
-        /// The key.
-        key: &'static str,
-        /// What is wrong, and what to do.
-        why: String,
-    },
 }
 
 #[cfg(test)]
@@ -498,7 +420,11 @@ mod tests {
             Some(shown) if shown.starts_with(|c: char| c.is_ascii_lowercase()) && shown.contains(" = ") => shown,
             _ => line,
         });
-        let config = TransferConfig::parse(&shown.collect::<Vec<_>>().join("\n")).unwrap();
+        let config = weir_service::config::read::<TransferConfig>(
+            &shown.collect::<Vec<_>>().join("\n"),
+            Path::new("transfer.toml"),
+        )
+        .unwrap();
         assert!(text.contains("\n#delay"), "the pause before a retry is shown");
         let default = TransferConfig::new(config.listen);
         let settings = |config: &TransferConfig| {

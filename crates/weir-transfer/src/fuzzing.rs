@@ -1,6 +1,8 @@
 //! What every reader of this crate must survive, and hold to, for any input. Built for tests and for the targets of `fuzz/`
 //! only.
 
+use std::path::Path;
+
 pub use crate::{
     executor::fuzzing::{answers, failures, grants, listings, markers, redirects, tapes},
     rest::fuzzing::{bodies, limits, queries},
@@ -62,13 +64,13 @@ pub fn submissions(data: &[u8]) {
     }
 }
 
-/// A configuration: what cannot be used is said in one line that an operator can read.
+/// A configuration: what cannot be used is said in lines that an operator can read.
 pub fn configs(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(config) = TransferConfig::parse(text)
-        && let Err(error) = config.check()
-    {
-        assert!(!error.to_string().is_empty());
+    let path = Path::new("transfer.toml");
+    if let Err(error) = weir_service::config::read::<TransferConfig>(text, path) {
+        let problems = error.problems(path);
+        assert!(!problems.is_empty() && problems.iter().all(|problem| !problem.message.is_empty()));
     }
 }
 

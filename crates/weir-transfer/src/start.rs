@@ -85,7 +85,7 @@ impl TransferService {
     /// Returns when the door is open; what the store holds is brought back in the background, and nothing starts before it
     /// is there.
     pub async fn start(config: TransferConfig) -> Result<Running, StartError> {
-        config.check()?;
+        weir_service::config::check(&config)?;
         let trust = ServersTrust::open(&config, SystemTime::now())?;
         let client = trust.judging(&client(&config)?)?;
         let certificates = config.x509.as_ref();

@@ -19,7 +19,6 @@
 mod challenge;
 mod cli;
 mod completions;
-mod config_file;
 mod failure;
 mod grid;
 mod logging;

@@ -5,12 +5,11 @@ use std::path::Path;
 use anyhow::Context;
 use tokio::runtime::Runtime;
 use weir_issuer::{Issuer, IssuerConfig};
-use weir_model::Problem;
+use weir_service::config::ConfigError;
 use weir_storage::{Running, Storage, StorageConfig};
 use weir_transfer::{TransferConfig, TransferService};
 
 use crate::cli::ServeCommand;
-use crate::config_file;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::signals::{Hangups, Signals};
@@ -38,8 +37,7 @@ pub(crate) fn run(command: ServeCommand, output: &Output) -> Result<Exit, Failur
 }
 
 fn storage(file: &Path, output: &Output) -> Result<Exit, Failure> {
-    config_file::check::<StorageConfig>(file).map_err(bad_file)?;
-    let config = StorageConfig::load(file).map_err(|error| bad_value(file, error))?;
+    let config = StorageConfig::load(file).map_err(|error| bad_file(file, error))?;
     runtime()?.block_on(async {
         let signals = Signals::listen()?;
         let hangups = Hangups::listen()?;
@@ -54,19 +52,10 @@ fn storage(file: &Path, output: &Output) -> Result<Exit, Failure> {
 
 /// Has the endpoint take its file again; what is wrong with it is in the log, and nothing has changed then.
 async fn reload(running: &Running, file: &Path) {
-    let checked = config_file::check::<StorageConfig>(file).map_err(|problem| problem.to_string());
-    let loaded = checked.and_then(|()| {
-        StorageConfig::load(file).map_err(|error| match ServiceConfigError::from(error) {
-            ServiceConfigError::Value { key, message, remedy } => {
-                config_file::invalid(file, &key, message, remedy).to_string()
-            }
-            ServiceConfigError::Other(error) => format!("{error:#}"),
-        })
-    });
-    match loaded {
+    match StorageConfig::load(file) {
         // How it went is in the log.
         Ok(config) => drop(running.reload(config).await),
-        Err(why) => running.refuse_reload(&why),
+        Err(error) => running.refuse_reload(&error.to_string()),
     }
 }
 
@@ -76,9 +65,8 @@ async fn not_read_again() {
 }
 
 fn issuer(file: &Path, output: &Output) -> Result<Exit, Failure> {
-    config_file::check::<IssuerConfig>(file).map_err(bad_file)?;
-    let config = IssuerConfig::load(file).map_err(|error| bad_value(file, error))?;
-    let identity = config.identity().map_err(|error| bad_value(file, error))?;
+    let config = IssuerConfig::load(file).map_err(|error| bad_file(file, error))?;
+    let identity = config.identity().map_err(|error| bad_file(file, error))?;
     runtime()?.block_on(async {
         let signals = Signals::listen()?;
         let running = Issuer::start(&config, &identity).context("could not start the issuer")?;
@@ -89,8 +77,7 @@ fn issuer(file: &Path, output: &Output) -> Result<Exit, Failure> {
 }
 
 fn transfer(file: &Path, output: &Output) -> Result<Exit, Failure> {
-    config_file::check::<TransferConfig>(file).map_err(bad_file)?;
-    let config = TransferConfig::load(file).map_err(|error| bad_value(file, error))?;
+    let config = TransferConfig::load(file).map_err(|error| bad_file(file, error))?;
     runtime()?.block_on(async {
         let signals = Signals::listen()?;
         let running = TransferService::start(config)
@@ -147,71 +134,9 @@ async fn stop(
     Exit::Done
 }
 
-fn bad_file(problem: Problem) -> Failure {
-    let what = format!("the configuration {}", problem.file.display());
-    Failure::problems(&what, &[problem])
-}
-
-/// A configuration that can be read and makes no sense, as its room says it.
-fn bad_value(file: &Path, error: impl Into<ServiceConfigError>) -> Failure {
-    match error.into() {
-        ServiceConfigError::Value { key, message, remedy } => {
-            bad_file(config_file::invalid(file, &key, message, remedy))
-        }
-        ServiceConfigError::Other(error) => Failure::bad_input(error),
-    }
-}
-
-/// What the three rooms' configuration errors have in common.
-enum ServiceConfigError {
-    Value {
-        key: String,
-        message: String,
-        remedy: String,
-    },
-    Other(anyhow::Error),
-}
-
-impl From<weir_storage::config::ConfigError> for ServiceConfigError {
-    fn from(error: weir_storage::config::ConfigError) -> Self {
-        match error {
-            weir_storage::config::ConfigError::Invalid { key, problem, remedy } => Self::Value {
-                key,
-                message: problem,
-                remedy: remedy.to_owned(),
-            },
-            other => Self::Other(other.into()),
-        }
-    }
-}
-
-impl From<weir_issuer::ConfigError> for ServiceConfigError {
-    fn from(error: weir_issuer::ConfigError) -> Self {
-        match error {
-            weir_issuer::ConfigError::Invalid { key, problem, remedy } => Self::Value {
-                key,
-                message: problem,
-                remedy: remedy.to_owned(),
-            },
-            other => Self::Other(other.into()),
-        }
-    }
-}
-
-impl From<weir_transfer::config::ConfigError> for ServiceConfigError {
-    fn from(error: weir_transfer::config::ConfigError) -> Self {
-        match error {
-            weir_transfer::config::ConfigError::Value { key, why } => {
-                let (message, remedy) = why.split_once(": ").unwrap_or((&why, "see docs/running-services.md"));
-                Self::Value {
-                    key: key.to_owned(),
-                    message: message.to_owned(),
-                    remedy: remedy.to_owned(),
-                }
-            }
-            other => Self::Other(other.into()),
-        }
-    }
+fn bad_file(file: &Path, error: ConfigError) -> Failure {
+    let what = format!("the configuration {}", file.display());
+    Failure::problems(&what, &error.problems(file))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_auth::{Rule, StoragePath};
 use weir_units::{Algorithm, Bytes};
 
-use super::{ConfigError, IssuerConfig, wrong};
+use super::{Invalid, IssuerConfig, wrong};
 use crate::backend::PRIVATE_PREFIX;
 
 /// A part of the name space with a directory of its own.
@@ -93,7 +93,7 @@ impl AreaConfig {
     }
 
     /// Checks it beside those before it; `place` is its number.
-    pub(super) fn check(&self, place: usize, before: &[Self]) -> Result<(), ConfigError> {
+    pub(super) fn check(&self, place: usize, before: &[Self]) -> Result<(), Invalid> {
         let wrong = |key: &str, problem: String, remedy| Err(wrong(format!("area[{place}].{key}"), problem, remedy));
         let valid = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(valid) {
@@ -124,7 +124,7 @@ impl AreaConfig {
 
 impl AreaConfig {
     /// Checks whom it lets in: only issuers that are there, and rules that can be meant.
-    pub(super) fn check_access(&self, place: usize, issuers: &[IssuerConfig]) -> Result<(), ConfigError> {
+    pub(super) fn check_access(&self, place: usize, issuers: &[IssuerConfig]) -> Result<(), Invalid> {
         const NO_ISSUER: &str = "name the url of an [[issuer]], character by character";
         let known = |url: &String| issuers.iter().any(|issuer| issuer.url == *url);
         if let Some(url) = self.issuers.iter().find(|url| !known(url)) {

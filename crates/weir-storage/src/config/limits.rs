@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_units::{BitRate, Bytes};
 
-use super::{ConfigError, wrong};
+use super::{Invalid, wrong};
 use crate::memory::FLOOR;
 
 /// What the endpoint puts up with.
@@ -97,7 +97,7 @@ impl Limits {
         self.copies_per_core.saturating_mul(weir_http::cores())
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(super) fn check(&self) -> Vec<Invalid> {
         let counts = [
             ("limits.connections", self.connections),
             ("limits.transfers", self.transfers),
@@ -106,12 +106,11 @@ impl Limits {
             ("limits.listings", self.listings),
             ("limits.checksum_readers", self.checksum_readers),
         ];
-        if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
-            return Err(wrong(key.into(), "0 lets nothing through".into(), "set at least 1"));
-        }
+        let nothing = |key: &str, remedy| wrong(key.into(), "0 lets nothing through".into(), remedy);
+        let zero = counts.into_iter().filter(|(_, count)| *count == 0);
+        let mut invalid = zero.map(|(key, _)| nothing(key, "set at least 1")).collect::<Vec<_>>();
         if self.bandwidth == Some(BitRate(0)) {
-            let problem = "0 lets nothing through".into();
-            return Err(wrong("limits.bandwidth".into(), problem, "give a rate"));
+            invalid.push(nothing("limits.bandwidth", "give a rate"));
         }
         // The readers' own, and as much again.
         let least = Bytes((FLOOR * (2 * self.checksum_readers).max(16)) as u64);
@@ -121,12 +120,9 @@ impl Limits {
                 "{readers} checksum readers and some transfers need {least}, not {}",
                 self.memory
             );
-            return Err(wrong(
-                "limits.memory".into(),
-                text,
-                "give more, or fewer limits.checksum_readers",
-            ));
+            let remedy = "give more, or fewer limits.checksum_readers";
+            invalid.push(wrong("limits.memory".into(), text, remedy));
         }
-        Ok(())
+        invalid
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weir_units::BitRate;
 
-use super::{ConfigError, wrong};
+use super::{Invalid, wrong};
 
 /// Stands for everybody of a kind, each with a share of their own.
 const EACH: &str = "*";
@@ -60,7 +60,7 @@ impl Share {
         Some((kind, (name != EACH).then_some(name)))
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(super) fn check(&self) -> Result<(), Invalid> {
         if self.of().is_none() {
             return Err(wrong(
                 "limit".into(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_http::SocketSettings;
 use weir_units::Bytes;
 
-use super::{ConfigError, wrong};
+use super::{Invalid, wrong};
 
 /// Settings of TCP connections. What is left out is left to the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl Sockets {
     }
 
     /// Asks the kernel, which alone knows its modules and limits.
-    pub(super) fn check(&self, key: &str) -> Result<(), ConfigError> {
+    pub(super) fn check(&self, key: &str) -> Result<(), Invalid> {
         self.settings()
             .check()
             .map_err(|error| wrong(key.to_owned(), error.to_string(), "correct it, or leave it out"))

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 use weir_units::Bytes;
 
-use super::ConfigError;
 use crate::model::MessageKind;
+use weir_service::config::Invalid;
 
 /// Messages about transfers, kept on disk until every sink has taken them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -191,8 +191,9 @@ impl EventsConfig {
             .chain(self.stomps.iter_mut().filter_map(|stomp| stomp.password_file.as_mut()))
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |key: &'static str, why: String| Err(ConfigError::Value { key, why });
+    pub(super) fn check(&self) -> Vec<Invalid> {
+        let mut invalid = Vec::new();
+        let mut wrong = |key: &str, problem: String, remedy: &str| invalid.push(Invalid::new(key, problem, remedy));
         let sinks = || {
             let files = self.files.iter().map(|sink| (&sink.name, &sink.send));
             let webhooks = self.webhooks.iter().map(|sink| (&sink.name, &sink.send));
@@ -203,33 +204,38 @@ impl EventsConfig {
         for (name, send) in sinks() {
             let usable = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
             if name.is_empty() || !name.chars().all(usable) {
-                return wrong("events", format!("the name '{name}' may hold letters, digits, - and _"));
+                wrong(
+                    "events",
+                    format!("the name '{name}' cannot be used"),
+                    "use letters, digits, - and _",
+                );
             }
             if !names.insert(name) {
-                return wrong(
+                wrong(
                     "events",
-                    format!("two sinks are called '{name}': give each a name of its own"),
+                    format!("two sinks are called '{name}'"),
+                    "give each a name of its own",
                 );
             }
             if let Some(kind) = send.unknown() {
-                return wrong("events", format!("'{kind}' is none of start, complete and state"));
+                wrong(
+                    "events",
+                    format!("'{kind}' is sent by nobody"),
+                    "name start, complete or state",
+                );
             }
         }
         if names.is_empty() {
-            return wrong(
-                "events",
-                "there is no sink: add [[events.file]], [[events.webhook]] or [[events.stomp]]".into(),
-            );
+            let remedy = "add [[events.file]], [[events.webhook]] or [[events.stomp]]";
+            wrong("events", "there is no sink".into(), remedy);
         }
         for webhook in &self.webhooks {
             let url = webhook.url.parse::<http::Uri>().ok();
             let host = url.as_ref().and_then(http::Uri::host).unwrap_or_default();
             let https = url.as_ref().is_some_and(|url| url.scheme_str() == Some("https"));
             if host.is_empty() || !(https || is_loopback(host)) {
-                return wrong(
-                    "events.webhook.url",
-                    format!("'{}' is no https URL; http is for loopback only", webhook.url),
-                );
+                let problem = format!("'{}' is no https URL", webhook.url);
+                wrong("events.webhook.url", problem, "write one; http is for loopback only");
             }
         }
         for broker in &self.stomps {
@@ -238,25 +244,27 @@ impl EventsConfig {
                 .rsplit_once(':')
                 .filter(|(_, port)| port.parse::<u16>().is_ok());
             let Some((host, _)) = host else {
-                return wrong(
-                    "events.stomp.address",
-                    format!("'{}' is not of the form host:port", broker.address),
-                );
+                let problem = format!("'{}' is no address", broker.address);
+                wrong("events.stomp.address", problem, "write it as host:port");
+                continue;
             };
             if !broker.tls && broker.password_file.is_some() && !is_loopback(host) {
-                return wrong(
+                let problem = "a password would be sent in the clear";
+                wrong(
                     "events.stomp.tls",
-                    "a password is sent to other hosts over TLS only".into(),
+                    problem.into(),
+                    "set it: other hosts are sent passwords over TLS only",
                 );
             }
             let texts = [&broker.start, &broker.complete, &broker.state]
                 .into_iter()
                 .chain(&broker.user);
             if texts.into_iter().any(|text| text.contains(['\n', '\r', '\0'])) {
-                return wrong("events.stomp", "a line break cannot be sent in a header".into());
+                let problem = "a line break cannot be sent in a header";
+                wrong("events.stomp", problem.into(), "leave it out");
             }
         }
-        Ok(())
+        invalid
     }
 }
 

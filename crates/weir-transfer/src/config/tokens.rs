@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use weir_auth::Secret;
 
-use super::ConfigError;
+use weir_service::config::Invalid;
 
 /// An issuer whose tokens are taken.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl IssuerConfig {
     ///
     /// # Errors
     /// If the file cannot be read, or others than its owner may: a secret that was open must be replaced, not used.
-    pub(crate) fn credentials(&self) -> Result<Option<(String, Secret)>, ConfigError> {
+    pub(crate) fn credentials(&self) -> Result<Option<(String, Secret)>, Invalid> {
         let (Some(id), Some(path)) = (&self.client_id, &self.secret_file) else {
             return Ok(None);
         };
@@ -58,18 +58,14 @@ impl IssuerConfig {
             let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
             Ok((mode, Secret::read(path)?))
         };
-        let (mode, secret) = read(path).map_err(|source| ConfigError::Read {
-            path: path.clone(),
-            source,
+        let (mode, secret) = read(path).map_err(|error| {
+            let problem = format!("{} could not be read: {error}", path.display());
+            Invalid::new("issuer.secret_file", problem, "name a file that holds the secret")
         })?;
         if mode & 0o077 != 0 {
-            return Err(ConfigError::Value {
-                key: "issuer.secret_file",
-                why: format!(
-                    "the mode of {} is {mode:04o}; make it 0600, and replace the secret if others read it",
-                    path.display()
-                ),
-            });
+            let problem = format!("the mode of {} is {mode:04o}", path.display());
+            let remedy = "make it 0600, and replace the secret if others read it";
+            return Err(Invalid::new("issuer.secret_file", problem, remedy));
         }
         Ok(Some((id.clone(), secret)))
     }
@@ -144,18 +140,20 @@ impl Default for TokensConfig {
 }
 
 impl TokensConfig {
-    pub(super) fn problem(&self) -> Option<&'static str> {
-        if self.requests == 0 || self.requests > 1000 {
-            return Some("requests is from 1 to 1000");
-        }
+    pub(super) fn problems(&self) -> Vec<&'static str> {
         // Nothing would come of a request, and what waits, or looks for what expires, would try all the time.
-        let times = [
-            (self.issuer_pause, "issuer_pause is 1s or more"),
-            (self.request_timeout, "request_timeout is 1s or more"),
-            (self.exchange_ahead, "exchange_ahead is 1s or more"),
+        let short = |time: Duration| time < Duration::from_secs(1);
+        let checks = [
+            (self.requests == 0 || self.requests > 1000, "requests is from 1 to 1000"),
+            (short(self.issuer_pause), "issuer_pause is 1s or more"),
+            (short(self.request_timeout), "request_timeout is 1s or more"),
+            (short(self.exchange_ahead), "exchange_ahead is 1s or more"),
         ];
-        let short = times.iter().find(|(time, _)| *time < Duration::from_secs(1));
-        short.map(|(_, why)| *why)
+        checks
+            .into_iter()
+            .filter(|(wrong, _)| *wrong)
+            .map(|(_, why)| why)
+            .collect()
     }
 }
 

@@ -1,0 +1,153 @@
+//! Configuration files of services: TOML, read once. What is wrong is named by file, line, key and remedy, all of it at once, before
+//! anything starts.
+//!
+//! Each service reads its own configuration with serde, whose errors know a position and a sentence; here they become
+//! [`Problem`]s as grid and challenge files have them. What the types cannot say is the service's own [`Configuration::check`].
+
+mod parse;
+mod place;
+
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use weir_model::Problem;
+
+use parse::parse;
+use place::line_of_key;
+
+/// The configuration of a service. Unknown keys are to be refused (`deny_unknown_fields`).
+pub trait Configuration: DeserializeOwned {
+    /// Every path in it. Relative ones are relative to the file.
+    fn paths(&mut self) -> Vec<&mut PathBuf>;
+
+    /// What the types cannot say: everything that is wrong.
+    fn check(&self) -> Vec<Invalid>;
+}
+
+/// A value that makes no sense, alone or with others.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {problem}; {remedy}")]
+pub struct Invalid {
+    /// Which: `area[0].name`.
+    pub key: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl Invalid {
+    /// A value that makes no sense.
+    pub fn new(key: impl Into<String>, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            problem: problem.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// What is wrong in a file.
+    #[error("{}", lines(.0))]
+    File(Vec<Problem>),
+    /// What is wrong in a configuration that came from no file.
+    #[error("{}", lines(.0))]
+    Invalid(Vec<Invalid>),
+}
+
+fn lines(problems: &[impl ToString]) -> String {
+    let lines = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+    lines.join("\n")
+}
+
+impl From<Invalid> for ConfigError {
+    fn from(invalid: Invalid) -> Self {
+        Self::Invalid(vec![invalid])
+    }
+}
+
+/// Reads and checks a file.
+///
+/// # Errors
+/// [`ConfigError::File`] with every problem: of keys and values that cannot be read, or else of what they say together.
+pub fn load<C: Configuration>(path: &Path) -> Result<C, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        ConfigError::File(vec![Problem {
+            file: path.to_owned(),
+            line: None,
+            key: String::new(),
+            message: format!("could not be read: {error}"),
+            remedy: "name a TOML file that you may read".to_owned(),
+        }])
+    })?;
+    let mut config: C = parse(path, &text).map_err(ConfigError::File)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for path in config.paths() {
+        *path = folder.join(&*path);
+    }
+    checked(config, &text, path)
+}
+
+/// Reads and checks the text of a file. Never panics, whatever the text; paths stay as they are written.
+///
+/// # Errors
+/// As [`load`].
+pub fn read<C: Configuration>(text: &str, path: &Path) -> Result<C, ConfigError> {
+    checked(parse(path, text).map_err(ConfigError::File)?, text, path)
+}
+
+fn checked<C: Configuration>(config: C, text: &str, path: &Path) -> Result<C, ConfigError> {
+    let problem = |Invalid { key, problem, remedy }| Problem {
+        file: path.to_owned(),
+        line: line_of_key(text, &key),
+        key,
+        message: problem,
+        remedy,
+    };
+    let problems = config.check().into_iter().map(problem).collect::<Vec<_>>();
+    if problems.is_empty() {
+        Ok(config)
+    } else {
+        Err(ConfigError::File(problems))
+    }
+}
+
+/// Checks a configuration that came from no file.
+///
+/// # Errors
+/// [`ConfigError::Invalid`] with everything that is wrong.
+pub fn check<C: Configuration>(config: &C) -> Result<(), ConfigError> {
+    let invalid = config.check();
+    if invalid.is_empty() {
+        Ok(())
+    } else {
+        Err(ConfigError::Invalid(invalid))
+    }
+}
+
+impl ConfigError {
+    /// As problems of the file from which the configuration came, or would have come.
+    pub fn problems(self, path: &Path) -> Vec<Problem> {
+        match self {
+            Self::File(problems) => problems,
+            Self::Invalid(invalid) => invalid
+                .into_iter()
+                .map(|Invalid { key, problem, remedy }| Problem {
+                    file: path.to_owned(),
+                    line: std::fs::read_to_string(path)
+                        .ok()
+                        .and_then(|text| line_of_key(&text, &key)),
+                    key,
+                    message: problem,
+                    remedy,
+                })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
