@@ -16,7 +16,7 @@ pub struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Its paths, for [`crate::config::Configuration::resolve`].
+    /// Its paths, for [`crate::config::Configuration::paths`].
     pub fn paths(&mut self) -> [&mut PathBuf; 2] {
         [&mut self.certificate, &mut self.key]
     }
@@ -48,7 +48,7 @@ impl Trust {
         }
     }
 
-    /// Its paths, for [`crate::config::Configuration::resolve`].
+    /// Its paths, for [`crate::config::Configuration::paths`].
     pub fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         self.files.iter_mut().chain(&mut self.directories)
     }
