@@ -12,6 +12,8 @@
 
 mod aside;
 mod conflict;
+#[cfg(test)]
+mod former;
 mod packed;
 pub(crate) mod postgres;
 #[cfg(test)]

@@ -42,7 +42,7 @@ use crate::{
     time::Millis,
 };
 #[cfg(test)]
-pub(super) use tests::bench;
+pub(super) use tests::{bench, open_on};
 
 use mark::mark;
 pub(crate) use nodes::{DOORS, HANDS, Lease, Report};

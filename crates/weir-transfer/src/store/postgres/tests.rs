@@ -43,6 +43,11 @@ fn config_of(address: &Address) -> PostgresConfig {
     }
 }
 
+/// A database as it is.
+pub(in crate::store) fn open_on(address: &Address, key: &Path) -> PostgresStore {
+    open(&config_of(address), key)
+}
+
 fn open(config: &PostgresConfig, key: &Path) -> PostgresStore {
     PostgresStore::open(config, &TrustRoots::default(), sealer(key)).unwrap()
 }
