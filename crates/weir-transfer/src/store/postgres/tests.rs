@@ -1,11 +1,12 @@
 //! The suite against a real server, and what only this backend can go wrong with.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+mod opening;
 mod plans;
 mod ways;
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     thread::sleep,
     time::{Duration, Instant},
@@ -13,10 +14,9 @@ use std::{
 
 use rustix::process::Signal;
 use uuid::Uuid;
-use weir_http::TrustRoots;
 use weir_store::postgres::{
-    Address, Node, Session, TERM,
-    testing::{Server, sealer, wanted},
+    Node, Session, TERM,
+    testing::{Server, wanted},
 };
 
 use super::PostgresStore;
@@ -28,29 +28,8 @@ use crate::{
         suite::{Keeper, begin, end, submission},
     },
 };
-
-/// The configuration that leads to a database.
-fn config_of(address: &Address) -> PostgresConfig {
-    PostgresConfig {
-        host: address.hosts.join(","),
-        port: address.port,
-        database: address.database.clone(),
-        user: address.user.clone(),
-        password_file: None,
-        authorities: Vec::new(),
-        target_session_attrs: None,
-        role: crate::config::Role::Any,
-    }
-}
-
-/// A database as it is.
-pub(in crate::store) fn open_on(address: &Address, key: &Path) -> PostgresStore {
-    open(&config_of(address), key)
-}
-
-fn open(config: &PostgresConfig, key: &Path) -> PostgresStore {
-    PostgresStore::open(config, &TrustRoots::default(), sealer(key)).unwrap()
-}
+pub(in crate::store) use opening::open_on;
+use opening::{config_of, open};
 
 pub(super) struct OnServer {
     database: PostgresConfig,
