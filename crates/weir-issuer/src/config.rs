@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use weir_auth::{ANY_AUDIENCE, Scope, Secret};
-use weir_http::Identity;
+use weir_http::{Identity, Network};
 use weir_service::config::{Configuration, Invalid};
 pub use weir_service::{config::ConfigError, tls::TlsFiles};
 
@@ -45,6 +45,9 @@ pub struct IssuerConfig {
     /// Limits of connections.
     #[serde(default)]
     pub limits: Limits,
+    /// Who may read `/.well-known/weir/metrics`. Default: this host.
+    #[serde(default = "weir_http::this_host")]
+    pub metrics_allow: Vec<Network>,
     /// Who may ask for tokens.
     #[serde(default, rename = "client")]
     pub clients: Vec<Client>,
@@ -138,6 +141,7 @@ impl IssuerConfig {
             refresh_lifetime: default_refresh_lifetime(),
             tokens_per_second: default_rate(),
             limits: Limits::default(),
+            metrics_allow: weir_http::this_host(),
             clients,
         }
     }

@@ -29,6 +29,7 @@
 
 mod config;
 mod exchange;
+mod figures;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod grant;

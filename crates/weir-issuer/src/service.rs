@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
-use http::{HeaderValue, StatusCode, header};
+use axum::{Extension, Router};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::task::JoinHandle;
@@ -19,10 +19,11 @@ use tracing::{info, warn};
 use weir_auth::jws::TOKEN_MAX;
 use weir_auth::signing::{jwks, key_set};
 use weir_auth::{Scope, Secret};
-use weir_http::{BodyError, Identity, RunningServer, ServerLimits, TlsError};
+use weir_http::{BodyError, ConnectionInfo, Identity, Network, RunningServer, ServerLimits, TlsError};
 
 use crate::config::{ConfigError, IssuerConfig};
 use crate::exchange::{Refresher, Source};
+use crate::figures::Figures;
 use crate::grant::{Allowance, Claims, Grant, KnownClient, authenticate, grant};
 use crate::keys::{KeyError, KeyStore, Ring, Times};
 use crate::request::{self, Basis, Refusal, TokenRequest};
@@ -91,6 +92,9 @@ struct Shared {
     refresher: Refresher,
     store: KeyStore,
     ring: RwLock<Published>,
+    figures: Figures,
+    /// Who may read metrics.
+    metrics_allow: Vec<Network>,
 }
 
 /// The ring, and its public half as it is served.
@@ -145,6 +149,8 @@ impl Issuer {
                 .iter()
                 .map(|_| Mutex::new(Allowance::new(config.tokens_per_second, started)))
                 .collect(),
+            figures: Figures::new(clients.len()),
+            metrics_allow: config.metrics_allow.clone(),
             clients,
             refresher,
             store,
@@ -283,6 +289,7 @@ impl Shared {
                 format!("the token would be longer than {TOKEN_MAX} bytes"),
             ));
         }
+        self.figures.issued(place, &request.basis);
         let shown = scope.get(..SCOPE_SHOWN).unwrap_or(&scope);
         info!(client = %client.id, jti = claims.id(), scope = shown, audience = ?granted.audiences, "issued a token");
         let mut answer = json!({
@@ -364,6 +371,7 @@ fn router(shared: &Arc<Shared>) -> Router {
         .route(&format!("{path}/jwks"), get(jwks_endpoint))
         .route(&format!("{path}/token"), token)
         .route("/.well-known/weir/health", get(health_endpoint))
+        .route("/.well-known/weir/metrics", get(metrics_endpoint))
         .with_state(Arc::clone(shared))
 }
 
@@ -385,6 +393,25 @@ async fn health_endpoint(State(shared): State<Arc<Shared>>) -> Response {
     reply(StatusCode::OK, json!({ "status": "ok" }).to_string())
 }
 
+async fn metrics_endpoint(
+    State(shared): State<Arc<Shared>>,
+    Extension(connection): Extension<ConnectionInfo>,
+    headers: HeaderMap,
+) -> Response {
+    if !weir_http::comes_from(&shared.metrics_allow, connection.peer.ip(), &headers) {
+        let reason = json!({ "error": "metrics are not shown to this address (metrics_allow)" });
+        return reply(StatusCode::FORBIDDEN, reason.to_string());
+    }
+    let (keys, stuck) = {
+        let published = shared.ring.read().unwrap_or_else(PoisonError::into_inner);
+        (published.ring.published().count(), published.stuck)
+    };
+    let mut response = reply(StatusCode::OK, shared.figures.page(&shared.clients, keys, stuck));
+    let kind = HeaderValue::from_static(weir_service::metrics::CONTENT_TYPE);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
 async fn token_endpoint(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Infallible> {
     let (parts, body) = request.into_parts();
     let outcome = match weir_http::body::read_within(body, REQUEST_MAX, BODY_WITHIN).await {
@@ -403,7 +430,10 @@ async fn token_endpoint(State(shared): State<Arc<Shared>>, request: Request) -> 
     };
     Ok(match outcome {
         Ok(answer) => reply(StatusCode::OK, answer.to_string()),
-        Err(refusal) => refuse(&refusal),
+        Err(refusal) => {
+            shared.figures.refused(refusal.error);
+            refuse(&refusal)
+        }
     })
 }
 

@@ -101,6 +101,14 @@ impl World {
         self.send(Request::get(url).body(body::empty()).unwrap()).await
     }
 
+    async fn text(&self, path: &str) -> (StatusCode, String) {
+        let url = format!("https://{}{path}", self.issuer.address());
+        let request = Request::get(url).body(body::empty()).unwrap();
+        let (parts, content) = self.http.send(request).await.unwrap().into_parts();
+        let content = body::read_limited(content, 1 << 20, Duration::from_secs(10)).await;
+        (parts.status, String::from_utf8(content.unwrap().to_vec()).unwrap())
+    }
+
     async fn send(&self, request: Request<weir_http::Body>) -> (StatusCode, http::HeaderMap, Value) {
         let response = self.http.send(request).await.unwrap();
         let (parts, content) = response.into_parts();
@@ -244,6 +252,45 @@ async fn discovery_names_the_endpoints_in_both_forms() {
     );
     let (status, _, health) = world.get("/.well-known/weir/health").await;
     assert_eq!((status, &health["status"]), (StatusCode::OK, &Value::from("ok")));
+}
+
+#[tokio::test]
+async fn what_is_issued_and_refused_is_counted() {
+    // An operator would learn from users that nobody gets tokens.
+    let world = world();
+    world.fresh().await;
+    world.fresh().await;
+    let metrics = async || world.text("/.well-known/weir/metrics").await;
+    let (status, text) = metrics().await;
+    assert_eq!(status, StatusCode::OK);
+    let counted = |text: &str, line: &str| assert!(text.lines().any(|shown| shown == line), "{line} is not in\n{text}");
+    counted(
+        &text,
+        "weir_issuer_tokens_total{client=\"grid\",grant=\"client_credentials\"} 2",
+    );
+    counted(&text, "weir_issuer_keys 2");
+    counted(&text, "weir_issuer_keys_ok 1");
+    let wrong = world
+        .source_with("another secret, as long")
+        .token("storage.read:/a", AUDIENCE)
+        .await;
+    assert!(wrong.is_err());
+    counted(
+        &metrics().await.1,
+        "weir_issuer_refused_total{error=\"invalid_client\"} 1",
+    );
+    let handbook = include_str!("../../../../docs/metrics.md");
+    for family in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = family.split_once(' ').unwrap();
+        let name = if kind == "counter" {
+            format!("{name}_total")
+        } else {
+            name.to_owned()
+        };
+        assert!(handbook.contains(&format!("| `{name}` | {kind} |")), "{name} {kind}");
+    }
+    let hidden = world_with(|config| config.metrics_allow.clear());
+    assert_eq!(hidden.text("/.well-known/weir/metrics").await.0, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]
