@@ -45,7 +45,7 @@ pub struct IssuerConfig {
     /// Limits of connections.
     #[serde(default)]
     pub limits: Limits,
-    /// Who may read `/.well-known/weir/metrics`. Default: this host.
+    /// Networks whose clients may read `/.well-known/weir/metrics`. Default: this host.
     #[serde(default = "weir_http::this_host")]
     pub metrics_allow: Vec<Network>,
     /// Who may ask for tokens.

@@ -1,4 +1,4 @@
-//! What an issuer counts. Each figure is defined in `docs/metrics.md`.
+//! Counters of the issuer. `docs/metrics.md` defines each.
 
 use std::{
     collections::BTreeMap,

@@ -93,7 +93,7 @@ struct Shared {
     store: KeyStore,
     ring: RwLock<Published>,
     figures: Figures,
-    /// Who may read metrics.
+    /// Networks whose clients may read metrics.
     metrics_allow: Vec<Network>,
 }
 

@@ -121,6 +121,7 @@ impl Sealer {
     ///
     /// # Panics
     /// The system gives no randomness.
+    #[cfg(any(test, fuzzing, feature = "testing"))]
     pub fn ephemeral() -> Self {
         let mut key = [0; KEY_BYTES];
         SystemRandom::new().fill(&mut key).expect("the system gives randomness");

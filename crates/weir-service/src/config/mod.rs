@@ -1,8 +1,9 @@
-//! Configuration files of services: TOML, read once. What is wrong is named by file, line, key and remedy, all of it at once, before
-//! anything starts.
+//! Configuration files of services: TOML, read once. Problems are named by file, line, key and remedy, all of them at once, before anything
+//! starts.
 //!
 //! Each service reads its own configuration with serde, whose errors know a position and a sentence; here they become
-//! [`Problem`]s as grid and challenge files have them. What the types cannot say is the service's own [`Configuration::check`].
+//! [`Problem`]s as grid and challenge files have them. Rules beyond the types are the service's own ([`Configuration::check`]); they are
+//! checked once every key and value can be read.
 
 mod parse;
 mod place;
@@ -20,7 +21,7 @@ pub trait Configuration: DeserializeOwned {
     /// Every path in it. Relative ones are relative to the file.
     fn paths(&mut self) -> Vec<&mut PathBuf>;
 
-    /// What the types cannot say: everything that is wrong.
+    /// Checks the rules that the types do not express. Returns every violation.
     fn check(&self) -> Vec<Invalid>;
 }
 
@@ -30,9 +31,9 @@ pub trait Configuration: DeserializeOwned {
 pub struct Invalid {
     /// Which: `area[0].name`.
     pub key: String,
-    /// What is wrong.
+    /// The violated rule.
     pub problem: String,
-    /// What to do.
+    /// The correction.
     pub remedy: String,
 }
 
@@ -50,10 +51,10 @@ impl Invalid {
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// What is wrong in a file.
+    /// Problems of a file.
     #[error("{}", lines(.0))]
     File(Vec<Problem>),
-    /// What is wrong in a configuration that came from no file.
+    /// Violations in a configuration that a program made.
     #[error("{}", lines(.0))]
     Invalid(Vec<Invalid>),
 }
@@ -118,7 +119,7 @@ fn checked<C: Configuration>(config: C, text: &str, path: &Path) -> Result<C, Co
 /// Checks a configuration that came from no file.
 ///
 /// # Errors
-/// [`ConfigError::Invalid`] with everything that is wrong.
+/// [`ConfigError::Invalid`] with every violation.
 pub fn check<C: Configuration>(config: &C) -> Result<(), ConfigError> {
     let invalid = config.check();
     if invalid.is_empty() {

@@ -11,7 +11,7 @@ use super::place::{Place, line_at, place_at};
 /// More problems than this in one file are not worth a list.
 const PROBLEMS_MAX: usize = 50;
 
-/// Reads a text as a `C`. serde stops at the first problem: what is wrong is blanked, and the rest read again.
+/// Reads a text as a `C`. serde stops at the first problem: a wrong key or value is blanked, and the rest of the text read again.
 ///
 /// # Errors
 /// Every key and value that cannot be read. Of a table in which something is missing no more is told, as nothing can be put in its place.
@@ -33,31 +33,42 @@ pub(super) fn parse<C: DeserializeOwned>(path: &Path, text: &str) -> Result<C, V
         if problems.iter().all(|problem: &Problem| problem.key != found.key) {
             problems.push(found);
         }
-        let blanked = place.map(|place| blank(&rest, place.span));
-        let Some(blanked) = blanked.filter(|blanked| *blanked != rest) else {
+        let Some(next) = place.and_then(|place| without(&rest, place.span)) else {
             break;
         };
-        rest = blanked;
+        rest = next;
     }
     problems.sort_by_key(|problem| problem.line);
     Err(problems)
 }
 
-/// The text without a key and its value, or a table and all that stands in it; lines stay where they are.
-fn blank(text: &str, span: Range<usize>) -> String {
+/// The text without a key and its value, or without a table and all that stands in it. Every position stays where it is. `None`: nothing
+/// can be left out so that TOML remains.
+fn without(text: &str, span: Range<usize>) -> Option<String> {
     let line = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
-    let is_header = text[line..].trim_start().starts_with('[');
-    let (from, to) = if is_header {
+    if text[line..].trim_start().starts_with('[') {
         let next = text[span.end..].match_indices('\n').map(|(at, _)| span.end + at + 1);
-        let next = next
-            .into_iter()
-            .find(|at| text[*at..].trim_start_matches([' ', '\t']).starts_with('['));
-        (line, next.unwrap_or(text.len()))
-    } else {
-        (span.start, span.end)
-    };
-    let spaces = text[from..to].chars().map(|c| if c == '\n' { '\n' } else { ' ' });
-    format!("{}{}{}", &text[..from], spaces.collect::<String>(), &text[to..])
+        let is_header = |at: &usize| text[*at..].trim_start_matches([' ', '\t']).starts_with('[');
+        let end = next.into_iter().find(is_header).unwrap_or(text.len());
+        return blanked(text, line..end);
+    }
+    // A dotted key (`limits.x = 1`) and a table in braces are no TOML without a part of theirs: the whole lines go.
+    let end = text[span.end..].find('\n').map_or(text.len(), |at| span.end + at);
+    blanked(text, span).or_else(|| blanked(text, line..end))
+}
+
+/// The text with blanks in a range, if that is TOML and something else than before.
+fn blanked(text: &str, range: Range<usize>) -> Option<String> {
+    let blanks = text[range.clone()]
+        .bytes()
+        .map(|byte| if byte == b'\n' { '\n' } else { ' ' });
+    let next = format!(
+        "{}{}{}",
+        &text[..range.start],
+        blanks.collect::<String>(),
+        &text[range.end..]
+    );
+    (next != text && DeTable::parse(&next).is_ok()).then_some(next)
 }
 
 fn problem(path: &Path, text: &str, message: &str, span: Option<Range<usize>>, place: Option<&Place>) -> Problem {

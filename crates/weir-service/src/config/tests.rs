@@ -109,6 +109,21 @@ fn all_that_is_wrong_is_told_at_once() {
         ],
         "{told_:#?}"
     );
+    // Dotted keys, tables in braces, and letters of more than one byte, in which positions are counted.
+    let text = "\"ölisten\" = 1\nlisten = \"127.0.0.1:9\"\nlimits.x = \"ü\"\nkye = \"é\"\narea = [{ name = \"a\", quota = \"ö\" }]\n";
+    let lines = told(text)
+        .iter()
+        .map(|told| told.split(": ").take(2).collect::<Vec<_>>().join(" "))
+        .collect::<Vec<_>>();
+    assert_eq!(
+        lines,
+        [
+            "c.toml:1 ölisten",
+            "c.toml:3 limits.x",
+            "c.toml:4 kye",
+            "c.toml:5 area[0].quota"
+        ]
+    );
     let text = "listen = \"127.0.0.1:1\"\n\n[limits]\nx = 0\n";
     assert_eq!(
         told(text),

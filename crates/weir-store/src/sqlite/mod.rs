@@ -19,9 +19,28 @@ pub use leases::Leases;
 /// SQLite looks at the clock every so many steps of its machine: some tenths of a millisecond.
 const STEPS_PER_LOOK: i32 = 10_000;
 
+/// Where a database is.
+#[derive(Debug, Clone)]
+enum Place {
+    File(PathBuf),
+    /// A URI that connections of this process share.
+    #[cfg(any(test, feature = "testing"))]
+    Memory(String),
+}
+
+impl Place {
+    fn name(&self) -> &Path {
+        match self {
+            Self::File(path) => path,
+            #[cfg(any(test, feature = "testing"))]
+            Self::Memory(uri) => Path::new(uri),
+        }
+    }
+}
+
 /// A database that this process alone has.
 pub struct Database {
-    path: PathBuf,
+    place: Place,
     writer: Mutex<Connection>,
     /// Held for the life of the database: no second process may work on the same rows. `None`: it is in memory.
     _lock: Option<File>,
@@ -29,7 +48,7 @@ pub struct Database {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Database({})", self.path.display())
+        write!(f, "Database({:?})", self.place)
     }
 }
 
@@ -60,10 +79,11 @@ impl Database {
         }
         // SQLite gives its side files the mode of the database.
         private(path).map_err(|error| fail(error.into()))?;
-        let mut writer = connect(path, false).map_err(|error| fail(error.into()))?;
+        let place = Place::File(path.to_owned());
+        let mut writer = connect(&place, false).map_err(|error| fail(error.into()))?;
         migrate(&mut writer, migrations).map_err(|error| fail(error.into()))?;
         Ok(Self {
-            path: path.to_owned(),
+            place,
             writer: Mutex::new(writer),
             _lock: Some(file_lock),
         })
@@ -73,14 +93,15 @@ impl Database {
     ///
     /// # Errors
     /// A migration fails.
+    #[cfg(any(test, feature = "testing"))]
     pub fn in_memory(migrations: &[&str]) -> Result<Self, StoreError> {
         static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = PathBuf::from(format!("file:weir-{number}?mode=memory&cache=shared"));
-        let mut writer = connect(&path, false)?;
+        let place = Place::Memory(format!("file:weir-{number}?mode=memory&cache=shared"));
+        let mut writer = connect(&place, false)?;
         migrate(&mut writer, migrations)?;
         Ok(Self {
-            path,
+            place,
             writer: Mutex::new(writer),
             _lock: None,
         })
@@ -92,10 +113,10 @@ impl Database {
     /// The file cannot be opened again.
     pub fn readers(&self, count: usize) -> Result<Readers, StoreError> {
         let free = (0..count)
-            .map(|_| connect(&self.path, true))
+            .map(|_| connect(&self.place, true))
             .collect::<Result<Vec<_>, _>>();
         let free = free.map_err(|error| StoreError::Open {
-            path: self.path.clone(),
+            path: self.place.name().to_owned(),
             source: error.into(),
         })?;
         Ok(Readers {
@@ -114,22 +135,20 @@ impl Database {
 }
 
 /// A committed transaction is on disk (`synchronous = FULL` in WAL mode syncs at every commit).
-fn connect(path: &Path, read_only: bool) -> rusqlite::Result<Connection> {
-    // What is in memory has no other way for its readers.
-    let in_memory = path.to_string_lossy().starts_with("file:");
-    let flags = if read_only && !in_memory {
-        OpenFlags::SQLITE_OPEN_READ_ONLY
-    } else {
-        OpenFlags::SQLITE_OPEN_READ_WRITE
+fn connect(place: &Place, read_only: bool) -> rusqlite::Result<Connection> {
+    let flags = match place {
+        Place::File(_) if read_only => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        Place::File(_) => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        // Memory has no connections for reading only.
+        #[cfg(any(test, feature = "testing"))]
+        Place::Memory(_) => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI,
     };
-    let connection = Connection::open_with_flags(
-        path,
-        flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI,
-    )?;
+    let connection = Connection::open_with_flags(place.name(), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(64);
     connection.pragma_update(None, "cache_size", if read_only { -16_000 } else { -64_000 })?;
-    if read_only && in_memory {
+    #[cfg(any(test, feature = "testing"))]
+    if read_only && matches!(place, Place::Memory(_)) {
         connection.pragma_update(None, "read_uncommitted", true)?;
     }
     if !read_only {
