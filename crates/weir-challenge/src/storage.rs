@@ -348,7 +348,7 @@ enum Ended {
     Broken,
 }
 
-/// Adds up the samples of one counter in Prometheus text.
+/// Adds up the samples of one counter in OpenMetrics text.
 fn sum_of(text: &str, counter: &str, which: Ended) -> u64 {
     let broken = |rest: &str| rest.contains("outcome=\"failed\"");
     text.lines()

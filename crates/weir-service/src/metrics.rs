@@ -116,13 +116,15 @@ impl Page {
     }
 
     /// A family of histograms, by their labels.
-    pub fn histograms<'a>(
+    pub fn histograms<'a, L: AsRef<[(&'static str, &'a str)]>>(
         &mut self,
         name: &str,
         help: &str,
-        each: impl IntoIterator<Item = (&'a [(&'static str, &'a str)], Histogram)>,
+        each: impl IntoIterator<Item = (L, Histogram)>,
     ) {
-        let each = each.into_iter().map(|(labels, histogram)| (owned(labels), histogram));
+        let each = each
+            .into_iter()
+            .map(|(labels, histogram)| (owned(labels.as_ref()), histogram));
         self.families.push(Family {
             name: name.to_owned(),
             help: help.to_owned(),
@@ -207,7 +209,7 @@ mod tests {
             sum: 2.25,
             buckets: vec![(0.1, 2), (1.0, 1), (f64::INFINITY, 1)],
         };
-        page.histograms("weir_c_seconds", "how long", [(&[("of", "x")][..], histogram)]);
+        page.histograms("weir_c_seconds", "how long", [([("of", "x")], histogram)]);
         let expected = [
             "# HELP weir_a What was counted.",
             "# TYPE weir_a counter",

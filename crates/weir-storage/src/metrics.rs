@@ -4,7 +4,6 @@ mod tcp;
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     net::IpAddr,
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,
@@ -17,6 +16,10 @@ use http::{Method, StatusCode};
 
 use weir_http::Occupancy;
 use weir_network::firefly::{Beacon, Sent};
+use weir_service::metrics::{
+    Kind::{Counter, Gauge},
+    Page,
+};
 
 use crate::{
     area::Area,
@@ -217,28 +220,24 @@ impl Metrics {
         sum
     }
 
-    /// All of it in Prometheus' text format. Asks file systems for room: on the blocking pool only.
+    /// All of it as OpenMetrics text. Asks file systems for room: on the blocking pool only.
     pub(crate) fn render(&self, areas: &[std::sync::Arc<Area>]) -> String {
         let mut page = Page::default();
         self.render_traffic(&mut page);
         page.family(
             "weir_storage_requests_total",
-            "counter",
+            Counter,
             "requests answered; status 499: the client went away first",
         );
         for ((method, status), count) in lock(&self.requests).iter() {
-            page.sample(&[("method", method), ("status", &status.to_string())], count);
+            page.sample(&[("method", method), ("status", &status.to_string())], *count);
         }
-        page.family(
-            "weir_storage_transfers_total",
-            "counter",
-            "transfers of data that ended",
-        );
+        page.family("weir_storage_transfers_total", Counter, "transfers of data that ended");
         for (area, (kind, completed), count) in each(&lock(&self.transfers)) {
             let outcome = if *completed { "completed" } else { "failed" };
-            page.sample(&[("area", area), ("kind", kind.as_str()), ("outcome", outcome)], count);
+            page.sample(&[("area", area), ("kind", kind.as_str()), ("outcome", outcome)], *count);
         }
-        page.family("weir_storage_transfers_active", "gauge", "transfers of data under way");
+        page.family("weir_storage_transfers_active", Gauge, "transfers of data under way");
         for kind in Kind::ALL {
             page.sample(
                 &[("kind", kind.as_str())],
@@ -247,7 +246,7 @@ impl Metrics {
         }
         page.single(
             "weir_storage_copies_queued",
-            "gauge",
+            Gauge,
             "third-party copies that wait for their turn",
             self.copies_queued.load(Ordering::Relaxed),
         );
@@ -278,7 +277,7 @@ impl Metrics {
                 &self.log_lines_lost,
             ),
         ] {
-            page.single(name, "counter", help, counter.load(Ordering::Relaxed));
+            page.single(name, Counter, help, counter.load(Ordering::Relaxed));
         }
         if let Some(fireflies) = self.fireflies.get() {
             render_fireflies(&mut page, fireflies());
@@ -295,24 +294,24 @@ impl Metrics {
             render_bandwidth(&mut page, bandwidth);
         }
         render_space(&mut page, areas);
-        page.text
+        page.text()
     }
 
     fn render_reloads(&self, page: &mut Page) {
         page.family(
             "weir_storage_reloads_total",
-            "counter",
+            Counter,
             "times that something was read again while serving; failed: what was there before stays in force",
         );
         for ((what, good), count) in lock(&self.reloads).iter() {
             let outcome = if *good { "completed" } else { "failed" };
-            page.sample(&[("what", what.as_str()), ("outcome", outcome)], count);
+            page.sample(&[("what", what.as_str()), ("outcome", outcome)], *count);
         }
         let end = self.certificate_end.load(Ordering::Relaxed);
         if end != 0 {
             page.single(
                 "weir_storage_certificate_end_timestamp_seconds",
-                "gauge",
+                Gauge,
                 "when the first certificate ends of those that are shown to clients",
                 end,
             );
@@ -333,7 +332,7 @@ impl Metrics {
                 "bytes read and handed to the network by transfers that ended",
             ),
         ] {
-            page.family(name, "counter", help);
+            page.family(name, Counter, help);
             for (area, peer, counted) in each(&traffic) {
                 let peer = peer.map_or_else(|| "other".to_owned(), |address| address.to_string());
                 for (_, outcome, bytes) in counted.each().into_iter().filter(|(way, ..)| *way == direction) {
@@ -364,7 +363,7 @@ fn each<K, V>(all: &ByArea<K, V>) -> impl Iterator<Item = (&String, &K, &V)> {
 fn render_fireflies(page: &mut Page, sent: Sent) {
     page.family(
         "weir_storage_fireflies_total",
-        "counter",
+        Counter,
         "datagrams that tell of flows; dropped: the network did not take it",
     );
     page.sample(&[("outcome", "sent")], sent.sent);
@@ -375,14 +374,14 @@ fn render_memory(page: &mut Page, memory: &Budget) {
     let (total, taken, waiting) = memory.figures();
     page.family(
         "weir_storage_memory_bytes",
-        "gauge",
+        Gauge,
         "memory for data in flight: as configured, and taken by transfers",
     );
     page.sample(&[("state", "budget")], total);
     page.sample(&[("state", "taken")], taken);
     page.single(
         "weir_storage_memory_waiting",
-        "gauge",
+        Gauge,
         "transfers and copies that wait because there is no memory for them",
         waiting,
     );
@@ -392,14 +391,14 @@ fn render_bandwidth(page: &mut Page, bandwidth: &Bandwidth) {
     if let Some(rate) = bandwidth.of_all() {
         page.single(
             "weir_storage_bandwidth_limit_bytes",
-            "gauge",
+            Gauge,
             "bytes of files in a second that all transfers together may move",
             rate,
         );
     }
     page.family(
         "weir_storage_bandwidth_held_back_seconds_total",
-        "counter",
+        Counter,
         "time that transfers waited because their limit of bandwidth was reached",
     );
     for (class, time) in CLASSES.into_iter().zip(bandwidth.held_back()) {
@@ -408,12 +407,7 @@ fn render_bandwidth(page: &mut Page, bandwidth: &Bandwidth) {
 }
 
 fn render_connections(page: &mut Page, connections: Occupancy) {
-    page.single(
-        "weir_storage_connections",
-        "gauge",
-        "open connections",
-        connections.open,
-    );
+    page.single("weir_storage_connections", Gauge, "open connections", connections.open);
     for (name, help, count) in [
         (
             "weir_storage_connections_given_up_total",
@@ -436,14 +430,14 @@ fn render_connections(page: &mut Page, connections: Occupancy) {
             connections.heads_cut,
         ),
     ] {
-        page.single(name, "counter", help, count);
+        page.single(name, Counter, help, count);
     }
 }
 
 fn render_space(page: &mut Page, areas: &[std::sync::Arc<Area>]) {
     page.family(
         "weir_storage_space_bytes",
-        "gauge",
+        Gauge,
         "room of an area: used by files, available, and its quota if it has one",
     );
     for area in areas {
@@ -454,13 +448,13 @@ fn render_space(page: &mut Page, areas: &[std::sync::Arc<Area>]) {
             page.sample(&[("area", &area.name), ("state", "quota")], quota);
         }
     }
-    page.family("weir_storage_files", "gauge", "files in an area");
+    page.family("weir_storage_files", Gauge, "files in an area");
     for area in areas {
         page.sample(&[("area", &area.name)], area.usage().files);
     }
     page.family(
         "weir_storage_removals_waiting",
-        "gauge",
+        Gauge,
         "trees and large files of an area that are deleted and not yet removed from the disk",
     );
     for area in areas {
@@ -491,34 +485,6 @@ fn known(method: &Method) -> &'static str {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A page in Prometheus' text format (version 0.0.4).
-#[derive(Default)]
-struct Page {
-    text: String,
-    family: String,
-}
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        name.clone_into(&mut self.family);
-    }
-
-    /// Label values are names of areas, addresses and words of ours: nothing in them needs escaping.
-    fn sample(&mut self, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|(name, value)| format!("{name}=\"{value}\""))
-            .collect();
-        let _ = writeln!(self.text, "{}{{{}}} {value}", self.family, labels.join(","));
-    }
-
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-        self.family(name, kind, help);
-        let _ = writeln!(self.text, "{name} {value}");
-    }
 }
 
 #[cfg(test)]
@@ -564,6 +530,8 @@ mod tests {
         let families = shown.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let mut count = 0;
         for (name, kind) in families.filter_map(|family| family.split_once(' ')) {
+            // The format leaves it to the samples.
+            let name = format!("{name}{}", if kind == "counter" { "_total" } else { "" });
             let row = handbook.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
             let cells: Vec<_> = row
                 .unwrap_or_else(|| panic!("{name} is not there"))

@@ -39,7 +39,7 @@ async fn metrics(call: &Call) -> Result<Response<Body>, Refusal> {
     )?;
     let text = blocking(move || endpoint.metrics.render(endpoint.names.areas())).await;
     let mut response = Response::new(body::full(text));
-    let value = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    let value = HeaderValue::from_static(weir_service::metrics::CONTENT_TYPE);
     response.headers_mut().insert(header::CONTENT_TYPE, value);
     Ok(response)
 }

@@ -3,8 +3,10 @@
 use std::{collections::BTreeMap, sync::OnceLock};
 
 use weir_http::{TcpLedger, TcpTotals};
-
-use super::Page;
+use weir_service::metrics::{
+    Kind::{self, Counter, Gauge},
+    Page, Value,
+};
 
 /// The connections of clients, and those to the other sides of copies.
 #[derive(Default)]
@@ -16,77 +18,77 @@ pub(crate) struct Tcp {
 /// A number that is shown of a group of connections.
 struct Shown {
     name: &'static str,
-    kind: &'static str,
+    kind: Kind,
     help: &'static str,
-    value: fn(&TcpTotals) -> f64,
+    value: fn(&TcpTotals) -> Value,
 }
 
 const SHOWN: [Shown; 11] = [
     Shown {
         name: "weir_storage_tcp_connections",
-        kind: "gauge",
+        kind: Gauge,
         help: "open connections",
-        value: |tcp| tcp.open as f64,
+        value: |tcp| tcp.open.into(),
     },
     Shown {
         name: "weir_storage_tcp_window_bytes",
-        kind: "gauge",
+        kind: Gauge,
         help: "congestion windows of the open connections, added up",
-        value: |tcp| tcp.window as f64,
+        value: |tcp| tcp.window.into(),
     },
     Shown {
         name: "weir_storage_tcp_round_trip_seconds",
-        kind: "gauge",
+        kind: Gauge,
         help: "smoothed round trips of the open connections, added up",
-        value: |tcp| tcp.round_trip.as_secs_f64(),
+        value: |tcp| tcp.round_trip.as_secs_f64().into(),
     },
     Shown {
         name: "weir_storage_tcp_pacing_bytes",
-        kind: "gauge",
+        kind: Gauge,
         help: "bytes in a second at which packets of the open connections may leave, added up",
-        value: |tcp| tcp.pacing_rate as f64,
+        value: |tcp| tcp.pacing_rate.into(),
     },
     Shown {
         name: "weir_storage_tcp_sent_bytes_total",
-        kind: "counter",
+        kind: Counter,
         help: "bytes sent, headers of TLS and repeated ones included",
-        value: |tcp| tcp.sent as f64,
+        value: |tcp| tcp.sent.into(),
     },
     Shown {
         name: "weir_storage_tcp_acknowledged_bytes_total",
-        kind: "counter",
+        kind: Counter,
         help: "bytes that the other sides have acknowledged, headers of HTTP and TLS included",
-        value: |tcp| tcp.acknowledged as f64,
+        value: |tcp| tcp.acknowledged.into(),
     },
     Shown {
         name: "weir_storage_tcp_received_bytes_total",
-        kind: "counter",
+        kind: Counter,
         help: "bytes received in order, headers of HTTP and TLS included",
-        value: |tcp| tcp.received as f64,
+        value: |tcp| tcp.received.into(),
     },
     Shown {
         name: "weir_storage_tcp_retransmits_total",
-        kind: "counter",
+        kind: Counter,
         help: "segments sent again",
-        value: |tcp| tcp.retransmits as f64,
+        value: |tcp| tcp.retransmits.into(),
     },
     Shown {
         name: "weir_storage_tcp_busy_seconds_total",
-        kind: "counter",
+        kind: Counter,
         help: "time in which there was something to send",
-        value: |tcp| tcp.busy.as_secs_f64(),
+        value: |tcp| tcp.busy.as_secs_f64().into(),
     },
     Shown {
         name: "weir_storage_tcp_held_by_peer_seconds_total",
-        kind: "counter",
+        kind: Counter,
         help: "of that, time in which the other side's window held it back",
-        value: |tcp| tcp.held_by_peer.as_secs_f64(),
+        value: |tcp| tcp.held_by_peer.as_secs_f64().into(),
     },
     Shown {
         name: "weir_storage_tcp_held_by_buffer_seconds_total",
-        kind: "counter",
+        kind: Counter,
         help: "of that, time in which the send buffer was too small for the path",
-        value: |tcp| tcp.held_by_buffer.as_secs_f64(),
+        value: |tcp| tcp.held_by_buffer.as_secs_f64().into(),
     },
 ];
 

@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use weir_service::metrics::{Kind, Page};
+
 /// Counters since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
@@ -41,57 +43,40 @@ impl Meters {
         sinks.entry(name.to_owned()).or_default().clone()
     }
 
-    /// Prometheus text.
-    pub(crate) fn text(&self) -> String {
-        use std::fmt::Write as _;
+    /// For the service's page.
+    pub(crate) fn show(&self, page: &mut Page) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut text = String::new();
-        let mut family = |name: &str, help: &str, rows: &[(String, u64)]| {
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter");
-            for (labels, value) in rows {
-                let _ = writeln!(text, "{name}{labels} {value}");
-            }
-        };
-        let kinds = super::MessageKind::ALL.map(|kind| {
-            let value = read(&self.written[kind as usize]);
-            (format!("{{type=\"{}\"}}", kind.as_str()), value)
-        });
-        family("weir_transfer_events_total", "Messages written to the spool.", &kinds);
-        family(
+        let help = "Messages written to the spool.";
+        page.family("weir_transfer_events_total", Kind::Counter, help);
+        for kind in super::MessageKind::ALL {
+            page.sample(&[("type", kind.as_str())], read(&self.written[kind as usize]));
+        }
+        page.single(
             "weir_transfer_events_unwritten_total",
+            Kind::Counter,
             "Changes of which no message could be made, as their rows cannot be read.",
-            &[(String::new(), read(&self.unwritten))],
+            read(&self.unwritten),
         );
-        family(
+        page.single(
             "weir_transfer_events_spool_failures_total",
+            Kind::Counter,
             "Times that the spool could not be written.",
-            &[(String::new(), read(&self.troubles))],
+            read(&self.troubles),
         );
         let sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |pick: fn(&SinkMeter) -> &AtomicU64| -> Vec<_> {
-            let row = |(name, meter): (&String, &Arc<SinkMeter>)| (format!("{{sink=\"{name}\"}}"), read(pick(meter)));
-            sinks.iter().map(row).collect()
+        let mut family = |name: &str, help: &str, pick: fn(&SinkMeter) -> &AtomicU64| {
+            page.family(name, Kind::Counter, help);
+            for (name, meter) in sinks.iter() {
+                page.sample(&[("sink", name)], read(pick(meter)));
+            }
         };
-        family(
-            "weir_transfer_events_delivered_total",
-            "Messages that a sink has taken.",
-            &of(|meter| &meter.delivered),
-        );
-        family(
-            "weir_transfer_events_refused_total",
-            "Messages that a sink refused for good; they are set aside.",
-            &of(|meter| &meter.refused),
-        );
-        family(
-            "weir_transfer_events_lost_total",
-            "Segments of the spool that went before a sink had read them.",
-            &of(|meter| &meter.lost),
-        );
-        family(
-            "weir_transfer_events_failures_total",
-            "Deliveries that failed and were or will be tried again.",
-            &of(|meter| &meter.failures),
-        );
-        text
+        let help = "Messages that a sink has taken.";
+        family("weir_transfer_events_delivered_total", help, |meter| &meter.delivered);
+        let help = "Messages that a sink refused for good; they are set aside.";
+        family("weir_transfer_events_refused_total", help, |meter| &meter.refused);
+        let help = "Segments of the spool that went before a sink had read them.";
+        family("weir_transfer_events_lost_total", help, |meter| &meter.lost);
+        let help = "Deliveries that failed and were or will be tried again.";
+        family("weir_transfer_events_failures_total", help, |meter| &meter.failures);
     }
 }

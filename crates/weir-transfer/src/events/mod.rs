@@ -15,7 +15,6 @@ mod spool;
 
 pub(crate) use crate::model::MessageKind;
 pub(crate) use message::{Span, Timeline};
-pub(crate) use metrics::Meters;
 pub(crate) use notice::Notice;
 pub(crate) use scribe::Events;
 pub use sinks::SinkError;

@@ -1,8 +1,9 @@
 //! What a node shows of itself and the others. Each figure is defined in `docs/metrics.md`.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
+use weir_service::metrics::{Kind, Page};
 use weir_store::{
     blocking,
     postgres::{Peer, TERM},
@@ -45,42 +46,28 @@ fn short(name: &str) -> String {
     name.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// Two nodes may have one name: containers often have one host name, and PID 1. Not one URL, unless an alias stands for all: then the id
-/// tells them apart, which is another one after each start.
-fn label(peer: &Peer) -> String {
-    let (name, url, id) = (short(&peer.name), &peer.node.url, peer.node.id.simple());
-    format!("{{node=\"{name}\",url=\"{url}\",id=\"{id}\"}}")
-}
-
-/// For Prometheus. Empty if the database does not answer.
-pub(crate) async fn figures(membership: &Arc<Membership>, schedules: bool) -> String {
-    let mut text = String::new();
-    let mut figure = |name: &str, help: &str, lines: Vec<(String, i64)>| {
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
-        for (labels, value) in lines {
-            let _ = writeln!(text, "{name}{labels} {value}");
-        }
-    };
-    figure(
-        "weir_transfer_scheduler",
-        "1 if this node is the scheduler",
-        vec![(String::new(), i64::from(schedules))],
-    );
-    let Ok(nodes) = look(membership).await else { return text };
-    let mut roles = BTreeMap::<&str, i64>::new();
+/// For the service's page. Of the other nodes nothing, if the database does not answer.
+pub(crate) async fn show(page: &mut Page, membership: &Arc<Membership>, schedules: bool) {
+    let help = "1 if this node is the scheduler";
+    page.single("weir_transfer_scheduler", Kind::Gauge, help, u32::from(schedules));
+    let Ok(nodes) = look(membership).await else { return };
+    let mut roles = BTreeMap::<&str, u64>::new();
     for peer in &nodes.peers {
         *roles.entry(peer.node.role.as_str()).or_default() += 1;
     }
-    let roles = roles.iter().map(|(role, n)| (format!("{{role=\"{role}\"}}"), *n));
-    figure("weir_transfer_nodes", "Nodes that live, by role", roles.collect());
-    let leases = nodes.peers.iter().filter(|peer| peer.node.slots > 0);
-    let leases = leases.map(|peer| (label(peer), nodes.leases(peer)));
-    figure(
-        "weir_transfer_leases",
-        "Operations that nodes carry out for a scheduler elsewhere",
-        leases.collect(),
-    );
-    text
+    page.family("weir_transfer_nodes", Kind::Gauge, "Nodes that live, by role");
+    for (role, count) in roles {
+        page.sample(&[("role", role)], count);
+    }
+    let help = "Operations that nodes carry out for a scheduler elsewhere";
+    page.family("weir_transfer_leases", Kind::Gauge, help);
+    for peer in nodes.peers.iter().filter(|peer| peer.node.slots > 0) {
+        // Two nodes may have one name: containers often have one host name, and PID 1. Not one URL, unless an alias stands for all: then
+        // the id tells them apart, which is another one after each start.
+        let (name, id) = (short(&peer.name), peer.node.id.simple().to_string());
+        let labels = [("node", name.as_str()), ("url", &peer.node.url), ("id", &id)];
+        page.sample(&labels, nodes.leases(peer));
+    }
 }
 
 /// For people and programs.

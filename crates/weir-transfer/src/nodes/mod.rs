@@ -23,7 +23,7 @@ mod ledger;
 mod membership;
 mod seat;
 
-pub(crate) use figures::{figures, list};
+pub(crate) use figures::{list, show};
 pub(crate) use fleet::{Fleet, Scheduling};
 pub(crate) use hands::Hands;
 pub(crate) use membership::Membership;

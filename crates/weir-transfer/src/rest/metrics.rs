@@ -1,25 +1,27 @@
 //! `GET /.well-known/weir/metrics`: figures for Prometheus. Each is defined in `docs/metrics.md`.
 
-use std::fmt::Write as _;
-
 use axum::{
     Extension,
     extract::FromRequestParts as _,
     response::{IntoResponse, Response},
 };
 use http::{header, request::Parts};
+use std::collections::BTreeMap;
 use weir_http::ConnectionInfo;
-use weir_sched::{Counts, Link, LinkStats, Names, Scheduler, SeStats, TapeStats, Work};
+use weir_sched::{Counts, GateStats, Link, LinkStats, Names, Scheduler, SeStats, TapeStats, Work};
+use weir_service::metrics::{
+    CONTENT_TYPE,
+    Kind::{Counter, Gauge},
+    Page,
+};
 
 use super::{State, answer::ApiError, caller::Caller};
 use crate::{
     driver::{LinkMeter, Meter, Standing},
-    events::Meters,
+    nodes,
+    service::Service,
     time,
 };
-
-/// The type that Prometheus asks for (text format 0.0.4).
-const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// For the networks of `metrics_allow`, and for administrators: a VO's names, depths and volumes are no other VO's business.
 pub(super) async fn metrics(
@@ -34,43 +36,45 @@ pub(super) async fn metrics(
             return refused.into_response();
         }
     }
-    let page = service
+    let figures = service
         .driver
         .look(|core: &Scheduler, names: &Names, meter: &Meter| Figures::of(core, names, meter))
         .await;
-    let page = page.map(|figures| figures.page());
     // A node that does not schedule has no queue to show, but itself.
-    let page = page.or_else(|| service.membership.as_ref().map(|_| String::new()));
-    match page {
-        Some(mut text) => {
-            let up = u8::from(service.driver.trouble().is_none());
-            let help = "1 if the store can be read and written, and the scheduler runs";
-            describe(&mut text, "weir_transfer_store_ok", "gauge", help);
-            let _ = writeln!(text, "weir_transfer_store_ok {up}");
-            let name = "weir_transfer_unreadable_rows";
-            describe(
-                &mut text,
-                name,
-                "gauge",
-                "Rows of the store that were passed over at the start",
-            );
-            let _ = writeln!(text, "{name} {}", service.driver.unreadable().len());
-            let name = "weir_transfer_set_aside_total";
-            let help = "Changes that the store will never take: their files failed, or their request was refused";
-            describe(&mut text, name, "counter", help);
-            let _ = writeln!(text, "{name} {}", service.driver.set_aside());
-            text += &service.keeper.figures();
-            let name = "weir_transfer_clock_ahead_seconds";
-            let help = "How far the wall clock has stepped away from the service's time, which goes after it";
-            describe(&mut text, name, "gauge", help);
-            let _ = writeln!(text, "{name} {}", time::wall_ahead());
-            text.extend(service.events.meters().map(Meters::text));
-            if let Some(membership) = &service.membership {
-                text += &crate::nodes::figures(membership, service.driver.is_taken()).await;
-            }
-            ([(header::CONTENT_TYPE, TEXT)], text).into_response()
-        }
-        None => ApiError::unavailable("The service is stopping").into_response(),
+    if figures.is_none() && service.membership.is_none() {
+        return ApiError::unavailable("The service is stopping").into_response();
+    }
+    let mut page = Page::default();
+    if let Some(figures) = figures {
+        figures.show(&mut page);
+    }
+    show_service(&mut page, &service).await;
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], page.text()).into_response()
+}
+
+/// What a service has beside its queue.
+async fn show_service(page: &mut Page, service: &Service) {
+    let help = "1 if the store can be read and written, and the scheduler runs";
+    let up = u32::from(service.driver.trouble().is_none());
+    page.single("weir_transfer_store_ok", Gauge, help, up);
+    let help = "Rows of the store that were passed over at the start";
+    let unreadable = service.driver.unreadable().len();
+    page.single("weir_transfer_unreadable_rows", Gauge, help, unreadable);
+    let help = "Changes that the store will never take: their files failed, or their request was refused";
+    page.single(
+        "weir_transfer_set_aside_total",
+        Counter,
+        help,
+        service.driver.set_aside(),
+    );
+    service.keeper.show(page);
+    let help = "How far the wall clock has stepped away from the service's time, which goes after it";
+    page.single("weir_transfer_clock_ahead_seconds", Gauge, help, time::wall_ahead());
+    if let Some(meters) = service.events.meters() {
+        meters.show(page);
+    }
+    if let Some(membership) = &service.membership {
+        nodes::show(page, membership, service.driver.is_taken()).await;
     }
 }
 
@@ -98,50 +102,30 @@ impl Figures {
         }
     }
 
-    fn page(&self) -> String {
-        let mut text = String::new();
-        queues(&mut text, &self.names, &self.links);
-        slots(&mut text, &self.names, &self.ses);
-        tapes(&mut text, &self.names, &self.tapes);
-        totals(&mut text, &self.totals);
-        waiting(&mut text, &self.standings);
-        counted(&mut text, &self.names, &self.meters);
-        text
+    fn show(&self, page: &mut Page) {
+        queues(page, &self.names, &self.links);
+        slots(page, &self.names, &self.ses);
+        tapes(page, &self.names, &self.tapes);
+        totals(page, &self.totals);
+        waiting(page, &self.standings);
+        counted(page, &self.names, &self.meters);
     }
 }
 
-fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+fn of_link(names: &Names, link: Link) -> [(&'static str, &str); 2] {
+    [
+        ("source", names.se_name(link.source)),
+        ("destination", names.se_name(link.destination)),
+    ]
 }
 
-fn label(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-fn of_link(names: &Names, link: Link) -> String {
-    format!(
-        "source=\"{}\",destination=\"{}\"",
-        label(names.se_name(link.source)),
-        label(names.se_name(link.destination))
-    )
-}
-
-/// One family of figures, one line per link.
-fn per_link(
-    text: &mut String,
-    names: &Names,
-    links: &[LinkStats],
-    (name, help): (&str, &str),
-    of: fn(&LinkStats) -> u64,
-) {
-    describe(text, name, "gauge", help);
-    for link in links {
-        let _ = writeln!(text, "{name}{{{}}} {}", of_link(names, link.link), of(link));
-    }
-}
-
-fn queues(text: &mut String, names: &Names, links: &[LinkStats]) {
-    let mut family = |name, help, of| per_link(text, names, links, (name, help), of);
+fn queues(page: &mut Page, names: &Names, links: &[LinkStats]) {
+    let mut family = |name, help, of: fn(&LinkStats) -> u64| {
+        page.family(name, Gauge, help);
+        for link in links {
+            page.sample(&of_link(names, link.link), of(link));
+        }
+    };
     family("weir_transfer_queued", "Transfers that wait for a slot", |link| {
         link.counts.queued
     });
@@ -166,47 +150,28 @@ fn queues(text: &mut String, names: &Names, links: &[LinkStats]) {
     );
 }
 
-fn slots(text: &mut String, names: &Names, ses: &[SeStats]) {
-    describe(
-        text,
-        "weir_transfer_se_active",
-        "gauge",
-        "Slots held of a storage element, by direction",
-    );
-    for se in ses {
-        let name = label(names.se_name(se.se));
-        for (direction, gate) in [("inbound", se.inbound), ("outbound", se.outbound)] {
-            let _ = writeln!(
-                text,
-                "weir_transfer_se_active{{se=\"{name}\",direction=\"{direction}\"}} {}",
-                gate.active
-            );
+fn slots(page: &mut Page, names: &Names, ses: &[SeStats]) {
+    let mut family = |name, help, of: fn(&GateStats) -> u32| {
+        page.family(name, Gauge, help);
+        for se in ses {
+            let name = names.se_name(se.se);
+            for (direction, gate) in [("inbound", &se.inbound), ("outbound", &se.outbound)] {
+                page.sample(&[("se", name), ("direction", direction)], of(gate));
+            }
         }
-    }
-    describe(
-        text,
-        "weir_transfer_se_limit",
-        "gauge",
-        "Slots of a storage element, by direction",
-    );
-    for se in ses {
-        let name = label(names.se_name(se.se));
-        for (direction, gate) in [("inbound", se.inbound), ("outbound", se.outbound)] {
-            let _ = writeln!(
-                text,
-                "weir_transfer_se_limit{{se=\"{name}\",direction=\"{direction}\"}} {}",
-                gate.limit
-            );
-        }
-    }
+    };
+    let help = "Slots held of a storage element, by direction";
+    family("weir_transfer_se_active", help, |gate| gate.active);
+    let help = "Slots of a storage element, by direction";
+    family("weir_transfer_se_limit", help, |gate| gate.limit);
 }
 
-fn tapes(text: &mut String, names: &Names, tapes: &[TapeStats]) {
+fn tapes(page: &mut Page, names: &Names, tapes: &[TapeStats]) {
     let mut family = |work: Work, name: &str, help: &str, of: fn(&TapeStats) -> u64| {
-        describe(text, name, "gauge", help);
+        page.family(name, Gauge, help);
         for tape in tapes.iter().filter(|tape| tape.work == work) {
-            let (se, vo) = (label(names.se_name(tape.se)), label(names.vo_name(tape.vo)));
-            let _ = writeln!(text, "{name}{{se=\"{se}\",vo=\"{vo}\"}} {}", of(tape));
+            let labels = [("se", names.se_name(tape.se)), ("vo", names.vo_name(tape.vo))];
+            page.sample(&labels, of(tape));
         }
     };
     let help = "Files that wait for their turn to be brought online";
@@ -219,50 +184,41 @@ fn tapes(text: &mut String, names: &Names, tapes: &[TapeStats]) {
     });
 }
 
-fn waiting(text: &mut String, standings: &[Standing]) {
-    let (depth, oldest) = ("weir_transfer_vo_depth", "weir_transfer_vo_oldest_timestamp_seconds");
+fn waiting(page: &mut Page, standings: &[Standing]) {
     let vos = || standings.iter().filter(|standing| standing.kind == "vo");
-    describe(text, depth, "gauge", "Transfers of a VO that have not ended");
+    let help = "Transfers of a VO that have not ended";
+    page.family("weir_transfer_vo_depth", Gauge, help);
     for vo in vos() {
-        let _ = writeln!(text, "{depth}{{vo=\"{}\"}} {}", label(&vo.name), vo.depth);
+        page.sample(&[("vo", &vo.name)], vo.depth);
     }
     let help = "When the oldest transfer of a VO that never started came in, to the minute";
-    describe(text, oldest, "gauge", help);
+    page.family("weir_transfer_vo_oldest_timestamp_seconds", Gauge, help);
     for vo in vos() {
         if let Some(at) = vo.oldest {
-            let _ = writeln!(text, "{oldest}{{vo=\"{}\"}} {}", label(&vo.name), at / 1000);
+            page.sample(&[("vo", &vo.name)], at / 1000);
         }
     }
 }
 
-fn totals(text: &mut String, totals: &Counts) {
-    describe(
-        text,
-        "weir_transfer_ended_total",
-        "counter",
-        "Transfers that came to their end since the start, by state",
-    );
+fn totals(page: &mut Page, totals: &Counts) {
+    let help = "Transfers that came to their end since the start, by state";
+    page.family("weir_transfer_ended_total", Counter, help);
     for (state, count) in [
         ("FINISHED", totals.finished),
         ("FAILED", totals.failed),
         ("CANCELED", totals.cancelled),
     ] {
-        let _ = writeln!(text, "weir_transfer_ended_total{{state=\"{state}\"}} {count}");
+        page.sample(&[("state", state)], count);
     }
-    describe(
-        text,
-        "weir_transfer_retried_total",
-        "counter",
-        "Attempts that ended and were followed by another",
-    );
-    let _ = writeln!(text, "weir_transfer_retried_total {}", totals.retried);
+    let help = "Attempts that ended and were followed by another";
+    page.single("weir_transfer_retried_total", Counter, help, totals.retried);
 }
 
-fn counted(text: &mut String, names: &Names, meters: &[(Link, LinkMeter)]) {
+fn counted(page: &mut Page, names: &Names, meters: &[(Link, LinkMeter)]) {
     let mut family = |name: &str, help: &str, of: fn(&LinkMeter) -> u64| {
-        describe(text, name, "counter", help);
+        page.family(name, Counter, help);
         for (link, counts) in meters {
-            let _ = writeln!(text, "{name}{{{}}} {}", of_link(names, *link), of(counts));
+            page.sample(&of_link(names, *link), of(counts));
         }
     };
     family(
@@ -279,37 +235,24 @@ fn counted(text: &mut String, names: &Names, meters: &[(Link, LinkMeter)]) {
         "Files found whole after an interruption",
         |m| m.adopted,
     );
-    let classes = |name: &str, help: &str, label_name: &str, of: fn(&LinkMeter) -> Vec<(&'static str, u64)>| {
-        let mut part = String::new();
-        describe(&mut part, name, "counter", help);
+    let mut classes = |name: &str, help: &str, label: &'static str, of: fn(&LinkMeter) -> &ByWord| {
+        page.family(name, Counter, help);
         for (link, counts) in meters {
-            for (class, count) in of(counts) {
-                let _ = writeln!(
-                    part,
-                    "{name}{{{},{label_name}=\"{class}\"}} {count}",
-                    of_link(names, *link)
-                );
+            let [source, destination] = of_link(names, *link);
+            for (word, count) in of(counts) {
+                page.sample(&[source, destination, (label, word)], *count);
             }
         }
-        part
     };
-    let parts = [
-        classes("weir_transfer_failed_total", "Files failed, by class", "class", |m| {
-            listed(&m.failed)
-        }),
-        classes(
-            "weir_transfer_retries_total",
-            "Attempts tried again, by class",
-            "class",
-            |m| listed(&m.retried),
-        ),
-        classes("weir_transfer_copies_total", "Finished copies, by mode", "mode", |m| {
-            listed(&m.modes)
-        }),
-    ];
-    text.extend(parts);
+    classes("weir_transfer_failed_total", "Files failed, by class", "class", |m| {
+        &m.failed
+    });
+    let help = "Attempts tried again, by class";
+    classes("weir_transfer_retries_total", help, "class", |m| &m.retried);
+    classes("weir_transfer_copies_total", "Finished copies, by mode", "mode", |m| {
+        &m.modes
+    });
 }
 
-fn listed(map: &std::collections::BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
-    map.iter().map(|(name, count)| (*name, *count)).collect()
-}
+/// Counts by class of failure, or by mode of copy.
+type ByWord = BTreeMap<&'static str, u64>;

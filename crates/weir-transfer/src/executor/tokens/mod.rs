@@ -28,7 +28,6 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt::Write as _,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -37,6 +36,7 @@ use futures_util::{FutureExt as _, future::Shared};
 use tokio::sync::oneshot;
 use weir_auth::{Secret, Verifier, client::Granted};
 use weir_http::Client;
+use weir_service::metrics::{Kind, Page};
 use weir_world::{ErrorClass, Failure, Party, Retry};
 
 pub(crate) use claims::expiry;
@@ -425,62 +425,34 @@ impl Keeper {
         self.outbox.close().await;
     }
 
-    /// Figures for Prometheus, as `docs/metrics.md` has them.
-    pub(crate) fn figures(&self) -> String {
-        let mut text = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, each: &dyn Fn(&mut String, &str, &Issuer)| {
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for issuer in self.issuers.values() {
-                each(&mut text, name, issuer);
-            }
-        };
-        let label = |issuer: &Issuer| issuer.url().replace('\\', "\\\\").replace('"', "\\\"");
+    /// For the service's page.
+    pub(crate) fn show(&self, page: &mut Page) {
+        let issuers = || self.issuers.values().map(|issuer| (issuer.url(), issuer));
         let help = "Requests for tokens, by issuer, grant and result";
-        family(
-            "weir_transfer_token_requests_total",
-            "counter",
-            help,
-            &|text, name, issuer| {
-                issuer.figures.requests(text, name, &label(issuer));
-            },
-        );
-        let help = "Time of a request for a token";
-        family(
-            "weir_transfer_token_request_seconds",
-            "histogram",
-            help,
-            &|text, name, issuer| {
-                issuer.figures.seconds(text, name, &label(issuer));
-            },
-        );
-        let help = "Attempts that were sent back to wait for the issuer";
-        family(
-            "weir_transfer_token_waits_total",
-            "counter",
-            help,
-            &|text, name, issuer| {
-                let waits = issuer.figures.waits.load(Relaxed);
-                let _ = writeln!(text, "{name}{{issuer=\"{}\"}} {waits}", label(issuer));
-            },
-        );
-        let help = "1 if the issuer is asked, 0 while it is left alone after a failure";
-        family("weir_transfer_token_issuer_ok", "gauge", help, &|text, name, issuer| {
-            let ok = u8::from(issuer.shut().is_none());
-            let _ = writeln!(text, "{name}{{issuer=\"{}\"}} {ok}", label(issuer));
-        });
-        let held = lock(&self.held).fresh(time::latest());
-        let pending = lock(&self.flights).len();
-        for (name, help, value) in [
-            ("weir_transfer_tokens_held", "Fresh tokens in memory", held),
-            (
-                "weir_transfer_tokens_pending",
-                "Tokens that are being renewed, or wait for their turn",
-                pending,
-            ),
-        ] {
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+        page.family("weir_transfer_token_requests_total", Kind::Counter, help);
+        for (url, issuer) in issuers() {
+            for (grant, result, count) in issuer.figures.requests() {
+                page.sample(&[("issuer", url), ("grant", grant), ("result", result)], count);
+            }
         }
-        text
+        let help = "Time of a request for a token";
+        let times = issuers().map(|(url, issuer)| ([("issuer", url)], issuer.figures.seconds()));
+        page.histograms("weir_transfer_token_request_seconds", help, times);
+        let help = "Attempts that were sent back to wait for the issuer";
+        page.family("weir_transfer_token_waits_total", Kind::Counter, help);
+        for (url, issuer) in issuers() {
+            page.sample(&[("issuer", url)], issuer.figures.waits.load(Relaxed));
+        }
+        let help = "1 if the issuer is asked, 0 while it is left alone after a failure";
+        page.family("weir_transfer_token_issuer_ok", Kind::Gauge, help);
+        for (url, issuer) in issuers() {
+            page.sample(&[("issuer", url)], u32::from(issuer.shut().is_none()));
+        }
+        let (held, pending) = (lock(&self.held).fresh(time::latest()), lock(&self.flights).len());
+        let help = "Fresh tokens in memory";
+        page.single("weir_transfer_tokens_held", Kind::Gauge, help, held);
+        let help = "Tokens that are being renewed, or wait for their turn";
+        page.single("weir_transfer_tokens_pending", Kind::Gauge, help, pending);
     }
 }
 

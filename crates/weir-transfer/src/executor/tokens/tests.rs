@@ -9,6 +9,7 @@ use std::{
 use serde_json::json;
 use weir_auth::{Secret, TrustedIssuer, Verifier, VerifierConfig, ca::CertificateAuthority};
 use weir_http::{Client, ClientConfig, TrustRoots};
+use weir_service::metrics::Page;
 use weir_world::{Party, Phase, Retry};
 
 use super::{Keeper, Scene, hash_of};
@@ -258,7 +259,11 @@ async fn an_issuer_in_trouble_is_left_alone_and_everybody_waits() {
             assert!(!failure.message.contains("asked for"), "{failure}");
         }
         assert_eq!(issuer.asked().len(), 1, "{word}");
-        assert!(keeper.figures().contains("weir_transfer_token_issuer_ok{"), "{word}");
+        let mut page = Page::default();
+        keeper.show(&mut page);
+        let ok = format!("weir_transfer_token_issuer_ok{{issuer=\"{}\"}} 0\n", issuer.url);
+        let page = page.text();
+        assert!(page.contains(&ok), "{word}: {page}");
     }
 }
 
