@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use weir_auth::{ANY_AUDIENCE, Scope, Secret};
 use weir_http::{Identity, Network};
@@ -16,7 +16,7 @@ pub use weir_service::{config::ConfigError, tls::TlsFiles};
 pub const SECRET_MIN: usize = 16;
 
 /// An issuer. Unknown keys are refused.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssuerConfig {
     /// Address and port to listen on; port 0 takes a free one.
@@ -54,7 +54,7 @@ pub struct IssuerConfig {
 }
 
 /// Limits of connections.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Open connections. For one more the connection that has been idle longest is closed; if none is, it waits in the kernel.
@@ -80,7 +80,7 @@ impl Limits {
 }
 
 /// A program that may ask for tokens.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Client {
     /// `client_id`; also the subject of its tokens, unless `subject` says otherwise.

@@ -180,6 +180,14 @@ impl Refresher {
         }
     }
 
+    /// The same with another lifetime.
+    pub(crate) fn lasting(&self, lifetime: std::time::Duration) -> Self {
+        Self {
+            key: self.key.clone(),
+            lifetime: lifetime.as_secs(),
+        }
+    }
+
     /// Seconds for which a token, and all that follows from it, may be renewed.
     pub(crate) fn lifetime(&self) -> u64 {
         self.lifetime

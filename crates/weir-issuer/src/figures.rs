@@ -2,13 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use weir_service::metrics::{Kind, Page};
+use weir_service::{
+    metrics::{Kind, Page},
+    reload::Reloads,
+};
 
 use crate::{grant::KnownClient, request::Basis};
 
@@ -16,57 +16,60 @@ use crate::{grant::KnownClient, request::Basis};
 const GRANTS: [&str; 3] = ["client_credentials", "exchange", "refresh"];
 
 /// Counters since the start.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Figures {
-    /// For each client, in their order, by [`GRANTS`].
-    issued: Vec<[AtomicU64; GRANTS.len()]>,
+    /// By client, in the order of [`GRANTS`].
+    issued: Mutex<BTreeMap<String, [u64; GRANTS.len()]>>,
     /// By the error that the client was told.
     refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Figures {
-    pub(crate) fn new(clients: usize) -> Self {
-        Self {
-            issued: (0..clients).map(|_| Default::default()).collect(),
-            refused: Mutex::default(),
-        }
-    }
-
-    /// The client in this place was given a token.
-    pub(crate) fn issued(&self, place: usize, basis: &Basis) {
+    /// This client, of those that are configured, was given a token.
+    pub(crate) fn issued(&self, client: &str, basis: &Basis) {
         let grant = match basis {
             Basis::Client => 0,
             Basis::Exchange { .. } => 1,
             Basis::Refresh(_) => 2,
         };
-        if let Some(counts) = self.issued.get(place) {
-            counts[grant].fetch_add(1, Relaxed);
+        let mut issued = lock(&self.issued);
+        match issued.get_mut(client) {
+            Some(counts) => counts[grant] += 1,
+            None => issued.entry(client.to_owned()).or_default()[grant] += 1,
         }
     }
 
     /// A request was refused with this error of RFC 6749.
     pub(crate) fn refused(&self, error: &'static str) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        *refused.entry(error).or_default() += 1;
+        *lock(&self.refused).entry(error).or_default() += 1;
     }
 
-    /// The page. `stuck`: the keys could not be turned.
-    pub(crate) fn page(&self, clients: &[KnownClient], keys: usize, stuck: bool) -> String {
+    /// The page, with clients that have asked for nothing yet. `stuck`: the keys could not be turned.
+    pub(crate) fn page(&self, clients: &[KnownClient], keys: usize, stuck: bool, reloads: &Reloads) -> String {
         let mut page = Page::default();
         page.family("weir_issuer_tokens_total", Kind::Counter, "access tokens issued");
-        for (client, counts) in clients.iter().zip(&self.issued) {
+        let mut issued = lock(&self.issued).clone();
+        for client in clients {
+            issued.entry(client.id.clone()).or_default();
+        }
+        for (client, counts) in issued {
             for (grant, count) in GRANTS.into_iter().zip(counts) {
-                page.sample(&[("client", &client.id), ("grant", grant)], count.load(Relaxed));
+                page.sample(&[("client", &client), ("grant", grant)], count);
             }
         }
         let help = "requests for tokens that were refused, by the error that the client was told";
         page.family("weir_issuer_refused_total", Kind::Counter, help);
-        for (error, count) in self.refused.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (error, count) in lock(&self.refused).iter() {
             page.sample(&[("error", error)], *count);
         }
         page.single("weir_issuer_keys", Kind::Gauge, "signing keys that are published", keys);
         let help = "1 if the signing keys are turned as they should be";
         page.single("weir_issuer_keys_ok", Kind::Gauge, help, u32::from(!stuck));
+        reloads.show(&mut page, "issuer");
         page.text()
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

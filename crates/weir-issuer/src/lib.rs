@@ -9,6 +9,8 @@
 //! | `/jwks` | public keys: the one that signs, the next, and those whose tokens still live |
 //! | `/token` | a token for a client with its secret: RFC 6749 section 4.4; if it may, RFC 8693 and RFC 6749 section 6 |
 //! | `/.well-known/weir/health` | whether tokens can be had |
+//! | `/.well-known/weir/ready` | the same, and whether clients believe the certificate |
+//! | `/.well-known/weir/metrics` | counters |
 //!
 //! Invariants: a token never says more than its client's configuration allows, nor more than the token it follows from; a key signs only after it has been on disk
 //! and published; a secret is compared in constant time. Deliberately absent: users, sessions, lists of tokens (a refresh token
@@ -34,6 +36,7 @@ mod figures;
 pub mod fuzzing;
 mod grant;
 mod keys;
+mod offer;
 pub mod request;
 mod service;
 

@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -14,18 +15,22 @@ use axum::{Extension, Router};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use thiserror::Error;
-use tokio::task::JoinHandle;
 use tracing::{info, warn};
 use weir_auth::jws::TOKEN_MAX;
 use weir_auth::signing::{jwks, key_set};
 use weir_auth::{Scope, Secret};
-use weir_http::{BodyError, ConnectionInfo, Identity, Network, RunningServer, ServerLimits, TlsError};
+use weir_http::{BodyError, ConnectionInfo, Identity, Reloadable, RunningServer, ServerLimits, ServerTls, TlsError};
+use weir_service::health::Readiness;
+use weir_service::reload::{Part, Reloads, Renew, keep_up, look, look_at};
+use weir_service::tasks::Tasks;
+use weir_service::tls::TlsFiles;
 
 use crate::config::{ConfigError, IssuerConfig};
-use crate::exchange::{Refresher, Source};
+use crate::exchange::Source;
 use crate::figures::Figures;
-use crate::grant::{Allowance, Claims, Grant, KnownClient, authenticate, grant};
-use crate::keys::{KeyError, KeyStore, Ring, Times};
+use crate::grant::{Claims, Grant, KnownClient, grant};
+use crate::keys::{KeyError, KeyStore, Ring};
+use crate::offer::{Offer, settle};
 use crate::request::{self, Basis, Refusal, TokenRequest};
 
 /// Largest request for a token, in bytes: some hundred scopes with long paths.
@@ -68,33 +73,43 @@ pub struct Issuer;
 pub struct Running {
     shared: Arc<Shared>,
     server: RunningServer,
-    turner: Turner,
-}
-
-/// The task that turns the keys; it ends with the issuer, and lets go of the key directory.
-#[derive(Debug)]
-struct Turner(JoinHandle<()>);
-
-impl Drop for Turner {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    tasks: Tasks,
 }
 
 #[derive(Debug)]
 struct Shared {
     url: String,
-    lifetime: Duration,
-    rotation: Duration,
-    clients: Vec<KnownClient>,
-    /// One for each client, in their order.
-    allowances: Vec<Mutex<Allowance>>,
-    refresher: Refresher,
+    offer: Reloadable<Offer>,
     store: KeyStore,
     ring: RwLock<Published>,
     figures: Figures,
-    /// Networks whose clients may read metrics.
-    metrics_allow: Vec<Network>,
+    tls: ServerTls,
+    reloads: Reloads,
+}
+
+impl Renew for Shared {
+    fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
+    fn files(&self) -> Vec<(Part, Vec<PathBuf>)> {
+        files(&self.offer.get().config)
+    }
+
+    fn take(&self, _certificate: Part) -> Result<(), String> {
+        let offer = self.offer.get();
+        let served = offer.config.tls.as_ref().map(|tls| tls.serve(None)).transpose();
+        if let Some((tls, end)) = served.map_err(|error| weir_auth::error_chain(&error))? {
+            self.tls.renew(&tls);
+            self.reloads.shows_certificate(end);
+        }
+        Ok(())
+    }
+}
+
+/// The files of a configuration that others renew. An issuer whose identity was given by the program that embeds it has none.
+fn files(config: &IssuerConfig) -> Vec<(Part, Vec<PathBuf>)> {
+    vec![(Part::Certificate, config.tls.iter().flat_map(TlsFiles::files).collect())]
 }
 
 /// The ring, and its public half as it is served.
@@ -123,48 +138,44 @@ impl Issuer {
     /// [`StartError`]; then nothing is left running.
     pub fn start(config: &IssuerConfig, identity: &Identity) -> Result<Running, StartError> {
         weir_service::config::check(config)?;
-        let clients = config
-            .clients
-            .iter()
-            .enumerate()
-            .map(|(place, client)| KnownClient::new(client, place))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(ConfigError::from)?;
-        let tls = weir_http::server_config(identity)?;
+        let tls = ServerTls::from(Some(weir_http::server_config(identity)?));
         let store = KeyStore::open(&config.key_directory)?;
         let ring = store.load_or_create(seconds())?;
-        let refresher = Refresher::new(store.refresh_key()?.expose().as_bytes(), config.refresh_lifetime);
+        let offer = Offer::new(config.clone(), store.refresh_key()?.expose().as_bytes());
+        let offer = offer.map_err(ConfigError::from)?;
         let listen = |source| StartError::Listen {
             address: config.listen,
             source,
         };
         let listener = weir_http::bind(config.listen).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let started = Instant::now();
         let shared = Arc::new(Shared {
             url: config.url.clone().unwrap_or_else(|| format!("https://{address}")),
-            lifetime: config.token_lifetime,
-            rotation: config.rotation,
-            allowances: clients
-                .iter()
-                .map(|_| Mutex::new(Allowance::new(config.tokens_per_second, started)))
-                .collect(),
-            figures: Figures::new(clients.len()),
-            metrics_allow: config.metrics_allow.clone(),
-            clients,
-            refresher,
+            offer: Arc::new(offer).into(),
             store,
             ring: RwLock::new(Published::new(ring)),
+            figures: Figures::default(),
+            tls: tls.clone(),
+            reloads: Reloads::default(),
         });
-        let limits = ServerLimits {
-            connections: config.limits.connections,
-            connections_per_client: Some(config.limits.per_client()),
-            ..ServerLimits::default()
-        };
-        let server = weir_http::serve(listener, Some(tls), limits, router(&shared)).map_err(listen)?;
-        info!(url = %shared.url, %address, clients = shared.clients.len(), "the issuer is ready");
-        let turner = Turner(tokio::spawn(turn_keys(Arc::clone(&shared))));
-        Ok(Running { shared, server, turner })
+        shared.reloads.have_read(look_at(files(config)));
+        shared
+            .reloads
+            .shows_certificate(weir_auth::x509::ends(&identity.chain_pem));
+        let server = weir_http::serve(listener, tls, limits(config), router(&shared)).map_err(listen)?;
+        info!(url = %shared.url, %address, clients = config.clients.len(), "the issuer is ready");
+        let tasks = Tasks::default();
+        tasks.spawn(turn_keys(Arc::clone(&shared)));
+        tasks.spawn(keep_up(Arc::downgrade(&shared)));
+        Ok(Running { shared, server, tasks })
+    }
+}
+
+fn limits(config: &IssuerConfig) -> ServerLimits {
+    ServerLimits {
+        connections: config.limits.connections,
+        connections_per_client: Some(config.limits.per_client()),
+        ..ServerLimits::default()
     }
 }
 
@@ -192,12 +203,53 @@ impl Running {
         self.shared.advance(true)
     }
 
+    /// Takes another configuration while it serves: requests in hand go on as they began. The secrets of clients and the certificate are
+    /// read again, too.
+    ///
+    /// Gives what of it needs a restart, a sentence for each key; that stays as it was.
+    ///
+    /// # Errors
+    /// It cannot be served; then nothing has changed.
+    pub async fn reload(&self, config: &IssuerConfig) -> Result<Vec<String>, StartError> {
+        let _turn = self.shared.reloads.turn().await;
+        let taken = self.exchange(config);
+        self.shared.reloads.took(&taken);
+        taken
+    }
+
+    fn exchange(&self, config: &IssuerConfig) -> Result<Vec<String>, StartError> {
+        weir_service::config::check(config)?;
+        let before = self.shared.offer.get();
+        let (config, waiting) = settle(&before.config, config);
+        let seen = look_at(files(&config));
+        let served = config.tls.as_ref().map(|tls| tls.serve(None)).transpose()?;
+        let limits = limits(&config);
+        let offer = before.succeeded_by(config).map_err(ConfigError::from)?;
+        // From here on nothing can fail.
+        if let Some((tls, end)) = served {
+            self.shared.tls.renew(&tls);
+            self.shared.reloads.shows_certificate(end);
+        }
+        self.shared.reloads.have_read(seen);
+        self.server.adjust(limits);
+        self.shared.offer.set(Arc::new(offer));
+        Ok(waiting)
+    }
+
+    /// Puts down that there was a configuration to take which cannot be read. Nothing changes.
+    pub fn refuse_reload(&self, why: &str) {
+        self.shared.reloads.told(Part::Configuration, Err(why));
+    }
+
+    /// Looks at the files of the certificate, and takes them if they have changed, as it does each minute by itself.
+    pub async fn look(&self) {
+        look(self.shared.clone()).await;
+    }
+
     /// Lets requests in hand end, then stops.
-    pub async fn shutdown(mut self) {
+    pub async fn shutdown(self) {
         self.server.shutdown().await;
-        self.turner.0.abort();
-        // It ends by being cancelled: that is no failure.
-        let _ = (&mut self.turner.0).await;
+        self.tasks.end().await;
     }
 }
 
@@ -214,10 +266,7 @@ impl Shared {
 
     /// Turns the keys if it is time, or `force` says so. What is published is on disk.
     fn advance(&self, force: bool) -> Result<(), KeyError> {
-        let times = Times {
-            rotation: self.rotation,
-            lifetime: self.lifetime,
-        };
+        let times = self.offer.get().times();
         let mut published = self.ring.write().unwrap_or_else(PoisonError::into_inner);
         let outcome = self.store.advance(&published.ring, seconds(), times, force);
         published.stuck = outcome.is_err();
@@ -238,12 +287,12 @@ impl Shared {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .ring
-            .changes(seconds(), self.rotation)
+            .changes(seconds(), self.offer.get().config.rotation)
     }
 
     fn discovery(&self) -> Value {
         let mut grants = vec!["client_credentials"];
-        if self.clients.iter().any(|client| client.exchange) {
+        if self.offer.get().clients.iter().any(|client| client.exchange) {
             grants.extend(["refresh_token", request::EXCHANGE]);
         }
         json!({
@@ -264,24 +313,17 @@ impl Shared {
     /// The answer to a request for a token, in full.
     fn answer(&self, headers: &http::HeaderMap, body: &[u8]) -> Result<Value, Refusal> {
         let request = request::read(headers, body)?;
-        let client = authenticate(&self.clients, &request.credentials)?;
-        let place = self
-            .clients
-            .iter()
-            .position(|known| known.id == client.id)
-            .unwrap_or_default();
-        self.allowances[place]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(Instant::now())?;
-        let granted = self.granted(client, &request)?;
+        let offer = self.offer.get();
+        let client = offer.admit(&request.credentials)?;
+        let granted = self.granted(&offer, client, &request)?;
         let scope = granted
             .scopes
             .iter()
             .map(Scope::to_string)
             .collect::<Vec<_>>()
             .join(" ");
-        let claims = Claims::new(&self.url, client, &granted, &scope, seconds(), self.lifetime.as_secs());
+        let lifetime = offer.config.token_lifetime.as_secs();
+        let claims = Claims::new(&self.url, client, &granted, &scope, seconds(), lifetime);
         let token = self.sign(&claims);
         if token.expose().len() > TOKEN_MAX {
             return Err(Refusal::bad(
@@ -289,7 +331,7 @@ impl Shared {
                 format!("the token would be longer than {TOKEN_MAX} bytes"),
             ));
         }
-        self.figures.issued(place, &request.basis);
+        self.figures.issued(&client.id, &request.basis);
         let shown = scope.get(..SCOPE_SHOWN).unwrap_or(&scope);
         info!(client = %client.id, jti = claims.id(), scope = shown, audience = ?granted.audiences, "issued a token");
         let mut answer = json!({
@@ -301,24 +343,24 @@ impl Shared {
         if let Basis::Exchange { refresh, .. } = request.basis {
             answer["issued_token_type"] = request::ACCESS.into();
             if refresh {
-                let refresh = self.refresher.issue(&self.url, client, &granted, seconds());
+                let refresh = offer.refresher.issue(&self.url, client, &granted, seconds());
                 answer["refresh_token"] = refresh.expose().into();
             }
         }
         Ok(answer)
     }
 
-    fn granted(&self, client: &KnownClient, request: &TokenRequest) -> Result<Grant, Refusal> {
+    fn granted(&self, offer: &Offer, client: &KnownClient, request: &TokenRequest) -> Result<Grant, Refusal> {
         if !matches!(request.basis, Basis::Client) && !client.exchange {
             let text = "this client may not exchange or refresh tokens";
             return Err(Refusal::bad("unauthorized_client", text));
         }
         let now = seconds();
         let here = (self.url.as_str(), now);
-        let chain = (self.refresher.lifetime(), now);
+        let chain = (offer.refresher.lifetime(), now);
         match &request.basis {
             Basis::Client => grant(client, request),
-            Basis::Refresh(token) => self
+            Basis::Refresh(token) => offer
                 .refresher
                 .read(token, client, here)?
                 .narrowed(client, request, chain),
@@ -340,19 +382,17 @@ impl Shared {
 
 /// Turns the keys when it is time, until it is aborted.
 async fn turn_keys(shared: Arc<Shared>) {
-    let mut ticks = tokio::time::interval(KEY_CHECK.min(shared.rotation));
     loop {
-        ticks.tick().await;
-        if !shared.is_due() {
-            continue;
+        if shared.is_due() {
+            // Writing waits for the disk.
+            let shared = Arc::clone(&shared);
+            let turned = tokio::task::spawn_blocking(move || shared.advance(false)).await;
+            if let Ok(Err(error)) = turned {
+                let error = weir_auth::error_chain(&error);
+                warn!(%error, "could not turn the signing keys, the old one goes on");
+            }
         }
-        // Writing waits for the disk.
-        let shared = Arc::clone(&shared);
-        let turned = tokio::task::spawn_blocking(move || shared.advance(false)).await;
-        if let Ok(Err(error)) = turned {
-            let error = weir_auth::error_chain(&error);
-            warn!(%error, "could not turn the signing keys, the old one goes on");
-        }
+        tokio::time::sleep(KEY_CHECK.min(shared.offer.get().config.rotation)).await;
     }
 }
 
@@ -371,6 +411,7 @@ fn router(shared: &Arc<Shared>) -> Router {
         .route(&format!("{path}/jwks"), get(jwks_endpoint))
         .route(&format!("{path}/token"), token)
         .route("/.well-known/weir/health", get(health_endpoint))
+        .route("/.well-known/weir/ready", get(ready_endpoint))
         .route("/.well-known/weir/metrics", get(metrics_endpoint))
         .with_state(Arc::clone(shared))
 }
@@ -393,12 +434,30 @@ async fn health_endpoint(State(shared): State<Arc<Shared>>) -> Response {
     reply(StatusCode::OK, json!({ "status": "ok" }).to_string())
 }
 
+async fn ready_endpoint(
+    State(shared): State<Arc<Shared>>,
+    Extension(connection): Extension<ConnectionInfo>,
+    headers: HeaderMap,
+) -> Response {
+    let mut found = Readiness::default();
+    found.certificate(shared.reloads.certificate_end(), SystemTime::now());
+    if shared.ring.read().unwrap_or_else(PoisonError::into_inner).stuck {
+        found
+            .troubles
+            .push("the signing keys could not be turned, see the log".to_owned());
+    }
+    let allowed = &shared.offer.get().config.metrics_allow;
+    let (status, answer) = found.answer(weir_http::comes_from(allowed, connection.peer.ip(), &headers));
+    reply(status, answer.to_string())
+}
+
 async fn metrics_endpoint(
     State(shared): State<Arc<Shared>>,
     Extension(connection): Extension<ConnectionInfo>,
     headers: HeaderMap,
 ) -> Response {
-    if !weir_http::comes_from(&shared.metrics_allow, connection.peer.ip(), &headers) {
+    let offer = shared.offer.get();
+    if !weir_http::comes_from(&offer.config.metrics_allow, connection.peer.ip(), &headers) {
         let reason = json!({ "error": "metrics are not shown to this address (metrics_allow)" });
         return reply(StatusCode::FORBIDDEN, reason.to_string());
     }
@@ -406,7 +465,8 @@ async fn metrics_endpoint(
         let published = shared.ring.read().unwrap_or_else(PoisonError::into_inner);
         (published.ring.published().count(), published.stuck)
     };
-    let mut response = reply(StatusCode::OK, shared.figures.page(&shared.clients, keys, stuck));
+    let page = shared.figures.page(&offer.clients, keys, stuck, &shared.reloads);
+    let mut response = reply(StatusCode::OK, page);
     let kind = HeaderValue::from_static(weir_service::metrics::CONTENT_TYPE);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response

@@ -1,9 +1,9 @@
 //! Certificates and trust, as configuration files say them.
 
-use std::path::{Path, PathBuf};
+use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
 use serde::{Deserialize, Serialize};
-use weir_http::TrustRoots;
+use weir_http::{ChainCheck, Identity, ServerTls, TlsError, TrustRoots};
 
 /// PEM files of a service's identity.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,9 +21,23 @@ impl TlsFiles {
         [&mut self.certificate, &mut self.key]
     }
 
-    /// The same, to be read.
-    pub fn files(&self) -> [&Path; 2] {
-        [&self.certificate, &self.key]
+    /// The same, to be watched.
+    pub fn files(&self) -> Vec<PathBuf> {
+        vec![self.certificate.clone(), self.key.clone()]
+    }
+
+    /// Reads them: how connections are encrypted, and when the certificate ends that clients are shown. With `check`, clients are asked
+    /// for certificates of their own.
+    ///
+    /// # Errors
+    /// They cannot be read, or do not belong together.
+    pub fn serve(&self, check: Option<Arc<dyn ChainCheck>>) -> Result<(ServerTls, Option<SystemTime>), TlsError> {
+        let identity = Identity::load(&self.certificate, &self.key)?;
+        let tls = match check {
+            Some(check) => weir_http::server_config_asking(&identity, check)?,
+            None => weir_http::server_config(&identity)?,
+        };
+        Ok((Some(tls).into(), weir_auth::x509::ends(&identity.chain_pem)))
     }
 }
 
@@ -46,6 +60,11 @@ impl Trust {
             files: self.files.clone(),
             directories: self.directories.clone(),
         }
+    }
+
+    /// Its files and directories, to be watched.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.files.iter().chain(&self.directories).cloned().collect()
     }
 
     /// Its paths, for [`crate::config::Configuration::paths`].

@@ -2,12 +2,16 @@
 
 use std::{collections::BTreeMap, fs::File, io, net::SocketAddr, path::PathBuf, sync::Arc, time::SystemTime};
 
-use tokio::task::JoinSet;
 use weir_auth::{
     mint::MintError,
     x509::{DoorError, X509Error},
 };
 use weir_http::{RunningServer, TlsError, bind_with, serve};
+
+use weir_service::{
+    reload::{self, Part},
+    tasks::Tasks,
+};
 
 use crate::{
     access_log::AccessLog,
@@ -18,7 +22,7 @@ use crate::{
     config::{ConfigError, StorageConfig},
     data::{BlockPool, blocking},
     memory::Budget,
-    metrics::{Metrics, Reload, Traffic},
+    metrics::{Metrics, Traffic},
     opening::{Directories, OpenArea, limits, open_area, separate, url},
     parts::{Lasting, Parts},
     reaper::Reapers,
@@ -91,7 +95,7 @@ pub struct Running {
     server: RunningServer,
     reapers: Reapers,
     /// Ends with it.
-    _upkeep: JoinSet<()>,
+    tasks: Tasks,
 }
 
 /// What an endpoint has counted, by area.
@@ -141,7 +145,7 @@ impl Storage {
         let url = url(&config, address);
         let parts = Parts::make(&config, &url, &metrics, None)?;
         metrics.watch_fireflies(&parts.beacon);
-        metrics.shows_certificate(parts.certificate);
+        metrics.reloads.shows_certificate(parts.certificate);
         let tls = parts.tls.clone();
         let memory = Budget::new(usize::try_from(config.limits.memory.0).unwrap_or(usize::MAX));
         metrics.watch_memory(memory.clone());
@@ -168,11 +172,11 @@ impl Storage {
         endpoint.metrics.watch_bandwidth(endpoint.admission.bandwidth());
         tracing::info!(url, areas = endpoint.names.areas().len(), "storage endpoint serves");
         let reapers = Reapers::start(endpoint.names.areas(), &endpoint.metrics, removal_rate);
-        let mut upkeep = JoinSet::new();
-        upkeep.spawn(Shared::keep_up(Arc::downgrade(&shared)));
+        let tasks = Tasks::default();
+        tasks.spawn(reload::keep_up(Arc::downgrade(&shared)));
         // The first request need not wait for an issuer.
         let verifier = endpoint.verifier.clone();
-        upkeep.spawn(async move {
+        tasks.spawn(async move {
             let _said_in_the_log = verifier.warm(SystemTime::now()).await;
         });
         Ok(Running {
@@ -180,7 +184,7 @@ impl Storage {
             shared,
             server,
             reapers,
-            _upkeep: upkeep,
+            tasks,
         })
     }
 }
@@ -236,18 +240,19 @@ impl Running {
 
     /// Puts down that there was a configuration to take which cannot be read. Nothing changes.
     pub fn refuse_reload(&self, why: &str) {
-        self.shared.refuse(Reload::Configuration, why);
+        self.shared.reloads.told(Part::Configuration, Err(why));
     }
 
     /// Looks at the files of certificates, authorities and users, and takes those that have changed, as it does each minute
     /// by itself. What cannot be read is left as it was.
     pub async fn look(&self) {
-        self.shared.look().await;
+        reload::look(self.shared.clone()).await;
     }
 
     /// Stops taking connections, lets transfers in hand end within the configured grace, then cuts what is left.
     pub async fn shutdown(self) {
         self.server.shutdown().await;
+        self.tasks.end().await;
         self.reapers.stop().await;
         self.shared.current.get().log.flush().await;
     }

@@ -55,7 +55,6 @@ mod srr;
 mod standing;
 pub mod token_request;
 mod verbs;
-mod watched;
 mod well_known;
 
 pub use config::{

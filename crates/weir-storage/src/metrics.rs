@@ -9,16 +9,18 @@ use std::{
         Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use http::{Method, StatusCode};
 
 use weir_http::Occupancy;
 use weir_network::firefly::{Beacon, Sent};
-use weir_service::metrics::{
-    Kind::{Counter, Gauge},
-    Page,
+use weir_service::{
+    metrics::{
+        Kind::{Counter, Gauge},
+        Page,
+    },
+    reload::Reloads,
 };
 
 use crate::{
@@ -111,36 +113,11 @@ pub(crate) struct Metrics {
     pub(crate) log_lines_lost: AtomicU64,
     connections: OnceLock<Box<dyn Fn() -> Occupancy + Send + Sync>>,
     fireflies: OnceLock<Box<dyn Fn() -> Sent + Send + Sync>>,
-    reloads: Mutex<BTreeMap<(Reload, bool), u64>>,
-    /// Unix seconds; 0: no certificate.
-    certificate_end: AtomicU64,
+    /// What was read again, and the end of the certificate.
+    pub(crate) reloads: Reloads,
     memory: OnceLock<Budget>,
     bandwidth: OnceLock<Bandwidth>,
     pub(crate) tcp: tcp::Tcp,
-}
-
-/// What is read again while the endpoint serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reload {
-    /// The configuration, because somebody asked for it.
-    Configuration,
-    /// Certificate and key of the endpoint, because they have changed.
-    Certificate,
-    /// The authorities of other servers, alike.
-    Trust,
-    /// What `[x509]` names, alike.
-    Clients,
-}
-
-impl Reload {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Configuration => "configuration",
-            Self::Certificate => "certificate",
-            Self::Trust => "trust",
-            Self::Clients => "clients",
-        }
-    }
 }
 
 /// Counts of a code other than HTTP's: the client went away before there was a status.
@@ -155,18 +132,6 @@ impl Metrics {
     /// From now on its datagrams are counted.
     pub(crate) fn watch_fireflies(&self, beacon: &Beacon) {
         let _ = self.fireflies.set(Box::new(beacon.watch_sent()));
-    }
-
-    /// Something was read again, or could not be.
-    pub(crate) fn reloaded(&self, what: Reload, good: bool) {
-        *lock(&self.reloads).entry((what, good)).or_default() += 1;
-    }
-
-    /// A certificate is shown from now on that ends then.
-    pub(crate) fn shows_certificate(&self, end: Option<SystemTime>) {
-        let end = end.and_then(|end| end.duration_since(UNIX_EPOCH).ok());
-        let seconds = end.map_or(0, |end| end.as_secs());
-        self.certificate_end.store(seconds, Ordering::Relaxed);
     }
 
     /// From now on this budget's figures are shown.
@@ -286,7 +251,7 @@ impl Metrics {
             render_connections(&mut page, connections());
         }
         self.tcp.render(&mut page);
-        self.render_reloads(&mut page);
+        self.reloads.show(&mut page, "storage");
         if let Some(memory) = self.memory.get() {
             render_memory(&mut page, memory);
         }
@@ -295,27 +260,6 @@ impl Metrics {
         }
         render_space(&mut page, areas);
         page.text()
-    }
-
-    fn render_reloads(&self, page: &mut Page) {
-        page.family(
-            "weir_storage_reloads_total",
-            Counter,
-            "times that something was read again while serving; failed: what was there before stays in force",
-        );
-        for ((what, good), count) in lock(&self.reloads).iter() {
-            let outcome = if *good { "completed" } else { "failed" };
-            page.sample(&[("what", what.as_str()), ("outcome", outcome)], *count);
-        }
-        let end = self.certificate_end.load(Ordering::Relaxed);
-        if end != 0 {
-            page.single(
-                "weir_storage_certificate_end_timestamp_seconds",
-                Gauge,
-                "when the first certificate ends of those that are shown to clients",
-                end,
-            );
-        }
     }
 
     fn render_traffic(&self, page: &mut Page) {
@@ -524,7 +468,9 @@ mod tests {
         let metrics = Metrics::default();
         metrics.watch(Occupancy::default);
         metrics.watch_fireflies(&Beacon::off());
-        metrics.shows_certificate(Some(UNIX_EPOCH + std::time::Duration::from_secs(1)));
+        metrics
+            .reloads
+            .shows_certificate(Some(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1)));
         let handbook = include_str!("../../../docs/metrics.md");
         let shown = metrics.render(&[]);
         let families = shown.lines().filter_map(|line| line.strip_prefix("# TYPE "));

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::SystemTime};
 
 use weir_auth::{
     Verifier,
-    x509::{self, Door, ServerRevocations},
+    x509::{Door, ServerRevocations},
 };
-use weir_http::{Client, Identity, ServerTls, TlsError, server_config, server_config_asking};
+use weir_http::{ChainCheck, Client, ServerTls, TlsError};
 use weir_network::firefly::Beacon;
 
 use crate::{
@@ -110,7 +110,7 @@ impl Endpoint {
             admission: lasting.admission,
             memory: lasting.memory,
             beacon: parts.beacon,
-            standing: Standing::new(parts.certificate),
+            standing: Standing::default(),
         }
     }
 }
@@ -123,12 +123,7 @@ pub(crate) fn server_tls(
     let Some(files) = &config.tls else {
         return Ok((ServerTls::default(), None));
     };
-    let identity = Identity::load(&files.certificate, &files.key)?;
-    let tls = match door {
-        Some(door) => server_config_asking(&identity, Arc::new(door.clients().clone()))?,
-        None => server_config(&identity)?,
-    };
-    Ok((Some(tls).into(), x509::ends(&identity.chain_pem)))
+    files.serve(door.map(|door| Arc::new(door.clients().clone()) as Arc<dyn ChainCheck>))
 }
 
 /// The one that there is, unless it is to tell others: who marks a flow at its start tells its end too.

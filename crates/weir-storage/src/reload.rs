@@ -7,93 +7,77 @@
 
 mod change;
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::{Duration, SystemTime},
-};
+use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
+use weir_auth::x509::DoorConfig;
 use weir_http::{Reloadable, RunningServer, ServerTls};
+use weir_service::{
+    reload::{Part, Reloads, Renew, look_at},
+    tls::TlsFiles,
+};
 
 use crate::{
     area::NameSpace,
     config::StorageConfig,
     data::blocking,
     endpoint::{StartError, open_log},
-    metrics::Reload,
     opening::{area_setup, limits},
     parts::{Lasting, Parts, server_tls},
     reaper::Reapers,
     service::Endpoint,
-    watched::Seen,
 };
 use change::settle;
-
-/// How often files are looked at. `fetch-crl` runs every six hours, renewals of certificates every few weeks; a minute is
-/// soon enough and costs a millisecond.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// What an endpoint shares with those who renew it.
 pub(crate) struct Shared {
     pub(crate) current: Reloadable<Endpoint>,
     tls: ServerTls,
-    seen: Mutex<Files>,
-    /// Held by whoever renews: one at a time.
-    turn: tokio::sync::Mutex<()>,
+    pub(crate) reloads: Reloads,
 }
 
-/// The files of a configuration, as they were last looked at.
-#[derive(Default, Clone)]
-struct Files {
-    certificate: Seen,
-    trust: Seen,
-    clients: Seen,
-}
+impl Renew for Shared {
+    fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
 
-impl Files {
-    fn look(config: &StorageConfig) -> Self {
-        let tls = config.tls.iter().flat_map(|tls| [&tls.certificate, &tls.key]);
-        let trust = config.trust.files.iter().chain(&config.trust.directories);
-        let x509 = config.x509.iter();
-        let clients = x509.flat_map(|x509| {
-            [&x509.authorities]
-                .into_iter()
-                .chain(&x509.vomsdir)
-                .chain(&x509.gridmap)
-        });
-        Self {
-            certificate: Seen::of(tls.map(AsRef::<Path>::as_ref)),
-            trust: Seen::of(trust.map(AsRef::<Path>::as_ref)),
-            clients: Seen::of(clients.map(AsRef::<Path>::as_ref)),
+    fn files(&self) -> Vec<(Part, Vec<PathBuf>)> {
+        files(&self.current.get().config)
+    }
+
+    fn take(&self, part: Part) -> Result<(), String> {
+        let endpoint = self.current.get();
+        match part {
+            Part::Configuration => Ok(()),
+            Part::Certificate => self.take_certificate(&endpoint),
+            Part::Trust => take_trust(&endpoint),
+            Part::Clients => match &endpoint.door {
+                Some(door) => door
+                    .look(SystemTime::now())
+                    .map_err(|error| weir_auth::error_chain(&error)),
+                None => Ok(()),
+            },
         }
     }
+}
+
+/// The files of a configuration that others renew.
+fn files(config: &StorageConfig) -> Vec<(Part, Vec<PathBuf>)> {
+    vec![
+        (Part::Certificate, config.tls.iter().flat_map(TlsFiles::files).collect()),
+        (Part::Trust, config.trust.files()),
+        (Part::Clients, config.x509.iter().flat_map(DoorConfig::files).collect()),
+    ]
 }
 
 impl Shared {
     pub(crate) fn new(endpoint: Arc<Endpoint>, tls: ServerTls) -> Self {
-        let seen = Mutex::new(Files::look(&endpoint.config));
+        let reloads = endpoint.metrics.reloads.clone();
+        reloads.have_read(look_at(files(&endpoint.config)));
         Self {
             current: endpoint.into(),
             tls,
-            seen,
-            turn: tokio::sync::Mutex::default(),
+            reloads,
         }
-    }
-
-    /// Looks at the files again and again, for as long as somebody else holds this: areas are let go with their endpoint.
-    pub(crate) async fn keep_up(this: Weak<Self>) {
-        loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            let Some(this) = this.upgrade() else { return };
-            this.look().await;
-        }
-    }
-
-    /// Something was to be taken that cannot be: says so, and counts it.
-    pub(crate) fn refuse(&self, what: Reload, why: &str) {
-        let metrics = self.current.get().metrics.clone();
-        metrics.reloaded(what, false);
-        tracing::error!(what = what.as_str(), error = why, "not taken: all stays as it was");
     }
 
     /// See [`crate::Running::reload`].
@@ -103,18 +87,9 @@ impl Shared {
         server: &RunningServer,
         reapers: &Reapers,
     ) -> Result<Vec<String>, StartError> {
-        let _turn = self.turn.lock().await;
+        let _turn = self.reloads.turn().await;
         let outcome = self.exchange(config, server, reapers).await;
-        match &outcome {
-            Ok(waiting) => {
-                self.current.get().metrics.reloaded(Reload::Configuration, true);
-                for sentence in waiting {
-                    tracing::warn!("{sentence}");
-                }
-                tracing::info!("configuration and files read again");
-            }
-            Err(error) => self.refuse(Reload::Configuration, &weir_auth::error_chain(error)),
-        }
+        self.reloads.took(&outcome);
         outcome
     }
 
@@ -130,7 +105,7 @@ impl Shared {
         let made = {
             let (config, before) = (config.clone(), before.clone());
             blocking(move || {
-                let files = Files::look(&config);
+                let files = look_at(files(&config));
                 let parts = Parts::make(&config, &before.url, &before.metrics, Some(&before))?;
                 Ok::<_, StartError>((files, parts, open_log(&config)?))
             })
@@ -143,12 +118,12 @@ impl Shared {
                 source,
             })?;
         // From here on nothing can fail.
-        *self.seen() = files;
+        self.reloads.have_read(files);
         before.log.redirect(log).await;
         before.admission.adjust(&config.limits, &config.shares);
         server.adjust(limits(&config));
         reapers.adjust(config.limits.removal_rate.0);
-        before.metrics.shows_certificate(parts.certificate);
+        self.reloads.shows_certificate(parts.certificate);
         let tls = parts.tls.clone();
         let lasting = handed_on(&before, &config);
         let endpoint = Arc::new(Endpoint::new(config, before.url.clone(), parts, lasting));
@@ -162,52 +137,13 @@ impl Shared {
         Ok(waiting)
     }
 
-    /// See [`crate::Running::look`].
-    pub(crate) async fn look(self: &Arc<Self>) {
-        let _turn = self.turn.lock().await;
-        let this = self.clone();
-        blocking(move || this.look_at_all()).await;
-    }
-
-    /// On the blocking pool.
-    fn look_at_all(&self) {
-        let endpoint = self.current.get();
-        let (before, now) = (self.seen().clone(), Files::look(&endpoint.config));
-        // Also where it cannot be taken: what stays as it is need not be tried, and told, each minute.
-        *self.seen() = now.clone();
-        if now.certificate != before.certificate {
-            self.told(Reload::Certificate, self.take_certificate(&endpoint));
-        }
-        if now.trust != before.trust {
-            self.told(Reload::Trust, take_trust(&endpoint));
-        }
-        if let Some(door) = endpoint.door.as_ref().filter(|_| now.clients != before.clients) {
-            let looked = door.look(SystemTime::now());
-            self.told(Reload::Clients, looked.map_err(|error| weir_auth::error_chain(&error)));
-        }
-    }
-
-    fn told(&self, what: Reload, outcome: Result<(), String>) {
-        match outcome {
-            Ok(()) => {
-                self.current.get().metrics.reloaded(what, true);
-                tracing::info!(what = what.as_str(), "changed files read again");
-            }
-            Err(why) => self.refuse(what, &why),
-        }
-    }
-
     fn take_certificate(&self, endpoint: &Endpoint) -> Result<(), String> {
         let (tls, end) =
             server_tls(&endpoint.config, endpoint.door.as_deref()).map_err(|error| weir_auth::error_chain(&error))?;
         self.tls.renew(&tls);
-        endpoint.standing.shows_certificate(end);
-        endpoint.metrics.shows_certificate(end);
+        self.reloads.shows_certificate(end);
+        endpoint.standing.forget();
         Ok(())
-    }
-
-    fn seen(&self) -> std::sync::MutexGuard<'_, Files> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

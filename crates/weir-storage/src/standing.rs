@@ -2,13 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant, SystemTime},
 };
 
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::sync::watch;
+use weir_service::health::{Readiness, ask_issuers};
 
 use crate::{
     area::{Area, ReadOnly},
@@ -20,47 +21,23 @@ use crate::{
 const COUNTS_FOR: Duration = Duration::from_secs(2);
 /// What a disk may take; a cluster file system that hangs says nothing at all.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What issuers may take where the keys of none are known: less than those allow who ask whether it is ready.
-const KEYS: Duration = Duration::from_millis(500);
-/// How long before its end a certificate is worth a warning.
-const SOON: Duration = Duration::from_secs(7 * 86_400);
-
-/// What was found.
-#[derive(Debug, Default)]
-pub(crate) struct Report {
-    /// What keeps it from its work.
-    pub(crate) troubles: Vec<String>,
-    /// What keeps some from theirs, or soon will.
-    pub(crate) warnings: Vec<String>,
-}
-
 /// What was last found, and whether somebody is looking.
+#[derive(Default)]
 pub(crate) struct Standing {
-    found: watch::Sender<Option<(Instant, Arc<Report>)>>,
+    found: watch::Sender<Option<(Instant, Arc<Readiness>)>>,
     is_looking: AtomicBool,
-    /// When the server's own certificate ends; none without TLS.
-    certificate: Mutex<Option<SystemTime>>,
 }
 
 impl Standing {
-    pub(crate) fn new(certificate: Option<SystemTime>) -> Self {
-        Self {
-            found: watch::Sender::new(None),
-            is_looking: AtomicBool::new(false),
-            certificate: Mutex::new(certificate),
-        }
-    }
-
-    /// Another certificate is shown from now on, which ends then.
-    pub(crate) fn shows_certificate(&self, end: Option<SystemTime>) {
-        *self.certificate.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    /// Something has changed: what was found is true no more.
+    pub(crate) fn forget(&self) {
         self.found.send_replace(None);
     }
 
     /// How it stands now, or did a moment ago.
-    pub(crate) async fn report(&self, endpoint: &Arc<Endpoint>) -> Arc<Report> {
+    pub(crate) async fn report(&self, endpoint: &Arc<Endpoint>) -> Arc<Readiness> {
         let mut found = self.found.subscribe();
-        let fresh = |found: &Option<(Instant, Arc<Report>)>| {
+        let fresh = |found: &Option<(Instant, Arc<Readiness>)>| {
             let (at, report) = found.as_ref()?;
             (at.elapsed() < COUNTS_FOR).then(|| report.clone())
         };
@@ -79,73 +56,27 @@ impl Standing {
         let report = looked.ok().and_then(|found| fresh(&*found.ok()?));
         report.unwrap_or_else(|| {
             let text = format!("the areas' disks do not answer within {} s", PATIENCE.as_secs());
-            Arc::new(Report {
+            Arc::new(Readiness {
                 troubles: vec![text],
                 warnings: Vec::new(),
             })
         })
     }
 
-    async fn look(&self, endpoint: &Arc<Endpoint>) -> Report {
-        let mut report = Report::default();
+    async fn look(&self, endpoint: &Arc<Endpoint>) -> Readiness {
+        let mut report = Readiness::default();
         let now = SystemTime::now();
-        let asked = ask_issuers(endpoint, now);
+        let asked = ask_issuers(&endpoint.verifier, now);
         for area in endpoint.names.areas() {
             let looked = area.clone();
             if let Some(trouble) = blocking(move || trouble(&looked)).await {
                 report.troubles.push(format!("area {}: {trouble}", area.name));
             }
         }
-        let certificate = *self.certificate.lock().unwrap_or_else(PoisonError::into_inner);
-        match certificate.map(|end| end.duration_since(now)) {
-            Some(Err(_)) => report.troubles.push("the server's certificate has expired".to_owned()),
-            Some(Ok(left)) if left < SOON => {
-                let hours = left.as_secs() / 3600;
-                report
-                    .warnings
-                    .push(format!("the server's certificate expires in {hours} h"));
-            }
-            _ => {}
-        }
-        // One issuer that is away is a trouble of its users; without any, nobody with a token is let in.
-        let without = issuers_away(endpoint, now, asked).await;
-        let all_away = !without.is_empty() && without.len() == endpoint.config.issuers.len();
-        let list = if all_away {
-            &mut report.troubles
-        } else {
-            &mut report.warnings
-        };
-        list.extend(
-            without
-                .into_iter()
-                .map(|url| format!("the keys of issuer {url} are not known")),
-        );
+        report.certificate(endpoint.metrics.reloads.certificate_end(), now);
+        let issuers = endpoint.config.issuers.len();
+        report.issuers(&endpoint.verifier, issuers, now, asked).await;
         report
-    }
-}
-
-/// Asks the issuers whose keys are not known, unless that failed a moment ago; none if all are.
-fn ask_issuers(endpoint: &Endpoint, now: SystemTime) -> Option<JoinHandle<()>> {
-    let verifier = endpoint.verifier.clone();
-    // It goes on when nobody waits for it any more.
-    let asks = async move {
-        let _said_in_the_log = verifier.warm(now).await;
-    };
-    (!endpoint.verifier.without_keys(now).is_empty()).then(|| tokio::spawn(asks))
-}
-
-/// The issuers whose keys are not known. Where there are none of any, those that were asked have a moment: nobody has heard of an
-/// endpoint yet that has just started.
-async fn issuers_away(endpoint: &Endpoint, now: SystemTime, asked: Option<JoinHandle<()>>) -> Vec<String> {
-    let Some(asked) = asked else { return Vec::new() };
-    let until = Instant::now() + KEYS;
-    loop {
-        let is_late = asked.is_finished() || Instant::now() >= until;
-        let away = endpoint.verifier.without_keys(now);
-        if is_late || away.len() < endpoint.config.issuers.len() {
-            return away;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

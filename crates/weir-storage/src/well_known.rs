@@ -47,16 +47,7 @@ async fn metrics(call: &Call) -> Result<Response<Body>, Refusal> {
 /// Whether requests are worth sending here: for those who balance load. Why not, for those who may read metrics.
 async fn ready(call: &Call) -> Response<Body> {
     let report = call.endpoint.standing.report(&call.endpoint).await;
-    let (status, word) = if report.troubles.is_empty() {
-        (StatusCode::OK, "ok")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "trouble")
-    };
-    let mut answer = json!({ "status": word });
-    if is_shown(call, &call.endpoint.config.metrics_allow) {
-        answer["troubles"] = json!(report.troubles);
-        answer["warnings"] = json!(report.warnings);
-    }
+    let (status, answer) = report.answer(is_shown(call, &call.endpoint.config.metrics_allow));
     json_answer(status, &answer)
 }
 

@@ -2,9 +2,8 @@
 
 pub(crate) mod voms;
 
-use std::{sync::Arc, time::SystemTime};
+use std::time::SystemTime;
 
-use tokio_util::sync::CancellationToken;
 use weir_auth::x509::{ClientCertificates, Door, DoorError, Identity, VomsesError};
 use weir_http::{TlsError, TrustRoots};
 
@@ -17,7 +16,7 @@ pub(crate) struct Certificates {
     pub(crate) clients: ClientCertificates,
     /// Where users' attributes are asked for, if they are.
     pub(crate) voms: Option<Voms>,
-    door: Arc<Door>,
+    door: Door,
 }
 
 /// Why certificates cannot be taken.
@@ -44,7 +43,7 @@ impl Certificates {
         Ok(Self {
             clients,
             voms: voms.transpose()?,
-            door: Arc::new(door),
+            door,
         })
     }
 
@@ -53,8 +52,9 @@ impl Certificates {
         self.door.vo(identity)
     }
 
-    /// Reads the grid-mapfile again and again.
-    pub(crate) async fn keep_up(self: Arc<Self>, stop: CancellationToken) {
-        stop.run_until_cancelled(self.door.clone().keep_up()).await;
+    /// Reads the grid-mapfile again, and directories in which anything has changed. What cannot be read is left as it was.
+    pub(crate) fn look(&self) -> Result<(), String> {
+        let looked = self.door.look(SystemTime::now());
+        looked.map_err(|error| weir_auth::error_chain(&error))
     }
 }

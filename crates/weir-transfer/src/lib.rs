@@ -25,6 +25,7 @@
 //! # Ok(()) }
 //! ```
 
+mod callers;
 mod cancel;
 mod certificates;
 pub mod config;
@@ -40,6 +41,7 @@ mod model;
 mod nodes;
 mod opening;
 mod places;
+mod reload;
 mod rest;
 mod servers;
 mod service;
@@ -55,4 +57,5 @@ mod watchdog;
 pub use certificates::CertificatesError;
 pub use config::TransferConfig;
 pub use events::SinkError;
-pub use start::{Running, StartError, TransferService};
+pub use opening::StartError;
+pub use start::{Running, TransferService};

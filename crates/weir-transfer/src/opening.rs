@@ -1,20 +1,53 @@
 //! What a service needs before it opens its door, made from its configuration.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use uuid::Uuid;
-use weir_auth::{TrustedIssuer, Verifier, VerifierConfig};
+use weir_auth::x509::X509Error;
 use weir_http::{AddressFilter, Client, ClientConfig, TlsError};
 use weir_sched::Config;
 use weir_store::postgres::Node;
 
 use crate::{
-    config::TransferConfig,
+    certificates::{Certificates, CertificatesError},
+    config::{ConfigError, TransferConfig},
     descriptors::Descriptors,
     events::{Events, SinkError},
     executor::ExecutorSettings,
     store::{Sealer, Store, StoreError, confirm_key, postgres::PostgresStore, sqlite::SqliteStore},
 };
+
+/// Why a service does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration makes no sense.
+    #[error("the configuration cannot be used")]
+    Config(#[from] ConfigError),
+    /// Certificates, keys or authorities cannot be used.
+    #[error("the certificates cannot be used")]
+    Tls(#[from] TlsError),
+    /// The directories of authorities cannot be read.
+    #[error("trust.directories")]
+    Trust(#[source] X509Error),
+    /// Certificates of clients cannot be taken.
+    #[error("the certificates of clients cannot be taken")]
+    Certificates(#[from] CertificatesError),
+    /// The store cannot be used.
+    #[error("the store cannot be used")]
+    Store(#[from] StoreError),
+    /// The events cannot be sent.
+    #[error("the events cannot be sent")]
+    Events(#[from] SinkError),
+    /// The address cannot be listened on.
+    #[error("could not listen on {address}")]
+    Listen {
+        /// As configured.
+        address: std::net::SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
 
 /// This node as others shall see it.
 pub(crate) fn node(config: &TransferConfig, url: &str) -> Node {
@@ -104,21 +137,11 @@ pub(crate) fn for_users(client: &Client, config: &TransferConfig) -> Client {
     client.within(AddressFilter::allowing(&config.copy.allow).refusing_own())
 }
 
-pub(crate) fn verifier(config: &TransferConfig, url: &str, client: Client) -> Verifier {
-    let mut audiences = vec![url.to_owned(), format!("{}/", url.trim_end_matches('/'))];
-    audiences.extend(config.audiences.iter().cloned());
-    let issuers = config
-        .issuers
-        .iter()
-        .map(|issuer| TrustedIssuer::new(issuer.url.clone()))
-        .collect();
-    let config = VerifierConfig {
-        issuers,
-        audiences,
-        any_audience: config.any_audience,
-        ..VerifierConfig::default()
-    };
-    Verifier::new(config, client)
+/// What `[x509]` names, read, if there is that table.
+pub(crate) fn certificates(config: &TransferConfig) -> Result<Option<Arc<Certificates>>, CertificatesError> {
+    let Some(x509) = &config.x509 else { return Ok(None) };
+    let read = Certificates::open(x509, config.trust.roots(), SystemTime::now())?;
+    Ok(Some(Arc::new(read)))
 }
 
 pub(crate) fn core_config(config: &TransferConfig, epoch: u64) -> Config {

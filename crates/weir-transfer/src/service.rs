@@ -1,7 +1,7 @@
 //! What the parts of a running service share: store, driver, executor, settings; and how it begins to schedule.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -11,20 +11,19 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use weir_auth::Verifier;
-use weir_http::Client;
+use weir_http::{Client, Reloadable};
 use weir_sched::Scheduler;
+use weir_service::reload::Reloads;
 
 use crate::{
-    certificates::Certificates,
-    config::{AdminConfig, Level, TransferConfig},
+    callers::Callers,
+    config::TransferConfig,
     driver::{Beginning, Driver, OtherNodes},
     events::Events,
     evolution::Evolution,
     executor::{Executor, Keeper, Modes, Namespace},
     nodes::{Fleet, Membership, Scheduling, Seat},
     opening::{core_config, executor_settings, for_users},
-    servers::ServersTrust,
     settings::{Plan, Settings, difference},
     store::{Store, StoreError, postgres::Asked},
     submission::SubmissionLimits,
@@ -46,7 +45,10 @@ pub(crate) struct Service {
     pub(crate) namespace: Namespace,
     pub(crate) config: TransferConfig,
     pub(crate) events: Events,
-    pub(crate) verifier: Verifier,
+    /// How clients write it.
+    pub(crate) url: String,
+    /// Who may call.
+    pub(crate) callers: Reloadable<Callers>,
     /// Keeps tokens fresh.
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) settings: Settings,
@@ -55,19 +57,10 @@ pub(crate) struct Service {
     pub(crate) evolution: Evolution,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) submission: SubmissionLimits,
-    pub(crate) required_scope: Option<String>,
-    /// VO by issuer.
-    pub(crate) vos: BTreeMap<String, String>,
-    pub(crate) admins: Vec<AdminConfig>,
-    pub(crate) user_level: Level,
     /// What the copies of this node have learnt of copy modes.
     pub(crate) modes: Arc<Modes>,
-    /// Who may read metrics without a token.
-    pub(crate) metrics_allow: Vec<weir_http::Network>,
-    /// Whose certificates are taken, if any are.
-    pub(crate) certificates: Option<Arc<Certificates>>,
-    /// Whom we connect to.
-    pub(crate) servers: Arc<ServersTrust>,
+    /// What was read again, and the end of the certificate.
+    pub(crate) reloads: Reloads,
     /// How the door answers what comes in at other nodes.
     pub(crate) answer_node: AnswerNode,
     /// This host's name, for `submit_host` and `transfer_host`.

@@ -5,19 +5,24 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use weir_auth::x509::X509Error;
-use weir_http::{Identity, RunningServer, ServerLimits, TlsError};
+use tokio_util::sync::CancellationToken;
+use weir_auth::Verifier;
+use weir_http::{RunningServer, ServerLimits};
+use weir_service::{
+    reload::{Reloads, keep_up, look},
+    tasks::Tasks,
+};
 
 use crate::{
-    certificates::{Certificates, CertificatesError},
-    config::{ConfigError, TransferConfig},
+    callers::Callers,
+    config::TransferConfig,
     election,
-    events::{Events, SinkError},
+    events::Events,
     evolution::Evolution,
     executor::{Keeper, Modes, Namespace},
     nodes::{Entry, Hands, Membership, Seat},
-    opening::{client, events, for_users, host_of, node, open, verifier},
+    opening::{StartError, certificates, client, events, for_users, host_of, node, open},
+    reload::{Reloading, server_tls},
     rest,
     servers::ServersTrust,
     service::{FileIds, ReadPlaces, Service},
@@ -35,8 +40,8 @@ pub struct Running {
     url: String,
     server: RunningServer,
     service: Arc<Service>,
-    stop: CancellationToken,
-    tasks: TaskTracker,
+    reloading: Arc<Reloading>,
+    tasks: Tasks,
 }
 
 impl std::fmt::Debug for Running {
@@ -47,38 +52,6 @@ impl std::fmt::Debug for Running {
     }
 }
 
-/// Why a service does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The configuration makes no sense.
-    #[error("the configuration cannot be used")]
-    Config(#[from] ConfigError),
-    /// Certificates, keys or authorities cannot be used.
-    #[error("the certificates cannot be used")]
-    Tls(#[from] TlsError),
-    /// The directories of authorities cannot be read.
-    #[error("trust.directories")]
-    Trust(#[source] X509Error),
-    /// Certificates of clients cannot be taken.
-    #[error("the certificates of clients cannot be taken")]
-    Certificates(#[from] CertificatesError),
-    /// The store cannot be used.
-    #[error("the store cannot be used")]
-    Store(#[from] StoreError),
-    /// The events cannot be sent.
-    #[error("the events cannot be sent")]
-    Events(#[from] SinkError),
-    /// The address cannot be listened on.
-    #[error("could not listen on {address}")]
-    Listen {
-        /// As configured.
-        address: std::net::SocketAddr,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-}
-
 impl TransferService {
     /// Starts a service on the current runtime.
     ///
@@ -86,11 +59,10 @@ impl TransferService {
     /// is there.
     pub async fn start(config: TransferConfig) -> Result<Running, StartError> {
         weir_service::config::check(&config)?;
-        let trust = ServersTrust::open(&config, SystemTime::now())?;
+        let trust = ServersTrust::open(&config, SystemTime::now()).map_err(StartError::Trust)?;
         let client = trust.judging(&client(&config)?)?;
-        let certificates = config.x509.as_ref();
-        let certificates = certificates.map(|x509| Certificates::open(x509, config.trust.roots(), SystemTime::now()));
-        let certificates = certificates.transpose()?.map(Arc::new);
+        let certificates = certificates(&config)?;
+        let (tls, certificate_end) = server_tls(&config, certificates.as_ref())?;
         let (store, shared) = open(&config).await?;
         let settings = Settings::load(store.as_ref(), configured(&config))?;
         let listener = weir_http::bind(config.listen).map_err(|source| StartError::Listen {
@@ -103,10 +75,11 @@ impl TransferService {
         })?;
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let url = config.url.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
-        let verifier = verifier(&config, &url, client.clone());
-        let keeper = Keeper::new(&client, verifier.clone(), store.clone(), &config)?;
+        let callers = Callers::new(&config, &url, client.clone(), certificates, None);
+        let keeper = Keeper::new(&client, callers.verifier.clone(), store.clone(), &config)?;
 
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let tasks = Tasks::default();
+        let stop = tasks.stop().clone();
         let events = events(&config, &host_of(&url), &store, &client)?;
         let membership = shared.map(|shared| Membership::new(shared, node(&config, &url), stop.clone()));
         let entry = match &membership {
@@ -127,7 +100,8 @@ impl TransferService {
             config: config.clone(),
             events,
             keeper,
-            verifier,
+            url: url.clone(),
+            callers: Arc::new(callers).into(),
             settings,
             evolution: Evolution::default(),
             watchdog: Arc::default(),
@@ -137,18 +111,8 @@ impl TransferService {
                 links: config.limits.links_per_job,
                 ..SubmissionLimits::default()
             },
-            required_scope: config.required_scope.clone(),
-            vos: config
-                .issuers
-                .iter()
-                .map(|issuer| (issuer.url.clone(), issuer.vo.clone()))
-                .collect(),
-            admins: config.admins.clone(),
-            user_level: config.user_level,
             modes: Arc::new(Modes::new(config.copy.mode_patience)),
-            metrics_allow: config.metrics_allow.clone(),
-            certificates: certificates.clone(),
-            servers: Arc::new(trust),
+            reloads: Reloads::default(),
             answer_node: rest::answer_node,
             host: host_of(&url),
             body_max: usize::try_from(config.limits.body.0).unwrap_or(usize::MAX),
@@ -157,19 +121,9 @@ impl TransferService {
             reading: ReadPlaces::default(),
             stopping: CancellationToken::new(),
         });
-        begin(&service, entry, &tasks, &stop).await?;
-        let tls = match &config.tls {
-            Some(files) => {
-                let identity = Identity::load(&files.certificate, &files.key)?;
-                Some(match &certificates {
-                    Some(certificates) => {
-                        weir_http::server_config_asking(&identity, Arc::new(certificates.clients.clone()))?
-                    }
-                    None => weir_http::server_config(&identity)?,
-                })
-            }
-            None => None,
-        };
+        begin(&service, entry, &tasks).await?;
+        service.reloads.shows_certificate(certificate_end);
+        let reloading = Arc::new(Reloading::new(service.clone(), trust, tls.clone()));
         let server_limits = ServerLimits {
             connections: config.limits.connections,
             connections_per_client: Some(config.limits.per_client()),
@@ -183,26 +137,24 @@ impl TransferService {
                 source,
             }
         })?;
-        crate::upkeep::start(&service, &stop);
+        crate::upkeep::start(&service, &tasks);
         let seat = service.driver.clone();
-        tokio::spawn(crate::upkeep::keep_house(
+        tasks.spawn(crate::upkeep::keep_house(
             service.store.clone(),
             config.history.clone(),
             move || seat.is_taken(),
-            stop.clone(),
         ));
         let seat = service.driver.clone();
-        tokio::spawn(service.keeper.clone().sweep(move || seat.is_taken(), stop.clone()));
-        if let Some(certificates) = certificates {
-            tokio::spawn(certificates.keep_up(stop.clone()));
-        }
-        tokio::spawn(service.servers.clone().keep_up(service.client.clone(), stop.clone()));
+        tasks.spawn(service.keeper.clone().sweep(move || seat.is_taken()));
+        tasks.spawn(keep_up(Arc::downgrade(&reloading)));
+        // The first request need not wait for an issuer.
+        tasks.spawn(warm(service.callers.get().verifier.clone()));
         tracing::info!(url, schedules = service.driver.is_taken(), "transfer service started");
         Ok(Running {
             url,
             server,
             service,
-            stop,
+            reloading,
             tasks,
         })
     }
@@ -219,9 +171,29 @@ impl Running {
         self.server.address()
     }
 
-    /// Looks at the directories of authorities now, and not within a minute: whom they have revoked is refused from here on.
+    /// Takes another configuration while it serves. Requests in hand go on as they began; who comes from now on, on open connections
+    /// too, meets the new one, and new connections the new certificate.
+    ///
+    /// It takes who may call (`issuer`, `admin`, `broker`, `x509`, audiences, levels, `metrics_allow`), and the service's certificate. Gives
+    /// what of the rest needs a restart, a sentence for each key; that stays as it was.
+    ///
+    /// # Errors
+    /// It cannot be served; then nothing has changed.
+    pub async fn reload(&self, config: TransferConfig) -> Result<Vec<String>, StartError> {
+        let taken = self.reloading.reload(config).await;
+        tokio::spawn(warm(self.service.callers.get().verifier.clone()));
+        taken
+    }
+
+    /// Puts down that there was a configuration to take which cannot be read. Nothing changes.
+    pub fn refuse_reload(&self, why: &str) {
+        self.reloading.refuse(why);
+    }
+
+    /// Looks at the files of certificates, authorities and users, and takes those that have changed, as it does each minute by itself: whom
+    /// authorities have revoked is refused from here on. What cannot be read is left as it was.
     pub async fn look(&self) {
-        self.service.servers.look(&self.service.client).await;
+        look(self.reloading.clone()).await;
     }
 
     #[cfg(test)]
@@ -235,9 +207,7 @@ impl Running {
         // What is open is answered first, with all that answers need still at work.
         self.service.stopping.cancel();
         self.server.shutdown().await;
-        self.stop.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.tasks.end().await;
         self.service.driver.shutdown().await;
         if let Some(membership) = &self.service.membership {
             membership.leave().await;
@@ -245,7 +215,7 @@ impl Running {
         self.service.events.close().await;
         self.service.keeper.close().await;
         let store = self.service.store.clone();
-        drop(self.service);
+        drop((self.service, self.reloading));
         let leaving = store.clone();
         if let Ok(Err(error)) = tokio::task::spawn_blocking(move || leaving.resign()).await {
             tracing::warn!(%error, "could not leave office; the next scheduler waits some seconds");
@@ -265,20 +235,22 @@ const LINGER: Duration = Duration::from_millis(500);
 /// How long a shutdown waits for the last reader of the store.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
+async fn warm(verifier: Verifier) {
+    let _said_in_the_log = verifier.warm(SystemTime::now()).await;
+}
+
 /// Begins to work: as the only node, or as one of several.
-async fn begin(
-    service: &Arc<Service>,
-    entry: Option<Arc<Entry>>,
-    tasks: &TaskTracker,
-    stop: &CancellationToken,
-) -> Result<(), StoreError> {
+async fn begin(service: &Arc<Service>, entry: Option<Arc<Entry>>, tasks: &Tasks) -> Result<(), StoreError> {
     let (Some(membership), Some(entry)) = (&service.membership, entry) else {
         let epoch = service.read(Store::next_epoch).await?;
         service.take_office(epoch).await?;
-        tasks.spawn(crate::upkeep::keep_scheduling(service.clone(), stop.clone()));
+        let stop = tasks.stop().clone();
+        tasks
+            .tracker()
+            .spawn(crate::upkeep::keep_scheduling(service.clone(), stop));
         return Ok(());
     };
-    membership.start(tasks);
+    membership.start(tasks.tracker());
     let postgres = service.config.postgres.as_ref();
     let role = postgres.map(|postgres| postgres.role).unwrap_or_default();
     if role.stands()
@@ -288,13 +260,13 @@ async fn begin(
     }
     if role.copies() {
         let executor = service.executor(Events::courier(), None);
-        Hands::start(membership, executor, entry.writer(), tasks, stop);
+        Hands::start(membership, executor, entry.writer(), tasks);
     }
-    tasks.spawn(election::hold(
+    tasks.tracker().spawn(election::hold(
         service.clone(),
         membership.clone(),
         role.stands(),
-        stop.clone(),
+        tasks.stop().clone(),
     ));
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::{
 
 use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
+use weir_service::tasks::Tasks;
 
 use crate::{
     cancel::{self, Sweeps},
@@ -41,20 +42,12 @@ const STEP_TOLD: f64 = 30.0;
 /// Overdue jobs that are taken back at the same time: they share commits.
 const EXPIRING: usize = 200;
 
-/// Works until it is told to stop. One node of several is enough: `is_ours` says whether it is this one.
-pub(crate) async fn keep_house(
-    store: Arc<dyn Store>,
-    config: HistoryConfig,
-    is_ours: impl Fn() -> bool,
-    stop: CancellationToken,
-) {
+/// Never ends. One node of several is enough: `is_ours` says whether it is this one.
+pub(crate) async fn keep_house(store: Arc<dyn Store>, config: HistoryConfig, is_ours: impl Fn() -> bool) {
     let mut pause = INTERVAL.min(config.archive_after);
     let mut forgets_at = Instant::now();
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-        }
+        tokio::time::sleep(pause).await;
         if !is_ours() {
             continue;
         }
@@ -140,21 +133,18 @@ pub(crate) async fn keep_scheduling(service: Arc<Service>, stop: CancellationTok
     }
 }
 
-/// Starts everything that looks again and again, until it is told to stop.
-pub(crate) fn start(service: &Arc<Service>, stop: &CancellationToken) {
-    tokio::spawn(expire(service.clone(), stop.clone()));
-    tokio::spawn(keep_bans(service.clone(), stop.clone()));
-    tokio::spawn(service.watchdog.clone().watch(service.driver.clone(), stop.clone()));
+/// Starts everything that looks again and again.
+pub(crate) fn start(service: &Arc<Service>, tasks: &Tasks) {
+    tasks.spawn(expire(service.clone()));
+    tasks.spawn(keep_bans(service.clone()));
+    tasks.spawn(service.watchdog.clone().watch(service.driver.clone()));
 }
 
 /// Takes back what waited longer than its job allows. Looks again and again, from the same rows: nothing can be forgotten.
-async fn expire(service: Arc<Service>, stop: CancellationToken) {
+async fn expire(service: Arc<Service>) {
     let mut stepped = false;
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
-        }
+        tokio::time::sleep(EXPIRY_INTERVAL).await;
         stepped = watch_clock(stepped);
         if !service.driver.is_taken() {
             continue;
@@ -173,13 +163,10 @@ async fn expire(service: Arc<Service>, stop: CancellationToken) {
 }
 
 /// Takes back what bans let wait for too long, or have not reached. A look at everything takes long: nothing else waits for it.
-async fn keep_bans(service: Arc<Service>, stop: CancellationToken) {
+async fn keep_bans(service: Arc<Service>) {
     let sweeps = Sweeps::default();
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(EXPIRY_INTERVAL) => {}
-        }
+        tokio::time::sleep(EXPIRY_INTERVAL).await;
         if !service.driver.is_taken() {
             continue;
         }
@@ -289,12 +276,11 @@ mod tests {
     #[tokio::test]
     async fn many_cancelled_jobs_go_without_being_asked_for() {
         let store = Arc::new(cancelled(3000));
-        let stop = CancellationToken::new();
         let config = HistoryConfig {
             archive_after: Duration::from_millis(1),
             keep: Duration::ZERO,
         };
-        let house = tokio::spawn(keep_house(store.clone(), config, || true, stop.clone()));
+        let house = tokio::spawn(keep_house(store.clone(), config, || true));
         tokio::time::timeout(Duration::from_secs(20), async {
             while store.order(3000).unwrap().is_some() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -303,8 +289,7 @@ mod tests {
         .await
         .unwrap();
         assert!(store.file(3000).unwrap().is_some() && store.order(1).unwrap().is_none());
-        stop.cancel();
-        house.await.unwrap();
+        house.abort();
     }
 
     #[tokio::test]

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio_util::sync::CancellationToken;
 use weir_sched::{Names, Scheduler};
 use weir_world::TransferId;
 
@@ -67,13 +66,10 @@ impl Watchdog {
 }
 
 impl Watchdog {
-    /// Looks every [`INTERVAL`] until it is told to stop.
-    pub(crate) async fn watch(self: Arc<Self>, scheduler: Seat, stop: CancellationToken) {
+    /// Looks every [`INTERVAL`]; never ends.
+    pub(crate) async fn watch(self: Arc<Self>, scheduler: Seat) {
         loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(INTERVAL) => {}
-            }
+            tokio::time::sleep(INTERVAL).await;
             let look = scheduler.look(|core: &Scheduler, names: &Names, _: &_| stalled(core, names));
             let found = match tokio::time::timeout(INTERVAL, look).await {
                 Ok(found) => found.flatten().map(|(transfer, told)| (Some(transfer), told)),

@@ -5,8 +5,11 @@ use std::path::Path;
 use anyhow::Context;
 use tokio::runtime::Runtime;
 use weir_issuer::{Issuer, IssuerConfig};
-use weir_service::config::ConfigError;
-use weir_storage::{Running, Storage, StorageConfig};
+use weir_service::{
+    config::{self, ConfigError, Configuration},
+    notify,
+};
+use weir_storage::{Storage, StorageConfig};
 use weir_transfer::{TransferConfig, TransferService};
 
 use crate::cli::ServeCommand;
@@ -30,63 +33,127 @@ struct Stopped<'a> {
 /// Runs the service until it is told to stop; requests in hand may end.
 pub(crate) fn run(command: ServeCommand, output: &Output) -> Result<Exit, Failure> {
     match command {
-        ServeCommand::Storage(arguments) => storage(&arguments.config, output),
-        ServeCommand::Issuer(arguments) => issuer(&arguments.config, output),
-        ServeCommand::Transfer(arguments) => transfer(&arguments.config, output),
+        ServeCommand::Storage(arguments) => serve::<weir_storage::Running>("storage", &arguments.config, output),
+        ServeCommand::Issuer(arguments) => serve::<weir_issuer::Running>("issuer", &arguments.config, output),
+        ServeCommand::Transfer(arguments) => serve::<weir_transfer::Running>("transfer", &arguments.config, output),
     }
 }
 
-fn storage(file: &Path, output: &Output) -> Result<Exit, Failure> {
-    let config = StorageConfig::load(file).map_err(|error| bad_file(file, error))?;
+/// A service as a process runs it.
+trait Serving: Sized {
+    type Config: Configuration;
+
+    /// Serves from here on.
+    async fn start(config: Self::Config, file: &Path) -> Result<Self, Failure>;
+
+    fn url(&self) -> &str;
+
+    /// Takes another configuration. How that went is in the log; if it cannot be taken, nothing has changed.
+    async fn reload(&self, config: Self::Config);
+
+    /// There was a configuration to take that cannot be read: puts that down.
+    fn refuse_reload(&self, why: &str);
+
+    /// Lets work in hand end.
+    async fn shutdown(self);
+}
+
+impl Serving for weir_storage::Running {
+    type Config = StorageConfig;
+
+    async fn start(config: StorageConfig, _: &Path) -> Result<Self, Failure> {
+        let started = Storage::start(config).await;
+        Ok(started.context("could not start the storage endpoint")?)
+    }
+
+    fn url(&self) -> &str {
+        self.url()
+    }
+
+    async fn reload(&self, config: StorageConfig) {
+        let _in_the_log = self.reload(config).await;
+    }
+
+    fn refuse_reload(&self, why: &str) {
+        self.refuse_reload(why);
+    }
+
+    async fn shutdown(self) {
+        self.shutdown().await;
+    }
+}
+
+impl Serving for weir_issuer::Running {
+    type Config = IssuerConfig;
+
+    async fn start(config: IssuerConfig, file: &Path) -> Result<Self, Failure> {
+        let identity = config.identity().map_err(|error| bad_file(file, error))?;
+        Ok(Issuer::start(&config, &identity).context("could not start the issuer")?)
+    }
+
+    fn url(&self) -> &str {
+        self.url()
+    }
+
+    async fn reload(&self, config: IssuerConfig) {
+        let _in_the_log = self.reload(&config).await;
+    }
+
+    fn refuse_reload(&self, why: &str) {
+        self.refuse_reload(why);
+    }
+
+    async fn shutdown(self) {
+        self.shutdown().await;
+    }
+}
+
+impl Serving for weir_transfer::Running {
+    type Config = TransferConfig;
+
+    async fn start(config: TransferConfig, _: &Path) -> Result<Self, Failure> {
+        let started = TransferService::start(config).await;
+        Ok(started.context("could not start the transfer service")?)
+    }
+
+    fn url(&self) -> &str {
+        self.url()
+    }
+
+    async fn reload(&self, config: TransferConfig) {
+        let _in_the_log = self.reload(config).await;
+    }
+
+    fn refuse_reload(&self, why: &str) {
+        self.refuse_reload(why);
+    }
+
+    async fn shutdown(self) {
+        self.shutdown().await;
+    }
+}
+
+fn serve<S: Serving>(service: &str, file: &Path, output: &Output) -> Result<Exit, Failure> {
+    let config = config::load(file).map_err(|error| bad_file(file, error))?;
     runtime()?.block_on(async {
         let signals = Signals::listen()?;
         let hangups = Hangups::listen()?;
-        let running = Storage::start(config)
-            .await
-            .context("could not start the storage endpoint")?;
-        ready("storage", running.url(), output);
+        let running = S::start(config, file).await?;
+        ready(service, running.url(), output);
         let told = until_told(signals, hangups, async || reload(&running, file).await).await;
-        Ok(stop("storage", running.shutdown(), told, output).await)
+        notify::stopping();
+        Ok(stop(service, running.shutdown(), told, output).await)
     })
 }
 
-/// Has the endpoint take its file again; what is wrong with it is in the log, and nothing has changed then.
-async fn reload(running: &Running, file: &Path) {
-    match StorageConfig::load(file) {
-        // How it went is in the log.
-        Ok(config) => drop(running.reload(config).await),
+/// Has a service take its file again.
+async fn reload<S: Serving>(running: &S, file: &Path) {
+    notify::reloading();
+    match config::load(file) {
+        Ok(config) => running.reload(config).await,
         Err(error) => running.refuse_reload(&error.to_string()),
     }
-}
-
-/// What a service says that reads its files at its start only.
-async fn not_read_again() {
-    tracing::warn!("this service reads its configuration when it starts: nothing is read again");
-}
-
-fn issuer(file: &Path, output: &Output) -> Result<Exit, Failure> {
-    let config = IssuerConfig::load(file).map_err(|error| bad_file(file, error))?;
-    let identity = config.identity().map_err(|error| bad_file(file, error))?;
-    runtime()?.block_on(async {
-        let signals = Signals::listen()?;
-        let running = Issuer::start(&config, &identity).context("could not start the issuer")?;
-        ready("issuer", running.url(), output);
-        let told = until_told(signals, Hangups::listen()?, not_read_again).await;
-        Ok(stop("issuer", running.shutdown(), told, output).await)
-    })
-}
-
-fn transfer(file: &Path, output: &Output) -> Result<Exit, Failure> {
-    let config = TransferConfig::load(file).map_err(|error| bad_file(file, error))?;
-    runtime()?.block_on(async {
-        let signals = Signals::listen()?;
-        let running = TransferService::start(config)
-            .await
-            .context("could not start the transfer service")?;
-        ready("transfer", running.url(), output);
-        let told = until_told(signals, Hangups::listen()?, not_read_again).await;
-        Ok(stop("transfer", running.shutdown(), told, output).await)
-    })
+    notify::ready(running.url());
 }
 
 fn runtime() -> Result<Runtime, Failure> {
@@ -94,8 +161,9 @@ fn runtime() -> Result<Runtime, Failure> {
     Ok(runtime.context("could not start the runtime")?)
 }
 
-/// Says that the service is ready.
+/// Says that the service is ready: to people and programs that read its output, and to the service manager.
 fn ready(service: &str, url: &str, output: &Output) {
+    notify::ready(url);
     let pid = std::process::id();
     output.event("ready", &Ready { service, url, pid });
     output.line(format!("{service} is ready at {url}"));

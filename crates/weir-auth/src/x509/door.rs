@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -13,10 +13,6 @@ use super::{
     ClientCertificates, ClientCertificatesConfig, Gridmap, GridmapError, Identity, RevocationCheck, X509Error,
     short_fqan,
 };
-use crate::error_chain;
-
-/// How often the grid-mapfile is looked at; as the directories of authorities are.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// The `[x509]` table: clients' certificates. Without it nobody is asked for one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,6 +57,12 @@ impl DoorConfig {
             gridmap: None,
             accounts: BTreeMap::new(),
         }
+    }
+
+    /// Files and directories that [`Door::look`] reads, to be watched.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let authorities = [&self.authorities].into_iter();
+        authorities.chain(&self.vomsdir).chain(&self.gridmap).cloned().collect()
     }
 
     /// Every path in it, to be resolved against the folder of the file that it came from.
@@ -169,21 +171,6 @@ impl Door {
         })?;
         *self.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
         Ok(())
-    }
-
-    /// Reads the grid-mapfile again and again, until it is dropped. One that cannot be read leaves in force what was read
-    /// before.
-    pub async fn keep_up(self: Arc<Self>) {
-        if self.gridmap.is_none() {
-            return;
-        }
-        loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            let this = self.clone();
-            if let Ok(Err(error)) = tokio::task::spawn_blocking(move || this.read_gridmap()).await {
-                tracing::warn!(error = error_chain(&error), "the grid-mapfile is left as it was");
-            }
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
 mod exchange;
+mod reload;
 
 use std::net::SocketAddr;
 use std::path::Path;

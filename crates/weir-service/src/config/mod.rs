@@ -10,7 +10,7 @@ mod place;
 
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use weir_model::Problem;
 
 use parse::parse;
@@ -148,6 +148,19 @@ impl ConfigError {
                 .collect(),
         }
     }
+}
+
+/// A sentence for each key at the top of a file whose value in `new` is another than in `taken`, which is what of `new` is in force now.
+pub fn waiting<C: Serialize>(taken: &C, new: &C) -> Vec<String> {
+    let table = |config: &C| match serde_json::to_value(config) {
+        Ok(serde_json::Value::Object(table)) => table,
+        _ => serde_json::Map::new(),
+    };
+    let (taken, new) = (table(taken), table(new));
+    let differs = new.into_iter().filter(|(key, value)| taken.get(key) != Some(value));
+    differs
+        .map(|(key, _)| format!("{key} changes with a restart only: what it was stays in force"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use weir_auth::Secret;
 use weir_service::config::Invalid;
 
 /// An issuer whose tokens are taken.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssuerConfig {
     /// As tokens write it in `iss`, character by character.

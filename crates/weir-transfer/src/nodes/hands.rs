@@ -6,8 +6,9 @@ use std::{
 };
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use weir_service::tasks::Tasks;
 use weir_store::{Delegated, blocking};
 use weir_world::WorldEvent;
 
@@ -44,13 +45,7 @@ pub(crate) struct Hands {
 
 impl Hands {
     /// Works until it is stopped. `journal` takes claims of operations with a lease.
-    pub(crate) fn start(
-        membership: &Arc<Membership>,
-        executor: Executor,
-        journal: Arc<Writer>,
-        tasks: &TaskTracker,
-        stop: &CancellationToken,
-    ) {
+    pub(crate) fn start(membership: &Arc<Membership>, executor: Executor, journal: Arc<Writer>, tasks: &Tasks) {
         let (told, tellings) = unbounded_channel();
         let hands = Self {
             membership: membership.clone(),
@@ -59,8 +54,11 @@ impl Hands {
             at_work: AtWork::default(),
             told,
         };
-        tasks.spawn(tell(membership.clone(), hands.at_work.clone(), tellings, stop.clone()));
-        tasks.spawn(hands.work(stop.clone()));
+        let stop = tasks.stop();
+        tasks
+            .tracker()
+            .spawn(tell(membership.clone(), hands.at_work.clone(), tellings, stop.clone()));
+        tasks.tracker().spawn(hands.work(stop.clone()));
     }
 
     async fn work(self, stop: CancellationToken) {

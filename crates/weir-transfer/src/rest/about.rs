@@ -1,9 +1,13 @@
 //! What this service is, who the caller is, and whether all is well.
 
-use axum::response::Response;
-use http::StatusCode;
+use std::time::SystemTime;
+
+use axum::{Extension, response::Response};
+use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use weir_auth::x509::roles;
+use weir_http::ConnectionInfo;
+use weir_service::health::{Readiness, ask_issuers};
 
 use super::{
     State,
@@ -108,6 +112,33 @@ pub(super) async fn health(service: State) -> Response {
         }
         Some(reason) => trouble(&reason, crate::store::remedy(&reason)),
     }
+}
+
+/// `GET /.well-known/weir/ready`: 200 if requests are worth sending to this node, else 503. Why not, for those who may read metrics.
+pub(super) async fn ready(
+    service: State,
+    Extension(connection): Extension<ConnectionInfo>,
+    headers: HeaderMap,
+) -> Response {
+    let (callers, now) = (service.callers.get(), SystemTime::now());
+    let asked = ask_issuers(&callers.verifier, now);
+    let mut found = Readiness::default();
+    let (trouble, stalled) = (service.driver.trouble(), service.watchdog.trouble());
+    found.troubles.extend(trouble.or(stalled));
+    let (rows, aside) = (service.driver.unreadable().len(), service.driver.set_aside());
+    if rows > 0 {
+        let text = format!("{rows} rows of the store were passed over, see health");
+        found.warnings.push(text);
+    }
+    if aside > 0 {
+        let text = format!("{aside} changes were set aside, see the log");
+        found.warnings.push(text);
+    }
+    found.certificate(service.reloads.certificate_end(), now);
+    found.issuers(&callers.verifier, callers.vos.len(), now, asked).await;
+    let reasons = weir_http::comes_from(&callers.metrics_allow, connection.peer.ip(), &headers);
+    let (status, answer) = found.answer(reasons);
+    json_answer(status, &answer)
 }
 
 fn trouble(reason: &str, remedy: &str) -> Response {

@@ -42,7 +42,8 @@ async fn voms(service: State, caller: Caller, Path(id): Path<String>, JsonBody(w
     if requests.is_empty() {
         return Ok(lasts(delegated.until));
     }
-    let voms = service.certificates.as_ref().and_then(|read| read.voms.as_ref());
+    let callers = service.callers.get();
+    let voms = callers.certificates.as_ref().and_then(|read| read.voms.as_ref());
     let Some(voms) = voms else {
         return confirmed(&service, &delegated, &requests);
     };

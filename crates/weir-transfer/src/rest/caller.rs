@@ -11,6 +11,7 @@ use weir_auth::{
 
 use super::answer::ApiError;
 use crate::{
+    callers::Callers,
     config::{AdminConfig, Level},
     model::{Job, cred_id, owner},
     service::Service,
@@ -145,31 +146,33 @@ impl FromRequestParts<Arc<Service>> for Caller {
 }
 
 async fn by_token(service: &Service, text: &str) -> Result<Caller, ApiError> {
-    let verified = service.verifier.verify(text, time::system()).await;
+    let callers = service.callers.get();
+    let verified = callers.verifier.verify(text, time::system()).await;
     let token = verified.map_err(|error| refuse(&error))?;
-    if let Some(scope) = &service.required_scope
+    if let Some(scope) = &callers.required_scope
         && !token.has_scope(scope)
     {
         return Err(ApiError::forbidden(format!(
             "The token lacks the scope '{scope}', which this service asks for"
         )));
     }
-    let Some(vo) = service.vos.get(&token.issuer) else {
+    let Some(vo) = callers.vos.get(&token.issuer) else {
         return Err(ApiError::forbidden("The token's issuer belongs to no VO here"));
     };
-    let level = level(service, |admin| fits(admin, &token));
+    let level = level(&callers, |admin| fits(admin, &token));
     Ok(Caller {
         cred_id: cred_id(&token.issuer, &token.subject),
         user_dn: token.subject.clone(),
         vo: vo.clone(),
         level,
-        reach: level.max(service.user_level.of_tokens()),
+        reach: level.max(callers.user_level.of_tokens()),
         by: By::Token(Secret::new(text), token.expires),
     })
 }
 
 fn by_certificate(service: &Service, parts: &Parts) -> Result<Caller, ApiError> {
-    let Some(certificates) = &service.certificates else {
+    let callers = service.callers.get();
+    let Some(certificates) = &callers.certificates else {
         return Err(refuse(&AuthError::Missing));
     };
     let identity = certificates.clients.identity(&parts.extensions, time::system());
@@ -187,13 +190,13 @@ fn by_certificate(service: &Service, parts: &Parts) -> Result<Caller, ApiError> 
             identity.subject
         )));
     };
-    let level = level(service, |admin| fits_certificate(admin, &identity));
+    let level = level(&callers, |admin| fits_certificate(admin, &identity));
     Ok(Caller {
         cred_id: delegation_id(&identity.subject, identity.fqans()),
         user_dn: identity.subject.clone(),
         vo,
         level,
-        reach: level.max(service.user_level),
+        reach: level.max(callers.user_level),
         by: By::Certificate(identity),
     })
 }
@@ -227,8 +230,8 @@ fn refuse(error: &AuthError) -> ApiError {
     answer
 }
 
-fn level(service: &Service, fits: impl Fn(&AdminConfig) -> bool) -> Level {
-    let levels = service
+fn level(callers: &Callers, fits: impl Fn(&AdminConfig) -> bool) -> Level {
+    let levels = callers
         .admins
         .iter()
         .filter(|admin| fits(admin))

@@ -125,7 +125,8 @@ fn is_old_client(headers: &HeaderMap) -> bool {
 /// FQANs of a proxy that was taken earlier; none if it is not good any more.
 pub(super) fn attributes(service: &Service, proxy: &Kept) -> Vec<String> {
     let certificates = CertificateDer::pem_slice_iter(proxy.secret.expose().as_bytes());
-    let (Ok(read), Some(certificates)) = (certificates.collect::<Result<Vec<_>, _>>(), &service.certificates) else {
+    let callers = service.callers.get();
+    let (Ok(read), Some(certificates)) = (certificates.collect::<Result<Vec<_>, _>>(), &callers.certificates) else {
         return Vec::new();
     };
     match certificates.clients.verify(&read, time::system()) {
@@ -218,7 +219,8 @@ async fn credential(service: State, caller: Caller, Path(id): Path<String>, body
     let Some(known) = kept(&service, request_name(&caller)).await? else {
         return Err(ApiError::bad_request("No credential cache found"));
     };
-    let certificates = service.certificates.as_ref();
+    let callers = service.callers.get();
+    let certificates = callers.certificates.as_ref();
     let certificates = certificates.ok_or_else(|| ApiError::not_found("Certificates are not taken here"))?;
     let key = Secret::new(split(known.secret.expose()).1);
     let accepted = delegation::accept(&key, chain_pem, identity, &certificates.clients, time::system());

@@ -29,7 +29,11 @@ pub(super) async fn metrics(
     Extension(connection): Extension<ConnectionInfo>,
     request: Parts,
 ) -> Response {
-    if !weir_http::comes_from(&service.metrics_allow, connection.peer.ip(), &request.headers) {
+    if !weir_http::comes_from(
+        &service.callers.get().metrics_allow,
+        connection.peer.ip(),
+        &request.headers,
+    ) {
         let mut parts = request;
         let caller = Caller::from_request_parts(&mut parts, &service).await;
         if let Err(refused) = caller.and_then(|caller| caller.require_admin()) {
@@ -70,6 +74,7 @@ async fn show_service(page: &mut Page, service: &Service) {
     service.keeper.show(page);
     let help = "How far the wall clock has stepped away from the service's time, which goes after it";
     page.single("weir_transfer_clock_ahead_seconds", Gauge, help, time::wall_ahead());
+    service.reloads.show(page, "transfer");
     if let Some(meters) = service.events.meters() {
         meters.show(page);
     }

@@ -113,6 +113,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/api-docs/schema/submit", get(about::submit_schema))
         .route("/openapi.json", get(openapi::openapi))
         .route("/.well-known/weir/health", get(about::health))
+        .route("/.well-known/weir/ready", get(about::ready))
         .route("/.well-known/weir/metrics", get(metrics::metrics))
         .route("/.well-known/weir/nodes", get(about::nodes))
         .route("/.well-known/weir/queue", get(queue::queue))

@@ -94,6 +94,7 @@ get    /ban/dn admin 200 Array Banned users
 post   /ban/dn admin 200 Strings Ban one
 delete /ban/dn?user_dn admin 204 - End a ban
 get    /.well-known/weir/health anybody 200 Health Whether all is well
+get    /.well-known/weir/ready anybody 200 Any Whether requests are worth sending to this node
 get    /.well-known/weir/metrics admin 200 - OpenMetrics text; without a token from this host
 get    /.well-known/weir/nodes user 200 Any Who serves the same queue; 404 where that is one process
 get    /.well-known/weir/queue user 200 Queues How much waits, and how much may

@@ -75,7 +75,7 @@ async fn autocomplete(
 ) -> Answer {
     let names: BTreeSet<String> = match what.as_str() {
         "source" | "destination" | "storage" => storages(&service, &what, Sight::of(&caller)).await?,
-        "vo" if caller.is_admin() => service.vos.values().cloned().collect(),
+        "vo" if caller.is_admin() => service.callers.get().vos.values().cloned().collect(),
         "vo" => BTreeSet::from([caller.vo.clone()]),
         "dn" => {
             caller.require_admin()?;

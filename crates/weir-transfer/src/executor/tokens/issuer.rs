@@ -88,6 +88,11 @@ impl Issuer {
         }
     }
 
+    /// Whether it is configured like this.
+    pub(super) fn is(&self, config: &IssuerConfig) -> bool {
+        self.config == *config
+    }
+
     pub(super) fn url(&self) -> &str {
         &self.config.url
     }

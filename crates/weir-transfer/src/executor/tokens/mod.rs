@@ -35,7 +35,7 @@ use std::{
 use futures_util::{FutureExt as _, future::Shared};
 use tokio::sync::oneshot;
 use weir_auth::{Secret, Verifier, client::Granted};
-use weir_http::Client;
+use weir_http::{Client, Reloadable};
 use weir_service::metrics::{Kind, Page};
 use weir_world::{ErrorClass, Failure, Party, Retry};
 
@@ -85,21 +85,62 @@ type Flight = Shared<oneshot::Receiver<Outcome>>;
 /// Keeps tokens fresh. One for all executors of a process.
 pub(crate) struct Keeper {
     store: Arc<dyn Store>,
-    issuers: BTreeMap<String, Arc<Issuer>>,
+    client: Client,
+    trusted: Reloadable<Trusted>,
     config: TokensConfig,
-    owners: Owners,
-    /// Knows the keys of all issuers.
-    verifier: Verifier,
     held: Mutex<Held>,
     /// What is being asked, by the hash of the token that was submitted.
     flights: Mutex<HashMap<TokenHash, Flight>>,
     outbox: Outbox,
 }
 
+/// Issuers and owners, as the configuration has them; exchanged as a whole when that is read again.
+struct Trusted {
+    /// Those that give this service credentials.
+    issuers: BTreeMap<String, Arc<Issuer>>,
+    owners: Owners,
+    /// Knows the keys of all issuers.
+    verifier: Verifier,
+}
+
+impl Trusted {
+    /// Issuers that were known before and have not changed go on as they were.
+    fn new(
+        client: &Client,
+        verifier: Verifier,
+        config: &TransferConfig,
+        tokens: &TokensConfig,
+        before: Option<&Self>,
+    ) -> Result<Self, ConfigError> {
+        let mut issuers = BTreeMap::new();
+        for issuer in &config.issuers {
+            let Some((_, secret)) = issuer.credentials()? else {
+                continue;
+            };
+            let same = before.and_then(|before| before.issuers.get(&issuer.url));
+            let known = match same.filter(|known| known.is(issuer)) {
+                Some(known) => known.clone(),
+                None => Arc::new(Issuer::new(client.clone(), issuer.clone(), secret, tokens)),
+            };
+            issuers.insert(issuer.url.clone(), known);
+        }
+        Ok(Self {
+            issuers,
+            owners: Owners::new(config),
+            verifier,
+        })
+    }
+
+    fn renews(&self, job: &NewJob, token: &Outline) -> bool {
+        let managed = !job.params.unmanaged_tokens && self.issuers.contains_key(&token.issuer);
+        managed && self.owners.may_renew(job, &token.issuer, &token.subject)
+    }
+}
+
 impl std::fmt::Debug for Keeper {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Keeper")
-            .field("issuers", &self.issuers.keys())
+            .field("issuers", &self.trusted.get().issuers.keys())
             .finish_non_exhaustive()
     }
 }
@@ -123,23 +164,37 @@ impl Keeper {
         store: Arc<dyn Store>,
         config: &TransferConfig,
     ) -> Result<Arc<Self>, ConfigError> {
-        let mut managed = BTreeMap::new();
-        for issuer in &config.issuers {
-            if let Some((_, secret)) = issuer.credentials()? {
-                let known = Issuer::new(client.clone(), issuer.clone(), secret, &config.tokens);
-                managed.insert(issuer.url.clone(), Arc::new(known));
-            }
-        }
+        let trusted = Trusted::new(client, verifier, config, &config.tokens, None)?;
         Ok(Arc::new(Self {
             outbox: Outbox::new(store.clone()),
             store,
-            issuers: managed,
+            client: client.clone(),
+            trusted: Arc::new(trusted).into(),
             config: config.tokens.clone(),
-            owners: Owners::new(config),
-            verifier,
             held: Mutex::default(),
             flights: Mutex::default(),
         }))
+    }
+
+    /// What takes the issuers and brokers of another configuration. Requests in hand go on with those of before.
+    ///
+    /// # Errors
+    /// If a secret cannot be read, or others than its owner may.
+    pub(crate) fn prepare(
+        self: &Arc<Self>,
+        verifier: Verifier,
+        config: &TransferConfig,
+    ) -> Result<impl FnOnce() + use<>, ConfigError> {
+        let before = self.trusted.get();
+        let next = Arc::new(Trusted::new(
+            &self.client,
+            verifier,
+            config,
+            &self.config,
+            Some(&before),
+        )?);
+        let this = self.clone();
+        Ok(move || this.trusted.set(next))
     }
 
     /// A keeper that leaves every token as it is.
@@ -157,6 +212,7 @@ impl Keeper {
     /// get what came in its place for its owner.
     pub(crate) fn expiring(&self, submission: &Submission) -> Result<BTreeMap<TokenHash, Expiring>, String> {
         let (now, latest) = (submission.job.submitted, time::latest());
+        let trusted = self.trusted.get();
         let mut expiring = BTreeMap::new();
         for (hash, token) in &submission.tokens {
             if let Some(why) = malformed(token) {
@@ -172,7 +228,7 @@ impl Keeper {
                 let issuer = outline.issuer.chars().take(120).collect::<String>();
                 return Err(format!("A token of {issuer} has expired; submit with a fresh one"));
             }
-            if !self.renews(&submission.job, &outline) {
+            if !trusted.renews(&submission.job, &outline) {
                 continue;
             }
             // One that lives long is left alone as long as possible; of one that does not, half its life.
@@ -183,22 +239,19 @@ impl Keeper {
         Ok(expiring)
     }
 
-    fn renews(&self, job: &NewJob, token: &Outline) -> bool {
-        let managed = !job.params.unmanaged_tokens && self.issuers.contains_key(&token.issuer);
-        managed && self.owners.may_renew(job, &token.issuer, &token.subject)
-    }
-
     /// Whether this token is renewed for this job.
     pub(crate) fn may_renew(&self, job: &NewJob, token: &Secret) -> bool {
-        !self.issuers.is_empty() && Outline::read(token).is_some_and(|outline| self.renews(job, &outline))
+        let trusted = self.trusted.get();
+        !trusted.issuers.is_empty() && Outline::read(token).is_some_and(|outline| trusted.renews(job, &outline))
     }
 
-    fn issuer_of(&self, token: &Secret) -> Option<(&Arc<Issuer>, Claims)> {
-        if self.issuers.is_empty() {
+    fn issuer_of(&self, token: &Secret) -> Option<(Arc<Issuer>, Claims)> {
+        let trusted = self.trusted.get();
+        if trusted.issuers.is_empty() {
             return None;
         }
         let claims = Claims::read(token)?;
-        Some((self.issuers.get(&claims.issuer)?, claims))
+        Some((trusted.issuers.get(&claims.issuer)?.clone(), claims))
     }
 
     /// A token to be used now, in place of the one that was submitted.
@@ -221,7 +274,7 @@ impl Keeper {
         }
         let renewed = match self.issuer_of(token).filter(|_| managed) {
             Some((issuer, claims)) => self
-                .renewed(issuer, claims, token)
+                .renewed(&issuer, claims, token)
                 .await
                 .map_err(|trouble| (issuer, trouble)),
             None if expires > now => return Ok(token.clone()),
@@ -230,7 +283,7 @@ impl Keeper {
         match renewed {
             Ok(fresh) => Ok(fresh),
             Err(_) if expires > now => Ok(token.clone()),
-            Err((issuer, trouble)) => Err(trouble.failure(scene, issuer)),
+            Err((issuer, trouble)) => Err(trouble.failure(scene, &issuer)),
         }
     }
 
@@ -330,7 +383,8 @@ impl Keeper {
 
     /// Whether its issuer signed the token: nobody's forgery is shown to it.
     async fn verify(&self, token: &Secret, hash: TokenHash) -> Result<(), Trouble> {
-        let Err(error) = self.verifier.verify_signature(token.expose(), time::system()).await else {
+        let verifier = self.trusted.get().verifier.clone();
+        let Err(error) = verifier.verify_signature(token.expose(), time::system()).await else {
             return Ok(());
         };
         let why = format!(
@@ -427,7 +481,8 @@ impl Keeper {
 
     /// For the service's page.
     pub(crate) fn show(&self, page: &mut Page) {
-        let issuers = || self.issuers.values().map(|issuer| (issuer.url(), issuer));
+        let trusted = self.trusted.get();
+        let issuers = || trusted.issuers.values().map(|issuer| (issuer.url(), issuer));
         let help = "Requests for tokens, by issuer, grant and result";
         page.family("weir_transfer_token_requests_total", Kind::Counter, help);
         for (url, issuer) in issuers() {

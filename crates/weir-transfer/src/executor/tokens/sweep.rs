@@ -4,7 +4,6 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
-use tokio_util::sync::CancellationToken;
 
 use super::{Keeper, Trouble};
 use crate::{store::Due, time};
@@ -19,21 +18,12 @@ const LOOK: usize = 256;
 const AT_ONCE: usize = 4;
 
 impl Keeper {
-    /// Works until it is told to stop. One node of several is enough: `is_ours` says whether it is this one.
-    pub(crate) async fn sweep(self: Arc<Self>, is_ours: impl Fn() -> bool, stop: CancellationToken) {
-        if self.issuers.is_empty() {
-            return;
-        }
+    /// Never ends. One node of several is enough: `is_ours` says whether it is this one.
+    pub(crate) async fn sweep(self: Arc<Self>, is_ours: impl Fn() -> bool) {
         loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(INTERVAL.min(self.config.exchange_ahead / 4)) => {}
-            }
+            tokio::time::sleep(INTERVAL.min(self.config.exchange_ahead / 4)).await;
             if is_ours() {
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = self.look() => {}
-                }
+                self.look().await;
             }
         }
     }
@@ -42,7 +32,7 @@ impl Keeper {
     pub(super) async fn look(self: &Arc<Self>) {
         let mut passed = 0;
         // With nobody to be asked it is all passed over: not looked for at all.
-        while self.issuers.values().any(|issuer| issuer.shut().is_none()) {
+        while self.asks_somebody() {
             let due = self
                 .read(move |store| store.due_renewals(time::latest(), passed, LOOK))
                 .await;
@@ -65,6 +55,12 @@ impl Keeper {
         }
     }
 
+    /// Whether there is an issuer that is asked.
+    fn asks_somebody(&self) -> bool {
+        let trusted = self.trusted.get();
+        trusted.issuers.values().any(|issuer| issuer.shut().is_none())
+    }
+
     /// Whether it is still due.
     async fn exchange_ahead(self: &Arc<Self>, due: Due) -> bool {
         let Some(token) = due.token else {
@@ -83,7 +79,7 @@ impl Keeper {
         if issuer.shut().is_some() {
             return true;
         }
-        let flight = self.join(issuer, claims, &token, due.hash);
+        let flight = self.join(&issuer, claims, &token, due.hash);
         matches!(flight.await, Ok(Err(Trouble::Waits(_))) | Err(_))
     }
 }

@@ -207,8 +207,8 @@ impl Keeper {
     /// The failure of a token that has expired meanwhile.
     async fn renewed_or_failure(self: &Arc<Self>, token: &Secret) -> weir_world::Failure {
         let (issuer, claims) = self.issuer_of(token).unwrap();
-        let trouble = self.renewed(issuer, claims, token).await.unwrap_err();
-        trouble.failure(source(), issuer)
+        let trouble = self.renewed(&issuer, claims, token).await.unwrap_err();
+        trouble.failure(source(), &issuer)
     }
 }
 
@@ -244,7 +244,7 @@ async fn an_issuer_in_trouble_is_left_alone_and_everybody_waits() {
         let failure = keeper.fresh(source(), &tokens[0], true).await;
         assert_eq!(failure.unwrap().expose(), tokens[0].expose(), "{word}: it still lives");
         let begin = Instant::now();
-        while keeper.issuers[&issuer.url].shut().is_none() {
+        while keeper.trusted.get().issuers[&issuer.url].shut().is_none() {
             assert!(begin.elapsed() < Duration::from_secs(20), "{word}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -60,7 +60,8 @@ pub(super) async fn audit(service: State, caller: Caller) -> Answer {
 /// `GET /config/authorize`: who may change the configuration. Grants come from the configuration file alone.
 pub(super) async fn administrators(service: State, caller: Caller) -> Answer<Response> {
     caller.require_admin()?;
-    let admins = service.admins.iter();
+    let callers = service.callers.get();
+    let admins = callers.admins.iter();
     let names = admins.filter_map(|admin| admin.dn.as_ref().or(admin.subject.as_ref()));
     let grants = names.map(|name| json!({ "dn": name, "operation": "config" }));
     Ok(ok(&grants.collect::<Vec<_>>()))

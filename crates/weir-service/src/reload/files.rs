@@ -23,11 +23,11 @@ struct Stamp {
 
 /// Files, and those in directories, as they were at one time. One that cannot be looked at is not among them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Seen(Vec<Stamp>);
+pub struct Seen(Vec<Stamp>);
 
 impl Seen {
     /// Looks at files, and at the files of directories. A link counts as what it leads to.
-    pub(crate) fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
+    pub fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
         let mut stamps = Vec::new();
         for path in paths {
             match fs::metadata(path) {
