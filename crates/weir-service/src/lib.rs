@@ -6,6 +6,7 @@
 //! - [`notify`]: tells the service manager, systemd, how far it is.
 //! - [`reload`]: what is read again while it serves: the configuration, and files that have changed.
 //! - [`tasks`]: work in the background, and its end.
+//! - [`time`]: the clock of a service, which never steps.
 //! - [`tls`]: the certificate of a service, and the authorities that it trusts, as a file says them.
 //!
 //! Deliberately absent: the work of any service, and the keys of its configuration.
@@ -16,4 +17,5 @@ pub mod metrics;
 pub mod notify;
 pub mod reload;
 pub mod tasks;
+pub mod time;
 pub mod tls;

@@ -6,11 +6,9 @@ use std::{
 };
 
 use weir_sched::{Link, LinkStats, Names, Reason, Scheduler};
+use weir_service::time::Millis;
 
-use crate::{
-    driver::{Meter, Sizes},
-    time::Millis,
-};
+use crate::driver::{Meter, Sizes};
 
 /// What part each look has in the mean throughput. FTS3's `EMAAlpha`.
 const EMA_ALPHA: f64 = 0.1;

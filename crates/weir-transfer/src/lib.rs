@@ -50,7 +50,6 @@ mod start;
 mod store;
 mod submission;
 mod surl;
-mod time;
 mod upkeep;
 mod watchdog;
 

@@ -18,11 +18,9 @@ pub(crate) use message::MessageKind;
 pub(crate) use result::{FileResult, Retry, meaning};
 pub(crate) use tape::TapeTimes;
 pub(crate) use weir_sched::JobState;
+use weir_service::time::Millis;
 
-use crate::{
-    surl::{conceal, conceals, reveal},
-    time::Millis,
-};
+use crate::surl::{conceal, conceals, reveal};
 
 /// State of a file, with FTS3's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

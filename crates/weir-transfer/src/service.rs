@@ -14,6 +14,7 @@ use uuid::Uuid;
 use weir_http::{Client, Reloadable};
 use weir_sched::Scheduler;
 use weir_service::reload::Reloads;
+use weir_service::time;
 
 use crate::{
     callers::Callers,
@@ -27,7 +28,6 @@ use crate::{
     settings::{Plan, Settings, difference},
     store::{Store, StoreError, postgres::Asked},
     submission::SubmissionLimits,
-    time,
     watchdog::Watchdog,
 };
 

@@ -9,13 +9,13 @@ use std::{
 use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 use weir_service::tasks::Tasks;
+use weir_service::time::{self, Millis};
 
 use crate::{
     cancel::{self, Sweeps},
     config::HistoryConfig,
     service::Service,
     store::{Overdue, Store, StoreError},
-    time::{self, Millis},
 };
 
 /// Between two looks when nothing was due.

@@ -6,9 +6,10 @@ use std::{
 };
 
 use weir_sched::{Names, Scheduler};
+use weir_service::time;
 use weir_world::TransferId;
 
-use crate::{nodes::Seat, time};
+use crate::nodes::Seat;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_secs(5);

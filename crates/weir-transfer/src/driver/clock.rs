@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use weir_service::time;
 use weir_units::Timestamp;
-
-use crate::time;
 
 /// Now.
 pub(super) fn now() -> Timestamp {

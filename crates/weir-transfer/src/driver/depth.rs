@@ -8,11 +8,11 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use weir_sched::{JobSpec, Link, LiveState, Names, Record};
+use weir_service::time::Millis;
 
 use crate::{
     config::{QueueLimit, QueueLimits},
     model::NewJob,
-    time::Millis,
 };
 
 const MINUTE: Millis = 60_000;

@@ -22,12 +22,13 @@ use super::{
     records,
     restore::Restoration,
 };
+use weir_service::time::{self, Millis};
+
 use crate::{
     events::Notice,
     executor::Executor,
     settings::NamedSetting,
     store::{Change, Durable, Store, StoreError, Writer, start_writer},
-    time::{self, Millis},
 };
 
 /// Requests that wait for the store, at most: further ones stay in the channel, and then at the door.

@@ -4,11 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use weir_service::time::Millis;
 
 use crate::{
     model::{FileResult, NewFile, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES, TapeTimes},
     surl::{Surl, redact_query},
-    time::Millis,
 };
 
 /// When the steps of one attempt began and ended; `None`: it never came to that.
@@ -68,7 +68,7 @@ impl Subject<'_> {
 
     /// `2026-11-21-1830__src.example.org__dst.example.org__7__<job>`: what follows the last `__` is the job.
     fn transfer_id(&self, began: Millis, ends: &Ends) -> String {
-        let time = crate::time::format(began);
+        let time = weir_service::time::format(began);
         let (day, clock) = time.split_once('T').unwrap_or((&time, ""));
         let minute: String = clock.chars().filter(char::is_ascii_digit).take(4).collect();
         let (file, job) = (self.file.id, self.job.id);

@@ -5,7 +5,9 @@ use weir_sched::Work;
 use weir_world::OpId;
 
 use super::{MessageKind, Timeline};
-use crate::{store::Change, time::Millis};
+use weir_service::time::Millis;
+
+use crate::store::Change;
 
 /// What the scribe is told.
 #[derive(Debug)]

@@ -24,11 +24,12 @@ use super::{
     sinks::{self, Shared as Sinks},
     spool::{Position, Spool},
 };
+use weir_service::time::Millis;
+
 use crate::{
     config::EventsConfig,
     model::{CANCELED_REASON, FileResult, FileState, NewFile, NewJob},
     store::{Change, Order, Store, StoreError},
-    time::Millis,
 };
 
 /// Notices that may wait for the scribe; with more, the driver takes no further requests.
@@ -404,7 +405,7 @@ impl Scribe {
         let change = StateChange {
             job: self.job_state(job.id)?,
             file: job.params.first_state(&file).as_str(),
-            at: crate::time::now(),
+            at: weir_service::time::now(),
             reason: None,
             tape: None,
         };

@@ -20,11 +20,12 @@ use super::{
     verify::Expected,
     wire::Side,
 };
+use weir_service::time;
+
 use crate::{
     events::{Span, Timeline},
     model::{File, NewJob, Overwrite, SIZE_MAX},
     store::Writer,
-    time,
 };
 
 /// Everything an attempt needs.

@@ -13,10 +13,11 @@ use weir_http::{Client, Identity};
 use weir_world::{ErrorClass, Failure, Party, Phase};
 
 use super::failure::Scene;
+use weir_service::time;
+
 use crate::{
     model::TokenHash,
     store::{Kept, Order, Store, hash_of},
-    time,
 };
 
 /// Proxies in use at once; beyond that the one that rested longest makes room.

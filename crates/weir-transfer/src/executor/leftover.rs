@@ -13,11 +13,9 @@ use super::{
     trace::Trace,
     wire::{Forward, send},
 };
-use crate::{
-    model::Claim,
-    store::Change,
-    time::{self, Millis},
-};
+use weir_service::time::{self, Millis};
+
+use crate::{model::Claim, store::Change};
 
 /// How long clearing away may take: it follows a failure, and nobody waits for it gladly.
 const TIDY_LIMIT: Duration = Duration::from_secs(15);

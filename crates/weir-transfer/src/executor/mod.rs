@@ -67,6 +67,7 @@ pub(crate) use failure::Scene;
 pub(crate) use modes::Modes;
 pub(crate) use namespace::{Attributes, Change, Credential, Namespace, Obstacle, Refused, Visit};
 pub(crate) use tokens::Keeper;
+use weir_service::time::{self, Millis};
 
 use crate::{
     config::{CopyConfig, RedirectHost},
@@ -74,7 +75,6 @@ use crate::{
     model::{Claim, TIMEOUT_MAX},
     store::{Order, Store, StoreError, Writer},
     surl::Surl,
-    time::{self, Millis},
 };
 use attempt::Attempt;
 use clients::{Clients, Proxies};

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use weir_world::CopyMode;
 
 use super::wire::Side;
-use crate::time::{self, Millis};
+use weir_service::time::{self, Millis};
 
 /// Pairs remembered; beyond that all are forgotten, and learnt again in one transfer each.
 const PAIRS_MAX: usize = 100_000;

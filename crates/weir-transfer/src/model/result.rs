@@ -1,9 +1,8 @@
 //! How attempts went.
 
 use serde::{Deserialize, Serialize};
+use weir_service::time::Millis;
 use weir_world::{ErrorClass, Party, Phase};
-
-use crate::time::Millis;
 
 /// How an attempt went.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

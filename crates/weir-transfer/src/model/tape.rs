@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use weir_sched::{Staging, Tape, Work};
 
 use super::{FileState, JobParams, NewFile, NewJob};
-use crate::time::Millis;
+use weir_service::time::Millis;
 
 impl FileState {
     /// In which a file is of which an operation begins.

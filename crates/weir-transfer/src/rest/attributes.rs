@@ -16,11 +16,12 @@ use super::{
     caller::Caller,
     delegation::{attributes, millis, own},
 };
+use weir_service::time::{self, Millis};
+
 use crate::{
     certificates::voms::VomsFailure,
     service::Service,
     store::{Kept, proxy_name},
-    time::{self, Millis},
 };
 
 pub(super) fn routes() -> Router<Arc<Service>> {

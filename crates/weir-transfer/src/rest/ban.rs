@@ -17,11 +17,12 @@ use super::{
     caller::Caller,
     config::change,
 };
+use weir_service::time::{self, Millis};
+
 use crate::{
     cancel::{self, STORAGE_BANNED, USER_BANNED, of_storage, of_user},
     service::Service,
     settings::{Kind, Object, storage_name, yes_or_no},
-    time::{self, Millis},
 };
 
 pub(super) fn routes() -> Router<Arc<Service>> {

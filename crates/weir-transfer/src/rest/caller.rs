@@ -10,13 +10,14 @@ use weir_auth::{
 };
 
 use super::answer::ApiError;
+use weir_service::time;
+
 use crate::{
     callers::Callers,
     config::{AdminConfig, Level},
     model::{Job, cred_id, owner},
     service::Service,
     submission::Submitter,
-    time,
 };
 
 /// A caller whose token or certificate was verified.

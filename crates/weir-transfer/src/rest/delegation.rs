@@ -26,10 +26,11 @@ use super::{
     answer::{Answer, ApiError, ok, text},
     caller::{By, Caller},
 };
+use weir_service::time::{self, Millis};
+
 use crate::{
     service::Service,
     store::{Kept, proxy_name},
-    time::{self, Millis},
 };
 
 /// How long a proxy may be signed for one request.

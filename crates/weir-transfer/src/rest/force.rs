@@ -12,7 +12,9 @@ use super::{
     body::JsonBody,
     caller::Caller,
 };
-use crate::{driver::Request, service::Service, time};
+use weir_service::time;
+
+use crate::{driver::Request, service::Service};
 
 /// Files of one request.
 const FILES_MAX: usize = 1000;

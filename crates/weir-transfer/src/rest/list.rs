@@ -10,7 +10,9 @@ use super::{
     caller::Caller,
     objects::JobObject,
 };
-use crate::{config::Level, model::job_state_from_name, store::JobFilter, time};
+use weir_service::time;
+
+use crate::{config::Level, model::job_state_from_name, store::JobFilter};
 
 /// Jobs of a listing without a limit, the newest first: some 10 MB.
 pub(super) const JOBS_MAX: usize = 10_000;

@@ -16,11 +16,12 @@ use weir_service::metrics::{
 };
 
 use super::{State, answer::ApiError, caller::Caller};
+use weir_service::time;
+
 use crate::{
     driver::{LinkMeter, Meter, Standing},
     nodes,
     service::Service,
-    time,
 };
 
 /// For the networks of `metrics_allow`, and for administrators: a VO's names, depths and volumes are no other VO's business.

@@ -2,11 +2,11 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
+use weir_service::time;
 
 use crate::{
     model::{File, Job},
     surl::Surl,
-    time,
 };
 
 /// Keys of a job, in the order in which they are written.

@@ -14,11 +14,12 @@ use super::{
     config::change,
     sight::Sight,
 };
+use weir_service::time;
+
 use crate::{
     evolution::{Step, throughput},
     service::Service,
     settings::{Key, Kind, ends, normal_link, se_name},
-    time,
 };
 
 /// Decisions that are shown, as in FTS3.

@@ -18,10 +18,11 @@ use super::{
     caller::Caller,
     objects::{FileObject, JobObject},
 };
+use weir_service::time;
+
 use crate::{
     model::{File, Job},
     store::{Store, StoreError},
-    time,
 };
 
 /// A job that may be seen, with its files if they were asked for.

@@ -13,10 +13,9 @@ use super::{
     caller::{Caller, Relayed},
     sight::Sight,
 };
-use crate::{
-    driver::{Meter, NotTaken, Room, Standing},
-    time,
-};
+use weir_service::time;
+
+use crate::driver::{Meter, NotTaken, Room, Standing};
 
 fn shown(standing: &Standing, now: time::Millis) -> Value {
     let age = standing.oldest.map(|oldest| (now - oldest).max(0) / 1000);

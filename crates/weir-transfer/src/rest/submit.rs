@@ -14,6 +14,8 @@ use super::{
     queue::Sources,
     relay,
 };
+use weir_service::time::{self, Millis};
+
 use crate::{
     cancel,
     driver::{Holdings, NotTaken, Request, Room},
@@ -21,7 +23,6 @@ use crate::{
     store::Submission,
     submission::{self, Draft, Submitter},
     surl::Surl,
-    time::{self, Millis},
 };
 
 /// How long a submission waits for the scheduler's choice between sources.

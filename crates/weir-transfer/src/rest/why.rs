@@ -18,7 +18,9 @@ use super::{
     query::one,
     sight::Sight,
 };
-use crate::{model::File, settings::se_name, time};
+use weir_service::time;
+
+use crate::{model::File, settings::se_name};
 use std::sync::Arc;
 
 use crate::service::Service;

@@ -6,11 +6,9 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use weir_service::time::{self, Millis};
 
-use crate::{
-    store::{Change, Store, StoreError},
-    time::{self, Millis},
-};
+use crate::store::{Change, Store, StoreError};
 
 const PREFIX: &str = "audit/";
 

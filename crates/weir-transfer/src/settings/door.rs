@@ -7,7 +7,9 @@ use super::{
     rows::pairs,
     values::{Object, integer},
 };
-use crate::{submission::Draft, surl::Surl, time::Millis};
+use weir_service::time::Millis;
+
+use crate::{submission::Draft, surl::Surl};
 
 const MIB: u64 = 1 << 20;
 const YEAR: u64 = 366 * 86_400;

@@ -3,10 +3,9 @@
 use weir_sched::Work;
 
 use super::Change;
-use crate::{
-    model::{CANCELED_REASON, FileResult, FileState},
-    time,
-};
+use weir_service::time;
+
+use crate::model::{CANCELED_REASON, FileResult, FileState};
 
 impl weir_store::Change for Change {
     fn name(&self) -> &'static str {

@@ -62,13 +62,10 @@ pub(crate) use weir_store::{Sealer, StoreError, remedy};
 pub(crate) use suite::submission;
 #[cfg(test)]
 pub(crate) use troubled::TroubledStore;
+use weir_service::time::Millis;
 
-use crate::{
-    model::{
-        Claim, File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, SEVERAL_HOPS, SEVERAL_SOURCES,
-        TokenHash,
-    },
-    time::Millis,
+use crate::model::{
+    Claim, File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, SEVERAL_HOPS, SEVERAL_SOURCES, TokenHash,
 };
 
 /// One durable change.

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use weir_auth::Secret;
 
 use super::{Sealer, StoreError, hash_of};
-use crate::{model::TokenHash, time::Millis};
+use weir_service::time::Millis;
+
+use crate::model::TokenHash;
 
 /// Files that are looked at, from the last that names a token, for one that has not ended. Beyond them it is believed to be needed.
 pub(super) const LOOK_MAX: u64 = 20_000;

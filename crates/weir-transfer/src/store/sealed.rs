@@ -7,7 +7,9 @@ use weir_auth::Secret;
 use weir_store::Sealer;
 
 use super::{Kept, Store, StoreError, Submission};
-use crate::{model::TokenHash, time::Millis};
+use weir_service::time::Millis;
+
+use crate::model::TokenHash;
 
 /// Asks a database, SQLite or PostgreSQL, whether anything in it was sealed.
 pub(super) const HOLDS_SEALED: &str = "SELECT EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM renewals) \

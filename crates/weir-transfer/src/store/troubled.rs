@@ -8,10 +8,9 @@ use super::{
     Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Store, StoreError, Submission,
     sqlite::SqliteStore,
 };
-use crate::{
-    model::{File, Job, Retry, TokenHash},
-    time::Millis,
-};
+use weir_service::time::Millis;
+
+use crate::model::{File, Job, Retry, TokenHash};
 
 /// Called before each restore.
 type Before = Box<dyn FnMut() -> Result<(), StoreError> + Send>;

@@ -8,10 +8,11 @@ use super::{
     files::Entry,
     values::{self, Object},
 };
+use weir_service::time::Millis;
+
 use crate::{
     model::{ChecksumMode, JobParams, NewFile, NewJob, Overwrite, SEVERAL_HOPS, SEVERAL_SOURCES, TIMEOUT_MAX},
     surl::Surl,
-    time::Millis,
 };
 
 /// Seconds allowed for staging, or of a pin, if only the other is said.

@@ -15,7 +15,9 @@ use weir_auth::Secret;
 use weir_http::TrustRoots;
 
 use super::{Message, SinkError, Undelivered, secret};
-use crate::{config::StompSinkConfig, time};
+use weir_service::time;
+
+use crate::config::StompSinkConfig;
 
 /// Limit for connecting, and for each answer.
 const PATIENCE: Duration = Duration::from_secs(30);

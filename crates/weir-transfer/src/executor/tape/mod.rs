@@ -34,11 +34,12 @@ use stager::{Ask, News, Stager};
 use watcher::{Watch, Watcher};
 
 use super::{Executor, failure::Scene, wire::Side};
+use weir_service::time::{self, Millis};
+
 use crate::{
     model::TokenHash,
     store::{Change, Order, Writer},
     surl::Surl,
-    time::{self, Millis},
 };
 
 /// A look at a request whose time is over: it may have come true while nobody looked.

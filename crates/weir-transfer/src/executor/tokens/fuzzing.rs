@@ -9,10 +9,11 @@ use super::{
     claims::{Claims, lacking},
     renewal,
 };
+use weir_service::time;
+
 use crate::{
     config::TokensConfig,
     store::{Renewal, Sealer, hash_of},
-    time,
 };
 
 /// The answer to an exchange or a refresh: what is taken of it must fit into a header, be kept as it came, and never be handed out when it

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use weir_auth::Secret;
+use weir_service::time::Millis;
 
-use crate::{model::TokenHash, time::Millis};
+use crate::model::TokenHash;
 
 /// Entries of one generation: some 2 KB each, so that two generations are 40 MB.
 const GENERATION: usize = 10_000;

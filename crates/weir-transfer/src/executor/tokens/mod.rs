@@ -45,11 +45,12 @@ pub(super) use fuzzing::fuzz;
 pub(crate) use right::Right;
 
 use super::failure::Scene;
+use weir_service::time::{self, Millis};
+
 use crate::{
     config::{ConfigError, TokensConfig, TransferConfig},
     model::{NewJob, TokenHash},
     store::{Expiring, Renewal, Store, Submission, Turn, hash_of},
-    time::{self, Millis},
 };
 use claims::{Claims, Outline, lacking, malformed};
 use figures::Grant;

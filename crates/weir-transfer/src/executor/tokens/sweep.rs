@@ -6,7 +6,9 @@ use std::{sync::Arc, time::Duration};
 use futures_util::StreamExt as _;
 
 use super::{Keeper, Trouble};
-use crate::{store::Due, time};
+use weir_service::time;
+
+use crate::store::Due;
 
 /// Between two looks when nothing is due.
 const INTERVAL: Duration = Duration::from_secs(10);

@@ -13,11 +13,12 @@ use weir_service::metrics::Page;
 use weir_world::{Party, Phase, Retry};
 
 use super::{Keeper, Scene, hash_of};
+use weir_service::time;
+
 use crate::{
     config::{IssuerConfig, TokensConfig, TransferConfig},
     model::{NewJob, cred_id},
     store::{Change, Expiring, Store, sqlite::SqliteStore, submission},
-    time,
 };
 
 #[path = "../../../tests/service/granter.rs"]

@@ -10,10 +10,9 @@ use super::super::{
     state::State,
 };
 use super::change;
-use crate::{
-    settings::{Kind, Object},
-    time,
-};
+use weir_service::time;
+
+use crate::settings::{Kind, Object};
 
 /// The name of the one row of this kind: hosts come and go under other names, the scheduler stays.
 const SCHEDULER: &str = "scheduler";

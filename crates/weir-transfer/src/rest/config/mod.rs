@@ -16,11 +16,12 @@ use serde_json::Value;
 
 use super::answer::{Answer, ApiError, json_answer, ok};
 use super::caller::Caller;
+use weir_service::time;
+
 use crate::{
     driver::Request,
     service::Service,
     settings::{Invalid, Kind, Object, RowKey, Settings},
-    time,
 };
 
 /// Rows as a change leaves them; `None` removes one.

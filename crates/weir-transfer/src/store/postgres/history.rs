@@ -6,12 +6,11 @@ use super::{
     decode::get,
     read::{files_between, retries_between},
 };
-use crate::{
-    store::{
-        StoreError,
-        packed::{PACK_MAX, pack},
-    },
-    time::Millis,
+use weir_service::time::Millis;
+
+use crate::store::{
+    StoreError,
+    packed::{PACK_MAX, pack},
 };
 use weir_store::postgres::Session;
 

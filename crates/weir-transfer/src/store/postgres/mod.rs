@@ -36,10 +36,11 @@ use super::{
     Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Standing, Store, StoreError,
     Submission, Turn, sealed::HOLDS_SEALED,
 };
+use weir_service::time::Millis;
+
 use crate::{
     config::PostgresConfig,
     model::{self, TokenHash},
-    time::Millis,
 };
 #[cfg(test)]
 pub(super) use tests::{bench, open_on};

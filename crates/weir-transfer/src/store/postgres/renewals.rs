@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use weir_store::postgres::Session;
 
 use super::decode::get;
+use weir_service::time::Millis;
+
 use crate::{
     model::TokenHash,
     store::{Due, Expiring, Renewal, Sealer, StoreError, Submission, Turn, renewals::LOOK_MAX},
-    time::Millis,
 };
 
 /// A token as submissions of one batch name it.

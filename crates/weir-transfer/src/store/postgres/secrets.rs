@@ -1,11 +1,9 @@
 //! Secrets that are left with the service for a while.
 
+use weir_service::time::Millis;
 use weir_store::postgres::Session;
 
-use crate::{
-    store::{Kept, Sealer, StoreError, hash_of},
-    time::Millis,
-};
+use crate::store::{Kept, Sealer, StoreError, hash_of};
 
 /// One statement: what has run out goes, what comes stays. One of the same name that ends after `fresh` stays as it is.
 pub(super) fn keep(

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use weir_service::time::Millis;
 use weir_store::postgres::{Session, Values};
 
 use crate::{
     model::{Counts, job_state_code, job_state_from_code, kind_of},
     store::StoreError,
-    time::Millis,
 };
 
 /// What a batch did to the counts of jobs: written once per job, however many of its files changed.

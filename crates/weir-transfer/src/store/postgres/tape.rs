@@ -8,10 +8,11 @@ use super::{
     tally::Tally,
     text::text,
 };
+use weir_service::time::Millis;
+
 use crate::{
     model::FileState,
     store::{Change, Pin, StoreError},
-    time::Millis,
 };
 use weir_store::postgres::Session;
 

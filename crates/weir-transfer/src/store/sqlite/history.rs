@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use super::read;
-use crate::{
-    store::{
-        StoreError,
-        packed::{PACK_MAX, pack},
-    },
-    time::Millis,
+use weir_service::time::Millis;
+
+use crate::store::{
+    StoreError,
+    packed::{PACK_MAX, pack},
 };
 
 /// A job that ended.

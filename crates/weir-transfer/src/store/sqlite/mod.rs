@@ -25,10 +25,9 @@ use super::{
     Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Store, StoreError, Submission,
     sealed::HOLDS_SEALED,
 };
-use crate::{
-    model::{self, TokenHash},
-    time::Millis,
-};
+use weir_service::time::Millis;
+
+use crate::model::{self, TokenHash};
 
 /// Connections for reading. A status poll holds one for milliseconds; four keep two cores busy with room to wait on disk.
 const READERS: usize = 4;

@@ -1,11 +1,11 @@
 //! Tokens, and what issuers gave for them.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use weir_service::time::Millis;
 
 use crate::{
     model::TokenHash,
     store::{Due, Expiring, Renewal, Sealer, StoreError, Submission, renewals::LOOK_MAX},
-    time::Millis,
 };
 
 /// Writes a token that is not known yet, with the files that name it; gives its number.

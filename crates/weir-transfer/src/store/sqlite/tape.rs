@@ -2,11 +2,11 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use weir_sched::Work;
+use weir_service::time::Millis;
 
 use crate::{
     model::{FileState, TapeTimes},
     store::{Pin, StoreError},
-    time::Millis,
 };
 
 /// Reads the five columns of a file that begin here.

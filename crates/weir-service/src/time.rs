@@ -1,4 +1,4 @@
-//! Times as FTS3 writes them, and the one clock of this crate.
+//! The clock of a service, and times as FTS3 writes them.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -6,12 +6,12 @@ use std::{
 };
 
 /// Milliseconds since the Unix epoch, UTC: how the store keeps times.
-pub(crate) type Millis = i64;
+pub type Millis = i64;
 
 /// Of what passes, this part at most is added or left out until the wall clock is met again.
 const PACE: u64 = 10;
 
-/// What this crate takes for the time: never steps, whatever is done to the wall clock, and goes after it by six minutes in an hour.
+/// What a service takes for the time: never steps, whatever is done to the wall clock, and goes after it by six minutes in an hour.
 ///
 /// An hour that the wall clock jumps is an hour in which nobody waited, copied or let a token grow old. It begins as the wall
 /// clock does: a restart believes it at once.
@@ -91,40 +91,40 @@ fn tell() -> Told {
 }
 
 /// The time. Only drivers, doors and the executor ask for it; decisions are given the time.
-pub(crate) fn now() -> Millis {
+pub fn now() -> Millis {
     (nanos() / 1_000_000) as Millis
 }
 
 /// The same in nanoseconds.
-pub(crate) fn nanos() -> u64 {
+pub fn nanos() -> u64 {
     tell().nanos
 }
 
 /// The time for what expires: tokens, proxies, certificates. A machine that was suspended, or began with an old clock, would take expired
 /// ones for as long as [`now()`] goes after the wall clock; so where that is ahead, and has gone evenly for five minutes, it is believed
 /// here. Where it is behind it is not: nothing expired comes to life when a clock is set back.
-pub(crate) fn latest() -> Millis {
+pub fn latest() -> Millis {
     (tell().latest() / 1_000_000) as Millis
 }
 
 /// The same, to be compared with what certificates and tokens say.
-pub(crate) fn system() -> SystemTime {
+pub fn system() -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(tell().latest())
 }
 
 /// By how many seconds the wall clock is ahead of this one.
-pub(crate) fn wall_ahead() -> f64 {
+pub fn wall_ahead() -> f64 {
     tell().ahead as f64 / 1e9
 }
 
 /// `YYYY-MM-DDTHH:MM:SS`, UTC, neither zone nor fraction: clients parse exactly this.
-pub(crate) fn format(millis: Millis) -> String {
+pub fn format(millis: Millis) -> String {
     let whole = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     whole.strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
 /// [`format()`], or JSON null.
-pub(crate) fn json(millis: Option<Millis>) -> serde_json::Value {
+pub fn json(millis: Option<Millis>) -> serde_json::Value {
     millis.map_or(serde_json::Value::Null, |at| format(at).into())
 }
 
