@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::answers`.
+//! See `weir_executor::fuzzing::answers`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::answers(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_executor::fuzzing::answers(data));

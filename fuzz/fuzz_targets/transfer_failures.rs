@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::failures`.
+//! See `weir_executor::fuzzing::failures`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::failures(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_executor::fuzzing::failures(data));

@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::grants`.
+//! See `weir_executor::fuzzing::grants`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::grants(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_executor::fuzzing::grants(data));

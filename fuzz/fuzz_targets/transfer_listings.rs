@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::listings`.
+//! See `weir_executor::fuzzing::listings`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::listings(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_executor::fuzzing::listings(data));

@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::markers`.
+//! See `weir_executor::fuzzing::markers`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::markers(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_executor::fuzzing::markers(data));

@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::redirects`.
+//! See `weir_executor::fuzzing::redirects`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::redirects(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_executor::fuzzing::redirects(data));

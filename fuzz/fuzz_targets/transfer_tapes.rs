@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::tapes`.
+//! See `weir_executor::fuzzing::tapes`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::tapes(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_executor::fuzzing::tapes(data));

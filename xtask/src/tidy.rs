@@ -6,6 +6,7 @@
 //! | [`text`] | source files divide before they get long; no word that does not belong here is in any tracked file |
 //! | [`fixme`] | a test that asserts less than it should has a row in `docs/known-shortfalls.md` |
 //! | [`cycles`] | the modules of a crate use each other in one direction |
+//! | [`size`] | a crate divides before it gets large |
 //! | [`links`] | relative links and anchors in Markdown resolve |
 //!
 //! Each rule is a plain function from text to findings, tested beside its code; this file only gathers.
@@ -14,6 +15,7 @@ mod cycles;
 mod fixme;
 mod links;
 mod rooms;
+mod size;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +40,10 @@ struct Settings {
     lines_max: usize,
     /// Crates with import cycles among their modules: how many files are in them.
     cycles: BTreeMap<String, usize>,
+    /// A crate of more lines without tests than this divides.
+    crate_lines_max: usize,
+    /// Larger crates, with the lines that they may have.
+    large: BTreeMap<String, usize>,
     /// Words that do not belong in tracked files.
     word: Vec<text::Word>,
 }
@@ -82,6 +88,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<Vec<Finding>> {
         text::check_words(path, content, &settings.word, &mut findings);
     }
     cycles::check(&files, &settings.cycles, &mut findings);
+    size::check(&files, settings.crate_lines_max, &settings.large, &mut findings);
     fixme::check(&files, &mut findings);
     links::check(&files, &mut findings);
     findings.sort();

@@ -1,21 +1,18 @@
 //! What an operator says about the service: one TOML file.
 
 mod admin;
-mod copy;
 mod events;
 mod history;
+mod message_kind;
 mod postgres;
-mod redirect;
-mod tokens;
 
 pub use admin::{AdminConfig, Level};
-pub use copy::CopyConfig;
 pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use history::HistoryConfig;
+pub(crate) use message_kind::MessageKind;
 pub use postgres::{PostgresConfig, Role, SessionAttrs};
-pub use redirect::{NoHost, RedirectHost};
-pub use tokens::{BrokerConfig, IssuerConfig, TokensConfig};
 pub use weir_auth::x509::DoorConfig as X509Config;
+pub use weir_executor::config::{BrokerConfig, CopyConfig, IssuerConfig, NoHost, RedirectHost, TokensConfig};
 
 use std::{
     collections::BTreeMap,

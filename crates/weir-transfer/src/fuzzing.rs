@@ -3,21 +3,17 @@
 
 use std::path::Path;
 
-pub use crate::{
-    executor::fuzzing::{answers, failures, grants, listings, markers, redirects, tapes},
-    rest::fuzzing::{bodies, limits, queries},
-};
+pub use crate::rest::fuzzing::{bodies, limits, queries};
 
 use std::time::Instant;
 
 use serde_json::Value;
 use weir_auth::Secret;
+use weir_executor::{job::SEVERAL_SOURCES, surl::Surl};
 
 use crate::{
     config::TransferConfig,
-    model::SEVERAL_SOURCES,
     submission::{self, SubmissionLimits, Submitter},
-    surl::Surl,
 };
 
 /// A token that no message may hold.
@@ -127,14 +123,7 @@ mod tests {
         run("transfer_bodies", super::bodies);
         run("transfer_queries", super::queries);
         run("transfer_limits", super::limits);
-        run("transfer_markers", super::markers);
-        run("transfer_failures", super::failures);
-        run("transfer_answers", super::answers);
-        run("transfer_redirects", super::redirects);
-        run("transfer_tapes", super::tapes);
         run("transfer_frames", super::frames);
         run("transfer_configs", super::configs);
-        run("transfer_grants", super::grants);
-        run("transfer_listings", super::listings);
     }
 }

@@ -34,13 +34,13 @@ mod driver;
 mod election;
 mod events;
 mod evolution;
-mod executor;
+
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod model;
+
 mod nodes;
 mod opening;
-mod places;
+
 mod reload;
 mod rest;
 mod servers;
@@ -49,7 +49,7 @@ mod settings;
 mod start;
 mod store;
 mod submission;
-mod surl;
+
 mod upkeep;
 mod watchdog;
 

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use uuid::Uuid;
 use weir_auth::x509::X509Error;
+use weir_executor::{ExecutorSettings, Rules};
 use weir_http::{AddressFilter, Client, ClientConfig, TlsError};
 use weir_sched::Config;
 use weir_store::postgres::Node;
@@ -13,7 +14,6 @@ use crate::{
     config::{ConfigError, TransferConfig},
     descriptors::Descriptors,
     events::{Events, SinkError},
-    executor::ExecutorSettings,
     store::{Sealer, Store, StoreError, confirm_key, postgres::PostgresStore, sqlite::SqliteStore},
 };
 
@@ -142,6 +142,15 @@ pub(crate) fn certificates(config: &TransferConfig) -> Result<Option<Arc<Certifi
     let Some(x509) = &config.x509 else { return Ok(None) };
     let read = Certificates::open(x509, config.trust.roots(), SystemTime::now())?;
     Ok(Some(Arc::new(read)))
+}
+
+/// What the configuration says of issuers, for the renewal of tokens.
+pub(crate) fn rules(config: &TransferConfig) -> Rules<'_> {
+    Rules {
+        issuers: &config.issuers,
+        brokers: &config.brokers,
+        tokens: &config.tokens,
+    }
 }
 
 pub(crate) fn core_config(config: &TransferConfig, epoch: u64) -> Config {

@@ -71,7 +71,9 @@ impl Reloading {
         let before = service.callers.get();
         let client = service.client.clone();
         let callers = Callers::new(&config, &service.url, client, certificates, Some(&before));
-        let refresher = service.keeper.prepare(callers.verifier.clone(), &config)?;
+        let refresher = service
+            .keeper
+            .prepare(callers.verifier.clone(), &config.issuers, &config.brokers)?;
         // From here on nothing can fail.
         self.tls.renew(&tls);
         service.reloads.shows_certificate(end);
@@ -153,7 +155,7 @@ fn settle(now: &TransferConfig, new: &TransferConfig) -> (TransferConfig, Vec<St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::IssuerConfig;
+    use weir_executor::config::IssuerConfig;
 
     #[test]
     fn what_needs_a_restart_stays_and_is_named() {

@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use weir_executor::{Executor, Keeper, Modes, Namespace};
 use weir_http::{Client, Reloadable};
 use weir_sched::Scheduler;
 use weir_service::reload::Reloads;
@@ -22,7 +23,6 @@ use crate::{
     driver::{Beginning, Driver, OtherNodes},
     events::Events,
     evolution::Evolution,
-    executor::{Executor, Keeper, Modes, Namespace},
     nodes::{Fleet, Membership, Scheduling, Seat},
     opening::{core_config, executor_settings, for_users},
     settings::{Plan, Settings, difference},
@@ -132,7 +132,7 @@ impl Service {
                 Ok((crate::driver::last_life_ended(store)?, Beginning::read(store)?))
             })
             .await?;
-        let executor = self.executor(self.events.clone(), last_life_ended);
+        let executor = self.executor(&self.events, last_life_ended);
         let fleet = self.membership.clone().map(|membership| {
             let slots = membership.node().slots;
             Fleet::new(membership, epoch, executor.clone(), slots)
@@ -141,7 +141,7 @@ impl Service {
         let driver = Driver::start(
             Scheduler::new(core_config(&self.config, epoch)),
             (self.store.clone(), beginning),
-            executor,
+            (executor, self.events.clone()),
             &told,
             Some(weir_sched::Command::Begin),
             fleet
@@ -174,12 +174,12 @@ impl Service {
         }
     }
 
-    pub(crate) fn executor(&self, events: Events, last_life_ended: Option<time::Millis>) -> Executor {
+    pub(crate) fn executor(&self, events: &Events, last_life_ended: Option<time::Millis>) -> Executor {
         Executor::new(
             for_users(&self.client, &self.config),
             self.store.clone(),
             (executor_settings(&self.config), self.modes.clone()),
-            events,
+            Arc::new(events.clone()),
             self.keeper.clone(),
             last_life_ended,
         )

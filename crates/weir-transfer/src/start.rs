@@ -7,6 +7,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 use weir_auth::Verifier;
+use weir_executor::{Keeper, Modes, Namespace};
 use weir_http::{RunningServer, ServerLimits};
 use weir_service::{
     reload::{Reloads, keep_up, look},
@@ -19,9 +20,8 @@ use crate::{
     election,
     events::Events,
     evolution::Evolution,
-    executor::{Keeper, Modes, Namespace},
     nodes::{Entry, Hands, Membership, Seat},
-    opening::{StartError, certificates, client, events, for_users, host_of, node, open},
+    opening::{StartError, certificates, client, events, for_users, host_of, node, open, rules},
     reload::{Reloading, server_tls},
     rest,
     servers::ServersTrust,
@@ -76,7 +76,7 @@ impl TransferService {
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let url = config.url.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
         let callers = Callers::new(&config, &url, client.clone(), certificates, None);
-        let keeper = Keeper::new(&client, callers.verifier.clone(), store.clone(), &config)?;
+        let keeper = Keeper::new(&client, callers.verifier.clone(), store.clone(), rules(&config))?;
 
         let tasks = Tasks::default();
         let stop = tasks.stop().clone();
@@ -259,8 +259,9 @@ async fn begin(service: &Arc<Service>, entry: Option<Arc<Entry>>, tasks: &Tasks)
         service.take_office(epoch).await?;
     }
     if role.copies() {
-        let executor = service.executor(Events::courier(), None);
-        Hands::start(membership, executor, entry.writer(), tasks);
+        let events = Events::courier();
+        let executor = service.executor(&events, None);
+        Hands::start(membership, (executor, events), entry.writer(), tasks);
     }
     tasks.tracker().spawn(election::hold(
         service.clone(),

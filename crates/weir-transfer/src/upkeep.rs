@@ -230,6 +230,7 @@ async fn sample(service: &Arc<Service>) {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use uuid::Uuid;
+    use weir_executor::orders::Orders as _;
 
     use super::*;
     use crate::store::{Change, sqlite::SqliteStore, submission};
@@ -298,7 +299,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut config = crate::TransferConfig::new("127.0.0.1:0".parse().unwrap());
         config.store = Some(directory.path().join("db"));
-        let issuer = crate::config::IssuerConfig::new("https://127.0.0.1:1", "test");
+        let issuer = weir_executor::config::IssuerConfig::new("https://127.0.0.1:1", "test");
         config.issuers.push(issuer);
         let running = crate::start::TransferService::start(config).await.unwrap();
         let service = running.service_for_tests();

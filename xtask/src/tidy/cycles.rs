@@ -70,15 +70,15 @@ impl Cycle {
 }
 
 /// The modules of a crate.
-struct Crate {
-    /// Files below `src`, and what each refers to.
+pub(super) struct Crate {
+    /// Files below `src` but those for tests alone, and what each refers to.
     sources: BTreeMap<String, Source>,
     /// Which file holds a module.
     homes: BTreeMap<Vec<String>, String>,
 }
 
 impl Crate {
-    fn read(folder: &str, files: &BTreeMap<String, String>) -> Result<Self, Finding> {
+    pub(super) fn read(folder: &str, files: &BTreeMap<String, String>) -> Result<Self, Finding> {
         let below = format!("{folder}/src/");
         let mut read = Self {
             sources: BTreeMap::new(),
@@ -103,6 +103,12 @@ impl Crate {
             read.homes.extend(modules);
         }
         Ok(read)
+    }
+
+    /// Its files below `src` but those for tests alone, each with the lines of its items for tests.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&str, &[(usize, usize)])> {
+        let sources = self.sources.iter();
+        sources.map(|(file, source)| (file.as_str(), source.test_lines.as_slice()))
     }
 
     fn cycles(&self) -> Vec<Cycle> {

@@ -9,13 +9,15 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Done, Fits, Seen, cancel, matching_each};
+use weir_executor::{
+    job::{File, SEVERAL_HOPS},
+    surl::Surl,
+};
 use weir_service::time::{self, Millis};
 
 use crate::{
-    model::{File, SEVERAL_HOPS},
     service::Service,
     settings::{Kind, Object},
-    surl::Surl,
 };
 
 pub(crate) const STORAGE_BANNED: &str = "Storage banned";

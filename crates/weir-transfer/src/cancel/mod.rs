@@ -8,14 +8,16 @@ use futures_util::StreamExt as _;
 use uuid::Uuid;
 
 pub(crate) use bans::{STORAGE_BANNED, Sweeps, USER_BANNED, catch_up, expire, of_storage, of_user};
+use weir_executor::{
+    job::{SEVERAL_HOPS, SEVERAL_SOURCES},
+    surl::Surl,
+};
 
 use crate::{
     driver::{NotTaken, Request},
-    model::{SEVERAL_HOPS, SEVERAL_SOURCES},
     service::Service,
     settings::stands_for,
     store::{Live, LiveJob, Restored, Store, StoreError},
-    surl::Surl,
 };
 
 /// Above every file id that a store can hold.

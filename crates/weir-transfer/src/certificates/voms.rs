@@ -15,9 +15,8 @@ use weir_auth::{
 use weir_http::{Client, ClientConfig, TrustRoots};
 
 use super::CertificatesError;
+use weir_executor::places::Places;
 use weir_service::time;
-
-use crate::places::Places;
 
 /// How many calls are served at once: each costs a TLS connection, and servers that do not answer keep it for long.
 const PLACES: usize = 8;

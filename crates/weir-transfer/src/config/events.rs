@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 use weir_units::Bytes;
 
-use crate::model::MessageKind;
+use super::message_kind::MessageKind;
 use weir_service::config::Invalid;
 
 /// Messages about transfers, kept on disk until every sink has taken them.

@@ -7,13 +7,11 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use weir_executor::job::NewJob;
 use weir_sched::{JobSpec, Link, LiveState, Names, Record};
 use weir_service::time::Millis;
 
-use crate::{
-    config::{QueueLimit, QueueLimits},
-    model::NewJob,
-};
+use crate::config::{QueueLimit, QueueLimits};
 
 const MINUTE: Millis = 60_000;
 

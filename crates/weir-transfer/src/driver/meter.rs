@@ -9,7 +9,7 @@ use super::{
     bounds::{Bounds, Holdings},
     depth::{Depth, Full, Room},
 };
-use crate::model::NewJob;
+use weir_executor::job::NewJob;
 
 /// What part a file has at least in the mean size: some hundred files count.
 const PART_MIN: f64 = 0.01;

@@ -37,10 +37,11 @@ pub(crate) use run::{Inlet, last_life_ended};
 pub(crate) use desk::Answer;
 
 use restore::Restoration;
+use weir_executor::Executor;
 
 use crate::{
     config::{LimitsConfig, QueueLimits},
-    executor::Executor,
+    events::Events,
     settings::NamedSetting,
     store::{Change, Store, StoreError, Submission, Writer},
 };
@@ -144,7 +145,7 @@ impl<C: TransferCore> Driver<C> {
     pub(crate) fn start(
         core: C,
         (store, beginning): (Arc<dyn Store>, Beginning),
-        executor: Executor,
+        executor: (Executor, Events),
         settings: &[NamedSetting],
         ready: Option<Command>,
         others: Option<Arc<dyn OtherNodes>>,

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use uuid::Uuid;
+use weir_executor::{
+    job::{CANCELED_REASON, FileResult, FileState, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES},
+    surl::Surl,
+};
 use weir_sched::{End, JobId, Next, TransferSpec};
 use weir_service::time::Millis;
 use weir_units::{Bytes, Timestamp};
 use weir_world::{ErrorClass, Failure, OpId, Party, Retry, TransferId};
 
-use crate::{
-    model::{CANCELED_REASON, FileResult, FileState, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES},
-    store::{Change, FollowUp, LiveJob, Submission},
-    surl::Surl,
-};
+use crate::store::{Change, FollowUp, LiveJob, Submission};
 use weir_sched::{
     JobSpec, Live, LiveState, Names, Priority, Record, Route, RouteKind, SeId, Strategy, Tape, Terms, Work,
 };

@@ -22,12 +22,14 @@ use super::{
     records,
     restore::Restoration,
 };
+use weir_executor::Executor;
 use weir_service::time::{self, Millis};
 
 use crate::{
+    events::Events,
     events::Notice,
-    executor::Executor,
     settings::NamedSetting,
+    store::journal::Notes,
     store::{Change, Durable, Store, StoreError, Writer, start_writer},
 };
 
@@ -67,6 +69,7 @@ struct Loop<C> {
     desk: Desk,
     writer: Arc<Writer>,
     executor: Executor,
+    events: Events,
     ready: Option<Command>,
     running: HashMap<OpId, Running>,
     /// Of operations that have not ended: their link, and, once the last of them was heard, the host of the node that did them, if there are
@@ -88,7 +91,7 @@ struct Loop<C> {
 pub(super) fn start<C: TransferCore>(
     core: C,
     (store, Beginning { below, learned }): (Arc<dyn Store>, Beginning),
-    executor: Executor,
+    (executor, events): (Executor, Events),
     settings: &[NamedSetting],
     ready: Option<Command>,
     others: Option<Arc<dyn OtherNodes>>,
@@ -103,7 +106,7 @@ pub(super) fn start<C: TransferCore>(
     let mut names = Names::default();
     let settings = settings.iter().map(|one| one.resolve(&mut names)).collect::<Vec<_>>();
     let learned = Record::Learned(learned::restore(&learned, &mut names).into());
-    let pins = executor.clone().keep_pins(writer.clone());
+    let pins = executor.clone().keep_pins(Arc::new(Notes(writer.clone())));
     let mut meter = Meter::default();
     meter.depth.await_queue();
     let this = Loop {
@@ -114,6 +117,7 @@ pub(super) fn start<C: TransferCore>(
         desk: Desk::default(),
         writer: writer.clone(),
         executor,
+        events,
         ready,
         running: HashMap::new(),
         links: HashMap::new(),
@@ -194,7 +198,7 @@ impl<C: TransferCore> Loop<C> {
 
     /// Whether requests are taken in. Those that wait stay in the channel, and then at the door.
     fn takes(&self) -> bool {
-        self.desk.len() < WAITING_MAX && !self.executor.events().is_behind()
+        self.desk.len() < WAITING_MAX && !self.events.is_behind()
     }
 
     fn take(&mut self, item: Item<C>, inputs: &mut Vec<Input<Command, Record>>) {
@@ -281,7 +285,7 @@ impl<C: TransferCore> Loop<C> {
                 .iter_mut()
                 .for_each(|change| records::carried_out_by(change, &host));
         }
-        if self.executor.events().is_on() {
+        if self.events.is_on() {
             let op = match record {
                 Record::Ended { op, .. } => Some(*op),
                 _ => None,
@@ -297,7 +301,7 @@ impl<C: TransferCore> Loop<C> {
         while self.notices.front().is_some_and(|(seq, _)| *seq <= up_to)
             && let Some((_, notice)) = self.notices.pop_front()
         {
-            self.executor.events().tell(notice);
+            self.events.tell(notice);
         }
     }
 
@@ -319,14 +323,12 @@ impl<C: TransferCore> Loop<C> {
             && others.takes(id, op, self.running.len() - 1 - others.running())
         {
             if let Op::Copy { .. } = op {
-                self.executor
-                    .events()
-                    .tell(Notice::BegunElsewhere(id, records::millis(self.now)));
+                self.events.tell(Notice::BegunElsewhere(id, records::millis(self.now)));
             }
             return;
         }
         let term = self.others.as_ref().map(|others| others.term());
-        let (executor, journal, leave) = (self.executor.clone(), self.writer.clone(), self.stop.clone());
+        let (executor, journal, leave) = (self.executor.clone(), Notes(self.writer.clone()), self.stop.clone());
         let teller = Teller {
             id,
             feeds: self.feeds.clone(),
@@ -391,7 +393,7 @@ impl<C: TransferCore> Loop<C> {
                 inputs.extend(files.into_iter().map(Input::Restored));
             }
             Feed::Arrived(job) => {
-                self.executor.events().tell(Notice::Submitted {
+                self.events.tell(Notice::Submitted {
                     job: job.job.id,
                     live: records::begins(&job),
                 });

@@ -15,9 +15,10 @@ use weir_world::{
 };
 
 use super::{Beginning, Driver};
+use weir_executor::{Executor, ExecutorSettings, Keeper};
+
 use crate::{
     events::Events,
-    executor::{Executor, ExecutorSettings, Keeper},
     store::{Change, Sealer, Store, StoreError, TroubledStore, sqlite::SqliteStore, submission},
 };
 
@@ -85,11 +86,11 @@ impl Harness for RealWorld {
             client.clone(),
             store.clone(),
             (ExecutorSettings::default(), std::sync::Arc::default()),
-            Events::default(),
+            Arc::new(()),
             Keeper::idle(&client, store.clone()),
             None,
         );
-        let driver = Driver::start(core, beginning(store), executor, &[], None, None).unwrap();
+        let driver = Driver::start(core, beginning(store), (executor, Events::default()), &[], None, None).unwrap();
         drop(entered);
         Self {
             driver,
@@ -170,11 +171,11 @@ async fn a_driver_without_a_core_says_so() {
         client.clone(),
         store.clone(),
         (ExecutorSettings::default(), std::sync::Arc::default()),
-        Events::default(),
+        Arc::new(()),
         Keeper::idle(&client, store.clone()),
         None,
     );
-    let driver = Driver::start(Broken, beginning(store), executor, &[], None, None).unwrap();
+    let driver = Driver::start(Broken, beginning(store), (executor, Events::default()), &[], None, None).unwrap();
     for _ in 0..500 {
         if driver.trouble().is_some() {
             break;
@@ -196,7 +197,7 @@ fn around(store: Arc<TroubledStore>) -> Driver {
         client.clone(),
         store.clone(),
         (ExecutorSettings::default(), std::sync::Arc::default()),
-        Events::default(),
+        Arc::new(()),
         Keeper::idle(&client, store.clone()),
         None,
     );
@@ -207,7 +208,7 @@ fn around(store: Arc<TroubledStore>) -> Driver {
     Driver::start(
         weir_sched::Scheduler::new(config),
         beginning(store),
-        executor,
+        (executor, Events::default()),
         &[],
         Some(Command::Begin),
         None,
@@ -263,7 +264,7 @@ async fn a_file_whose_row_is_not_taken_fails_and_all_others_go_on() {
     }));
     let driver = around(store.clone());
     soon("its end", || {
-        store.file(1).unwrap().unwrap().state == crate::model::FileState::Failed
+        store.file(1).unwrap().unwrap().state == weir_executor::job::FileState::Failed
     })
     .await;
     let submission = Box::new(submission(2, 2, 1));
@@ -310,7 +311,7 @@ async fn a_cancellation_during_the_restore_has_its_effect() {
     drop(go);
     answer.await.unwrap().unwrap();
     let file = store.file(1).unwrap().unwrap();
-    assert_eq!(file.state, crate::model::FileState::Canceled);
+    assert_eq!(file.state, weir_executor::job::FileState::Canceled);
     assert_eq!(file.attempts, 0);
     driver.shutdown().await;
 }

@@ -2,38 +2,14 @@
 //!
 //! Keys of SRM, of staging and of things that this service does not do have the value that FTS3 gives them when they are not used.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
-use weir_service::time::Millis;
-
-use crate::{
-    model::{FileResult, NewFile, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES, TapeTimes},
+use weir_executor::timeline::{Span, Timeline};
+use weir_executor::{
+    job::{FileResult, NewFile, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES, TapeTimes},
     surl::{Surl, redact_query},
 };
-
-/// When the steps of one attempt began and ended; `None`: it never came to that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Timeline {
-    /// The attempt itself.
-    pub began: Millis,
-    /// The look at the source, if it asked for a checksum.
-    pub source_checksum: Option<Span>,
-    /// The copy, all modes that were tried.
-    pub copy: Option<Span>,
-    /// The look at the destination afterwards, if it asked for a checksum.
-    pub destination_checksum: Option<Span>,
-    /// The attempt itself.
-    pub ended: Millis,
-    /// Limit of the copy, in seconds.
-    pub timeout: u64,
-}
-
-/// A step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Span {
-    pub from: Millis,
-    pub to: Millis,
-}
+use weir_service::time::Millis;
 
 /// A transfer as its messages show it.
 pub(crate) struct Subject<'a> {

@@ -13,8 +13,7 @@ mod scribe;
 mod sinks;
 mod spool;
 
-pub(crate) use crate::model::MessageKind;
-pub(crate) use message::{Span, Timeline};
+pub(crate) use crate::config::MessageKind;
 pub(crate) use notice::Notice;
 pub(crate) use scribe::Events;
 pub use sinks::SinkError;

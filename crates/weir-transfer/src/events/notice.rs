@@ -1,10 +1,11 @@
 //! What the scribe is told.
 
 use uuid::Uuid;
+use weir_executor::timeline::Timeline;
 use weir_sched::Work;
 use weir_world::OpId;
 
-use super::{MessageKind, Timeline};
+use super::MessageKind;
 use weir_service::time::Millis;
 
 use crate::store::Change;

@@ -13,23 +13,27 @@ use std::{
 
 use tokio::sync::watch;
 use uuid::Uuid;
+use weir_executor::{orders::Told, timeline::Timeline};
 use weir_http::Client;
 use weir_sched::Work;
 use weir_world::OpId;
 
 use super::{
-    MessageKind, Notice, Timeline,
+    MessageKind, Notice,
     message::{self, StateChange, Subject, Verdict},
     metrics::Meters,
     sinks::{self, Shared as Sinks},
     spool::{Position, Spool},
 };
+use weir_executor::{
+    job::{CANCELED_REASON, FileResult, FileState, NewFile, NewJob},
+    orders::Order,
+};
 use weir_service::time::Millis;
 
 use crate::{
     config::EventsConfig,
-    model::{CANCELED_REASON, FileResult, FileState, NewFile, NewJob},
-    store::{Change, Order, Store, StoreError},
+    store::{Change, Store, StoreError},
 };
 
 /// Notices that may wait for the scribe; with more, the driver takes no further requests.
@@ -150,32 +154,6 @@ impl Events {
         }
     }
 
-    /// An attempt begins.
-    pub(crate) fn began(&self, op: OpId, order: &Order, timeline: Timeline) {
-        let Some(shared) = &self.shared else { return };
-        let ride = Ride {
-            job: order.job.clone(),
-            file: order.file.spec.clone(),
-            times: timeline,
-        };
-        for (kind, line) in shared.beginning(&ride, op.attempt, Some(&order.file.tape)) {
-            shared.tell(Notice::Lines(kind, ride.job.vo.clone(), line));
-        }
-        lock(&shared.rides).insert(op, ride);
-    }
-
-    /// An attempt is over, and this is how its time went. What it came to is told by [`Notice::Ended`].
-    pub(crate) fn over(&self, op: OpId, timeline: Timeline) {
-        if let Some(courier) = &self.courier {
-            lock(courier).insert(op, timeline);
-        }
-        if let Some(shared) = &self.shared
-            && let Some(ride) = lock(&shared.rides).get_mut(&op)
-        {
-            ride.times = timeline;
-        }
-    }
-
     /// The figures, if there are any.
     pub(crate) fn meters(&self) -> Option<&Meters> {
         self.shared.as_ref().map(|shared| shared.meters.as_ref())
@@ -192,6 +170,33 @@ impl Events {
     }
 }
 
+impl Told for Events {
+    fn began(&self, op: OpId, order: &Order, timeline: Timeline) {
+        let Some(shared) = &self.shared else { return };
+        let ride = Ride {
+            job: order.job.clone(),
+            file: order.file.spec.clone(),
+            times: timeline,
+        };
+        for (kind, line) in shared.beginning(&ride, op.attempt, Some(&order.file.tape)) {
+            shared.tell(Notice::Lines(kind, ride.job.vo.clone(), line));
+        }
+        lock(&shared.rides).insert(op, ride);
+    }
+
+    // What it came to is told by [`Notice::Ended`].
+    fn over(&self, op: OpId, timeline: Timeline) {
+        if let Some(courier) = &self.courier {
+            lock(courier).insert(op, timeline);
+        }
+        if let Some(shared) = &self.shared
+            && let Some(ride) = lock(&shared.rides).get_mut(&op)
+        {
+            ride.times = timeline;
+        }
+    }
+}
+
 impl Shared {
     fn tell(&self, notice: Notice) {
         if let Some(notices) = lock(&self.notices).as_ref() {
@@ -205,7 +210,7 @@ impl Shared {
         &self,
         ride: &Ride,
         attempt: u32,
-        tape: Option<&crate::model::TapeTimes>,
+        tape: Option<&weir_executor::job::TapeTimes>,
     ) -> [(MessageKind, Vec<u8>); 2] {
         let subject = self.subject(&ride.job, &ride.file, attempt);
         let active = StateChange {

@@ -16,10 +16,11 @@ use weir_units::Bytes;
 use weir_world::{OpId, Outcome, WorldEvent};
 
 use super::Membership;
+use weir_executor::{Executor, Life, Target, timeline::Timeline};
+
 use crate::{
     driver::{Driver, Gate, Inlet, OtherNodes},
-    events::{Events, Notice, Timeline},
-    executor::{Executor, Life, Target},
+    events::{Events, Notice},
     opening::host_of,
     store::{
         LiveJob, Restored, StoreError,

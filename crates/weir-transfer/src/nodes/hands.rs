@@ -17,10 +17,11 @@ use super::{
     at_work::{AtWork, Place},
     fleet::{Order, Report},
 };
-use crate::{
-    executor::Executor,
-    store::{StoreError, Writer, postgres::Lease},
-};
+use weir_executor::Executor;
+
+use crate::events::Events;
+use crate::store::journal::Notes;
+use crate::store::{StoreError, Writer, postgres::Lease};
 
 /// How often this node looks for orders even if nobody rings.
 const LOOK: Duration = Duration::from_secs(1);
@@ -38,6 +39,7 @@ type Told = (Uuid, Place, Report);
 pub(crate) struct Hands {
     membership: Arc<Membership>,
     executor: Executor,
+    events: Events,
     journal: Arc<Writer>,
     at_work: AtWork,
     told: UnboundedSender<Told>,
@@ -45,11 +47,17 @@ pub(crate) struct Hands {
 
 impl Hands {
     /// Works until it is stopped. `journal` takes claims of operations with a lease.
-    pub(crate) fn start(membership: &Arc<Membership>, executor: Executor, journal: Arc<Writer>, tasks: &Tasks) {
+    pub(crate) fn start(
+        membership: &Arc<Membership>,
+        (executor, events): (Executor, Events),
+        journal: Arc<Writer>,
+        tasks: &Tasks,
+    ) {
         let (told, tellings) = unbounded_channel();
         let hands = Self {
             membership: membership.clone(),
             executor,
+            events,
             journal,
             at_work: AtWork::default(),
             told,
@@ -118,9 +126,13 @@ impl Hands {
             return;
         };
         let executor = self.executor.in_life(order.life);
-        let (journal, term, leave) = (self.journal.clone(), self.membership.term().clone(), crew.leave.clone());
+        let (journal, term, leave) = (
+            Notes(self.journal.clone()),
+            self.membership.term().clone(),
+            crew.leave.clone(),
+        );
         let told = self.told.clone();
-        let events = executor.events().clone();
+        let events = self.events.clone();
         crew.tasks.spawn(async move {
             let last = Mutex::new(None);
             let tell = |event| match event {

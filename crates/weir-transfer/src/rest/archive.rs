@@ -17,11 +17,14 @@ use super::{
     objects::{FileObject, JobObject},
     query::one,
 };
+use weir_executor::{
+    job::{File, FileState, Job},
+    surl::{Surl, conceal},
+};
+
 use crate::{
-    model::{File, FileState, Job},
     service::Service,
     store::{JobFilter, Store, StoreError},
-    surl::{Surl, conceal},
 };
 
 pub(super) fn routes() -> Router<Arc<Service>> {
@@ -179,7 +182,7 @@ async fn files(service: State, caller: Caller, Query(query): Query<HashMap<Strin
         return Ok(ok(&Vec::<()>::new()));
     };
     if filter.states.iter().any(|state| state.is_terminal()) {
-        jobs.states = crate::model::JOB_STATES.to_vec();
+        jobs.states = weir_executor::job::JOB_STATES.to_vec();
     }
     jobs.limit = Some(FILES_MAX);
     let found = service

@@ -16,13 +16,10 @@ use super::{
     caller::Caller,
     delegation::{attributes, millis, own},
 };
+use weir_executor::orders::{Kept, proxy_name};
 use weir_service::time::{self, Millis};
 
-use crate::{
-    certificates::voms::VomsFailure,
-    service::Service,
-    store::{Kept, proxy_name},
-};
+use crate::{certificates::voms::VomsFailure, service::Service};
 
 pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new().route("/delegation/{id}/voms", post(voms))

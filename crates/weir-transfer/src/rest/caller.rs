@@ -10,12 +10,12 @@ use weir_auth::{
 };
 
 use super::answer::ApiError;
+use weir_executor::job::{Job, cred_id, owner};
 use weir_service::time;
 
 use crate::{
     callers::Callers,
     config::{AdminConfig, Level},
-    model::{Job, cred_id, owner},
     service::Service,
     submission::Submitter,
 };
@@ -269,10 +269,9 @@ fn fits(admin: &AdminConfig, token: &Token) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use super::*;
-    use crate::{
-        model::{Counts, JobState},
-        store::submission,
-    };
+    use weir_executor::job::{Counts, JobState};
+
+    use crate::store::submission;
 
     fn caller(vo: &str, name: &str, cred_id: &str, certificate: bool) -> Caller {
         Caller {

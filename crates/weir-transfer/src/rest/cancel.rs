@@ -16,10 +16,11 @@ use super::{
     objects::JobObject,
     query::{failed, one},
 };
+use weir_executor::job::{CANCELED_REASON, FileState, Job};
+
 use crate::{
     cancel::{self, Seen, live_files},
     driver::Request,
-    model::{CANCELED_REASON, FileState, Job},
     service::Service,
 };
 

@@ -26,12 +26,10 @@ use super::{
     answer::{Answer, ApiError, ok, text},
     caller::{By, Caller},
 };
+use weir_executor::orders::{Kept, proxy_name};
 use weir_service::time::{self, Millis};
 
-use crate::{
-    service::Service,
-    store::{Kept, proxy_name},
-};
+use crate::service::Service;
 
 /// How long a proxy may be signed for one request.
 const REQUEST_LIFE: Millis = 3_600_000;

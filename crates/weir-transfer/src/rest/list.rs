@@ -10,9 +10,10 @@ use super::{
     caller::Caller,
     objects::JobObject,
 };
+use weir_executor::job::job_state_from_name;
 use weir_service::time;
 
-use crate::{config::Level, model::job_state_from_name, store::JobFilter};
+use crate::{config::Level, store::JobFilter};
 
 /// Jobs of a listing without a limit, the newest first: some 10 MB.
 pub(super) const JOBS_MAX: usize = 10_000;

@@ -25,12 +25,9 @@ use super::{
     caller::{By, Caller},
     delegation,
 };
-use crate::{
-    executor::{Attributes, Change, Credential, Obstacle, Refused, Visit},
-    service::Service,
-    submission,
-    surl::Surl,
-};
+use weir_executor::{Attributes, Change, Credential, Obstacle, Refused, Visit, surl::Surl};
+
+use crate::{service::Service, submission};
 
 pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new()

@@ -2,12 +2,11 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
-use weir_service::time;
-
-use crate::{
-    model::{File, Job},
+use weir_executor::{
+    job::{File, Job},
     surl::Surl,
 };
+use weir_service::time;
 
 /// Keys of a job, in the order in which they are written.
 const JOB_KEYS: [&str; 30] = [

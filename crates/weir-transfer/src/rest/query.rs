@@ -18,12 +18,10 @@ use super::{
     caller::Caller,
     objects::{FileObject, JobObject},
 };
+use weir_executor::job::{File, Job};
 use weir_service::time;
 
-use crate::{
-    model::{File, Job},
-    store::{Store, StoreError},
-};
+use crate::store::{Store, StoreError};
 
 /// A job that may be seen, with its files if they were asked for.
 type FoundJob = Result<(Job, Vec<File>), ApiError>;

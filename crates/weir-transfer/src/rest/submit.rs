@@ -14,15 +14,17 @@ use super::{
     queue::Sources,
     relay,
 };
+use weir_executor::{
+    job::{NewFile, SEVERAL_HOPS, SEVERAL_SOURCES},
+    surl::Surl,
+};
 use weir_service::time::{self, Millis};
 
 use crate::{
     cancel,
     driver::{Holdings, NotTaken, Request, Room},
-    model::{NewFile, SEVERAL_HOPS, SEVERAL_SOURCES},
     store::Submission,
     submission::{self, Draft, Submitter},
-    surl::Surl,
 };
 
 /// How long a submission waits for the scheduler's choice between sources.
@@ -123,7 +125,8 @@ async fn again(service: &State, caller: &Caller, (id, files): (uuid::Uuid, &[New
 async fn with_tokens(service: &State, mut submission: Box<Submission>) -> Answer<Box<Submission>> {
     let (of, tokens) = (service.0.clone(), submission.tokens.len());
     let look = move || {
-        submission.expiring = of.keeper.expiring(&submission).map_err(ApiError::bad_request)?;
+        let expiring = of.keeper.expiring(&submission.job, &submission.tokens);
+        submission.expiring = expiring.map_err(ApiError::bad_request)?;
         of.store.seal(&mut submission);
         Ok(submission)
     };

@@ -18,9 +18,10 @@ use super::{
     query::one,
     sight::Sight,
 };
+use weir_executor::job::File;
 use weir_service::time;
 
-use crate::{model::File, settings::se_name};
+use crate::settings::se_name;
 use std::sync::Arc;
 
 use crate::service::Service;

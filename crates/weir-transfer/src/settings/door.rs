@@ -7,9 +7,10 @@ use super::{
     rows::pairs,
     values::{Object, integer},
 };
+use weir_executor::surl::Surl;
 use weir_service::time::Millis;
 
-use crate::{submission::Draft, surl::Surl};
+use crate::submission::Draft;
 
 const MIB: u64 = 1 << 20;
 const YEAR: u64 = 366 * 86_400;
@@ -192,7 +193,7 @@ mod tests {
         settings
     }
 
-    fn completed(settings: &Settings, params: &Value, size: Option<u64>) -> crate::model::JobParams {
+    fn completed(settings: &Settings, params: &Value, size: Option<u64>) -> weir_executor::job::JobParams {
         let user = Submitter {
             user_dn: "alice".into(),
             cred_id: "01".into(),
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(completed(&settings, &json!({}), None).timeout, None);
         assert_eq!(
             completed(&Settings::default(), &json!({}), None),
-            crate::model::JobParams::default()
+            weir_executor::job::JobParams::default()
         );
     }
 }

@@ -1,9 +1,8 @@
 //! Values in what administrators write: numbers that may come as text, rates, names of storage elements.
 
 use serde_json::{Map, Value};
+use weir_executor::surl::{Scheme, Surl};
 use weir_units::BitRate;
-
-use crate::surl::{Scheme, Surl};
 
 /// What is wrong with a setting, for the administrator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

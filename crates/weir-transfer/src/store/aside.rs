@@ -3,9 +3,8 @@
 use weir_sched::Work;
 
 use super::Change;
+use weir_executor::job::{CANCELED_REASON, FileResult, FileState};
 use weir_service::time;
-
-use crate::model::{CANCELED_REASON, FileResult, FileState};
 
 impl weir_store::Change for Change {
     fn name(&self) -> &'static str {

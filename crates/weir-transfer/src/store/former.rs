@@ -15,7 +15,7 @@ use super::{
     sqlite::SqliteStore,
     suite::{end, live, submission},
 };
-use crate::model::{FileState, JobState};
+use weir_executor::job::{FileState, JobState};
 
 /// Versions of which there are copies.
 const FORMER: [&str; 1] = ["2026-11"];

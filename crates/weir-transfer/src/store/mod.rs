@@ -14,6 +14,7 @@ mod aside;
 mod conflict;
 #[cfg(test)]
 mod former;
+pub(crate) mod journal;
 mod packed;
 pub(crate) mod postgres;
 #[cfg(test)]
@@ -54,19 +55,19 @@ use weir_auth::Secret;
 use weir_sched::Work;
 
 pub(crate) use conflict::Conflict;
-pub(crate) use renewals::{Due, Expiring, Renewal, Turn};
-pub(crate) use sealed::{confirm_key, hash_of};
+pub(crate) use sealed::confirm_key;
 pub(crate) use weir_store::{Sealer, StoreError, remedy};
 
 #[cfg(test)]
 pub(crate) use suite::submission;
 #[cfg(test)]
 pub(crate) use troubled::TroubledStore;
-use weir_service::time::Millis;
-
-use crate::model::{
-    Claim, File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, SEVERAL_HOPS, SEVERAL_SOURCES, TokenHash,
+use weir_executor::job::{
+    Claim, File, FileResult, FileState, Job, JobState, NewFile, NewJob, Retry, SEVERAL_HOPS, SEVERAL_SOURCES,
+    TokenHash, hash_of,
 };
+use weir_executor::orders::{Expiring, Kept, Orders};
+use weir_service::time::Millis;
 
 /// One durable change.
 #[derive(Debug, Clone)]
@@ -310,17 +311,6 @@ pub(crate) struct Live {
     pub follow_up: FollowUp,
 }
 
-/// A file that a storage was asked to bring online, and that was not given back since.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pin {
-    /// The file.
-    pub file: u64,
-    /// Where it is.
-    pub source: String,
-    /// Whether the file has come to its end: the pin is to be given back.
-    pub over: bool,
-}
-
 /// A job whose time in the queue is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Overdue {
@@ -367,37 +357,6 @@ pub(crate) enum Restored {
     Unreadable(Unreadable),
 }
 
-/// Everything the executor needs to know of one transfer.
-#[derive(Debug, Clone)]
-pub(crate) struct Order {
-    /// The file.
-    pub file: File,
-    /// Its job.
-    pub job: NewJob,
-    /// Opened.
-    pub source_token: Option<Secret>,
-    /// Opened.
-    pub destination_token: Option<Secret>,
-    /// The proxy that the job's user delegated, with its key, in PEM; only if the job is to use it, and it is still there.
-    pub proxy: Option<Kept>,
-}
-
-/// A secret that somebody left with the service for a while, sealed at rest.
-#[derive(Debug, Clone)]
-pub(crate) struct Kept {
-    /// What it is, and whose.
-    pub name: String,
-    /// Opened.
-    pub secret: Secret,
-    /// When it is of no use any more.
-    pub until: Millis,
-}
-
-/// The name under which the proxy is kept that a user delegated ([`NewJob::owner`]).
-pub(crate) fn proxy_name(owner: &str) -> String {
-    format!("proxy/{owner}")
-}
-
 /// Which jobs a listing holds. Empty fields admit all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobFilter {
@@ -439,7 +398,7 @@ pub(crate) fn start_writer(store: Arc<dyn Store>, tell: impl Fn(Durable) + Send 
 pub(crate) type Standing = weir_store::Standing<u64>;
 
 /// Where jobs live. Calls block; the service makes them on threads that may.
-pub(crate) trait Store: Send + Sync + 'static {
+pub(crate) trait Store: Orders {
     /// Seals the tokens of a submission ahead of [`Self::apply`], where several can be at it at once. Nothing depends on it.
     fn seal(&self, submission: &mut Submission) {
         let _ = submission;
@@ -510,12 +469,6 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// Gives files what their URLs carry after the path, for whoever submitted them. What left the present has lost it.
     fn reveal(&self, files: &mut [File]) -> Result<(), StoreError>;
 
-    /// What the executor needs for one transfer.
-    fn order(&self, file: u64) -> Result<Option<Order>, StoreError>;
-
-    /// Files with a pin at their source.
-    fn pins(&self) -> Result<Vec<Pin>, StoreError>;
-
     /// Settings whose key begins like this, by key.
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError>;
 
@@ -541,34 +494,8 @@ pub(crate) trait Store: Send + Sync + 'static {
     /// what others have brought or forgotten meanwhile. Returns whether it was.
     fn replace(&self, old: &Kept, kept: &Kept) -> Result<bool, StoreError>;
 
-    /// The secret of this name, also if its time is over.
-    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError>;
-
     /// Forgets the secret of this name. Returns whether there was one.
     fn discard(&self, name: &str) -> Result<bool, StoreError>;
-
-    /// What the issuer gave for a token that was submitted.
-    fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError>;
-
-    /// Takes the right to ask the issuer for this token, for so long by the backend's clock: of several nodes one at a time has it. It
-    /// goes with [`Self::renewed`]. A backend that only one process can open always gives it.
-    fn claim_renewal(&self, token: TokenHash, life: Millis) -> Result<Turn, StoreError> {
-        let _ = life;
-        self.renewal(token).map(Turn::Ours)
-    }
-
-    /// Keeps what the issuer gave for these tokens, as long as files of the present name them; `None`: nothing, and they are not due any
-    /// more. Any node may, in office or not.
-    fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError>;
-
-    /// Lets go of what was claimed, and changes nothing else.
-    fn release_renewals(&self, tokens: &[TokenHash]) -> Result<(), StoreError> {
-        let _ = tokens;
-        Ok(())
-    }
-
-    /// Tokens that are to be exchanged by now, those that expire first coming first; without the first `skip` of them.
-    fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError>;
 
     /// Forgets about `files_max` files of history, with their jobs, of those that ended at `before` or earlier. A large job may go in
     /// several steps, its last files first. Returns how many files; less than `files_max`: nothing more is due.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
-use crate::model::{File, Retry};
+use weir_executor::job::{File, Retry};
 
 /// Files in one value, at most: some 500 KB, read in a few milliseconds to show one of them.
 pub(super) const PACK_MAX: usize = 1000;

@@ -107,7 +107,7 @@ fn submissions(store: &Arc<dyn Store>, seconds: u64) -> f64 {
             let due = (start.elapsed().as_secs_f64() * COMPLETIONS as f64) as u64;
             while done < due {
                 push(vec![begin(done, 1)]);
-                push(vec![end(done, crate::model::FileState::Finished)]);
+                push(vec![end(done, weir_executor::job::FileState::Finished)]);
                 done += 1;
             }
         }

@@ -2,56 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 use weir_auth::Secret;
+use weir_executor::job::hash_of;
+use weir_executor::orders::Renewal;
 
-use super::{Sealer, StoreError, hash_of};
+use super::{Sealer, StoreError};
+use weir_executor::job::TokenHash;
 use weir_service::time::Millis;
-
-use crate::model::TokenHash;
 
 /// Files that are looked at, from the last that names a token, for one that has not ended. Beyond them it is believed to be needed.
 pub(super) const LOOK_MAX: u64 = 20_000;
-
-/// When a token expires that may be renewed, and when it is to be exchanged at the latest, used or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Expiring {
-    /// `exp`.
-    pub expires: Millis,
-    /// Some time before: an expired token cannot be exchanged.
-    pub due: Millis,
-}
-
-/// What an issuer gave for a token that was submitted.
-#[derive(Debug, Clone)]
-pub(crate) struct Renewal {
-    /// The newest access token.
-    pub access: Option<Secret>,
-    /// When that expires.
-    pub expires: Millis,
-    /// Until when it is handed out: some time before.
-    pub good_until: Millis,
-    /// For the next one.
-    pub refresh: Option<Secret>,
-}
-
-/// Whose turn it is to ask the issuer.
-#[derive(Debug, Clone)]
-pub(crate) enum Turn {
-    /// Ours; and what is there.
-    Ours(Option<Renewal>),
-    /// Another node's.
-    Theirs,
-}
-
-/// A token that is to be exchanged.
-#[derive(Debug, Clone)]
-pub(crate) struct Due {
-    /// Its name.
-    pub hash: TokenHash,
-    /// Opened; none if it was sealed with another key.
-    pub token: Option<Secret>,
-    /// Whether a file that names it has not ended, as far as was looked.
-    pub needed: bool,
-}
 
 /// As it is sealed.
 #[derive(Serialize, Deserialize)]
@@ -67,28 +26,55 @@ fn name(token: TokenHash) -> TokenHash {
     hash_of(&format!("renewal/{}", String::from(token)))
 }
 
-impl Renewal {
-    pub(crate) fn seal(&self, token: TokenHash, sealer: &Sealer) -> Vec<u8> {
-        let text = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
-        let packed = Packed {
-            access: text(&self.access),
-            expires: self.expires,
-            good_until: self.good_until,
-            refresh: text(&self.refresh),
-        };
-        let packed = serde_json::to_string(&packed).expect("texts and numbers are always JSON");
-        sealer.seal(name(token), &Secret::new(packed))
-    }
+/// What an issuer gave, sealed under the name of the token that was submitted.
+pub(crate) fn seal(renewal: &Renewal, token: TokenHash, sealer: &Sealer) -> Vec<u8> {
+    let text = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
+    let packed = Packed {
+        access: text(&renewal.access),
+        expires: renewal.expires,
+        good_until: renewal.good_until,
+        refresh: text(&renewal.refresh),
+    };
+    let packed = serde_json::to_string(&packed).expect("texts and numbers are always JSON");
+    sealer.seal(name(token), &Secret::new(packed))
+}
 
-    pub(crate) fn open(token: TokenHash, sealed: &[u8], sealer: &Sealer) -> Result<Self, StoreError> {
-        let strange = || StoreError::Sealed(token.short());
-        let packed = sealer.open(name(token), sealed).ok_or_else(strange)?;
-        let packed: Packed = serde_json::from_str(packed.expose()).map_err(|_| strange())?;
-        Ok(Self {
-            access: packed.access.map(Secret::new),
-            expires: packed.expires,
-            good_until: packed.good_until,
-            refresh: packed.refresh.map(Secret::new),
-        })
+/// Opens what was sealed.
+pub(crate) fn open(token: TokenHash, sealed: &[u8], sealer: &Sealer) -> Result<Renewal, StoreError> {
+    let strange = || StoreError::Sealed(token.short());
+    let packed = sealer.open(name(token), sealed).ok_or_else(strange)?;
+    let packed: Packed = serde_json::from_str(packed.expose()).map_err(|_| strange())?;
+    Ok(Renewal {
+        access: packed.access.map(Secret::new),
+        expires: packed.expires,
+        good_until: packed.good_until,
+        refresh: packed.refresh.map(Secret::new),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_reads_back_as_it_was_and_under_its_own_name_only() {
+        // A row that was put in another's place would give its tokens to somebody else's transfers.
+        let kept = Renewal {
+            access: Some(Secret::new("access")),
+            expires: 7,
+            good_until: 5,
+            refresh: None,
+        };
+        let (sealer, name) = (Sealer::ephemeral(), hash_of("submitted"));
+        let sealed = seal(&kept, name, &sealer);
+        let again = open(name, &sealed, &sealer).expect("it was sealed with this key");
+        let text = |token: &Option<Secret>| token.as_ref().map(|token| token.expose().to_owned());
+        assert_eq!(
+            (text(&again.access), text(&again.refresh)),
+            (Some("access".to_owned()), None)
+        );
+        assert_eq!((again.expires, again.good_until), (7, 5));
+        assert!(open(hash_of("another"), &sealed, &sealer).is_err());
+        assert!(sealer.open(name, &sealed).is_none(), "it is no token itself");
     }
 }

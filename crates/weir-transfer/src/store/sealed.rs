@@ -2,25 +2,17 @@
 
 use std::{borrow::Cow, path::Path};
 
-use aws_lc_rs::digest;
 use weir_auth::Secret;
+use weir_executor::orders::Kept;
 use weir_store::Sealer;
 
-use super::{Kept, Store, StoreError, Submission};
+use super::{Store, StoreError, Submission};
+use weir_executor::job::TokenHash;
 use weir_service::time::Millis;
-
-use crate::model::TokenHash;
 
 /// Asks a database, SQLite or PostgreSQL, whether anything in it was sealed.
 pub(super) const HOLDS_SEALED: &str = "SELECT EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM renewals) \
     OR EXISTS (SELECT 1 FROM secrets) OR EXISTS (SELECT 1 FROM urls)";
-
-/// The name of a token in the store: its SHA-256.
-pub(crate) fn hash_of(token: &str) -> TokenHash {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
-    TokenHash(hash)
-}
 
 impl Submission {
     /// A token that a file names, as it is kept.

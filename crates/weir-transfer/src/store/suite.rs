@@ -2,19 +2,21 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::collections::BTreeMap;
+use weir_executor::orders::Orders as _;
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
 use weir_auth::Secret;
+use weir_executor::job::hash_of;
 use weir_sched::Work;
 use weir_world::ErrorClass;
 
-use super::{Change, Conflict, FollowUp, LiveJob, Restored, Store, Submission, hash_of};
+use super::{Change, Conflict, FollowUp, LiveJob, Restored, Store, Submission};
 pub(crate) use super::{
     suite_destinations::*, suite_forced::*, suite_history::*, suite_listings::*, suite_renewals::*, suite_routes::*,
     suite_secrets::*, suite_tape::*, suite_urls::*,
 };
-use crate::model::{
+use weir_executor::job::{
     ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite, SIZE_MAX,
 };
 

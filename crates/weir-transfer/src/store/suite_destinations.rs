@@ -5,7 +5,7 @@ use super::{
     Change, Conflict, Store, Submission,
     suite::{Keeper, end, submission},
 };
-use crate::model::{FileState, SEVERAL_HOPS, SEVERAL_SOURCES};
+use weir_executor::job::{FileState, SEVERAL_HOPS, SEVERAL_SOURCES};
 
 /// A job of `n` files to the same destinations as every other.
 fn job(number: u128, first: u64, n: u64) -> Submission {

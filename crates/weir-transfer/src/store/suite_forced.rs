@@ -7,7 +7,7 @@ use super::{
     Change, Store,
     suite::{Keeper, again, begin, cancel, end, live, submission},
 };
-use crate::model::{
+use weir_executor::job::{
     FileResult,
     FileState::{self, Active, Failed, ForceStart, NotUsed, Staging, Submitted},
     JobState,
@@ -87,7 +87,7 @@ pub(crate) fn only_what_waits_for_its_copy_is_forced<K: Keeper>() {
     let mut staged = submission(JOB, 1, 1);
     staged.job.params.bring_online = Some(60);
     let mut hops = submission(2, 2, 2);
-    hops.job.kind = crate::model::SEVERAL_HOPS;
+    hops.job.kind = weir_executor::job::SEVERAL_HOPS;
     hops.live = Some(2);
     store
         .apply(&[

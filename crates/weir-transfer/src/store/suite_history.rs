@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use uuid::Uuid;
+use weir_executor::orders::Orders as _;
 
 use super::{
     Change, Conflict, JobFilter, Store,
     suite::{Keeper, again, begin, cancel, end, submission, submit},
 };
-use crate::model::{FileResult, FileState, JobState};
+use weir_executor::job::{FileResult, FileState, JobState};
 
 /// Everything that clients can ask about a job.
 fn answers(store: &impl Store, job: u128, files: &[u64]) -> String {

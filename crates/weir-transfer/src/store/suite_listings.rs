@@ -5,7 +5,7 @@ use super::{
     Change, JobFilter, Store as _,
     suite::{Keeper, begin, cancel, end, submission, submit},
 };
-use crate::model::{FileState, JobState};
+use weir_executor::job::{FileState, JobState};
 
 pub(crate) fn listings_are_filtered<K: Keeper>() {
     let keeper = K::new();

@@ -2,13 +2,18 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use weir_auth::Secret;
+use weir_executor::orders::Orders as _;
+use weir_executor::{
+    job::hash_of,
+    orders::{Expiring, Renewal, Turn},
+};
 use weir_world::Party;
 
 use super::{
-    Change, Expiring, Renewal, Store, Turn, hash_of,
+    Change, Store,
     suite::{Keeper, again, begin, end, submission},
 };
-use crate::model::{FileResult, FileState, TokenHash};
+use weir_executor::job::{FileResult, FileState, TokenHash};
 
 fn token(job: u128) -> TokenHash {
     hash_of(&format!("token-of-{job}"))

@@ -8,9 +8,8 @@ use super::{
     Change, Store, Submission,
     suite::{Keeper, begin, cancel, end, live, submission},
 };
+use weir_executor::job::{Claim, FileState, JobState, SEVERAL_HOPS, SEVERAL_SOURCES};
 use weir_service::time::Millis;
-
-use crate::model::{Claim, FileState, JobState, SEVERAL_HOPS, SEVERAL_SOURCES};
 
 /// A job of three files from 1 on, of which one begins.
 fn submit(store: &impl Store, kind: char, first: u64) {

@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use weir_auth::Secret;
+use weir_executor::orders::Orders as _;
+use weir_executor::orders::{Kept, proxy_name};
 
 use super::{
-    Change, Kept, Store, proxy_name,
+    Change, Store,
     suite::{Keeper, submission},
 };
 

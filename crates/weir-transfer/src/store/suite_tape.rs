@@ -2,13 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use uuid::Uuid;
+use weir_executor::orders::Orders as _;
+use weir_executor::orders::Pin;
 use weir_sched::Work;
 
 use super::{
-    Change, Live, Pin, Restored, Store, Submission,
+    Change, Live, Restored, Store, Submission,
     suite::{Keeper, submission},
 };
-use crate::model::{FileResult, FileState, JobState};
+use weir_executor::job::{FileResult, FileState, JobState};
 
 const JOB: u128 = 7;
 

@@ -5,7 +5,8 @@ use super::{
     Change, Store,
     suite::{Keeper, begin, end, submission},
 };
-use crate::model::FileState;
+use weir_executor::job::FileState;
+use weir_executor::orders::Orders as _;
 
 const SOURCE: &str = "https://a/f1?X-Amz-Signature=needle-of-the-source#x";
 const DESTINATION: &str = "https://b/f1?authz=needle-of-the-destination";

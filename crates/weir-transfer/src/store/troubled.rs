@@ -3,14 +3,11 @@
 use std::sync::Mutex;
 
 use uuid::Uuid;
+use weir_executor::orders::{Due, Kept, Order, Orders, Pin, Renewal};
 
-use super::{
-    Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Store, StoreError, Submission,
-    sqlite::SqliteStore,
-};
+use super::{Change, JobFilter, Overdue, Restored, Store, StoreError, Submission, sqlite::SqliteStore};
+use weir_executor::job::{File, Job, Retry, TokenHash};
 use weir_service::time::Millis;
-
-use crate::model::{File, Job, Retry, TokenHash};
 
 /// Called before each restore.
 type Before = Box<dyn FnMut() -> Result<(), StoreError> + Send>;
@@ -89,13 +86,6 @@ impl Store for TroubledStore {
         self.inner.reveal(files)
     }
 
-    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
-        self.inner.order(file)
-    }
-
-    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
-        self.inner.pins()
-    }
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         self.inner.settings(prefix)
     }
@@ -116,12 +106,26 @@ impl Store for TroubledStore {
         self.inner.replace(old, kept)
     }
 
-    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
-        self.inner.kept(name)
-    }
-
     fn discard(&self, name: &str) -> Result<bool, StoreError> {
         self.inner.discard(name)
+    }
+
+    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        self.inner.forget(before, files_max)
+    }
+}
+
+impl Orders for TroubledStore {
+    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
+        self.inner.order(file)
+    }
+
+    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.inner.pins()
+    }
+
+    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
+        self.inner.kept(name)
     }
 
     fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
@@ -134,9 +138,5 @@ impl Store for TroubledStore {
 
     fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError> {
         self.inner.due_renewals(now, skip, limit)
-    }
-
-    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
-        self.inner.forget(before, files_max)
     }
 }

@@ -1,9 +1,10 @@
 //! What URLs carry after the path, sealed: signatures, macaroons, `authz=` tokens. A table of its own, as few files need it.
 
 use weir_auth::Secret;
+use weir_executor::job::hash_of;
 
-use super::{Sealer, StoreError, hash_of};
-use crate::model::{NewFile, TokenHash, UrlSecrets};
+use super::{Sealer, StoreError};
+use weir_executor::job::{NewFile, TokenHash, UrlSecrets};
 
 /// The sealed parts of one file's URLs. A row of the table, in the order of its columns.
 #[derive(Debug, Clone, PartialEq, Eq)]

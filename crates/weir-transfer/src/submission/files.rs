@@ -11,9 +11,8 @@ use super::{
     Refusal, SubmissionLimits, Submitter,
     values::{self, Object},
 };
-use crate::{
-    model::{NewFile, SIZE_MAX, TokenHash},
-    store::hash_of,
+use weir_executor::{
+    job::{NewFile, SIZE_MAX, TokenHash, hash_of},
     surl::{Surl, SurlError},
 };
 

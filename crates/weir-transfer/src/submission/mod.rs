@@ -16,9 +16,8 @@ use weir_auth::Secret;
 
 pub(crate) use files::place;
 pub(crate) use schema::submit_schema;
+use weir_executor::job::{NewFile, NewJob, TokenHash};
 use weir_service::time::Millis;
-
-use crate::model::{NewFile, NewJob, TokenHash};
 
 /// The namespace of deterministic ids, the same in every FTS3.
 pub(crate) const BASE_ID: Uuid = Uuid::from_u128(0x0187_4efb_4735_4595_bc9c_591a_ef82_40c9);

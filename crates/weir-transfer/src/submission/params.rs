@@ -8,12 +8,11 @@ use super::{
     files::Entry,
     values::{self, Object},
 };
-use weir_service::time::Millis;
-
-use crate::{
-    model::{ChecksumMode, JobParams, NewFile, NewJob, Overwrite, SEVERAL_HOPS, SEVERAL_SOURCES, TIMEOUT_MAX},
+use weir_executor::{
+    job::{ChecksumMode, JobParams, NewFile, NewJob, Overwrite, SEVERAL_HOPS, SEVERAL_SOURCES, TIMEOUT_MAX},
     surl::Surl,
 };
+use weir_service::time::Millis;
 
 /// Seconds allowed for staging, or of a pin, if only the other is said.
 const WEEK: u32 = 604_800;

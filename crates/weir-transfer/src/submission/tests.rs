@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::{params::job_id_of, *};
-use crate::model::{ChecksumMode, Overwrite, TIMEOUT_MAX};
+use weir_executor::job::{ChecksumMode, Overwrite, TIMEOUT_MAX};
 
 fn user() -> Submitter {
     Submitter {

@@ -14,6 +14,8 @@ mod door;
 mod events;
 mod failures;
 mod force;
+// With base64.
+#[path = "../../../weir-executor/src/tokens/granter.rs"]
 mod granter;
 mod input;
 mod lab;

@@ -44,6 +44,8 @@ pub(super) struct Source {
     pub(super) modules: Vec<Vec<String>>,
     /// Modules that are for tests alone.
     pub(super) tests: BTreeSet<Vec<String>>,
+    /// First and last line of each item for tests.
+    pub(super) test_lines: Vec<(usize, usize)>,
 }
 
 impl Source {
@@ -76,6 +78,10 @@ impl Source {
             _ => false,
         };
         let length = rest.iter().position(is_end).map_or(rest.len(), |end| end + 1);
+        if let (Some(first), Some(last)) = (rest.first(), rest[..length].last()) {
+            let lines = (first.span().start().line, last.span().end().line);
+            self.test_lines.push(lines);
+        }
         let is_mod = |token: &TokenTree| matches!(token, TokenTree::Ident(ident) if ident == "mod");
         if let Some(place) = rest[..length].iter().position(is_mod)
             && let Some(TokenTree::Ident(name)) = rest.get(place + 1)

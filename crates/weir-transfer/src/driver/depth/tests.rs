@@ -66,7 +66,7 @@ fn the_sources_of_a_file_are_one_transfer_in_every_queue() {
     // Counted each, a file with ten replicas uses up the room of ten, and what is never used stays counted for ever.
     let (mut depth, mut names) = (Depth::default(), Names::default());
     let mut submission = submission(1, 1, 3);
-    submission.job.kind = crate::model::SEVERAL_SOURCES;
+    submission.job.kind = weir_executor::job::SEVERAL_SOURCES;
     let spec = crate::driver::records::job_spec(&submission, &mut names);
     depth.submitted(&submission.job, &spec, &names).unwrap();
     let count = |depth: &Depth| {

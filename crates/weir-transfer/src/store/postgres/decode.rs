@@ -3,15 +3,13 @@
 use serde_json::value::RawValue;
 use tokio_postgres::{Row, types::FromSql};
 use uuid::Uuid;
+use weir_executor::job::{
+    Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TapeTimes, TokenHash, index_of,
+    job_state_from_code, kind_of, meaning,
+};
 use weir_world::{ErrorClass, Party, Phase};
 
-use crate::{
-    model::{
-        Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TapeTimes, TokenHash, index_of,
-        job_state_from_code, kind_of, meaning,
-    },
-    store::{FollowUp, Live, StoreError},
-};
+use crate::store::{FollowUp, Live, StoreError};
 
 /// Columns of a job, of the present or of history.
 pub(super) const JOB: &str =

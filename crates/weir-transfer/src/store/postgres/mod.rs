@@ -29,19 +29,17 @@ use std::{
 };
 
 use uuid::Uuid;
+use weir_executor::orders::{Due, Kept, Order, Orders, Pin, Renewal, Turn};
 use weir_http::TrustRoots;
 use weir_store::postgres::{Connector, Election, Leadership, Members, PATIENCE, Pool, Purpose, Session, migrate};
 
 use super::{
-    Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Standing, Store, StoreError,
-    Submission, Turn, sealed::HOLDS_SEALED,
+    Change, JobFilter, Overdue, Restored, Sealer, Standing, Store, StoreError, Submission, sealed::HOLDS_SEALED,
 };
+use weir_executor::job::{self, TokenHash};
 use weir_service::time::Millis;
 
-use crate::{
-    config::PostgresConfig,
-    model::{self, TokenHash},
-};
+use crate::config::PostgresConfig;
 #[cfg(test)]
 pub(super) use tests::{bench, open_on};
 
@@ -210,19 +208,19 @@ impl Store for PostgresStore {
         self.readers.with(|session| read::restore(session, below, each))
     }
 
-    fn job(&self, id: Uuid) -> Result<Option<model::Job>, StoreError> {
+    fn job(&self, id: Uuid) -> Result<Option<job::Job>, StoreError> {
         self.readers.with(|session| read::job(session, id))
     }
 
-    fn files(&self, job: Uuid) -> Result<Vec<model::File>, StoreError> {
+    fn files(&self, job: Uuid) -> Result<Vec<job::File>, StoreError> {
         self.readers.with(|session| read::files(session, job))
     }
 
-    fn file(&self, id: u64) -> Result<Option<model::File>, StoreError> {
+    fn file(&self, id: u64) -> Result<Option<job::File>, StoreError> {
         self.readers.with(|session| read::file(session, id))
     }
 
-    fn jobs(&self, filter: &JobFilter) -> Result<Vec<model::Job>, StoreError> {
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<job::Job>, StoreError> {
         self.readers.with(|session| read::jobs(session, filter))
     }
 
@@ -230,20 +228,12 @@ impl Store for PostgresStore {
         self.readers.with(|session| read::overdue(session, now))
     }
 
-    fn retries(&self, file: u64) -> Result<Vec<model::Retry>, StoreError> {
+    fn retries(&self, file: u64) -> Result<Vec<job::Retry>, StoreError> {
         self.readers.with(|session| read::retries(session, file))
     }
 
-    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
-        self.orders.with(|session| read::order(session, &self.sealer, file))
-    }
-
-    fn reveal(&self, files: &mut [model::File]) -> Result<(), StoreError> {
+    fn reveal(&self, files: &mut [job::File]) -> Result<(), StoreError> {
         self.readers.with(|session| urls::reveal(session, &self.sealer, files))
-    }
-
-    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
-        self.readers.with(tape::pins)
     }
 
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
@@ -274,12 +264,26 @@ impl Store for PostgresStore {
             .with(|session| secrets::replace(session, &self.sealer, old, kept))
     }
 
-    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
-        self.readers.with(|session| secrets::kept(session, &self.sealer, name))
-    }
-
     fn discard(&self, name: &str) -> Result<bool, StoreError> {
         self.readers.with(|session| secrets::discard(session, name))
+    }
+
+    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        self.keeper.with(|session| history::forget(session, before, files_max))
+    }
+}
+
+impl Orders for PostgresStore {
+    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
+        self.orders.with(|session| read::order(session, &self.sealer, file))
+    }
+
+    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.readers.with(tape::pins)
+    }
+
+    fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
+        self.readers.with(|session| secrets::kept(session, &self.sealer, name))
     }
 
     fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
@@ -304,9 +308,5 @@ impl Store for PostgresStore {
     fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError> {
         self.readers
             .with(|session| renewals::due(session, &self.sealer, now, (skip, limit)))
-    }
-
-    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
-        self.keeper.with(|session| history::forget(session, before, files_max))
     }
 }

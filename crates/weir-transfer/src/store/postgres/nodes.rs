@@ -251,7 +251,7 @@ mod tests {
         };
         let claim = |file| Change::Claim {
             file,
-            claim: Some(crate::model::Claim { since: 5, until: None }),
+            claim: Some(weir_executor::job::Claim { since: 5, until: None }),
         };
         assert!(lost(door.deposit(node, &[claim(1)])));
         let op = OpId {

@@ -10,13 +10,14 @@ use super::{
     decode::{self, FILE, JOB, LIVE, get},
     secrets, urls,
 };
-use crate::{
-    model::{File, Job, Retry, TokenHash, job_state_code, kind_of},
-    store::{
-        JobFilter, LiveJob, OVERDUE_MAX, OVERDUE_PAGE, Order, Overdue, Restored, Sealer, StoreError, Unreadable,
-        packed::{self, Packed},
-        proxy_name,
-    },
+use weir_executor::{
+    job::{File, Job, Retry, TokenHash, job_state_code, kind_of},
+    orders::{Order, proxy_name},
+};
+
+use crate::store::{
+    JobFilter, LiveJob, OVERDUE_MAX, OVERDUE_PAGE, Overdue, Restored, Sealer, StoreError, Unreadable,
+    packed::{self, Packed},
 };
 use weir_store::postgres::{PATIENCE, Session, wait};
 
@@ -316,7 +317,7 @@ pub(super) fn restore_these(
 fn stream(
     session: &mut Session,
     (first, last): (i64, i64),
-    page: &mut BTreeMap<i64, crate::model::NewJob>,
+    page: &mut BTreeMap<i64, weir_executor::job::NewJob>,
     each: &mut dyn FnMut(Restored),
 ) -> Result<(), StoreError> {
     let text =

@@ -8,11 +8,15 @@ use std::collections::{BTreeMap, HashMap};
 use weir_store::postgres::Session;
 
 use super::decode::get;
+use weir_executor::{
+    job::TokenHash,
+    orders::{Due, Expiring, Renewal, Turn},
+};
 use weir_service::time::Millis;
 
-use crate::{
-    model::TokenHash,
-    store::{Due, Expiring, Renewal, Sealer, StoreError, Submission, Turn, renewals::LOOK_MAX},
+use crate::store::{
+    Sealer, StoreError, Submission,
+    renewals::{self, LOOK_MAX},
 };
 
 /// A token as submissions of one batch name it.
@@ -110,7 +114,7 @@ pub(super) fn renewal(session: &mut Session, sealer: &Sealer, token: TokenHash) 
 fn opened(row: Option<&tokio_postgres::Row>, sealer: &Sealer, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
     let Some(row) = row else { return Ok(None) };
     let sealed = get::<Option<&[u8]>>(row, 0)?;
-    sealed.map(|sealed| Renewal::open(token, sealed, sealer)).transpose()
+    sealed.map(|sealed| renewals::open(token, sealed, sealer)).transpose()
 }
 
 /// One statement, so that of two nodes one waits for the other's row and then finds it taken. By the database's clock: those of two
@@ -141,7 +145,9 @@ pub(super) fn renewed(
     outcomes: &[(TokenHash, Option<Renewal>)],
 ) -> Result<(), StoreError> {
     let hashes = outcomes.iter().map(|(token, _)| token.0.to_vec()).collect::<Vec<_>>();
-    let seal = |(token, renewal): &(TokenHash, Option<Renewal>)| renewal.as_ref().map(|one| one.seal(*token, sealer));
+    let seal = |(token, renewal): &(TokenHash, Option<Renewal>)| {
+        renewal.as_ref().map(|one| renewals::seal(one, *token, sealer))
+    };
     let sealed = outcomes.iter().map(seal).collect::<Vec<_>>();
     session.execute(
         "WITH met AS (SELECT t.token_no, d.sealed FROM unnest($1::bytea[], $2::bytea[]) AS d (hash, sealed)
@@ -192,10 +198,15 @@ pub(super) fn due(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use weir_executor::orders::Orders as _;
+    use weir_executor::{
+        job::hash_of,
+        orders::{Renewal, Turn},
+    };
     use weir_store::postgres::testing::wanted;
 
     use crate::store::{
-        Renewal, Store as _, Turn, hash_of,
+        Store as _,
         postgres::{
             PostgresStore,
             tests::{OnServer, submit},

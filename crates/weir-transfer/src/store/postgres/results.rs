@@ -5,14 +5,14 @@ use weir_sched::Work;
 use weir_store::postgres::Values;
 
 use super::text::optional;
-use crate::model::{FileResult, bytes};
+use weir_executor::job::{FileResult, bytes};
 
 pub(super) const RESULT_ARRAYS: &str =
     "$1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
     $9::text[], $10::text[], $11::boolean[], $12::boolean[], $13::bigint[]";
 pub(super) const RESULT_COLUMNS: &str =
     "file_id, filesize, moved, mode, reason, class, party, phase, remedy, host, again, keep, counted";
-/// Bytes are bounded by [`crate::model::SIZE_MAX`], and so is their sum before each attempt: it never overflows.
+/// Bytes are bounded by [`weir_executor::job::SIZE_MAX`], and so is their sum before each attempt: it never overflows.
 pub(super) const RESULT_SET: &str =
     "filesize = coalesce(d.filesize, files.filesize), moved_total = least(moved_total, 9007199254740992) + d.moved,
     moved = CASE WHEN d.keep THEN files.moved ELSE d.moved END, mode = CASE WHEN d.keep THEN files.mode ELSE d.mode END,

@@ -11,10 +11,9 @@ use super::{
     tape,
     text::text,
 };
-use crate::{
-    model::FileState,
-    store::{Change, StoreError},
-};
+use weir_executor::job::FileState;
+
+use crate::store::{Change, StoreError};
 use weir_store::postgres::Session;
 
 /// Changes of different files and jobs.

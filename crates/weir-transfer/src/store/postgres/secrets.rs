@@ -1,9 +1,10 @@
 //! Secrets that are left with the service for a while.
 
+use weir_executor::{job::hash_of, orders::Kept};
 use weir_service::time::Millis;
 use weir_store::postgres::Session;
 
-use crate::store::{Kept, Sealer, StoreError, hash_of};
+use crate::store::{Sealer, StoreError};
 
 /// One statement: what has run out goes, what comes stays. One of the same name that ends after `fresh` stays as it is.
 pub(super) fn keep(

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use weir_executor::job::{Counts, job_state_code, job_state_from_code, kind_of};
 use weir_service::time::Millis;
 use weir_store::postgres::{Session, Values};
 
-use crate::{
-    model::{Counts, job_state_code, job_state_from_code, kind_of},
-    store::StoreError,
-};
+use crate::store::StoreError;
 
 /// What a batch did to the counts of jobs: written once per job, however many of its files changed.
 #[derive(Default)]

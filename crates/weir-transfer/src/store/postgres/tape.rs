@@ -8,12 +8,10 @@ use super::{
     tally::Tally,
     text::text,
 };
+use weir_executor::{job::FileState, orders::Pin};
 use weir_service::time::Millis;
 
-use crate::{
-    model::FileState,
-    store::{Change, Pin, StoreError},
-};
+use crate::store::{Change, StoreError};
 use weir_store::postgres::Session;
 
 /// Changes of different files.

@@ -20,9 +20,10 @@ use weir_store::postgres::{
 };
 
 use super::PostgresStore;
+use weir_executor::job::FileState;
+
 use crate::{
     config::PostgresConfig,
-    model::FileState,
     store::{
         Change, Durable, Standing, Store, StoreError, Writer, confirm_key, start_writer,
         suite::{Keeper, begin, end, submission},
@@ -255,7 +256,7 @@ fn changes_of_one_file_in_one_batch_keep_their_order() {
     let keeper = OnServer::new();
     let store = keeper.open();
     let cancel = super::super::suite::cancel(1, true, &[2], &[]);
-    let again = super::super::suite::again(1, crate::model::FileResult::default());
+    let again = super::super::suite::again(1, weir_executor::job::FileResult::default());
     store
         .apply(&[
             submit(1, 1, 2),
@@ -492,7 +493,7 @@ impl Bench {
         let table = "CREATE TABLE raw (id bigint, a bigint, b bigint, source text, dest text, c text, d text, e text)";
         session.run(table).unwrap();
         let files = jobs.iter().flat_map(|job| &job.files);
-        let row = |file: &crate::model::NewFile| {
+        let row = |file: &weir_executor::job::NewFile| {
             format!(
                 "{}\t1\t2\t{}\t{}\tADLER32\tdefault\tauto\n",
                 file.id, file.source, file.destination

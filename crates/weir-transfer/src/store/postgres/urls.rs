@@ -3,12 +3,11 @@
 use weir_store::postgres::Session;
 
 use super::decode::get;
-use crate::{
-    model::{File, NewFile},
-    store::{
-        Sealer, StoreError, Submission,
-        urls::{SealedUrls, hidden_range, opened, put_back},
-    },
+use weir_executor::job::{File, NewFile};
+
+use crate::store::{
+    Sealer, StoreError, Submission,
+    urls::{SealedUrls, hidden_range, opened, put_back},
 };
 
 pub(super) fn keep(session: &mut Session, sealer: &Sealer, submissions: &[&Submission]) -> Result<(), StoreError> {

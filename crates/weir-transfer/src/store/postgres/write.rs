@@ -14,10 +14,9 @@ use super::{
     text::{clean, optional, text},
     urls,
 };
-use crate::{
-    model::{TokenHash, job_state_code},
-    store::{Change, Conflict, Sealer, StoreError, Submission},
-};
+use weir_executor::job::{TokenHash, job_state_code};
+
+use crate::store::{Change, Conflict, Sealer, StoreError, Submission};
 
 /// Notes jobs that came in where nobody schedules, for the scheduler. False: there are none.
 pub(super) fn with_arrivals(session: &mut Session, changes: &[&Change]) -> Result<bool, StoreError> {

@@ -19,15 +19,12 @@ use std::{
 
 use rusqlite::Connection;
 use uuid::Uuid;
+use weir_executor::orders::{Due, Kept, Order, Orders, Pin, Renewal};
 use weir_store::sqlite::{Database, Readers, at_most};
 
-use super::{
-    Change, Due, JobFilter, Kept, Order, Overdue, Pin, Renewal, Restored, Sealer, Store, StoreError, Submission,
-    sealed::HOLDS_SEALED,
-};
+use super::{Change, JobFilter, Overdue, Restored, Sealer, Store, StoreError, Submission, sealed::HOLDS_SEALED};
+use weir_executor::job::{self, TokenHash};
 use weir_service::time::Millis;
-
-use crate::model::{self, TokenHash};
 
 /// Connections for reading. A status poll holds one for milliseconds; four keep two cores busy with room to wait on disk.
 const READERS: usize = 4;
@@ -117,19 +114,19 @@ impl Store for SqliteStore {
         self.readers.with(|connection| read::restore(connection, below, each))
     }
 
-    fn job(&self, id: Uuid) -> Result<Option<model::Job>, StoreError> {
+    fn job(&self, id: Uuid) -> Result<Option<job::Job>, StoreError> {
         self.readers.with(|connection| read::job(connection, id))
     }
 
-    fn files(&self, job: Uuid) -> Result<Vec<model::File>, StoreError> {
+    fn files(&self, job: Uuid) -> Result<Vec<job::File>, StoreError> {
         self.readers.with(|connection| read::files(connection, job))
     }
 
-    fn file(&self, id: u64) -> Result<Option<model::File>, StoreError> {
+    fn file(&self, id: u64) -> Result<Option<job::File>, StoreError> {
         self.readers.with(|connection| read::file(connection, id))
     }
 
-    fn jobs(&self, filter: &JobFilter) -> Result<Vec<model::Job>, StoreError> {
+    fn jobs(&self, filter: &JobFilter) -> Result<Vec<job::Job>, StoreError> {
         self.readers
             .with(|connection| at_most(connection, LISTING_MAX, || read::jobs(connection, filter)))
     }
@@ -138,22 +135,13 @@ impl Store for SqliteStore {
         self.readers.with(|connection| read::overdue(connection, now))
     }
 
-    fn retries(&self, file: u64) -> Result<Vec<model::Retry>, StoreError> {
+    fn retries(&self, file: u64) -> Result<Vec<job::Retry>, StoreError> {
         self.readers.with(|connection| read::retries(connection, file))
     }
 
-    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
-        self.orders
-            .with(|connection| read::order(connection, &self.sealer, file))
-    }
-
-    fn reveal(&self, files: &mut [model::File]) -> Result<(), StoreError> {
+    fn reveal(&self, files: &mut [job::File]) -> Result<(), StoreError> {
         self.readers
             .with(|connection| urls::reveal(connection, &self.sealer, files))
-    }
-
-    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
-        self.readers.with(tape::pins)
     }
 
     fn settings(&self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
@@ -172,13 +160,28 @@ impl Store for SqliteStore {
         self.write(|connection| secrets::replace(connection, &self.sealer, old, kept))
     }
 
+    fn discard(&self, name: &str) -> Result<bool, StoreError> {
+        self.write(|connection| secrets::discard(connection, name))
+    }
+
+    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
+        self.write(|connection| history::forget(connection, before, files_max))
+    }
+}
+
+impl Orders for SqliteStore {
+    fn order(&self, file: u64) -> Result<Option<Order>, StoreError> {
+        self.orders
+            .with(|connection| read::order(connection, &self.sealer, file))
+    }
+
+    fn pins(&self) -> Result<Vec<Pin>, StoreError> {
+        self.readers.with(tape::pins)
+    }
+
     fn kept(&self, name: &str) -> Result<Option<Kept>, StoreError> {
         self.readers
             .with(|connection| secrets::kept(connection, &self.sealer, name))
-    }
-
-    fn discard(&self, name: &str) -> Result<bool, StoreError> {
-        self.write(|connection| secrets::discard(connection, name))
     }
 
     fn renewal(&self, token: TokenHash) -> Result<Option<Renewal>, StoreError> {
@@ -193,10 +196,6 @@ impl Store for SqliteStore {
     fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError> {
         self.readers
             .with(|connection| renewals::due(connection, &self.sealer, now, (skip, limit)))
-    }
-
-    fn forget(&self, before: Millis, files_max: usize) -> Result<usize, StoreError> {
-        self.write(|connection| history::forget(connection, before, files_max))
     }
 }
 
@@ -214,10 +213,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::store::{
-        Expiring,
-        suite::{Keeper, submission},
-    };
+    use weir_executor::orders::Expiring;
+
+    use crate::store::suite::{Keeper, submission};
 
     struct OnDisk {
         directory: tempfile::TempDir,
@@ -433,7 +431,7 @@ mod tests {
             })
             .unwrap();
         let params = store.job(Uuid::from_u128(1)).unwrap().unwrap().spec.params;
-        assert_eq!((params.retry, params.verify_checksum), (7, model::ChecksumMode::None));
+        assert_eq!((params.retry, params.verify_checksum), (7, job::ChecksumMode::None));
     }
 
     #[test]

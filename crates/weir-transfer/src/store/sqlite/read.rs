@@ -5,19 +5,18 @@ use std::{collections::HashMap, fmt::Write as _};
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 use serde_json::value::RawValue;
 use uuid::Uuid;
-use weir_world::{ErrorClass, Party, Phase};
-
-use crate::{
-    model::{
+use weir_executor::{
+    job::{
         Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TokenHash, index_of, job_state_code,
         job_state_from_code, kind_of, meaning,
     },
-    store::{
-        FollowUp, JobFilter, Live, LiveJob, OVERDUE_MAX, OVERDUE_PAGE, Order, Overdue, Restored, Sealer, StoreError,
-        Unreadable,
-        packed::{self, Packed},
-        proxy_name,
-    },
+    orders::{Order, proxy_name},
+};
+use weir_world::{ErrorClass, Party, Phase};
+
+use crate::store::{
+    FollowUp, JobFilter, Live, LiveJob, OVERDUE_MAX, OVERDUE_PAGE, Overdue, Restored, Sealer, StoreError, Unreadable,
+    packed::{self, Packed},
 };
 
 use super::{packs, secrets, tape, urls};

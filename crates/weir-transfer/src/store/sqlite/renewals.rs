@@ -1,11 +1,15 @@
 //! Tokens, and what issuers gave for them.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use weir_executor::{
+    job::TokenHash,
+    orders::{Due, Expiring, Renewal},
+};
 use weir_service::time::Millis;
 
-use crate::{
-    model::TokenHash,
-    store::{Due, Expiring, Renewal, Sealer, StoreError, Submission, renewals::LOOK_MAX},
+use crate::store::{
+    Sealer, StoreError, Submission,
+    renewals::{self, LOOK_MAX},
 };
 
 /// Writes a token that is not known yet, with the files that name it; gives its number.
@@ -74,7 +78,7 @@ pub(super) fn renewal(
              WHERE substr(t.hash, 1, 4) = substr(?1, 1, 4) AND t.hash = ?1",
     )?;
     let sealed: Option<Vec<u8>> = statement.query_row([token.0], |row| row.get(0)).optional()?;
-    sealed.map(|sealed| Renewal::open(token, &sealed, sealer)).transpose()
+    sealed.map(|sealed| renewals::open(token, &sealed, sealer)).transpose()
 }
 
 pub(super) fn renewed(
@@ -96,7 +100,7 @@ pub(super) fn renewed(
                 .query_row(params![token.0, renewal.is_some()], |row| row.get::<_, i64>(0))
                 .optional()?;
             if let (Some(number), Some(renewal)) = (number, renewal) {
-                keep.execute(params![number, renewal.seal(*token, sealer)])?;
+                keep.execute(params![number, renewals::seal(renewal, *token, sealer)])?;
             }
         }
     }

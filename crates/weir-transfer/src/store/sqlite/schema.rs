@@ -113,7 +113,7 @@ CREATE TABLE attempts (
 ) WITHOUT ROWID;
 ";
 
-/// See [`crate::model::Claim`].
+/// See [`weir_executor::job::Claim`].
 const CLAIMS: &str = "
 ALTER TABLE files ADD COLUMN claim_since INTEGER;
 ALTER TABLE files ADD COLUMN claim_until INTEGER;

@@ -1,9 +1,10 @@
 //! Secrets that are left with the service for a while.
 
 use rusqlite::{Connection, OptionalExtension as _};
+use weir_executor::{job::hash_of, orders::Kept};
 use weir_service::time::Millis;
 
-use crate::store::{Kept, Sealer, StoreError, hash_of};
+use crate::store::{Sealer, StoreError};
 
 pub(super) fn keep(connection: &mut Connection, sealer: &Sealer, kept: &Kept, now: Millis) -> Result<(), StoreError> {
     let sealed = sealer.seal(hash_of(&kept.name), &kept.secret);

@@ -1,13 +1,14 @@
 //! What tape does for files.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+use weir_executor::{
+    job::{FileState, TapeTimes},
+    orders::Pin,
+};
 use weir_sched::Work;
 use weir_service::time::Millis;
 
-use crate::{
-    model::{FileState, TapeTimes},
-    store::{Pin, StoreError},
-};
+use crate::store::StoreError;
 
 /// Reads the five columns of a file that begin here.
 pub(super) fn times(row: &Row<'_>, first: usize) -> rusqlite::Result<TapeTimes> {

@@ -1,13 +1,11 @@
 //! What URLs carry after the path.
 
 use rusqlite::{Connection, Transaction, params};
+use weir_executor::job::{File, NewFile};
 
-use crate::{
-    model::{File, NewFile},
-    store::{
-        Sealer, StoreError,
-        urls::{SealedUrls, hidden_range, opened, put_back},
-    },
+use crate::store::{
+    Sealer, StoreError,
+    urls::{SealedUrls, hidden_range, opened, put_back},
 };
 
 pub(super) fn keep(transaction: &Transaction<'_>, sealed: &SealedUrls) -> Result<(), StoreError> {

@@ -7,12 +7,12 @@ use uuid::Uuid;
 use weir_sched::Work;
 
 use super::{renewals, tape, urls};
+use weir_executor::job::{
+    Counts, FileResult, FileState, TokenHash, bytes, job_state_code, job_state_from_code, kind_of,
+};
 use weir_service::time::Millis;
 
-use crate::{
-    model::{Counts, FileResult, FileState, TokenHash, bytes, job_state_code, job_state_from_code, kind_of},
-    store::{Change, Conflict, FollowUp, Sealer, StoreError, Submission, urls::SealedUrls},
-};
+use crate::store::{Change, Conflict, FollowUp, Sealer, StoreError, Submission, urls::SealedUrls};
 
 pub(super) fn apply(connection: &mut Connection, sealer: &Sealer, changes: &[Change]) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;

@@ -1,14 +1,14 @@
 //! Plans: tables grow faster than the database's statistics of them.
 
+use weir_executor::orders::Orders as _;
 use weir_store::postgres::testing::wanted;
 
 use super::{OnServer, submit};
-use crate::{
-    model::FileState,
-    store::{
-        Store as _,
-        suite::{Keeper as _, begin, end},
-    },
+use weir_executor::job::FileState;
+
+use crate::store::{
+    Store as _,
+    suite::{Keeper as _, begin, end},
 };
 
 #[test]

@@ -1,0 +1,155 @@
+//! In whose name a request goes out: with a token, or with the proxy that a user delegated.
+//!
+//! Each proxy has connections and TLS sessions of its own. A renewed one is another proxy: what goes on with the old one ends
+//! with it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use weir_http::{Client, Identity};
+use weir_world::{ErrorClass, Failure, Party, Phase};
+
+use super::failure::Scene;
+use weir_service::time;
+
+use crate::{
+    job::{TokenHash, hash_of},
+    orders::{Kept, Order, Orders},
+};
+
+/// Proxies in use at once; beyond that the one that rested longest makes room.
+const PROXIES_MAX: usize = 1000;
+
+/// A proxy that was not used for so long has no connection left.
+const REST_MAX: Duration = Duration::from_secs(120);
+
+/// Clients by their proxies, with their last use.
+#[derive(Default)]
+struct Showing {
+    /// What the plain client trusted when they were made.
+    trust: u64,
+    clients: HashMap<TokenHash, (Arc<Client>, Instant)>,
+}
+
+/// See the module.
+pub(super) struct Clients {
+    plain: Arc<Client>,
+    showing: Mutex<Showing>,
+}
+
+impl Clients {
+    pub(super) fn new(plain: Client) -> Self {
+        Self {
+            plain: Arc::new(plain),
+            showing: Mutex::default(),
+        }
+    }
+
+    /// The client for an order.
+    ///
+    /// # Errors
+    /// If the order is to go out with a proxy, and that is gone, over, or not to be read.
+    pub(super) fn of(&self, order: &Order) -> Result<Arc<Client>, Failure> {
+        if !order.job.moves_by_proxy(&order.file) {
+            return Ok(self.plain());
+        }
+        self.of_proxy(order.proxy.as_ref())
+    }
+
+    fn of_proxy(&self, proxy: Option<&Kept>) -> Result<Arc<Client>, Failure> {
+        match proxy {
+            Some(proxy) if proxy.until > time::latest() => self.showing(proxy),
+            Some(_) => Err(missing("the proxy that the user delegated has expired")),
+            None => Err(missing("the proxy that the user delegated is gone")),
+        }
+    }
+
+    /// The client of those who bring a token.
+    pub(super) fn plain(&self) -> Arc<Client> {
+        self.plain.clone()
+    }
+
+    /// The client of those who delegated this proxy.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn showing(&self, proxy: &Kept) -> Result<Arc<Client>, Failure> {
+        let hash = hash_of(proxy.secret.expose());
+        let now = Instant::now();
+        let mut showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
+        let trust = self.plain.trust();
+        if showing.trust != trust {
+            // Authorities have changed, or revoked somebody: nobody is believed as before.
+            showing.clients.clear();
+            showing.trust = trust;
+        }
+        let showing = &mut showing.clients;
+        if let Some((client, used)) = showing.get_mut(&hash) {
+            *used = now;
+            return Ok(client.clone());
+        }
+        let identity = Identity {
+            chain_pem: proxy.secret.expose().to_owned(),
+            key_pem: proxy.secret.expose().to_owned(),
+        };
+        let client = self.plain.showing(&identity).map_err(|error| {
+            let text = format!(
+                "the proxy that the user delegated cannot be used: {}",
+                weir_auth::error_chain(&error)
+            );
+            missing(&text)
+        })?;
+        let client = Arc::new(client);
+        showing.retain(|_, (_, used)| now.duration_since(*used) < REST_MAX);
+        if showing.len() >= PROXIES_MAX {
+            let oldest = showing.iter().min_by_key(|(_, (_, used))| *used).map(|(hash, _)| *hash);
+            oldest.and_then(|hash| showing.remove(&hash));
+        }
+        showing.insert(hash, (client.clone(), now));
+        Ok(client)
+    }
+}
+
+/// The proxies that users have delegated, as they are at the time of each use: what waits for tape outlives a proxy, and goes on with
+/// the one that was delegated last.
+pub(crate) struct Proxies {
+    clients: Arc<Clients>,
+    store: Arc<dyn Orders>,
+}
+
+impl std::fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxies").finish_non_exhaustive()
+    }
+}
+
+impl Proxies {
+    pub(super) fn new(clients: Arc<Clients>, store: Arc<dyn Orders>) -> Self {
+        Self { clients, store }
+    }
+
+    /// The client that shows the proxy which is kept under this name now.
+    ///
+    /// # Errors
+    /// If it is gone, over, or not to be read.
+    pub(super) async fn client(&self, name: &str) -> Result<Arc<Client>, Failure> {
+        let (store, name) = (self.store.clone(), name.to_owned());
+        let read = tokio::task::spawn_blocking(move || store.kept(&name)).await;
+        let proxy = match read {
+            Ok(Ok(proxy)) => proxy,
+            Ok(Err(error)) => return Err(super::unreadable(&error)),
+            Err(error) => return Err(super::internal(&weir_auth::error_chain(&error))),
+        };
+        self.clients.of_proxy(proxy.as_ref())
+    }
+}
+
+fn missing(text: &str) -> Failure {
+    let scene = Scene::new(Party::TransferService, Phase::Preparation);
+    let mut failure = scene.fail(ErrorClass::Token, text);
+    failure.remedy = "delegate again (fts-rest-delegate), and submit again".into();
+    failure
+}

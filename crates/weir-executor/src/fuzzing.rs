@@ -1,0 +1,119 @@
+//! Targets for what storages answer.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use weir_auth::Secret;
+use weir_units::Algorithm;
+use weir_world::{Party, Phase};
+
+use super::{
+    failure::{Scene, told_by_weir},
+    markers::{Markers, Told},
+    stat, wire,
+};
+
+/// The body of a third-party copy's answer: pieces of any size must say the same, but for a count that is final only if it came with the
+/// verdict.
+pub fn markers(data: &[u8]) {
+    let read = |piece: usize| {
+        let (mut markers, mut told) = (Markers::default(), Vec::new());
+        data.chunks(piece).for_each(|piece| markers.feed(piece, &mut told));
+        markers.finish(&mut told);
+        told
+    };
+    let whole = read(data.len().max(1));
+    let bare = |told: &[Told]| -> Vec<Told> {
+        let without_count = |told: &Told| match told {
+            Told::Success(_) => Told::Success(None),
+            other => other.clone(),
+        };
+        told.iter().map(without_count).collect()
+    };
+    assert_eq!(bare(&whole), bare(&read(1)));
+    for told in whole {
+        if let Told::Failure(text) = told {
+            failures(text.as_bytes());
+        }
+    }
+}
+
+/// A failure line or the text of an error page: what becomes of it must fit into a row and a log.
+pub fn failures(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = told_by_weir(&text);
+    let scene = Scene::new(Party::Destination, Phase::Transfer);
+    for status in [StatusCode::BAD_REQUEST, StatusCode::FORBIDDEN, StatusCode::BAD_GATEWAY] {
+        let failure = scene.status("COPY https://se.example.org/f", status, &wire::strip_tags(&text));
+        assert!(failure.message.len() <= 1024);
+        assert!(!failure.message.chars().any(char::is_control));
+        assert!(!failure.remedy.is_empty());
+    }
+}
+
+/// An answer to PROPFIND.
+pub fn listings(data: &[u8]) {
+    super::namespace::fuzz(data);
+}
+
+/// An answer of the Tape REST API.
+pub fn tapes(data: &[u8]) {
+    super::tape::fuzz(data);
+}
+
+/// What an issuer answers to an exchange or a refresh of a token.
+pub fn grants(data: &[u8]) {
+    super::tokens::fuzz(data);
+}
+
+/// Header lines of an answer to HEAD, and the claims of a token that goes along.
+pub fn answers(data: &[u8]) {
+    let mut headers = HeaderMap::new();
+    for line in data.split(|byte| *byte == b'\n') {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            continue;
+        };
+        let name = HeaderName::from_bytes(&line[..colon]);
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    for algorithm in Algorithm::ALL {
+        let stat = stat::read(&headers, Some(algorithm));
+        assert!(stat.checksum.is_none_or(|checksum| checksum.algorithm == algorithm));
+    }
+    let _ = super::tokens::expiry(&Secret::new(String::from_utf8_lossy(data)));
+}
+
+/// `Location` of a redirect: one that begins with a slash must stay with whom it came from.
+pub fn redirects(data: &[u8]) {
+    let Ok(location) = std::str::from_utf8(data) else {
+        return;
+    };
+    let from = Uri::from_static("https://a.example.org:1094/x?y");
+    if let Some(to) = wire::resolve(&from, location) {
+        assert!(["http", "https"].contains(&to.scheme_str().unwrap_or_default()), "{to}");
+        assert!(to.host().is_some(), "{to}");
+        if location.trim().starts_with('/') {
+            assert_eq!(to.authority(), from.authority());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus.rs"));
+
+    /// A crash that was fixed must stay fixed, and a corpus must not get lost.
+    #[test]
+    fn corpora_hold() {
+        run("transfer_markers", super::markers);
+        run("transfer_failures", super::failures);
+        run("transfer_answers", super::answers);
+        run("transfer_redirects", super::redirects);
+        run("transfer_tapes", super::tapes);
+        run("transfer_grants", super::grants);
+        run("transfer_listings", super::listings);
+    }
+}

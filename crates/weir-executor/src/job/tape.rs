@@ -1,0 +1,99 @@
+//! What tape is asked for, and what it did.
+
+use serde::{Deserialize, Serialize};
+use weir_sched::{Staging, Tape, Work};
+
+use super::{FileState, JobParams, NewFile, NewJob};
+use weir_service::time::Millis;
+
+impl FileState {
+    /// In which a file is of which an operation begins.
+    pub fn doing(work: Work) -> Self {
+        match work {
+            Work::Copy => Self::Active,
+            Work::Stage => Self::Started,
+            Work::Archive => Self::Archiving,
+        }
+    }
+
+    /// In which a file is that waits for an operation.
+    pub fn waiting(work: Work) -> Self {
+        match work {
+            Work::Copy => Self::Submitted,
+            Work::Stage => Self::Staging,
+            Work::Archive => Self::Archiving,
+        }
+    }
+
+    /// What it waits for, or what is being done with it.
+    pub fn work(self) -> Work {
+        match self {
+            Self::Staging | Self::Started => Work::Stage,
+            Self::Archiving => Work::Archive,
+            _ => Work::Copy,
+        }
+    }
+}
+
+impl JobParams {
+    /// What a file asks of tape: of hops, the first is brought online, the last goes to tape.
+    pub fn tape(&self, index: u32, source: &str, destination: &str) -> Tape {
+        let stage = match self.bring_online {
+            None => Staging::No,
+            Some(_) if self.hops.is_some() && index > 0 => Staging::No,
+            Some(_) if source == destination => Staging::Only,
+            Some(_) => Staging::First,
+        };
+        let archive = self.archive_timeout.is_some() && !self.is_on_the_way(index);
+        Tape {
+            stage,
+            archive: archive && stage != Staging::Only,
+        }
+    }
+
+    /// The state in which a file begins that waits for no other.
+    pub fn first_state(&self, file: &NewFile) -> FileState {
+        match self.tape(file.index, &file.source, &file.destination).stage {
+            Staging::No => FileState::Submitted,
+            Staging::First | Staging::Only => FileState::Staging,
+        }
+    }
+}
+
+impl NewJob {
+    /// The state in which a file begins, whatever it has come to since. `live`: the one file that begins, if the others wait for it.
+    pub fn first_state(&self, file: &NewFile, live: Option<u64>) -> FileState {
+        match live {
+            Some(live) if live != file.id => FileState::NotUsed,
+            _ => self.params.first_state(file),
+        }
+    }
+}
+
+/// What tape did for a file, and when.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TapeTimes {
+    /// When it was first asked to be brought online.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staging_start: Option<Millis>,
+    /// When it was online.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staging_finished: Option<Millis>,
+    /// When it was copied, and waited for tape.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive_start: Option<Millis>,
+    /// When it was on tape.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive_finished: Option<Millis>,
+    /// The storage's name for the request to bring it online.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+}
+
+impl TapeTimes {
+    /// Whether nothing was asked of tape.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,508 @@
+//! Carries transfers out: third-party copies in three modes, tape, the namespaces of storages, and the tokens that transfers need. All of it
+//! over HTTP, with other people's storages.
+//!
+//! The scheduler says which operation runs, and when. An [`Executor`] reads its order from [`orders::Orders`], leaves what must outlive the
+//! process with an [`orders::Journal`], and tells what happens as events of `weir-world`. Deliberately absent: which transfer, when, and
+//! where jobs live.
+//!
+//! An attempt looks at the source (size, checksum), at the destination (is it free, or did an earlier attempt leave the
+//! whole file?), has the bytes copied (pull, else push, else through this service), and looks at the destination again
+//! (size, checksum). Whatever goes wrong becomes a [`Failure`] that names party, phase, cause and remedy.
+//!
+//! # What may be deleted
+//!
+//! **A transfer deletes at its destination only what this very transfer has provably written.** With other people's storages
+//! nobody can sign a file, so the proof is made of what was seen. Either of these is one:
+//!
+//! 1. *A part.* The destination was seen free (404) just before an order went out, and that was made durable before it went
+//!    (a [`Claim`]); the order was handed to a connection and not refused; the storage has not said that
+//!    the destination was taken; what is there is smaller than the source; its `Last-Modified`, by the storage's own clock, lies
+//!    between that look and the end of the order (after a crash: the last time this service was known to live).
+//! 2. *A copy that is wrong.* The storage has said `success`, what was then found at the destination differs from what was
+//!    there before, it failed the comparison, and it is the same still.
+//!
+//! For both, two looks must agree (size, `ETag`, `Last-Modified`), PROPFIND must not find a collection, and the DELETE carries
+//! `If-Match`. A claim ends with the first look after its order that finds nothing, or something that is not proven: what comes to be
+//! there later is somebody else's. Without a time, a size, or a claim nothing is proven.
+//!
+//! What is not proven stays. A later attempt adopts it if it is whole (size and checksum equal the source's); else, without
+//! `overwrite`, the transfer fails as `exists`. What remains possible: somebody writes a smaller file to the same path while our order
+//! is out, to a storage that neither refuses that nor says so; it goes as a part of ours.
+
+mod attempt;
+mod clients;
+pub mod config;
+mod failure;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+mod hide;
+pub mod job;
+mod leftover;
+mod markers;
+#[cfg(test)]
+mod memory;
+mod modes;
+mod namespace;
+pub mod orders;
+mod parents;
+pub mod places;
+mod report;
+mod sequence;
+mod stat;
+mod streamed;
+pub mod surl;
+mod tape;
+mod thirdparty;
+pub mod timeline;
+mod tokens;
+mod trace;
+mod verify;
+mod wire;
+
+use std::{
+    any::Any,
+    collections::HashSet,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::FutureExt as _;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use weir_http::Client;
+use weir_sched::Op;
+use weir_units::Bytes;
+use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, WorldEvent};
+
+pub use modes::Modes;
+pub use namespace::{Attributes, Change, Credential, Namespace, Obstacle, Refused, Visit};
+pub use tokens::{Keeper, Rules};
+use weir_service::time::{self, Millis};
+use weir_store::StoreError;
+
+use crate::{
+    config::{CopyConfig, RedirectHost},
+    failure::Scene,
+    job::{Claim, TIMEOUT_MAX},
+    orders::{Journal, Order, Orders, Told},
+    surl::Surl,
+    timeline::Timeline,
+};
+use attempt::Attempt;
+use clients::{Clients, Proxies};
+use tokens::Right;
+use trace::State;
+use verify::Expected;
+use wire::Side;
+
+/// Limits of the executor.
+#[derive(Debug, Clone)]
+pub struct ExecutorSettings {
+    /// Attempts at once. Each holds one connection at any time.
+    pub concurrency: usize,
+    /// Of these, those that hold a second one because the bytes go through this service.
+    pub relays: usize,
+    /// Limit for the head of an answer.
+    pub response_timeout: Duration,
+    /// Limit for an answer that carries a checksum: the storage may have to read the file.
+    pub checksum_timeout: Duration,
+    /// How long bytes may stand still.
+    pub stall_timeout: Duration,
+    /// How long a busy target is asked again within one attempt.
+    pub busy_patience: Duration,
+    /// Wall time of a copy without a timeout of its own: this, and [`Self::wall_per_mib`] for each MiB. FTS3: 600 s.
+    pub wall_base: Duration,
+    /// See [`Self::wall_base`]. FTS3: 2 s.
+    pub wall_per_mib: Duration,
+    /// Streams asked of the active party if the client does not say.
+    pub streams: u32,
+    /// Hosts beyond its own to which a storage may redirect a COPY with its credentials.
+    pub redirect_hosts: Vec<RedirectHost>,
+}
+
+impl Default for ExecutorSettings {
+    fn default() -> Self {
+        Self::new(&CopyConfig::default(), 1000, 16)
+    }
+}
+
+impl ExecutorSettings {
+    /// As `[copy]` says, with so many attempts at once.
+    pub fn new(copy: &CopyConfig, concurrency: usize, relays: usize) -> Self {
+        Self {
+            concurrency,
+            relays,
+            response_timeout: copy.response_timeout,
+            checksum_timeout: copy.checksum_timeout,
+            stall_timeout: copy.stall_timeout,
+            busy_patience: copy.busy_patience,
+            wall_base: Duration::from_secs(600),
+            wall_per_mib: Duration::from_secs(2),
+            streams: copy.streams,
+            redirect_hosts: copy.redirect_hosts.clone(),
+        }
+    }
+}
+
+/// Carries out operations. Clones share everything.
+#[derive(Clone)]
+pub struct Executor {
+    shared: Arc<Shared>,
+    life: Life,
+}
+
+/// Of the scheduler that orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Life {
+    /// When it began.
+    began: Millis,
+    /// When the one before it ended, as far as that is known.
+    last_ended: Option<Millis>,
+}
+
+struct Shared {
+    clients: Arc<Clients>,
+    proxies: Arc<Proxies>,
+    store: Arc<dyn Orders>,
+    settings: ExecutorSettings,
+    told: Arc<dyn Told>,
+    modes: Arc<Modes>,
+    places: Semaphore,
+    relays: Semaphore,
+    tapes: tape::Tapes,
+    keeper: Arc<Keeper>,
+    /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files. At the scheduler's node this holds
+    /// those of other nodes too.
+    targets: Mutex<HashSet<String>>,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor")
+            .field("settings", &self.shared.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Executor {
+    /// An executor that reads its orders from this store.
+    pub fn new(
+        client: Client,
+        store: Arc<dyn Orders>,
+        (settings, modes): (ExecutorSettings, Arc<Modes>),
+        told: Arc<dyn Told>,
+        keeper: Arc<Keeper>,
+        last_life_ended: Option<Millis>,
+    ) -> Self {
+        let places = Semaphore::new(settings.concurrency);
+        let relays = Semaphore::new(settings.relays);
+        let targets = Mutex::default();
+        let tapes = tape::Tapes::new(client.clone(), settings.response_timeout);
+        let clients = Arc::new(Clients::new(client));
+        Self {
+            shared: Arc::new(Shared {
+                proxies: Arc::new(Proxies::new(clients.clone(), store.clone())),
+                clients,
+                store,
+                settings,
+                told,
+                modes,
+                places,
+                relays,
+                tapes,
+                keeper,
+                targets,
+            }),
+            life: Life {
+                began: time::now(),
+                last_ended: last_life_ended,
+            },
+        }
+    }
+
+    /// The life it works in.
+    pub fn life(&self) -> Life {
+        self.life
+    }
+
+    /// The same for another scheduler.
+    #[must_use]
+    pub fn in_life(&self, life: Life) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            life,
+        }
+    }
+
+    /// Carries out one operation, tells what happens, and returns when its final event was told.
+    pub async fn run(
+        &self,
+        (id, op): (OpId, Op),
+        stop: CancellationToken,
+        journal: &dyn Journal,
+        tell: impl Fn(WorldEvent) + Send + Sync,
+    ) {
+        // What waits for tape holds no place: it is one of very many, and does nothing itself.
+        if let Op::Stage { .. } | Op::Archive { .. } = op {
+            tell(WorldEvent::Started);
+            let last = tokio::select! {
+                biased;
+                () = stop.cancelled() => WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) }),
+                last = async {
+                    match op {
+                        Op::Stage { .. } => self.stage(id, journal).await,
+                        _ => self.archive(id).await,
+                    }
+                } => last,
+            };
+            return tell(last);
+        }
+        let last = tokio::select! {
+            biased;
+            () = stop.cancelled() => WorldEvent::Ended(Outcome::Stopped { bytes_moved: Bytes(0) }),
+            place = self.shared.places.acquire() => {
+                let _place = place;
+                tell(WorldEvent::Started);
+                // One operation's defect must not take the others along. On the heap: whoever waits for tape, or a place, is as large as the
+                // largest of what it may become.
+                let work = AssertUnwindSafe(Box::pin(self.work((id, op), &stop, journal, &tell)));
+                work.catch_unwind().await.unwrap_or_else(|panic| defect(id, panic.as_ref()))
+            }
+        };
+        tell(last);
+    }
+
+    async fn work(
+        &self,
+        (id, op): (OpId, Op),
+        stop: &CancellationToken,
+        journal: &dyn Journal,
+        tell: &(impl Fn(WorldEvent) + Send + Sync),
+    ) -> WorldEvent {
+        // On the heap: what an attempt holds while it waits is held a thousand times over.
+        let order = match Box::pin(self.order(id)).await {
+            Ok(order) => Box::new(order),
+            Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
+        };
+        let (source, destination) = match Box::pin(self.sides(&order)).await {
+            Ok(sides) => sides,
+            Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
+        };
+        let client = match self.shared.clients.of(&order) {
+            Ok(client) => client,
+            Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
+        };
+        let _target = match self.enter(destination.surl.identity()) {
+            Ok(target) => target,
+            Err(failure) => return WorldEvent::Ended(Outcome::Failed(failure)),
+        };
+        let (resume, failures, cleanup) = match op {
+            Op::Copy { resume, failures, .. } => (resume, failures, false),
+            Op::Cleanup { .. } => (true, 0, true),
+            _ => return WorldEvent::Ended(Outcome::Failed(internal("this operation is not known to the executor"))),
+        };
+        let progress = |bytes| tell(WorldEvent::Progress(Bytes(bytes)));
+        let settings = &self.shared.settings;
+        let earlier = order.file.claim.map(|claim| self.ended(claim));
+        let wall = wall(settings, &order);
+        let times = Timeline {
+            began: time::now(),
+            timeout: wall.as_secs(),
+            ..Timeline::default()
+        };
+        if !cleanup {
+            self.shared.told.began(id, &order, times);
+        }
+        let attempt = Attempt {
+            client: &client,
+            settings,
+            modes: &self.shared.modes,
+            relays: &self.shared.relays,
+            tapes: &self.shared.tapes,
+            source: &source,
+            destination: &destination,
+            job: &order.job,
+            file: &order.file,
+            expected: Expected::of(&order.file, &order.job.params),
+            op: id,
+            resume,
+            failures,
+            wall,
+            stop,
+            journal,
+            progress: &progress,
+            state: State::new(earlier, order.file.spec.user_filesize, times),
+        };
+        if cleanup {
+            return hide::hide(&order.file.spec, Box::pin(attempt.clean_up()).await);
+        }
+        let last = attempt.run().await;
+        self.shared.told.over(id, attempt.timeline());
+        hide::hide(&order.file.spec, last)
+    }
+
+    /// A claim of an earlier life ended with that life at the latest.
+    fn ended(&self, claim: Claim) -> Claim {
+        let Life { began, last_ended } = self.life;
+        let cut = (claim.since < began).then(|| last_ended.unwrap_or(began));
+        Claim {
+            until: claim.until.or(cut),
+            ..claim
+        }
+    }
+
+    async fn order(&self, id: OpId) -> Result<Order, Failure> {
+        let (store, file) = (self.shared.store.clone(), id.transfer.0);
+        let read = tokio::task::spawn_blocking(move || store.order(file)).await;
+        match read {
+            Ok(Ok(Some(order))) => Ok(order),
+            Ok(Ok(None)) => Err(internal(&format!("the store holds no file {file}"))),
+            Ok(Err(error)) => Err(unreadable(&error)),
+            Err(error) => Err(internal(&weir_auth::error_chain(&error))),
+        }
+    }
+
+    /// The right to write to a destination, for an operation that another node carries out. `None`: whoever carries it out finds out
+    /// what is wrong with it.
+    pub fn enter_elsewhere(&self, destination: &str) -> Result<Option<Target>, Failure> {
+        let surl = Surl::parse(destination).ok();
+        surl.map(|surl| self.enter(surl.identity())).transpose()
+    }
+
+    /// Both sides, with tokens that are good now.
+    async fn sides(&self, order: &Order) -> Result<(Side, Side), Failure> {
+        let mut sides = [Party::Source, Party::Destination].map(|party| self.side(party, order));
+        for side in sides.iter_mut().flatten() {
+            let scene = side.scene(Phase::Preparation);
+            side.token = side.right.now(scene).await?;
+        }
+        let [source, destination] = sides;
+        Ok((source?, destination?))
+    }
+
+    /// One side, whose token is not looked at yet.
+    fn side(&self, party: Party, order: &Order) -> Result<Side, Failure> {
+        let (url, token) = match party {
+            Party::Source => (order.file.spec.source_url(), &order.source_token),
+            _ => (order.file.spec.destination_url(), &order.destination_token),
+        };
+        let scene = Scene::new(party, Phase::Preparation);
+        Ok(Side {
+            party,
+            surl: Surl::parse(&url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?,
+            token: None,
+            right: Right::of(order, token.as_ref(), (&self.shared.keeper, &self.shared.proxies)),
+        })
+    }
+
+    fn enter(&self, destination: String) -> Result<Target, Failure> {
+        let mut targets = self.shared.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        if targets.insert(destination.clone()) {
+            let shared = self.shared.clone();
+            return Ok(Target { shared, destination });
+        }
+        let scene = Scene::new(Party::TransferService, Phase::Preparation);
+        Err(scene.fail(
+            ErrorClass::Overload,
+            "another transfer of this service writes to the same destination",
+        ))
+    }
+}
+
+/// The right to write to a destination.
+pub struct Target {
+    shared: Arc<Shared>,
+    destination: String,
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.shared
+            .targets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.destination);
+    }
+}
+
+fn defect(id: OpId, panic: &(dyn Any + Send)) -> WorldEvent {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no reason given");
+    tracing::error!(op = %id, panic = text, "an operation panicked; it fails, the others go on");
+    WorldEvent::Ended(Outcome::Failed(internal(&format!("a defect of this service: {text}"))))
+}
+
+fn internal(text: &str) -> Failure {
+    Scene::new(Party::TransferService, Phase::Preparation).fail(ErrorClass::Internal, text)
+}
+
+fn unreadable(error: &StoreError) -> Failure {
+    if let StoreError::Sealed(_) = error {
+        let scene = Scene::new(Party::TransferService, Phase::Preparation);
+        let mut failure = scene.fail(ErrorClass::Token, error.to_string());
+        failure.remedy = "bring back the key file that belongs to the store, or submit again".into();
+        return failure;
+    }
+    internal(&format!("could not read the order: {}", weir_auth::error_chain(error)))
+}
+
+/// The copy's wall time: the job's, or by size. Rows may hold any number; a clock cannot be asked for all of them.
+fn wall(settings: &ExecutorSettings, order: &Order) -> Duration {
+    let longest = Duration::from_secs(TIMEOUT_MAX);
+    if let Some(seconds) = order.job.params.timeout {
+        return Duration::from_secs(seconds).min(longest);
+    }
+    let size = order
+        .file
+        .spec
+        .user_filesize
+        .or(order.file.result.filesize)
+        .unwrap_or(10 << 30);
+    let mib = u32::try_from(size >> 20).unwrap_or(u32::MAX);
+    settings
+        .wall_base
+        .saturating_add(settings.wall_per_mib.saturating_mul(mib))
+        .min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Forgetful, Memory};
+
+    /// 19,000 attempts run in one process; what each of them holds on to is paid so often.
+    #[tokio::test]
+    async fn an_attempt_is_small() {
+        let roots = weir_http::TrustRoots {
+            files: Vec::new(),
+            directories: Vec::new(),
+        };
+        let client = Client::new(weir_http::ClientConfig::new(roots)).expect("no roots are needed");
+        let store: Arc<dyn Orders> = Arc::new(Memory::default());
+        let keeper = Keeper::idle(&client, store.clone());
+        let executor = Executor::new(
+            client,
+            store,
+            (ExecutorSettings::default(), Arc::default()),
+            Arc::new(()),
+            keeper,
+            None,
+        );
+        let id = OpId {
+            transfer: weir_world::TransferId(1),
+            attempt: 1,
+            epoch: 1,
+        };
+        let op = Op::Cleanup {
+            link: weir_sched::Link::default(),
+        };
+        let attempt = executor.run((id, op), CancellationToken::new(), &Forgetful, |_| ());
+        let size = size_of_val(&attempt);
+        assert!(size <= 6 * 1024, "{size} bytes");
+    }
+}

@@ -1,0 +1,446 @@
+//! The URLs of files at storage elements, as clients write them and as we send them.
+
+use std::{borrow::Cow, fmt};
+
+use weir_auth::{MASK, Secret};
+
+/// A file's URL, split once at the door.
+///
+/// FTS tells storage elements apart by `scheme://host` and leaves the port out ([`Surl::se`]); requests need the port
+/// ([`Surl::http_url`]); messages must not carry the query, where some storages put a credential ([`Surl::redacted`]).
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Surl {
+    text: String,
+    scheme: Scheme,
+    host: String,
+    port: Option<u16>,
+    path_start: usize,
+}
+
+/// The schemes that the executor speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// `https`.
+    Https,
+    /// `davs`: `https` by another name.
+    Davs,
+    /// `http`, for storages without TLS.
+    Http,
+    /// `dav`: `http` by another name.
+    Dav,
+}
+
+impl Scheme {
+    /// Each of them.
+    pub const ALL: [Self; 4] = [Self::Https, Self::Davs, Self::Http, Self::Dav];
+
+    /// As it stands in the URL.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Davs => "davs",
+            Self::Http => "http",
+            Self::Dav => "dav",
+        }
+    }
+
+    /// The scheme on the wire.
+    pub fn wire(self) -> &'static str {
+        match self {
+            Self::Https | Self::Davs => "https",
+            Self::Http | Self::Dav => "http",
+        }
+    }
+
+    /// Whether bytes and tokens travel encrypted.
+    pub fn is_encrypted(self) -> bool {
+        matches!(self, Self::Https | Self::Davs)
+    }
+}
+
+/// Why a text is not a URL that can be transferred. The texts are those of FTS3 where it has one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SurlError {
+    /// No `scheme://`.
+    #[error("Missing scheme ({0})")]
+    MissingScheme(String),
+    /// `file://`.
+    #[error("Can not transfer local files ({0})")]
+    LocalFile(String),
+    /// Nothing after the host.
+    #[error("Missing path ({0})")]
+    MissingPath(String),
+    /// Nothing between `//` and the path.
+    #[error("Missing host ({0})")]
+    MissingHost(String),
+    /// A scheme the executor does not speak.
+    #[error("Unsupported scheme, use https or davs ({0})")]
+    UnsupportedScheme(String),
+    /// Unencrypted where the service allows only encrypted.
+    #[error("Unencrypted transfers are not allowed here, use https or davs ({0})")]
+    Unencrypted(String),
+    /// `user:password@host`, a port that is no number, control characters.
+    #[error("Malformed URL ({0})")]
+    Malformed(String),
+}
+
+impl Surl {
+    /// Splits and checks a URL.
+    ///
+    /// # Errors
+    /// See [`SurlError`]; the messages name the URL without its query.
+    pub fn parse(text: &str) -> Result<Self, SurlError> {
+        Self::read(text, false)
+    }
+
+    /// As [`Self::parse`], of a file or a directory: that may be the storage's root.
+    ///
+    /// # Errors
+    /// See [`Self::parse`].
+    pub fn parse_place(text: &str) -> Result<Self, SurlError> {
+        Self::read(text, true)
+    }
+
+    fn read(text: &str, root: bool) -> Result<Self, SurlError> {
+        let text = text.trim();
+        let shown = || redact_query(text);
+        let Some((scheme_text, rest)) = text.split_once("://") else {
+            return Err(SurlError::MissingScheme(shown()));
+        };
+        let scheme = match scheme_text.to_ascii_lowercase().as_str() {
+            "" => return Err(SurlError::MissingScheme(shown())),
+            "file" => return Err(SurlError::LocalFile(shown())),
+            "https" => Scheme::Https,
+            "davs" => Scheme::Davs,
+            "http" => Scheme::Http,
+            "dav" => Scheme::Dav,
+            _ => return Err(SurlError::UnsupportedScheme(shown())),
+        };
+        let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, tail) = rest.split_at(authority_end);
+        if text.chars().any(char::is_control) || authority.contains(['@', '\\', ' ']) {
+            return Err(SurlError::Malformed(
+                hide_userinfo(&shown()).replace(char::is_control, "?"),
+            ));
+        }
+        let (host, port) = split_port(authority).ok_or_else(|| SurlError::Malformed(shown()))?;
+        if tail.is_empty() || tail == "/" && !root || tail.starts_with(['?', '#']) {
+            return Err(SurlError::MissingPath(shown()));
+        }
+        if host.is_empty() {
+            return Err(SurlError::MissingHost(shown()));
+        }
+        let path_start = text.len() - tail.len();
+        Ok(Self {
+            scheme,
+            host: host.to_ascii_lowercase(),
+            port,
+            path_start,
+            text: text.to_owned(),
+        })
+    }
+
+    /// As the client wrote it.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The scheme.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The storage element: `scheme://host`, the port dropped as FTS3 does.
+    pub fn se(&self) -> String {
+        format!("{}://{}", self.scheme.as_str(), self.host)
+    }
+
+    /// The host alone.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// `https://host:port/path?query`, percent-encoded where HTTP needs it and otherwise untouched.
+    pub fn http_url(&self) -> String {
+        let tail = self.text[self.path_start..].split('#').next().unwrap_or_default();
+        let mut url = format!("{}://{}", self.scheme.wire(), self.host);
+        if let Some(port) = self.port {
+            url.push(':');
+            url.push_str(&port.to_string());
+        }
+        url.push_str(&encode(tail));
+        url
+    }
+
+    /// `https://host:port`: where requests for this file first go.
+    pub fn endpoint(&self) -> String {
+        let port = self.port.unwrap_or(if self.scheme.is_encrypted() { 443 } else { 80 });
+        format!("{}://{}:{port}", self.scheme.wire(), self.host)
+    }
+
+    /// The file, however it is spelled: `davs` and `https`, a port that is the scheme's own, doubled slashes, dots and
+    /// percent-encoding make no difference. Without the query, which carries credentials more often than names: whoever
+    /// keeps two writers apart by this errs on the safe side.
+    pub fn identity(&self) -> String {
+        let tail = self.text[self.path_start..]
+            .split(['?', '#'])
+            .next()
+            .unwrap_or_default();
+        let bytes = percent_encoding::percent_decode_str(tail).collect::<Vec<_>>();
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for part in bytes.split(|byte| *byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        let host = self.host.trim_end_matches('.');
+        let port = self.port.unwrap_or(if self.scheme.is_encrypted() { 443 } else { 80 });
+        let path = percent_encoding::percent_encode(&parts.join(&b'/'), percent_encoding::NON_ALPHANUMERIC).to_string();
+        format!("{}://{host}:{port}/{path}", self.scheme.wire())
+    }
+
+    /// The same with a slash at the end of its path, as collections are best asked for (RFC 4918 section 5.2).
+    #[must_use]
+    pub fn as_directory(&self) -> Self {
+        let tail = &self.text[self.path_start..];
+        let end = self.path_start + tail.find(['?', '#']).unwrap_or(tail.len());
+        let mut directory = self.clone();
+        if !self.text[..end].ends_with('/') {
+            directory.text.insert(end, '/');
+        }
+        directory
+    }
+
+    /// The last name in its path, decoded; `None` of the storage's root.
+    pub fn name(&self) -> Option<String> {
+        let path = self.text[self.path_start..].split(['?', '#']).next()?;
+        let name = path.split('/').rfind(|name| !name.is_empty())?;
+        let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
+        Some(name.into_owned())
+    }
+
+    /// How many names its path has.
+    pub fn depth(&self) -> usize {
+        let path = self.text[self.path_start..].split(['?', '#']).next();
+        path.unwrap_or_default()
+            .split('/')
+            .filter(|name| !name.is_empty())
+            .count()
+    }
+
+    /// What comes after the `?`, if anything.
+    pub fn query(&self) -> Option<&str> {
+        let (_, query) = self.text[self.path_start..].split_once('?')?;
+        query.split('#').next()
+    }
+
+    /// For people: the query, if any, is replaced.
+    pub fn redacted(&self) -> String {
+        redact_query(&self.text)
+    }
+}
+
+impl fmt::Debug for Surl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Surl({self})")
+    }
+}
+
+impl fmt::Display for Surl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.redacted())
+    }
+}
+
+/// Replaces everything after the first `?`: a query may hold an `authz=` token or a signature.
+pub fn redact_query(url: &str) -> String {
+    match url.split_once('?') {
+        Some((head, query)) if !query.is_empty() => format!("{head}?***"),
+        _ => url.to_owned(),
+    }
+}
+
+/// Parts a URL into what everybody may see and what only its storage is told: the query, where credentials travel, and the
+/// fragment. In what may be seen `***` stands in their place, so that it can be shown as it is.
+pub fn conceal(url: &str) -> (String, Option<Secret>) {
+    let at = url.find(['?', '#']).unwrap_or(url.len());
+    let (head, tail) = url.split_at(at);
+    if tail.len() <= 1 {
+        return (url.to_owned(), None);
+    }
+    (format!("{head}{}{MASK}", &tail[..1]), Some(Secret::new(tail)))
+}
+
+/// Whether [`conceal`] hid something here.
+pub fn conceals(shown: &str) -> bool {
+    shown.strip_suffix(MASK).is_some_and(|head| head.ends_with(['?', '#']))
+}
+
+/// The URL that [`conceal`] parted.
+pub fn reveal<'a>(shown: &'a str, secret: Option<&Secret>) -> Cow<'a, str> {
+    match secret {
+        Some(secret) if conceals(shown) => {
+            let head = &shown[..shown.len() - MASK.len() - 1];
+            Cow::Owned(format!("{head}{}", secret.expose()))
+        }
+        _ => Cow::Borrowed(shown),
+    }
+}
+
+/// `user:password@` is a secret too.
+fn hide_userinfo(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(start), Some(end)) if start + 3 <= end => format!("{}://***{}", &url[..start], &url[end..]),
+        _ => url.to_owned(),
+    }
+}
+
+fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    let host_end = match authority.strip_prefix('[') {
+        Some(inner) => inner.find(']')? + 2,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at(host_end);
+    match port.strip_prefix(':') {
+        None if port.is_empty() => Some((host, None)),
+        Some("") => Some((host, None)),
+        Some(digits) => Some((host, Some(digits.parse().ok()?))),
+        None => None,
+    }
+}
+
+/// Encodes what may not stand in a request line; `%XX` that is already there stays.
+fn encode(tail: &str) -> String {
+    const KEEP: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
+        .add(b' ')
+        .add(b'"')
+        .add(b'<')
+        .add(b'>')
+        .add(b'\\')
+        .add(b'^')
+        .add(b'`')
+        .add(b'{')
+        .add(b'|')
+        .add(b'}');
+    percent_encoding::utf8_percent_encode(tail, KEEP).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+
+    fn se(url: &str, expected: &str) {
+        assert_eq!(Surl::parse(url).unwrap().se(), expected);
+    }
+
+    #[test]
+    fn the_port_is_no_part_of_a_storage_element() {
+        se("https://a.ex:8443/f", "https://a.ex");
+        se("davs://A.EX/f", "davs://a.ex");
+        se("https://[2001:db8::1]:443/f", "https://[2001:db8::1]");
+        se("https://127.0.1.1:9/f?x=1", "https://127.0.1.1");
+    }
+
+    fn wire(url: &str, expected: &str) {
+        assert_eq!(Surl::parse(url).unwrap().http_url(), expected);
+    }
+
+    #[test]
+    fn requests_go_where_the_client_said_in_a_form_http_can_carry() {
+        wire("davs://a:1094/x y/ä?q=1#frag", "https://a:1094/x%20y/%C3%A4?q=1");
+        wire("https://a/%41//b", "https://a/%41//b");
+        wire(" https://a/f ", "https://a/f");
+    }
+
+    #[test]
+    fn a_file_is_the_same_however_it_is_spelled() {
+        // Otherwise two transfers write to one file at once.
+        let identity = |url: &str| Surl::parse(url).unwrap().identity();
+        for other in [
+            "davs://a.ex/d/f",
+            "https://A.EX:443/d/f",
+            "https://a.ex./d/f",
+            "https://a.ex//d///f",
+            "https://a.ex/d/./f",
+            "https://a.ex/x/../d/f",
+            "https://a.ex/%64/%66",
+            "https://a.ex/d/f?authz=1#x",
+        ] {
+            assert_eq!(identity(other), identity("https://a.ex/d/f"), "{other}");
+        }
+        for other in [
+            "https://a.ex:8443/d/f",
+            "http://a.ex/d/f",
+            "https://b.ex/d/f",
+            "https://a.ex/d%2fg/f",
+            "https://a.ex/D/f",
+        ] {
+            assert_ne!(identity(other), identity("https://a.ex/d/f"), "{other}");
+        }
+        assert_eq!(identity("https://a.ex/%C3%A4"), identity("https://a.ex/ä"));
+    }
+
+    fn refused(url: &str, expected: &str) {
+        assert_eq!(Surl::parse(url).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn refusals_carry_the_texts_clients_know() {
+        refused("/tmp/x", "Missing scheme (/tmp/x)");
+        refused("file:///tmp/x", "Can not transfer local files (file:///tmp/x)");
+        refused("https://a", "Missing path (https://a)");
+        refused("https://a/", "Missing path (https://a/)");
+        refused("https:///f", "Missing host (https:///f)");
+        refused("root://a//f", "Unsupported scheme, use https or davs (root://a//f)");
+        refused("https://u:p@a/f", "Malformed URL (https://***@a/f)");
+        refused("https://a:99999/f", "Malformed URL (https://a:99999/f)");
+        refused("https://a/f\u{0}g", "Malformed URL (https://a/f?g)");
+    }
+
+    #[test]
+    fn places_may_be_roots_and_directories_end_with_a_slash() {
+        let place = |url: &str| {
+            let place = Surl::parse_place(url).unwrap();
+            (place.as_directory().http_url(), place.name())
+        };
+        let is = |url: &str, name: Option<&str>| (url.to_owned(), name.map(str::to_owned));
+        assert_eq!(place("https://a/"), is("https://a/", None));
+        assert_eq!(place("davs://a:1/d"), is("https://a:1/d/", Some("d")));
+        assert_eq!(place("https://a/d//?x=/y"), is("https://a/d//?x=/y", Some("d")));
+        assert_eq!(place("https://a/d%20e?x=y#z"), is("https://a/d%20e/?x=y", Some("d e")));
+        assert!(Surl::parse_place("https://a").is_err() && Surl::parse_place("https://a?x").is_err());
+    }
+
+    #[test]
+    fn what_is_concealed_is_revealed_by_its_secret_alone() {
+        for (url, shown) in [
+            ("https://a/f", "https://a/f"),
+            ("https://a/f?", "https://a/f?"),
+            ("https://a/f?authz=needle&x=1?y#z", "https://a/f?***"),
+            ("https://a/f#needle?x", "https://a/f#***"),
+            ("https://a/f?***", "https://a/f?***"),
+        ] {
+            let (seen, secret) = conceal(url);
+            assert_eq!((seen.as_str(), conceals(&seen)), (shown, secret.is_some()), "{url}");
+            assert_eq!(reveal(&seen, secret.as_ref()), url);
+            assert_eq!(reveal(&seen, None), shown);
+            assert!(Surl::parse(&seen).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_query_never_reaches_a_message() {
+        let surl = Surl::parse("https://a/f?authz=Bearer%20secret").unwrap();
+        assert_eq!(surl.to_string(), "https://a/f?***");
+        assert_eq!(format!("{surl:?}"), "Surl(https://a/f?***)");
+        assert!(
+            !Surl::parse("https://a:x/f?authz=secret")
+                .unwrap_err()
+                .to_string()
+                .contains("secret")
+        );
+    }
+}

@@ -1,0 +1,383 @@
+//! Pins: what was brought online is given back when its transfer has ended, after success and after failure.
+//!
+//! The store keeps which files hold one ([`Store::pins`](crate::orders::Orders::pins)); a restart goes on from there. Two
+//! transfers of one file share its pin: the last one gives it back, in all of their requests. A request that is not over is taken back
+//! as well. An endpoint that cannot be reached is asked again, with growing pauses; a pin that could not be given back goes with its
+//! lifetime.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::mpsc, time::Instant};
+use weir_world::{ErrorClass, Party, Retry};
+
+use super::{Executor, client::Tape, path_of, tape_of};
+use crate::{
+    job::{FileState, TokenHash},
+    orders::{Journal, Note, Order, Pin},
+    surl::Surl,
+};
+
+/// For so long an end waits for company.
+const WINDOW: Duration = Duration::from_secs(1);
+/// Paths of one request, at most.
+const REQUEST_MAX: usize = 1000;
+/// Pauses between two tries, the first and the longest, and how many there are.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(3600));
+const TRIES: u32 = 12;
+
+/// A file at an endpoint.
+type Place = (String, String);
+
+/// Which transfers hold which pins.
+#[derive(Debug, Default)]
+pub(super) struct Pins {
+    held: Mutex<Held>,
+    /// Where ends are told, while this node schedules.
+    ended: Mutex<Option<mpsc::UnboundedSender<u64>>>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    files: HashMap<u64, Place>,
+    places: HashMap<Place, Holders>,
+    /// Transfers that ended while it is read what an earlier life left: that may say of them that they go on.
+    early: Option<HashSet<u64>>,
+}
+
+/// Transfers of one file. Each may have its own request, but storages differ in whose pin they take when one is given back.
+#[derive(Debug, Default)]
+struct Holders {
+    n_left: usize,
+    /// Those that have ended: their pins are given back with the last one's.
+    over: Vec<u64>,
+}
+
+impl Pins {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A transfer has a pin.
+    pub(super) fn took(&self, file: u64, endpoint: String, path: String) {
+        let (mut held, place) = (self.lock(), (endpoint, path));
+        if held.files.insert(file, place.clone()).is_none() {
+            held.places.entry(place).or_default().n_left += 1;
+        }
+    }
+
+    /// From now on ends are told, those of an earlier life's transfers once it is [`recalled`](Self::recalled) what they hold.
+    fn tell(&self, ended: mpsc::UnboundedSender<u64>) {
+        self.lock().early = Some(HashSet::new());
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+    }
+
+    /// A transfer has ended.
+    pub(super) fn settled(&self, file: u64) {
+        let mut held = self.lock();
+        if let Some(early) = &mut held.early {
+            early.insert(file);
+        }
+        let is_held = held.files.contains_key(&file);
+        drop(held);
+        if is_held {
+            self.once_more(file);
+        }
+    }
+
+    /// What an earlier life left, as it stood at some time after [`Self::tell`].
+    fn recalled(&self, left: &[Pin]) {
+        for pin in left {
+            if let Ok(surl) = Surl::parse(&pin.source) {
+                self.took(pin.file, surl.endpoint(), path_of(&surl));
+            }
+        }
+        let early = self.lock().early.take().unwrap_or_default();
+        let over = left.iter().filter(|pin| pin.over || early.contains(&pin.file));
+        over.for_each(|pin| self.settled(pin.file));
+    }
+
+    /// As [`Self::settled`], of one that has let go already.
+    fn once_more(&self, file: u64) {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ended) = ended.as_ref() {
+            // Nobody listens any more only when the service goes; the next life finds it in the store.
+            let _ = ended.send(file);
+        }
+    }
+
+    /// A transfer lets its pin go; gives the transfers whose pins are to be given back now: none while somebody else needs the file.
+    fn leave(&self, file: u64) -> Vec<u64> {
+        let mut held = self.lock();
+        let Some(place) = held.files.remove(&file) else {
+            return vec![file];
+        };
+        let Entry::Occupied(mut holders) = held.places.entry(place) else {
+            return vec![file];
+        };
+        holders.get_mut().over.push(file);
+        holders.get_mut().n_left -= 1;
+        if holders.get().n_left > 0 {
+            return Vec::new();
+        }
+        holders.remove().over
+    }
+}
+
+/// What goes into one request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    endpoint: String,
+    token: Option<TokenHash>,
+    request: String,
+    /// Whether its files had come online.
+    staged: bool,
+}
+
+#[derive(Debug, Default)]
+struct Given {
+    tape: Option<Tape>,
+    files: Vec<u64>,
+    paths: BTreeSet<String>,
+    tries: u32,
+}
+
+/// An endpoint at which pins are given back.
+struct Endpoint {
+    give: mpsc::UnboundedSender<(Group, Given)>,
+    /// Groups that were handed over and are not done.
+    open: Arc<AtomicUsize>,
+}
+
+impl Executor {
+    pub(super) async fn give_back_pins(self, journal: Arc<dyn Journal>) {
+        let pins = &self.shared.tapes.pins;
+        let (ended, mut endings) = mpsc::unbounded_channel();
+        pins.tell(ended);
+        pins.recalled(&self.pins_left().await);
+        // Each endpoint for itself: one that does not answer keeps only its own waiting.
+        let mut endpoints: HashMap<String, Endpoint> = HashMap::new();
+        let mut tasks = tokio::task::JoinSet::new();
+        while let Some(first) = endings.recv().await {
+            tokio::time::sleep(WINDOW).await;
+            let mut files = vec![first];
+            while let Ok(file) = endings.try_recv() {
+                files.push(file);
+            }
+            // Users name the endpoints: one with nothing to give back is forgotten, and its task ends.
+            endpoints.retain(|_, endpoint| endpoint.open.load(Ordering::Acquire) > 0);
+            while tasks.try_join_next().is_some() {}
+            for (group, given) in self.groups(files, &*journal).await {
+                let endpoint = endpoints.entry(group.endpoint.clone()).or_insert_with(|| {
+                    let (give, given) = mpsc::unbounded_channel();
+                    let open = Arc::new(AtomicUsize::new(0));
+                    let work = self.clone().give_back_at_one(given, open.clone(), journal.clone());
+                    tasks.spawn(work);
+                    Endpoint { give, open }
+                });
+                endpoint.open.fetch_add(1, Ordering::Release);
+                let _ = endpoint.give.send((group, given));
+            }
+        }
+    }
+
+    /// Gives back what is handed over, all at one endpoint, until nobody hands over more.
+    async fn give_back_at_one(
+        self,
+        mut groups: mpsc::UnboundedReceiver<(Group, Given)>,
+        open: Arc<AtomicUsize>,
+        journal: Arc<dyn Journal>,
+    ) {
+        let mut later: BTreeMap<(Instant, u64), (Group, Given)> = BTreeMap::new();
+        let mut number = 0;
+        loop {
+            let next = later.keys().next().map(|(at, _)| *at);
+            let due = tokio::select! {
+                one = groups.recv() => match one {
+                    Some(one) => Some(one),
+                    None => return,
+                },
+                () = async { match next { Some(at) => tokio::time::sleep_until(at).await, None => std::future::pending().await } } => {
+                    later.pop_first().map(|(_, one)| one)
+                }
+            };
+            let Some((group, mut given)) = due else { continue };
+            if self.give_back(&group, &given).await || given.tries >= TRIES {
+                journal.note(Note::Unpinned { files: given.files });
+                open.fetch_sub(1, Ordering::Release);
+                continue;
+            }
+            let pause = PAUSE.0.saturating_mul(1 << given.tries).min(PAUSE.1);
+            (given.tries, number) = (given.tries + 1, number + 1);
+            later.insert((Instant::now() + pause, number), (group, given));
+        }
+    }
+
+    /// What an earlier life left.
+    async fn pins_left(&self) -> Vec<Pin> {
+        loop {
+            let store = self.shared.store.clone();
+            let error = match tokio::task::spawn_blocking(move || store.pins()).await {
+                Ok(Ok(left)) => return left,
+                Ok(Err(error)) => weir_auth::error_chain(&error),
+                Err(error) => weir_auth::error_chain(&error),
+            };
+            tracing::warn!(error, "could not read what pins are to be given back; trying again");
+            tokio::time::sleep(PAUSE.0).await;
+        }
+    }
+
+    /// What is to be asked of whom, for these files.
+    async fn groups(&self, files: Vec<u64>, journal: &dyn Journal) -> Vec<(Group, Given)> {
+        let store = self.shared.store.clone();
+        let files = files.into_iter().flat_map(|file| self.shared.tapes.pins.leave(file));
+        let files = files.collect::<Vec<_>>();
+        let read = move || {
+            files
+                .into_iter()
+                .map(|file| (file, store.order(file)))
+                .collect::<Vec<_>>()
+        };
+        let orders = tokio::task::spawn_blocking(read).await.unwrap_or_default();
+        let mut unread = Vec::new();
+        let mut groups: BTreeMap<Group, Given> = BTreeMap::new();
+        let (mut done, mut seen_to) = (Vec::new(), BTreeSet::new());
+        for (file, order) in orders {
+            let order = match order {
+                Ok(order) => order,
+                Err(error) => {
+                    tracing::warn!(
+                        file,
+                        error = weir_auth::error_chain(&error),
+                        "could not read whose pin to give back; trying again"
+                    );
+                    unread.push(file);
+                    continue;
+                }
+            };
+            let is_kept = order.as_ref().is_some_and(is_kept);
+            let asked = order.and_then(|order| self.asked(&order));
+            if is_kept && let Some((group, _, path)) = &asked {
+                seen_to.insert((group.endpoint.clone(), group.request.clone(), path.clone()));
+            }
+            let asked = asked.filter(|_| !is_kept);
+            let Some((group, tape, path)) = asked else {
+                done.push(file);
+                continue;
+            };
+            let given = groups.entry(group).or_default();
+            given.tape.get_or_insert(tape);
+            given.files.push(file);
+            given.paths.insert(path);
+        }
+        if !done.is_empty() {
+            journal.note(Note::Unpinned { files: done });
+        }
+        if !unread.is_empty() {
+            let this = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(PAUSE.0).await;
+                unread
+                    .into_iter()
+                    .for_each(|file| this.shared.tapes.pins.once_more(file));
+            });
+        }
+        // One path of a request is given back once, whoever asked for it; and as one that came, if it came for anybody.
+        let mut groups = groups.into_iter().collect::<Vec<_>>();
+        groups.sort_by_key(|(group, _)| !group.staged);
+        for (group, given) in &mut groups {
+            let place = |path: &str| (group.endpoint.clone(), group.request.clone(), path.to_owned());
+            given.paths.retain(|path| seen_to.insert(place(path)));
+        }
+        groups
+    }
+
+    async fn give_back(&self, group: &Group, given: &Given) -> bool {
+        let Some(tape) = &given.tape else { return true };
+        let client = &self.shared.tapes.client;
+        let paths = given.paths.iter().cloned().collect::<Vec<_>>();
+        for paths in paths.chunks(REQUEST_MAX) {
+            if let Err(failure) = client.give_back(tape, &group.request, paths, group.staged).await {
+                if failure.class == ErrorClass::Token && failure.retry == Retry::Never {
+                    tracing::warn!(endpoint = group.endpoint, %failure, "pins cannot be given back; they go with their lifetime");
+                    return true;
+                }
+                tracing::warn!(endpoint = group.endpoint, request = group.request, %failure, "pins could not be given back");
+                return false;
+            }
+        }
+        true
+    }
+
+    fn asked(&self, order: &Order) -> Option<(Group, Tape, String)> {
+        let source = match self.side(Party::Source, order) {
+            Ok(source) => source,
+            Err(failure) => {
+                tracing::warn!(file = order.file.spec.id, %failure, "a pin cannot be given back; it goes with its lifetime");
+                return None;
+            }
+        };
+        let tape = tape_of(&source);
+        let group = Group {
+            endpoint: tape.endpoint.clone(),
+            token: tape.right.hash(),
+            request: order.file.tape.request.clone()?,
+            staged: order.file.tape.staging_finished.is_some(),
+        };
+        Some((group, tape, path_of(&source.surl)))
+    }
+}
+
+/// A job that only brings a file online wants it to stay there for its lifetime.
+fn is_kept(order: &Order) -> bool {
+    order.file.state == FileState::Finished && order.file.spec.source == order.file.spec.destination
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+    use super::*;
+
+    fn pin(file: u64, over: bool) -> Pin {
+        Pin {
+            file,
+            over,
+            source: format!("https://tape.example/{file}"),
+        }
+    }
+
+    /// Its pin would stay for days: the store said that it goes on, and its end came before anybody knew that it has one.
+    #[test]
+    fn a_transfer_that_ends_while_pins_are_read_gives_its_own_back() {
+        let (ended, mut told) = mpsc::unbounded_channel();
+        let pins = Pins::default();
+        pins.tell(ended);
+        pins.settled(1);
+        pins.settled(9);
+        pins.recalled(&[pin(1, false), pin(2, false), pin(3, true)]);
+        pins.settled(2);
+        let told = std::iter::from_fn(|| told.try_recv().ok()).collect::<Vec<_>>();
+        assert_eq!(told, [1, 3, 2]);
+    }
+
+    /// Its file would count as needed for ever, and nobody's pin of it be given back.
+    #[test]
+    fn a_transfer_that_let_go_while_pins_are_read_holds_nothing() {
+        let (ended, mut told) = mpsc::unbounded_channel();
+        let pins = Pins::default();
+        pins.tell(ended);
+        pins.took(1, "https://tape.example".to_owned(), "/1".to_owned());
+        pins.settled(1);
+        assert_eq!(pins.leave(told.try_recv().unwrap()), [1]);
+        pins.recalled(&[pin(1, false)]);
+        assert_eq!(pins.leave(told.try_recv().unwrap()), [1]);
+        assert!(pins.lock().places.is_empty());
+    }
+}

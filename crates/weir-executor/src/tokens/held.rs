@@ -1,0 +1,92 @@
+//! What issuers said lately, by the hash of the token that was submitted: in memory, bounded. The store holds what must not be lost.
+
+use std::collections::HashMap;
+
+use weir_auth::Secret;
+use weir_service::time::Millis;
+
+use crate::job::TokenHash;
+
+/// Entries of one generation: some 2 KB each, so that two generations are 40 MB.
+const GENERATION: usize = 10_000;
+
+/// For so long a refusal is not asked for again.
+const REFUSED: Millis = 600_000;
+
+/// What is known of a token.
+#[derive(Debug, Clone)]
+pub(super) enum Known {
+    /// A fresh one, handed out until then.
+    Fresh(Secret, Millis),
+    /// It was refused for good, for this reason.
+    Refused(String, Millis),
+    /// The store holds nothing for it.
+    Nothing,
+}
+
+/// Two generations: what is used stays, what is not goes with the older one.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    young: HashMap<TokenHash, Known>,
+    old: HashMap<TokenHash, Known>,
+}
+
+impl Held {
+    pub(super) fn get(&mut self, token: TokenHash, now: Millis) -> Option<Known> {
+        if let Some(known) = self.old.remove(&token) {
+            self.put_as_is(token, known);
+        }
+        let known = self.young.get(&token)?.clone();
+        let holds = match &known {
+            Known::Fresh(_, until) | Known::Refused(_, until) => now < *until,
+            Known::Nothing => true,
+        };
+        holds.then_some(known)
+    }
+
+    pub(super) fn refuse(&mut self, token: TokenHash, why: String, now: Millis) {
+        self.put(token, Known::Refused(why, now + REFUSED));
+    }
+
+    pub(super) fn put(&mut self, token: TokenHash, known: Known) {
+        self.old.remove(&token);
+        self.put_as_is(token, known);
+    }
+
+    fn put_as_is(&mut self, token: TokenHash, known: Known) {
+        if self.young.len() >= GENERATION {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(token, known);
+    }
+
+    /// Fresh tokens in memory.
+    pub(super) fn fresh(&self, now: Millis) -> usize {
+        let all = self.young.values().chain(self.old.values());
+        all.filter(|known| matches!(known, Known::Fresh(_, until) if now < *until))
+            .count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_and_what_is_used_stays() {
+        let token = |n: usize| crate::job::hash_of(&n.to_string());
+        let mut held = Held::default();
+        held.put(token(0), Known::Fresh(Secret::new("used"), 100));
+        for n in 1..=5 * GENERATION {
+            held.put(token(n), Known::Nothing);
+            assert!(held.get(token(0), 99).is_some(), "{n}");
+        }
+        assert!(held.young.len() + held.old.len() <= 2 * GENERATION);
+        assert_eq!((held.fresh(99), held.fresh(100)), (1, 0));
+        assert!(held.get(token(0), 100).is_none() && held.get(token(1), 0).is_none());
+        held.refuse(token(0), "no".into(), 0);
+        assert!(matches!(held.get(token(0), REFUSED - 1), Some(Known::Refused(why, _)) if why == "no"));
+        assert!(held.get(token(0), REFUSED).is_none());
+    }
+}

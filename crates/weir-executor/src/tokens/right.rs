@@ -1,0 +1,100 @@
+//! The right to ask a storage, by token or by proxy, for as long as it takes.
+
+use std::sync::{Arc, Weak};
+
+use weir_auth::Secret;
+use weir_http::Client;
+use weir_world::{ErrorClass, Failure, Retry};
+
+use super::Keeper;
+use crate::{
+    clients::Proxies,
+    failure::Scene,
+    job::{TokenHash, hash_of},
+    orders::{Order, proxy_name},
+};
+
+/// The token that was submitted for a side, and who keeps it fresh, or the proxy that its user delegated: for what outlives both, and may
+/// outlive the service.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Right {
+    token: Option<Secret>,
+    keeper: Option<Weak<Keeper>>,
+    managed: bool,
+    /// Without a token: the name of the proxy that the user delegated, and who finds it.
+    delegated: Option<(String, Weak<Proxies>)>,
+}
+
+impl Right {
+    /// Of one side of an order.
+    pub(crate) fn of(order: &Order, token: Option<&Secret>, (keeper, proxies): (&Arc<Keeper>, &Arc<Proxies>)) -> Self {
+        let by_proxy = token.is_none() && order.job.moves_by_proxy(&order.file);
+        let delegated = || (proxy_name(&order.job.owner()), Arc::downgrade(proxies));
+        Self {
+            token: token.cloned(),
+            keeper: Some(Arc::downgrade(keeper)),
+            managed: token.is_some_and(|token| keeper.may_renew(&order.job, token)),
+            delegated: by_proxy.then(delegated),
+        }
+    }
+
+    /// This very token, as it is.
+    pub(crate) fn as_is(token: Option<Secret>) -> Self {
+        Self {
+            token,
+            ..Self::default()
+        }
+    }
+
+    /// The same with this token, as it is.
+    pub(crate) fn with(&self, token: Option<Secret>) -> Self {
+        Self {
+            token,
+            keeper: None,
+            ..self.clone()
+        }
+    }
+
+    /// The client that shows the user's proxy as it is now. `None`: nobody delegated one for this.
+    ///
+    /// # Errors
+    /// If the proxy is gone, or has expired.
+    pub(crate) async fn client(&self, scene: Scene) -> Result<Option<Arc<Client>>, Failure> {
+        let Some((name, proxies)) = &self.delegated else {
+            return Ok(None);
+        };
+        let Some(proxies) = proxies.upgrade() else {
+            return Err(stopping(scene));
+        };
+        proxies.client(name).await.map(Some)
+    }
+
+    /// The token for a request that goes out now.
+    ///
+    /// # Errors
+    /// [`Keeper::fresh`].
+    pub(crate) async fn now(&self, scene: Scene) -> Result<Option<Secret>, Failure> {
+        let (Some(token), Some(keeper)) = (&self.token, &self.keeper) else {
+            return Ok(self.token.clone());
+        };
+        let Some(keeper) = keeper.upgrade() else {
+            return Err(stopping(scene));
+        };
+        keeper.fresh(scene, token, self.managed).await.map(Some)
+    }
+
+    /// The name of what was submitted, or of whoever delegated: it stays the same.
+    pub(crate) fn hash(&self) -> Option<TokenHash> {
+        let delegated = || self.delegated.as_ref().map(|(name, _)| hash_of(name));
+        self.token
+            .as_ref()
+            .map(|token| hash_of(token.expose()))
+            .or_else(delegated)
+    }
+}
+
+fn stopping(scene: Scene) -> Failure {
+    let mut failure = scene.fail(ErrorClass::Internal, "the service stops");
+    failure.retry = Retry::Later;
+    failure
+}

@@ -1,0 +1,112 @@
+//! What an attempt has set going, and what was heard of it: read when it is stopped or fails.
+
+use std::{
+    sync::{Mutex, PoisonError, atomic::AtomicU64},
+    time::{Duration, Instant},
+};
+
+use weir_http::Handed;
+
+use super::stat::Stat;
+use crate::{job::Claim, timeline::Timeline};
+
+/// What has moved is told this often, at most: a storage may send markers without a pause, and each takes the scheduler's time.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// Survives the attempt's own future, which is dropped when it is stopped.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(super) moved: AtomicU64,
+    told: Mutex<Option<Instant>>,
+    pub(super) trace: Mutex<Trace>,
+}
+
+impl State {
+    /// Whether it is time to tell what has moved.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = told.is_none_or(|told| now - told >= TELL_EVERY);
+        if due {
+            *told = Some(now);
+        }
+        due
+    }
+
+    /// Begins with what an earlier attempt claimed, and the size that the user told, if they did.
+    pub(crate) fn new(earlier: Option<Claim>, size: Option<u64>, times: Timeline) -> Self {
+        let trace = Trace {
+            claim: earlier,
+            stored: earlier,
+            source_size: size,
+            times,
+            ..Trace::default()
+        };
+        Self {
+            moved: AtomicU64::new(0),
+            told: Mutex::default(),
+            trace: Mutex::new(trace),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Trace {
+    /// Of this attempt, once it has looked; of an earlier one before.
+    pub(super) claim: Option<Claim>,
+    /// As the store has it.
+    pub(super) stored: Option<Claim>,
+    /// This attempt has seen whether the destination is free.
+    pub(super) looked: bool,
+    /// What was at the destination before.
+    pub(super) before: Option<Stat>,
+    /// Where that was, in the words of the Tape REST API, if it matters.
+    pub(super) locality: Option<String>,
+    /// What was there when a storage had said that the copy succeeded.
+    pub(super) confirmed: Option<Stat>,
+    /// The source's size, once known.
+    pub(super) source_size: Option<u64>,
+    /// The order that has not been answered.
+    pub(super) order: Option<Handed>,
+    /// A storage has taken an order, or may have.
+    pub(super) begun: bool,
+    /// A storage has said how the newest order ended, and what it said.
+    pub(super) verdict: Option<bool>,
+    /// A storage has said that the destination was taken.
+    pub(super) exists: bool,
+    /// Bytes that this service saw moving in the copy that succeeded, if it saw a final count.
+    pub(super) counted: Option<u64>,
+    /// When its steps began and ended.
+    pub(super) times: Timeline,
+}
+
+impl Trace {
+    /// Whether an order of this attempt may have written to the destination: it was handed to a connection, and not refused.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun || self.order.as_ref().is_some_and(Handed::is_over)
+    }
+
+    /// The claim, if orders were given under it.
+    pub(super) fn claim_in_use(&self) -> Option<Claim> {
+        self.claim.filter(|_| self.has_begun() || !self.looked)
+    }
+
+    /// Everything was cleared away: as before the first order.
+    pub(super) fn start_over(&mut self) {
+        (self.order, self.begun, self.verdict, self.confirmed) = (None, false, None, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_without_a_pause_are_told_once_a_second() {
+        let (state, start) = (State::default(), Instant::now());
+        let due = |millis| state.is_due(start + Duration::from_millis(millis));
+        assert!(due(0));
+        assert!(!(1..1000).any(due), "each marker is a message to the scheduler");
+        assert!(due(1000) && !due(1999) && due(2001));
+    }
+}
