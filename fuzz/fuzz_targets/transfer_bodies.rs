@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::bodies`.
+//! See `weir_fts::fuzzing::bodies`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::bodies(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fts::fuzzing::bodies(data));

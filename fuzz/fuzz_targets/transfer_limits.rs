@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::limits`.
+//! See `weir_fts::fuzzing::limits`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::limits(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fts::fuzzing::limits(data));

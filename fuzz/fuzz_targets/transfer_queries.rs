@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::queries`.
+//! See `weir_fts::fuzzing::queries`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::queries(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fts::fuzzing::queries(data));

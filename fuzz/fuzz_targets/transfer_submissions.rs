@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::submissions`.
+//! See `weir_fts::fuzzing::submissions`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::submissions(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fts::fuzzing::submissions(data));

@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::surls`.
+//! See `weir_executor::fuzzing::surls`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::surls(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_executor::fuzzing::surls(data));

@@ -1,4 +1,4 @@
-//! Targets for what storages answer.
+//! Targets for what storages and issuers answer, and for URLs of files.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use weir_auth::Secret;
@@ -8,8 +8,13 @@ use weir_world::{Party, Phase};
 use super::{
     failure::{Scene, told_by_weir},
     markers::{Markers, Told},
-    stat, wire,
+    stat,
+    surl::Surl,
+    wire,
 };
+
+/// A token that no message may hold.
+const TOKEN: &str = "s3cr3t-0f-the-call";
 
 /// The body of a third-party copy's answer: pieces of any size must say the same, but for a count that is final only if it came with the
 /// verdict.
@@ -99,6 +104,40 @@ pub fn redirects(data: &[u8]) {
     }
 }
 
+/// A URL of a file, as it is and with a secret in its query.
+pub fn surls(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(surl) = Surl::parse(text) {
+        check_surl(&surl);
+    }
+    let shown = match Surl::parse(&format!("{text}?authz={TOKEN}")) {
+        Ok(surl) => surl.to_string(),
+        Err(error) => error.to_string(),
+    };
+    assert!(text.contains(TOKEN) || !shown.contains(TOKEN), "{shown}");
+}
+
+/// It must lead to the host that it names, and messages must not carry its query.
+fn check_surl(surl: &Surl) {
+    assert_eq!(Surl::parse(surl.as_str()).as_ref(), Ok(surl));
+    let shown = surl.to_string();
+    assert!(
+        shown
+            .split_once('?')
+            .is_none_or(|(_, query)| query.is_empty() || query == "***"),
+        "{shown}"
+    );
+    if let Ok(uri) = surl.http_url().parse::<http::Uri>() {
+        let host = surl.se();
+        assert_eq!(
+            uri.host().map(str::to_ascii_lowercase).as_deref(),
+            host.split_once("://").map(|(_, host)| host)
+        );
+        assert_eq!(surl.scheme().is_encrypted(), uri.scheme_str() == Some("https"));
+        assert!(surl.endpoint().starts_with(&format!("{}://", surl.scheme().wire())));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -108,6 +147,7 @@ mod tests {
     /// A crash that was fixed must stay fixed, and a corpus must not get lost.
     #[test]
     fn corpora_hold() {
+        run("transfer_surls", super::surls);
         run("transfer_markers", super::markers);
         run("transfer_failures", super::failures);
         run("transfer_answers", super::answers);

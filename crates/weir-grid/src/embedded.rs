@@ -71,7 +71,7 @@ impl fmt::Debug for EmbeddedGrid {
 /// What runs, in the order in which it stops: who makes work before who does it.
 #[derive(Default)]
 struct Services {
-    transfer: Option<weir_transfer::Running>,
+    transfer: Option<weir_fts::Running>,
     storages: Vec<weir_storage::Running>,
     issuer: Option<weir_issuer::Running>,
     /// Where the transfer service runs, and streams copies itself if neither storage can.
@@ -216,7 +216,7 @@ impl Services {
         let listen = ground.addresses.choose("transfer", SERVICE_HOST)?;
         let config = configure::transfer((ground, &user), grid, listen, &issuer_url, &reach)?;
         let transfers = self.transfer_runtime.insert(runtime("weir-transfer", 2)?);
-        let transfer = run_on(transfers, weir_transfer::TransferService::start(config)).await;
+        let transfer = run_on(transfers, weir_fts::TransferService::start(config)).await;
         let transfer = transfer.map_err(|error| not_started("the transfer service", error))?;
         let transfer_url = transfer.url().to_owned();
         self.transfer = Some(transfer);

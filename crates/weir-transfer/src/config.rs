@@ -179,7 +179,7 @@ impl Default for LimitsConfig {
 
 impl LimitsConfig {
     /// Connections that one address may have.
-    pub(crate) fn per_client(&self) -> usize {
+    pub fn per_client(&self) -> usize {
         self.connections_per_client.unwrap_or(self.connections / 2).max(1)
     }
 }
@@ -198,7 +198,7 @@ pub struct QueueLimits {
 
 impl QueueLimits {
     /// Whether there are any.
-    pub(crate) fn is_none(&self) -> bool {
+    pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }

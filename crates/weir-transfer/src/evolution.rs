@@ -18,26 +18,31 @@ const KEPT: usize = 20_000;
 
 /// A link may run more, or less.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Step {
-    pub(crate) at: Millis,
-    pub(crate) source_se: String,
-    pub(crate) dest_se: String,
+pub struct Step {
+    /// When.
+    pub at: Millis,
+    /// The link's source.
+    pub source_se: String,
+    /// The link's destination.
+    pub dest_se: String,
     /// Transfers that may be active.
-    pub(crate) allowed: u32,
+    pub allowed: u32,
     /// The same before; 0 if the link was not known.
-    pub(crate) former: u32,
-    pub(crate) active: u64,
-    pub(crate) queued: u64,
+    pub former: u32,
+    /// Transfers that hold a slot.
+    pub active: u64,
+    /// Transfers that wait for one.
+    pub queued: u64,
     /// Bytes per second of the link, as measured.
-    pub(crate) throughput: f64,
+    pub throughput: f64,
     /// The same as a mean that forgets: a tenth of each look, as FTS3 has it.
-    pub(crate) ema: f64,
+    pub ema: f64,
     /// Of files that arrived lately. `None`: none did since the start.
-    pub(crate) sizes: Option<Sizes>,
+    pub sizes: Option<Sizes>,
     /// Per cent of recent attempts that did not fail for reasons of the path.
-    pub(crate) success: f64,
+    pub success: f64,
     /// What keeps the link at that, in words.
-    pub(crate) rationale: String,
+    pub rationale: String,
 }
 
 #[derive(Debug, Default)]
@@ -49,7 +54,7 @@ struct Book {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Evolution {
+pub struct Evolution {
     book: Mutex<Book>,
 }
 
@@ -59,7 +64,7 @@ impl Evolution {
     }
 
     /// Looks at every link, and notes those that may run more or less than at the last look.
-    pub(crate) fn sample(&self, core: &Scheduler, names: &Names, meter: &Meter, at: Millis) {
+    pub fn sample(&self, core: &Scheduler, names: &Names, meter: &Meter, at: Millis) {
         let mut book = self.lock();
         for stats in core.links() {
             let now = throughput(&stats);
@@ -102,12 +107,12 @@ impl Evolution {
     }
 
     /// The mean throughput of a link, if it was looked at.
-    pub(crate) fn ema(&self, link: Link) -> Option<f64> {
+    pub fn ema(&self, link: Link) -> Option<f64> {
         self.lock().emas.get(&link).copied()
     }
 
     /// The newest steps that fit, newest first.
-    pub(crate) fn newest(&self, n: usize, fits: impl Fn(&Step) -> bool) -> Vec<Step> {
+    pub fn newest(&self, n: usize, fits: impl Fn(&Step) -> bool) -> Vec<Step> {
         let book = self.lock();
         let fitting = book.steps.iter().rev().filter(|step| fits(step));
         fitting.take(n).cloned().collect()
@@ -115,7 +120,7 @@ impl Evolution {
 }
 
 /// Bytes per second of a link, as measured.
-pub(crate) fn throughput(stats: &LinkStats) -> f64 {
+pub fn throughput(stats: &LinkStats) -> f64 {
     let each = |each: weir_units::BitRate| each.as_f64() / 8.0 * stats.counts.active as f64;
     stats.each.map_or(0.0, each)
 }

@@ -1,6 +1,6 @@
 //! What a service needs before it opens its door, made from its configuration.
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
 use uuid::Uuid;
 use weir_auth::x509::X509Error;
@@ -10,7 +10,6 @@ use weir_sched::Config;
 use weir_store::postgres::Node;
 
 use crate::{
-    certificates::{Certificates, CertificatesError},
     config::{ConfigError, TransferConfig},
     descriptors::Descriptors,
     events::{Events, SinkError},
@@ -29,24 +28,12 @@ pub enum StartError {
     /// The directories of authorities cannot be read.
     #[error("trust.directories")]
     Trust(#[source] X509Error),
-    /// Certificates of clients cannot be taken.
-    #[error("the certificates of clients cannot be taken")]
-    Certificates(#[from] CertificatesError),
     /// The store cannot be used.
     #[error("the store cannot be used")]
     Store(#[from] StoreError),
     /// The events cannot be sent.
     #[error("the events cannot be sent")]
     Events(#[from] SinkError),
-    /// The address cannot be listened on.
-    #[error("could not listen on {address}")]
-    Listen {
-        /// As configured.
-        address: std::net::SocketAddr,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
 }
 
 /// This node as others shall see it.
@@ -135,13 +122,6 @@ pub(crate) fn client(config: &TransferConfig) -> Result<Client, TlsError> {
 /// The client for what users ask for: it connects only where it may.
 pub(crate) fn for_users(client: &Client, config: &TransferConfig) -> Client {
     client.within(AddressFilter::allowing(&config.copy.allow).refusing_own())
-}
-
-/// What `[x509]` names, read, if there is that table.
-pub(crate) fn certificates(config: &TransferConfig) -> Result<Option<Arc<Certificates>>, CertificatesError> {
-    let Some(x509) = &config.x509 else { return Ok(None) };
-    let read = Certificates::open(x509, config.trust.roots(), SystemTime::now())?;
-    Ok(Some(Arc::new(read)))
 }
 
 /// What the configuration says of issuers, for the renewal of tokens.

@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     ops::Range,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -12,60 +12,57 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use weir_executor::{Executor, Keeper, Modes, Namespace};
-use weir_http::{Client, Reloadable};
 use weir_sched::Scheduler;
-use weir_service::reload::Reloads;
 use weir_service::time;
 
 use crate::{
-    callers::Callers,
     config::TransferConfig,
     driver::{Beginning, Driver, OtherNodes},
     events::Events,
     evolution::Evolution,
     nodes::{Fleet, Membership, Scheduling, Seat},
     opening::{core_config, executor_settings, for_users},
+    outbound::Outbound,
     settings::{Plan, Settings, difference},
     store::{Store, StoreError, postgres::Asked},
-    submission::SubmissionLimits,
     watchdog::Watchdog,
 };
 
 /// Answers a request that came in at a node that does not schedule: heading and body. The door does so.
-pub(crate) type AnswerNode = fn(Arc<Service>, Asked) -> BoxFuture<'static, (String, Vec<u8>)>;
+pub type AnswerNode = Box<dyn Fn(Asked) -> BoxFuture<'static, (String, Vec<u8>)> + Send + Sync>;
 
 /// What every request shares.
-pub(crate) struct Service {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) driver: Seat,
+pub struct Service {
+    /// Where jobs live.
+    pub store: Arc<dyn Store>,
+    /// The scheduler, if it is at this node.
+    pub driver: Seat,
     /// With a database that other nodes may use.
-    pub(crate) membership: Option<Arc<Membership>>,
-    pub(crate) client: Client,
+    pub membership: Option<Arc<Membership>>,
     /// Of storages, for users.
-    pub(crate) namespace: Namespace,
-    pub(crate) config: TransferConfig,
-    pub(crate) events: Events,
-    /// How clients write it.
-    pub(crate) url: String,
-    /// Who may call.
-    pub(crate) callers: Reloadable<Callers>,
+    pub namespace: Namespace,
+    /// As it was read at the start.
+    pub config: TransferConfig,
+    /// Who is told of transfers.
+    pub events: Events,
     /// Keeps tokens fresh.
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) settings: Settings,
+    pub keeper: Arc<Keeper>,
+    /// What administrators have set.
+    pub settings: Settings,
     /// The service stops: whoever waits for something answers now.
-    pub(crate) stopping: CancellationToken,
-    pub(crate) evolution: Evolution,
-    pub(crate) watchdog: Arc<Watchdog>,
-    pub(crate) submission: SubmissionLimits,
+    pub stopping: CancellationToken,
+    /// What links were allowed, step by step.
+    pub evolution: Evolution,
+    /// Tells work that is due and does not move.
+    pub watchdog: Arc<Watchdog>,
     /// What the copies of this node have learnt of copy modes.
-    pub(crate) modes: Arc<Modes>,
-    /// What was read again, and the end of the certificate.
-    pub(crate) reloads: Reloads,
+    pub modes: Arc<Modes>,
     /// How the door answers what comes in at other nodes.
-    pub(crate) answer_node: AnswerNode,
+    pub(crate) answer_node: OnceLock<AnswerNode>,
+    /// Connections to others.
+    pub outbound: Outbound,
     /// This host's name, for `submit_host` and `transfer_host`.
-    pub(crate) host: String,
-    pub(crate) body_max: usize,
+    pub host: String,
     /// File ids that this node may give.
     pub(crate) ids: FileIds,
     /// Deterministic job ids between the look whether they exist and their record.
@@ -89,12 +86,12 @@ impl Default for ReadPlaces {
 
 impl Service {
     /// The host of the one node that there is. `None`: there are several, and which one did something is known only where that was noted.
-    pub(crate) fn one_host(&self) -> Option<&str> {
+    pub fn one_host(&self) -> Option<&str> {
         self.membership.is_none().then_some(self.host.as_str())
     }
 
     /// Whether this VO's transfers are to be the only ones to their destinations.
-    pub(crate) fn wants_one_writer(&self, vo: &str) -> bool {
+    pub fn wants_one_writer(&self, vo: &str) -> bool {
         let listed = &self.config.limits.check_duplicates;
         listed.iter().any(|listed| listed == vo || listed == "*")
     }
@@ -108,7 +105,7 @@ const READ_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Service {
     /// Takes the next `n` file ids, which follow each other: the first.
-    pub(crate) async fn file_ids(&self, n: usize) -> Result<u64, StoreError> {
+    pub async fn file_ids(&self, n: usize) -> Result<u64, StoreError> {
         let n = n as u64;
         let mut ids = self.ids.0.lock().await;
         if ids.end - ids.start < n {
@@ -150,17 +147,26 @@ impl Service {
         )?;
         driver.limit(&self.config.limits).await;
         if let Some((fleet, errands)) = fleet {
-            let (answering, answer_node) = (self.clone(), self.answer_node);
+            let answering = self.clone();
             let scheduling = Scheduling {
                 driver: driver.clone(),
                 events: self.events.clone(),
-                answer: Box::new(move |asked| answer_node(answering.clone(), asked)),
+                answer: Box::new(move |asked| answering.answer(asked)),
             };
             tokio::spawn(fleet.run(scheduling, errands));
         }
         tracing::info!(epoch, "this node schedules");
         self.driver.take(driver);
         Ok(())
+    }
+
+    /// Has the door answer what came in at another node.
+    fn answer(&self, asked: Asked) -> BoxFuture<'static, (String, Vec<u8>)> {
+        match self.answer_node.get() {
+            Some(answer) => answer(asked),
+            // As if nobody scheduled here.
+            None => Box::pin(std::future::ready((String::new(), Vec::new()))),
+        }
     }
 
     /// What other nodes have set holds here too, soon.
@@ -176,7 +182,7 @@ impl Service {
 
     pub(crate) fn executor(&self, events: &Events, last_life_ended: Option<time::Millis>) -> Executor {
         Executor::new(
-            for_users(&self.client, &self.config),
+            for_users(&self.outbound.client, &self.config),
             self.store.clone(),
             (executor_settings(&self.config), self.modes.clone()),
             Arc::new(events.clone()),
@@ -186,7 +192,7 @@ impl Service {
     }
 
     /// Keeps a job id for one submission. `None`: another submission has it.
-    pub(crate) fn reserve(self: &Arc<Self>, job: Uuid) -> Option<Reservation> {
+    pub fn reserve(self: &Arc<Self>, job: Uuid) -> Option<Reservation> {
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         reserved.insert(job).then(|| Reservation {
             service: self.clone(),
@@ -195,7 +201,7 @@ impl Service {
     }
 
     /// Reads from the store on a thread that may block.
-    pub(crate) async fn read<T: Send + 'static>(
+    pub async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -222,7 +228,7 @@ impl Service {
 }
 
 /// A job id that no other submission can take.
-pub(crate) struct Reservation {
+pub struct Reservation {
     service: Arc<Service>,
     job: Uuid,
 }

@@ -301,8 +301,13 @@ mod tests {
         config.store = Some(directory.path().join("db"));
         let issuer = weir_executor::config::IssuerConfig::new("https://127.0.0.1:1", "test");
         config.issuers.push(issuer);
-        let running = crate::start::TransferService::start(config).await.unwrap();
-        let service = running.service_for_tests();
+        let outbound = crate::Outbound::open(&config, std::time::SystemTime::now()).unwrap();
+        let verifier = weir_auth::Verifier::new(weir_auth::VerifierConfig::default(), outbound.client.clone());
+        let opened = crate::Opened::open(config).await.unwrap();
+        let running = opened.start("http://127.0.0.1", outbound, verifier).await.unwrap();
+        let nobody_asks = Box::new(|_| panic!("there is no other node"));
+        running.begin(nobody_asks).await.unwrap();
+        let service = running.service().clone();
         let first = service.driver.driver().unwrap();
         let broken = service
             .driver

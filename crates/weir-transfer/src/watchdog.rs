@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The outcome of the last looks.
 #[derive(Debug, Default)]
-pub(crate) struct Watchdog(Mutex<Sight>);
+pub struct Watchdog(Mutex<Sight>);
 
 /// The transfer that was due at every look since a time, or the scheduler that has not answered since then.
 #[derive(Debug, Default)]
@@ -61,14 +61,14 @@ impl Watchdog {
     }
 
     /// The work that is due and has not moved for [`PATIENCE`], in words.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub fn trouble(&self) -> Option<String> {
         self.lock().trouble(Instant::now())
     }
 }
 
 impl Watchdog {
     /// Looks every [`INTERVAL`]; never ends.
-    pub(crate) async fn watch(self: Arc<Self>, scheduler: Seat) {
+    pub async fn watch(self: Arc<Self>, scheduler: Seat) {
         loop {
             tokio::time::sleep(INTERVAL).await;
             let look = scheduler.look(|core: &Scheduler, names: &Names, _: &_| stalled(core, names));

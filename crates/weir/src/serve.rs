@@ -4,13 +4,13 @@ use std::path::Path;
 
 use anyhow::Context;
 use tokio::runtime::Runtime;
+use weir_fts::{TransferConfig, TransferService};
 use weir_issuer::{Issuer, IssuerConfig};
 use weir_service::{
     config::{self, ConfigError, Configuration},
     notify,
 };
 use weir_storage::{Storage, StorageConfig};
-use weir_transfer::{TransferConfig, TransferService};
 
 use crate::cli::ServeCommand;
 use crate::failure::{Exit, Failure};
@@ -35,7 +35,7 @@ pub(crate) fn run(command: ServeCommand, output: &Output) -> Result<Exit, Failur
     match command {
         ServeCommand::Storage(arguments) => serve::<weir_storage::Running>("storage", &arguments.config, output),
         ServeCommand::Issuer(arguments) => serve::<weir_issuer::Running>("issuer", &arguments.config, output),
-        ServeCommand::Transfer(arguments) => serve::<weir_transfer::Running>("transfer", &arguments.config, output),
+        ServeCommand::Transfer(arguments) => serve::<weir_fts::Running>("transfer", &arguments.config, output),
     }
 }
 
@@ -108,7 +108,7 @@ impl Serving for weir_issuer::Running {
     }
 }
 
-impl Serving for weir_transfer::Running {
+impl Serving for weir_fts::Running {
     type Config = TransferConfig;
 
     async fn start(config: TransferConfig, _: &Path) -> Result<Self, Failure> {

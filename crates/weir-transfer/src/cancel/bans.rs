@@ -20,14 +20,18 @@ use crate::{
     settings::{Kind, Object},
 };
 
-pub(crate) const STORAGE_BANNED: &str = "Storage banned";
-pub(crate) const USER_BANNED: &str = "User banned";
+/// Why files are cancelled whose storage element was banned, as FTS3 says it.
+pub const STORAGE_BANNED: &str = "Storage banned";
+/// The same of users.
+pub const USER_BANNED: &str = "User banned";
 
-pub(crate) fn of_storage(se: String, vo: Option<String>) -> Fits {
+/// Files that touch a storage element, of one VO or of all.
+pub fn of_storage(se: String, vo: Option<String>) -> Fits {
     Box::new(move |seen| vo.as_ref().is_none_or(|vo| seen.job.job.vo == *vo) && seen.touches(&se))
 }
 
-pub(crate) fn of_user(dn: String) -> Fits {
+/// Files of a user.
+pub fn of_user(dn: String) -> Fits {
     Box::new(move |seen| seen.job.job.user_dn == dn)
 }
 
@@ -39,7 +43,7 @@ const SWEEP_AGAIN: Millis = 60_000;
 
 /// When it was last looked for what a ban has let wait, by the ban's name and the end of its patience.
 #[derive(Debug, Default)]
-pub(crate) struct Sweeps(Mutex<HashMap<(String, Millis), Millis>>);
+pub struct Sweeps(Mutex<HashMap<(String, Millis), Millis>>);
 
 impl Sweeps {
     fn is_due(&self, name: &str, until: Millis, now: Millis) -> bool {
@@ -67,7 +71,7 @@ struct Due {
 /// Takes back what waited for a banned storage element for longer than its ban allows: at the end of its patience, and later what
 /// was running then and came back to the queue. And what a ban that cancels has not reached: the service may have gone while it did,
 /// and jobs come in at other nodes until they have heard of it. One look serves all bans.
-pub(crate) async fn expire(service: &Arc<Service>, sweeps: &Sweeps, now: Millis) -> Done<()> {
+pub async fn expire(service: &Arc<Service>, sweeps: &Sweeps, now: Millis) -> Done<()> {
     let (due, fits): (Vec<Due>, Vec<Fits>) = due(service, sweeps, now).into_iter().unzip();
     if due.is_empty() {
         return Ok(());
@@ -137,7 +141,7 @@ fn due(service: &Service, sweeps: &Sweeps, now: Millis) -> Vec<(Due, Fits)> {
 const HEARD_AFTER: Millis = 60_000;
 
 /// Takes back what of a submission passed the door just before a ban that cancels was recorded: nothing would ever start it.
-pub(crate) async fn catch_up(service: &Arc<Service>, job: Uuid, user_dn: &str, vo: &str) -> Done<()> {
+pub async fn catch_up(service: &Arc<Service>, job: Uuid, user_dn: &str, vo: &str) -> Done<()> {
     let door = service.settings.door();
     let files = service.read(move |store| store.files(job)).await?;
     let cancels = |url: &str| Surl::parse(url).is_ok_and(|url| door.cancels(&url.se(), vo));

@@ -7,7 +7,7 @@ use std::{cell::OnceCell, sync::Arc, time::Duration};
 use futures_util::StreamExt as _;
 use uuid::Uuid;
 
-pub(crate) use bans::{STORAGE_BANNED, Sweeps, USER_BANNED, catch_up, expire, of_storage, of_user};
+pub use bans::{STORAGE_BANNED, Sweeps, USER_BANNED, catch_up, expire, of_storage, of_user};
 use weir_executor::{
     job::{SEVERAL_HOPS, SEVERAL_SOURCES},
     surl::Surl,
@@ -31,7 +31,7 @@ const TRIES: u32 = 60;
 
 /// Why a cancel was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotDone {
+pub enum NotDone {
     /// The store could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -43,21 +43,24 @@ pub(crate) enum NotDone {
     Stopping,
 }
 
-pub(crate) type Done<T> = Result<T, NotDone>;
+/// The outcome of taking files back.
+pub type Done<T> = Result<T, NotDone>;
 
 /// Files that have not ended, by job.
-pub(crate) type Affected = Vec<(Uuid, Vec<u64>)>;
+pub type Affected = Vec<(Uuid, Vec<u64>)>;
 
 /// A file that has not ended, with what several questions ask of it found out once.
-pub(crate) struct Seen<'a> {
-    pub(crate) job: &'a LiveJob,
-    pub(crate) file: &'a Live,
+pub struct Seen<'a> {
+    /// Its job.
+    pub job: &'a LiveJob,
+    /// Itself.
+    pub file: &'a Live,
     between: OnceCell<[Option<String>; 2]>,
 }
 
 impl Seen<'_> {
     /// Whether it goes from or to this storage element.
-    pub(crate) fn touches(&self, se: &str) -> bool {
+    pub fn touches(&self, se: &str) -> bool {
         let named = |url: &str| Surl::parse(url).ok().map(|url| url.se());
         let between = self
             .between
@@ -67,17 +70,17 @@ impl Seen<'_> {
 }
 
 /// Which files are meant.
-pub(crate) type Fits = Box<dyn Fn(&Seen) -> bool + Send>;
+pub type Fits = Box<dyn Fn(&Seen) -> bool + Send>;
 
 /// Files that have not ended and fit.
-pub(crate) async fn matching(service: &Service, fits: Fits) -> Result<Affected, StoreError> {
+pub async fn matching(service: &Service, fits: Fits) -> Result<Affected, StoreError> {
     let found = matching_each(service, vec![fits]).await?;
     Ok(found.into_iter().next().unwrap_or_default())
 }
 
 /// Files that have not ended and fit, for each question. One look at everything answers them all: with ten million files it takes
 /// the better part of a minute.
-pub(crate) async fn matching_each(service: &Service, questions: Vec<Fits>) -> Result<Vec<Affected>, StoreError> {
+pub async fn matching_each(service: &Service, questions: Vec<Fits>) -> Result<Vec<Affected>, StoreError> {
     let look = move |store: &dyn Store| {
         let mut found = vec![Affected::new(); questions.len()];
         let mut each = |restored| {
@@ -109,7 +112,7 @@ pub(crate) async fn matching_each(service: &Service, questions: Vec<Fits>) -> Re
 ///
 /// # Errors
 /// As [`cancel`].
-pub(crate) async fn cancel_matching(
+pub async fn cancel_matching(
     service: &Arc<Service>,
     fits: Fits,
     whole: bool,
@@ -129,7 +132,7 @@ pub(crate) async fn cancel_matching(
 ///
 /// # Errors
 /// The first job that could not be cancelled; the others are tried all the same.
-pub(crate) async fn cancel(service: &Arc<Service>, affected: Affected, whole: bool, reason: &'static str) -> Done<()> {
+pub async fn cancel(service: &Arc<Service>, affected: Affected, whole: bool, reason: &'static str) -> Done<()> {
     let service = service.clone();
     to_the_end(async move {
         let one = |(job, files)| cancel_one(&service, job, files, whole, reason);
@@ -168,19 +171,14 @@ async fn cancel_one(service: &Service, job: Uuid, files: Vec<u64>, whole: bool, 
 }
 
 /// The files of a job that have not ended.
-pub(crate) async fn live_files(service: &Service, job: Uuid) -> Result<Vec<u64>, StoreError> {
+pub async fn live_files(service: &Service, job: Uuid) -> Result<Vec<u64>, StoreError> {
     let files = service.read(move |store| store.files(job)).await?;
     let live = files.iter().filter(|file| !file.state.is_terminal());
     Ok(live.map(|file| file.spec.id).collect())
 }
 
 /// These files of a job of this kind, and those that wait for their turn after them.
-pub(crate) async fn with_siblings(
-    service: &Service,
-    job: Uuid,
-    kind: char,
-    files: Vec<u64>,
-) -> Result<Vec<u64>, StoreError> {
+pub async fn with_siblings(service: &Service, job: Uuid, kind: char, files: Vec<u64>) -> Result<Vec<u64>, StoreError> {
     match kind {
         SEVERAL_SOURCES | SEVERAL_HOPS => live_files(service, job).await,
         _ => Ok(files),

@@ -45,7 +45,8 @@ pub struct AdminConfig {
 
 impl Level {
     /// The same for users who come with a token: never everybody's jobs. FTS3's default gives every token that.
-    pub(crate) fn of_tokens(self) -> Self {
+    #[must_use]
+    pub fn of_tokens(self) -> Self {
         self.min(Self::Vo)
     }
 }
@@ -67,7 +68,7 @@ impl AdminConfig {
     }
 
     /// Whether it is about users with a token, and whether about users with a certificate.
-    pub(crate) fn kinds(&self) -> (bool, bool) {
+    pub fn kinds(&self) -> (bool, bool) {
         let token = self.subject.is_some() || self.group.is_some() || self.scope.is_some();
         (token, self.dn.is_some() || self.fqan.is_some())
     }

@@ -13,18 +13,18 @@ use crate::config::LimitsConfig;
 
 /// How much there is, or may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Holdings {
+pub struct Holdings {
     /// Transfers that have not ended.
-    pub(crate) transfers: u64,
+    pub transfers: u64,
     /// Storage elements that have a name here.
-    pub(crate) storages: u64,
+    pub storages: u64,
     /// Links between them that transfers have used.
-    pub(crate) links: u64,
+    pub links: u64,
 }
 
 impl Holdings {
     /// How much there may be in all.
-    pub(crate) fn of(limits: &LimitsConfig) -> Self {
+    pub fn of(limits: &LimitsConfig) -> Self {
         Self {
             transfers: limits.queue,
             storages: limits.known_storages,
@@ -35,7 +35,7 @@ impl Holdings {
 
 /// Links that are known, and what may be.
 #[derive(Debug)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     most: Holdings,
     links: HashSet<Link>,
 }
@@ -68,30 +68,30 @@ fn check(known: u64, new: usize, most: u64, what: &str) -> Result<(), Full> {
 
 impl Bounds {
     /// From now on; what is known already stays.
-    pub(crate) fn limit_to(&mut self, most: Holdings) {
+    pub fn limit_to(&mut self, most: Holdings) {
         self.most = most;
     }
 
     /// How many links are known.
-    pub(crate) fn n_links(&self) -> u64 {
+    pub fn n_links(&self) -> u64 {
         self.links.len() as u64
     }
 
     /// Whether these storage elements, each named once, may be remembered.
-    pub(crate) fn storages<'a>(&self, named: impl Iterator<Item = &'a str>, names: &Names) -> Result<(), Full> {
+    pub fn storages<'a>(&self, named: impl Iterator<Item = &'a str>, names: &Names) -> Result<(), Full> {
         let new = named.filter(|se| names.find_se(se).is_none()).count();
         check(names.n_ses() as u64, new, self.most.storages, "storage elements")
     }
 
     /// Whether the links of a job may be remembered.
-    pub(crate) fn links(&self, spec: &JobSpec) -> Result<(), Full> {
+    pub fn links(&self, spec: &JobSpec) -> Result<(), Full> {
         let links = spec.transfers.iter().map(TransferSpec::link);
         let new = links.filter(|link| !self.links.contains(link)).collect::<BTreeSet<_>>();
         self.check_links(new.len())
     }
 
     /// Whether what a job of another node names may be remembered.
-    pub(crate) fn room(&self, links: &[(String, String)], names: &Names) -> Result<(), Full> {
+    pub fn room(&self, links: &[(String, String)], names: &Names) -> Result<(), Full> {
         let ses = links.iter().flat_map(|(source, destination)| [source, destination]);
         let ses = ses.map(String::as_str).collect::<BTreeSet<_>>();
         self.storages(ses.into_iter(), names)?;
@@ -108,12 +108,12 @@ impl Bounds {
     }
 
     /// A job was taken.
-    pub(crate) fn remember(&mut self, spec: &JobSpec) {
+    pub fn remember(&mut self, spec: &JobSpec) {
         self.links.extend(spec.transfers.iter().map(TransferSpec::link));
     }
 
     /// A job came back from the store, or in elsewhere: it is taken, whatever it names.
-    pub(crate) fn restored(&mut self, files: &[Record]) {
+    pub fn restored(&mut self, files: &[Record]) {
         self.links.extend(files.iter().filter_map(|record| match record {
             Record::Live(live) => Some(live.transfer.link()),
             _ => None,

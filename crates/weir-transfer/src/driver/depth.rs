@@ -78,48 +78,51 @@ impl Words {
 
 /// Too much waits already.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Full {
+pub struct Full {
     /// For people.
-    pub(crate) reason: String,
+    pub reason: String,
     /// When it may be worth asking again.
-    pub(crate) retry_after: Duration,
+    pub retry_after: Duration,
     /// Whether there is no telling yet: the queue is being brought back.
-    pub(crate) unknown: bool,
+    pub unknown: bool,
 }
 
 /// What another node asks before it takes a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Room {
-    pub(crate) vo: String,
-    pub(crate) client: String,
-    pub(crate) at: Millis,
+pub struct Room {
+    /// Of the job.
+    pub vo: String,
+    /// Who submits it: issuer and subject, or the name of a certificate.
+    pub client: String,
+    /// When it came in.
+    pub at: Millis,
     /// Source and destination of each file.
-    pub(crate) links: Vec<(String, String)>,
+    pub links: Vec<(String, String)>,
     /// One goes after the other.
     #[serde(default)]
-    pub(crate) route: bool,
+    pub route: bool,
 }
 
 /// How deep a queue is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub struct Standing {
     /// `vo`, `client` or `link`.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// Whose.
-    pub(crate) name: String,
+    pub name: String,
     /// The link, of a link's.
-    pub(crate) link: Option<Link>,
+    pub link: Option<Link>,
     /// Transfers that have not ended.
-    pub(crate) depth: u64,
+    pub depth: u64,
     /// Since when the oldest of those that never started waits, to the minute.
-    pub(crate) oldest: Option<Millis>,
+    pub oldest: Option<Millis>,
     /// What may be.
-    pub(crate) limit: QueueLimit,
+    pub limit: QueueLimit,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Depth {
+pub struct Depth {
     limits: QueueLimits,
     /// Whether more waits than is counted here.
     restoring: bool,
@@ -164,21 +167,21 @@ impl Queue {
 
 impl Depth {
     /// From now on; what waits already stays.
-    pub(crate) fn limit_to(&mut self, limits: QueueLimits) {
+    pub fn limit_to(&mut self, limits: QueueLimits) {
         self.limits = limits;
     }
 
     /// What waits is still to be counted: until then there is no room, if there are limits.
-    pub(crate) fn await_queue(&mut self) {
+    pub fn await_queue(&mut self) {
         self.restoring = true;
     }
 
     /// Everything that waits was counted.
-    pub(crate) fn queue_is_back(&mut self) {
+    pub fn queue_is_back(&mut self) {
         self.restoring = false;
     }
 
-    pub(crate) fn is_restoring(&self) -> bool {
+    pub fn is_restoring(&self) -> bool {
         self.restoring
     }
 
@@ -210,7 +213,7 @@ impl Depth {
     }
 
     /// Counts a submission in, if there is room for all of it. An empty queue takes any job.
-    pub(crate) fn submitted(&mut self, job: &NewJob, spec: &JobSpec, names: &Names) -> Result<(), Full> {
+    pub fn submitted(&mut self, job: &NewJob, spec: &JobSpec, names: &Names) -> Result<(), Full> {
         let Some(first) = spec.transfers.first().map(|transfer| transfer.id.0) else {
             return Ok(());
         };
@@ -242,7 +245,7 @@ impl Depth {
     }
 
     /// Whether there is room for a job of another node. Nothing is counted in: it will be, when it has arrived.
-    pub(crate) fn room(&self, room: &Room, names: &Names) -> Result<(), Full> {
+    pub fn room(&self, room: &Room, names: &Names) -> Result<(), Full> {
         self.counted()?;
         let number = |word: &str| self.words.numbers.get(word).copied();
         // As in `submitted`.
@@ -345,7 +348,7 @@ impl Depth {
     }
 
     /// Counts in what the store brought back. It came in before: no limit holds for it.
-    pub(crate) fn restored(&mut self, job: &NewJob, files: &[Record]) {
+    pub fn restored(&mut self, job: &NewJob, files: &[Record]) {
         let files = files.iter().filter_map(|record| match record {
             Record::Live(live) => Some(live),
             _ => None,
@@ -378,7 +381,7 @@ impl Depth {
     }
 
     /// Takes out a job that was not taken after all.
-    pub(crate) fn refused(&mut self, first: u64) {
+    pub fn refused(&mut self, first: u64) {
         let span = self.jobs.get(&first).map_or(0, |row| row.span);
         for file in first..first + u64::from(span) {
             self.leave(file, None);
@@ -386,7 +389,7 @@ impl Depth {
     }
 
     /// Follows what the core says.
-    pub(crate) fn follow(&mut self, record: &Record, now: Millis) {
+    pub fn follow(&mut self, record: &Record, now: Millis) {
         match record {
             Record::Started { op, .. } => self.started(op.transfer.0),
             Record::Submitted(spec) => {
@@ -477,7 +480,7 @@ impl Depth {
     }
 
     /// All queues that hold something, or have a limit and held something before.
-    pub(crate) fn standings(&self, names: &Names) -> Vec<Standing> {
+    pub fn standings(&self, names: &Names) -> Vec<Standing> {
         let standing = |(whose, queue): (&Whose, &Queue)| {
             let (kind, name) = self.name(*whose, names);
             Standing {

@@ -17,7 +17,7 @@ pub(crate) type Answer = Result<(), NotTaken>;
 
 /// Why a request was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotTaken {
+pub enum NotTaken {
     /// The service has more than it can take, or cannot write; come again.
     #[error("{0}")]
     Busy(String),
@@ -40,7 +40,7 @@ pub(crate) enum NotTaken {
 
 impl NotTaken {
     /// Of what the store will never take.
-    pub(crate) fn of(error: &StoreError) -> Self {
+    pub fn of(error: &StoreError) -> Self {
         match error.refusal() {
             Some(Conflict::Duplicate(job)) => Self::Duplicate(*job),
             Some(Conflict::Taken(destination)) => Self::Taken(destination.clone()),
@@ -50,7 +50,7 @@ impl NotTaken {
 }
 
 /// A request on its way to its record.
-pub(crate) enum Pending {
+pub(super) enum Pending {
     Cancel { job: Uuid, whole: bool, reason: String },
     Priority { job: Uuid },
     Settings { changes: Vec<Change> },
@@ -59,10 +59,10 @@ pub(crate) enum Pending {
 
 /// A request to start files past all limits: told which of them are forced, perhaps none, before that is durable, it says what
 /// goes along.
-pub(crate) type Forcing = Box<dyn FnOnce(&[u64]) -> Vec<Change> + Send>;
+pub type Forcing = Box<dyn FnOnce(&[u64]) -> Vec<Change> + Send>;
 
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(super) struct Desk {
     jobs: HashMap<JobId, (Box<Submission>, oneshot::Sender<Answer>)>,
     tickets: HashMap<Ticket, (Pending, oneshot::Sender<Answer>)>,
     acks: HashMap<Seq, oneshot::Sender<Answer>>,
@@ -75,12 +75,12 @@ pub(crate) struct Desk {
 
 impl Desk {
     /// Takes a submission; its record will come under its job.
-    pub(crate) fn submission(&mut self, job: JobId, submission: Box<Submission>, reply: oneshot::Sender<Answer>) {
+    pub(super) fn submission(&mut self, job: JobId, submission: Box<Submission>, reply: oneshot::Sender<Answer>) {
         self.jobs.insert(job, (submission, reply));
     }
 
     /// Takes any other request; its record will come under this ticket.
-    pub(crate) fn ticket(&mut self, pending: Pending, reply: oneshot::Sender<Answer>) -> Ticket {
+    pub(super) fn ticket(&mut self, pending: Pending, reply: oneshot::Sender<Answer>) -> Ticket {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         self.tickets.insert(ticket, (pending, reply));
@@ -88,12 +88,12 @@ impl Desk {
     }
 
     /// Requests that wait.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.jobs.len() + self.tickets.len() + self.acks.len()
     }
 
     /// The changes behind a record. Whoever waits for it will be answered at its acknowledgement.
-    pub(crate) fn changes(&mut self, seq: Seq, record: &Record, now: Timestamp) -> Vec<Change> {
+    pub(super) fn changes(&mut self, seq: Seq, record: &Record, now: Timestamp) -> Vec<Change> {
         match record {
             Record::Submitted(spec) => match self.jobs.remove(&spec.job) {
                 Some((mut submission, reply)) => {
@@ -188,7 +188,7 @@ impl Desk {
     }
 
     /// The record is durable.
-    pub(crate) fn acknowledge(&mut self, seq: Seq) {
+    pub(super) fn acknowledge(&mut self, seq: Seq) {
         if let Some(reply) = self.acks.remove(&seq) {
             // Whoever asked may have gone; the job stays taken.
             let _ = reply.send(Ok(()));
@@ -196,7 +196,7 @@ impl Desk {
     }
 
     /// The store will never take this record.
-    pub(crate) fn refuse(&mut self, seq: Seq, error: &StoreError) {
+    pub(super) fn refuse(&mut self, seq: Seq, error: &StoreError) {
         if let Some(reply) = self.acks.remove(&seq) {
             let _ = reply.send(Err(NotTaken::of(error)));
         }
@@ -204,7 +204,7 @@ impl Desk {
 
     /// The core did not take a job.
     /// Gives the job's first file.
-    pub(crate) fn turned_away(&mut self, job: JobId, refusal: Refusal) -> Option<u64> {
+    pub(super) fn turned_away(&mut self, job: JobId, refusal: Refusal) -> Option<u64> {
         let mut first = None;
         if let Some((submission, reply)) = self.jobs.remove(&job) {
             first = submission.files.first().map(|file| file.id);

@@ -17,8 +17,9 @@ const PART_MIN: f64 = 0.01;
 /// Sizes of files in bytes, as a mean that forgets, with its variance (Finch, Incremental calculation of weighted mean and variance,
 /// 2009, section 9).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Sizes {
-    pub(crate) mean: f64,
+pub struct Sizes {
+    /// The mean.
+    pub mean: f64,
     variance: f64,
     n: u64,
 }
@@ -34,14 +35,14 @@ impl Sizes {
     }
 
     /// The standard deviation, in bytes.
-    pub(crate) fn deviation(&self) -> f64 {
+    pub fn deviation(&self) -> f64 {
         self.variance.sqrt()
     }
 }
 
 /// Counts of one link.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct LinkMeter {
+pub struct LinkMeter {
     /// Bytes seen moving, by performance markers and at the ends of copies; failed attempts included.
     pub moved_bytes: u64,
     /// Sizes of finished files.
@@ -64,20 +65,22 @@ pub(crate) struct LinkMeter {
 
 /// Counts of all links, and of all queues.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
-    pub(crate) depth: Depth,
-    pub(crate) bounds: Bounds,
+pub struct Meter {
+    /// How much waits, of whom.
+    pub depth: Depth,
+    /// Storage elements and links that are remembered.
+    pub bounds: Bounds,
     links: BTreeMap<Link, LinkMeter>,
 }
 
 impl Meter {
     /// All links that have moved anything, in order.
-    pub(crate) fn links(&self) -> impl Iterator<Item = (&Link, &LinkMeter)> {
+    pub fn links(&self) -> impl Iterator<Item = (&Link, &LinkMeter)> {
         self.links.iter()
     }
 
     /// Sizes of files that a link brought lately.
-    pub(crate) fn sizes(&self, link: Link) -> Option<Sizes> {
+    pub fn sizes(&self, link: Link) -> Option<Sizes> {
         self.links
             .get(&link)
             .map(|meter| meter.sizes)
@@ -85,7 +88,7 @@ impl Meter {
     }
 
     /// Counts a submission in, if there is room for all of it.
-    pub(crate) fn submitted(&mut self, job: &NewJob, spec: &JobSpec, names: &Names) -> Result<(), Full> {
+    pub fn submitted(&mut self, job: &NewJob, spec: &JobSpec, names: &Names) -> Result<(), Full> {
         self.bounds.links(spec)?;
         self.depth.submitted(job, spec, names)?;
         self.bounds.remember(spec);
@@ -93,19 +96,19 @@ impl Meter {
     }
 
     /// Whether there is room for a job of another node. Nothing is counted in: it will be, when it has arrived.
-    pub(crate) fn room(&self, room: &Room, names: &Names) -> Result<(), Full> {
+    pub fn room(&self, room: &Room, names: &Names) -> Result<(), Full> {
         self.bounds.room(&room.links, names)?;
         self.depth.room(room, names)
     }
 
     /// Counts in what the store brought back.
-    pub(crate) fn restored(&mut self, job: &NewJob, files: &[Record]) {
+    pub fn restored(&mut self, job: &NewJob, files: &[Record]) {
         self.bounds.restored(files);
         self.depth.restored(job, files);
     }
 
     /// What there is. `None`: the queue is being brought back.
-    pub(crate) fn holdings(&self, core: &Scheduler, names: &Names) -> Option<Holdings> {
+    pub fn holdings(&self, core: &Scheduler, names: &Names) -> Option<Holdings> {
         (!self.depth.is_restoring()).then(|| Holdings {
             transfers: core.len() as u64,
             storages: names.n_ses() as u64,
@@ -113,12 +116,14 @@ impl Meter {
         })
     }
 
-    pub(crate) fn moved(&mut self, link: Link, more: u64) {
+    /// So many more bytes were seen moving.
+    pub fn moved(&mut self, link: Link, more: u64) {
         let moved = &mut self.links.entry(link).or_default().moved_bytes;
         *moved = moved.saturating_add(more);
     }
 
-    pub(crate) fn ended(&mut self, link: Link, end: &End, next: Next) {
+    /// An attempt has ended.
+    pub fn ended(&mut self, link: Link, end: &End, next: Next) {
         let meter = self.links.entry(link).or_default();
         match end {
             End::Done { mode, .. } => *meter.modes.entry(mode.as_str()).or_default() += 1,
@@ -151,7 +156,7 @@ impl Meter {
 }
 
 /// Bytes of one attempt as far as they were told.
-pub(crate) fn bytes_of(end: &End) -> Bytes {
+pub(super) fn bytes_of(end: &End) -> Bytes {
     match end {
         End::Done { bytes, .. } => *bytes,
         End::Failed(failure) => failure.bytes_moved,

@@ -25,10 +25,10 @@ use uuid::Uuid;
 use weir_sched::{Command, Event, Names, Op, Record, Scheduler};
 use weir_world::Core;
 
-pub(crate) use bounds::Holdings;
-pub(crate) use depth::{Room, Standing};
-pub(crate) use desk::{Forcing, NotTaken};
-pub(crate) use meter::{LinkMeter, Meter, Sizes};
+pub use bounds::Holdings;
+pub use depth::{Room, Standing};
+pub use desk::{Forcing, NotTaken};
+pub use meter::{LinkMeter, Meter, Sizes};
 pub(crate) use other_nodes::{Gate, OtherNodes};
 #[cfg(test)]
 pub(crate) use records::live as restored;
@@ -50,54 +50,75 @@ use crate::{
 const REQUESTS_MAX: usize = 4096;
 
 /// The cores that this driver runs.
-pub(crate) trait TransferCore:
-    Core<Command = Command, Record = Record, Op = Op, Event = Event> + Send + 'static
-{
-}
+pub trait TransferCore: Core<Command = Command, Record = Record, Op = Op, Event = Event> + Send + 'static {}
 
 impl<C: Core<Command = Command, Record = Record, Op = Op, Event = Event> + Send + 'static> TransferCore for C {}
 
 /// A look at the core and the counts, made between two steps.
-pub(crate) type Look<C> = Box<dyn FnOnce(&C, &Names, &Meter) + Send>;
+pub type Look<C> = Box<dyn FnOnce(&C, &Names, &Meter) + Send>;
 
 /// What the door asks.
-pub(crate) enum Request<C> {
+pub enum Request<C> {
+    /// To take a job.
     Submit {
+        /// The job.
         submission: Box<Submission>,
+        /// Told once it is durable.
         reply: oneshot::Sender<Answer>,
     },
+    /// To take files back.
     Cancel {
+        /// Their job.
         job: Uuid,
+        /// Whether these are all of its files that have not ended.
         whole: bool,
+        /// Which.
         files: Vec<u64>,
+        /// Why, for their rows.
         reason: String,
+        /// Told once it is durable.
         reply: oneshot::Sender<Answer>,
     },
+    /// To give files another priority.
     Priority {
+        /// Their job.
         job: Uuid,
+        /// Which.
         files: Vec<u64>,
+        /// 1 to 5.
         priority: u8,
+        /// Told once it is durable.
         reply: oneshot::Sender<Answer>,
     },
+    /// To take other settings.
     Settings {
+        /// For the core.
         settings: Vec<NamedSetting>,
+        /// Their rows.
         changes: Vec<Change>,
+        /// Told once it is durable.
         reply: oneshot::Sender<Answer>,
     },
+    /// To start files past all limits.
     Force {
+        /// Which.
         files: Vec<u64>,
+        /// What became of each.
         forcing: Forcing,
+        /// Told once it is durable.
         reply: oneshot::Sender<Answer>,
     },
+    /// To look at the core and the counts.
     Look(Look<C>),
     /// New limits of queues, and of all that is remembered.
     Limits(QueueLimits, Holdings),
+    /// A command for the core as it is.
     #[cfg(test)]
     Raw(Command),
 }
 
 /// The door's handle on the driver. Clones share it.
-pub(crate) struct Driver<C = Scheduler> {
+pub struct Driver<C = Scheduler> {
     requests: mpsc::Sender<Request<C>>,
     shared: Arc<Shared>,
 }
@@ -122,7 +143,7 @@ impl<C> Clone for Driver<C> {
 }
 
 /// What a driver must know of the store before it begins.
-pub(crate) struct Beginning {
+pub struct Beginning {
     /// The first id of a file that this life may give.
     below: u64,
     /// What was learned in earlier lives, as it was written.
@@ -131,7 +152,7 @@ pub(crate) struct Beginning {
 
 impl Beginning {
     /// Blocks.
-    pub(crate) fn read(store: &dyn Store) -> Result<Self, StoreError> {
+    pub fn read(store: &dyn Store) -> Result<Self, StoreError> {
         Ok(Self {
             below: store.next_file_id()?,
             learned: store.settings(learned::PREFIX)?,
@@ -159,22 +180,22 @@ impl<C: TransferCore> Driver<C> {
     }
 
     /// Cancelled when the driver ends.
-    pub(crate) fn stop_token(&self) -> CancellationToken {
+    pub fn stop_token(&self) -> CancellationToken {
         self.shared.stop.clone()
     }
 
     /// Whether it has been told to end, or was deposed.
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.shared.stop.is_cancelled()
     }
 
     /// Returns when it has been told to end, was deposed, or has ended by a defect.
-    pub(crate) async fn stopped(&self) {
+    pub async fn stopped(&self) {
         self.shared.stop.cancelled().await;
     }
 
     /// Hands a request over and waits for its answer.
-    pub(crate) async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<C>) -> Answer {
+    pub async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<C>) -> Answer {
         if let Some(trouble) = self.trouble() {
             return Err(NotTaken::Busy(trouble));
         }
@@ -188,7 +209,7 @@ impl<C: TransferCore> Driver<C> {
     }
 
     /// Looks at the core between two steps.
-    pub(crate) async fn look<T: Send + 'static>(
+    pub async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&C, &Names, &Meter) -> T + Send + 'static,
     ) -> Option<T> {
@@ -201,7 +222,7 @@ impl<C: TransferCore> Driver<C> {
     }
 
     /// Sets how much may wait, and be remembered.
-    pub(crate) async fn limit(&self, limits: &LimitsConfig) {
+    pub async fn limit(&self, limits: &LimitsConfig) {
         let _ = self
             .requests
             .send(Request::Limits(limits.queues, Holdings::of(limits)))
@@ -209,12 +230,12 @@ impl<C: TransferCore> Driver<C> {
     }
 
     /// Changes whenever transfers have come to their end, durably.
-    pub(crate) fn settled(&self) -> watch::Receiver<u64> {
+    pub fn settled(&self) -> watch::Receiver<u64> {
         self.shared.settled.clone()
     }
 
     /// What keeps the service from its work, if anything does.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub fn trouble(&self) -> Option<String> {
         let writing = self.shared.writer.trouble();
         if self.requests.is_closed() {
             let stopped =
@@ -225,23 +246,23 @@ impl<C: TransferCore> Driver<C> {
     }
 
     /// How long the store has been at work on the batch at hand.
-    pub(crate) fn busy_for(&self) -> std::time::Duration {
+    pub fn busy_for(&self) -> std::time::Duration {
         self.shared.writer.busy_for()
     }
 
     /// Rows of the store that were passed over when the service started, for people.
-    pub(crate) fn unreadable(&self) -> Vec<String> {
+    pub fn unreadable(&self) -> Vec<String> {
         self.shared.restoration.unreadable()
     }
 
     /// Changes that the store would not take, in this life.
-    pub(crate) fn set_aside(&self) -> u64 {
+    pub fn set_aside(&self) -> u64 {
         self.shared.writer.set_aside()
     }
 
     /// Ends the driver: nothing starts any more, what runs is let go (the storages stop when their client leaves), and is
     /// resumed at the next start. Returns when everything handed to the writer is durable.
-    pub(crate) async fn shutdown(&self) {
+    pub async fn shutdown(&self) {
         self.shared.stop.cancel();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;

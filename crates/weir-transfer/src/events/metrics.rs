@@ -12,7 +12,7 @@ use weir_service::metrics::{Kind, Page};
 
 /// Counters since the start.
 #[derive(Debug, Default)]
-pub(crate) struct Meters {
+pub struct Meters {
     /// Messages in the spool, by [`super::MessageKind`].
     pub written: [AtomicU64; 3],
     /// Notices whose rows could not be read.
@@ -25,7 +25,7 @@ pub(crate) struct Meters {
 
 /// Counters of one sink.
 #[derive(Debug, Default)]
-pub(crate) struct SinkMeter {
+pub struct SinkMeter {
     /// Messages that it has taken.
     pub delivered: AtomicU64,
     /// Messages that it refused for good, and that were set aside.
@@ -38,13 +38,13 @@ pub(crate) struct SinkMeter {
 
 impl Meters {
     /// A sink's counters.
-    pub(crate) fn sink(&self, name: &str) -> Arc<SinkMeter> {
+    pub fn sink(&self, name: &str) -> Arc<SinkMeter> {
         let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
         sinks.entry(name.to_owned()).or_default().clone()
     }
 
     /// For the service's page.
-    pub(crate) fn show(&self, page: &mut Page) {
+    pub fn show(&self, page: &mut Page) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let help = "Messages written to the spool.";
         page.family("weir_transfer_events_total", Kind::Counter, help);

@@ -58,7 +58,7 @@ struct Ride {
 
 /// The service's handle on the scribe. Clones share it; without a configuration it does nothing.
 #[derive(Clone, Default)]
-pub(crate) struct Events {
+pub struct Events {
     shared: Option<Arc<Shared>>,
     /// Keeps how the time of attempts went, for the scheduler, which tells of them.
     courier: Option<Arc<Mutex<HashMap<OpId, Timeline>>>>,
@@ -155,7 +155,7 @@ impl Events {
     }
 
     /// The figures, if there are any.
-    pub(crate) fn meters(&self) -> Option<&Meters> {
+    pub fn meters(&self) -> Option<&Meters> {
         self.shared.as_ref().map(|shared| shared.meters.as_ref())
     }
 

@@ -12,7 +12,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 impl Membership {
     /// The scheduler's answer to a request: heading and body. `None`: it has not answered within `patience`, and the request is withdrawn.
-    pub(crate) async fn ask_scheduler(
+    pub async fn ask_scheduler(
         self: &Arc<Self>,
         request: String,
         body: Vec<u8>,

@@ -47,7 +47,7 @@ fn short(name: &str) -> String {
 }
 
 /// For the service's page. Of the other nodes nothing, if the database does not answer.
-pub(crate) async fn show(page: &mut Page, membership: &Arc<Membership>, schedules: bool) {
+pub async fn show(page: &mut Page, membership: &Arc<Membership>, schedules: bool) {
     let help = "1 if this node is the scheduler";
     page.single("weir_transfer_scheduler", Kind::Gauge, help, u32::from(schedules));
     let Ok(nodes) = look(membership).await else { return };
@@ -71,7 +71,7 @@ pub(crate) async fn show(page: &mut Page, membership: &Arc<Membership>, schedule
 }
 
 /// For people and programs.
-pub(crate) async fn list(membership: &Arc<Membership>) -> Result<Value, StoreError> {
+pub async fn list(membership: &Arc<Membership>) -> Result<Value, StoreError> {
     let nodes = look(membership).await?;
     let own = membership.node().id;
     let node = |peer: &Peer| {

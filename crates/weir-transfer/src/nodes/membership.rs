@@ -23,7 +23,7 @@ use crate::{
 
 /// Rings when there may be something to look at.
 #[derive(Debug, Default)]
-pub(crate) struct Bells {
+pub(super) struct Bells {
     pub(super) office: Notify,
     pub(super) hands: Notify,
     /// Those who wait for the scheduler's answer, by the number of their request.
@@ -31,7 +31,7 @@ pub(crate) struct Bells {
 }
 
 /// See the module. What all services share of it is behind [`Deref`].
-pub(crate) struct Membership {
+pub struct Membership {
     pub(crate) store: Arc<PostgresStore>,
     node: Arc<weir_store::Membership<Share>>,
 }
@@ -45,7 +45,7 @@ impl Deref for Membership {
 }
 
 /// What nodes of a transfer service tell each other.
-pub(crate) struct Share {
+pub struct Share {
     bells: Bells,
     told: Mutex<Told>,
 }
@@ -120,7 +120,7 @@ impl Membership {
     }
 
     /// Whether the scheduler, elsewhere, surely has room for a job of so many transfers that comes in here, so that it need not be asked.
-    pub(crate) fn finds_room(
+    pub fn finds_room(
         &self,
         transfers: usize,
         storages: &[String],
@@ -137,7 +137,7 @@ impl Membership {
     }
 
     /// This process schedules in this epoch: nothing of older ones runs here.
-    pub(crate) async fn begin_scheduling(&self, epoch: u64) {
+    pub async fn begin_scheduling(&self, epoch: u64) {
         {
             let mut told = self.told();
             (told.schedules, told.holds) = (true, None);
@@ -147,7 +147,7 @@ impl Membership {
     }
 
     /// This process does not schedule any more, and has let go of what it did as the scheduler.
-    pub(crate) fn end_scheduling(&self) {
+    pub fn end_scheduling(&self) {
         {
             let mut told = self.told();
             (told.schedules, told.holds) = (false, None);

@@ -1,7 +1,7 @@
 //! Several nodes on one database: each serves the door; one schedules; all that may, copy.
 //!
 //! A node says every two seconds that it lives ([`Membership`]). Whoever is in office (see `store::postgres::office`) gives operations
-//! to living nodes as leases ([`fleet`]); they carry them out and report ([`hands`]). A node that does not schedule writes submissions
+//! to living nodes as leases (`fleet`); they carry them out and report (`hands`). A node that does not schedule writes submissions
 //! itself and hands every other request that needs the scheduler over to it (`rest::relay`). Notifications of the database make all of
 //! this quick; looks once a second make it sure.
 //!
@@ -23,8 +23,9 @@ mod ledger;
 mod membership;
 mod seat;
 
-pub(crate) use figures::{list, show};
+pub use crate::store::postgres::Asked;
+pub use figures::{list, show};
 pub(crate) use fleet::{Fleet, Scheduling};
 pub(crate) use hands::Hands;
-pub(crate) use membership::Membership;
-pub(crate) use seat::{Entry, Seat};
+pub use membership::Membership;
+pub use seat::{Entry, Seat};

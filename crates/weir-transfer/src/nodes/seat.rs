@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// The door's handle on whoever takes its requests. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Seat {
+pub struct Seat {
     driver: watch::Sender<Option<Driver>>,
     /// With a database that other nodes may use.
     entry: Option<Arc<Entry>>,
@@ -36,34 +36,35 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// Nobody sits there yet.
-    pub(crate) fn new(entry: Option<Arc<Entry>>) -> Self {
+    pub fn new(entry: Option<Arc<Entry>>) -> Self {
         Self {
             driver: watch::channel(None).0,
             entry,
         }
     }
 
-    pub(crate) fn take(&self, driver: Driver) {
+    /// This node schedules from now on.
+    pub fn take(&self, driver: Driver) {
         self.driver.send_replace(Some(driver));
     }
 
     /// Takes the driver off; it goes on until it is shut down.
-    pub(crate) fn vacate(&self) -> Option<Driver> {
+    pub fn vacate(&self) -> Option<Driver> {
         self.driver.send_replace(None)
     }
 
     /// The driver, if this process is in office.
-    pub(crate) fn driver(&self) -> Option<Driver> {
+    pub fn driver(&self) -> Option<Driver> {
         self.driver.borrow().clone()
     }
 
     /// Whether this process is in office.
-    pub(crate) fn is_taken(&self) -> bool {
+    pub fn is_taken(&self) -> bool {
         self.driver.borrow().is_some()
     }
 
-    /// Hands a request over and waits for its answer: not for longer than [`PATIENCE`] while the store does not write.
-    pub(crate) async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<Scheduler>) -> Answer {
+    /// Hands a request over and waits for its answer: not for longer than 7 s while the store does not write.
+    pub async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<Scheduler>) -> Answer {
         let begun = Instant::now();
         let mut asked = std::pin::pin!(self.ask_and_wait(make));
         loop {
@@ -121,7 +122,7 @@ impl Seat {
     }
 
     /// Looks at the core between two steps. `None`: it is not here.
-    pub(crate) async fn look<T: Send + 'static>(
+    pub async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Scheduler, &Names, &Meter) -> T + Send + 'static,
     ) -> Option<T> {
@@ -129,7 +130,7 @@ impl Seat {
     }
 
     /// Changes whenever transfers have come to their end, durably.
-    pub(crate) fn settled(&self) -> watch::Receiver<u64> {
+    pub fn settled(&self) -> watch::Receiver<u64> {
         match self.driver() {
             Some(driver) => driver.settled(),
             None => watch::channel(0).1,
@@ -137,7 +138,7 @@ impl Seat {
     }
 
     /// What keeps the service from its work, if anything does.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub fn trouble(&self) -> Option<String> {
         match (self.driver(), &self.entry) {
             (Some(driver), None) => driver.trouble(),
             (Some(driver), Some(entry)) => driver.trouble().or_else(|| entry.membership.trouble()),
@@ -147,18 +148,18 @@ impl Seat {
     }
 
     /// Rows of the store that were passed over when the service started, for people.
-    pub(crate) fn unreadable(&self) -> Vec<String> {
+    pub fn unreadable(&self) -> Vec<String> {
         self.driver().map(|driver| driver.unreadable()).unwrap_or_default()
     }
 
     /// Changes that the store would not take, in this life.
-    pub(crate) fn set_aside(&self) -> u64 {
+    pub fn set_aside(&self) -> u64 {
         let driver = self.driver().map_or(0, |driver| driver.set_aside());
         driver + self.entry.as_ref().map_or(0, |entry| entry.writer.set_aside())
     }
 
     /// Ends the driver, if there is one.
-    pub(crate) async fn shutdown(&self) {
+    pub async fn shutdown(&self) {
         if let Some(driver) = self.vacate() {
             driver.shutdown().await;
         }
@@ -169,7 +170,7 @@ impl Seat {
 }
 
 /// Takes submissions at a node that is not in office, and what its copies claim.
-pub(crate) struct Entry {
+pub struct Entry {
     membership: Arc<Membership>,
     writer: Arc<Writer>,
     waiting: Arc<Mutex<Waiting>>,
@@ -186,7 +187,11 @@ fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
 const WAITING_MAX: usize = 4096;
 
 impl Entry {
-    pub(crate) fn new(membership: Arc<Membership>) -> Result<Arc<Self>, StoreError> {
+    /// Of this node.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn new(membership: Arc<Membership>) -> Result<Arc<Self>, StoreError> {
         let waiting = Arc::new(Mutex::new(Waiting::new()));
         let (answers, depositor) = (waiting.clone(), membership.clone());
         let deposit = move |changes: &[Change]| depositor.store.deposit(depositor.node().id, changes);
@@ -216,7 +221,7 @@ impl Entry {
     }
 
     /// For what copies claim.
-    pub(crate) fn writer(&self) -> Arc<Writer> {
+    pub fn writer(&self) -> Arc<Writer> {
         self.writer.clone()
     }
 

@@ -17,15 +17,15 @@ const KEPT: usize = 10_000;
 
 /// One change, as FTS3 shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// UTC.
-    pub(crate) datetime: String,
+    pub datetime: String,
     /// The administrator.
-    pub(crate) dn: String,
+    pub dn: String,
     /// What was asked, as text.
-    pub(crate) config: String,
+    pub config: String,
     /// What was done.
-    pub(crate) action: String,
+    pub action: String,
 }
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ struct Book {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Audit {
+pub struct Audit {
     book: Mutex<Book>,
 }
 
@@ -60,7 +60,7 @@ impl Audit {
     }
 
     /// Reads it again: another node may have written to it.
-    pub(crate) fn follow(&self, store: &dyn Store) -> Result<(), StoreError> {
+    pub fn follow(&self, store: &dyn Store) -> Result<(), StoreError> {
         let now = Self::load(store)?;
         *self.lock() = now.book.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(())
@@ -71,7 +71,7 @@ impl Audit {
     }
 
     /// The newest entries, newest first.
-    pub(crate) fn newest(&self, n: usize) -> Vec<Entry> {
+    pub fn newest(&self, n: usize) -> Vec<Entry> {
         let book = self.lock();
         book.entries
             .iter()
@@ -82,7 +82,7 @@ impl Audit {
     }
 
     /// An entry, and what the store must be told of it: goes into one transaction with the change itself.
-    pub(crate) fn draft(&self, at: Millis, who: &str, action: &str, config: String) -> (Entry, Vec<Change>) {
+    pub fn draft(&self, at: Millis, who: &str, action: &str, config: String) -> (Entry, Vec<Change>) {
         let entry = Entry {
             datetime: time::format(at),
             dn: who.to_owned(),
@@ -104,7 +104,7 @@ impl Audit {
     }
 
     /// Notes an entry, after the store has it. Nobody else may have drafted one meanwhile.
-    pub(crate) fn note(&self, entry: Entry) {
+    pub fn note(&self, entry: Entry) {
         let mut book = self.lock();
         let number = book.next;
         book.next += 1;

@@ -4,7 +4,7 @@ use super::{Key, Place, Plan, Worth};
 use crate::config::TransferConfig;
 
 /// What holds before administrators change it.
-pub(crate) fn configured(config: &TransferConfig) -> Plan {
+pub fn configured(config: &TransferConfig) -> Plan {
     let limits = &config.limits;
     let se = |name: &str| name.trim().trim_end_matches('/').to_owned();
     let slots = |place: Place, limit: u32| (Key::Slots(place), Worth::Number(limit));

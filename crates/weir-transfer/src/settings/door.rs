@@ -10,14 +10,14 @@ use super::{
 use weir_executor::surl::Surl;
 use weir_service::time::Millis;
 
-use crate::submission::Draft;
+use crate::draft::Draft;
 
 const MIB: u64 = 1 << 20;
 const YEAR: u64 = 366 * 86_400;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct DoorView {
+pub struct DoorView {
     /// By VO; `*` for all.
     globals: HashMap<String, Global>,
     /// Streams of links.
@@ -96,12 +96,12 @@ impl DoorView {
     }
 
     /// Whether a user is banned, and with which words.
-    pub(crate) fn banned_user(&self, user_dn: &str) -> Option<&str> {
+    pub fn banned_user(&self, user_dn: &str) -> Option<&str> {
         self.users.get(user_dn).map(String::as_str)
     }
 
     /// The first storage element of a submission that takes nothing.
-    pub(crate) fn banned_storage(&self, draft: &Draft) -> Option<String> {
+    pub fn banned_storage(&self, draft: &Draft) -> Option<String> {
         if self.storages.is_empty() {
             return None;
         }
@@ -121,23 +121,23 @@ impl DoorView {
     }
 
     /// Whether a storage element takes nothing from this VO.
-    pub(crate) fn refuses(&self, se: &str, vo: &str) -> bool {
+    pub fn refuses(&self, se: &str, vo: &str) -> bool {
         self.bans(se, vo).any(|ban| !ban.takes)
     }
 
     /// Whether what this VO has at a storage element is taken back.
-    pub(crate) fn cancels(&self, se: &str, vo: &str) -> bool {
+    pub fn cancels(&self, se: &str, vo: &str) -> bool {
         self.bans(se, vo).any(|ban| ban.cancels)
     }
 
     /// Streams that were set for the copies of a link, or for those of all.
-    pub(crate) fn streams(&self, source: &str, destination: &str) -> Option<u32> {
+    pub fn streams(&self, source: &str, destination: &str) -> Option<u32> {
         let of = |source: &str, destination: &str| self.streams.get(&(source.to_owned(), destination.to_owned()));
         of(source, destination).or_else(|| of("*", "*")).copied()
     }
 
     /// Completes a submission with what it does not say. What is taken from here stays with the job, whatever is set later.
-    pub(crate) fn complete(&self, draft: &mut Draft, now: Millis) {
+    pub fn complete(&self, draft: &mut Draft, now: Millis) {
         let of = |vo: &str| self.globals.get(vo).copied().unwrap_or_default();
         let (own, all) = (of(&draft.job.vo), of("*"));
         let params = &mut draft.job.params;
@@ -179,10 +179,10 @@ fn timeout(fixed: u64, per_mib: Option<u64>, mut sizes: impl Iterator<Item = Opt
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use serde_json::{Value, json};
-    use weir_auth::Secret;
+    use weir_executor::job::JobParams;
 
     use super::{super::Settings, *};
-    use crate::submission::{self, SubmissionLimits, Submitter};
+    use crate::draft::Draft;
 
     fn settings(rows: &[(Kind, &str, Value)]) -> Settings {
         let settings = Settings::default();
@@ -193,16 +193,20 @@ mod tests {
         settings
     }
 
-    fn completed(settings: &Settings, params: &Value, size: Option<u64>) -> weir_executor::job::JobParams {
-        let user = Submitter {
-            user_dn: "alice".into(),
-            cred_id: "01".into(),
-            vo: "atlas".into(),
-            token: Some(Secret::new("t")),
+    fn completed(settings: &Settings, params: JobParams, size: Option<u64>) -> JobParams {
+        let mut submission = crate::store::submission(1, 1, 1);
+        submission.job.vo = "atlas".into();
+        submission.job.params = params;
+        submission.files[0].user_filesize = size;
+        let link = ("https://a".to_owned(), "https://b".to_owned());
+        let mut draft = Draft {
+            job: submission.job,
+            files: submission.files,
+            tokens: submission.tokens,
+            storages: vec![link.0.clone(), link.1.clone()],
+            links: vec![link],
+            deterministic: false,
         };
-        let file = json!({ "sources": ["https://a/f"], "destinations": ["https://b/f"], "filesize": size });
-        let body = json!({ "files": [file], "params": params });
-        let mut draft = submission::read(&body, &user, &SubmissionLimits::default(), 0).unwrap();
         settings.door().complete(&mut draft, 0);
         draft.job.params
     }
@@ -219,17 +223,23 @@ mod tests {
             (Kind::Global, "atlas", json!({ "retry": 7 })),
             (Kind::Link, "ab", link),
         ]);
-        let silent = completed(&settings, &json!({}), Some(10 * MIB));
+        let silent = completed(&settings, JobParams::default(), Some(10 * MIB));
         assert_eq!((silent.retry, silent.max_time_in_queue), (7, Some(7200)));
         assert_eq!((silent.timeout, silent.nostreams), (Some(130), Some(4)));
-        let params = json!({ "retry": -1, "max_time_in_queue": "60s", "timeout": 5, "nostreams": 2 });
-        let loud = completed(&settings, &params, None);
+        let params = JobParams {
+            retry: -1,
+            max_time_in_queue: Some(60),
+            timeout: Some(5),
+            nostreams: Some(2),
+            ..JobParams::default()
+        };
+        let loud = completed(&settings, params, None);
         assert_eq!((loud.retry, loud.max_time_in_queue), (-1, Some(60)));
         assert_eq!((loud.timeout, loud.nostreams), (Some(5), Some(2)));
-        assert_eq!(completed(&settings, &json!({}), None).timeout, None);
+        assert_eq!(completed(&settings, JobParams::default(), None).timeout, None);
         assert_eq!(
-            completed(&Settings::default(), &json!({}), None),
-            weir_executor::job::JobParams::default()
+            completed(&Settings::default(), JobParams::default(), None),
+            JobParams::default()
         );
     }
 }

@@ -22,18 +22,18 @@ use serde_json::Value;
 
 use crate::store::{Change, Store, StoreError};
 
-pub(crate) use audit::Audit;
-pub(crate) use configured::configured;
-pub(crate) use door::DoorView;
-pub(crate) use named::{Key, NamedSetting, Place, Plan, Worth, difference};
-pub(crate) use rows::{GLOBAL_KEYS, ends, normal_activities, normal_group, normal_link, normal_share};
-pub(crate) use values::{Invalid, Object, se_name, stands_for, storage_name, yes_or_no};
+pub use audit::Audit;
+pub use configured::configured;
+pub use door::DoorView;
+pub use named::{Key, NamedSetting, Place, Plan, Worth, difference};
+pub use rows::{GLOBAL_KEYS, ends, normal_activities, normal_group, normal_link, normal_share};
+pub use values::{Invalid, Object, se_name, stands_for, storage_name, yes_or_no};
 
 use values::Checked;
 
 /// What a row is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// By symbolic name.
     Link,
     /// By `scheme://host`, or `*`.
@@ -84,36 +84,37 @@ impl Kind {
 }
 
 /// A row's kind and name.
-pub(crate) type RowKey = (Kind, String);
+pub type RowKey = (Kind, String);
 
 /// Rows by kind and name.
 type Rows = BTreeMap<RowKey, Object>;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// What the configuration file says.
     base: Plan,
     rows: Mutex<Rows>,
     door: Mutex<Arc<DoorView>>,
-    pub(crate) audit: Audit,
+    /// Who has changed what.
+    pub audit: Audit,
     /// Held from reading rows until what follows is durable: changes come one after the other.
-    pub(crate) changing: tokio::sync::Mutex<()>,
+    pub changing: tokio::sync::Mutex<()>,
 }
 
 /// A change that was checked.
 #[derive(Debug, Clone)]
-pub(crate) struct Draft {
+pub struct Draft {
     rows: Vec<(RowKey, Option<Object>)>,
     /// For the core.
-    pub(crate) settings: Vec<NamedSetting>,
+    pub settings: Vec<NamedSetting>,
     /// For the store.
-    pub(crate) changes: Vec<Change>,
+    pub changes: Vec<Change>,
 }
 
 impl Settings {
     /// Reads what the store holds. A row that cannot be read is told in the log, and has no effect.
-    pub(crate) fn load(store: &dyn Store, base: Plan) -> Result<Self, StoreError> {
+    pub fn load(store: &dyn Store, base: Plan) -> Result<Self, StoreError> {
         let rows = read(store)?;
         Ok(Self {
             base,
@@ -125,7 +126,7 @@ impl Settings {
     }
 
     /// Reads them again: another node may have changed them.
-    pub(crate) fn follow(&self, store: &dyn Store) -> Result<(), StoreError> {
+    pub fn follow(&self, store: &dyn Store) -> Result<(), StoreError> {
         let now = read(store)?;
         let mut rows = self.lock();
         if *rows != now {
@@ -140,24 +141,24 @@ impl Settings {
     }
 
     /// All rows of a kind, by name.
-    pub(crate) fn all(&self, kind: Kind) -> Vec<(String, Object)> {
+    pub fn all(&self, kind: Kind) -> Vec<(String, Object)> {
         let rows = self.lock();
         let matching = rows.iter().filter(|((of, _), _)| *of == kind);
         matching.map(|((_, name), row)| (name.clone(), row.clone())).collect()
     }
 
     /// One row.
-    pub(crate) fn get(&self, kind: Kind, name: &str) -> Option<Object> {
+    pub fn get(&self, kind: Kind, name: &str) -> Option<Object> {
         self.lock().get(&(kind, name.to_owned())).cloned()
     }
 
     /// What the core is to be told at a start.
-    pub(crate) fn plan(&self) -> Plan {
+    pub fn plan(&self) -> Plan {
         plan_of(&self.base, &self.lock())
     }
 
     /// Checks what rows would become (`None`: gone). Nothing is changed yet.
-    pub(crate) fn draft(&self, rows: Vec<(RowKey, Option<Object>)>) -> Checked<Draft> {
+    pub fn draft(&self, rows: Vec<(RowKey, Option<Object>)>) -> Checked<Draft> {
         let mut after = self.lock().clone();
         let before = plan_of(&self.base, &after);
         for (key, row) in &rows {
@@ -183,7 +184,7 @@ impl Settings {
     }
 
     /// Notes a change, after the store has it.
-    pub(crate) fn note(&self, draft: Draft) {
+    pub fn note(&self, draft: Draft) {
         let mut rows = self.lock();
         for (key, row) in draft.rows {
             match row {
@@ -195,7 +196,7 @@ impl Settings {
     }
 
     /// What the door asks for every submission.
-    pub(crate) fn door(&self) -> Arc<DoorView> {
+    pub fn door(&self) -> Arc<DoorView> {
         self.door.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -6,21 +6,26 @@ use weir_sched::{Direction, Link, Mode, Names, Resource, Setting};
 use weir_units::BitRate;
 
 /// Source and destination, `scheme://host` each.
-pub(crate) type Pair = (String, String);
+pub(super) type Pair = (String, String);
 
 /// Something with limits, by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub enum Place {
+    /// A link.
     Link(Pair),
+    /// A storage element as destination.
     Inbound(String),
+    /// A storage element as source.
     Outbound(String),
     /// Storage element, VO.
     VoInbound(String, String),
     /// Storage element, VO.
     VoOutbound(String, String),
+    /// A storage element whose files are brought online.
     Staging(String),
     /// Storage element, VO.
     VoStaging(String, String),
+    /// Storage elements that share something.
     Group(String),
 }
 
@@ -48,32 +53,49 @@ fn link((source, destination): &Pair, names: &mut Names) -> Link {
 
 /// What is set; each has one value, or none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub enum Key {
+    /// Slots of links without a limit of their own.
     EveryLink,
+    /// Slots of destinations without a limit of their own.
     EveryInbound,
+    /// Slots of sources without a limit of their own.
     EveryOutbound,
+    /// Files that are brought online at once, of storage elements without a limit of their own.
     EveryStaging,
+    /// Active transfers.
     Slots(Place),
+    /// Bytes in a second.
     Rate(Place),
     /// Group, storage element.
     Member(String, String, Direction),
+    /// Of a link among those of a storage element.
     Weight(Pair),
+    /// The rate that is aimed at.
     Target(Pair),
+    /// Of a VO on all links.
     VoShare(String),
+    /// Of a VO on one link.
     LinkVoShare(Pair, String),
     /// VO, activity in lower case.
     ActivityShare(String, String),
+    /// After which time a priority grows by one.
     Ageing,
+    /// How limits are found.
     Optimiser,
+    /// The same of one link.
     LinkOptimiser(Pair),
+    /// Nothing new starts.
     Hold,
 }
 
 /// A value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Worth {
+pub enum Worth {
+    /// Of slots, shares and weights.
     Number(u32),
+    /// Of bandwidth.
     Rate(BitRate),
+    /// Of the optimiser.
     Mode(Mode),
     /// A time; `None` is never.
     After(Option<Duration>),
@@ -105,18 +127,20 @@ impl Worth {
 }
 
 /// All that is set.
-pub(crate) type Plan = BTreeMap<Key, Worth>;
+pub type Plan = BTreeMap<Key, Worth>;
 
 /// One change of what is set; `None` takes it back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NamedSetting {
-    pub(crate) key: Key,
-    pub(crate) worth: Option<Worth>,
+pub struct NamedSetting {
+    /// What.
+    pub key: Key,
+    /// Its value.
+    pub worth: Option<Worth>,
 }
 
 impl NamedSetting {
     /// The same for the core.
-    pub(crate) fn resolve(&self, names: &mut Names) -> Setting {
+    pub fn resolve(&self, names: &mut Names) -> Setting {
         let worth = self.worth;
         let (number, rate) = (worth.and_then(Worth::number), worth.and_then(Worth::rate));
         let mode = worth.and_then(Worth::mode);
@@ -148,7 +172,7 @@ impl NamedSetting {
 }
 
 /// What leads from one plan to another.
-pub(crate) fn difference(from: &Plan, to: &Plan) -> Vec<NamedSetting> {
+pub fn difference(from: &Plan, to: &Plan) -> Vec<NamedSetting> {
     let gone = from.keys().filter(|key| !to.contains_key(key)).map(|key| NamedSetting {
         key: key.clone(),
         worth: None,

@@ -37,7 +37,7 @@ const LINK_KEYS: [&str; 10] = [
 const STREAMS_MAX: u32 = 64;
 
 /// Reads `POST /config/links`: the row as it is kept and shown. What is not said stays as it was in `former`.
-pub(crate) fn normal_link(body: &Object, former: Option<&Object>) -> Checked<Object> {
+pub fn normal_link(body: &Object, former: Option<&Object>) -> Checked<Object> {
     only(body, &LINK_KEYS)?;
     let Some(name) = text(body, "symbolicname")? else {
         return invalid("Missing symbolicname");
@@ -87,7 +87,7 @@ fn without_nulls(object: &Object) -> Object {
 }
 
 /// The two ends of a link's row.
-pub(crate) fn ends(row: &Object) -> (String, String) {
+pub fn ends(row: &Object) -> (String, String) {
     let end = |key| row.get(key).and_then(Value::as_str).unwrap_or("*").to_owned();
     (end("source"), end("destination"))
 }
@@ -229,7 +229,7 @@ fn of_vo(se: &str, vo: &str, limits: &Object) -> Checked<Effects> {
 }
 
 /// `POST /config/shares`: a VO's share of the slots of a link, or of every link.
-pub(crate) fn normal_share(body: &Object) -> Checked<Object> {
+pub fn normal_share(body: &Object) -> Checked<Object> {
     let end = |key| -> Checked<String> { se_or_all(&text(body, key)?.unwrap_or_else(|| "*".to_owned())) };
     let (source, destination) = (end("source")?, end("destination")?);
     let Some(vo) = text(body, "vo")? else {
@@ -262,7 +262,7 @@ pub(super) fn vo_share(row: &Object) -> Checked<Effects> {
 }
 
 /// `POST /config/activity_shares`: an object of shares, or a list of such.
-pub(crate) fn normal_activities(body: &Object) -> Checked<Object> {
+pub fn normal_activities(body: &Object) -> Checked<Object> {
     let Some(vo) = text(body, "vo")? else {
         return invalid("Missing VO");
     };
@@ -326,7 +326,7 @@ pub(super) fn activities(vo: &str, row: &Object) -> Checked<Effects> {
 }
 
 /// FTS3's keys of the global configuration of a VO, and ours.
-pub(crate) const GLOBAL_KEYS: [&str; 8] = [
+pub const GLOBAL_KEYS: [&str; 8] = [
     "retry",
     "max_time_queue",
     "global_timeout",
@@ -370,7 +370,7 @@ pub(super) fn global(vo: &str, row: &Object) -> Checked<Effects> {
 }
 
 /// `POST /config/weir/groups`: what several storage elements share.
-pub(crate) fn normal_group(body: &Object) -> Checked<Object> {
+pub fn normal_group(body: &Object) -> Checked<Object> {
     only(body, &["name", "max_active", "max_rate", "members"])?;
     let Some(name) = text(body, "name")? else {
         return invalid("Missing name");

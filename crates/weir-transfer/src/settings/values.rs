@@ -7,10 +7,11 @@ use weir_units::BitRate;
 /// What is wrong with a setting, for the administrator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Invalid(pub(crate) String);
+pub struct Invalid(pub String);
 
-pub(crate) type Object = Map<String, Value>;
-pub(crate) type Checked<T> = Result<T, Invalid>;
+/// A JSON object.
+pub type Object = Map<String, Value>;
+pub(super) type Checked<T> = Result<T, Invalid>;
 
 pub(super) fn invalid<T>(why: impl Into<String>) -> Checked<T> {
     Err(Invalid(why.into()))
@@ -76,7 +77,7 @@ pub(super) fn flag(object: &Object, key: &str) -> Checked<Option<bool>> {
 }
 
 /// A yes or no, also as forms write it, which have no booleans.
-pub(crate) fn yes_or_no(value: &Value) -> Option<bool> {
+pub fn yes_or_no(value: &Value) -> Option<bool> {
     let text = match value {
         Value::Bool(flag) => return Some(*flag),
         Value::Number(number) => number.to_string(),
@@ -131,7 +132,7 @@ pub(super) fn only(object: &Object, known: &[&str]) -> Checked<()> {
 }
 
 /// `scheme://host` as transfers have it: in lower case, without port and path.
-pub(crate) fn se_name(text: &str) -> Checked<String> {
+pub fn se_name(text: &str) -> Checked<String> {
     let wrong = || Invalid(format!("'{text}' is not of the form scheme://host"));
     if !text.contains("://") {
         return Err(wrong());
@@ -145,8 +146,8 @@ pub(crate) fn se_name(text: &str) -> Checked<String> {
 }
 
 /// [`se_name`], or a host without a scheme, in lower case: it stands for the storage elements of every scheme on that host, as
-/// [`storage_elements`] has them.
-pub(crate) fn storage_name(text: &str) -> Checked<String> {
+/// `storage_elements` has them.
+pub fn storage_name(text: &str) -> Checked<String> {
     if text.contains("://") {
         return se_name(text);
     }
@@ -164,7 +165,7 @@ fn host_of(se: &str) -> &str {
 }
 
 /// The storage elements that a name of [`storage_name`] stands for.
-pub(crate) fn storage_elements(name: &str) -> Vec<String> {
+pub(super) fn storage_elements(name: &str) -> Vec<String> {
     if name == "*" || name.contains("://") {
         return vec![name.to_owned()];
     }
@@ -175,7 +176,7 @@ pub(crate) fn storage_elements(name: &str) -> Vec<String> {
 }
 
 /// Whether a name of [`storage_name`] stands for this storage element.
-pub(crate) fn stands_for(name: &str, se: &str) -> bool {
+pub fn stands_for(name: &str, se: &str) -> bool {
     name == se || name == host_of(se)
 }
 

@@ -6,7 +6,7 @@ use super::StoreError;
 
 /// See the module.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Conflict {
+pub enum Conflict {
     /// A job id that exists already.
     #[error("job {0} exists already")]
     Duplicate(Uuid),

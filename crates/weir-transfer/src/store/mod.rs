@@ -14,15 +14,15 @@ mod aside;
 mod conflict;
 #[cfg(test)]
 mod former;
-pub(crate) mod journal;
+pub mod journal;
 mod packed;
-pub(crate) mod postgres;
+pub mod postgres;
 #[cfg(test)]
 mod rates;
 
 mod renewals;
 mod sealed;
-pub(crate) mod sqlite;
+pub mod sqlite;
 #[cfg(test)]
 mod suite;
 #[cfg(test)]
@@ -54,12 +54,12 @@ use uuid::Uuid;
 use weir_auth::Secret;
 use weir_sched::Work;
 
-pub(crate) use conflict::Conflict;
+pub use conflict::Conflict;
 pub(crate) use sealed::confirm_key;
-pub(crate) use weir_store::{Sealer, StoreError, remedy};
+pub use weir_store::{Sealer, StoreError, remedy};
 
 #[cfg(test)]
-pub(crate) use suite::submission;
+pub(crate) use crate::testing::submission;
 #[cfg(test)]
 pub(crate) use troubled::TroubledStore;
 use weir_executor::job::{
@@ -71,7 +71,7 @@ use weir_service::time::Millis;
 
 /// One durable change.
 #[derive(Debug, Clone)]
-pub(crate) enum Change {
+pub enum Change {
     /// A job came in.
     Submit(Box<Submission>),
     /// An attempt begins.
@@ -99,7 +99,7 @@ pub(crate) enum Change {
         result: Option<FileResult>,
     },
     /// A storage was asked to bring files online, and this is its name for the request. From now on each has a pin to be given
-    /// back; see [`Store::pins`].
+    /// back; see [`Orders::pins`].
     Requested {
         /// The files.
         files: Vec<u64>,
@@ -197,7 +197,7 @@ pub(crate) enum Change {
 impl Change {
     /// The files that an operation notes something about, if it is such a note: a node may write that without being the scheduler, while
     /// it has their leases.
-    pub(crate) fn of_copy(&self) -> Option<Vec<u64>> {
+    pub fn of_copy(&self) -> Option<Vec<u64>> {
         match self {
             Self::Claim { file, .. } | Self::Metadata { file, .. } => Some(vec![*file]),
             Self::Requested { files, .. } => Some(files.clone()),
@@ -210,7 +210,7 @@ impl Change {
 
 /// A job with its files and the tokens they name.
 #[derive(Debug, Clone)]
-pub(crate) struct Submission {
+pub struct Submission {
     /// The job.
     pub job: NewJob,
     /// In order; ids are consecutive.
@@ -231,7 +231,7 @@ pub(crate) struct Submission {
 
 impl Submission {
     /// A job whose files go one after the other begins with the first, unless the scheduler finds a better one.
-    pub(crate) fn new(job: NewJob, files: Vec<NewFile>, tokens: BTreeMap<TokenHash, Secret>) -> Self {
+    pub fn new(job: NewJob, files: Vec<NewFile>, tokens: BTreeMap<TokenHash, Secret>) -> Self {
         let in_turn = matches!(job.kind, SEVERAL_SOURCES | SEVERAL_HOPS);
         let live = files.first().map(|file| file.id).filter(|_| in_turn);
         Self {
@@ -247,25 +247,25 @@ impl Submission {
     }
 
     /// The ids of its first and its last file.
-    pub(crate) fn range(&self) -> (u64, u64) {
+    pub fn range(&self) -> (u64, u64) {
         let end = |file: Option<&NewFile>| file.map_or(0, |file| file.id);
         (end(self.files.first()), end(self.files.last()))
     }
 
     /// The files whose destinations must be free, with the names of these. As in FTS3 sources of one file are not asked.
-    pub(crate) fn destinations(&self) -> impl Iterator<Item = (&NewFile, TokenHash)> {
+    pub fn destinations(&self) -> impl Iterator<Item = (&NewFile, TokenHash)> {
         let asked = self.one_writer && self.job.kind != SEVERAL_SOURCES;
         let files = self.files.iter().filter(move |_| asked);
         files.map(|file| (file, hash_of(&file.destination_url())))
     }
 
     /// The state in which a file begins.
-    pub(crate) fn first_state(&self, file: &NewFile) -> FileState {
+    pub fn first_state(&self, file: &NewFile) -> FileState {
         self.job.first_state(file, self.live)
     }
 
     /// The state in which the job begins.
-    pub(crate) fn first_job_state(&self) -> JobState {
+    pub fn first_job_state(&self) -> JobState {
         match self.job.params.bring_online {
             None => JobState::Submitted,
             Some(_) => JobState::Staging,
@@ -275,7 +275,7 @@ impl Submission {
 
 /// What follows an attempt that was not the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FollowUp {
+pub struct FollowUp {
     /// Begin of the next attempt, at the earliest.
     pub not_before: Millis,
     /// Failures so far that count.
@@ -288,7 +288,7 @@ pub(crate) struct FollowUp {
 
 /// What the scheduler must know of a file that has not come to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Live {
+pub struct Live {
     /// The file.
     pub file: u64,
     /// Where from.
@@ -313,7 +313,7 @@ pub(crate) struct Live {
 
 /// A job whose time in the queue is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Overdue {
+pub struct Overdue {
     /// The job.
     pub job: Uuid,
     /// As [`NewJob::kind`].
@@ -330,7 +330,7 @@ const OVERDUE_PAGE: i64 = 500;
 
 /// A job with files that have not come to their end.
 #[derive(Debug, Clone)]
-pub(crate) struct LiveJob {
+pub struct LiveJob {
     /// The job.
     pub job: NewJob,
     /// The id of its first file, whether that is live or not.
@@ -341,7 +341,7 @@ pub(crate) struct LiveJob {
 
 /// A row that is damaged, or of a version that this one does not understand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unreadable {
+pub struct Unreadable {
     /// Which, for people: `job 5f0b6a52-…`, `file 7`.
     pub what: String,
     /// Why.
@@ -350,7 +350,7 @@ pub(crate) struct Unreadable {
 
 /// What a restore comes upon.
 #[derive(Debug, Clone)]
-pub(crate) enum Restored {
+pub enum Restored {
     /// A job.
     Job(Box<LiveJob>),
     /// Something that is passed over.
@@ -359,7 +359,7 @@ pub(crate) enum Restored {
 
 /// Which jobs a listing holds. Empty fields admit all.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct JobFilter {
+pub struct JobFilter {
     /// Only these states; empty: only jobs that are not finished.
     pub states: Vec<JobState>,
     /// Whose, by name.
@@ -380,25 +380,26 @@ pub(crate) struct JobFilter {
 
 impl JobFilter {
     /// FTS3's reading: without states, or with states but neither limit nor window, only unfinished jobs are listed.
-    pub(crate) fn live_only(&self) -> bool {
+    pub fn live_only(&self) -> bool {
         self.states.is_empty() || (self.limit.is_none() && self.finished_since.is_none())
     }
 }
 
 /// The single writer of this service's changes.
-pub(crate) type Writer = weir_store::Writer<Change>;
-pub(crate) type Durable = weir_store::Durable<Change>;
+pub type Writer = weir_store::Writer<Change>;
+/// A batch that is durable.
+pub type Durable = weir_store::Durable<Change>;
 
 /// Starts the writer of a store. `tell` is called from its thread, in order.
-pub(crate) fn start_writer(store: Arc<dyn Store>, tell: impl Fn(Durable) + Send + 'static) -> std::io::Result<Writer> {
+pub fn start_writer(store: Arc<dyn Store>, tell: impl Fn(Durable) + Send + 'static) -> std::io::Result<Writer> {
     Writer::start(move |changes| store.apply(changes), tell)
 }
 
 /// The outcome of standing for election: the scheduler's epoch.
-pub(crate) type Standing = weir_store::Standing<u64>;
+pub type Standing = weir_store::Standing<u64>;
 
 /// Where jobs live. Calls block; the service makes them on threads that may.
-pub(crate) trait Store: Orders {
+pub trait Store: Orders {
     /// Seals the tokens of a submission ahead of [`Self::apply`], where several can be at it at once. Nothing depends on it.
     fn seal(&self, submission: &mut Submission) {
         let _ = submission;
@@ -460,7 +461,7 @@ pub(crate) trait Store: Orders {
     fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>, StoreError>;
 
     /// Jobs whose time in the queue is over (`now` in seconds since the epoch) and that have files that wait; at most about
-    /// [`OVERDUE_MAX`] of these at once.
+    /// `OVERDUE_MAX` of these at once.
     fn overdue(&self, now: i64) -> Result<Vec<Overdue>, StoreError>;
 
     /// A file's attempts that were followed by another, in order.

@@ -1,24 +1,19 @@
 //! The suite that every store passes.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-use std::collections::BTreeMap;
+pub(crate) use crate::testing::submission;
 use weir_executor::orders::Orders as _;
 
-use serde_json::value::RawValue;
 use uuid::Uuid;
-use weir_auth::Secret;
-use weir_executor::job::hash_of;
 use weir_sched::Work;
 use weir_world::ErrorClass;
 
-use super::{Change, Conflict, FollowUp, LiveJob, Restored, Store, Submission};
+use super::{Change, Conflict, FollowUp, LiveJob, Restored, Store};
 pub(crate) use super::{
     suite_destinations::*, suite_forced::*, suite_history::*, suite_listings::*, suite_renewals::*, suite_routes::*,
     suite_secrets::*, suite_tape::*, suite_urls::*,
 };
-use weir_executor::job::{
-    ChecksumMode, Claim, FileResult, FileState, JobParams, JobState, NewFile, NewJob, Overwrite, SIZE_MAX,
-};
+use weir_executor::job::{Claim, FileResult, FileState, JobState, SIZE_MAX};
 
 /// Where a backend's rows live while a test opens and closes it.
 pub(crate) trait Keeper {
@@ -27,59 +22,6 @@ pub(crate) trait Keeper {
     fn open(&self) -> Self::Store;
     /// Tokens that are kept.
     fn tokens(store: &Self::Store) -> usize;
-}
-
-/// A job of `n` files whose ids begin at `first`, with one token per job.
-pub(crate) fn submission(job: u128, first: u64, n: u64) -> Submission {
-    let token = format!("token-of-{job}");
-    let hash = hash_of(&token);
-    let job = NewJob {
-        id: Uuid::from_u128(job),
-        kind: 'N',
-        user_dn: "alice".into(),
-        cred_id: format!("cred-{}", job % 2),
-        vo: "testvo".into(),
-        submitted: 1000,
-        priority: 3,
-        source_se: Some("https://a".into()),
-        dest_se: Some("https://b".into()),
-        params: JobParams {
-            retry: 1,
-            retry_delay: 0,
-            overwrite: Overwrite::Yes,
-            verify_checksum: ChecksumMode::Both,
-            timeout: Some(60),
-            ..JobParams::default()
-        },
-        metadata: Some(RawValue::from_string(r#"{"k":"ü😀"}"#.into()).unwrap()),
-    };
-    let files = (0..n).map(|index| NewFile {
-        id: first + index,
-        index: index as u32,
-        source: format!("https://a/f{index}"),
-        destination: format!("https://b/f{index}"),
-        secrets: None,
-        checksum: "ADLER32".into(),
-        user_filesize: Some(u64::from(u32::MAX) + index),
-        activity: "default".into(),
-        selection_strategy: "auto".into(),
-        scitag: Some(65),
-        metadata: None,
-        staging_metadata: None,
-        archive_metadata: None,
-        source_token: Some(hash),
-        destination_token: Some(hash),
-    });
-    Submission {
-        job,
-        files: files.collect(),
-        tokens: BTreeMap::from([(hash, Secret::new(token))]),
-        sealed: BTreeMap::new(),
-        live: None,
-        expiring: BTreeMap::new(),
-        one_writer: false,
-        storages: Vec::new(),
-    }
 }
 
 pub(super) fn submit(store: &impl Store, job: u128, first: u64, n: u64) {

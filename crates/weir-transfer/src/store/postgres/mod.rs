@@ -45,7 +45,7 @@ pub(super) use tests::{bench, open_on};
 
 use mark::mark;
 pub(crate) use nodes::{DOORS, HANDS, Lease, Report};
-pub(crate) use relays::Asked;
+pub use relays::Asked;
 use write::Plan;
 
 /// Sessions for reading. A status poll holds one for milliseconds; the database does the work.

@@ -11,9 +11,12 @@ const ASKED_MAX: i64 = 64;
 
 /// A request for the scheduler.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub struct Asked {
+    /// Under which it waits.
     pub number: i64,
+    /// Its heading, as the door wrote it.
     pub request: String,
+    /// Its body.
     pub body: Vec<u8>,
 }
 

@@ -58,7 +58,7 @@ impl SqliteStore {
     }
 
     /// One that ends with this handle, and whose key does too.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn in_memory() -> Self {
         let database = Database::in_memory(schema::MIGRATIONS).expect("memory takes tables");
         Self::with(database, Sealer::ephemeral()).expect("memory can be read")

@@ -1,0 +1,52 @@
+//! What FTS3 has and this service has not, by design: answered in words, so that clients give up at once.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    response::{IntoResponse as _, Response},
+    routing::{any, get},
+};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{
+    answer::{Answer, ApiError, ok},
+    caller::Caller,
+};
+use crate::state::Door;
+
+pub(super) fn routes() -> Router<Arc<Door>> {
+    Router::new()
+        .route("/config/cloud_storage", get(cloud_storages).post(cloud_storage))
+        .route("/config/cloud_storage/{name}", any(cloud_storage))
+        .route("/config/cloud_storage/{name}/{id}", any(cloud_storage))
+        .route("/cs/{*rest}", any(no_cloud_storage))
+}
+
+/// A method that a path has not. `OPTIONS` is answered with those that it has, which the router writes into `Allow`.
+pub(super) async fn other_method(method: Method) -> Response {
+    if method == Method::OPTIONS {
+        return StatusCode::OK.into_response();
+    }
+    let text = "The method is not allowed for the requested URL.";
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, text).into_response()
+}
+
+/// There are none.
+async fn cloud_storages(caller: Caller) -> Answer {
+    caller.require_admin()?;
+    Ok(ok(&json!([])))
+}
+
+async fn cloud_storage(caller: Caller) -> Answer {
+    caller.require_admin()?;
+    Err(ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "Credentials of cloud storages are not kept by this service; give the storage's tokens with the job",
+    ))
+}
+
+async fn no_cloud_storage(_caller: Caller) -> Answer<axum::Json<Value>> {
+    Err(ApiError::not_found("No cloud storage is registered"))
+}

@@ -1,0 +1,146 @@
+//! What every reader of this crate must survive, and hold to, for any input: what comes in at the door. Built for tests and for the targets
+//! of `fuzz/` only.
+
+use axum::extract::{Query, Request};
+use http::{Method, Uri};
+use std::time::Instant;
+
+use serde_json::Value;
+use weir_auth::Secret;
+use weir_executor::{job::SEVERAL_SOURCES, surl::Surl};
+
+use super::{
+    body,
+    caller::{By, Caller},
+    collapse_slashes, list,
+    submission::{self, SubmissionLimits, Submitter},
+};
+use weir_transfer::{
+    config::Level,
+    settings::{Kind, Settings, normal_activities, normal_group, normal_link, normal_share},
+};
+
+/// A token that no message may hold.
+const TOKEN: &str = "s3cr3t-0f-the-call";
+
+/// A body, after a byte that says which kind it claims to be.
+pub fn bodies(data: &[u8]) {
+    let Some((kind, data)) = data.split_first() else { return };
+    let kinds = [body::Kind::Json, body::Kind::EncodedJson, body::Kind::Form];
+    if let Err(refusal) = body::parse(kinds[usize::from(*kind) % kinds.len()], data, 1000) {
+        assert!(refusal.status.is_client_error());
+    }
+}
+
+/// The path and query of a request for a list of jobs: users must stay among their own, whatever they ask for.
+pub fn queries(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(uri) = text.parse::<Uri>() else { return };
+    let mut request = Request::new(axum::body::Body::empty());
+    (*request.method_mut(), *request.uri_mut()) = (Method::GET, uri.clone());
+    collapse_slashes(&mut request);
+    assert!(!request.uri().path().contains("//"), "{uri}");
+    assert_eq!(request.uri().query(), uri.query());
+    let Ok(Query(query)) = Query::try_from_uri(request.uri()) else {
+        return;
+    };
+    let caller = |level| Caller {
+        user_dn: "alice".into(),
+        cred_id: "01".into(),
+        vo: "test".into(),
+        level,
+        reach: level,
+        by: By::Token(Secret::new("t"), std::time::SystemTime::UNIX_EPOCH),
+    };
+    if let Ok(Some(filter)) = list::filter(&query, &caller(Level::Private)) {
+        assert_eq!(filter.cred_id.as_deref(), Some("01"));
+        assert!(filter.limit.is_none_or(|limit| (1..=list::JOBS_MAX).contains(&limit)));
+    }
+    if let Ok(Some(filter)) = list::filter(&query, &caller(Level::Vo)) {
+        assert!(filter.cred_id.as_deref() == Some("01") || filter.vo.as_deref() == Some("test"));
+    }
+    let _ = list::filter(&query, &caller(Level::All));
+}
+
+/// The body of a call that changes settings: what is taken must make sense to the core, and again as a row of the store.
+pub fn limits(data: &[u8]) {
+    let Ok(serde_json::Value::Object(body)) = serde_json::from_slice(data) else {
+        return;
+    };
+    let settings = Settings::default();
+    let rows = [
+        (Kind::Link, normal_link(&body, None)),
+        (Kind::Share, normal_share(&body)),
+        (Kind::Activities, normal_activities(&body)),
+        (Kind::Group, normal_group(&body)),
+    ];
+    for (kind, row) in rows {
+        if let Ok(row) = row {
+            assert!(settings.draft(vec![((kind, "x".into()), Some(row.clone()))]).is_ok());
+            if kind == Kind::Link {
+                assert_eq!(normal_link(&row, None), Ok(row));
+            }
+        }
+    }
+    for kind in [Kind::Storage, Kind::Global] {
+        let _ = settings.draft(vec![((kind, "https://se.example.org".into()), Some(body.clone()))]);
+    }
+}
+
+/// The body of a submission: a job that is taken must be one that can be kept, carried out and shown.
+pub fn submissions(data: &[u8]) {
+    let Ok(body) = serde_json::from_slice::<Value>(data) else {
+        return;
+    };
+    let user = Submitter {
+        user_dn: "alice".into(),
+        cred_id: "0123".into(),
+        vo: "test".into(),
+        token: Some(Secret::new(TOKEN)),
+    };
+    let limits = SubmissionLimits::default();
+    let draft = match submission::read(&body, &user, &limits, 1_700_000_000_000) {
+        Ok(draft) => draft,
+        Err(refusal) => {
+            assert!(!refusal.to_string().contains(TOKEN));
+            return;
+        }
+    };
+    assert!(!draft.files.is_empty() && draft.files.len() <= limits.files);
+    assert!((1..=5).contains(&draft.job.priority));
+    // What a clock cannot hold would take down whoever waits for it.
+    let wait = draft.job.params.timeout.unwrap_or_default();
+    assert!(
+        Instant::now()
+            .checked_add(std::time::Duration::from_secs(wait))
+            .is_some()
+    );
+    for (place, file) in draft.files.iter().enumerate() {
+        let index = if draft.job.kind == SEVERAL_SOURCES { 0 } else { place };
+        assert_eq!(file.index as usize, index);
+        assert!(file.source_url() != file.destination_url() || draft.job.params.bring_online.is_some());
+        for url in [&file.source, &file.destination] {
+            let surl = Surl::parse(url).expect("a URL that was taken reads back");
+            assert_eq!(Surl::parse(surl.as_str()).as_ref(), Ok(&surl));
+        }
+        for token in [file.source_token, file.destination_token] {
+            assert!(token.is_none_or(|hash| draft.tokens.contains_key(&hash)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus.rs"));
+
+    /// A crash that was fixed must stay fixed, and a corpus must not get lost.
+    #[test]
+    fn corpora_hold() {
+        run("transfer_submissions", super::submissions);
+        run("transfer_bodies", super::bodies);
+        run("transfer_queries", super::queries);
+        run("transfer_limits", super::limits);
+    }
+}

@@ -1,0 +1,255 @@
+//! Requests that only the scheduler can answer, passed to it through the database.
+//!
+//! Who asks is found out where the request came in; tokens do not travel. Whoever is in office may carry out a request again that
+//! its predecessor has carried out and not answered. That ends in the same state: a job stays cancelled, a priority or a setting gets
+//! the same value, and the audit names it twice. Not so a forced start: a file that has failed meanwhile is forced once more.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::{FromRequestParts as _, Request, State},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use futures_util::future::BoxFuture;
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use tower::ServiceExt as _;
+
+use super::{
+    answer::ApiError,
+    body::small,
+    caller::{By, Caller, Relayed},
+    router,
+};
+use weir_transfer::{
+    config::Level,
+    nodes::{Asked, Membership},
+};
+
+use crate::state::Door;
+
+/// Requests of clients that this node has passed on and that have no answer yet.
+static IN_HAND: Semaphore = Semaphore::const_new(64);
+
+/// How long a request waits for the scheduler's answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+#[derive(Serialize, Deserialize)]
+struct Envelope {
+    method: String,
+    uri: String,
+    content_type: Option<String>,
+    caller: Option<Identity>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Identity {
+    user_dn: String,
+    cred_id: String,
+    vo: String,
+    level: Level,
+    reach: Level,
+    certificate: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Heading {
+    status: u16,
+    headers: Vec<(String, String)>,
+}
+
+/// Answers itself, or passes on.
+pub(crate) async fn relay(State(service): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let here = service.driver.is_taken() || is_for_all(request.method(), request.uri().path());
+    match &service.membership {
+        Some(membership) if !here => {
+            if request.extensions().get::<Relayed>().is_some() {
+                return vacant().into_response();
+            }
+            let membership = membership.clone();
+            match pass_on(&service, &membership, request).await {
+                Ok(response) => response,
+                Err(error) => error.into_response(),
+            }
+        }
+        _ => next.run(request).await,
+    }
+}
+
+fn vacant() -> ApiError {
+    ApiError::unavailable("The scheduler does not answer; another node is becoming it")
+}
+
+/// Whether every node can answer: from the database, or about itself.
+fn is_for_all(method: &Method, path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    if *method == Method::OPTIONS {
+        return true;
+    }
+    let reads = *method == Method::GET || *method == Method::HEAD;
+    match first {
+        "jobs" => reads || path.trim_matches('/') == "jobs",
+        "" | "whoami" | "api-docs" | "openapi.json" | "archive" | "delegation" | "dm" => true,
+        ".well-known" => !path.ends_with("/queue"),
+        _ => false,
+    }
+}
+
+async fn pass_on(service: &Arc<Door>, membership: &Arc<Membership>, request: Request) -> Result<Response, ApiError> {
+    let (mut parts, body) = request.into_parts();
+    // Nothing that only the scheduler can answer is for everybody: without a credential it ends here.
+    let caller = Caller::from_request_parts(&mut parts, service).await?;
+    let caller = Identity {
+        user_dn: caller.user_dn,
+        cred_id: caller.cred_id,
+        certificate: caller.by.is_certificate(),
+        vo: caller.vo,
+        level: caller.level,
+        reach: caller.reach,
+    };
+    let content_type = parts.headers.get(header::CONTENT_TYPE);
+    let envelope = Envelope {
+        method: parts.method.to_string(),
+        uri: parts
+            .uri
+            .path_and_query()
+            .map_or_else(|| "/".into(), ToString::to_string),
+        content_type: content_type.and_then(|value| value.to_str().ok()).map(str::to_owned),
+        caller: Some(caller),
+    };
+    let body = small(Request::from_parts(parts, body), service).await?;
+    // Not before the body is here: who sends slowly would keep the places of all others.
+    let _place = IN_HAND
+        .try_acquire()
+        .map_err(|_| ApiError::unavailable("Too many requests wait for the scheduler's answer; try again later"))?;
+    exchange(membership, &envelope, body).await
+}
+
+/// Asks the scheduler as a node, not for a client.
+pub(crate) async fn ask(membership: &Arc<Membership>, path: &str, body: &impl Serialize) -> Result<Response, ApiError> {
+    let envelope = Envelope {
+        method: Method::POST.to_string(),
+        uri: path.to_owned(),
+        content_type: Some("application/json".to_owned()),
+        caller: None,
+    };
+    let body = serde_json::to_vec(body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    exchange(membership, &envelope, body).await
+}
+
+async fn exchange(membership: &Arc<Membership>, envelope: &Envelope, body: Vec<u8>) -> Result<Response, ApiError> {
+    let envelope = serde_json::to_string(envelope).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let answer = membership.ask_scheduler(envelope, body, PATIENCE).await?;
+    let answer = answer.and_then(|(heading, body)| response(&heading, body));
+    Ok(answer.unwrap_or_else(|| vacant().into_response()))
+}
+
+fn response(heading: &str, body: Vec<u8>) -> Option<Response> {
+    let heading: Heading = serde_json::from_str(heading).ok()?;
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(heading.status).ok()?;
+    for (name, value) in heading.headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        response.headers_mut().insert(name, HeaderValue::from_str(&value).ok()?);
+    }
+    Some(response)
+}
+
+/// The scheduler's answer to another node: heading and body.
+pub(crate) fn answer_node(door: Weak<Door>, asked: Asked) -> BoxFuture<'static, (String, Vec<u8>)> {
+    Box::pin(async move {
+        match door.upgrade() {
+            Some(door) => answer(door, asked).await,
+            // As if nobody scheduled here.
+            None => (String::new(), Vec::new()),
+        }
+    })
+}
+
+async fn answer(service: Arc<Door>, asked: Asked) -> (String, Vec<u8>) {
+    let request = serde_json::from_str::<Envelope>(&asked.request)
+        .ok()
+        .and_then(|envelope| rebuild(envelope, asked.body));
+    let response = match request {
+        Some(request) => {
+            let answer = router(service.clone()).oneshot(request);
+            // Nobody waits for it longer.
+            match tokio::time::timeout(PATIENCE, answer).await {
+                Ok(response) => response.unwrap_or_else(|never| match never {}),
+                Err(_) => ApiError::unavailable("The scheduler did not answer in time; what was begun goes on")
+                    .into_response(),
+            }
+        }
+        None => ApiError::bad_request("The scheduler does not understand what another node passed on").into_response(),
+    };
+    let (parts, body) = response.into_parts();
+    let told = |(name, value): (&HeaderName, &HeaderValue)| Some((name.to_string(), value.to_str().ok()?.to_owned()));
+    let heading = Heading {
+        status: parts.status.as_u16(),
+        headers: parts
+            .headers
+            .iter()
+            .filter(|(name, _)| **name != header::CONTENT_LENGTH)
+            .filter_map(told)
+            .collect(),
+    };
+    let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
+    (serde_json::to_string(&heading).unwrap_or_default(), body.into())
+}
+
+fn rebuild(envelope: Envelope, body: Vec<u8>) -> Option<Request> {
+    let mut request = Request::new(Body::from(body));
+    *request.method_mut() = envelope.method.parse().ok()?;
+    *request.uri_mut() = envelope.uri.parse().ok()?;
+    if let Some(content_type) = envelope.content_type {
+        request
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, content_type.parse().ok()?);
+    }
+    let caller = envelope.caller.map(|identity| Caller {
+        user_dn: identity.user_dn,
+        cred_id: identity.cred_id,
+        vo: identity.vo,
+        level: identity.level,
+        reach: identity.reach,
+        by: By::Elsewhere {
+            certificate: identity.certificate,
+        },
+    });
+    request.extensions_mut().insert(Relayed(caller));
+    Some(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_the_scheduler_goes_to_it() {
+        // A cancel that a bystander answers stops nothing.
+        for (method, path, expected) in [
+            (Method::GET, "/jobs/1,2/files", true),
+            (Method::POST, "/jobs", true),
+            (Method::PUT, "/jobs/", true),
+            (Method::POST, "/jobs/5", false),
+            (Method::DELETE, "/jobs/5", false),
+            (Method::GET, "/.well-known/weir/health", true),
+            (Method::GET, "/.well-known/weir/queue", false),
+            (Method::GET, "/config/links", false),
+            (Method::POST, "/ban/se", false),
+            (Method::POST, "/admin/force-start", false),
+            (Method::GET, "/optimizer", false),
+            (Method::GET, "/dm/list", true),
+            // With a token, which does not travel.
+            (Method::POST, "/dm/mkdir", true),
+        ] {
+            assert_eq!(is_for_all(&method, path), expected, "{method} {path}");
+        }
+    }
+}
