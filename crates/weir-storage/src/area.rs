@@ -17,7 +17,7 @@ use weir_units::{Algorithm, Bytes};
 use crate::{
     backend::{Backend, BackendError, Changed, Meta, Obstacle, PRIVATE_PREFIX, Usage},
     config::Dav,
-    reaper::Graves,
+    reaper::DeferredRemovals,
     refusal::Refusal,
 };
 
@@ -50,7 +50,7 @@ pub(crate) struct Area {
     ledger: Arc<Mutex<Ledger>>,
     patient: Arc<AtomicUsize>,
     writers: Arc<Mutex<HashSet<String>>>,
-    pub(crate) graves: Arc<Graves>,
+    pub(crate) removals: Arc<DeferredRemovals>,
     stripes: Arc<[Mutex<()>]>,
 }
 
@@ -134,7 +134,7 @@ impl Area {
             })),
             patient: Arc::default(),
             writers: Arc::default(),
-            graves: Arc::default(),
+            removals: Arc::default(),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
         }
     }
@@ -158,7 +158,7 @@ impl Area {
             ledger: self.ledger.clone(),
             patient: self.patient.clone(),
             writers: self.writers.clone(),
-            graves: self.graves.clone(),
+            removals: self.removals.clone(),
             stripes: self.stripes.clone(),
         }
     }
@@ -179,7 +179,7 @@ impl Area {
             ledger: self.ledger.clone(),
             patient: self.patient.clone(),
             writers: Arc::default(),
-            graves: self.graves.clone(),
+            removals: self.removals.clone(),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
         }
     }
@@ -238,14 +238,14 @@ impl Area {
     fn with_patience<T>(&self, mut attempt: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
         let begun = Instant::now();
         let mut outcome = attempt();
-        if outcome.is_ok() || !self.graves.are_promising() {
+        if outcome.is_ok() || !self.removals.are_promising() {
             return outcome;
         }
         let Some(_patient) = Patient::among(&self.patient) else {
             return outcome;
         };
-        let _hurry = self.graves.hurry();
-        while outcome.is_err() && self.graves.are_promising() && begun.elapsed() < PATIENCE {
+        let _hurry = self.removals.hurry();
+        while outcome.is_err() && self.removals.are_promising() && begun.elapsed() < PATIENCE {
             std::thread::sleep(PATIENCE / 100);
             outcome = attempt();
         }
@@ -303,19 +303,19 @@ impl Area {
     /// Each client waits for a flush of its own: journals put those together by themselves. Sixteen clients deleted 13,000
     /// names a second so on ext4, and 7,000 when one flush was made here for all who waited: then nobody works meanwhile.
     pub(crate) fn settle(&self, changed: Changed) -> Result<(), BackendError> {
-        let Changed { directories, grave } = changed;
-        // A grave keeps directories open that were not flushed. Beyond a number of them, a client that removes faster than room comes
+        let Changed { directories, removal } = changed;
+        // A deferred removal keeps directories open that were not flushed. Beyond a number of them, a client that removes faster than room comes
         // back waits for the disk.
-        let crowded = grave.is_some() && self.graves.count() >= DESCRIPTORS_HELD;
+        let crowded = removal.is_some() && self.removals.count() >= DESCRIPTORS_HELD;
         let flushes = self.durable || crowded;
         let flushed = if flushes {
             directories.iter().try_for_each(|directory| directory.flush())
         } else {
             Ok(())
         };
-        if let Some(grave) = grave {
+        if let Some(removal) = removal {
             let done = flushes && flushed.is_ok();
-            self.graves.push(grave, if done { Vec::new() } else { directories });
+            self.removals.push(removal, if done { Vec::new() } else { directories });
         }
         flushed
     }
@@ -356,7 +356,7 @@ fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// Graves of an area that may keep directories open until these are flushed.
+/// Deferred removals of an area that may keep directories open until these are flushed.
 const DESCRIPTORS_HELD: usize = 1000;
 
 fn stripe(path: &StoragePath) -> usize {

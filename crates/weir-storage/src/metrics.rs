@@ -402,7 +402,7 @@ fn render_space(page: &mut Page, areas: &[std::sync::Arc<Area>]) {
         "trees and large files of an area that are deleted and not yet removed from the disk",
     );
     for area in areas {
-        page.sample(&[("area", &area.name)], area.graves.count());
+        page.sample(&[("area", &area.name)], area.removals.count());
     }
 }
 

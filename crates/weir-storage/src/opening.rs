@@ -106,7 +106,7 @@ pub(crate) fn open_area(areas: &dyn OpenArea, config: &AreaConfig, metrics: &Met
     let area = Area::new(setup, backend, counted.unwrap_or_default());
     leftovers
         .into_iter()
-        .for_each(|grave| area.graves.push(grave, Vec::new()));
+        .for_each(|removal| area.removals.push(removal, Vec::new()));
     Ok(Arc::new(area))
 }
 

@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::{
     area::Area,
-    backend::{Directory, Effort, Emptied, Grave, Usage},
+    backend::{DeferredRemoval, Directory, Effort, Emptied, Usage},
     data::blocking,
     metrics::Metrics,
 };
@@ -77,8 +77,8 @@ const AGAIN_FIRST: Duration = Duration::from_millis(250);
 const AGAIN_MAX: Duration = Duration::from_secs(300);
 
 /// Something that has lost its name.
-struct Buried {
-    grave: Box<dyn Grave>,
+struct Deferred {
+    removal: Box<dyn DeferredRemoval>,
     /// Directories that were not flushed when it lost its name. Until they are on the disk, a power cut could bring the name
     /// back, and with it a file cut short.
     unflushed: Vec<Box<dyn Directory>>,
@@ -87,7 +87,7 @@ struct Buried {
     not_before: Option<Instant>,
 }
 
-impl Buried {
+impl Deferred {
     /// Whether its time has come.
     fn is_due(&self, now: Instant) -> bool {
         self.not_before.is_none_or(|at| at <= now)
@@ -111,14 +111,14 @@ impl Buried {
             }
             self.unflushed.pop();
         }
-        self.grave.empty(at_most)
+        self.removal.empty(at_most)
     }
 }
 
-/// Graves of an area that wait to be emptied.
+/// What has lost its name in an area and is still to be removed.
 #[derive(Default)]
-pub(crate) struct Graves {
-    waiting: Mutex<VecDeque<Buried>>,
+pub(crate) struct DeferredRemovals {
+    waiting: Mutex<VecDeque<Deferred>>,
     /// Those in hand.
     open: AtomicUsize,
     /// Who waits for room.
@@ -126,7 +126,7 @@ pub(crate) struct Graves {
     more: Notify,
 }
 
-impl Graves {
+impl DeferredRemovals {
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.waiting().len() + self.open.load(Ordering::Relaxed)
@@ -134,13 +134,13 @@ impl Graves {
 
     /// Whether room may come back soon: what has failed may fail again.
     pub(crate) fn are_promising(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > 0 || self.waiting().iter().any(|buried| buried.failures == 0)
+        self.open.load(Ordering::Relaxed) > 0 || self.waiting().iter().any(|deferred| deferred.failures == 0)
     }
 
     /// Has it removed by the reaper, once these directories are on the disk.
-    pub(crate) fn push(&self, grave: Box<dyn Grave>, unflushed: Vec<Box<dyn Directory>>) {
-        self.waiting().push_back(Buried {
-            grave,
+    pub(crate) fn push(&self, removal: Box<dyn DeferredRemoval>, unflushed: Vec<Box<dyn Directory>>) {
+        self.waiting().push_back(Deferred {
+            removal,
             unflushed,
             failures: 0,
             not_before: None,
@@ -156,22 +156,22 @@ impl Graves {
     }
 
     /// The next whose time has come; or else when that of the first will, if there is any.
-    fn pop(&self, now: Instant) -> Result<Buried, Option<Instant>> {
+    fn pop(&self, now: Instant) -> Result<Deferred, Option<Instant>> {
         let mut waiting = self.waiting();
-        let Some(due) = waiting.iter().position(|buried| buried.is_due(now)) else {
-            return Err(waiting.iter().filter_map(|buried| buried.not_before).min());
+        let Some(due) = waiting.iter().position(|deferred| deferred.is_due(now)) else {
+            return Err(waiting.iter().filter_map(|deferred| deferred.not_before).min());
         };
         self.open.fetch_add(1, Ordering::Relaxed);
         waiting.remove(due).ok_or(None)
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<Buried>> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<Deferred>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Somebody waits for room.
-pub(crate) struct Hurry<'a>(&'a Graves);
+pub(crate) struct Hurry<'a>(&'a DeferredRemovals);
 
 impl Drop for Hurry<'_> {
     fn drop(&mut self) {
@@ -225,33 +225,33 @@ struct Reaper {
 
 impl Reaper {
     async fn run(self, mut stopped: watch::Receiver<()>) {
-        let graves = &self.area.graves;
+        let removals = &self.area.removals;
         loop {
             if stopped.has_changed().is_err() {
                 return;
             }
             // One at a time, and in turn: a small tree does not wait for the end of a large one.
-            let buried = match graves.pop(Instant::now()) {
-                Ok(buried) => buried,
+            let deferred = match removals.pop(Instant::now()) {
+                Ok(deferred) => deferred,
                 Err(next) => {
                     tokio::select! {
                         _ = stopped.changed() => return,
-                        () = graves.more.notified() => continue,
+                        () = removals.more.notified() => continue,
                         () = until(next) => continue,
                     }
                 }
             };
             let (toll, area) = (self.rate.toll(), self.area.clone());
-            let (effort, took) = blocking(move || visit(&area, buried, toll.visit())).await;
+            let (effort, took) = blocking(move || visit(&area, deferred, toll.visit())).await;
             let busy = self.metrics.transfers_active() > 0;
             let rested = tokio::time::sleep(toll.rest(effort, took, busy));
             let mut rested = std::pin::pin!(rested);
-            while graves.hurry.load(Ordering::Relaxed) == 0 {
+            while removals.hurry.load(Ordering::Relaxed) == 0 {
                 tokio::select! {
                     _ = stopped.changed() => return,
                     () = &mut rested => break,
-                    // Another grave, or somebody in a hurry.
-                    () = graves.more.notified() => {}
+                    // Another removal, or somebody in a hurry.
+                    () = removals.more.notified() => {}
                 }
             }
         }
@@ -266,16 +266,16 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// Empties a grave for a while.
-fn visit(area: &Area, mut buried: Buried, at_most: Effort) -> (Effort, Duration) {
+/// Goes on with a removal for a while.
+fn visit(area: &Area, mut deferred: Deferred, at_most: Effort) -> (Effort, Duration) {
     let begun = Instant::now();
-    let Emptied { freed, effort, outcome } = buried.empty(at_most);
+    let Emptied { freed, effort, outcome } = deferred.empty(at_most);
     area.freed(freed);
     match outcome {
         Ok(true) => {}
-        Ok(false) => area.graves.waiting().push_back(buried),
+        Ok(false) => area.removals.waiting().push_back(deferred),
         Err(error) => {
-            if buried.failures == 0 {
+            if deferred.failures == 0 {
                 let error = weir_auth::error_chain(&error);
                 tracing::warn!(
                     area = area.name,
@@ -283,11 +283,11 @@ fn visit(area: &Area, mut buried: Buried, at_most: Effort) -> (Effort, Duration)
                     "what was deleted could not be removed; it is tried again and again"
                 );
             }
-            buried.put_off(Instant::now());
-            area.graves.waiting().push_back(buried);
+            deferred.put_off(Instant::now());
+            area.removals.waiting().push_back(deferred);
         }
     }
-    area.graves.open.fetch_sub(1, Ordering::Relaxed);
+    area.removals.open.fetch_sub(1, Ordering::Relaxed);
     (effort, begun.elapsed())
 }
 

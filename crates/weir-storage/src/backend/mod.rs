@@ -89,7 +89,7 @@ pub struct Changed {
     /// Directories to be flushed before the change can be called durable.
     pub directories: Vec<Box<dyn Directory>>,
     /// What lost its name and is not removed yet; none if it went at once.
-    pub grave: Option<Box<dyn Grave>>,
+    pub removal: Option<Box<dyn DeferredRemoval>>,
 }
 
 /// A directory whose entries changed.
@@ -104,7 +104,7 @@ pub struct Published {
     pub meta: Meta,
     /// The file that was replaced.
     pub replaced: Option<Meta>,
-    /// What is still to be done: the replaced file may lie in a grave.
+    /// What is still to be done: removal of the replaced file may be deferred.
     pub changed: Changed,
 }
 
@@ -131,14 +131,14 @@ pub trait Backend: Send + Sync + 'static {
     fn draft(&self, durable: bool) -> Result<Box<dyn Draft>, BackendError>;
     /// Makes a directory whose parent exists.
     fn make_directory(&self, path: &StoragePath) -> Result<Changed, BackendError>;
-    /// Removes a file; gives what it was. Must be quick: what takes long to remove goes to a grave.
+    /// Removes a file; gives what it was. Must be quick: removal of what takes long is deferred.
     fn remove_file(&self, path: &StoragePath) -> Result<(Meta, Changed), BackendError>;
     /// Removes a directory that is empty.
     fn remove_directory(&self, path: &StoragePath) -> Result<Changed, BackendError>;
-    /// Takes a file, or a directory with all that is in it, out of the name space at one instant, into a grave.
-    fn bury(&self, path: &StoragePath) -> Result<Changed, BackendError>;
-    /// Gives a file or directory the name of something that exists, one of the two being a directory. What was there goes
-    /// to its grave; there is none if it was gone meanwhile. On an error both are where they were.
+    /// Takes a file, or a directory with all that is in it, out of the name space at one instant; removal is deferred.
+    fn defer_removal(&self, path: &StoragePath) -> Result<Changed, BackendError>;
+    /// Gives a file or directory the name of something that exists, one of the two being a directory. Removal of what
+    /// was there is deferred; there is none if it was gone meanwhile. On an error both are where they were.
     fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError>;
     /// Gives a file or directory another name. An existing *file* is replaced if `overwrite`; gives what was replaced.
     fn rename(
@@ -159,8 +159,8 @@ pub trait Backend: Send + Sync + 'static {
     fn height(&self, path: &StoragePath, at_most: usize) -> Result<usize, BackendError>;
     /// Begins a place in which a tree is put together that nobody sees.
     fn stage(&self) -> Result<Box<dyn Stage>, BackendError>;
-    /// Finds what an earlier life left behind: graves that free nothing which [`Backend::usage`] counts.
-    fn sweep(&self) -> Result<Vec<Box<dyn Grave>>, BackendError>;
+    /// Finds what an earlier life left behind: removals that free nothing which [`Backend::usage`] counts.
+    fn sweep(&self) -> Result<Vec<Box<dyn DeferredRemoval>>, BackendError>;
 }
 
 /// A file open for reading. Stays the same file when its name is taken by another one.
@@ -209,15 +209,15 @@ pub trait Draft: Send + Sync {
 pub trait Stage: Send + Sync {
     /// What lies in it. Paths are relative to it.
     fn inside(&self) -> Arc<dyn Backend>;
-    /// Gives a file or directory in it a name in the area, at one instant. What has that name goes to a grave if it may be replaced. Tells
-    /// whether something was.
+    /// Gives a file or directory in it a name in the area, at one instant. What has that name may be replaced, and its removal is
+    /// deferred. Tells whether something was.
     fn publish(&self, from: &StoragePath, to: &StoragePath, replace: bool) -> Result<(bool, Changed), BackendError>;
     /// What is left in it, to be removed. Its files are counted as part of the area.
-    fn give_up(self: Box<Self>) -> Box<dyn Grave>;
+    fn give_up(self: Box<Self>) -> Box<dyn DeferredRemoval>;
 }
 
 /// Something that has no name any more and waits to be removed. Dropping it leaves it to the next sweep.
-pub trait Grave: Send {
+pub trait DeferredRemoval: Send {
     /// Removes about so much of it.
     fn empty(&mut self, at_most: Effort) -> Emptied;
 }
@@ -231,7 +231,7 @@ pub struct Effort {
     pub bytes: u64,
 }
 
-/// How far a grave was emptied.
+/// How far a removal has come.
 #[derive(Debug)]
 pub struct Emptied {
     /// What went, also if an error came after it.

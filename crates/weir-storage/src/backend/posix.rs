@@ -11,11 +11,11 @@ mod cached;
 mod direct;
 mod directory;
 mod draft;
-mod grave;
 mod intent;
 mod reader;
 mod readers;
 mod record;
+mod removal;
 mod stage;
 mod supplant;
 mod unflushed;
@@ -41,13 +41,14 @@ use uuid::Uuid;
 use weir_auth::{StoragePath, files::durable_folder};
 
 use super::{
-    Backend, BackendError, Changed, Draft, Grave, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space, Stage, Usage,
+    Backend, BackendError, Changed, DeferredRemoval, Draft, Listing, Meta, Obstacle, PRIVATE_PREFIX, Reader, Space,
+    Stage, Usage,
 };
 use directory::PosixListing;
 use draft::PosixDraft;
-use grave::PosixGrave;
 use reader::PosixReader;
 use readers::Readers;
+use removal::PosixRemoval;
 use stage::PosixStage;
 use supplant::Unconcluded;
 use unflushed::{PosixDirectory, Unflushed, above, changed, changed_both};
@@ -210,16 +211,16 @@ impl Backend for PosixBackend {
         let found = weigh(&parent, name)
             .map_err(failed("remove it"))?
             .ok_or_else(unsafe_kind)?;
-        let grave = if found.takes_long_to_remove() {
+        let removal = if found.takes_long_to_remove() {
             // There may be borders that no rename crosses, such as those of quota projects or mounts.
-            grave::bury(&self.shared, (&parent, name)).ok()
+            removal::defer(&self.shared, (&parent, name)).ok()
         } else {
             None
         };
-        if grave.is_none() {
+        if removal.is_none() {
             fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed("remove it"))?;
         }
-        Ok((found.meta, self.shared.changed(parent, grave)))
+        Ok((found.meta, self.shared.changed(parent, removal)))
     }
 
     fn remove_directory(&self, path: &StoragePath) -> Result<Changed, BackendError> {
@@ -228,18 +229,18 @@ impl Backend for PosixBackend {
         Ok(self.shared.changed(parent, None))
     }
 
-    fn bury(&self, path: &StoragePath) -> Result<Changed, BackendError> {
+    fn defer_removal(&self, path: &StoragePath) -> Result<Changed, BackendError> {
         let (parent, name) = self.shared.parent(path, "remove it")?;
-        let grave = grave::bury(&self.shared, (&parent, name)).map_err(failed("remove it"))?;
-        Ok(self.shared.changed(parent, Some(grave)))
+        let removal = removal::defer(&self.shared, (&parent, name)).map_err(failed("remove it"))?;
+        Ok(self.shared.changed(parent, Some(removal)))
     }
 
     fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError> {
         let (source, old_name) = self.shared.parent(from, "move it")?;
         let (target, new_name) = self.shared.parent(to, "move it there")?;
         let above = self.shared.above(to, "move it there")?;
-        let grave = supplant::supplant(&self.shared, (&source, old_name), (&target, new_name), [from, to])?;
-        Ok(changed_both(&self.shared, above, [source, target], grave))
+        let removal = supplant::supplant(&self.shared, (&source, old_name), (&target, new_name), [from, to])?;
+        Ok(changed_both(&self.shared, above, [source, target], removal))
     }
 
     fn rename(
@@ -258,12 +259,12 @@ impl Backend for PosixBackend {
             self.shared.flush_data(&source, old_name).map_err(failed("move it"))?;
         }
         let outcome = replace(&self.shared, (&source, old_name), (&target, new_name), overwrite);
-        let (replaced, grave) = outcome.map_err(|errno| match errno {
+        let (replaced, removal) = outcome.map_err(|errno| match errno {
             // The kernel's word for a directory that would become its own child.
             Errno::INVAL if meta.directory => BackendError::new("move it", Obstacle::IntoItself),
             errno => failed("move it there")(errno),
         })?;
-        Ok((replaced, changed_both(&self.shared, above, [source, target], grave)))
+        Ok((replaced, changed_both(&self.shared, above, [source, target], removal)))
     }
 
     fn properties(&self, path: &StoragePath) -> Result<Option<String>, BackendError> {
@@ -312,8 +313,8 @@ impl Backend for PosixBackend {
         Ok(Box::new(PosixStage::new(&self.shared)?))
     }
 
-    fn sweep(&self) -> Result<Vec<Box<dyn Grave>>, BackendError> {
-        grave::sweep(&self.shared).map_err(failed("sweep the area"))
+    fn sweep(&self) -> Result<Vec<Box<dyn DeferredRemoval>>, BackendError> {
+        removal::sweep(&self.shared).map_err(failed("sweep the area"))
     }
 }
 
@@ -372,8 +373,8 @@ impl Shared {
         above(self, &path.parent().unwrap_or_else(StoragePath::root), operation)
     }
 
-    fn changed(self: &Arc<Self>, directory: OwnedFd, grave: Option<PosixGrave>) -> Changed {
-        changed([PosixDirectory::new(self, directory, None)], grave)
+    fn changed(self: &Arc<Self>, directory: OwnedFd, removal: Option<PosixRemoval>) -> Changed {
+        changed([PosixDirectory::new(self, directory, None)], removal)
     }
 
     /// Writes the content of a file that is about to replace another one to the disk: else a power cut could leave neither.
@@ -444,24 +445,22 @@ fn beneath<P: Arg + Copy>(root: &impl AsFd, path: P, flags: OFlags) -> Result<Ow
     Err(Errno::AGAIN)
 }
 
+/// What lost its name, and its removal if that is deferred.
+type Replaced = (Option<Meta>, Option<PosixRemoval>);
+
 /// A directory, and a name in it.
 type Place<'a> = (&'a OwnedFd, &'a str);
 
-/// Renames, and tells what was replaced. What takes long to remove is in the grave: a second name keeps it from being removed
+/// Renames, and tells what was replaced. Of what takes long to remove, removal is deferred: a second name keeps it from being removed
 /// within the rename.
-fn replace(
-    shared: &Arc<Shared>,
-    from: Place<'_>,
-    to: Place<'_>,
-    overwrite: bool,
-) -> Result<(Option<Meta>, Option<PosixGrave>), Errno> {
-    let grave = overwrite.then(|| grave::second_name(shared, to)).flatten();
-    match (rename_over(from, to, overwrite), grave) {
-        (Err(errno), Some(grave)) => {
-            grave.let_go();
+fn replace(shared: &Arc<Shared>, from: Place<'_>, to: Place<'_>, overwrite: bool) -> Result<Replaced, Errno> {
+    let removal = overwrite.then(|| removal::second_name(shared, to)).flatten();
+    match (rename_over(from, to, overwrite), removal) {
+        (Err(errno), Some(removal)) => {
+            removal.let_go();
             Err(errno)
         }
-        (outcome, grave) => Ok((outcome?, grave)),
+        (outcome, removal) => Ok((outcome?, removal)),
     }
 }
 

@@ -393,8 +393,8 @@ pub(super) fn land(
         replaced,
         changed,
     } = publish(area, draft, &landing, &checksums)?;
-    // What lies in a grave still takes its room.
-    hold.settle(meta.size, replaced.filter(|_| changed.grave.is_none()));
+    // What is still to be removed takes its room.
+    hold.settle(meta.size, replaced.filter(|_| changed.removal.is_none()));
     area.settle(changed)?;
     exchange.complete(checksums.clone());
     drop(exchange);

@@ -68,12 +68,12 @@ fn remove(
             Err(BackendError {
                 obstacle: Obstacle::NotEmpty,
                 ..
-            }) => Ok(area.backend.bury(inside).map_err(BackendError::looking)?),
+            }) => Ok(area.backend.defer_removal(inside).map_err(BackendError::looking)?),
             outcome => Ok(outcome.map_err(BackendError::looking)?),
         };
     }
     let (meta, changed) = area.backend.remove_file(inside).map_err(BackendError::looking)?;
-    if changed.grave.is_none() {
+    if changed.removal.is_none() {
         area.freed_file(Some(meta));
     }
     Ok(changed)

@@ -116,7 +116,7 @@ impl Move {
             Some(there) if there.directory || meta.directory => area.backend.supplant(from, to)?,
             _ => {
                 let (replaced, changed) = area.backend.rename(from, to, self.overwrite && there.is_some())?;
-                area.freed_file(replaced.filter(|_| changed.grave.is_none()));
+                area.freed_file(replaced.filter(|_| changed.removal.is_none()));
                 changed
             }
         };

@@ -326,7 +326,7 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         if let Some(stage) = self.stage.take() {
-            self.area.graves.push(stage.give_up(), Vec::new());
+            self.area.removals.push(stage.give_up(), Vec::new());
         }
     }
 }

@@ -3,7 +3,9 @@
 
 use bytes::Bytes;
 use weir_auth::StoragePath;
-use weir_storage::backend::{Backend, BackendError, Changed, Effort, Grave, Obstacle, PosixBackend, Published, Usage};
+use weir_storage::backend::{
+    Backend, BackendError, Changed, DeferredRemoval, Effort, Obstacle, PosixBackend, Published, Usage,
+};
 use weir_units::{Checksum, Checksums};
 
 /// Runs every check against a fresh inhabitant; `$make` gives it, and what must live as long.
@@ -213,7 +215,10 @@ fn names_change_and_go(backend: &dyn Backend) {
     stopped(backend.remove_file(&path("/d")), Obstacle::Directory);
     stopped(backend.remove_directory(&path("/g")), Obstacle::File);
     let (meta, changed) = backend.remove_file(&path("/g")).unwrap();
-    assert!(meta.size == 3 && changed.grave.is_none(), "what is small goes at once");
+    assert!(
+        meta.size == 3 && changed.removal.is_none(),
+        "what is small goes at once"
+    );
     flushed(changed);
     flushed(backend.remove_directory(&path("/d")).unwrap());
     stopped(backend.open(&path("/g")).map(drop), Obstacle::Missing);
@@ -226,37 +231,37 @@ fn trees_go_with_all_that_is_in_them(backend: &dyn Backend) {
     write(backend, "/d/g", "two", false).unwrap();
     write(backend, "/e", "stays", false).unwrap();
     stopped(backend.remove_directory(&path("/d")), Obstacle::NotEmpty);
-    let mut grave = flushed(backend.bury(&path("/d")).unwrap()).unwrap();
+    let mut removal = flushed(backend.defer_removal(&path("/d")).unwrap()).unwrap();
     stopped(backend.stat(&path("/d")), Obstacle::Missing);
-    assert_eq!(buried(&mut *grave, 1), Usage { bytes: 6, files: 2 });
+    assert_eq!(emptied_by(&mut *removal, 1), Usage { bytes: 6, files: 2 });
     assert_eq!(backend.usage().unwrap(), Usage { bytes: 5, files: 1 });
     assert_eq!(backend.sweep().unwrap().len(), 0);
 }
 
 /// Waits for the disk; gives what lost its name.
-fn flushed(changed: Changed) -> Option<Box<dyn Grave>> {
+fn flushed(changed: Changed) -> Option<Box<dyn DeferredRemoval>> {
     for directory in &changed.directories {
         directory.flush().unwrap();
     }
-    changed.grave
+    changed.removal
 }
 
-/// Empties a grave, so many entries at a time; gives what that freed.
-fn buried(grave: &mut dyn Grave, entries: u64) -> Usage {
+/// Goes on with a removal, so many entries at a time; gives what that freed.
+fn emptied_by(removal: &mut dyn DeferredRemoval, entries: u64) -> Usage {
     let at_most = Effort {
         entries,
         bytes: 1 << 40,
     };
     let mut freed = Usage::default();
     for _ in 0..1_000_000 {
-        let emptied = grave.empty(at_most);
+        let emptied = removal.empty(at_most);
         freed.bytes += emptied.freed.bytes;
         freed.files += emptied.freed.files;
         if emptied.outcome.unwrap() {
             return freed;
         }
     }
-    panic!("the grave is never empty");
+    panic!("the removal never ends");
 }
 
 /// A walk that descends with the tree ends with the stack, or with the descriptors, and the process with it.
@@ -276,8 +281,8 @@ fn trees_of_any_depth_are_counted_and_removed(backend: &dyn Backend) {
     assert_eq!(backend.usage().unwrap(), Usage { bytes: 5, files: 5 });
     assert_eq!(backend.height(&path("/tree"), 10_000).unwrap(), 5 * 501 - 1);
     assert_eq!(backend.height(&path("/tree"), 100).unwrap(), 101);
-    let mut grave = flushed(backend.bury(&path("/tree")).unwrap()).unwrap();
-    assert_eq!(buried(&mut *grave, 1000), Usage { bytes: 5, files: 5 });
+    let mut removal = flushed(backend.defer_removal(&path("/tree")).unwrap()).unwrap();
+    assert_eq!(emptied_by(&mut *removal, 1000), Usage { bytes: 5, files: 5 });
     assert_eq!(backend.usage().unwrap(), Usage::default());
     assert_eq!(backend.sweep().unwrap().len(), 0);
 }
@@ -295,10 +300,10 @@ fn write_large(backend: &dyn Backend, at: &str, mib: u64) -> Published {
 }
 
 /// As the reaper does, so many bytes at a time; gives what was freed at each visit.
-fn visits(grave: &mut dyn Grave, bytes: u64) -> Vec<Usage> {
+fn visits(removal: &mut dyn DeferredRemoval, bytes: u64) -> Vec<Usage> {
     let mut all = Vec::new();
     loop {
-        let emptied = grave.empty(Effort { entries: 100, bytes });
+        let emptied = removal.empty(Effort { entries: 100, bytes });
         assert!(
             emptied.effort.entries > 0 && emptied.effort.bytes <= 2 * bytes,
             "{:?}",
@@ -318,7 +323,7 @@ fn large_files_go_bit_by_bit(backend: &dyn Backend) {
     let (meta, changed) = backend.remove_file(&path("/f")).unwrap();
     assert_eq!(meta.size, 40 * MIB);
     stopped(backend.stat(&path("/f")), Obstacle::Missing);
-    let freed = visits(&mut *changed.grave.unwrap(), 8 * MIB);
+    let freed = visits(&mut *changed.removal.unwrap(), 8 * MIB);
     assert!((4..=7).contains(&freed.len()), "{freed:?}");
     assert_eq!(freed.iter().map(|usage| usage.bytes).sum::<u64>(), 40 * MIB);
     assert_eq!(freed.iter().map(|usage| usage.files).sum::<u64>(), 1);
@@ -326,7 +331,10 @@ fn large_files_go_bit_by_bit(backend: &dyn Backend) {
     write_large(backend, "/d/e/f", 20);
     write_large(backend, "/d/e/g", 20);
     write(backend, "/d/h", "small", false).unwrap();
-    let freed = visits(&mut *backend.bury(&path("/d")).unwrap().grave.unwrap(), 8 * MIB);
+    let freed = visits(
+        &mut *backend.defer_removal(&path("/d")).unwrap().removal.unwrap(),
+        8 * MIB,
+    );
     assert!((4..=9).contains(&freed.len()), "{freed:?}");
     assert_eq!(freed.iter().map(|usage| usage.bytes).sum::<u64>(), 40 * MIB + 5);
     assert_eq!(freed.iter().map(|usage| usage.files).sum::<u64>(), 3);
@@ -338,12 +346,12 @@ fn what_is_replaced_goes_bit_by_bit(backend: &dyn Backend) {
     write_large(backend, "/f", 20);
     let published = write_large(backend, "/f", 20);
     assert_eq!(published.replaced.unwrap().size, 20 * MIB);
-    let freed = visits(&mut *published.changed.grave.unwrap(), 8 * MIB);
+    let freed = visits(&mut *published.changed.removal.unwrap(), 8 * MIB);
     assert!(freed.len() >= 2 && freed.iter().map(|usage| usage.bytes).sum::<u64>() == 20 * MIB);
     write(backend, "/g", "small", false).unwrap();
     let (replaced, changed) = backend.rename(&path("/g"), &path("/f"), true).unwrap();
     assert_eq!(replaced.unwrap().size, 20 * MIB);
-    let freed = visits(&mut *changed.grave.unwrap(), 8 * MIB);
+    let freed = visits(&mut *changed.removal.unwrap(), 8 * MIB);
     assert!(freed.len() >= 2 && freed.iter().map(|usage| usage.bytes).sum::<u64>() == 20 * MIB);
     assert_eq!(read(backend, "/f").unwrap(), "small");
     // A rename that fails leaves no second name behind.
@@ -358,7 +366,7 @@ fn what_is_read_is_not_cut_short(backend: &dyn Backend) {
     write_large(backend, "/f", 20);
     let reader = backend.open(&path("/f")).unwrap();
     let (_, changed) = backend.remove_file(&path("/f")).unwrap();
-    let freed = visits(&mut *changed.grave.unwrap(), 20 * MIB);
+    let freed = visits(&mut *changed.removal.unwrap(), 20 * MIB);
     assert_eq!(freed.len(), 1, "it goes as a whole");
     let mut end = [0; 10];
     assert_eq!(reader.read_at(&mut end, 20 * MIB - 10).unwrap(), 10);
@@ -370,14 +378,14 @@ fn directories_take_the_place_of_what_is_there(backend: &dyn Backend) {
     write(backend, "/new/a", "new", false).unwrap();
     write(backend, "/old/b/c", "older", false).unwrap();
     write(backend, "/file", "f", false).unwrap();
-    let mut grave = flushed(backend.supplant(&path("/new"), &path("/old")).unwrap()).unwrap();
+    let mut removal = flushed(backend.supplant(&path("/new"), &path("/old")).unwrap()).unwrap();
     assert_eq!(read(backend, "/old/a").unwrap(), "new");
     stopped(backend.stat(&path("/old/b")), Obstacle::Missing);
     stopped(backend.stat(&path("/new")), Obstacle::Missing);
-    assert_eq!(buried(&mut *grave, 1), Usage { bytes: 5, files: 1 });
-    let mut grave = flushed(backend.supplant(&path("/old"), &path("/file")).unwrap()).unwrap();
+    assert_eq!(emptied_by(&mut *removal, 1), Usage { bytes: 5, files: 1 });
+    let mut removal = flushed(backend.supplant(&path("/old"), &path("/file")).unwrap()).unwrap();
     assert_eq!(read(backend, "/file/a").unwrap(), "new");
-    assert_eq!(buried(&mut *grave, 1), Usage { bytes: 1, files: 1 });
+    assert_eq!(emptied_by(&mut *removal, 1), Usage { bytes: 1, files: 1 });
     // Into itself: refused, and all is where it was.
     write(backend, "/file/d/e", "e", false).unwrap();
     assert!(backend.supplant(&path("/file"), &path("/file/d")).is_err());

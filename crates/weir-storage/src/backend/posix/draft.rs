@@ -12,13 +12,11 @@ use weir_auth::StoragePath;
 use weir_units::Checksums;
 
 use super::{
-    Place, Shared,
+    Place, Replaced, Shared,
     direct::Direct,
-    failed,
-    grave::{self, PosixGrave},
-    meta_of,
+    failed, meta_of,
     record::{self, Record},
-    rename_over, replace, temporary_name,
+    removal, rename_over, replace, temporary_name,
     unflushed::{PosixDirectory, changed, make_all},
     unkept, weigh,
 };
@@ -71,7 +69,7 @@ impl PosixDraft {
 
     /// Gives a draft its name, and tells which file it took the name from. Exactly: a look before the rename could see a file
     /// that somebody else removes, and counts as removed, in between.
-    fn appear(&self, name: &str, to: Place<'_>, overwrite: bool) -> Result<(Option<Meta>, Option<PosixGrave>), Errno> {
+    fn appear(&self, name: &str, to: Place<'_>, overwrite: bool) -> Result<Replaced, Errno> {
         let shared = &self.shared;
         let draft = (&shared.private, name);
         match rename_over(draft, to, false) {
@@ -96,13 +94,13 @@ impl PosixDraft {
         // From here on the file is visible: what goes wrong with the old one must not fail it, nor leave something else behind.
         match weigh(draft.0, draft.1) {
             Ok(Some(old)) if old.takes_long_to_remove() => {
-                Ok((Some(old.meta), Some(grave::grave(shared, name.to_owned()))))
+                Ok((Some(old.meta), Some(removal::deferred(shared, name.to_owned()))))
             }
             Ok(Some(old)) if !old.meta.directory => {
                 let removed = fs::unlinkat(draft.0, draft.1, AtFlags::empty());
                 // What resists goes like what takes long.
-                let grave = removed.is_err().then(|| grave::grave(shared, name.to_owned()));
-                Ok((Some(old.meta), grave))
+                let removal = removed.is_err().then(|| removal::deferred(shared, name.to_owned()));
+                Ok((Some(old.meta), removal))
             }
             Ok(_) => exchange().and(Err(Errno::ISDIR)),
             Err(errno) => exchange().and(Err(errno)),
@@ -188,12 +186,12 @@ impl Draft for PosixDraft {
         let parent = path.parent().unwrap_or_else(StoragePath::root);
         let mut touched = Vec::new();
         let mut tries = 1..=TRIES;
-        let (directory, replaced, grave) = loop {
+        let (directory, replaced, removal) = loop {
             let made = make_all(&self.shared, &parent, self.durable, &mut touched);
             let published = made.and_then(|directory| {
                 let outcome = self.appear(&name, (&directory, leaf), overwrite);
-                let (replaced, grave) = outcome.map_err(failed("write it"))?;
-                Ok((directory, replaced, grave))
+                let (replaced, removal) = outcome.map_err(failed("write it"))?;
+                Ok((directory, replaced, removal))
             });
             match published {
                 // A tree that is being removed took a parent along: once more.
@@ -206,7 +204,7 @@ impl Draft for PosixDraft {
         Ok(Published {
             meta,
             replaced,
-            changed: changed(touched, grave),
+            changed: changed(touched, removal),
         })
     }
 }

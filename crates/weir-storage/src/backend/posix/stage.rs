@@ -15,13 +15,13 @@ use rustix::{
 use weir_auth::StoragePath;
 
 use super::{
-    Place, PosixBackend, Readers, Shared, Unconcluded, Unflushed, beneath, failed, grave,
-    grave::PosixGrave,
+    Place, PosixBackend, Readers, Shared, Unconcluded, Unflushed, beneath, failed,
+    removal::{self, PosixRemoval},
     supplant::place,
     temporary_name,
     unflushed::{PosixDirectory, changed},
 };
-use crate::backend::{Backend, BackendError, Changed, Grave, Obstacle, Stage};
+use crate::backend::{Backend, BackendError, Changed, DeferredRemoval, Obstacle, Stage};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
@@ -77,27 +77,27 @@ impl Stage for PosixStage {
         let (target, leaf) = self.shared.parent(to, "copy it there")?;
         let above = self.shared.above(to, "copy it there")?;
         let old = appear(&self.shared, (&source, name), (&target, leaf), replace)?;
-        let (replaced, grave) = match old {
+        let (replaced, removal) = match old {
             Old::Nothing => (false, None),
-            Old::Buried(grave) => (true, Some(grave)),
+            Old::Deferred(removal) => (true, Some(removal)),
         };
         // The target's first: its name must be somewhere.
         let directories = [
             PosixDirectory::new(&self.shared, target, None),
             PosixDirectory::new(&self.shared, source, None),
         ];
-        Ok((replaced, changed(above.into_iter().chain(directories), grave)))
+        Ok((replaced, changed(above.into_iter().chain(directories), removal)))
     }
 
-    fn give_up(self: Box<Self>) -> Box<dyn Grave> {
-        Box::new(grave::grave(&self.shared, self.name))
+    fn give_up(self: Box<Self>) -> Box<dyn DeferredRemoval> {
+        Box::new(removal::deferred(&self.shared, self.name))
     }
 }
 
 /// What had the name before.
 enum Old {
     Nothing,
-    Buried(PosixGrave),
+    Deferred(PosixRemoval),
 }
 
 fn appear(shared: &Arc<Shared>, from: Place<'_>, to: Place<'_>, replace: bool) -> Result<Old, BackendError> {
@@ -110,9 +110,9 @@ fn appear(shared: &Arc<Shared>, from: Place<'_>, to: Place<'_>, replace: bool) -
         }
         match fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::EXCHANGE) {
             Ok(()) => {
-                // It is visible: if the old one cannot be buried, it goes with the stage.
-                let buried = grave::bury(shared, from);
-                return Ok(buried.map_or(Old::Nothing, Old::Buried));
+                // It is visible: if the old one cannot be deferred, it goes with the stage.
+                let deferred = removal::defer(shared, from);
+                return Ok(deferred.map_or(Old::Nothing, Old::Deferred));
             }
             Err(Errno::NOENT) => {}
             // Some network file systems cannot, and no other way leaves one of the two whatever happens.

@@ -15,20 +15,21 @@ use weir_auth::StoragePath;
 
 use super::{
     Place, Shared, failed,
-    grave::{self, PosixGrave},
     intent::{self, ASIDE, Intent},
-    meta_at, rename_over, unsafe_kind,
+    meta_at,
+    removal::{self, PosixRemoval},
+    rename_over, unsafe_kind,
 };
 use crate::backend::BackendError;
 
-/// Gives `from` the name `to`. What had that name goes to its grave; none if it was gone by itself. Their paths are for who must end
+/// Gives `from` the name `to`. Removal of what had that name is deferred; none if it was gone by itself. Their paths are for who must end
 /// this after a crash.
 pub(super) fn supplant(
     shared: &Arc<Shared>,
     from: Place<'_>,
     to: Place<'_>,
     paths: [&StoragePath; 2],
-) -> Result<Option<PosixGrave>, BackendError> {
+) -> Result<Option<PosixRemoval>, BackendError> {
     let new = format!("{ASIDE}{}", Uuid::new_v4().simple());
     let found = meta_at(from.0, from.1).map_err(failed("move it"))?;
     let [source, target] = paths.map(|path| path.relative().to_owned());
@@ -52,10 +53,10 @@ pub(super) fn supplant(
             Ok(None)
         }
         Ok(Swapped::With(old)) => {
-            let buried = grave::bury(shared, (&shared.private, &old));
+            let deferred = removal::defer(shared, (&shared.private, &old));
             conclude(shared, new, from, to);
             // The new one has the name already: under whichever name, the old one goes.
-            Ok(Some(buried.unwrap_or_else(|_| grave::grave(shared, old))))
+            Ok(Some(deferred.unwrap_or_else(|_| removal::deferred(shared, old))))
         }
         Err(errno) => {
             // What could not be put back is put back at the next start.

@@ -16,8 +16,8 @@ use rustix::{
 };
 use weir_auth::StoragePath;
 
-use super::{PosixGrave, Shared, beneath, directory_mode, error, failed, meta_at};
-use crate::backend::{BackendError, Changed, Directory, Grave, Obstacle};
+use super::{PosixRemoval, Shared, beneath, directory_mode, error, failed, meta_at};
+use crate::backend::{BackendError, Changed, DeferredRemoval, Directory, Obstacle};
 
 /// How many directories are remembered, at most: 8 bytes each. Beyond them every directory may be one.
 const REMEMBERED: usize = 65_536;
@@ -206,13 +206,13 @@ fn doubtful(shared: &Shared, directory: &OwnedFd) -> Option<u64> {
 }
 
 /// The flushes and the removal that are left after entries of these directories changed.
-pub(super) fn changed(directories: impl IntoIterator<Item = PosixDirectory>, grave: Option<PosixGrave>) -> Changed {
+pub(super) fn changed(directories: impl IntoIterator<Item = PosixDirectory>, removal: Option<PosixRemoval>) -> Changed {
     let directories = directories.into_iter();
     Changed {
         directories: directories
             .map(|directory| -> Box<dyn Directory> { Box::new(directory) })
             .collect(),
-        grave: grave.map(|grave| -> Box<dyn Grave> { Box::new(grave) }),
+        removal: removal.map(|removal| -> Box<dyn DeferredRemoval> { Box::new(removal) }),
     }
 }
 
@@ -222,7 +222,7 @@ pub(super) fn changed_both(
     shared: &Arc<Shared>,
     mut above: Vec<PosixDirectory>,
     [source, target]: [OwnedFd; 2],
-    grave: Option<PosixGrave>,
+    removal: Option<PosixRemoval>,
 ) -> Changed {
     let identity = |handle| fs::fstat(handle).map(|found| (found.st_dev, found.st_ino)).ok();
     let one = identity(&source).is_some_and(|source| Some(source) == identity(&target));
@@ -230,7 +230,7 @@ pub(super) fn changed_both(
     if !one {
         above.push(PosixDirectory::new(shared, source, None));
     }
-    changed(above, grave)
+    changed(above, removal)
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_auth::StoragePath;
 use weir_storage::backend::{
-    Backend, BackendError, Changed, Creator, Directory, Draft, Effort, Emptied, Entry, Grave, Listing, Meta, Published,
-    Reader, Space, Stage, Usage,
+    Backend, BackendError, Changed, Creator, DeferredRemoval, Directory, Draft, Effort, Emptied, Entry, Listing, Meta,
+    Published, Reader, Space, Stage, Usage,
 };
 use weir_units::Checksums;
 
@@ -42,12 +42,12 @@ fn changed_behind(changed: Changed, faults: &Faults) -> Changed {
                 })
             })
             .collect(),
-        grave: changed.grave.map(|inner| grave_behind(inner, faults)),
+        removal: changed.removal.map(|inner| removal_behind(inner, faults)),
     }
 }
 
-fn grave_behind(inner: Box<dyn Grave>, faults: &Faults) -> Box<dyn Grave> {
-    Box::new(FaultyGrave {
+fn removal_behind(inner: Box<dyn DeferredRemoval>, faults: &Faults) -> Box<dyn DeferredRemoval> {
+    Box::new(FaultyRemoval {
         inner,
         faults: faults.clone(),
     })
@@ -102,9 +102,9 @@ impl Backend for Faulty {
         Ok(self.changed(self.faults.carry_out(Call::RemoveDirectory, work)?))
     }
 
-    fn bury(&self, path: &StoragePath) -> Result<Changed, BackendError> {
-        let work = || self.disk.bury(path);
-        Ok(self.changed(self.faults.carry_out(Call::Bury, work)?))
+    fn defer_removal(&self, path: &StoragePath) -> Result<Changed, BackendError> {
+        let work = || self.disk.defer_removal(path);
+        Ok(self.changed(self.faults.carry_out(Call::DeferRemoval, work)?))
     }
 
     fn supplant(&self, from: &StoragePath, to: &StoragePath) -> Result<Changed, BackendError> {
@@ -152,11 +152,11 @@ impl Backend for Faulty {
         }))
     }
 
-    fn sweep(&self) -> Result<Vec<Box<dyn Grave>>, BackendError> {
-        let graves = self.faults.carry_out(Call::Sweep, || self.disk.sweep())?;
-        Ok(graves
+    fn sweep(&self) -> Result<Vec<Box<dyn DeferredRemoval>>, BackendError> {
+        let removals = self.faults.carry_out(Call::Sweep, || self.disk.sweep())?;
+        Ok(removals
             .into_iter()
-            .map(|grave| grave_behind(grave, &self.faults))
+            .map(|removal| removal_behind(removal, &self.faults))
             .collect())
     }
 }
@@ -177,8 +177,8 @@ impl Stage for FaultyStage {
         Ok((replaced, changed_behind(changed, &self.faults)))
     }
 
-    fn give_up(self: Box<Self>) -> Box<dyn Grave> {
-        grave_behind(self.inner.give_up(), &self.faults)
+    fn give_up(self: Box<Self>) -> Box<dyn DeferredRemoval> {
+        removal_behind(self.inner.give_up(), &self.faults)
     }
 }
 
@@ -304,12 +304,12 @@ impl Directory for FaultyDirectory {
     }
 }
 
-struct FaultyGrave {
-    inner: Box<dyn Grave>,
+struct FaultyRemoval {
+    inner: Box<dyn DeferredRemoval>,
     faults: Faults,
 }
 
-impl Grave for FaultyGrave {
+impl DeferredRemoval for FaultyRemoval {
     fn empty(&mut self, at_most: Effort) -> Emptied {
         let outcome = self.faults.carry_out(Call::Empty, || Ok(self.inner.empty(at_most)));
         outcome.unwrap_or_else(|error| Emptied {

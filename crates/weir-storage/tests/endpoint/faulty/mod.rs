@@ -20,7 +20,7 @@ use weir_storage::{
 
 pub(crate) use backend::Faulty;
 
-/// What can be asked of a back end, of its readers, drafts, graves, listings and directories.
+/// What can be asked of a back end, of its readers, drafts, removals, listings and directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Call {
     Stat,
@@ -38,7 +38,7 @@ pub(crate) enum Call {
     MakeDirectory,
     RemoveFile,
     RemoveDirectory,
-    Bury,
+    DeferRemoval,
     Supplant,
     Rename,
     Properties,

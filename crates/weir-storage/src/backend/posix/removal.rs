@@ -1,7 +1,7 @@
-//! Removing: what has lost its name lies in the private directory, and goes bit by bit.
+//! Deferred removal: what has lost its name lies in the private directory, and goes bit by bit.
 //!
 //! A tree may be deeper than any path or any number of open files allows. So nothing descends: a directory found within a
-//! directory is renamed up into the grave, and is taken when its turn comes. A file may take seconds to remove: it is made
+//! directory is renamed up to the top, and is taken when its turn comes. A file may take seconds to remove: it is made
 //! shorter and shorter before, unless somebody reads it.
 
 use std::{
@@ -20,21 +20,21 @@ use super::{
     directory::{is_dots, is_hidden},
     failed, intent, meta_at, temporary_name, weigh,
 };
-use crate::backend::{Effort, Emptied, Grave, Usage};
+use crate::backend::{DeferredRemoval, Effort, Emptied, Usage};
 
 /// How deep a removal descends where a directory cannot be renamed up: at borders that no rename crosses, such as quota
 /// projects within one file system.
 const DESCENT: u32 = 16;
 
 /// Something in the private directory that waits to be removed.
-pub(super) struct PosixGrave {
+pub(super) struct PosixRemoval {
     shared: Arc<Shared>,
     name: CString,
     /// Whether its files were counted as part of the area.
     counted: bool,
 }
 
-impl Grave for PosixGrave {
+impl DeferredRemoval for PosixRemoval {
     fn empty(&mut self, at_most: Effort) -> Emptied {
         let mut removal = Removal {
             shared: &self.shared,
@@ -43,7 +43,7 @@ impl Grave for PosixGrave {
             freed: Usage::default(),
             trouble: None,
         };
-        let outcome = removal.remove_grave(&self.name).map_err(failed("remove it"));
+        let outcome = removal.remove_top(&self.name).map_err(failed("remove it"));
         let Removal { effort, freed, .. } = removal;
         Emptied {
             freed: if self.counted { freed } else { Usage::default() },
@@ -53,7 +53,7 @@ impl Grave for PosixGrave {
     }
 }
 
-impl PosixGrave {
+impl PosixRemoval {
     /// Takes a second name away again: it was not needed.
     pub(super) fn let_go(&self) {
         if let Err(errno) = fs::unlinkat(&self.shared.private, &self.name, AtFlags::empty()) {
@@ -63,15 +63,15 @@ impl PosixGrave {
 }
 
 /// Takes something out of the name space at one instant.
-pub(super) fn bury(shared: &Arc<Shared>, (directory, name): Place<'_>) -> Result<PosixGrave, Errno> {
-    let grave = grave(shared, temporary_name());
-    fs::renameat(directory, name, &shared.private, &grave.name)?;
-    Ok(grave)
+pub(super) fn defer(shared: &Arc<Shared>, (directory, name): Place<'_>) -> Result<PosixRemoval, Errno> {
+    let removal = deferred(shared, temporary_name());
+    fs::renameat(directory, name, &shared.private, &removal.name)?;
+    Ok(removal)
 }
 
 /// What has a private name already.
-pub(super) fn grave(shared: &Arc<Shared>, name: String) -> PosixGrave {
-    PosixGrave {
+pub(super) fn deferred(shared: &Arc<Shared>, name: String) -> PosixRemoval {
+    PosixRemoval {
         shared: shared.clone(),
         name: CString::new(name).expect("a name made here holds no NUL"),
         counted: true,
@@ -80,17 +80,17 @@ pub(super) fn grave(shared: &Arc<Shared>, name: String) -> PosixGrave {
 
 /// Gives a file that is about to be replaced, and takes long to remove, a second name; none where that is not needed, or not
 /// possible.
-pub(super) fn second_name(shared: &Arc<Shared>, (directory, name): Place<'_>) -> Option<PosixGrave> {
+pub(super) fn second_name(shared: &Arc<Shared>, (directory, name): Place<'_>) -> Option<PosixRemoval> {
     let found = weigh(directory, name).ok().flatten()?;
     if !found.takes_long_to_remove() {
         return None;
     }
-    let grave = grave(shared, temporary_name());
-    let linked = fs::linkat(directory, name, &shared.private, &grave.name, AtFlags::empty());
-    linked.is_ok().then_some(grave)
+    let removal = deferred(shared, temporary_name());
+    let linked = fs::linkat(directory, name, &shared.private, &removal.name, AtFlags::empty());
+    linked.is_ok().then_some(removal)
 }
 
-/// One visit to a grave.
+/// One step of a removal.
 struct Removal<'a> {
     shared: &'a Shared,
     left: Effort,
@@ -110,16 +110,16 @@ enum File {
 
 impl Removal<'_> {
     /// Whether nothing is left of it.
-    fn remove_grave(&mut self, name: &CStr) -> Result<bool, Errno> {
+    fn remove_top(&mut self, name: &CStr) -> Result<bool, Errno> {
         let private = &self.shared.private;
-        let grave = match beneath(private, name, OFlags::RDONLY | OFlags::DIRECTORY) {
-            Ok(grave) => grave,
+        let top = match beneath(private, name, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(top) => top,
             Err(Errno::NOENT) => return Ok(true),
-            // Not followed: a link is a thing in a grave like any other.
+            // Not followed: a link is removed like any other name.
             Err(Errno::NOTDIR | Errno::LOOP) => return Ok(self.remove_file(private, name, true)? == File::Gone),
             Err(errno) => return Err(errno),
         };
-        self.clear(&grave, &grave, 0)?;
+        self.clear(&top, &top, 0)?;
         if let Some(errno) = self.trouble {
             return Err(errno);
         }
@@ -131,8 +131,8 @@ impl Removal<'_> {
         }
     }
 
-    /// Removes what is in a directory, which lies so deep below the grave, as far as budget and trouble let it.
-    fn clear(&mut self, grave: &OwnedFd, directory: &OwnedFd, depth: u32) -> Result<(), Errno> {
+    /// Removes what is in a directory, which lies so deep below the top, as far as budget and trouble let it.
+    fn clear(&mut self, top: &OwnedFd, directory: &OwnedFd, depth: u32) -> Result<(), Errno> {
         // Removing while reading may hide entries on some file systems: until a look finds nothing.
         loop {
             let mut found = false;
@@ -146,7 +146,7 @@ impl Removal<'_> {
                     return Ok(());
                 }
                 found = true;
-                if let Err(errno) = self.remove(grave, directory, name, depth) {
+                if let Err(errno) = self.remove(top, directory, name, depth) {
                     self.trouble.get_or_insert(errno);
                 }
             }
@@ -156,7 +156,7 @@ impl Removal<'_> {
         }
     }
 
-    fn remove(&mut self, grave: &OwnedFd, directory: &OwnedFd, name: &CStr, depth: u32) -> Result<(), Errno> {
+    fn remove(&mut self, top: &OwnedFd, directory: &OwnedFd, name: &CStr, depth: u32) -> Result<(), Errno> {
         let is_directory = match meta_at(directory, name) {
             Ok(meta) => meta.is_some_and(|meta| meta.directory),
             Err(Errno::NOENT) => return Ok(()),
@@ -166,20 +166,20 @@ impl Removal<'_> {
             return self.remove_file(directory, name, !is_hidden(name)).map(drop);
         }
         if depth == 0 {
-            return self.remove_directory(grave, directory, name, depth);
+            return self.remove_directory(top, directory, name, depth);
         }
         self.spent(1, 0);
-        match fs::renameat(directory, name, grave, temporary_name()) {
-            Err(Errno::XDEV) if depth < DESCENT => self.remove_directory(grave, directory, name, depth),
+        match fs::renameat(directory, name, top, temporary_name()) {
+            Err(Errno::XDEV) if depth < DESCENT => self.remove_directory(top, directory, name, depth),
             // A directory that is not ours to change may still be empty.
             Err(errno) => fs::unlinkat(directory, name, AtFlags::REMOVEDIR).map_err(|_| errno),
             Ok(()) => Ok(()),
         }
     }
 
-    fn remove_directory(&mut self, grave: &OwnedFd, directory: &OwnedFd, name: &CStr, depth: u32) -> Result<(), Errno> {
+    fn remove_directory(&mut self, top: &OwnedFd, directory: &OwnedFd, name: &CStr, depth: u32) -> Result<(), Errno> {
         let inner = beneath(directory, name, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        self.clear(grave, &inner, depth + 1)?;
+        self.clear(top, &inner, depth + 1)?;
         self.spent(1, 0);
         match fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {
             // As above: another look will find it.
@@ -250,12 +250,12 @@ fn shortened(size: u64, allocated: u64, step: u64) -> u64 {
 }
 
 /// What an earlier life left in the private directory.
-pub(super) fn sweep(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Grave>>, Errno> {
+pub(super) fn sweep(shared: &Arc<Shared>) -> Result<Vec<Box<dyn DeferredRemoval>>, Errno> {
     // An earlier life may have ended before it flushed what it changed. A name that it took away could come back after a power cut,
     // and with it a file that was cut short here; a directory that it made could go, with all that is acknowledged in it from now on.
     fs::syncfs(&shared.root)?;
     intent::recover(shared, &names(shared)?);
-    let mut graves: Vec<Box<dyn Grave>> = Vec::new();
+    let mut removals: Vec<Box<dyn DeferredRemoval>> = Vec::new();
     for name in names(shared)? {
         if name.to_bytes().starts_with(intent::ASIDE.as_bytes()) {
             tracing::error!(
@@ -264,14 +264,14 @@ pub(super) fn sweep(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Grave>>, Errno> 
             );
         }
         if name.to_bytes().starts_with(TEMPORARY.as_bytes()) {
-            graves.push(Box::new(PosixGrave {
+            removals.push(Box::new(PosixRemoval {
                 shared: shared.clone(),
                 name,
                 counted: false,
             }));
         }
     }
-    Ok(graves)
+    Ok(removals)
 }
 
 fn names(shared: &Shared) -> Result<Vec<CString>, Errno> {
