@@ -1,4 +1,4 @@
-//! See `weir_transfer::fuzzing::frames`.
+//! See `weir_events::fuzzing::frames`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_transfer::fuzzing::frames(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_events::fuzzing::frames(data));

@@ -78,7 +78,7 @@ async fn show_service(page: &mut Page, service: &Door) {
     page.single("weir_transfer_clock_ahead_seconds", Gauge, help, time::wall_ahead());
     service.reloads.show(page, "transfer");
     if let Some(meters) = service.events.meters() {
-        meters.show(page);
+        meters.show(page, "transfer");
     }
     if let Some(membership) = &service.membership {
         nodes::show(page, membership, service.driver.is_taken()).await;

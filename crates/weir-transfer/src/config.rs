@@ -1,17 +1,14 @@
 //! What an operator says about the service: one TOML file.
 
 mod admin;
-mod events;
 mod history;
-mod message_kind;
 mod postgres;
 
 pub use admin::{AdminConfig, Level};
-pub use events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use history::HistoryConfig;
-pub(crate) use message_kind::MessageKind;
 pub use postgres::{PostgresConfig, Role, SessionAttrs};
 pub use weir_auth::x509::DoorConfig as X509Config;
+pub use weir_events::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use weir_executor::config::{BrokerConfig, CopyConfig, IssuerConfig, NoHost, RedirectHost, TokensConfig};
 
 use std::{
@@ -385,10 +382,6 @@ impl Configuration for TransferConfig {
         invalid.extend(self.events.iter().flat_map(EventsConfig::check));
         invalid
     }
-}
-
-fn yes() -> bool {
-    true
 }
 
 #[cfg(test)]

@@ -15,11 +15,6 @@ pub fn configs(data: &[u8]) {
     }
 }
 
-/// What a STOMP broker says.
-pub fn frames(data: &[u8]) {
-    crate::events::fuzz(data);
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -29,7 +24,6 @@ mod tests {
     /// A crash that was fixed must stay fixed, and a corpus must not get lost.
     #[test]
     fn corpora_hold() {
-        run("transfer_frames", super::frames);
         run("transfer_configs", super::configs);
     }
 }

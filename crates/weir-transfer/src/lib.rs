@@ -39,7 +39,6 @@ mod upkeep;
 mod watchdog;
 
 pub use config::TransferConfig;
-pub use events::SinkError;
 pub use opening::StartError;
 pub use outbound::Outbound;
 pub use start::{Opened, Running};

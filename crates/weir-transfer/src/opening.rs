@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use weir_auth::x509::X509Error;
+use weir_events::SinkError;
 use weir_executor::{ExecutorSettings, Rules};
 use weir_http::{AddressFilter, Client, ClientConfig, TlsError};
 use weir_sched::Config;
@@ -12,7 +13,7 @@ use weir_store::postgres::Node;
 use crate::{
     config::{ConfigError, TransferConfig},
     descriptors::Descriptors,
-    events::{Events, SinkError},
+    events::Events,
     store::{Sealer, Store, StoreError, confirm_key, postgres::PostgresStore, sqlite::SqliteStore},
 };
 

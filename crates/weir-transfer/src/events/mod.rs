@@ -7,15 +7,8 @@
 //! Nothing here decides or knows anything of the queue: [`Events`] is told of records by the driver, of times by the executor.
 
 mod message;
-mod metrics;
 mod notice;
 mod scribe;
-mod sinks;
-mod spool;
 
-pub(crate) use crate::config::MessageKind;
 pub(crate) use notice::Notice;
 pub use scribe::Events;
-pub use sinks::SinkError;
-#[cfg(any(test, fuzzing))]
-pub(crate) use sinks::fuzz;

@@ -5,7 +5,7 @@ use weir_executor::timeline::Timeline;
 use weir_sched::Work;
 use weir_world::OpId;
 
-use super::MessageKind;
+use weir_events::MessageKind;
 use weir_service::time::Millis;
 
 use crate::store::Change;

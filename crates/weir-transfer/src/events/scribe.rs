@@ -14,16 +14,14 @@ use std::{
 use tokio::sync::watch;
 use uuid::Uuid;
 use weir_executor::{orders::Told, timeline::Timeline};
+use weir_events::{Lines, Meters, MessageKind, Position, SinkError, Sinks, Spool};
 use weir_http::Client;
 use weir_sched::Work;
 use weir_world::OpId;
 
 use super::{
-    MessageKind, Notice,
+    Notice,
     message::{self, StateChange, Subject, Verdict},
-    metrics::Meters,
-    sinks::{self, Shared as Sinks},
-    spool::{Position, Spool},
 };
 use weir_executor::{
     job::{CANCELED_REASON, FileResult, FileState, NewFile, NewJob},
@@ -88,11 +86,11 @@ impl Events {
         store: Arc<dyn Store>,
         client: &Client,
         roots: &weir_http::TrustRoots,
-    ) -> Result<Self, super::sinks::SinkError> {
+    ) -> Result<Self, SinkError> {
         let spool = Spool::open(&config.spool, config.keep.0)?;
         let meters = Arc::new(Meters::default());
         let (head, watched) = watch::channel(spool.end());
-        let sinks = Arc::new(sinks::start(config, &watched, client, roots, &meters)?);
+        let sinks = Arc::new(weir_events::start(config, &watched, client, roots, &meters)?);
         let (notices, heard) = channel();
         let shared = Arc::new(Shared {
             endpoint,
@@ -115,7 +113,7 @@ impl Events {
         let thread = std::thread::Builder::new()
             .name("weir-events".into())
             .spawn(move || scribe.run(&heard))
-            .map_err(|source| super::sinks::SinkError::Thread { source })?;
+            .map_err(|source| SinkError::Thread { source })?;
         *lock(&shared.thread) = Some(thread);
         Ok(Self {
             shared: Some(shared),
@@ -248,26 +246,6 @@ struct Scribe {
     pruned: Instant,
 }
 
-/// Lines of one append.
-#[derive(Default)]
-struct Page {
-    bytes: Vec<u8>,
-    counts: [u64; 3],
-}
-
-impl Page {
-    fn write(&mut self, kind: MessageKind, vo: &str, line: &[u8]) {
-        self.bytes.extend_from_slice(kind.letters().as_bytes());
-        self.bytes.push(b' ');
-        // A VO has no spaces; were there one, the line could not be read.
-        self.bytes.extend(vo.bytes().filter(|byte| !byte.is_ascii_whitespace()));
-        self.bytes.push(b' ');
-        self.bytes.extend_from_slice(line);
-        self.bytes.push(b'\n');
-        self.counts[kind as usize] += 1;
-    }
-}
-
 /// A file that is looked up by itself costs as much as so many of a range.
 const FEW: i64 = 100;
 
@@ -276,7 +254,7 @@ const PAGE: usize = 256 << 10;
 
 impl Scribe {
     fn run(mut self, heard: &Receiver<Notice>) {
-        let mut page = Page::default();
+        let mut page = Lines::default();
         loop {
             let mut ended = false;
             let mut next = match heard.recv_timeout(SYNC_EVERY) {
@@ -290,7 +268,7 @@ impl Scribe {
             while let Some(notice) = next {
                 self.write(&notice, &mut page);
                 self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-                if page.bytes.len() >= PAGE {
+                if page.as_bytes().len() >= PAGE {
                     self.append(&mut page);
                 }
                 next = heard.try_recv().ok();
@@ -304,11 +282,10 @@ impl Scribe {
     }
 
     /// Writes what a notice tells. While the store cannot be read the scribe waits: the message would be lost.
-    fn write(&self, notice: &Notice, page: &mut Page) {
-        let (length, counts) = (page.bytes.len(), page.counts);
+    fn write(&self, notice: &Notice, page: &mut Lines) {
+        let before = page.mark();
         while let Err(error) = self.tell(notice, page) {
-            page.bytes.truncate(length);
-            page.counts = counts;
+            page.take_back(before);
             let text = weir_auth::error_chain(&error);
             if !error.is_passing() || lock(&self.shared.notices).is_none() {
                 self.shared.meters.unwritten.fetch_add(1, Ordering::Relaxed);
@@ -323,7 +300,7 @@ impl Scribe {
         }
     }
 
-    fn tell(&self, notice: &Notice, page: &mut Page) -> Result<(), StoreError> {
+    fn tell(&self, notice: &Notice, page: &mut Lines) -> Result<(), StoreError> {
         match notice {
             Notice::Lines(kind, vo, line) => {
                 page.write(*kind, vo, line);
@@ -344,7 +321,7 @@ impl Scribe {
         }
     }
 
-    fn begun(&self, op: OpId, at: Millis, page: &mut Page) -> Result<(), StoreError> {
+    fn begun(&self, op: OpId, at: Millis, page: &mut Lines) -> Result<(), StoreError> {
         let Some((job, file)) = self.rows(op.transfer.0)? else {
             return Ok(());
         };
@@ -361,7 +338,7 @@ impl Scribe {
     }
 
     /// What its files have come to since is told by messages of its own.
-    fn submitted(&self, job: Uuid, live: Option<u64>, page: &mut Page) -> Result<(), StoreError> {
+    fn submitted(&self, job: Uuid, live: Option<u64>, page: &mut Lines) -> Result<(), StoreError> {
         let Some(row) = self.store.job(job)? else { return Ok(()) };
         for file in self.store.files(job)? {
             let first = row.spec.first_state(&file.spec, live);
@@ -383,7 +360,7 @@ impl Scribe {
     }
 
     /// Only the first time is news: what is watched for tape was told to be archiving when it was copied.
-    fn began(&self, file: u64, work: Work, at: Millis, page: &mut Page) -> Result<(), StoreError> {
+    fn began(&self, file: u64, work: Work, at: Millis, page: &mut Lines) -> Result<(), StoreError> {
         let Some(file) = self.store.file(file)?.filter(|_| work == Work::Stage) else {
             return Ok(());
         };
@@ -403,7 +380,7 @@ impl Scribe {
     }
 
     /// What it has come to since is told by messages of its own.
-    fn released(&self, file: u64, page: &mut Page) -> Result<(), StoreError> {
+    fn released(&self, file: u64, page: &mut Lines) -> Result<(), StoreError> {
         let Some((job, file)) = self.rows(file)? else {
             return Ok(());
         };
@@ -426,7 +403,7 @@ impl Scribe {
         Ok(self.store.file(last)?.map(|file| file.spec.destination))
     }
 
-    fn ended(&self, op: OpId, change: &Change, page: &mut Page) -> Result<(), StoreError> {
+    fn ended(&self, op: OpId, change: &Change, page: &mut Lines) -> Result<(), StoreError> {
         let nothing = FileResult::default();
         let (state, file_state, result, at) = match change {
             Change::End { state, result, at, .. } => (Some(*state), *state, result, *at),
@@ -493,7 +470,7 @@ impl Scribe {
         &self,
         (job, files): (Uuid, &[u64]),
         (at, reason): (Millis, &str),
-        page: &mut Page,
+        page: &mut Lines,
     ) -> Result<(), StoreError> {
         let Some(row) = self.store.job(job)? else { return Ok(()) };
         // All in one statement, unless they are few of many.
@@ -521,11 +498,11 @@ impl Scribe {
     }
 
     /// Tries until the spool takes the page: nothing that was told is to be lost while the disk is full.
-    fn append(&mut self, page: &mut Page) {
-        if page.bytes.is_empty() {
+    fn append(&mut self, page: &mut Lines) {
+        if page.as_bytes().is_empty() {
             return;
         }
-        while let Err(error) = self.spool.append(&page.bytes) {
+        while let Err(error) = self.spool.append(page.as_bytes()) {
             tracing::error!(%error, "could not write to the spool of events; trying again");
             self.shared.meters.troubles.fetch_add(1, Ordering::Relaxed);
             if lock(&self.shared.notices).is_none() {
@@ -533,10 +510,10 @@ impl Scribe {
             }
             std::thread::sleep(TROUBLE_PAUSE);
         }
-        for (kind, count) in MessageKind::ALL.into_iter().zip(page.counts) {
+        for (kind, count) in page.counts() {
             self.shared.meters.written[kind as usize].fetch_add(count, Ordering::Relaxed);
         }
-        *page = Page::default();
+        *page = Lines::default();
         self.head.send_replace(self.spool.end());
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 use weir_units::Bytes;
 
-use super::message_kind::MessageKind;
+use crate::kind::MessageKind;
 use weir_service::config::Invalid;
 
 /// Messages about transfers, kept on disk until every sink has taken them.
@@ -52,7 +52,8 @@ impl Messages {
         Self(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    pub(crate) fn kinds(&self) -> Vec<MessageKind> {
+    /// Which these are.
+    pub fn kinds(&self) -> Vec<MessageKind> {
         let wanted = |kind: &MessageKind| self.0.is_empty() || self.0.iter().any(|name| name == kind.as_str());
         MessageKind::ALL.into_iter().filter(wanted).collect()
     }
@@ -104,7 +105,7 @@ pub struct StompSinkConfig {
     /// `host:port`.
     pub address: String,
     /// Whether TLS is spoken. Without it only a broker on a loopback address may be given a password. Default: yes.
-    #[serde(default = "super::yes")]
+    #[serde(default = "yes")]
     pub tls: bool,
     /// Whom to log in as.
     #[serde(default)]
@@ -147,6 +148,10 @@ impl StompSinkConfig {
     }
 }
 
+fn yes() -> bool {
+    true
+}
+
 fn keep() -> Bytes {
     Bytes(1_000_000_000)
 }
@@ -180,7 +185,8 @@ fn day() -> Duration {
 }
 
 impl EventsConfig {
-    pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+    /// Every path in it, to be resolved against the folder of the file that it came from.
+    pub fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         std::iter::once(&mut self.spool)
             .chain(self.files.iter_mut().map(|file| &mut file.path))
             .chain(
@@ -191,7 +197,8 @@ impl EventsConfig {
             .chain(self.stomps.iter_mut().filter_map(|stomp| stomp.password_file.as_mut()))
     }
 
-    pub(super) fn check(&self) -> Vec<Invalid> {
+    /// What makes no sense.
+    pub fn check(&self) -> Vec<Invalid> {
         let mut invalid = Vec::new();
         let mut wrong = |key: &str, problem: String, remedy: &str| invalid.push(Invalid::new(key, problem, remedy));
         let sinks = || {

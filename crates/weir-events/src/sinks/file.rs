@@ -3,8 +3,9 @@
 
 use std::{io, path::PathBuf};
 
-use super::{Message, Undelivered};
+use super::Undelivered;
 use crate::config::FileSinkConfig;
+use crate::lines::Message;
 
 pub(super) struct File {
     path: PathBuf,

@@ -3,10 +3,8 @@
 
 use std::{fs, io, path::PathBuf};
 
-use super::{
-    Message,
-    file::{append, envelopes},
-};
+use super::file::{append, envelopes};
+use crate::lines::Message;
 
 /// A file that has grown beyond this becomes `NAME.refused.old.jsonl`, in place of the one before: a sink that refuses everything
 /// must not fill the disk.

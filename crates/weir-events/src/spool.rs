@@ -19,8 +19,10 @@ const READ: usize = 1 << 20;
 
 /// Where a reader stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Position {
+pub struct Position {
+    /// The number of the segment, from 1.
     pub segment: u64,
+    /// Bytes into it.
     pub offset: u64,
 }
 
@@ -35,7 +37,7 @@ pub struct SpoolError {
 
 /// The writing side. There is one for each folder; the service's lock on its store sees to that.
 #[derive(Debug)]
-pub(crate) struct Spool {
+pub struct Spool {
     folder: PathBuf,
     /// Bytes that all segments may have together.
     keep: u64,
@@ -47,7 +49,7 @@ pub(crate) struct Spool {
 
 impl Spool {
     /// Opens a folder, or makes it. A line that a crash has cut off goes.
-    pub(crate) fn open(folder: &Path, keep: u64) -> Result<Self, SpoolError> {
+    pub fn open(folder: &Path, keep: u64) -> Result<Self, SpoolError> {
         let wrap = |source| SpoolError {
             path: folder.to_owned(),
             source,
@@ -72,7 +74,7 @@ impl Spool {
     }
 
     /// Appends whole lines. On an error nothing of them stays.
-    pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+    pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.length >= SEGMENT {
             self.file.sync_data()?;
             self.file = open_segment(&self.folder, self.segment + 1)?;
@@ -90,7 +92,7 @@ impl Spool {
     }
 
     /// Everything appended survives a loss of power.
-    pub(crate) fn sync(&mut self) -> io::Result<()> {
+    pub fn sync(&mut self) -> io::Result<()> {
         if self.dirty {
             self.file.sync_data()?;
             self.dirty = false;
@@ -99,7 +101,7 @@ impl Spool {
     }
 
     /// The end of what is written.
-    pub(crate) fn end(&self) -> Position {
+    pub fn end(&self) -> Position {
         Position {
             segment: self.segment,
             offset: self.length,
@@ -107,7 +109,7 @@ impl Spool {
     }
 
     /// Removes segments before `needed`, and the oldest ones beyond the room there is.
-    pub(crate) fn prune(&self, needed: u64) -> io::Result<()> {
+    pub fn prune(&self, needed: u64) -> io::Result<()> {
         let all = segments(&self.folder)?;
         let mut total: u64 = all.iter().map(|(_, size)| size).sum();
         for (number, size) in all {

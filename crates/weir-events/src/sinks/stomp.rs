@@ -14,7 +14,8 @@ use tokio_rustls::TlsConnector;
 use weir_auth::Secret;
 use weir_http::TrustRoots;
 
-use super::{Message, SinkError, Undelivered, secret};
+use super::{SinkError, Undelivered, secret};
+use crate::lines::Message;
 use weir_service::time;
 
 use crate::config::StompSinkConfig;

@@ -6,8 +6,9 @@ use std::{io, path::Path, time::Duration};
 use http::{HeaderValue, Request, header};
 use weir_http::{Client, body};
 
-use super::{Message, SinkError, Undelivered, file::envelopes, secret};
+use super::{SinkError, Undelivered, file::envelopes, secret};
 use crate::config::WebhookSinkConfig;
+use crate::lines::Message;
 
 /// Limit for the head of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);

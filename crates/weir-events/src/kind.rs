@@ -2,7 +2,7 @@
 
 /// What a message is about, with FTS3's prefix on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum MessageKind {
+pub enum MessageKind {
     /// An attempt began.
     Start,
     /// An attempt ended.
@@ -12,10 +12,11 @@ pub(crate) enum MessageKind {
 }
 
 impl MessageKind {
-    pub(crate) const ALL: [Self; 3] = [Self::Start, Self::Complete, Self::State];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Start, Self::Complete, Self::State];
 
     /// The two letters that begin its line in the spool.
-    pub(crate) fn letters(self) -> &'static str {
+    pub fn letters(self) -> &'static str {
         match self {
             Self::Start => "ST",
             Self::Complete => "CO",
@@ -24,7 +25,7 @@ impl MessageKind {
     }
 
     /// In words: the `type` of JSON lines, and a label of metrics.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
             Self::Complete => "complete",
@@ -32,7 +33,8 @@ impl MessageKind {
         }
     }
 
-    pub(crate) fn from_letters(letters: &str) -> Option<Self> {
+    /// The kind of these letters.
+    pub fn from_letters(letters: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.letters() == letters)
     }
 }

@@ -10,10 +10,12 @@ use std::{
 
 use weir_service::metrics::{Kind, Page};
 
+use crate::kind::MessageKind;
+
 /// Counters since the start.
 #[derive(Debug, Default)]
 pub struct Meters {
-    /// Messages in the spool, by [`super::MessageKind`].
+    /// Messages in the spool, by [`MessageKind`].
     pub written: [AtomicU64; 3],
     /// Notices whose rows could not be read.
     pub unwritten: AtomicU64,
@@ -43,22 +45,23 @@ impl Meters {
         sinks.entry(name.to_owned()).or_default().clone()
     }
 
-    /// For the service's page.
-    pub fn show(&self, page: &mut Page) {
+    /// For the page of a service.
+    pub fn show(&self, page: &mut Page, service: &str) {
+        let name = |what: &str| format!("weir_{service}_events_{what}");
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let help = "Messages written to the spool.";
-        page.family("weir_transfer_events_total", Kind::Counter, help);
-        for kind in super::MessageKind::ALL {
+        page.family(&format!("weir_{service}_events_total"), Kind::Counter, help);
+        for kind in MessageKind::ALL {
             page.sample(&[("type", kind.as_str())], read(&self.written[kind as usize]));
         }
         page.single(
-            "weir_transfer_events_unwritten_total",
+            &name("unwritten_total"),
             Kind::Counter,
             "Changes of which no message could be made, as their rows cannot be read.",
             read(&self.unwritten),
         );
         page.single(
-            "weir_transfer_events_spool_failures_total",
+            &name("spool_failures_total"),
             Kind::Counter,
             "Times that the spool could not be written.",
             read(&self.troubles),
@@ -71,12 +74,12 @@ impl Meters {
             }
         };
         let help = "Messages that a sink has taken.";
-        family("weir_transfer_events_delivered_total", help, |meter| &meter.delivered);
+        family(&name("delivered_total"), help, |meter| &meter.delivered);
         let help = "Messages that a sink refused for good; they are set aside.";
-        family("weir_transfer_events_refused_total", help, |meter| &meter.refused);
+        family(&name("refused_total"), help, |meter| &meter.refused);
         let help = "Segments of the spool that went before a sink had read them.";
-        family("weir_transfer_events_lost_total", help, |meter| &meter.lost);
+        family(&name("lost_total"), help, |meter| &meter.lost);
         let help = "Deliveries that failed and were or will be tried again.";
-        family("weir_transfer_events_failures_total", help, |meter| &meter.failures);
+        family(&name("failures_total"), help, |meter| &meter.failures);
     }
 }

@@ -21,13 +21,13 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use weir_http::{Client, TrustRoots};
 
-use super::spool::SpoolError;
-use super::{
-    MessageKind,
+use crate::{
+    config::EventsConfig,
+    kind::MessageKind,
+    lines::{Message, messages},
     metrics::{Meters, SinkMeter},
-    spool::{self, Cursor, Position},
+    spool::{self, Cursor, Position, SpoolError},
 };
-use crate::config::EventsConfig;
 use refused::Refused;
 
 /// Pauses between two tries of a sink that is down: this, doubled up to the other.
@@ -74,30 +74,6 @@ pub(super) enum Undelivered {
     Never(String),
 }
 
-/// One message of the spool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Message<'a> {
-    pub kind: MessageKind,
-    pub vo: &'a str,
-    pub json: &'a [u8],
-}
-
-/// The messages of a chunk. A line that cannot be understood is passed over: it is of another version, or damaged.
-pub(super) fn messages(lines: &[u8]) -> Vec<Message<'_>> {
-    lines.split(|byte| *byte == b'\n').filter_map(message).collect()
-}
-
-fn message(line: &[u8]) -> Option<Message<'_>> {
-    let kind = MessageKind::from_letters(std::str::from_utf8(line.get(..2)?).ok()?)?;
-    let rest = line.get(3..)?;
-    let space = rest.iter().position(|byte| *byte == b' ')?;
-    Some(Message {
-        kind,
-        vo: std::str::from_utf8(&rest[..space]).ok()?,
-        json: &rest[space + 1..],
-    })
-}
-
 /// A password or a token: the first line of a file.
 fn secret(path: &std::path::Path) -> Result<String, SinkError> {
     let text = std::fs::read_to_string(path).map_err(|source| SinkError::Secret {
@@ -108,21 +84,22 @@ fn secret(path: &std::path::Path) -> Result<String, SinkError> {
 }
 
 /// What runs.
-pub(super) struct Shared {
+pub struct Sinks {
     /// The segment that each sink needs next.
     needs: Vec<Arc<AtomicU64>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-impl Shared {
+impl Sinks {
     /// The oldest segment that a sink has yet to read.
-    pub(super) fn needed(&self) -> u64 {
+    pub fn needed(&self) -> u64 {
         let needs = self.needs.iter().map(|need| need.load(Ordering::Relaxed));
         needs.min().unwrap_or(u64::MAX)
     }
 
-    pub(super) async fn stop(&self) {
+    /// Stops them; they go on at the next start where they were.
+    pub async fn stop(&self) {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
@@ -146,13 +123,13 @@ impl Sink {
 }
 
 /// Starts every sink of the configuration.
-pub(super) fn start(
+pub fn start(
     config: &EventsConfig,
     head: &watch::Receiver<Position>,
     client: &Client,
     roots: &TrustRoots,
     meters: &Arc<Meters>,
-) -> Result<Shared, SinkError> {
+) -> Result<Sinks, SinkError> {
     let mut sinks = Vec::new();
     for file in &config.files {
         sinks.push((
@@ -169,7 +146,7 @@ pub(super) fn start(
         let sink = stomp::Stomp::new(broker, roots)?;
         sinks.push((broker.name.clone(), &broker.send, Sink::Stomp(Box::new(sink))));
     }
-    let mut shared = Shared {
+    let mut shared = Sinks {
         needs: Vec::new(),
         stop: CancellationToken::new(),
         tasks: TaskTracker::new(),
@@ -243,7 +220,7 @@ impl Reader {
             at = chunk.next;
             if chunk.lines.is_empty() {
                 if self.head.changed().await.is_err() {
-                    // The scribe is gone, and everything was read.
+                    // The writer is gone, and everything was read.
                     return;
                 }
                 continue;
@@ -340,21 +317,3 @@ impl Reader {
 /// Messages handed over at once: what is told twice after a crash is at most this, and what a segment of them weighs is far below a
 /// megabyte.
 const BATCH: usize = 200;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_that_makes_no_sense_is_passed_over() {
-        let lines = b"CO atlas {\"a\":1}\nXX atlas {}\nCO\n\nST  {\"b\":\"\xc3\xa9 x\"}\n";
-        let seen: Vec<_> = messages(lines)
-            .iter()
-            .map(|message| (message.kind, message.vo, message.json.len()))
-            .collect();
-        assert_eq!(
-            seen,
-            [(MessageKind::Complete, "atlas", 7), (MessageKind::Start, "", 12)]
-        );
-    }
-}

@@ -1,0 +1,19 @@
+//! What the reader of answers must survive for any input. Built for tests and for the targets of `fuzz/` only.
+
+/// What a STOMP broker says.
+pub fn frames(data: &[u8]) {
+    crate::sinks::fuzz(data);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus.rs"));
+
+    /// A crash that was fixed must stay fixed, and a corpus must not get lost.
+    #[test]
+    fn corpora_hold() {
+        run("transfer_frames", super::frames);
+    }
+}
