@@ -78,7 +78,7 @@ use weir_world::{ErrorClass, Failure, OpId, Outcome, Party, Phase, WorldEvent};
 
 pub use modes::Modes;
 pub use namespace::{Attributes, Change, Credential, Namespace, Obstacle, Refused, Visit};
-pub use tokens::{Keeper, Rules};
+pub use tokens::{Rules, TokenRefresher};
 use weir_service::time::{self, Millis};
 use weir_store::StoreError;
 
@@ -172,7 +172,7 @@ struct Shared {
     places: Semaphore,
     relays: Semaphore,
     tapes: tape::Tapes,
-    keeper: Arc<Keeper>,
+    refresher: Arc<TokenRefresher>,
     /// Destinations being written, by [`Surl::identity`]: two writers would spoil each other's files. At the scheduler's node this holds
     /// those of other nodes too.
     targets: Mutex<HashSet<String>>,
@@ -193,7 +193,7 @@ impl Executor {
         store: Arc<dyn Orders>,
         (settings, modes): (ExecutorSettings, Arc<Modes>),
         told: Arc<dyn Told>,
-        keeper: Arc<Keeper>,
+        refresher: Arc<TokenRefresher>,
         last_life_ended: Option<Millis>,
     ) -> Self {
         let places = Semaphore::new(settings.concurrency);
@@ -212,7 +212,7 @@ impl Executor {
                 places,
                 relays,
                 tapes,
-                keeper,
+                refresher,
                 targets,
             }),
             life: Life {
@@ -393,7 +393,7 @@ impl Executor {
             party,
             surl: Surl::parse(&url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?,
             token: None,
-            right: Right::of(order, token.as_ref(), (&self.shared.keeper, &self.shared.proxies)),
+            right: Right::of(order, token.as_ref(), (&self.shared.refresher, &self.shared.proxies)),
         })
     }
 
@@ -484,13 +484,13 @@ mod tests {
         };
         let client = Client::new(weir_http::ClientConfig::new(roots)).expect("no roots are needed");
         let store: Arc<dyn Orders> = Arc::new(Memory::default());
-        let keeper = Keeper::idle(&client, store.clone());
+        let refresher = TokenRefresher::idle(&client, store.clone());
         let executor = Executor::new(
             client,
             store,
             (ExecutorSettings::default(), Arc::default()),
             Arc::new(()),
-            keeper,
+            refresher,
             None,
         );
         let id = OpId {

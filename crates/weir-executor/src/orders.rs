@@ -118,7 +118,7 @@ pub trait Orders: Send + Sync + 'static {
     }
 
     /// Keeps what the issuer gave for these tokens, as long as files of the present name them; `None`: nothing, and they are not due any
-    /// more. Any node may, in office or not.
+    /// more. Any node may, the leader or not.
     fn renewed(&self, outcomes: &[(TokenHash, Option<Renewal>)]) -> Result<(), StoreError>;
 
     /// Lets go of what was claimed, and changes nothing else.

@@ -73,7 +73,7 @@ async fn show_service(page: &mut Page, service: &Door) {
         help,
         service.driver.set_aside(),
     );
-    service.keeper.show(page);
+    service.refresher.show(page);
     let help = "How far the wall clock has stepped away from the service's time, which goes after it";
     page.single("weir_transfer_clock_ahead_seconds", Gauge, help, time::wall_ahead());
     service.reloads.show(page, "transfer");

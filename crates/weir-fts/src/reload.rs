@@ -67,7 +67,7 @@ impl Reloading {
         let client = door.outbound.client.clone();
         let callers = Callers::new(&config, &door.url, client, certificates, Some(&before));
         let refresher = door
-            .keeper
+            .refresher
             .prepare(callers.verifier.clone(), &config.issuers, &config.brokers)?;
         // From here on nothing can fail.
         self.tls.renew(&tls);

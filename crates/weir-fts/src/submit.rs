@@ -127,7 +127,7 @@ async fn again(service: &State, caller: &Caller, (id, files): (uuid::Uuid, &[New
 async fn with_tokens(service: &State, mut submission: Box<Submission>) -> Answer<Box<Submission>> {
     let (of, tokens) = (service.0.clone(), submission.tokens.len());
     let look = move || {
-        let expiring = of.keeper.expiring(&submission.job, &submission.tokens);
+        let expiring = of.refresher.expiring(&submission.job, &submission.tokens);
         submission.expiring = expiring.map_err(ApiError::bad_request)?;
         of.store.seal(&mut submission);
         Ok(submission)

@@ -27,7 +27,7 @@ pub(crate) async fn hold(service: Arc<Service>, membership: Arc<Membership>, sta
             service.driver.vacate();
             driver.shutdown().await;
             let store = membership.store.clone();
-            // Whoever is in office by now is not harmed.
+            // Who leads by now is not harmed.
             let _ = blocking(move || store.resign()).await;
             membership.end_scheduling();
         } else if stands {
@@ -41,7 +41,7 @@ pub(crate) async fn hold(service: Arc<Service>, membership: Arc<Membership>, sta
     }
 }
 
-/// Holds the office: until it is lost (true), or the service stops.
+/// Leads: until that is lost (true), or the service stops.
 async fn stays(membership: &Arc<Membership>, driver: &Driver, stop: &CancellationToken) -> bool {
     loop {
         tokio::select! {
@@ -73,7 +73,7 @@ async fn stand(service: &Arc<Service>, membership: &Arc<Membership>) {
     let store = membership.store.clone();
     match blocking(move || store.stand()).await {
         Ok(Standing::Elected(epoch)) => {
-            if let Err(error) = service.take_office(epoch).await {
+            if let Err(error) = service.lead(epoch).await {
                 tracing::error!(
                     error = weir_auth::error_chain(&error),
                     epoch,

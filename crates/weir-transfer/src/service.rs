@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use weir_executor::{Executor, Keeper, Modes, Namespace};
+use weir_executor::{Executor, Modes, Namespace, TokenRefresher};
 use weir_sched::Scheduler;
 use weir_service::time;
 
@@ -46,7 +46,7 @@ pub struct Service {
     /// Who is told of transfers.
     pub events: Events,
     /// Keeps tokens fresh.
-    pub keeper: Arc<Keeper>,
+    pub refresher: Arc<TokenRefresher>,
     /// What administrators have set.
     pub settings: Settings,
     /// The service stops: whoever waits for something answers now.
@@ -117,7 +117,7 @@ impl Service {
     }
 
     /// Begins to schedule in this epoch.
-    pub(crate) async fn take_office(self: &Arc<Self>, epoch: u64) -> Result<(), StoreError> {
+    pub(crate) async fn lead(self: &Arc<Self>, epoch: u64) -> Result<(), StoreError> {
         if let Some(membership) = &self.membership {
             membership.begin_scheduling(epoch).await;
         }
@@ -186,7 +186,7 @@ impl Service {
             self.store.clone(),
             (executor_settings(&self.config), self.modes.clone()),
             Arc::new(events.clone()),
-            self.keeper.clone(),
+            self.refresher.clone(),
             last_life_ended,
         )
     }

@@ -7,7 +7,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 use weir_auth::Verifier;
-use weir_executor::{Keeper, Modes, Namespace};
+use weir_executor::{Modes, Namespace, TokenRefresher};
 use weir_service::tasks::Tasks;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     election,
     events::Events,
     evolution::Evolution,
-    nodes::{Entry, Hands, Membership, Seat},
+    nodes::{Entry, Membership, RemoteExecutor, Seat},
     opening::{StartError, events, for_users, host_of, node, open, rules},
     outbound::Outbound,
     service::{AnswerNode, FileIds, ReadPlaces, Service},
@@ -67,7 +67,7 @@ impl Opened {
             shared,
             settings,
         } = self;
-        let keeper = Keeper::new(&outbound.client, verifier, store.clone(), rules(&config))?;
+        let refresher = TokenRefresher::new(&outbound.client, verifier, store.clone(), rules(&config))?;
         let tasks = Tasks::default();
         let events = events(&config, &host_of(url), &store, &outbound.client)?;
         let membership = shared.map(|shared| Membership::new(shared, node(&config, url), tasks.stop().clone()));
@@ -85,7 +85,7 @@ impl Opened {
             membership,
             namespace: Namespace::new(for_users(&outbound.client, &config)),
             events,
-            keeper,
+            refresher,
             settings,
             evolution: Evolution::default(),
             watchdog: Arc::default(),
@@ -132,7 +132,7 @@ impl Running {
             move || seat.is_taken(),
         ));
         let seat = service.driver.clone();
-        tasks.spawn(service.keeper.clone().sweep(move || seat.is_taken()));
+        tasks.spawn(service.refresher.clone().sweep(move || seat.is_taken()));
         Ok(())
     }
 
@@ -145,12 +145,12 @@ impl Running {
             membership.leave().await;
         }
         self.service.events.close().await;
-        self.service.keeper.close().await;
+        self.service.refresher.close().await;
         let store = self.service.store.clone();
         drop(self.service);
         let leaving = store.clone();
         if let Ok(Err(error)) = tokio::task::spawn_blocking(move || leaving.resign()).await {
-            tracing::warn!(%error, "could not leave office; the next scheduler waits some seconds");
+            tracing::warn!(%error, "could not end the term of this scheduler; the next one waits some seconds");
         }
         // A read that is under way still holds the store, and with it the lock of its file: whoever starts the service
         // again would find it taken.
@@ -168,7 +168,7 @@ const STORE_PATIENCE: Duration = Duration::from_secs(5);
 async fn begin(service: &Arc<Service>, entry: Option<Arc<Entry>>, tasks: &Tasks) -> Result<(), StoreError> {
     let (Some(membership), Some(entry)) = (&service.membership, entry) else {
         let epoch = service.read(Store::next_epoch).await?;
-        service.take_office(epoch).await?;
+        service.lead(epoch).await?;
         let stop = tasks.stop().clone();
         tasks
             .tracker()
@@ -181,12 +181,12 @@ async fn begin(service: &Arc<Service>, entry: Option<Arc<Entry>>, tasks: &Tasks)
     if role.stands()
         && let Standing::Elected(epoch) = service.read(Store::stand).await?
     {
-        service.take_office(epoch).await?;
+        service.lead(epoch).await?;
     }
     if role.copies() {
-        let events = Events::courier();
+        let events = Events::for_a_remote_executor();
         let executor = service.executor(&events, None);
-        Hands::start(membership, (executor, events), entry.writer(), tasks);
+        RemoteExecutor::start(membership, (executor, events), entry.writer(), tasks);
     }
     tasks.tracker().spawn(election::hold(
         service.clone(),

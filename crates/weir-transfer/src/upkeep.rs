@@ -121,7 +121,7 @@ pub(crate) async fn keep_scheduling(service: Arc<Service>, stop: CancellationTok
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(SUCCESSION) => {}
             }
-            let begun = async { service.take_office(service.read(Store::next_epoch).await?).await };
+            let begun = async { service.lead(service.read(Store::next_epoch).await?).await };
             match begun.await {
                 Ok(()) => break,
                 Err(error) => tracing::error!(

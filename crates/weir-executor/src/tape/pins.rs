@@ -158,6 +158,7 @@ struct Endpoint {
 impl Executor {
     pub(super) async fn give_back_pins(self, journal: Arc<dyn Journal>) {
         let pins = &self.shared.tapes.pins;
+        // Not bounded: each file with a pin tells its end once.
         let (ended, mut endings) = mpsc::unbounded_channel();
         pins.tell(ended);
         pins.recalled(&self.pins_left().await);
@@ -175,6 +176,7 @@ impl Executor {
             while tasks.try_join_next().is_some() {}
             for (group, given) in self.groups(files, &*journal).await {
                 let endpoint = endpoints.entry(group.endpoint.clone()).or_insert_with(|| {
+                    // Not bounded: each file with a pin is in one group.
                     let (give, given) = mpsc::unbounded_channel();
                     let open = Arc::new(AtomicUsize::new(0));
                     let work = self.clone().give_back_at_one(given, open.clone(), journal.clone());

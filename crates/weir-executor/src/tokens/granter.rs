@@ -1,4 +1,4 @@
-//! An issuer that grants, refuses and falls silent as it is told. Unit tests of the keeper use it too.
+//! An issuer that grants, refuses and falls silent as it is told. Unit tests of the refresher use it too.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::{

@@ -99,7 +99,7 @@ pub struct Rules<'a> {
 }
 
 /// Keeps tokens fresh. One for all executors of a process.
-pub struct Keeper {
+pub struct TokenRefresher {
     store: Arc<dyn Orders>,
     client: Client,
     trusted: Reloadable<Trusted>,
@@ -147,9 +147,9 @@ impl Trusted {
     }
 }
 
-impl std::fmt::Debug for Keeper {
+impl std::fmt::Debug for TokenRefresher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeper")
+        f.debug_struct("TokenRefresher")
             .field("issuers", &self.trusted.get().issuers.keys())
             .finish_non_exhaustive()
     }
@@ -163,8 +163,8 @@ fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
-impl Keeper {
-    /// A keeper that renews tokens of those issuers that give this service credentials.
+impl TokenRefresher {
+    /// A refresher that renews tokens of those issuers that give this service credentials.
     ///
     /// # Errors
     /// If a secret cannot be read, or others than its owner may.
@@ -207,7 +207,7 @@ impl Keeper {
         Ok(move || this.trusted.set(next))
     }
 
-    /// A keeper that leaves every token as it is.
+    /// A refresher that leaves every token as it is.
     pub fn idle(client: &Client, store: Arc<dyn Orders>) -> Arc<Self> {
         let rules = Rules {
             issuers: &[],
@@ -343,7 +343,7 @@ impl Keeper {
         flights.insert(hash, flight.clone());
         let (this, issuer, token) = (self.clone(), issuer.clone(), token.clone());
         tokio::spawn(async move {
-            let _flying = Flying { keeper: &this, hash };
+            let _flying = Flying { refresher: &this, hash };
             let outcome = this.fly(&issuer, &claims, &token, hash).await;
             // Everybody may have gone.
             let _ = land.send(outcome);
@@ -530,13 +530,13 @@ impl Keeper {
 
 /// A request that is under way; it is not any more, however its task ends.
 struct Flying<'a> {
-    keeper: &'a Keeper,
+    refresher: &'a TokenRefresher,
     hash: TokenHash,
 }
 
 impl Drop for Flying<'_> {
     fn drop(&mut self) {
-        lock(&self.keeper.flights).remove(&self.hash);
+        lock(&self.refresher.flights).remove(&self.hash);
     }
 }
 

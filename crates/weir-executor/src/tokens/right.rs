@@ -6,7 +6,7 @@ use weir_auth::Secret;
 use weir_http::Client;
 use weir_world::{ErrorClass, Failure, Retry};
 
-use super::Keeper;
+use super::TokenRefresher;
 use crate::{
     clients::Proxies,
     failure::Scene,
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Right {
     token: Option<Secret>,
-    keeper: Option<Weak<Keeper>>,
+    refresher: Option<Weak<TokenRefresher>>,
     managed: bool,
     /// Without a token: the name of the proxy that the user delegated, and who finds it.
     delegated: Option<(String, Weak<Proxies>)>,
@@ -27,13 +27,17 @@ pub(crate) struct Right {
 
 impl Right {
     /// Of one side of an order.
-    pub(crate) fn of(order: &Order, token: Option<&Secret>, (keeper, proxies): (&Arc<Keeper>, &Arc<Proxies>)) -> Self {
+    pub(crate) fn of(
+        order: &Order,
+        token: Option<&Secret>,
+        (refresher, proxies): (&Arc<TokenRefresher>, &Arc<Proxies>),
+    ) -> Self {
         let by_proxy = token.is_none() && order.job.moves_by_proxy(&order.file);
         let delegated = || (proxy_name(&order.job.owner()), Arc::downgrade(proxies));
         Self {
             token: token.cloned(),
-            keeper: Some(Arc::downgrade(keeper)),
-            managed: token.is_some_and(|token| keeper.may_renew(&order.job, token)),
+            refresher: Some(Arc::downgrade(refresher)),
+            managed: token.is_some_and(|token| refresher.may_renew(&order.job, token)),
             delegated: by_proxy.then(delegated),
         }
     }
@@ -50,7 +54,7 @@ impl Right {
     pub(crate) fn with(&self, token: Option<Secret>) -> Self {
         Self {
             token,
-            keeper: None,
+            refresher: None,
             ..self.clone()
         }
     }
@@ -72,15 +76,15 @@ impl Right {
     /// The token for a request that goes out now.
     ///
     /// # Errors
-    /// [`Keeper::fresh`].
+    /// [`TokenRefresher::fresh`].
     pub(crate) async fn now(&self, scene: Scene) -> Result<Option<Secret>, Failure> {
-        let (Some(token), Some(keeper)) = (&self.token, &self.keeper) else {
+        let (Some(token), Some(refresher)) = (&self.token, &self.refresher) else {
             return Ok(self.token.clone());
         };
-        let Some(keeper) = keeper.upgrade() else {
+        let Some(refresher) = refresher.upgrade() else {
             return Err(stopping(scene));
         };
-        keeper.fresh(scene, token, self.managed).await.map(Some)
+        refresher.fresh(scene, token, self.managed).await.map(Some)
     }
 
     /// The name of what was submitted, or of whoever delegated: it stays the same.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 
-use super::{Keeper, Trouble};
+use super::{TokenRefresher, Trouble};
 use weir_service::time;
 
 use crate::orders::Due;
@@ -19,7 +19,7 @@ const LOOK: usize = 256;
 /// Requests at once: less than an issuer may have, so that transfers that are about to start come through.
 const AT_ONCE: usize = 4;
 
-impl Keeper {
+impl TokenRefresher {
     /// Never ends. One node of several is enough: `is_ours` says whether it is this one.
     pub async fn sweep(self: Arc<Self>, is_ours: impl Fn() -> bool) {
         loop {

@@ -1,4 +1,4 @@
-//! The keeper in front of an issuer that does what it is told.
+//! The refresher in front of an issuer that does what it is told.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::{
@@ -13,7 +13,7 @@ use weir_http::{Client, ClientConfig, TrustRoots};
 use weir_service::metrics::Page;
 use weir_world::{Party, Phase, Retry};
 
-use super::{Keeper, Rules, Scene, hash_of};
+use super::{Rules, Scene, TokenRefresher, hash_of};
 use weir_service::time;
 
 use crate::{
@@ -52,11 +52,11 @@ impl Issuer {
         }
     }
 
-    fn keeper(&self, store: &Arc<Memory>) -> Arc<Keeper> {
-        self.keeper_with(store, |_| {})
+    fn refresher(&self, store: &Arc<Memory>) -> Arc<TokenRefresher> {
+        self.refresher_with(store, |_| {})
     }
 
-    fn keeper_with(&self, store: &Arc<Memory>, change: impl FnOnce(&mut TokensConfig)) -> Arc<Keeper> {
+    fn refresher_with(&self, store: &Arc<Memory>, change: impl FnOnce(&mut TokensConfig)) -> Arc<TokenRefresher> {
         let path = self.directory.path().join("secret");
         weir_auth::files::write_private(&path, b"the client's own secret").unwrap();
         let issuer = IssuerConfig {
@@ -80,7 +80,7 @@ impl Issuer {
             brokers: &[],
             tokens: &tokens,
         };
-        Keeper::new(&self.client, verifier, store.clone(), rules).unwrap()
+        TokenRefresher::new(&self.client, verifier, store.clone(), rules).unwrap()
     }
 }
 
@@ -97,25 +97,30 @@ fn knowing(tokens: &[&Secret]) -> Arc<Memory> {
     Arc::new(Memory::knowing(tokens))
 }
 
-async fn fresh(keeper: &Arc<Keeper>, token: &Secret) -> String {
-    keeper.fresh(source(), token, true).await.unwrap().expose().to_owned()
+async fn fresh(refresher: &Arc<TokenRefresher>, token: &Secret) -> String {
+    refresher
+        .fresh(source(), token, true)
+        .await
+        .unwrap()
+        .expose()
+        .to_owned()
 }
 
 #[tokio::test]
 async fn a_token_that_lives_is_used_as_it_is() {
     // A token of ten hours would become one of one hour, and every transfer would wait for the issuer.
     let issuer = Issuer::start(|_| panic!("nobody should ask"));
-    let keeper = issuer.keeper(&knowing(&[]));
+    let refresher = issuer.refresher(&knowing(&[]));
     let long = issuer.token("a", 3600);
     for token in [long, Secret::new("opaque"), Secret::new("a.b.c")] {
-        assert_eq!(fresh(&keeper, &token).await, token.expose());
+        assert_eq!(fresh(&refresher, &token).await, token.expose());
     }
     // About to expire, and nobody's business but its owner's.
     let short = issuer.token("a", 100);
-    let got = keeper.fresh(source(), &short, false).await.unwrap();
+    let got = refresher.fresh(source(), &short, false).await.unwrap();
     assert_eq!(got.expose(), short.expose());
     let over = issuer.token("a", -10);
-    let failure = keeper.fresh(source(), &over, false).await.unwrap_err();
+    let failure = refresher.fresh(source(), &over, false).await.unwrap_err();
     assert_eq!((failure.party, failure.retry), (Party::Source, Retry::Never));
     assert!(issuer.asked().is_empty());
 }
@@ -124,11 +129,11 @@ async fn a_token_that_lives_is_used_as_it_is() {
 async fn many_transfers_with_one_token_make_one_request() {
     let issuer = Issuer::start(turning());
     let token = issuer.token("a", 100);
-    let keeper = issuer.keeper(&knowing(&[&token]));
-    let all = (0..64).map(|_| fresh(&keeper, &token));
+    let refresher = issuer.refresher(&knowing(&[&token]));
+    let all = (0..64).map(|_| fresh(&refresher, &token));
     let all = futures_util::future::join_all(all).await;
     assert_eq!(all, vec!["access-1"; 64]);
-    assert_eq!(fresh(&keeper, &token).await, "access-1");
+    assert_eq!(fresh(&refresher, &token).await, "access-1");
     assert_eq!(issuer.asked(), ["token-exchange"]);
     let form = issuer.forms()[0].clone();
     assert_eq!(form["scope"], "storage.read:/a offline_access");
@@ -141,11 +146,11 @@ async fn what_was_granted_is_used_again_by_the_next_process() {
     let issuer = Issuer::start(turning());
     let token = issuer.token("a", 100);
     let store = knowing(&[&token]);
-    let keeper = issuer.keeper(&store);
-    assert_eq!(fresh(&keeper, &token).await, "access-1");
-    keeper.close().await;
+    let refresher = issuer.refresher(&store);
+    assert_eq!(fresh(&refresher, &token).await, "access-1");
+    refresher.close().await;
     issuer.says(|_| panic!("nobody should ask"));
-    assert_eq!(fresh(&issuer.keeper(&store), &token).await, "access-1");
+    assert_eq!(fresh(&issuer.refresher(&store), &token).await, "access-1");
 }
 
 #[tokio::test]
@@ -158,9 +163,9 @@ async fn refresh_tokens_that_are_turned_stay_in_step() {
     let config = |config: &mut TokensConfig| config.refresh_margin = Duration::from_secs(7200);
     let mut got = Vec::new();
     for _ in 0..4 {
-        let keeper = issuer.keeper_with(&store, config);
-        got.push(fresh(&keeper, &token).await);
-        keeper.close().await;
+        let refresher = issuer.refresher_with(&store, config);
+        got.push(fresh(&refresher, &token).await);
+        refresher.close().await;
         let mut kept = store.renewal(hash_of(token.expose())).unwrap().unwrap();
         kept.good_until = 0;
         store.renewed(&[(hash_of(token.expose()), Some(kept))]).unwrap();
@@ -171,7 +176,7 @@ async fn refresh_tokens_that_are_turned_stay_in_step() {
     let mut lost = store.renewal(hash_of(token.expose())).unwrap().unwrap();
     lost.refresh = Some(Secret::new("refresh-1"));
     store.renewed(&[(hash_of(token.expose()), Some(lost))]).unwrap();
-    assert_eq!(fresh(&issuer.keeper(&store), &token).await, "access-5");
+    assert_eq!(fresh(&issuer.refresher(&store), &token).await, "access-5");
     assert_eq!(issuer.asked()[4..], ["refresh_token", "token-exchange"]);
 }
 
@@ -181,10 +186,10 @@ async fn a_refusal_names_scope_audience_and_issuer_and_is_final() {
         let issuer = Issuer::start(move |_| refusal(error));
         let alive = issuer.token("a", 100);
         let store = knowing(&[&alive]);
-        let keeper = issuer.keeper(&store);
-        assert_eq!(fresh(&keeper, &alive).await, alive.expose(), "it still lives");
+        let refresher = issuer.refresher(&store);
+        assert_eq!(fresh(&refresher, &alive).await, alive.expose(), "it still lives");
         // Once more, when it has expired: the issuer's word is remembered.
-        let failure = keeper.renewed_or_failure(&alive).await;
+        let failure = refresher.renewed_or_failure(&alive).await;
         assert_eq!((failure.party, failure.retry), (Party::Issuer, Retry::Never), "{error}");
         for part in [
             error,
@@ -199,7 +204,7 @@ async fn a_refusal_names_scope_audience_and_issuer_and_is_final() {
     }
 }
 
-impl Keeper {
+impl TokenRefresher {
     /// The failure of a token that has expired meanwhile.
     async fn renewed_or_failure(self: &Arc<Self>, token: &Secret) -> weir_world::Failure {
         let (issuer, claims) = self.issuer_of(token).unwrap();
@@ -236,16 +241,16 @@ async fn an_issuer_in_trouble_is_left_alone_and_everybody_waits() {
         let first = issuer.token("first", -10);
         let alive = issuer.token("alive", 100);
         let tokens = [issuer.token("a", 100), issuer.token("b", 100)];
-        let keeper = issuer.keeper(&knowing(&[&first, &alive, &tokens[0], &tokens[1]]));
-        let failure = keeper.fresh(source(), &tokens[0], true).await;
+        let refresher = issuer.refresher(&knowing(&[&first, &alive, &tokens[0], &tokens[1]]));
+        let failure = refresher.fresh(source(), &tokens[0], true).await;
         assert_eq!(failure.unwrap().expose(), tokens[0].expose(), "{word}: it still lives");
         let begin = Instant::now();
-        while keeper.trusted.get().issuers[&issuer.url].shut().is_none() {
+        while refresher.trusted.get().issuers[&issuer.url].shut().is_none() {
             assert!(begin.elapsed() < Duration::from_secs(20), "{word}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for token in [&tokens[1], &alive] {
-            let failure = keeper.renewed_or_failure(token).await;
+            let failure = refresher.renewed_or_failure(token).await;
             assert_eq!((failure.party, failure.retry), (Party::Issuer, Retry::Later), "{word}");
             assert!(
                 failure.message.contains(word) && failure.message.contains(&issuer.url),
@@ -256,7 +261,7 @@ async fn an_issuer_in_trouble_is_left_alone_and_everybody_waits() {
         }
         assert_eq!(issuer.asked().len(), 1, "{word}");
         let mut page = Page::default();
-        keeper.show(&mut page);
+        refresher.show(&mut page);
         let ok = format!("weir_transfer_token_issuer_ok{{issuer=\"{}\"}} 0\n", issuer.url);
         let page = page.text();
         assert!(page.contains(&ok), "{word}: {page}");
@@ -267,11 +272,11 @@ async fn an_issuer_in_trouble_is_left_alone_and_everybody_waits() {
 async fn an_issuer_that_comes_back_is_asked_by_one_first() {
     let issuer = Issuer::start(|_| (503, String::new(), AT_ONCE));
     let tokens = (0..20).map(|n| issuer.token(&n.to_string(), 100)).collect::<Vec<_>>();
-    let keeper = issuer.keeper_with(&knowing(&tokens.iter().collect::<Vec<_>>()), |config| {
+    let refresher = issuer.refresher_with(&knowing(&tokens.iter().collect::<Vec<_>>()), |config| {
         config.issuer_pause = Duration::from_millis(300);
     });
-    let _waits = keeper.renewed_or_failure(&tokens[0]).await;
-    let ask_all = || futures_util::future::join_all(tokens.iter().map(|token| fresh(&keeper, token)));
+    let _waits = refresher.renewed_or_failure(&tokens[0]).await;
+    let ask_all = || futures_util::future::join_all(tokens.iter().map(|token| fresh(&refresher, token)));
     tokio::time::sleep(Duration::from_millis(350)).await;
     ask_all().await;
     assert_eq!(issuer.asked().len(), 2, "one tried");
@@ -289,12 +294,12 @@ async fn an_issuer_that_wants_to_be_left_alone_is() {
     let issuer = Issuer::start(|_| (429, String::new(), AT_ONCE));
     issuer.shared.wait.store(5, std::sync::atomic::Ordering::SeqCst);
     let token = issuer.token("a", 100);
-    let keeper = issuer.keeper_with(&knowing(&[&token]), |config| {
+    let refresher = issuer.refresher_with(&knowing(&[&token]), |config| {
         config.issuer_pause = Duration::from_millis(50);
     });
-    keeper.renewed_or_failure(&token).await;
+    refresher.renewed_or_failure(&token).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    keeper.renewed_or_failure(&token).await;
+    refresher.renewed_or_failure(&token).await;
     assert_eq!(issuer.asked().len(), 1);
 }
 
@@ -310,13 +315,13 @@ async fn a_secret_that_was_replaced_is_found() {
         (401, json!({ "error": "invalid_client" }).to_string(), AT_ONCE)
     });
     let token = issuer.token("a", 100);
-    let keeper = issuer.keeper_with(&knowing(&[&token]), |config| {
+    let refresher = issuer.refresher_with(&knowing(&[&token]), |config| {
         config.issuer_pause = Duration::from_millis(50);
     });
-    keeper.renewed_or_failure(&token).await;
+    refresher.renewed_or_failure(&token).await;
     weir_auth::files::write_private(&issuer.directory.path().join("secret"), b"another-one").unwrap();
     let begin = Instant::now();
-    while fresh(&keeper, &token).await != "access-1" {
+    while fresh(&refresher, &token).await != "access-1" {
         assert!(begin.elapsed() < Duration::from_secs(20));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -335,25 +340,25 @@ async fn a_slow_issuer_holds_nobody_up_and_few_ask_at_once() {
         )
     });
     let tokens = (0..1000).map(|n| issuer.token(&n.to_string(), 100)).collect::<Vec<_>>();
-    let keeper = issuer.keeper_with(&knowing(&tokens.iter().collect::<Vec<_>>()), |config| {
+    let refresher = issuer.refresher_with(&knowing(&tokens.iter().collect::<Vec<_>>()), |config| {
         config.request_timeout = 3 * slow;
     });
     // Its request is the first to be sent.
-    let _waits = keeper.renewed_or_failure(&tokens[0]).await;
+    let _waits = refresher.renewed_or_failure(&tokens[0]).await;
     let begin = Instant::now();
-    let waits = futures_util::future::join_all(tokens.iter().map(|token| keeper.renewed_or_failure(token))).await;
+    let waits = futures_util::future::join_all(tokens.iter().map(|token| refresher.renewed_or_failure(token))).await;
     assert!(begin.elapsed() < slow, "{:?}", begin.elapsed());
     assert!(waits.iter().all(|failure| failure.retry == Retry::Later));
     let begin = Instant::now();
-    futures_util::future::join_all(tokens[..50].iter().map(|token| keeper.renewed_or_failure(token))).await;
+    futures_util::future::join_all(tokens[..50].iter().map(|token| refresher.renewed_or_failure(token))).await;
     assert!(begin.elapsed() < slow / 2, "{:?}", begin.elapsed());
     let good = issuer.token("good", 3600);
     let begin = Instant::now();
-    assert_eq!(fresh(&keeper, &good).await, good.expose());
+    assert_eq!(fresh(&refresher, &good).await, good.expose());
     assert!(begin.elapsed() < slow / 2, "{:?}", begin.elapsed());
     // What was asked for comes, though nobody waits for it.
     let begin = Instant::now();
-    while fresh(&keeper, &tokens[0]).await != "late" {
+    while fresh(&refresher, &tokens[0]).await != "late" {
         assert!(begin.elapsed() < Duration::from_secs(120));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -364,9 +369,9 @@ async fn a_slow_issuer_holds_nobody_up_and_few_ask_at_once() {
 async fn an_issuer_that_is_gone_costs_no_time() {
     let issuer = Issuer::start(turning());
     let token = issuer.token("a", 100);
-    let keeper = issuer.keeper(&knowing(&[&token]));
+    let refresher = issuer.refresher(&knowing(&[&token]));
     drop(issuer);
-    let failure = keeper.renewed_or_failure(&token).await;
+    let failure = refresher.renewed_or_failure(&token).await;
     assert_eq!(failure.retry, Retry::Later, "{failure}");
 }
 
@@ -381,11 +386,11 @@ async fn a_token_that_lost_a_right_is_not_used() {
     let store = knowing(&[&token]);
     // Nor by the next process, or by another node.
     for _ in 0..2 {
-        let keeper = issuer.keeper(&store);
-        let failure = keeper.renewed_or_failure(&token).await;
+        let refresher = issuer.refresher(&store);
+        let failure = refresher.renewed_or_failure(&token).await;
         assert!(failure.message.contains("lacks scope \"storage.read:/a\""), "{failure}");
         assert_eq!(failure.retry, Retry::Never);
-        keeper.close().await;
+        refresher.close().await;
     }
 }
 
@@ -403,10 +408,10 @@ async fn a_token_that_an_issuer_cannot_take_shuts_it_for_nobody() {
     let of_size =
         |n: usize| issuer.sign(&json!({ "iss": issuer.url, "exp": time::now() / 1000 + 100, "pad": "x".repeat(n) }));
     let (large, huge, other) = (of_size(2000), of_size(100_000), issuer.token("a", 100));
-    let keeper = issuer.keeper(&knowing(&[&large, &huge, &other]));
-    assert_eq!(keeper.renewed_or_failure(&large).await.retry, Retry::Never);
-    assert!(keeper.issuer_of(&huge).is_none(), "nobody issues such a token");
-    assert_eq!(fresh(&keeper, &other).await, "new");
+    let refresher = issuer.refresher(&knowing(&[&large, &huge, &other]));
+    assert_eq!(refresher.renewed_or_failure(&large).await.retry, Retry::Never);
+    assert!(refresher.issuer_of(&huge).is_none(), "nobody issues such a token");
+    assert_eq!(fresh(&refresher, &other).await, "new");
 }
 
 #[tokio::test]
@@ -428,7 +433,11 @@ async fn what_an_issuer_repeats_is_not_told_on() {
         refresh: Some(Secret::new("opaque-refresh-token")),
     };
     store.renewed(&[(hash_of(token.expose()), Some(kept))]).unwrap();
-    let failure = issuer.keeper(&store).fresh(source(), &token, true).await.unwrap_err();
+    let failure = issuer
+        .refresher(&store)
+        .fresh(source(), &token, true)
+        .await
+        .unwrap_err();
     assert!(failure.message.contains("no: ***"), "{failure}");
     assert_eq!(failure.retry, Retry::Never);
 }
@@ -443,8 +452,8 @@ async fn tokens_that_wait_are_exchanged_before_they_expire() {
         unsigned(&json!({ "iss": "x", "exp": 1 })),
     );
     let store = knowing(&[&alive, &over, &other]);
-    let keeper = issuer.keeper(&store);
-    keeper.look().await;
+    let refresher = issuer.refresher(&store);
+    refresher.look().await;
     assert_eq!(issuer.asked(), ["token-exchange"]);
     let kept = store.renewal(hash_of(alive.expose())).unwrap().unwrap();
     assert_eq!(kept.refresh.unwrap().expose(), "refresh-1");
@@ -453,7 +462,7 @@ async fn tokens_that_wait_are_exchanged_before_they_expire() {
         "what cannot be exchanged is not asked for again"
     );
     assert_eq!(
-        fresh(&keeper, &alive).await,
+        fresh(&refresher, &alive).await,
         alive.expose(),
         "it lives: it is used as it is"
     );
@@ -464,15 +473,15 @@ async fn what_could_not_be_exchanged_is_tried_again() {
     let issuer = Issuer::start(|_| (503, String::new(), AT_ONCE));
     let tokens = (0..600).map(|n| issuer.token(&n.to_string(), 1000)).collect::<Vec<_>>();
     let store = knowing(&tokens.iter().collect::<Vec<_>>());
-    let keeper = issuer.keeper_with(&store, |config| config.issuer_pause = Duration::from_millis(100));
-    keeper.look().await;
+    let refresher = issuer.refresher_with(&store, |config| config.issuer_pause = Duration::from_millis(100));
+    refresher.look().await;
     assert!(issuer.asked().len() < 20, "an issuer in trouble is left alone");
     issuer.says(turning());
     tokio::time::sleep(Duration::from_millis(150)).await;
     let begin = Instant::now();
     while !store.due_renewals(i64::MAX, 0, 1).unwrap().is_empty() {
         assert!(begin.elapsed() < Duration::from_secs(60));
-        keeper.look().await;
+        refresher.look().await;
     }
     assert!(issuer.at_once() <= 4);
 }
@@ -482,7 +491,7 @@ fn only_tokens_of_managed_issuers_are_expected() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _entered = runtime.enter();
     let issuer = Issuer::start(turning());
-    let keeper = issuer.keeper(&knowing(&[]));
+    let refresher = issuer.refresher(&knowing(&[]));
     let (long, short) = (issuer.token("alice", 36_000), issuer.token("alice", 600));
     let (mut job, mut tokens) = (crate::memory::job(), BTreeMap::new());
     job.submitted = time::now();
@@ -498,7 +507,7 @@ fn only_tokens_of_managed_issuers_are_expected() {
     ] {
         tokens.insert(hash_of(token.expose()), token.clone());
     }
-    let expected = keeper.expiring(&job, &tokens).unwrap();
+    let expected = refresher.expiring(&job, &tokens).unwrap();
     let ahead = |token: &Secret| {
         let expiring = expected[&hash_of(token.expose())];
         (expiring.expires - expiring.due + 500) / 1000
@@ -506,16 +515,16 @@ fn only_tokens_of_managed_issuers_are_expected() {
     assert_eq!(expected.len(), 2);
     assert_eq!(ahead(&long), 3600);
     assert!((299..=301).contains(&ahead(&short)), "{}", ahead(&short));
-    let may = |job: &NewJob, token: &Secret| keeper.may_renew(job, token);
+    let may = |job: &NewJob, token: &Secret| refresher.may_renew(job, token);
     assert!(may(&job, &short) && !may(&job, &stolen) && !may(&job, &Secret::new("opaque")));
     let mut unmanaged = job.clone();
     unmanaged.params.unmanaged_tokens = true;
-    assert!(keeper.expiring(&unmanaged, &tokens).unwrap().is_empty() && !may(&unmanaged, &short));
+    assert!(refresher.expiring(&unmanaged, &tokens).unwrap().is_empty() && !may(&unmanaged, &short));
     // Whoever finds one that has expired would get what came in its place for its owner.
     for token in [issuer.token("alice", -1), issuer.token("bob", -1)] {
         let mut late = tokens.clone();
         late.insert(hash_of(token.expose()), token);
-        assert!(keeper.expiring(&unmanaged, &late).unwrap_err().contains(&issuer.url));
+        assert!(refresher.expiring(&unmanaged, &late).unwrap_err().contains(&issuer.url));
     }
 }
 
@@ -528,7 +537,7 @@ async fn a_forged_token_is_not_shown_to_its_issuer() {
     let forged = Secret::new(forged + ".c2ln");
     let store = knowing(&[&forged]);
     for _ in 0..2 {
-        let failure = issuer.keeper(&store).renewed_or_failure(&forged).await;
+        let failure = issuer.refresher(&store).renewed_or_failure(&forged).await;
         assert_eq!((failure.party, failure.retry), (Party::Issuer, Retry::Never));
         assert!(failure.message.contains("signature"), "{failure}");
     }

@@ -194,7 +194,7 @@ impl<C: TransferCore> Driver<C> {
         self.shared.stop.cancelled().await;
     }
 
-    /// Hands a request over and waits for its answer.
+    /// RemoteExecutor a request over and waits for its answer.
     pub async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<C>) -> Answer {
         if let Some(trouble) = self.trouble() {
             return Err(NotTaken::Busy(trouble));

@@ -50,7 +50,7 @@ impl Restoration {
         }
     }
 
-    /// Hands over what the store holds, and returns when all of it was, or the service stops. Blocks. What was handed over by a try
+    /// RemoteExecutor over what the store holds, and returns when all of it was, or the service stops. Blocks. What was handed over by a try
     /// that failed is handed over again; the core ignores repetitions.
     pub(super) fn run(
         &self,

@@ -97,6 +97,7 @@ pub(super) fn start<C: TransferCore>(
     others: Option<Arc<dyn OtherNodes>>,
 ) -> Result<Driver<C>, StoreError> {
     let (requests, incoming) = mpsc::channel(REQUESTS_MAX);
+    // Not bounded: each operation that holds a place, and each batch of the store, tells a few; none of them may wait for this loop.
     let (feeds, fed) = mpsc::unbounded_channel();
     let (settled, watch_settled) = watch::channel(0);
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -170,7 +171,7 @@ pub(super) fn start<C: TransferCore>(
 
 impl<C: TransferCore> Loop<C> {
     async fn run(mut self, mut inbox: Inbox<C>, settings: [Record; 2]) {
-        // Also where a defect ends it: then everything of it is let go, and whoever holds the office hears of it.
+        // Also where a defect ends it: then everything of it is let go, and the leader of the nodes hears of it.
         let _over = self.stop.clone().drop_guard();
         let mut inputs: Vec<_> = settings.into_iter().map(Input::Restored).collect();
         let mut effects = Vec::new();

@@ -15,7 +15,7 @@ use weir_world::{
 };
 
 use super::{Beginning, Driver};
-use weir_executor::{Executor, ExecutorSettings, Keeper};
+use weir_executor::{Executor, ExecutorSettings, TokenRefresher};
 
 use crate::{
     events::Events,
@@ -87,7 +87,7 @@ impl Harness for RealWorld {
             store.clone(),
             (ExecutorSettings::default(), std::sync::Arc::default()),
             Arc::new(()),
-            Keeper::idle(&client, store.clone()),
+            TokenRefresher::idle(&client, store.clone()),
             None,
         );
         let driver = Driver::start(core, beginning(store), (executor, Events::default()), &[], None, None).unwrap();
@@ -172,7 +172,7 @@ async fn a_driver_without_a_core_says_so() {
         store.clone(),
         (ExecutorSettings::default(), std::sync::Arc::default()),
         Arc::new(()),
-        Keeper::idle(&client, store.clone()),
+        TokenRefresher::idle(&client, store.clone()),
         None,
     );
     let driver = Driver::start(Broken, beginning(store), (executor, Events::default()), &[], None, None).unwrap();
@@ -183,7 +183,7 @@ async fn a_driver_without_a_core_says_so() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(driver.trouble().unwrap().contains("has stopped"));
-    // Whoever holds the office would go on holding it for a scheduler that is not there.
+    // The leader would go on leading for a scheduler that is not there.
     tokio::time::timeout(Duration::from_secs(5), driver.stopped())
         .await
         .expect("its end is told");
@@ -198,7 +198,7 @@ fn around(store: Arc<TroubledStore>) -> Driver {
         store.clone(),
         (ExecutorSettings::default(), std::sync::Arc::default()),
         Arc::new(()),
-        Keeper::idle(&client, store.clone()),
+        TokenRefresher::idle(&client, store.clone()),
         None,
     );
     let config = weir_sched::Config {

@@ -8,7 +8,7 @@
 
 mod message;
 mod notice;
-mod scribe;
+mod writer;
 
 pub(crate) use notice::Notice;
-pub use scribe::Events;
+pub use writer::Events;

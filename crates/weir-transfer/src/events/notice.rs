@@ -1,4 +1,4 @@
-//! What the scribe is told.
+//! What the event writer is told.
 
 use uuid::Uuid;
 use weir_executor::timeline::Timeline;
@@ -10,7 +10,7 @@ use weir_service::time::Millis;
 
 use crate::store::Change;
 
-/// What the scribe is told.
+/// What the event writer is told.
 #[derive(Debug)]
 pub(crate) enum Notice {
     /// A job is durable.

@@ -24,7 +24,7 @@ use crate::{
     opening::host_of,
     store::{
         LiveJob, Restored, StoreError,
-        postgres::{self, Asked, HANDS, Lease, PostgresStore},
+        postgres::{self, Asked, LEASES, Lease, PostgresStore},
     },
 };
 
@@ -126,6 +126,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Fleet {
     pub(crate) fn new(membership: Arc<Membership>, epoch: u64, executor: Executor, slots: u32) -> (Self, Errands) {
+        // Not bounded: some for each operation that other nodes carry out, which their slots bound.
         let (errands, to_do) = unbounded_channel();
         let shared = Shared {
             host: host_of(&membership.node().url).into(),
@@ -243,7 +244,7 @@ impl Fleet {
         let behind = |peer: &Peer| peer.node.id != own && peer.node.epoch < epoch && !store.members.is_dead(&peer.name);
         let peers = store.members.peers()?;
         if let Some(peer) = peers.iter().find(|peer| behind(peer)) {
-            store.members.ring(HANDS)?;
+            store.members.ring(LEASES)?;
             return Ok(Some(peer.name.clone()));
         }
         self.place(&peers);
@@ -272,7 +273,7 @@ impl Fleet {
         self.shared.membership.gives_to(places.keys().copied().collect());
     }
 
-    /// Works until it is stopped, or finds that it is not in office any more: then it stops all else of it. After this process's time it
+    /// Works until it is stopped, or finds that it does not lead any more: then it stops all else of it. After this process's time it
     /// does nothing: one that was stopped and goes on must not even look.
     pub(crate) async fn run(self, scheduling: Scheduling, Errands(mut errands): Errands) {
         let stop = scheduling.driver.stop_token();
@@ -293,7 +294,7 @@ impl Fleet {
             loop {
                 tokio::select! {
                     Some(errand) = errands.recv() => desk.to_do.push(errand),
-                    () = self.shared.membership.bells().office.notified() => {}
+                    () = self.shared.membership.bells().leader.notified() => {}
                     () = tokio::time::sleep(LOOK) => {}
                 }
                 while desk.to_do.len() < 5000
@@ -510,7 +511,7 @@ impl Desk {
             tokio::spawn(async move {
                 let (response, body) = answer.await;
                 match blocking(move || store.answer(epoch, number, &response, &body)).await {
-                    // Whoever is in office now answers.
+                    // The leader of now answers.
                     Ok(()) | Err(StoreError::Deposed) => {}
                     Err(error) => {
                         tracing::warn!(error = weir_auth::error_chain(&error), "could not answer another node");
@@ -518,7 +519,7 @@ impl Desk {
                 }
                 lock(&answering).remove(&number);
                 // There may be more than were taken at once.
-                membership.bells().office.notify_one();
+                membership.bells().leader.notify_one();
             });
         }
         Ok(())

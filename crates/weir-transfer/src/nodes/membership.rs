@@ -18,14 +18,14 @@ use weir_store::{
 use super::ledger::Ledger;
 use crate::{
     driver::Holdings,
-    store::postgres::{DOORS, HANDS, PostgresStore},
+    store::postgres::{DOORS, LEASES, PostgresStore},
 };
 
 /// Rings when there may be something to look at.
 #[derive(Debug, Default)]
 pub(super) struct Bells {
-    pub(super) office: Notify,
-    pub(super) hands: Notify,
+    pub(super) leader: Notify,
+    pub(super) executor: Notify,
     /// Those who wait for the scheduler's answer, by the number of their request.
     doors: Mutex<HashMap<i64, Arc<Notify>>>,
 }
@@ -81,7 +81,7 @@ impl Member for Share {
     fn notified(&self, word: &str) -> bool {
         self.bells.ring(word);
         // There may be a new scheduler, which waits for this node to let go.
-        word == HANDS
+        word == LEASES
     }
 }
 
@@ -174,8 +174,8 @@ impl Bells {
 
     fn ring(&self, word: &str) {
         match (word, word.split_once(' ')) {
-            (LEADER, _) => self.office.notify_one(),
-            (HANDS, _) => self.hands.notify_one(),
+            (LEADER, _) => self.leader.notify_one(),
+            (LEASES, _) => self.executor.notify_one(),
             (_, Some((DOORS, number))) => {
                 let number = number.parse().unwrap_or_default();
                 if let Some(bell) = self.lock().get(&number) {
@@ -184,8 +184,8 @@ impl Bells {
             }
             // Who knows what was missed.
             _ => {
-                self.office.notify_one();
-                self.hands.notify_one();
+                self.leader.notify_one();
+                self.executor.notify_one();
                 self.lock().values().for_each(|bell| bell.notify_one());
             }
         }

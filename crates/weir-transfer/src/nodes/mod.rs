@@ -1,8 +1,8 @@
 //! Several nodes on one database: each serves the door; one schedules; all that may, copy.
 //!
-//! A node says every two seconds that it lives ([`Membership`]). Whoever is in office (see `store::postgres::office`) gives operations
-//! to living nodes as leases (`fleet`); they carry them out and report (`hands`). A node that does not schedule writes submissions
-//! itself and hands every other request that needs the scheduler over to it (`rest::relay`). Notifications of the database make all of
+//! A node says every two seconds that it lives ([`Membership`]). The leader gives operations
+//! to living nodes as leases (`fleet`); they carry them out and report (`remote_executor`). A node that does not schedule writes submissions
+//! itself and hands every other request that needs the scheduler over to it (`weir-fts`). Notifications of the database make all of
 //! this quick; looks once a second make it sure.
 //!
 //! Why nothing is done by two at a time:
@@ -18,14 +18,14 @@ mod asking;
 mod at_work;
 mod figures;
 mod fleet;
-mod hands;
 mod ledger;
 mod membership;
+mod remote_executor;
 mod seat;
 
 pub use crate::store::postgres::Asked;
 pub use figures::{list, show};
 pub(crate) use fleet::{Fleet, Scheduling};
-pub(crate) use hands::Hands;
 pub use membership::Membership;
+pub(crate) use remote_executor::RemoteExecutor;
 pub use seat::{Entry, Seat};

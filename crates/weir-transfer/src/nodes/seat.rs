@@ -1,4 +1,4 @@
-//! Where the driver sits, while this process is in office; and how submissions get in while it is not.
+//! The driver, while this process leads; and how submissions get in while it does not.
 
 use std::{
     sync::{
@@ -53,17 +53,17 @@ impl Seat {
         self.driver.send_replace(None)
     }
 
-    /// The driver, if this process is in office.
+    /// The driver, if this process leads.
     pub fn driver(&self) -> Option<Driver> {
         self.driver.borrow().clone()
     }
 
-    /// Whether this process is in office.
+    /// Whether this process leads.
     pub fn is_taken(&self) -> bool {
         self.driver.borrow().is_some()
     }
 
-    /// Hands a request over and waits for its answer: not for longer than 7 s while the store does not write.
+    /// RemoteExecutor a request over and waits for its answer: not for longer than 7 s while the store does not write.
     pub async fn ask(&self, make: impl FnOnce(oneshot::Sender<Answer>) -> Request<Scheduler>) -> Answer {
         let begun = Instant::now();
         let mut asked = std::pin::pin!(self.ask_and_wait(make));
@@ -169,7 +169,7 @@ impl Seat {
     }
 }
 
-/// Takes submissions at a node that is not in office, and what its copies claim.
+/// Takes submissions at a node that does not lead, and what its copies claim.
 pub struct Entry {
     membership: Arc<Membership>,
     writer: Arc<Writer>,
@@ -232,7 +232,7 @@ impl Entry {
         let (reply, answer) = oneshot::channel();
         match make(reply) {
             Request::Submit { submission, reply } => self.submit(submission, reply)?,
-            // Others come here only when the office was just lost.
+            // Others come here only when the lead was just lost.
             _ => return Err(NotTaken::Busy("another node is becoming the scheduler".into())),
         }
         answer

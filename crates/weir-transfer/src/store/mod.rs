@@ -429,7 +429,7 @@ pub trait Store: Orders {
         Ok(())
     }
 
-    /// Leaves office, so that the next scheduler need not wait.
+    /// Ends the term of this scheduler, so that the next scheduler need not wait.
     fn resign(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -443,7 +443,7 @@ pub trait Store: Orders {
         Ok(first..first.max(u64::MAX - n))
     }
 
-    /// Hands over every job with live files whose ids are below this one, oldest first. A row that cannot be read is told, and
+    /// RemoteExecutor over every job with live files whose ids are below this one, oldest first. A row that cannot be read is told, and
     /// keeps none of the others back.
     fn restore(&self, below: u64, each: &mut dyn FnMut(Restored)) -> Result<(), StoreError>;
 
@@ -478,7 +478,7 @@ pub trait Store: Orders {
     /// readers in between. Returns what was moved, files and jobs; less than `files_max`: nothing more is due.
     fn archive(&self, before: Millis, files_max: usize) -> Result<usize, StoreError>;
 
-    /// Keeps a secret durably, in place of one of the same name, and forgets those whose time is over `now`. Any node may, in office
+    /// Keeps a secret durably, in place of one of the same name, and forgets those whose time is over `now`. Any node may, the leader
     /// or not.
     fn keep(&self, kept: &Kept, now: Millis) -> Result<(), StoreError>;
 

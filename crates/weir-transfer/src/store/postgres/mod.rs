@@ -2,10 +2,10 @@
 //!
 //! One session writes (batches are transactions, see [`Election`]), some read, one moves what ended. Callers block.
 
-mod council;
 mod decode;
 mod destinations;
 mod history;
+mod leading;
 mod mark;
 mod nodes;
 mod read;
@@ -44,7 +44,7 @@ use crate::config::PostgresConfig;
 pub(super) use tests::{bench, open_on};
 
 use mark::mark;
-pub(crate) use nodes::{DOORS, HANDS, Lease, Report};
+pub(crate) use nodes::{DOORS, LEASES, Lease, Report};
 pub use relays::Asked;
 use write::Plan;
 
@@ -67,14 +67,14 @@ pub(crate) struct PostgresStore {
     keeper: Pool,
     /// Signs of life, and what else must not wait for anything.
     pub(crate) members: Arc<Members>,
-    /// For staying in office, which may have to wait for a batch.
+    /// For staying the leader, which may have to wait for a batch.
     terms: Pool,
-    /// For what a node writes that is not in office.
+    /// For what a node writes that does not lead.
     deposits: Pool,
     /// For what this node carries out for others.
-    hands: Pool,
+    executing: Pool,
     /// For what the scheduler has to do with other nodes.
-    council: Pool,
+    leading: Pool,
     damaged: Mutex<BTreeSet<i64>>,
     sealer: Sealer,
     election: Arc<Election>,
@@ -114,8 +114,8 @@ impl PostgresStore {
             members: Arc::new(Members::new(connector.clone(), election.clone())),
             terms: Pool::new(connector.clone(), Purpose::Rows, 1),
             deposits: Pool::new(connector.clone(), Purpose::Batches, 1),
-            hands: Pool::new(connector.clone(), Purpose::Batches, 1),
-            council: Pool::new(connector, Purpose::Batches, 1),
+            executing: Pool::new(connector.clone(), Purpose::Batches, 1),
+            leading: Pool::new(connector, Purpose::Batches, 1),
             damaged: Mutex::default(),
             sealer,
             election,

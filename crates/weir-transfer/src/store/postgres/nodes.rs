@@ -17,7 +17,7 @@ use super::{
 use crate::store::{Change, Conflict, StoreError};
 
 /// For those who copy.
-pub(crate) const HANDS: &str = "hands";
+pub(crate) const LEASES: &str = "hands";
 /// For who waits for an answer: this, and the number of the request.
 pub(crate) const DOORS: &str = "doors";
 
@@ -81,7 +81,7 @@ impl PostgresStore {
 
 /// Of nodes that do not schedule.
 impl PostgresStore {
-    /// Takes what a node may write that is not in office: jobs, and what its copies note ([`Change::of_copy`]). A note about a file that
+    /// Takes what a node may write that does not lead: jobs, and what its copies note ([`Change::of_copy`]). A note about a file that
     /// the node has no lease of is refused, as [`Conflict::NoLease`], and with it the batch.
     pub(crate) fn deposit(&self, node: Uuid, changes: &[Change]) -> Result<(), StoreError> {
         let may = |change: &Change| matches!(change, Change::Submit(_)) || change.of_copy().is_some();
@@ -119,7 +119,7 @@ impl PostgresStore {
     pub(crate) fn ordered(&self, node: Uuid, epoch: u64) -> Result<Vec<Lease>, StoreError> {
         let text = "SELECT file_id, attempt, epoch, op, stop FROM leases
             WHERE node = $1 AND NOT taken AND epoch = $2 ORDER BY file_id LIMIT 5000";
-        self.hands.with(|session| {
+        self.executing.with(|session| {
             let rows = session.query(text, &[&node, &(epoch as i64)])?;
             let lease = |row: &Row| Lease {
                 op: op_of(row),
@@ -137,14 +137,14 @@ impl PostgresStore {
         let text =
             "UPDATE leases SET taken = true FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS d (f, a, e)
             WHERE file_id = f AND attempt = a AND epoch = e AND node = $4";
-        self.hands
+        self.executing
             .with(|session| session.execute(text, &[&files, &attempts, &epochs, &node]).map(drop))
     }
 
     /// What is to end early here.
     pub(crate) fn stopped(&self, node: Uuid) -> Result<Vec<OpId>, StoreError> {
         let text = "SELECT file_id, attempt, epoch FROM leases WHERE node = $1 AND stop AND report IS NULL";
-        self.hands
+        self.executing
             .with(|session| Ok(session.query(text, &[&node])?.iter().map(op_of).collect()))
     }
 
@@ -155,7 +155,7 @@ impl PostgresStore {
         let text = "UPDATE leases SET moved = m
             FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[]) AS d (f, a, e, m)
             WHERE file_id = f AND attempt = a AND epoch = e AND node = $5";
-        self.hands.with(|session| {
+        self.executing.with(|session| {
             session
                 .execute(text, &[&files, &attempts, &epochs, &bytes, &node])
                 .map(drop)
@@ -169,7 +169,7 @@ impl PostgresStore {
         let text = "UPDATE leases SET report = r, taken = true
             FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::text[]) AS d (f, a, e, r)
             WHERE file_id = f AND attempt = a AND epoch = e AND node = $5";
-        self.hands.with(|session| {
+        self.executing.with(|session| {
             session.execute(text, &[&files, &attempts, &epochs, &reports, &node])?;
             notify(session, LEADER)
         })
@@ -225,13 +225,13 @@ mod tests {
 
     #[test]
     fn without_an_epoch_only_submissions_are_taken() {
-        // Whoever is not in office would change what the scheduler believes to know.
+        // One that does not lead would change what the scheduler believes to know.
         if !wanted() {
             return;
         }
         let keeper = OnServer::new();
-        let (office, door) = (keeper.handle(), keeper.handle());
-        let epoch = office.next_epoch().unwrap();
+        let (leader, door) = (keeper.handle(), keeper.handle());
+        let epoch = leader.next_epoch().unwrap();
         let node = Uuid::from_u128(7);
         for change in [submit(1, 1, 1), begin(1, 1)] {
             assert!(matches!(door.apply(&[change]), Err(StoreError::Deposed)));
@@ -239,7 +239,7 @@ mod tests {
         door.deposit(node, &[submit(1, 1, 2), submit(2, 3, 1)]).unwrap();
         // Given again, as after an answer that was lost; beside another one.
         door.deposit(node, &[submit(1, 1, 2), submit(3, 4, 1)]).unwrap();
-        assert_eq!(office.arrivals().unwrap(), [1, 3, 4]);
+        assert_eq!(leader.arrivals().unwrap(), [1, 3, 4]);
         assert!(matches!(
             door.deposit(node, &[submit(1, 9, 2)]),
             Err(error) if matches!(error.refusal(), Some(Conflict::Duplicate(_)))
@@ -265,19 +265,19 @@ mod tests {
             order: "{}".into(),
             stop: false,
         };
-        office.lend(epoch, &[lease]).unwrap();
+        leader.lend(epoch, &[lease]).unwrap();
         door.deposit(node, &[claim(1)]).unwrap();
-        assert_eq!(office.file(1).unwrap().unwrap().claim.unwrap().since, 5);
+        assert_eq!(leader.file(1).unwrap().unwrap().claim.unwrap().since, 5);
         // Of a node that is gone.
-        assert_eq!(office.bury(epoch).unwrap(), [(op, None)]);
+        assert_eq!(leader.bury(epoch).unwrap(), [(op, None)]);
         assert!(lost(door.deposit(node, &[claim(1)])));
-        assert!(office.file(1).unwrap().unwrap().claim.unwrap().until.is_some());
+        assert!(leader.file(1).unwrap().unwrap().claim.unwrap().until.is_some());
         let mut found = Vec::new();
         let mut take = |row| found.push(crate::store::suite::live(row).files.len());
-        office.restore_these(&[1, 3, 4], &mut take).unwrap();
+        leader.restore_these(&[1, 3, 4], &mut take).unwrap();
         assert_eq!(found, [2, 1, 1]);
-        office.arrived(epoch, &[1, 3, 4]).unwrap();
-        assert!(office.arrivals().unwrap().is_empty());
+        leader.arrived(epoch, &[1, 3, 4]).unwrap();
+        assert!(leader.arrivals().unwrap().is_empty());
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl PostgresStore {
     /// Some requests without an answer, the oldest first, but for those that are being answered. Those that nobody waits for any more are
     /// forgotten.
     pub(crate) fn asked(&self, epoch: u64, answering: &[i64]) -> Result<Vec<Asked>, StoreError> {
-        self.election.while_leading(&self.council, epoch, |session| {
+        self.election.while_leading(&self.leading, epoch, |session| {
             session.execute(
                 "DELETE FROM relays WHERE asked < clock_timestamp() - interval '1 min'",
                 &[],
@@ -98,19 +98,19 @@ mod tests {
             return;
         }
         let keeper = OnServer::new();
-        let (office, door) = (keeper.handle(), keeper.handle());
-        let epoch = office.next_epoch().unwrap();
+        let (leader, door) = (keeper.handle(), keeper.handle());
+        let epoch = leader.next_epoch().unwrap();
         let asked = (0..100).map(|n| door.ask("{}", &[n])).collect::<Result<Vec<_>, _>>();
         let asked = asked.unwrap();
         let read = |answering: &[i64]| {
-            let requests = office.asked(epoch, answering).unwrap();
+            let requests = leader.asked(epoch, answering).unwrap();
             requests.iter().map(|asked| asked.number).collect::<Vec<_>>()
         };
         let first = read(&[]);
         assert_eq!(first, asked[..64]);
         assert_eq!(read(&first), asked[64..]);
         assert!(read(&asked).is_empty());
-        office.answer(epoch, asked[0], "heading", b"body").unwrap();
+        leader.answer(epoch, asked[0], "heading", b"body").unwrap();
         assert!(read(&asked[1..]).is_empty(), "it has its answer");
         assert_eq!(
             door.answer_to(asked[0]).unwrap(),

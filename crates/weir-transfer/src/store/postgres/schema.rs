@@ -20,7 +20,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
 /// As in SQLite: the number of a job is the id of its first file, ids of its files are consecutive, and no index but that of the
 /// ids is on `files`, so that a change of state writes into the page of its row and nowhere else (`fillfactor`).
 ///
-/// `scheduler` has one row: who may change what, and the last batch that was written (see `office`).
+/// `scheduler` has one row: who may change what, and the last batch that was written (see `weir_store::postgres::Election`).
 const FIRST: &str = "
 CREATE TABLE scheduler (
     one    boolean PRIMARY KEY DEFAULT true CHECK (one),

@@ -49,7 +49,7 @@ impl OnServer {
         self.directory.path().join("token.key")
     }
 
-    /// One that is not in office.
+    /// One that does not lead.
     pub(super) fn handle(&self) -> PostgresStore {
         open(&self.database, &self.key())
     }
@@ -128,7 +128,7 @@ fn a_deposed_scheduler_changes_nothing() {
 }
 
 #[test]
-fn an_office_ends_with_its_term_and_a_batch_prolongs_it() {
+fn a_leader_has_a_term_and_a_batch_prolongs_it() {
     if !wanted() {
         return;
     }
@@ -151,7 +151,7 @@ fn an_office_ends_with_its_term_and_a_batch_prolongs_it() {
 }
 
 #[test]
-fn a_batch_that_takes_long_does_not_cost_the_office() {
+fn a_batch_that_takes_long_does_not_cost_the_lead() {
     // Others see the term only as it was before the batch.
     if !wanted() {
         return;
@@ -520,7 +520,7 @@ impl Bench {
 }
 
 #[test]
-fn who_stands_still_for_a_term_is_not_in_office_whatever_the_databases_clock_says() {
+fn who_stands_still_for_a_term_does_not_lead_whatever_the_databases_clock_says() {
     // The clock went back ten minutes and the scheduler died: nobody scheduled until the clock was there again.
     if !wanted() {
         return;

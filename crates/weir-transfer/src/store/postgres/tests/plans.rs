@@ -34,7 +34,7 @@ fn plans_for_a_small_table_are_not_kept_for_a_large_one() {
     (0..20).for_each(|n| use_all(n * 5 + 1, n * 5 + 6));
     store.apply(&[submit(2, 101, 50_000)]).unwrap();
     let read = || {
-        for pool in [&store.writing, &store.readers, &store.orders, &store.council] {
+        for pool in [&store.writing, &store.readers, &store.orders, &store.leading] {
             pool.with(|session| session.run("SELECT pg_stat_force_next_flush()"))
                 .unwrap();
         }

@@ -36,7 +36,7 @@ const REPORTS: usize = 1000;
 type Told = (Uuid, Place, Report);
 
 /// See the module.
-pub(crate) struct Hands {
+pub(crate) struct RemoteExecutor {
     membership: Arc<Membership>,
     executor: Executor,
     events: Events,
@@ -45,7 +45,7 @@ pub(crate) struct Hands {
     told: UnboundedSender<Told>,
 }
 
-impl Hands {
+impl RemoteExecutor {
     /// Works until it is stopped. `journal` takes claims of operations with a lease.
     pub(crate) fn start(
         membership: &Arc<Membership>,
@@ -53,8 +53,9 @@ impl Hands {
         journal: Arc<Writer>,
         tasks: &Tasks,
     ) {
+        // Not bounded: the end of each operation, once; this node's slots bound them.
         let (told, tellings) = unbounded_channel();
-        let hands = Self {
+        let executor_here = Self {
             membership: membership.clone(),
             executor,
             events,
@@ -63,17 +64,20 @@ impl Hands {
             told,
         };
         let stop = tasks.stop();
-        tasks
-            .tracker()
-            .spawn(tell(membership.clone(), hands.at_work.clone(), tellings, stop.clone()));
-        tasks.tracker().spawn(hands.work(stop.clone()));
+        tasks.tracker().spawn(tell(
+            membership.clone(),
+            executor_here.at_work.clone(),
+            tellings,
+            stop.clone(),
+        ));
+        tasks.tracker().spawn(executor_here.work(stop.clone()));
     }
 
     async fn work(self, stop: CancellationToken) {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = self.membership.bells().hands.notified() => {}
+                () = self.membership.bells().executor.notified() => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
             if let Err(error) = self.round().await {

@@ -13,8 +13,8 @@ use std::{
 
 use tokio::sync::watch;
 use uuid::Uuid;
+use weir_events::{Lines, MessageKind, Meters, Position, SinkError, Sinks, Spool};
 use weir_executor::{orders::Told, timeline::Timeline};
-use weir_events::{Lines, Meters, MessageKind, Position, SinkError, Sinks, Spool};
 use weir_http::Client;
 use weir_sched::Work;
 use weir_world::OpId;
@@ -34,7 +34,7 @@ use crate::{
     store::{Change, Store, StoreError},
 };
 
-/// Notices that may wait for the scribe; with more, the driver takes no further requests.
+/// Notices that may wait for the event writer; with more, the driver takes no further requests.
 const WAITING_MAX: usize = 100_000;
 
 /// How often appended lines are made to survive a loss of power.
@@ -43,23 +43,23 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// How often segments that nobody needs are looked for.
 const PRUNE_EVERY: Duration = Duration::from_secs(5);
 
-/// How long the scribe waits before it tries a spool again that refused.
+/// How long the event writer waits before it tries a spool again that refused.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
 /// An attempt under way: what its messages will show.
 #[derive(Clone)]
-struct Ride {
+struct Attempt {
     job: NewJob,
     file: NewFile,
     times: Timeline,
 }
 
-/// The service's handle on the scribe. Clones share it; without a configuration it does nothing.
+/// The service's handle on the event writer. Clones share it; without a configuration it does nothing.
 #[derive(Clone, Default)]
 pub struct Events {
     shared: Option<Arc<Shared>>,
     /// Keeps how the time of attempts went, for the scheduler, which tells of them.
-    courier: Option<Arc<Mutex<HashMap<OpId, Timeline>>>>,
+    times: Option<Arc<Mutex<HashMap<OpId, Timeline>>>>,
 }
 
 struct Shared {
@@ -67,7 +67,7 @@ struct Shared {
     retries: u8,
     notices: Mutex<Option<Sender<Notice>>>,
     waiting: AtomicUsize,
-    rides: Mutex<HashMap<OpId, Ride>>,
+    attempts: Mutex<HashMap<OpId, Attempt>>,
     meters: Arc<Meters>,
     sinks: Arc<Sinks>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -78,7 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Events {
-    /// Opens the spool, and starts the scribe and the sinks. `endpoint`: this service's name in messages. `retries`: those of a job
+    /// Opens the spool, and starts the event writer and the sinks. `endpoint`: this service's name in messages. `retries`: those of a job
     /// that leaves it to the service.
     pub(crate) fn start(
         config: &EventsConfig,
@@ -91,18 +91,19 @@ impl Events {
         let meters = Arc::new(Meters::default());
         let (head, watched) = watch::channel(spool.end());
         let sinks = Arc::new(weir_events::start(config, &watched, client, roots, &meters)?);
+        // Not bounded: with `WAITING_MAX` notices the driver takes no further requests.
         let (notices, heard) = channel();
         let shared = Arc::new(Shared {
             endpoint,
             retries,
             notices: Mutex::new(Some(notices)),
             waiting: AtomicUsize::new(0),
-            rides: Mutex::default(),
+            attempts: Mutex::default(),
             meters,
             sinks: sinks.clone(),
             thread: Mutex::default(),
         });
-        let scribe = Scribe {
+        let writer = EventWriter {
             shared: shared.clone(),
             store,
             spool,
@@ -112,26 +113,26 @@ impl Events {
         };
         let thread = std::thread::Builder::new()
             .name("weir-events".into())
-            .spawn(move || scribe.run(&heard))
+            .spawn(move || writer.run(&heard))
             .map_err(|source| SinkError::Thread { source })?;
         *lock(&shared.thread) = Some(thread);
         Ok(Self {
             shared: Some(shared),
-            courier: None,
+            times: None,
         })
     }
 
     /// Tells nobody, but keeps what the scheduler has to tell.
-    pub(crate) fn courier() -> Self {
+    pub(crate) fn for_a_remote_executor() -> Self {
         Self {
             shared: None,
-            courier: Some(Arc::default()),
+            times: Some(Arc::default()),
         }
     }
 
     /// How the time of an attempt went that is over.
     pub(crate) fn take_times(&self, op: OpId) -> Option<Timeline> {
-        lock(self.courier.as_ref()?).remove(&op)
+        lock(self.times.as_ref()?).remove(&op)
     }
 
     /// Whether anybody listens.
@@ -139,7 +140,7 @@ impl Events {
         self.shared.is_some()
     }
 
-    /// Whether the scribe has so much to write that nothing new should be taken.
+    /// Whether the event writer has so much to write that nothing new should be taken.
     pub(crate) fn is_behind(&self) -> bool {
         let waiting = |shared: &Arc<Shared>| shared.waiting.load(Ordering::Relaxed);
         self.shared.as_ref().map_or(0, waiting) > WAITING_MAX
@@ -171,26 +172,26 @@ impl Events {
 impl Told for Events {
     fn began(&self, op: OpId, order: &Order, timeline: Timeline) {
         let Some(shared) = &self.shared else { return };
-        let ride = Ride {
+        let attempt = Attempt {
             job: order.job.clone(),
             file: order.file.spec.clone(),
             times: timeline,
         };
-        for (kind, line) in shared.beginning(&ride, op.attempt, Some(&order.file.tape)) {
-            shared.tell(Notice::Lines(kind, ride.job.vo.clone(), line));
+        for (kind, line) in shared.beginning(&attempt, op.attempt, Some(&order.file.tape)) {
+            shared.tell(Notice::Lines(kind, attempt.job.vo.clone(), line));
         }
-        lock(&shared.rides).insert(op, ride);
+        lock(&shared.attempts).insert(op, attempt);
     }
 
     // What it came to is told by [`Notice::Ended`].
     fn over(&self, op: OpId, timeline: Timeline) {
-        if let Some(courier) = &self.courier {
-            lock(courier).insert(op, timeline);
+        if let Some(times) = &self.times {
+            lock(times).insert(op, timeline);
         }
         if let Some(shared) = &self.shared
-            && let Some(ride) = lock(&shared.rides).get_mut(&op)
+            && let Some(attempt) = lock(&shared.attempts).get_mut(&op)
         {
-            ride.times = timeline;
+            attempt.times = timeline;
         }
     }
 }
@@ -206,21 +207,21 @@ impl Shared {
     /// The messages of an attempt that begins.
     fn beginning(
         &self,
-        ride: &Ride,
-        attempt: u32,
+        attempt: &Attempt,
+        number: u32,
         tape: Option<&weir_executor::job::TapeTimes>,
     ) -> [(MessageKind, Vec<u8>); 2] {
-        let subject = self.subject(&ride.job, &ride.file, attempt);
+        let subject = self.subject(&attempt.job, &attempt.file, number);
         let active = StateChange {
             job: "ACTIVE",
             file: FileState::Active.as_str(),
-            at: ride.times.began,
+            at: attempt.times.began,
             reason: None,
             tape,
         };
         [
             (MessageKind::State, message::state(&subject, &active)),
-            (MessageKind::Start, message::start(&subject, ride.times.began)),
+            (MessageKind::Start, message::start(&subject, attempt.times.began)),
         ]
     }
 
@@ -237,7 +238,7 @@ impl Shared {
 }
 
 /// The thread.
-struct Scribe {
+struct EventWriter {
     shared: Arc<Shared>,
     store: Arc<dyn Store>,
     spool: Spool,
@@ -252,7 +253,7 @@ const FEW: i64 = 100;
 /// A page is appended when it is so long, or when nothing more waits.
 const PAGE: usize = 256 << 10;
 
-impl Scribe {
+impl EventWriter {
     fn run(mut self, heard: &Receiver<Notice>) {
         let mut page = Lines::default();
         loop {
@@ -281,7 +282,7 @@ impl Scribe {
         }
     }
 
-    /// Writes what a notice tells. While the store cannot be read the scribe waits: the message would be lost.
+    /// Writes what a notice tells. While the store cannot be read the event writer waits: the message would be lost.
     fn write(&self, notice: &Notice, page: &mut Lines) {
         let before = page.mark();
         while let Err(error) = self.tell(notice, page) {
@@ -291,7 +292,7 @@ impl Scribe {
                 self.shared.meters.unwritten.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(error = text, "a message could not be written: its rows cannot be read");
                 if let Notice::Ended(op, _) = notice {
-                    lock(&self.shared.rides).remove(op);
+                    lock(&self.shared.attempts).remove(op);
                 }
                 return;
             }
@@ -308,8 +309,8 @@ impl Scribe {
             }
             Notice::BegunElsewhere(op, at) => self.begun(*op, *at, page),
             Notice::OverElsewhere(op, times) => {
-                if let Some(ride) = lock(&self.shared.rides).get_mut(op) {
-                    ride.times = *times;
+                if let Some(attempt) = lock(&self.shared.attempts).get_mut(op) {
+                    attempt.times = *times;
                 }
                 Ok(())
             }
@@ -329,11 +330,11 @@ impl Scribe {
             began: at,
             ..Timeline::default()
         };
-        let ride = Ride { job, file, times };
-        for (kind, line) in self.shared.beginning(&ride, op.attempt, None) {
-            page.write(kind, &ride.job.vo, &line);
+        let attempt = Attempt { job, file, times };
+        for (kind, line) in self.shared.beginning(&attempt, op.attempt, None) {
+            page.write(kind, &attempt.job.vo, &line);
         }
-        lock(&self.shared.rides).insert(op, ride);
+        lock(&self.shared.attempts).insert(op, attempt);
         Ok(())
     }
 
@@ -421,9 +422,9 @@ impl Scribe {
             _ => return Ok(()),
         };
         let verdict = verdict(state, result);
-        let ride = lock(&self.shared.rides).get(&op).cloned();
-        let known = match ride {
-            Some(ride) => Some((Some(ride.times), ride.job, ride.file)),
+        let attempt = lock(&self.shared.attempts).get(&op).cloned();
+        let known = match attempt {
+            Some(attempt) => Some((Some(attempt.times), attempt.job, attempt.file)),
             None => self.rows(op.transfer.0)?.map(|(job, file)| (None, job, file)),
         };
         let Some((times, job, file)) = known else { return Ok(()) };
@@ -450,7 +451,7 @@ impl Scribe {
             tape: tape.as_ref(),
         };
         page.write(MessageKind::State, &job.vo, &message::state(&subject, &change));
-        lock(&self.shared.rides).remove(&op);
+        lock(&self.shared.attempts).remove(&op);
         Ok(())
     }
 

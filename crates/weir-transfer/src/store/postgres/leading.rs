@@ -1,6 +1,6 @@
 //! What the scheduler and the other nodes have between them, from the scheduler's side.
 //!
-//! All that is changed here is changed by whoever is in office, in a transaction that looks for that first
+//! All that is changed here is changed by the leader, in a transaction that looks for that first
 //! ([`Election::while_leading`](weir_store::postgres::Election::while_leading)). One that
 //! was stopped and goes on after another has taken over finds that out, and changes nothing: it would take jobs away that the other one
 //! has not heard of yet, or give to one node what another copies.
@@ -11,7 +11,7 @@ use weir_world::OpId;
 
 use super::{
     PostgresStore,
-    nodes::{HANDS, Lease, Report, columns, op_of},
+    nodes::{LEASES, Lease, Report, columns, op_of},
     read,
 };
 use crate::store::{Restored, StoreError};
@@ -21,7 +21,7 @@ impl PostgresStore {
     /// Numbers of jobs that came in elsewhere.
     pub(crate) fn arrivals(&self) -> Result<Vec<u64>, StoreError> {
         let text = "SELECT job_no FROM arrivals ORDER BY job_no LIMIT 5000";
-        self.council.with(|session| {
+        self.leading.with(|session| {
             let rows = session.query(text, &[])?;
             Ok(rows.iter().map(|row| row.get::<_, i64>(0) as u64).collect())
         })
@@ -29,13 +29,13 @@ impl PostgresStore {
 
     /// As [`crate::store::Store::restore`], of these jobs.
     pub(crate) fn restore_these(&self, jobs: &[u64], each: &mut dyn FnMut(Restored)) -> Result<(), StoreError> {
-        self.council.with(|session| read::restore_these(session, jobs, each))
+        self.leading.with(|session| read::restore_these(session, jobs, each))
     }
 
     /// The scheduler knows these jobs.
     pub(crate) fn arrived(&self, epoch: u64, jobs: &[u64]) -> Result<(), StoreError> {
         let jobs = jobs.iter().map(|job| *job as i64).collect::<Vec<_>>();
-        self.election.while_leading(&self.council, epoch, |session| {
+        self.election.while_leading(&self.leading, epoch, |session| {
             let text = "DELETE FROM arrivals WHERE job_no = ANY($1)";
             session.execute(text, &[&jobs]).map(drop)
         })
@@ -43,16 +43,16 @@ impl PostgresStore {
 
     /// Takes back all leases of schedulers before this epoch.
     pub(crate) fn end_older_leases(&self, epoch: u64) -> Result<(), StoreError> {
-        self.election.while_leading(&self.council, epoch, |session| {
+        self.election.while_leading(&self.leading, epoch, |session| {
             session.execute("DELETE FROM leases WHERE epoch < $1", &[&(epoch as i64)])?;
-            notify(session, HANDS)
+            notify(session, LEASES)
         })
     }
 
     /// Where these files go.
     pub(crate) fn destinations(&self, files: &[u64]) -> Result<Vec<(u64, String)>, StoreError> {
         let files = files.iter().map(|file| *file as i64).collect::<Vec<_>>();
-        self.council.with(|session| {
+        self.leading.with(|session| {
             let rows = session.query("SELECT file_id, dest FROM files WHERE file_id = ANY($1)", &[&files])?;
             Ok(rows
                 .iter()
@@ -72,9 +72,9 @@ impl PostgresStore {
             ON CONFLICT (file_id) DO UPDATE SET attempt = excluded.attempt, epoch = excluded.epoch, node = excluded.node,
                 op = excluded.op, stop = excluded.stop, taken = false, moved = NULL, report = NULL
             WHERE (leases.epoch, leases.attempt) < (excluded.epoch, excluded.attempt)";
-        self.election.while_leading(&self.council, epoch, |session| {
+        self.election.while_leading(&self.leading, epoch, |session| {
             session.execute(text, &[&files, &attempts, &epochs, &nodes, &orders, &stops])?;
-            notify(session, HANDS)
+            notify(session, LEASES)
         })
     }
 
@@ -83,9 +83,9 @@ impl PostgresStore {
         let (files, attempts, epochs) = columns(ops.iter());
         let text = "UPDATE leases SET stop = true FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS d (f, a, e)
             WHERE file_id = f AND attempt = a AND epoch = e";
-        self.election.while_leading(&self.council, epoch, |session| {
+        self.election.while_leading(&self.leading, epoch, |session| {
             session.execute(text, &[&files, &attempts, &epochs])?;
-            notify(session, HANDS)
+            notify(session, LEASES)
         })
     }
 
@@ -93,7 +93,7 @@ impl PostgresStore {
     pub(crate) fn reports(&self, epoch: u64) -> Result<Vec<Report>, StoreError> {
         let text =
             "DELETE FROM leases WHERE epoch = $1 AND report IS NOT NULL RETURNING file_id, attempt, epoch, report";
-        self.election.while_leading(&self.council, epoch, |session| {
+        self.election.while_leading(&self.leading, epoch, |session| {
             let rows = session.query(text, &[&(epoch as i64)])?;
             Ok(rows.iter().map(|row| (op_of(row), row.get(3))).collect())
         })
@@ -104,7 +104,7 @@ impl PostgresStore {
         let peers = self.members.all_peers()?.into_iter();
         let dead = peers.filter(|(peer, lives)| !lives || self.members.is_dead(&peer.name));
         let dead = dead.map(|(peer, _)| peer.node.id).collect::<Vec<_>>();
-        self.election.while_leading(&self.council, epoch, |session| {
+        self.election.while_leading(&self.leading, epoch, |session| {
             let text =
                 "DELETE FROM nodes WHERE until + make_interval(secs => $1) < clock_timestamp() OR node = ANY($2)";
             session.execute(text, &[&GRACE.as_secs_f64(), &dead])?;
@@ -124,7 +124,7 @@ impl PostgresStore {
     /// How far operations are, as far as that is known; all leases of this epoch.
     pub(crate) fn lent(&self, epoch: u64) -> Result<Vec<(OpId, Option<u64>)>, StoreError> {
         let text = "SELECT file_id, attempt, epoch, moved FROM leases WHERE epoch = $1";
-        self.council.with(|session| {
+        self.leading.with(|session| {
             let rows = session.query(text, &[&(epoch as i64)])?;
             let moved = |row: &Row| (op_of(row), row.get::<_, Option<i64>>(3).map(|bytes| bytes as u64));
             Ok(rows.iter().map(moved).collect())
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn nobody_takes_over_in_the_middle() {
-        // What began in office would end after the new scheduler has looked.
+        // What began while it led would end after the new scheduler has looked.
         if !wanted() {
             return;
         }
@@ -257,13 +257,13 @@ mod tests {
                 is_through.load(Ordering::SeqCst)
             });
             old.election
-                .while_leading(&old.council, epoch, |session| {
+                .while_leading(&old.leading, epoch, |session| {
                     // A batch is not held up.
                     old.apply(&[submit(1, 1, 1)])?;
                     begun.send(()).unwrap();
                     std::thread::sleep(Duration::from_millis(300));
                     is_through.store(true, Ordering::SeqCst);
-                    notify(session, HANDS)
+                    notify(session, LEASES)
                 })
                 .unwrap();
             assert!(taken.join().unwrap(), "the new one began in the middle");
