@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::SystemTime};
 use weir_auth::Verifier;
 use weir_http::{ChainCheck, Reloadable, ServerTls, TlsError};
 use weir_service::{
-    reload::{Part, Reloads, Renew, look_at},
+    reload::{Part, Reloads, Renew, look, look_at},
     tls::TlsFiles,
 };
 use weir_transfer::{
@@ -47,12 +47,16 @@ impl Reloading {
 
     /// See [`crate::Running::reload`].
     pub(crate) async fn reload(self: &Arc<Self>, config: TransferConfig) -> Result<Vec<String>, StartError> {
-        let _turn = self.door.reloads.turn().await;
-        let this = self.clone();
-        // It reads files.
-        let taken = tokio::task::spawn_blocking(move || this.exchange(&config)).await;
-        let taken = taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let taken = {
+            let _turn = self.door.reloads.turn().await;
+            let this = self.clone();
+            // It reads files.
+            let taken = tokio::task::spawn_blocking(move || this.exchange(&config)).await;
+            taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+        };
         self.door.reloads.took(&taken);
+        // Authorities of others are no part of the exchange.
+        look(self.clone()).await;
         taken
     }
 
@@ -60,7 +64,8 @@ impl Reloading {
         weir_service::config::check(config)?;
         let door = &self.door;
         let (config, waiting) = settle(&self.config.get(), config);
-        let seen = look_at(files(&config));
+        let mut seen = look_at(files(&config));
+        seen.remove(&Part::Trust);
         let certificates = Certificates::named_by(&config)?;
         let (tls, end) = server_tls(&config, certificates.as_ref())?;
         let before = door.callers.get();

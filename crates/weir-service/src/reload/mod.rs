@@ -123,9 +123,9 @@ impl Reloads {
         self.0.turn.lock().await
     }
 
-    /// All files have been read that are looked at here. Look first, then read: a change between the two is seen later.
+    /// The files of these parts have been read. Look first, then read: a change between the two is seen later.
     pub fn have_read(&self, files: Files) {
-        *lock(&self.0.seen) = files;
+        lock(&self.0.seen).extend(files);
     }
 
     /// For the page of a service: `weir_SERVICE_reloads_total` and the end of the certificate.
@@ -247,6 +247,16 @@ mod tests {
         fs::write(folder.path().join("cert"), "good").unwrap();
         take_changed(&service);
         assert_eq!(taken(), [Part::Certificate]);
+        // The certificate was read otherwise meanwhile.
+        for name in ["cert", "ca"] {
+            fs::remove_file(folder.path().join(name)).unwrap();
+            fs::write(folder.path().join(name), "good").unwrap();
+        }
+        let mut files = look_at(service.files());
+        files.remove(&Part::Trust);
+        service.reloads.have_read(files);
+        take_changed(&service);
+        assert_eq!(taken(), [Part::Trust], "nobody has read it");
         let mut page = Page::default();
         service
             .reloads
@@ -256,7 +266,7 @@ mod tests {
         for line in [
             "weir_issuer_reloads_total{what=\"certificate\",outcome=\"completed\"} 1",
             "weir_issuer_reloads_total{what=\"certificate\",outcome=\"failed\"} 1",
-            "weir_issuer_reloads_total{what=\"trust\",outcome=\"completed\"} 1",
+            "weir_issuer_reloads_total{what=\"trust\",outcome=\"completed\"} 2",
             "weir_issuer_certificate_end_timestamp_seconds 5",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");

@@ -70,7 +70,7 @@ pub enum Request<C> {
     Cancel {
         /// Their job.
         job: Uuid,
-        /// Whether these are all of its files that have not ended.
+        /// Whether the job is cancelled with them.
         whole: bool,
         /// Which.
         files: Vec<u64>,
@@ -103,7 +103,7 @@ pub enum Request<C> {
     Force {
         /// Which.
         files: Vec<u64>,
-        /// What became of each.
+        /// What goes along, once it is known which of them are forced.
         forcing: Forcing,
         /// Told once it is durable.
         reply: oneshot::Sender<Answer>,
