@@ -52,7 +52,7 @@ impl Messages {
         Self(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    /// Which these are.
+    /// The kinds that are sent.
     pub fn kinds(&self) -> Vec<MessageKind> {
         let wanted = |kind: &MessageKind| self.0.is_empty() || self.0.iter().any(|name| name == kind.as_str());
         MessageKind::ALL.into_iter().filter(wanted).collect()
@@ -197,7 +197,7 @@ impl EventsConfig {
             .chain(self.stomps.iter_mut().filter_map(|stomp| stomp.password_file.as_mut()))
     }
 
-    /// What makes no sense.
+    /// Problems of this table that no type rules out, with key and remedy.
     pub fn check(&self) -> Vec<Invalid> {
         let mut invalid = Vec::new();
         let mut wrong = |key: &str, problem: String, remedy: &str| invalid.push(Invalid::new(key, problem, remedy));

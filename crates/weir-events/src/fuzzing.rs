@@ -1,6 +1,6 @@
-//! What the reader of answers must survive for any input. Built for tests and for the targets of `fuzz/` only.
+//! A target for the reader of STOMP frames. Built for tests and for the targets of `fuzz/` only.
 
-/// What a STOMP broker says.
+/// Frames of a STOMP broker.
 pub fn frames(data: &[u8]) {
     crate::sinks::fuzz(data);
 }

@@ -4,7 +4,7 @@
 //! broker) reads the spool at its own pace and remembers how far it is once the other side has taken it: nothing is lost while a sink is
 //! down, until the spool is full. After a crash a sink may be told again what it was told in the last moments.
 //!
-//! Deliberately absent: what messages say, and of what.
+//! Deliberately absent: the content of messages.
 
 mod config;
 #[cfg(any(test, fuzzing))]

@@ -26,12 +26,12 @@ impl Lines {
         self.counts[kind as usize] += 1;
     }
 
-    /// What is there now, to be [gone back](Lines::take_back) to.
+    /// The place after the last line, for [`Lines::take_back`].
     pub fn mark(&self) -> Mark {
         Mark(self.bytes.len(), self.counts)
     }
 
-    /// Takes back what was written since.
+    /// Removes the lines after a mark.
     pub fn take_back(&mut self, mark: Mark) {
         self.bytes.truncate(mark.0);
         self.counts = mark.1;

@@ -1,4 +1,4 @@
-//! A job and its files: what was submitted, and what came of it.
+//! A job and its files: as submitted, and their results.
 
 mod counts;
 mod hash;

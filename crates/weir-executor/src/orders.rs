@@ -1,4 +1,4 @@
-//! What the executor is ordered to do, and what it needs to have kept: seams to whoever holds jobs and files.
+//! Orders for the executor, and the notes it leaves: traits that the service implements on its store.
 
 use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
@@ -131,7 +131,7 @@ pub trait Orders: Send + Sync + 'static {
     fn due_renewals(&self, now: Millis, skip: usize, limit: usize) -> Result<Vec<Due>, StoreError>;
 }
 
-/// What the executor has to have kept of its work.
+/// A note of the executor's that must outlive the process.
 #[derive(Debug, Clone)]
 pub enum Note {
     /// What a file's attempts may have left at its destination; `None`: nothing.

@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::SystemTime};
 use weir_auth::Verifier;
 use weir_http::{ChainCheck, Reloadable, ServerTls, TlsError};
 use weir_service::{
-    reload::{Part, Reloads, Renew, look, look_at},
+    reload::{Files, Part, Reloads, Renew, look, look_at},
     tls::TlsFiles,
 };
 use weir_transfer::{
@@ -36,8 +36,9 @@ pub(crate) fn server_tls(
 }
 
 impl Reloading {
-    pub(crate) fn new(door: Arc<Door>, config: TransferConfig, tls: ServerTls) -> Self {
-        door.reloads.have_read(look_at(files(&config)));
+    /// `seen`: the files of the configuration, looked at before they were read.
+    pub(crate) fn new(door: Arc<Door>, config: TransferConfig, seen: Files, tls: ServerTls) -> Self {
+        door.reloads.have_read(seen);
         Self {
             door,
             tls,
@@ -123,7 +124,7 @@ impl Renew for Reloading {
 }
 
 /// The files of a configuration that others renew.
-fn files(config: &TransferConfig) -> Vec<(Part, Vec<PathBuf>)> {
+pub(crate) fn files(config: &TransferConfig) -> Vec<(Part, Vec<PathBuf>)> {
     let x509 = config.x509.as_ref();
     vec![
         (Part::Certificate, config.tls.iter().flat_map(TlsFiles::files).collect()),

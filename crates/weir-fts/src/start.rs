@@ -7,7 +7,7 @@ use std::{
 
 use weir_auth::Verifier;
 use weir_http::{RunningServer, ServerLimits};
-use weir_service::reload::{Reloads, keep_up, look};
+use weir_service::reload::{Reloads, keep_up, look, look_at};
 use weir_transfer::{Opened, Outbound, config::TransferConfig};
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     door,
     error::StartError,
     relay::answer_node,
-    reload::{Reloading, server_tls},
+    reload::{Reloading, files, server_tls},
     state::Door,
     submission::SubmissionLimits,
 };
@@ -55,6 +55,8 @@ impl TransferService {
     /// [`StartError`]
     pub async fn start(config: TransferConfig) -> Result<Running, StartError> {
         weir_service::config::check(&config)?;
+        // A file that changes while the store is opened is seen later.
+        let seen = look_at(files(&config));
         let outbound = Outbound::open(&config, SystemTime::now())?;
         let certificates = Certificates::named_by(&config)?;
         let (tls, certificate_end) = server_tls(&config, certificates.as_ref())?;
@@ -87,7 +89,7 @@ impl TransferService {
         service
             .begin(Box::new(move |asked| answer_node(answering.clone(), asked)))
             .await?;
-        let reloading = Arc::new(Reloading::new(state.clone(), config.clone(), tls.clone()));
+        let reloading = Arc::new(Reloading::new(state.clone(), config.clone(), seen, tls.clone()));
         let limits = ServerLimits {
             connections: config.limits.connections,
             connections_per_client: Some(config.limits.per_client()),

@@ -1,4 +1,4 @@
-//! What an operator says about copies and tokens: tables of the service's configuration.
+//! Tables of the service's configuration on copies and tokens.
 
 mod copy;
 mod redirect;

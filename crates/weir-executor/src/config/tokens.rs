@@ -37,7 +37,7 @@ impl IssuerConfig {
         }
     }
 
-    /// What is wrong with it.
+    /// The first problem of this table, if it has one.
     pub fn problem(&self) -> Option<&'static str> {
         match (&self.client_id, &self.secret_file) {
             (Some(id), _) if id.is_empty() => Some("client_id is empty"),
@@ -98,7 +98,7 @@ impl BrokerConfig {
         }
     }
 
-    /// What is wrong with it beside these issuers.
+    /// The first problem of this table beside these issuers, if it has one.
     pub fn problem(&self, issuers: &[IssuerConfig]) -> Option<&'static str> {
         match (&self.issuer, &self.subject, &self.dn) {
             (Some(url), Some(_), None) if issuers.iter().any(|issuer| issuer.url == *url) => None,
@@ -142,7 +142,7 @@ impl Default for TokensConfig {
 }
 
 impl TokensConfig {
-    /// What is wrong with it.
+    /// The problems of this table.
     pub fn problems(&self) -> Vec<&'static str> {
         // Nothing would come of a request, and what waits, or looks for what expires, would try all the time.
         let short = |time: Duration| time < Duration::from_secs(1);

@@ -12,7 +12,7 @@ use crate::{
 /// Why something was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// What was in the way.
+    /// The obstacle.
     pub obstacle: Obstacle,
     /// For people, without secrets.
     pub text: String,
