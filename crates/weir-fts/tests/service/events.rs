@@ -30,9 +30,11 @@ pub(crate) fn events(folder: &Path) -> EventsConfig {
     }
 }
 
+/// The whole lines of a file that is being written: a reader may see a part of the last write.
 fn told(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Waits until what was told is enough.

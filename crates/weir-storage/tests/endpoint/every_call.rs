@@ -15,7 +15,8 @@ use super::{
     namespace::balanced,
 };
 
-const QUOTA: u64 = 10_000_000_000;
+/// More than any change holds at once, and little enough that the disk of a small machine has as much.
+const QUOTA: u64 = 200_000_000;
 const SMALL: usize = 10_000;
 const OLD: usize = 70_000;
 const MIDDLE: usize = 2_300_000;
