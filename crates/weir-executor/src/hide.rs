@@ -74,12 +74,14 @@ fn words(tail: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use super::*;
+    use crate::surl::Surl;
 
     fn shows(text: &str, expected: &str) {
-        let mut file = NewFile::default();
-        file.set_urls("https://a/f?authz=s%65cret-a&rw=1", "https://b/f#secret-b");
-        let secrets = file.secrets.unwrap_or_default();
+        let urls = ["https://a/f?authz=s%65cret-a&rw=1", "https://b/f#secret-b"];
+        let [source, destination] = urls.map(|url| Surl::parse(url).unwrap());
+        let secrets = NewFile::new(&source, &destination).secrets.unwrap_or_default();
         assert_eq!(hidden(text, &secrets), expected);
     }
 

@@ -18,7 +18,7 @@ pub use tape::TapeTimes;
 pub use weir_sched::JobState;
 use weir_service::time::Millis;
 
-use crate::surl::{conceal, conceals, reveal};
+use crate::surl::Surl;
 
 /// State of a file, with FTS3's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -369,47 +369,51 @@ impl NewJob {
     }
 }
 
-/// A file as submitted.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
+/// A file as submitted. What a row of another version does not have is as if the client had not said it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NewFile {
     /// Its id: the transfer.
+    #[serde(default)]
     pub id: u64,
     /// Place among the files of the job, from 0. Sources of one file share theirs.
+    #[serde(default)]
     pub index: u32,
     /// Where from; what it carries after the path is shown as `***`, and kept in [`Self::secrets`].
-    pub source: String,
+    pub source: Surl,
     /// Where to; likewise.
-    pub destination: String,
+    pub destination: Surl,
     /// Not there unless somebody asked for it: at submission, for the executor, and for an answer to the owner.
     #[serde(skip)]
     pub secrets: Option<Box<UrlSecrets>>,
     /// `ADLER32:0a1b2c3d`, or a bare algorithm name.
+    #[serde(default)]
     pub checksum: String,
     /// The size the user expects; `None` if not said.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_filesize: Option<u64>,
     /// Activity; `default` if not said.
+    #[serde(default)]
     pub activity: String,
     /// How to choose among several sources of the file.
+    #[serde(default)]
     pub selection_strategy: String,
     /// SciTag, 65 to 65535.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scitag: Option<u32>,
     /// Echoed; a JSON object.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Box<RawValue>>,
     /// Echoed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staging_metadata: Option<Box<RawValue>>,
     /// Echoed, and sent with the copy.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive_metadata: Option<Box<RawValue>>,
     /// The token for the source, as its hash.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_token: Option<TokenHash>,
     /// The token for the destination, as its hash.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination_token: Option<TokenHash>,
 }
 
@@ -423,10 +427,33 @@ pub struct UrlSecrets {
 }
 
 impl NewFile {
+    /// A file of which the client has said no more than its URLs.
+    pub fn new(source: &Surl, destination: &Surl) -> Self {
+        let mut file = Self {
+            id: 0,
+            index: 0,
+            source: source.clone(),
+            destination: destination.clone(),
+            secrets: None,
+            checksum: String::new(),
+            user_filesize: None,
+            activity: String::new(),
+            selection_strategy: String::new(),
+            scitag: None,
+            metadata: None,
+            staging_metadata: None,
+            archive_metadata: None,
+            source_token: None,
+            destination_token: None,
+        };
+        file.set_urls(source, destination);
+        file
+    }
+
     /// Takes the URLs as the client wrote them.
-    pub fn set_urls(&mut self, source: &str, destination: &str) {
-        let (source, of_source) = conceal(source);
-        let (destination, of_destination) = conceal(destination);
+    pub fn set_urls(&mut self, source: &Surl, destination: &Surl) {
+        let (source, of_source) = source.conceal();
+        let (destination, of_destination) = destination.conceal();
         (self.source, self.destination) = (source, destination);
         let any = of_source.is_some() || of_destination.is_some();
         self.secrets = any.then(|| {
@@ -439,24 +466,20 @@ impl NewFile {
 
     /// Whether a URL carries more than is shown.
     pub fn hides(&self) -> bool {
-        conceals(&self.source) || conceals(&self.destination)
+        self.source.conceals() || self.destination.conceals()
     }
 
     /// The source as the client wrote it, if its secrets are there.
-    pub fn source_url(&self) -> Cow<'_, str> {
-        reveal(
-            &self.source,
-            self.secrets.as_ref().and_then(|secrets| secrets.source.as_ref()),
-        )
+    pub fn source_url(&self) -> Cow<'_, Surl> {
+        let secrets = self.secrets.as_ref();
+        self.source.reveal(secrets.and_then(|secrets| secrets.source.as_ref()))
     }
 
     /// The destination, likewise.
-    pub fn destination_url(&self) -> Cow<'_, str> {
+    pub fn destination_url(&self) -> Cow<'_, Surl> {
         let secrets = self.secrets.as_ref();
-        reveal(
-            &self.destination,
-            secrets.and_then(|secrets| secrets.destination.as_ref()),
-        )
+        let secret = secrets.and_then(|secrets| secrets.destination.as_ref());
+        self.destination.reveal(secret)
     }
 }
 

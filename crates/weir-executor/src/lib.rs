@@ -364,37 +364,33 @@ impl Executor {
         }
     }
 
-    /// The right to write to a destination, for an operation that another node carries out. `None`: whoever carries it out finds out
-    /// what is wrong with it.
-    pub fn enter_elsewhere(&self, destination: &str) -> Result<Option<Target>, Failure> {
-        let surl = Surl::parse(destination).ok();
-        surl.map(|surl| self.enter(surl.identity())).transpose()
+    /// The right to write to a destination, for an operation that another node carries out.
+    pub fn enter_elsewhere(&self, destination: &Surl) -> Result<Target, Failure> {
+        self.enter(destination.identity())
     }
 
     /// Both sides, with tokens that are good now.
     async fn sides(&self, order: &Order) -> Result<(Side, Side), Failure> {
         let mut sides = [Party::Source, Party::Destination].map(|party| self.side(party, order));
-        for side in sides.iter_mut().flatten() {
+        for side in &mut sides {
             let scene = side.scene(Phase::Preparation);
             side.token = side.right.now(scene).await?;
         }
-        let [source, destination] = sides;
-        Ok((source?, destination?))
+        Ok(sides.into())
     }
 
     /// One side, whose token is not looked at yet.
-    fn side(&self, party: Party, order: &Order) -> Result<Side, Failure> {
+    fn side(&self, party: Party, order: &Order) -> Side {
         let (url, token) = match party {
             Party::Source => (order.file.spec.source_url(), &order.source_token),
             _ => (order.file.spec.destination_url(), &order.destination_token),
         };
-        let scene = Scene::new(party, Phase::Preparation);
-        Ok(Side {
+        Side {
             party,
-            surl: Surl::parse(&url).map_err(|error| scene.fail(ErrorClass::Protocol, error.to_string()))?,
+            surl: url.into_owned(),
             token: None,
             right: Right::of(order, token.as_ref(), (&self.shared.refresher, &self.shared.proxies)),
-        })
+        }
     }
 
     fn enter(&self, destination: String) -> Result<Target, Failure> {

@@ -9,6 +9,7 @@ use weir_world::OpId;
 
 use crate::{
     job::{Claim, File, NewJob, TokenHash},
+    surl::Surl,
     timeline::Timeline,
 };
 
@@ -49,7 +50,7 @@ pub struct Pin {
     /// The file.
     pub file: u64,
     /// Where it is.
-    pub source: String,
+    pub source: Surl,
     /// Whether the file has come to its end: the pin is to be given back.
     pub over: bool,
 }

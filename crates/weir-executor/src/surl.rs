@@ -1,24 +1,35 @@
 //! The URLs of files at storage elements, as clients write them and as we send them.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, ops::Range};
 
+use serde::{Deserialize, Serialize, Serializer};
 use weir_auth::{MASK, Secret};
 
-/// A file's URL, split once at the door.
+/// A file's URL, split once: where it comes in, or when its row is read.
 ///
 /// FTS tells storage elements apart by `scheme://host` and leaves the port out ([`Surl::se`]); requests need the port
 /// ([`Surl::http_url`]); messages must not carry the query, where some storages put a credential ([`Surl::redacted`]).
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// Serde, and the databases, have it as its text.
+#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Surl {
     text: String,
+    parts: Parts,
+}
+
+/// Where the parts of a URL are in its text.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Parts {
     scheme: Scheme,
-    host: String,
+    host: Range<usize>,
+    /// The host, if the text does not have it in lower case.
+    lower_host: Option<Box<str>>,
     port: Option<u16>,
     path_start: usize,
 }
 
 /// The schemes that the executor speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     /// `https`.
     Https,
@@ -58,6 +69,19 @@ impl Scheme {
     }
 }
 
+/// A storage element, as FTS tells them apart: the scheme and the host of its URLs, the port dropped. Shown as `scheme://host`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Storage<'a> {
+    scheme: Scheme,
+    host: &'a str,
+}
+
+impl fmt::Display for Storage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.as_str(), self.host)
+    }
+}
+
 /// Why a text is not a URL that can be transferred. The texts are those of FTS3 where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SurlError {
@@ -84,25 +108,8 @@ pub enum SurlError {
     Malformed(String),
 }
 
-impl Surl {
-    /// Splits and checks a URL.
-    ///
-    /// # Errors
-    /// See [`SurlError`]; the messages name the URL without its query.
-    pub fn parse(text: &str) -> Result<Self, SurlError> {
-        Self::read(text, false)
-    }
-
-    /// As [`Self::parse`], of a file or a directory: that may be the storage's root.
-    ///
-    /// # Errors
-    /// See [`Self::parse`].
-    pub fn parse_place(text: &str) -> Result<Self, SurlError> {
-        Self::read(text, true)
-    }
-
-    fn read(text: &str, root: bool) -> Result<Self, SurlError> {
-        let text = text.trim();
+impl Parts {
+    fn of(text: &str, root: bool) -> Result<Self, SurlError> {
         let shown = || redact_query(text);
         let Some((scheme_text, rest)) = text.split_once("://") else {
             return Err(SurlError::MissingScheme(shown()));
@@ -130,14 +137,41 @@ impl Surl {
         if host.is_empty() {
             return Err(SurlError::MissingHost(shown()));
         }
-        let path_start = text.len() - tail.len();
+        let host_start = scheme_text.len() + "://".len();
         Ok(Self {
             scheme,
-            host: host.to_ascii_lowercase(),
+            host: host_start..host_start + host.len(),
+            lower_host: host
+                .contains(|c: char| c.is_ascii_uppercase())
+                .then(|| host.to_ascii_lowercase().into()),
             port,
-            path_start,
-            text: text.to_owned(),
+            path_start: text.len() - tail.len(),
         })
+    }
+}
+
+impl Surl {
+    /// Splits and checks a URL.
+    ///
+    /// # Errors
+    /// See [`SurlError`]; the messages name the URL without its query.
+    pub fn parse(text: &str) -> Result<Self, SurlError> {
+        Self::read(text, false)
+    }
+
+    /// As [`Self::parse`], of a file or a directory: that may be the storage's root.
+    ///
+    /// # Errors
+    /// See [`Self::parse`].
+    pub fn parse_place(text: &str) -> Result<Self, SurlError> {
+        Self::read(text, true)
+    }
+
+    fn read(text: &str, root: bool) -> Result<Self, SurlError> {
+        let text = text.trim();
+        let parts = Parts::of(text, root)?;
+        let text = text.to_owned();
+        Ok(Self { text, parts })
     }
 
     /// As the client wrote it.
@@ -147,24 +181,43 @@ impl Surl {
 
     /// The scheme.
     pub fn scheme(&self) -> Scheme {
-        self.scheme
+        self.parts.scheme
     }
 
-    /// The storage element: `scheme://host`, the port dropped as FTS3 does.
+    /// Its storage element.
+    pub fn storage(&self) -> Storage<'_> {
+        Storage {
+            scheme: self.scheme(),
+            host: self.host(),
+        }
+    }
+
+    /// The name of its storage element: `scheme://host`.
     pub fn se(&self) -> String {
-        format!("{}://{}", self.scheme.as_str(), self.host)
+        self.storage().to_string()
     }
 
     /// The host alone.
     pub fn host(&self) -> &str {
-        &self.host
+        let parts = &self.parts;
+        parts.lower_host.as_deref().unwrap_or(&self.text[parts.host.clone()])
+    }
+
+    /// The path with all that follows it.
+    fn tail(&self) -> &str {
+        &self.text[self.parts.path_start..]
+    }
+
+    fn port(&self) -> u16 {
+        let usual = if self.scheme().is_encrypted() { 443 } else { 80 };
+        self.parts.port.unwrap_or(usual)
     }
 
     /// `https://host:port/path?query`, percent-encoded where HTTP needs it and otherwise untouched.
     pub fn http_url(&self) -> String {
-        let tail = self.text[self.path_start..].split('#').next().unwrap_or_default();
-        let mut url = format!("{}://{}", self.scheme.wire(), self.host);
-        if let Some(port) = self.port {
+        let tail = self.tail().split('#').next().unwrap_or_default();
+        let mut url = format!("{}://{}", self.scheme().wire(), self.host());
+        if let Some(port) = self.parts.port {
             url.push(':');
             url.push_str(&port.to_string());
         }
@@ -174,18 +227,14 @@ impl Surl {
 
     /// `https://host:port`: where requests for this file first go.
     pub fn endpoint(&self) -> String {
-        let port = self.port.unwrap_or(if self.scheme.is_encrypted() { 443 } else { 80 });
-        format!("{}://{}:{port}", self.scheme.wire(), self.host)
+        format!("{}://{}:{}", self.scheme().wire(), self.host(), self.port())
     }
 
     /// The file, however it is spelled: `davs` and `https`, a port that is the scheme's own, doubled slashes, dots and
     /// percent-encoding make no difference. Without the query, which carries credentials more often than names: whoever
     /// keeps two writers apart by this errs on the safe side.
     pub fn identity(&self) -> String {
-        let tail = self.text[self.path_start..]
-            .split(['?', '#'])
-            .next()
-            .unwrap_or_default();
+        let tail = self.tail().split(['?', '#']).next().unwrap_or_default();
         let bytes = percent_encoding::percent_decode_str(tail).collect::<Vec<_>>();
         let mut parts: Vec<&[u8]> = Vec::new();
         for part in bytes.split(|byte| *byte == b'/') {
@@ -195,17 +244,16 @@ impl Surl {
                 part => parts.push(part),
             }
         }
-        let host = self.host.trim_end_matches('.');
-        let port = self.port.unwrap_or(if self.scheme.is_encrypted() { 443 } else { 80 });
+        let (host, port) = (self.host().trim_end_matches('.'), self.port());
         let path = percent_encoding::percent_encode(&parts.join(&b'/'), percent_encoding::NON_ALPHANUMERIC).to_string();
-        format!("{}://{host}:{port}/{path}", self.scheme.wire())
+        format!("{}://{host}:{port}/{path}", self.scheme().wire())
     }
 
     /// The same with a slash at the end of its path, as collections are best asked for (RFC 4918 section 5.2).
     #[must_use]
     pub fn as_directory(&self) -> Self {
-        let tail = &self.text[self.path_start..];
-        let end = self.path_start + tail.find(['?', '#']).unwrap_or(tail.len());
+        let tail = self.tail();
+        let end = self.parts.path_start + tail.find(['?', '#']).unwrap_or(tail.len());
         let mut directory = self.clone();
         if !self.text[..end].ends_with('/') {
             directory.text.insert(end, '/');
@@ -215,7 +263,7 @@ impl Surl {
 
     /// The last name in its path, decoded; `None` of the storage's root.
     pub fn name(&self) -> Option<String> {
-        let path = self.text[self.path_start..].split(['?', '#']).next()?;
+        let path = self.tail().split(['?', '#']).next()?;
         let name = path.split('/').rfind(|name| !name.is_empty())?;
         let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
         Some(name.into_owned())
@@ -223,7 +271,7 @@ impl Surl {
 
     /// How many names its path has.
     pub fn depth(&self) -> usize {
-        let path = self.text[self.path_start..].split(['?', '#']).next();
+        let path = self.tail().split(['?', '#']).next();
         path.unwrap_or_default()
             .split('/')
             .filter(|name| !name.is_empty())
@@ -232,13 +280,66 @@ impl Surl {
 
     /// What comes after the `?`, if anything.
     pub fn query(&self) -> Option<&str> {
-        let (_, query) = self.text[self.path_start..].split_once('?')?;
+        let (_, query) = self.tail().split_once('?')?;
         query.split('#').next()
     }
 
     /// For people: the query, if any, is replaced.
     pub fn redacted(&self) -> String {
         redact_query(&self.text)
+    }
+
+    /// Parts it into what everybody may see and what only its storage is told: the query, where credentials travel, and the fragment.
+    /// In what may be seen `***` stands in their place, so that it can be shown as it is.
+    pub fn conceal(&self) -> (Self, Option<Secret>) {
+        let tail = self.tail();
+        let at = tail.find(['?', '#']).unwrap_or(tail.len());
+        if tail.len() - at <= 1 {
+            return (self.clone(), None);
+        }
+        (self.with_end(at + 1, MASK), Some(Secret::new(&tail[at..])))
+    }
+
+    /// Whether [`Self::conceal`] hid something here.
+    pub fn conceals(&self) -> bool {
+        let head = self.tail().strip_suffix(MASK);
+        head.is_some_and(|head| head.ends_with(['?', '#']))
+    }
+
+    /// The URL that [`Self::conceal`] parted.
+    pub fn reveal(&self, secret: Option<&Secret>) -> Cow<'_, Self> {
+        match secret {
+            Some(secret) if self.conceals() => {
+                let at = self.tail().len() - MASK.len() - 1;
+                Cow::Owned(self.with_end(at, secret.expose()))
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+
+    /// The same with another end, behind the first `at` bytes of [`Self::tail`]. Its parts are where they were: they are before it.
+    fn with_end(&self, at: usize, end: &str) -> Self {
+        let text = format!("{}{end}", &self.text[..self.parts.path_start + at]);
+        let parts = self.parts.clone();
+        Self { text, parts }
+    }
+}
+
+impl TryFrom<String> for Surl {
+    type Error = SurlError;
+
+    fn try_from(text: String) -> Result<Self, SurlError> {
+        if text.trim().len() < text.len() {
+            return Self::parse(&text);
+        }
+        let parts = Parts::of(&text, false)?;
+        Ok(Self { text, parts })
+    }
+}
+
+impl Serialize for Surl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
     }
 }
 
@@ -259,33 +360,6 @@ pub fn redact_query(url: &str) -> String {
     match url.split_once('?') {
         Some((head, query)) if !query.is_empty() => format!("{head}?***"),
         _ => url.to_owned(),
-    }
-}
-
-/// Parts a URL into what everybody may see and what only its storage is told: the query, where credentials travel, and the
-/// fragment. In what may be seen `***` stands in their place, so that it can be shown as it is.
-pub fn conceal(url: &str) -> (String, Option<Secret>) {
-    let at = url.find(['?', '#']).unwrap_or(url.len());
-    let (head, tail) = url.split_at(at);
-    if tail.len() <= 1 {
-        return (url.to_owned(), None);
-    }
-    (format!("{head}{}{MASK}", &tail[..1]), Some(Secret::new(tail)))
-}
-
-/// Whether [`conceal`] hid something here.
-pub fn conceals(shown: &str) -> bool {
-    shown.strip_suffix(MASK).is_some_and(|head| head.ends_with(['?', '#']))
-}
-
-/// The URL that [`conceal`] parted.
-pub fn reveal<'a>(shown: &'a str, secret: Option<&Secret>) -> Cow<'a, str> {
-    match secret {
-        Some(secret) if conceals(shown) => {
-            let head = &shown[..shown.len() - MASK.len() - 1];
-            Cow::Owned(format!("{head}{}", secret.expose()))
-        }
-        _ => Cow::Borrowed(shown),
     }
 }
 
@@ -423,12 +497,26 @@ mod tests {
             ("https://a/f#needle?x", "https://a/f#***"),
             ("https://a/f?***", "https://a/f?***"),
         ] {
-            let (seen, secret) = conceal(url);
-            assert_eq!((seen.as_str(), conceals(&seen)), (shown, secret.is_some()), "{url}");
-            assert_eq!(reveal(&seen, secret.as_ref()), url);
-            assert_eq!(reveal(&seen, None), shown);
-            assert!(Surl::parse(&seen).is_ok(), "{url}");
+            let parsed = Surl::parse(url).unwrap();
+            let (seen, secret) = parsed.conceal();
+            assert_eq!((seen.as_str(), seen.conceals()), (shown, secret.is_some()), "{url}");
+            assert_eq!(seen.reveal(secret.as_ref()).as_ref(), &parsed);
+            assert_eq!(seen.reveal(None).as_str(), shown);
+            assert_eq!(Surl::parse(shown).as_ref(), Ok(&seen));
         }
+    }
+
+    #[test]
+    fn rows_and_messages_have_a_url_as_its_text() {
+        for text in ["https://a/f?x=1#y", "davs://A.Ex:8443/ü"] {
+            let surl = Surl::parse(text).unwrap();
+            let written = serde_json::to_string(&surl).unwrap();
+            assert_eq!(written, format!("\"{text}\""));
+            assert_eq!(serde_json::from_str::<Surl>(&written).unwrap(), surl);
+        }
+        assert_eq!(Surl::try_from(" https://a/f ".to_owned()), Surl::parse("https://a/f"));
+        let refused = serde_json::from_str::<Surl>("\"https://a\"").unwrap_err();
+        assert!(refused.to_string().starts_with("Missing path (https://a)"), "{refused}");
     }
 
     #[test]

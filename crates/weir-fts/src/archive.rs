@@ -19,7 +19,7 @@ use super::{
 use crate::state::State;
 use weir_executor::{
     job::{File, FileState, Job},
-    surl::{Surl, conceal},
+    surl::Surl,
 };
 use weir_store::StoreError;
 use weir_transfer::store::{JobFilter, Store};
@@ -111,24 +111,26 @@ impl FileFilter {
             states,
             source_se: text("source_se"),
             dest_se: text("dest_se"),
-            dest_surl: text("dest_surl"),
+            dest_surl: text("dest_surl").map(|text| shown(&text)),
             limit,
         })
     }
 
     fn fits(&self, file: &File) -> bool {
-        let at = |asked: &Option<String>, url: &str| {
-            let se = || Surl::parse(url).map(|url| url.se());
-            asked.as_ref().is_none_or(|asked| se().as_ref() == Ok(asked))
-        };
+        let at = |asked: &Option<String>, url: &Surl| asked.as_ref().is_none_or(|asked| *asked == url.se());
         self.states.contains(&file.state)
             && at(&self.source_se, &file.spec.source)
             && at(&self.dest_se, &file.spec.destination)
             && self
                 .dest_surl
                 .as_ref()
-                .is_none_or(|asked| conceal(asked).0 == file.spec.destination)
+                .is_none_or(|asked| asked == file.spec.destination.as_str())
     }
+}
+
+/// A URL as it is stored: without what it carries after the path.
+fn shown(url: &str) -> String {
+    Surl::parse(url).map_or_else(|_| url.to_owned(), |url| url.conceal().0.as_str().to_owned())
 }
 
 /// Files that are looked through for one answer, at most: no index knows them by their locations.

@@ -2,10 +2,7 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
-use weir_executor::{
-    job::{File, Job},
-    surl::Surl,
-};
+use weir_executor::job::{File, Job};
 use weir_service::time;
 
 /// Keys of a job, in the order in which they are written.
@@ -234,7 +231,6 @@ impl FileObject<'_> {
             };
         }
         let (file, spec, result) = (self.file, &self.file.spec, &self.file.result);
-        let se = |url: &str| Surl::parse(url).map(|surl| surl.se()).ok();
         match key {
             "file_id" => put!(spec.id),
             "file_index" => put!(spec.index),
@@ -243,8 +239,8 @@ impl FileObject<'_> {
             "job_id" => put!(file.job),
             "source_surl" => put!(spec.source_url()),
             "dest_surl" => put!(spec.destination_url()),
-            "source_se" => put!(se(&spec.source)),
-            "dest_se" => put!(se(&spec.destination)),
+            "source_se" => put!(spec.source.se()),
+            "dest_se" => put!(spec.destination.se()),
             "vo_name" => put!(self.job.spec.vo),
             "activity" => put!(spec.activity),
             "priority" => put!(self.job.spec.priority),

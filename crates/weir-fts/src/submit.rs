@@ -15,10 +15,7 @@ use super::{
     relay,
 };
 use crate::state::State;
-use weir_executor::{
-    job::{NewFile, SEVERAL_HOPS, SEVERAL_SOURCES},
-    surl::Surl,
-};
+use weir_executor::job::{NewFile, SEVERAL_HOPS, SEVERAL_SOURCES};
 use weir_service::time::{self, Millis};
 use weir_transfer::draft::Draft;
 use weir_transfer::{
@@ -164,8 +161,7 @@ async fn choice(service: &State, submission: &Submission) -> Option<usize> {
 }
 
 fn links(files: &[NewFile]) -> Vec<(String, String)> {
-    let se = |url: &str| Surl::parse(url).map_or_else(|_| url.to_owned(), |surl| surl.se());
-    let link = |file: &NewFile| (se(&file.source), se(&file.destination));
+    let link = |file: &NewFile| (file.source.se(), file.destination.se());
     files.iter().map(link).collect()
 }
 

@@ -6,13 +6,21 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 use weir_auth::Secret;
-use weir_executor::job::{ChecksumMode, JobParams, NewFile, NewJob, Overwrite, hash_of};
+use weir_executor::{
+    job::{ChecksumMode, JobParams, NewFile, NewJob, Overwrite, hash_of},
+    surl::Surl,
+};
 
 use crate::store::{Store, Submission, sqlite::SqliteStore};
 
 /// A store in memory, for as long as it is used.
 pub fn in_memory() -> Arc<dyn Store> {
     Arc::new(SqliteStore::in_memory())
+}
+
+/// This URL.
+pub fn surl(text: impl AsRef<str>) -> Surl {
+    Surl::parse(text.as_ref()).unwrap()
 }
 
 /// Alice's job of so many files, the first of which has this id, with the one token that they name.
@@ -42,19 +50,17 @@ pub fn submission(job: u128, first: u64, n: u64) -> Submission {
     let files = (0..n).map(|index| NewFile {
         id: first + index,
         index: index as u32,
-        source: format!("https://a/f{index}"),
-        destination: format!("https://b/f{index}"),
-        secrets: None,
         checksum: "ADLER32".into(),
         user_filesize: Some(u64::from(u32::MAX) + index),
         activity: "default".into(),
         selection_strategy: "auto".into(),
         scitag: Some(65),
-        metadata: None,
-        staging_metadata: None,
-        archive_metadata: None,
         source_token: Some(hash),
         destination_token: Some(hash),
+        ..NewFile::new(
+            &surl(format!("https://a/f{index}")),
+            &surl(format!("https://b/f{index}")),
+        )
     });
     Submission {
         job,

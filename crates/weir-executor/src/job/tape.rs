@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use weir_sched::{Staging, Tape, Work};
 
 use super::{FileState, JobParams, NewFile, NewJob};
+use crate::surl::Surl;
 use weir_service::time::Millis;
 
 impl FileState {
@@ -37,7 +38,7 @@ impl FileState {
 
 impl JobParams {
     /// What a file asks of tape: of hops, the first is brought online, the last goes to tape.
-    pub fn tape(&self, index: u32, source: &str, destination: &str) -> Tape {
+    pub fn tape(&self, index: u32, source: &Surl, destination: &Surl) -> Tape {
         let stage = match self.bring_online {
             None => Staging::No,
             Some(_) if self.hops.is_some() && index > 0 => Staging::No,

@@ -215,7 +215,7 @@ impl Executor {
         // On the heap, and gone: of very many that wait, each keeps only what it needs.
         let (tape, path, vo, since, seconds, ask) = Box::pin(async {
             let order = self.order(id).await?;
-            let source = self.side(Party::Source, &order)?;
+            let source = self.side(Party::Source, &order);
             source.right.now(source.scene(Phase::Preparation)).await?;
             let (params, path) = (&order.job.params, path_of(&source.surl));
             heard.store(order.file.tape.request.is_some(), Ordering::Release);
@@ -271,7 +271,7 @@ impl Executor {
         let (tell, end) = oneshot::channel();
         let (tape, vo, since, seconds, watch) = Box::pin(async {
             let order = self.order(id).await?;
-            let destination = self.side(Party::Destination, &order)?;
+            let destination = self.side(Party::Destination, &order);
             destination.right.now(destination.scene(Phase::Finalization)).await?;
             let path = path_of(&destination.surl);
             let seconds = order.job.params.archive_timeout.filter(|seconds| *seconds > 0);

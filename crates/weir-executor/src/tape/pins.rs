@@ -21,7 +21,6 @@ use super::{Executor, client::Tape, path_of, tape_of};
 use crate::{
     job::{FileState, TokenHash},
     orders::{Journal, Note, Order, Pin},
-    surl::Surl,
 };
 
 /// For so long an end waits for company.
@@ -94,9 +93,7 @@ impl Pins {
     /// What an earlier life left, as it stood at some time after [`Self::tell`].
     fn recalled(&self, left: &[Pin]) {
         for pin in left {
-            if let Ok(surl) = Surl::parse(&pin.source) {
-                self.took(pin.file, surl.endpoint(), path_of(&surl));
-            }
+            self.took(pin.file, pin.source.endpoint(), path_of(&pin.source));
         }
         let early = self.lock().early.take().unwrap_or_default();
         let over = left.iter().filter(|pin| pin.over || early.contains(&pin.file));
@@ -318,13 +315,7 @@ impl Executor {
     }
 
     fn asked(&self, order: &Order) -> Option<(Group, Tape, String)> {
-        let source = match self.side(Party::Source, order) {
-            Ok(source) => source,
-            Err(failure) => {
-                tracing::warn!(file = order.file.spec.id, %failure, "a pin cannot be given back; it goes with its lifetime");
-                return None;
-            }
-        };
+        let source = self.side(Party::Source, order);
         let tape = tape_of(&source);
         let group = Group {
             endpoint: tape.endpoint.clone(),
@@ -346,12 +337,13 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
     use super::*;
+    use crate::surl::Surl;
 
     fn pin(file: u64, over: bool) -> Pin {
         Pin {
             file,
             over,
-            source: format!("https://tape.example/{file}"),
+            source: Surl::parse(&format!("https://tape.example/{file}")).unwrap(),
         }
     }
 

@@ -88,7 +88,6 @@ fn entries(
     let sources = strings(file, "sources")?;
     let destinations = strings(file, "destinations")?;
     let destination = match destinations.as_slice() {
-        _ if sources.is_empty() => return Err(Refusal::bad("No valid pairs available")),
         [] => return Err(Refusal::bad("No valid pairs available")),
         [destination] => url(destination, limits)?,
         _ => {
@@ -99,15 +98,14 @@ fn entries(
     };
     let sources = sources.iter().map(|source| url(source, limits));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
+    let Some(first) = sources.first() else {
+        return Err(Refusal::bad("No valid pairs available"));
+    };
     let own = own_tokens(file, &sources, &destination, tokens)?;
     let (checksum, checksum_given) = checksum(file)?;
     let other = limits.other_metadata;
     let common = NewFile {
-        id: 0,
         index,
-        source: String::new(),
-        destination: String::new(),
-        secrets: None,
         checksum,
         user_filesize: filesize(file)?,
         activity: values::text(file, "activity")?.unwrap_or_else(|| "default".to_owned()),
@@ -118,11 +116,12 @@ fn entries(
         archive_metadata: values::metadata(file.get("archive_metadata"), "Archive metadata", other, true)?,
         source_token: fallback,
         destination_token: fallback,
+        ..NewFile::new(first, &destination)
     };
     let mut entries = Vec::with_capacity(sources.len());
     for (place, source) in sources.iter().enumerate() {
         let mut file = common.clone();
-        file.set_urls(source.as_str(), destination.as_str());
+        file.set_urls(source, &destination);
         if let Some((of_sources, of_destination)) = &own {
             (file.source_token, file.destination_token) = (Some(of_sources[place]), Some(*of_destination));
         }
@@ -163,10 +162,8 @@ fn checked(text: &str, limits: &SubmissionLimits, parse: fn(&str) -> Result<Surl
 /// If they, or the activities, are too many for one job.
 pub(super) fn storages(files: &[NewFile]) -> Result<Vec<String>, Refusal> {
     let activities = files.iter().map(|file| file.activity.as_str()).collect::<BTreeSet<_>>();
-    let hosts = files.iter().flat_map(|file| [&file.source, &file.destination]);
-    let hosts = hosts.map(|url| host_part(url)).collect::<BTreeSet<_>>();
-    let se = |host: &&str| Surl::parse(&format!("{host}/f")).map(|url| url.se()).ok();
-    let storages = hosts.iter().filter_map(se).collect::<BTreeSet<_>>();
+    let urls = files.iter().flat_map(|file| [&file.source, &file.destination]);
+    let storages = urls.map(Surl::storage).collect::<BTreeSet<_>>();
     for (n, most, what) in [
         (storages.len(), STORAGES_MAX, "storage elements"),
         (activities.len(), ACTIVITIES_MAX, "activities"),
@@ -177,7 +174,7 @@ pub(super) fn storages(files: &[NewFile]) -> Result<Vec<String>, Refusal> {
             )));
         }
     }
-    Ok(storages.into_iter().collect())
+    Ok(storages.iter().map(ToString::to_string).collect())
 }
 
 /// The links that a job's files use, each once.
@@ -185,12 +182,9 @@ pub(super) fn storages(files: &[NewFile]) -> Result<Vec<String>, Refusal> {
 /// # Errors
 /// If they are more than `most`.
 pub(super) fn links(files: &[NewFile], most: usize) -> Result<Vec<(String, String)>, Refusal> {
-    let hosts = files
+    let links = files
         .iter()
-        .map(|file| (host_part(&file.source), host_part(&file.destination)));
-    let hosts = hosts.collect::<BTreeSet<_>>();
-    let se = |host: &str| Surl::parse(&format!("{host}/f")).map(|url| url.se()).ok();
-    let links = hosts.iter().filter_map(|(from, to)| Some((se(from)?, se(to)?)));
+        .map(|file| (file.source.storage(), file.destination.storage()));
     let links = links.collect::<BTreeSet<_>>();
     if links.len() > most {
         let n = links.len();
@@ -198,14 +192,8 @@ pub(super) fn links(files: &[NewFile], most: usize) -> Result<Vec<(String, Strin
             "The files of one job use {n} links between storage elements, at most {most} are taken; split the job"
         )));
     }
-    Ok(links.into_iter().collect())
-}
-
-/// What comes before the path.
-fn host_part(url: &str) -> &str {
-    let begin = url.find("://").map_or(0, |at| at + 3);
-    let end = url[begin..].find('/').map_or(url.len(), |at| begin + at);
-    &url[..end]
+    let named = links.iter().map(|(from, to)| (from.to_string(), to.to_string()));
+    Ok(named.collect())
 }
 
 fn strings<'a>(file: &'a Object, key: &str) -> Result<Vec<&'a str>, Refusal> {

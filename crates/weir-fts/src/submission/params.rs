@@ -148,10 +148,9 @@ pub(super) fn check_overwrite(files: &[NewFile], job: &NewJob) -> Result<(), Ref
     if matches!(mode, Overwrite::Hop | Overwrite::HopOnDisk) && job.kind != SEVERAL_HOPS {
         return Err(Refusal::bad("'overwrite-hop' requires multihop job submission"));
     }
-    let told = ["https://", "davs://", "mock://"];
     let mut ends = files.iter().filter(|file| !job.params.is_on_the_way(file.index));
     if matches!(mode, Overwrite::OnDisk | Overwrite::HopOnDisk)
-        && !ends.all(|file| told.iter().any(|scheme| file.destination.starts_with(scheme)))
+        && !ends.all(|file| file.destination.scheme().is_encrypted())
     {
         return Err(Refusal::bad(
             "'overwrite-when-only-on-disk' requires destination to be HTTPs endpoint (Tape REST API required)",
@@ -271,10 +270,7 @@ pub(super) fn settle_checksum_mode(params: &Object, files: &[Entry], job: &mut N
 /// A file is copied to itself only where it is not copied: in a job that brings it online.
 pub(super) fn check_same(files: &[NewFile], job: &NewJob) -> Result<(), Refusal> {
     for file in files {
-        let (Ok(source), Ok(destination)) = (Surl::parse(&file.source_url()), Surl::parse(&file.destination_url()))
-        else {
-            continue;
-        };
+        let (source, destination) = (file.source_url(), file.destination_url());
         let staged = job.params.bring_online.is_some();
         // What is staged only is known by what may be seen of its URLs.
         let same_query = source.query() == destination.query() || (staged && file.source == file.destination);
@@ -292,14 +288,13 @@ pub(super) fn check_same(files: &[NewFile], job: &NewJob) -> Result<(), Refusal>
 /// The job's storages are those of its files if they all agree; of hops, where the first begins and the last ends. Session reuse
 /// needs that they agree.
 pub(super) fn settle_storages(files: &[NewFile], job: &mut NewJob) -> Result<(), Refusal> {
-    let se = |url: &str| Surl::parse(url).map(|url| url.se()).ok();
-    let common = |url_of: fn(&NewFile) -> &str| {
-        let mut storages = files.iter().map(|file| se(url_of(file)));
-        let first = storages.next()??;
-        storages.all(|se| se.as_ref() == Some(&first)).then_some(first)
+    let common = |url_of: fn(&NewFile) -> &Surl| {
+        let mut urls = files.iter().map(url_of);
+        let first = urls.next()?;
+        urls.all(|url| url.storage() == first.storage()).then(|| first.se())
     };
     (job.source_se, job.dest_se) = match files {
-        [first, .., last] if job.kind == SEVERAL_HOPS => (se(&first.source), se(&last.destination)),
+        [first, .., last] if job.kind == SEVERAL_HOPS => (Some(first.source.se()), Some(last.destination.se())),
         _ => (common(|file| &file.source), common(|file| &file.destination)),
     };
     if job.kind == 'Y' && (job.source_se.is_none() || job.dest_se.is_none()) {

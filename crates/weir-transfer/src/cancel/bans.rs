@@ -144,7 +144,7 @@ const HEARD_AFTER: Millis = 60_000;
 pub async fn catch_up(service: &Arc<Service>, job: Uuid, user_dn: &str, vo: &str) -> Done<()> {
     let door = service.settings.door();
     let files = service.read(move |store| store.files(job)).await?;
-    let cancels = |url: &str| Surl::parse(url).is_ok_and(|url| door.cancels(&url.se(), vo));
+    let cancels = |url: &Surl| door.cancels(&url.se(), vo);
     let banned_user = door.banned_user(user_dn).is_some();
     let (reason, files) = if banned_user {
         (USER_BANNED, files)

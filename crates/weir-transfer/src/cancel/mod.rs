@@ -8,10 +8,7 @@ use futures_util::StreamExt as _;
 use uuid::Uuid;
 
 pub use bans::{STORAGE_BANNED, Sweeps, USER_BANNED, catch_up, expire, of_storage, of_user};
-use weir_executor::{
-    job::{SEVERAL_HOPS, SEVERAL_SOURCES},
-    surl::Surl,
-};
+use weir_executor::job::{SEVERAL_HOPS, SEVERAL_SOURCES};
 
 use crate::{
     driver::{NotTaken, Request},
@@ -55,17 +52,16 @@ pub struct Seen<'a> {
     pub job: &'a LiveJob,
     /// Itself.
     pub file: &'a Live,
-    between: OnceCell<[Option<String>; 2]>,
+    between: OnceCell<[String; 2]>,
 }
 
 impl Seen<'_> {
     /// Whether it goes from or to this storage element.
     pub fn touches(&self, se: &str) -> bool {
-        let named = |url: &str| Surl::parse(url).ok().map(|url| url.se());
         let between = self
             .between
-            .get_or_init(|| [named(&self.file.source), named(&self.file.destination)]);
-        between.iter().flatten().any(|name| stands_for(se, name))
+            .get_or_init(|| [self.file.source.se(), self.file.destination.se()]);
+        between.iter().any(|name| stands_for(se, name))
     }
 }
 

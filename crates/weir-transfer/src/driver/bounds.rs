@@ -125,7 +125,7 @@ impl Bounds {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use super::*;
-    use crate::store::submission;
+    use crate::{store::submission, testing::surl};
 
     #[test]
     fn names_and_links_have_bounds_for_whoever_brings_them() {
@@ -134,7 +134,7 @@ mod tests {
         let mut job = submission(1, 1, 3);
         let mut taken = |bounds: &mut Bounds, destinations: [&str; 3]| {
             for (file, destination) in job.files.iter_mut().zip(destinations) {
-                file.destination = format!("https://{destination}/f");
+                file.destination = surl(format!("https://{destination}/f"));
             }
             let storages = ["https://b", "https://c", "https://d", "https://e"];
             let spec = crate::driver::records::job_spec(&job, &mut names);

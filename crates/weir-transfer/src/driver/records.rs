@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use weir_executor::{
     job::{CANCELED_REASON, FileResult, FileState, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES},
-    surl::Surl,
+    surl::{Scheme, Surl},
 };
 use weir_sched::{End, JobId, Next, TransferSpec};
 use weir_service::time::Millis;
@@ -75,21 +75,17 @@ fn routes(job: &NewJob, files: usize) -> Vec<Route> {
 
 /// The storage element of the last location. Files of a job share theirs, and a queue of millions is brought back in seconds.
 #[derive(Default)]
-struct Memo(Option<(String, SeId)>);
+struct Memo(Option<(Scheme, String, SeId)>);
 
 impl Memo {
-    fn se(&mut self, names: &mut Names, url: &str) -> SeId {
-        // Scheme, host and port, up to the path: what follows says nothing about the storage element.
-        let start = url.find("://").map_or(0, |at| at + 3);
-        let end = url[start..].find('/').map(|at| start + at);
-        let place = end.map(|end| &url[..end]);
-        if let (Some(place), Some((known, se))) = (place, &self.0)
-            && place == known
+    fn se(&mut self, names: &mut Names, url: &Surl) -> SeId {
+        if let Some((scheme, host, se)) = &self.0
+            && (*scheme, host.as_str()) == (url.scheme(), url.host())
         {
             return *se;
         }
-        let se = names.se(&Surl::parse(url).map(|surl| surl.se()).unwrap_or_default());
-        self.0 = place.map(|place| (place.to_owned(), se));
+        let se = names.se(&url.se());
+        self.0 = Some((url.scheme(), url.host().to_owned(), se));
         se
     }
 }
@@ -98,7 +94,7 @@ fn transfer_spec(
     names: &mut Names,
     memos: &mut [Memo; 2],
     id: u64,
-    [source, destination]: [&String; 2],
+    [source, destination]: [&Surl; 2],
     size: Option<u64>,
     activity: &str,
     tape: Tape,
@@ -371,6 +367,7 @@ mod tests {
     use weir_world::Phase;
 
     use super::*;
+    use crate::testing::surl;
 
     #[test]
     fn a_reason_names_everything_and_keeps_the_words_clients_look_for() {
@@ -397,8 +394,8 @@ mod tests {
         (params.hops, params.bring_online, params.archive_timeout) = (Some(3), Some(60), Some(0));
         let file = |file| crate::store::Live {
             file,
-            source: format!("https://a.ex/{file}"),
-            destination: format!("https://b.ex/{file}"),
+            source: surl(format!("https://a.ex/{file}")),
+            destination: surl(format!("https://b.ex/{file}")),
             activity: "default".into(),
             size: None,
             attempts: 0,
@@ -437,18 +434,15 @@ mod tests {
         let (mut names, mut memo) = (Names::default(), Memo::default());
         for url in [
             "https://a.ex:8443/f",
-            "https://a.ex:8443/g/h",
+            "https://A.ex:8443/g/h",
             "https://a.ex:8444/g",
             "https://a.exa/g",
             "davs://a.exa/g",
-            "davs://a.exa",
-            "davs://a.exb?q=/",
-            "nonsense",
             "https://a.ex:8443/f",
         ] {
-            let se = memo.se(&mut names, url);
-            let parsed = Surl::parse(url).map(|surl| surl.se()).unwrap_or_default();
-            assert_eq!(names.se_name(se), parsed, "{url}");
+            let url = surl(url);
+            let se = memo.se(&mut names, &url);
+            assert_eq!(names.se_name(se), url.se());
         }
     }
 

@@ -20,6 +20,7 @@ use weir_executor::{Executor, ExecutorSettings, TokenRefresher};
 use crate::{
     events::Events,
     store::{Change, Sealer, Store, StoreError, TroubledStore, sqlite::SqliteStore, submission},
+    testing::surl,
 };
 
 type Core = Probe<Command, Record, Op, Event>;
@@ -75,8 +76,8 @@ impl Harness for RealWorld {
         for (job, first, source) in [(1, 1, nobody), (2, LONG, silent.local_addr().unwrap())] {
             let mut submission = submission(job, first, 100);
             for file in &mut submission.files {
-                file.source = format!("http://{source}/{}", file.id);
-                file.destination = format!("http://{nobody}/{}", file.id);
+                file.source = surl(format!("http://{source}/{}", file.id));
+                file.destination = surl(format!("http://{nobody}/{}", file.id));
             }
             store.apply(&[Change::Submit(Box::new(submission))]).unwrap();
         }

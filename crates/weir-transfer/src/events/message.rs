@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use weir_executor::timeline::{Span, Timeline};
 use weir_executor::{
     job::{FileResult, NewFile, NewJob, SEVERAL_HOPS, SEVERAL_SOURCES, TapeTimes},
-    surl::{Surl, redact_query},
+    surl::Surl,
 };
 use weir_service::time::Millis;
 
@@ -27,11 +27,7 @@ pub(crate) struct Subject<'a> {
 
 impl Subject<'_> {
     fn ends(&self) -> Ends {
-        let end = |url: &str| {
-            Surl::parse(url)
-                .map(|surl| (surl.se(), surl.host().to_owned()))
-                .unwrap_or_default()
-        };
+        let end = |url: &Surl| (url.se(), url.host().to_owned());
         let ((src_se, src_host), (dst_se, dst_host)) = (end(&self.file.source), end(&self.file.destination));
         Ends {
             channel: format!("{src_se}__{dst_se}"),
@@ -117,8 +113,8 @@ pub(crate) fn start(subject: &Subject<'_>, began: Millis) -> Vec<u8> {
         src_srm_v: "",
         dest_srm_v: "",
         vo: &job.vo,
-        src_url: redact_query(&file.source),
-        dst_url: redact_query(&file.destination),
+        src_url: file.source.redacted(),
+        dst_url: file.destination.redacted(),
         src_hostname: &ends.src_host,
         dst_hostname: &ends.dst_host,
         src_site_name: "",
@@ -276,6 +272,7 @@ impl<'a> Complete<'a> {
         result: &FileResult,
     ) -> Self {
         let (job, file, ends) = (subject.job, subject.file, subject.ends());
+        let protocol = |url: &Surl| url.scheme().as_str().to_owned();
         let (src_protocol, dst_protocol) = (protocol(&file.source), protocol(&file.destination));
         // Before the copy is preparation, after it finalization; an attempt that never copied was preparation to its end.
         let copy = times.copy.unwrap_or(Span {
@@ -300,8 +297,8 @@ impl<'a> Complete<'a> {
             src_srm_v: "",
             dest_srm_v: "",
             vo: &job.vo,
-            src_url: redact_query(&file.source),
-            dst_url: redact_query(&file.destination),
+            src_url: file.source.redacted(),
+            dst_url: file.destination.redacted(),
             src_hostname: ends.src_host,
             dst_hostname: ends.dst_host,
             src_se: ends.src_se,
@@ -431,8 +428,8 @@ pub(crate) fn state(subject: &Subject<'_>, change: &StateChange<'_>) -> Vec<u8> 
     let tape = change.tape.unwrap_or(&nothing);
     line(&State {
         user_dn: &job.user_dn,
-        src_url: redact_query(&file.source),
-        dst_url: redact_query(&file.destination),
+        src_url: file.source.redacted(),
+        dst_url: file.destination.redacted(),
         vo_name: &job.vo,
         source_se: ends.src_se,
         dest_se: ends.dst_se,
@@ -480,12 +477,6 @@ fn plain(text: &str) -> String {
     kept.map(|c| if (' '..='~').contains(&c) { c } else { ' ' })
         .take(1024)
         .collect()
-}
-
-fn protocol(url: &str) -> String {
-    url.split_once("://")
-        .map(|(scheme, _)| scheme.to_ascii_lowercase())
-        .unwrap_or_default()
 }
 
 /// The number in `SCOPE [errno] message`.

@@ -401,7 +401,7 @@ impl EventWriter {
     fn final_destination(&self, job: &NewJob, file: &NewFile) -> Result<Option<String>, StoreError> {
         let Some(hops) = job.params.hops else { return Ok(None) };
         let last = (file.id + u64::from(hops)).saturating_sub(u64::from(file.index) + 1);
-        Ok(self.store.file(last)?.map(|file| file.spec.destination))
+        Ok(self.store.file(last)?.map(|file| file.spec.destination.to_string()))
     }
 
     fn ended(&self, op: OpId, change: &Change, page: &mut Lines) -> Result<(), StoreError> {

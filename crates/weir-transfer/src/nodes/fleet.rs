@@ -437,7 +437,7 @@ impl Desk {
             };
             if afar.target.is_none() {
                 match shared.executor.enter_elsewhere(destination) {
-                    Ok(target) => afar.target = target,
+                    Ok(target) => afar.target = Some(target),
                     Err(failure) => refused.push((*op, failure)),
                 }
             }

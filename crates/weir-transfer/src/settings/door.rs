@@ -106,7 +106,7 @@ impl DoorView {
             return None;
         }
         let urls = draft.files.iter().flat_map(|file| [&file.source, &file.destination]);
-        let mut ses = urls.filter_map(|url| Surl::parse(url).ok().map(|url| url.se()));
+        let mut ses = urls.map(Surl::se);
         ses.find(|se| self.refuses(se, &draft.job.vo))
     }
 

@@ -67,6 +67,7 @@ use weir_executor::job::{
     TokenHash, hash_of,
 };
 use weir_executor::orders::{Expiring, Kept, Orders};
+use weir_executor::surl::Surl;
 use weir_service::time::Millis;
 
 /// One durable change.
@@ -256,7 +257,7 @@ impl Submission {
     pub fn destinations(&self) -> impl Iterator<Item = (&NewFile, TokenHash)> {
         let asked = self.one_writer && self.job.kind != SEVERAL_SOURCES;
         let files = self.files.iter().filter(move |_| asked);
-        files.map(|file| (file, hash_of(&file.destination_url())))
+        files.map(|file| (file, hash_of(file.destination_url().as_str())))
     }
 
     /// The state in which a file begins.
@@ -292,9 +293,9 @@ pub struct Live {
     /// The file.
     pub file: u64,
     /// Where from.
-    pub source: String,
+    pub source: Surl,
     /// Where to.
-    pub destination: String,
+    pub destination: Surl,
     /// Its activity.
     pub activity: String,
     /// The user's size.
@@ -309,6 +310,11 @@ pub struct Live {
     pub state: FileState,
     /// What was to follow the newest attempt that ended.
     pub follow_up: FollowUp,
+}
+
+/// Says which pin is not given back, as its row cannot be read.
+fn unreadable_pin(file: u64, error: &dyn std::fmt::Display) {
+    tracing::error!(file, %error, "a row of the store cannot be read; the file stays pinned until the pin's lifetime ends");
 }
 
 /// A job whose time in the queue is over.

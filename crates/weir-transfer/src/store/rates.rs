@@ -16,6 +16,8 @@ use weir_sched::{Names, Scheduler};
 use weir_units::Timestamp;
 use weir_world::{Core as _, Input, Seq};
 
+use crate::testing::surl;
+
 use super::{
     Change, Durable, Restored, Sealer, Store, Submission,
     sqlite::SqliteStore,
@@ -60,9 +62,12 @@ fn job(first: u64) -> Submission {
             first,
             file.id
         );
-        file.source = format!("https://eos.source.example.org:8443/eos/experiment/grid/datadisk/rucio/{name}");
-        file.destination =
-            format!("https://dcache.destination.example.org:2880/pnfs/example.org/data/datadisk/rucio/{name}");
+        file.source = surl(format!(
+            "https://eos.source.example.org:8443/eos/experiment/grid/datadisk/rucio/{name}"
+        ));
+        file.destination = surl(format!(
+            "https://dcache.destination.example.org:2880/pnfs/example.org/data/datadisk/rucio/{name}"
+        ));
     }
     submission
 }
@@ -261,8 +266,8 @@ fn raw_sqlite(directory: &std::path::Path) -> f64 {
                     n as i64,
                     1,
                     2,
-                    file.source,
-                    file.destination,
+                    file.source.as_str(),
+                    file.destination.as_str(),
                     "ADLER32",
                     "default",
                     "auto"

@@ -5,6 +5,7 @@ use super::{
     Change, Conflict, Store, Submission,
     suite::{Keeper, end, submission},
 };
+use crate::testing::surl;
 use weir_executor::job::{FileState, SEVERAL_HOPS, SEVERAL_SOURCES};
 
 /// A job of `n` files to the same destinations as every other.
@@ -33,7 +34,7 @@ pub(crate) fn a_destination_has_one_writer<K: Keeper>() {
         let store = keeper.open();
         take(&store, job(1, 1, 2)).unwrap();
         let mut second = job(2, 3, 2);
-        second.files[0].set_urls("https://a/x", "https://b/x");
+        second.files[0].set_urls(&surl("https://a/x"), &surl("https://b/x"));
         assert_eq!(take(&store, second.clone()), taken);
         // Nothing of it is there, and who does not ask is not asked.
         assert!(store.job(second.job.id).unwrap().is_none());
@@ -48,22 +49,22 @@ pub(crate) fn a_destination_has_one_writer<K: Keeper>() {
     // The end of a file sets its destination free, whatever becomes of its job.
     store.apply(&[end(2, FileState::Failed)]).unwrap();
     let mut third = job(4, 7, 2);
-    third.files[0].set_urls("https://a/y", "https://b/y");
+    third.files[0].set_urls(&surl("https://a/y"), &surl("https://b/y"));
     take(&store, third).unwrap();
     let mut fourth = job(5, 9, 1);
-    fourth.files[0].set_urls("https://a/y", "https://b/f1");
+    fourth.files[0].set_urls(&surl("https://a/y"), &surl("https://b/f1"));
     assert_eq!(take(&store, fourth), taken);
 
     // A hop that never came to its turn ends with its job.
     let mut hops = job(6, 11, 2);
     hops.job.kind = SEVERAL_HOPS;
     hops.live = Some(11);
-    hops.files[0].set_urls("https://a/1", "https://b/1");
-    hops.files[1].set_urls("https://b/1", "https://b/2");
+    hops.files[0].set_urls(&surl("https://a/1"), &surl("https://b/1"));
+    hops.files[1].set_urls(&surl("https://b/1"), &surl("https://b/2"));
     take(&store, hops).unwrap();
     let last = |number, first| {
         let mut one = job(number, first, 1);
-        one.files[0].set_urls("https://a/z", "https://b/2");
+        one.files[0].set_urls(&surl("https://a/z"), &surl("https://b/2"));
         one
     };
     assert_eq!(take(&store, last(7, 13)), Err("https://b/2".to_owned()));
@@ -73,11 +74,11 @@ pub(crate) fn a_destination_has_one_writer<K: Keeper>() {
     // Of one job, and of one batch.
     let mut twice = job(9, 15, 2);
     for file in &mut twice.files {
-        file.set_urls("https://a/w", "https://b/w?authz=needle");
+        file.set_urls(&surl("https://a/w"), &surl("https://b/w?authz=needle"));
     }
     assert_eq!(take(&store, twice), Err("https://b/w?***".to_owned()));
     let batch = [job(10, 17, 1), job(11, 18, 1)].map(|mut job| {
-        job.files[0].set_urls("https://a/v", "https://b/v");
+        job.files[0].set_urls(&surl("https://a/v"), &surl("https://b/v"));
         Change::Submit(Box::new(job))
     });
     assert!(matches!(

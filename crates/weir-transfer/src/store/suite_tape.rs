@@ -10,6 +10,7 @@ use super::{
     Change, Live, Restored, Store, Submission,
     suite::{Keeper, submission},
 };
+use crate::testing::surl;
 use weir_executor::job::{FileResult, FileState, JobState};
 
 const JOB: u128 = 7;
@@ -157,7 +158,7 @@ pub(crate) fn pins_are_kept_until_they_are_given_back<K: Keeper>() {
     apply(&[failed]);
     let pin = |file: u64, over| Pin {
         file,
-        source: format!("https://a/f{}", file - 1),
+        source: surl(format!("https://a/f{}", file - 1)),
         over,
     };
     drop(store);

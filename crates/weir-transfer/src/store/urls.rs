@@ -82,16 +82,17 @@ pub(super) fn put_back<'a>(files: impl IntoIterator<Item = &'a mut NewFile>, sea
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
     use super::*;
+    use crate::testing::surl;
 
     #[test]
     fn what_is_sealed_opens_for_its_file_and_its_side_only() {
         let sealer = Sealer::ephemeral();
         let mut file = NewFile {
             id: 7,
-            ..NewFile::default()
+            ..NewFile::new(&surl("https://a/f"), &surl("https://b/f"))
         };
         assert_eq!(SealedUrls::of(&sealer, &file), None);
-        file.set_urls("https://a/f?authz=needle", "https://b/f");
+        file.set_urls(&surl("https://a/f?authz=needle"), &surl("https://b/f"));
         let sealed = SealedUrls::of(&sealer, &file).unwrap();
         let opened = sealed.open(&sealer).unwrap();
         assert_eq!(opened.source.as_ref().unwrap().expose(), "?authz=needle");

@@ -3,9 +3,12 @@
 use serde_json::value::RawValue;
 use tokio_postgres::{Row, types::FromSql};
 use uuid::Uuid;
-use weir_executor::job::{
-    Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TapeTimes, TokenHash, index_of,
-    job_state_from_code, kind_of, meaning,
+use weir_executor::{
+    job::{
+        Claim, Counts, File, FileResult, FileState, Job, NewFile, NewJob, Retry, TapeTimes, TokenHash, index_of,
+        job_state_from_code, kind_of, meaning,
+    },
+    surl::Surl,
 };
 use weir_world::{ErrorClass, Party, Phase};
 
@@ -35,6 +38,12 @@ pub(super) const LIVE: &str =
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
     row.try_get(column)
         .map_err(|error| StoreError::Unreadable(error.to_string()))
+}
+
+/// A URL as its row has it.
+pub(super) fn surl(row: &Row, column: usize) -> Result<Surl, StoreError> {
+    let url = Surl::try_from(get::<String>(row, column)?);
+    url.map_err(|error| StoreError::Unreadable(error.to_string()))
 }
 
 fn raw(row: &Row, column: usize) -> Result<Option<Box<RawValue>>, StoreError> {
@@ -102,8 +111,8 @@ pub(super) fn file(row: &Row) -> Result<File, StoreError> {
         spec: NewFile {
             id: id as u64,
             index: index_of(get(row, 33)?, id - first),
-            source: get(row, 16)?,
-            destination: get(row, 17)?,
+            source: surl(row, 16)?,
+            destination: surl(row, 17)?,
             secrets: None,
             checksum: get(row, 18)?,
             user_filesize: size(row, 19)?,
@@ -151,8 +160,8 @@ pub(super) fn file(row: &Row) -> Result<File, StoreError> {
 pub(super) fn live(row: &Row) -> Result<Live, StoreError> {
     Ok(Live {
         file: get::<i64>(row, 0)? as u64,
-        source: get(row, 1)?,
-        destination: get(row, 2)?,
+        source: surl(row, 1)?,
+        destination: surl(row, 2)?,
         activity: get(row, 3)?,
         size: size(row, 4)?,
         attempts: get::<i32>(row, 5)? as u32,

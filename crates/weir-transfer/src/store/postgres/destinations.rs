@@ -25,7 +25,7 @@ pub(super) fn claim(session: &mut Session, submissions: &[&Submission]) -> Resul
     }
     let mut seen = HashSet::new();
     if let Some((file, _)) = wanted.iter().find(|(_, name)| !seen.insert(*name)) {
-        return Err(Conflict::Taken(file.destination.clone()).into());
+        return Err(Conflict::Taken(file.destination.to_string()).into());
     }
     // In one order everywhere: two nodes that want the same ones must not wait for each other.
     wanted.sort_unstable_by_key(|(_, name)| *name);
@@ -38,6 +38,6 @@ pub(super) fn claim(session: &mut Session, submissions: &[&Submission]) -> Resul
         .collect::<Result<HashSet<_>, _>>()?;
     match wanted.iter().find(|(file, _)| !ours.contains(&(file.id as i64))) {
         None => Ok(()),
-        Some((file, _)) => Err(Conflict::Taken(file.destination.clone()).into()),
+        Some((file, _)) => Err(Conflict::Taken(file.destination.to_string()).into()),
     }
 }

@@ -6,11 +6,13 @@
 //! has not heard of yet, or give to one node what another copies.
 
 use tokio_postgres::Row;
+use weir_executor::surl::Surl;
 use weir_store::postgres::{GRACE, notify};
 use weir_world::OpId;
 
 use super::{
     PostgresStore,
+    decode::surl,
     nodes::{LEASES, Lease, Report, columns, op_of},
     read,
 };
@@ -50,14 +52,12 @@ impl PostgresStore {
     }
 
     /// Where these files go.
-    pub(crate) fn destinations(&self, files: &[u64]) -> Result<Vec<(u64, String)>, StoreError> {
+    pub(crate) fn destinations(&self, files: &[u64]) -> Result<Vec<(u64, Surl)>, StoreError> {
         let files = files.iter().map(|file| *file as i64).collect::<Vec<_>>();
         self.leading.with(|session| {
             let rows = session.query("SELECT file_id, dest FROM files WHERE file_id = ANY($1)", &[&files])?;
-            Ok(rows
-                .iter()
-                .map(|row| (row.get::<_, i64>(0) as u64, row.get(1)))
-                .collect())
+            let found = rows.iter().map(|row| (row.get::<_, i64>(0) as u64, surl(row, 1).ok()));
+            Ok(found.filter_map(|(file, url)| Some((file, url?))).collect())
         })
     }
 

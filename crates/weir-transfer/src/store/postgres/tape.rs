@@ -3,7 +3,7 @@
 use weir_sched::Work;
 
 use super::{
-    decode::get,
+    decode::{get, surl},
     results::{RESULT_ARRAYS, RESULT_COLUMNS, RESULT_SET, Results},
     tally::Tally,
     text::text,
@@ -11,7 +11,7 @@ use super::{
 use weir_executor::{job::FileState, orders::Pin};
 use weir_service::time::Millis;
 
-use crate::store::{Change, StoreError};
+use crate::store::{Change, StoreError, unreadable_pin};
 use weir_store::postgres::Session;
 
 /// Changes of different files.
@@ -163,12 +163,13 @@ pub(super) fn pins(session: &mut Session) -> Result<Vec<Pin>, StoreError> {
         "SELECT t.file_id, f.finished IS NOT NULL, f.source FROM tape t JOIN files f USING (file_id) WHERE t.pinned ORDER BY 1",
         &[],
     )?;
-    let pin = |row: &tokio_postgres::Row| {
-        Ok(Pin {
-            file: get::<i64>(row, 0)? as u64,
-            over: get(row, 1)?,
-            source: get(row, 2)?,
-        })
-    };
-    rows.iter().map(pin).collect()
+    let mut pins = Vec::new();
+    for row in &rows {
+        let (file, over) = (get::<i64>(row, 0)? as u64, get(row, 1)?);
+        match surl(row, 2) {
+            Ok(source) => pins.push(Pin { file, source, over }),
+            Err(error) => unreadable_pin(file, &error),
+        }
+    }
+    Ok(pins)
 }

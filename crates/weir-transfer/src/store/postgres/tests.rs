@@ -3,6 +3,7 @@
 
 mod opening;
 mod plans;
+mod unreadable;
 mod ways;
 
 use std::{
@@ -237,10 +238,10 @@ fn what_postgresql_cannot_hold_does_not_stop_the_writer() {
     let store = keeper.open();
     let mut odd = submission(1, 1, 1);
     odd.job.user_dn = "nul\0dn".into();
-    odd.files[0].source = "https://a/\0".into();
     odd.files[0].metadata = Some(serde_json::value::RawValue::from_string(r#""\u0000 \ud83d""#.into()).unwrap());
     store.apply(&[Change::Submit(Box::new(odd))]).unwrap();
-    assert_eq!(store.file(1).unwrap().unwrap().spec.source, "https://a/\u{fffd}");
+    let job = store.job(uuid::Uuid::from_u128(1)).unwrap().unwrap();
+    assert_eq!(job.spec.user_dn, "nul\u{fffd}dn");
     let key = Change::Setting {
         key: "link/\0".into(),
         value: Some("\0".into()),

@@ -378,16 +378,22 @@ mod tests {
         };
         damage("UPDATE jobs SET params = '{}garbage' WHERE job_no = 1");
         damage("UPDATE files SET attempts = 'many' WHERE file_id = 4");
+        damage("UPDATE files SET source = 'srm://a/f' WHERE file_id = 5");
+        damage("INSERT INTO tape (file_id, pinned) VALUES (5, 1), (6, 1)");
         let (mut jobs, mut passed_over) = (Vec::new(), Vec::new());
         let mut take = |restored| match restored {
             Restored::Job(job) => jobs.push((job.job.id.as_u128(), job.files.len())),
             Restored::Unreadable(row) => passed_over.push(row.what),
         };
         store.restore(100, &mut take).unwrap();
-        assert_eq!(jobs, [(2, 1), (3, 2)]);
+        assert_eq!(jobs, [(2, 1), (3, 1)]);
         assert_eq!(
             passed_over,
-            [format!("job {}", Uuid::from_u128(1)), "file 4".to_owned()]
+            [
+                format!("job {}", Uuid::from_u128(1)),
+                "file 4".to_owned(),
+                "file 5".to_owned()
+            ]
         );
         let listed = store.jobs(&JobFilter::default()).unwrap();
         assert_eq!(
@@ -395,6 +401,13 @@ mod tests {
             [2, 3]
         );
         assert!(matches!(store.job(Uuid::from_u128(1)), Err(StoreError::Unreadable(_))));
+        let refused = store.file(5).unwrap_err().to_string();
+        assert!(
+            refused.contains("Unsupported scheme, use https or davs (srm://a/f)"),
+            "{refused}"
+        );
+        let pinned = store.pins().unwrap().iter().map(|pin| pin.file).collect::<Vec<_>>();
+        assert_eq!(pinned, [6]);
     }
 
     #[test]

@@ -333,8 +333,8 @@ fn name_of_job(row: &Row<'_>) -> String {
 fn live_row(row: &Row<'_>) -> rusqlite::Result<Live> {
     Ok(Live {
         file: row.get::<_, i64>(0)? as u64,
-        source: row.get(1)?,
-        destination: row.get(2)?,
+        source: urls::surl(row, 1)?,
+        destination: urls::surl(row, 2)?,
         activity: row.get(3)?,
         size: row.get::<_, Option<i64>>(4)?.map(|size| size as u64),
         attempts: row.get(5)?,
@@ -396,8 +396,8 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<File> {
         spec: NewFile {
             id: id as u64,
             index: index_of(&row.get::<_, String>(33)?, id - first),
-            source: row.get(16)?,
-            destination: row.get(17)?,
+            source: urls::surl(row, 16)?,
+            destination: urls::surl(row, 17)?,
             secrets: None,
             checksum: row.get(18)?,
             user_filesize: size(19)?,

@@ -8,7 +8,8 @@ use weir_executor::{
 use weir_sched::Work;
 use weir_service::time::Millis;
 
-use crate::store::StoreError;
+use super::urls::surl;
+use crate::store::{StoreError, unreadable_pin};
 
 /// Reads the five columns of a file that begin here.
 pub(super) fn times(row: &Row<'_>, first: usize) -> rusqlite::Result<TapeTimes> {
@@ -114,11 +115,16 @@ pub(super) fn pins(connection: &Connection) -> Result<Vec<Pin>, StoreError> {
         "SELECT t.file_id, f.finished IS NOT NULL, f.source FROM tape t JOIN files f USING (file_id) WHERE t.pinned ORDER BY 1",
     )?;
     let rows = statement.query_map([], |row| {
-        Ok(Pin {
-            file: row.get::<_, i64>(0)? as u64,
-            over: row.get(1)?,
-            source: row.get(2)?,
-        })
+        let file = row.get::<_, i64>(0)? as u64;
+        let (over, source) = (row.get(1)?, surl(row, 2));
+        Ok((file, source.map(|source| Pin { file, source, over })))
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let mut pins = Vec::new();
+    for row in rows {
+        match row? {
+            (_, Ok(pin)) => pins.push(pin),
+            (file, Err(error)) => unreadable_pin(file, &error),
+        }
+    }
+    Ok(pins)
 }

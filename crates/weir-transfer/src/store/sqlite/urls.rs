@@ -1,12 +1,21 @@
-//! What URLs carry after the path.
+//! URLs, and what they carry after the path.
 
-use rusqlite::{Connection, Transaction, params};
-use weir_executor::job::{File, NewFile};
+use rusqlite::{Connection, Row, Transaction, params, types::Type};
+use weir_executor::{
+    job::{File, NewFile},
+    surl::Surl,
+};
 
 use crate::store::{
     Sealer, StoreError,
     urls::{SealedUrls, hidden_range, opened, put_back},
 };
+
+/// A URL as its row has it.
+pub(super) fn surl(row: &Row<'_>, column: usize) -> rusqlite::Result<Surl> {
+    let url = Surl::try_from(row.get::<_, String>(column)?);
+    url.map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+}
 
 pub(super) fn keep(transaction: &Transaction<'_>, sealed: &SealedUrls) -> Result<(), StoreError> {
     transaction

@@ -236,8 +236,8 @@ fn submit(
         insert.execute(params![
             file.id as i64,
             job_no,
-            file.source,
-            file.destination,
+            file.source.as_str(),
+            file.destination.as_str(),
             file.checksum,
             file.user_filesize.map(|size| size as i64),
             file.activity,
@@ -253,7 +253,7 @@ fn submit(
     }
     for (file, name) in submission.destinations() {
         if !claim_destination(transaction, file.id, name)? {
-            return Err(Conflict::Taken(file.destination.clone()).into());
+            return Err(Conflict::Taken(file.destination.to_string()).into());
         }
     }
     transaction
