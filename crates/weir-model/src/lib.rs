@@ -1,4 +1,4 @@
-//! The words of a grid: sites, RSEs, links, and the file that describes a grid.
+//! The words of a grid: sites, RSEs, links, data identifiers, and the file that describes a grid.
 //!
 //! Second room of the house: it knows the quantities of `weir-units` and nothing else. A grid file (TOML) is read into
 //! a valid [`Grid`] or refused with every [`Problem`] in it, each with file, line, key and remedy.
@@ -22,6 +22,7 @@
 //! assert_eq!(problems[0].to_string(), r#"two.toml:7: rse.quota: size "5" has no unit; add a unit, such as "5 GB""#);
 //! ```
 
+pub mod catalog;
 pub mod file;
 mod grid;
 mod grid_file;
