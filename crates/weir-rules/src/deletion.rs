@@ -36,7 +36,7 @@ pub enum Goal {
         /// The room that is to be free.
         wanted: Bytes,
     },
-    /// What is obsolete: nobody knows how full the RSE is.
+    /// Obsolete replicas only: the free room of the RSE is not known.
     ObsoleteOnly,
 }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a lock holds or a transfer reads stays, and nothing more goes than is needed.
+        /// Locked replicas and sources of transfers stay, and no more is deleted than needed.
         #[test]
         fn no_replica_in_use_goes(
             rows in prop::collection::vec((0..20_u64, prop::option::of(0..150_u64), 0..2_u64, any::<bool>()), 0..20),

@@ -1,4 +1,4 @@
-//! What a change of a dataset's content means for a rule.
+//! Re-evaluation of a rule after a change of its content.
 
 use crate::ids::{DidId, RseId};
 

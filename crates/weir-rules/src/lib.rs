@@ -1,4 +1,4 @@
-//! The catalogue's core: what a rule wants, where its copies go, where they come from, when they go away.
+//! The catalogue's core: evaluation of rules, placement, choice of sources, lifetimes, deletion.
 //!
 //! Plain functions over slices: one rule or a part of one, with the rows that concern it, the time and a seed. The catalogue loads a slice,
 //! applies what was decided in one transaction, and repeats; a simulator keeps the same rows in maps. Nothing here has a socket, a clock, a

@@ -7,7 +7,7 @@ use weir_units::Timestamp;
 /// `DELETE` of a rule leaves its owner so much time for second thoughts (Rucio).
 pub const GRACE: Duration = Duration::from_secs(3600);
 
-/// What decides on a rule's end.
+/// The end of a rule, and the reasons that put it off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lifetime {
     /// When it ends; `None`: never by itself.

@@ -24,7 +24,7 @@ pub struct Place {
     pub request: Option<Request>,
 }
 
-/// What is to bring a file to an RSE.
+/// A request that brings a file to an RSE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Its state.

@@ -19,9 +19,9 @@ pub struct Candidate {
     pub rse: RseId,
     /// Its share of the draw; an RSE of weight 0 gets only what it holds already.
     pub weight: Weight,
-    /// What the account may still store there; `None` without a limit.
+    /// The bytes that the account may still store there; `None` without a limit.
     pub quota_left: Option<Bytes>,
-    /// What still fits there; `None` if nobody knows. What is on its way counts as stored.
+    /// The bytes that still fit there; `None` if that is not known. Files on their way count as stored.
     pub room: Option<Bytes>,
 }
 
@@ -40,7 +40,7 @@ impl Weight {
     }
 }
 
-/// What is placed together.
+/// Files that are placed together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unit {
     /// The size of all its files.
@@ -55,7 +55,7 @@ impl Unit {
         found.map_or(Bytes(0), |(_, bytes)| *bytes)
     }
 
-    /// What has to come to this RSE.
+    /// The bytes that have to come to this RSE.
     fn missing_at(&self, rse: RseId) -> Bytes {
         Bytes(self.bytes.0.saturating_sub(self.held_at(rse).0))
     }
@@ -78,7 +78,7 @@ pub enum Shortage {
          {fitting} of {found} RSEs allow as much, {copies} copies requested)"
     )]
     Quota {
-        /// What the unit needs at an RSE that holds nothing of it.
+        /// The bytes that the unit needs at an RSE that holds nothing of it.
         bytes: Bytes,
         /// The RSEs where the account may store as much.
         fitting: usize,
@@ -90,7 +90,7 @@ pub enum Shortage {
     /// The RSEs are too full.
     #[error("{fitting} of {found} target RSEs have room for {bytes} more. ({copies} copies requested)")]
     Room {
-        /// What the unit needs at an RSE that holds nothing of it.
+        /// The bytes that the unit needs at an RSE that holds nothing of it.
         bytes: Bytes,
         /// The RSEs that have as much room.
         fitting: usize,
@@ -101,7 +101,7 @@ pub enum Shortage {
     },
 }
 
-/// Chooses RSEs for units, one after the other: what one takes, the next one does not find.
+/// Chooses RSEs for units, one after the other. Each unit reduces quota and room for the following ones.
 #[derive(Debug, Clone)]
 pub struct Placement {
     candidates: Vec<Candidate>,

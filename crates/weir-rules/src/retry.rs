@@ -1,4 +1,4 @@
-//! What follows a transfer that failed.
+//! Retries of failed transfers.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub const REPAIR_AFTER: Duration = Duration::from_secs(1800);
 /// A rule that is stuck for so long is suspended: nobody repairs it any more.
 pub const SUSPEND_AFTER: Duration = Duration::from_secs(14 * 86_400);
 
-/// What follows a failure.
+/// The reaction to a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Another attempt, after this pause.
@@ -26,7 +26,7 @@ pub enum Next {
     Stuck,
 }
 
-/// What follows a request's failure number `n_failures`, from 1. A failure that no repetition can cure, such as a source that does not
+/// The reaction to a request's failure number `n_failures`, from 1. A failure that no repetition can cure, such as a source that does not
 /// hold the file, is followed by another attempt only if there is another source.
 pub fn after_failure(n_failures: u32, recoverable: bool, has_other_source: bool) -> Next {
     if n_failures >= ATTEMPTS_MAX || !(recoverable || has_other_source) {

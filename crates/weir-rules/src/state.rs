@@ -2,7 +2,7 @@
 
 use weir_model::catalog::{LockState, ReplicaState, RequestState, RuleState};
 
-/// What is known of a file at an RSE.
+/// The states of a file at an RSE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The state of its replica there.

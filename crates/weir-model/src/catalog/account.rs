@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for AccountName {
 }
 
 words! {
-    /// What an account is for. Permissions depend on it.
+    /// The type of an account. Permissions depend on it.
     AccountType, "account type" {
         /// A person.
         User = "USER", 'U';
@@ -71,7 +71,7 @@ words! {
         Active = "ACTIVE", 'A';
         /// An administrator suspended it.
         Suspended = "SUSPENDED", 'S';
-        /// An administrator deleted it; what it owns stays.
+        /// An administrator deleted it; its data, scopes and rules stay.
         Deleted = "DELETED", 'D';
     }
 }

@@ -153,7 +153,7 @@ impl FromStr for Did {
 }
 
 words! {
-    /// What a DID is.
+    /// The type of a DID.
     DidType, "DID type" {
         /// A file: the unit of replicas and locks.
         File = "FILE", 'F';

@@ -83,7 +83,7 @@ words! {
 }
 
 words! {
-    /// What a request is for.
+    /// The purpose of a request.
     RequestType, "request type" {
         /// A copy from RSE to RSE.
         Transfer = "TRANSFER", 'T';
@@ -125,7 +125,7 @@ words! {
 }
 
 words! {
-    /// What an RSE keeps its files on.
+    /// The medium of an RSE.
     RseType, "RSE type" {
         /// Disk.
         Disk = "DISK", 'D';

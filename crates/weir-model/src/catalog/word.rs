@@ -6,7 +6,7 @@
 pub struct UnknownWord {
     /// The text as it was read, cut after 40 characters.
     pub text: String,
-    /// What was expected, such as `rule state`.
+    /// The kind of word that belongs there, such as `rule state`.
     pub kind: &'static str,
     /// The words that are known, separated by commas.
     pub known: String,

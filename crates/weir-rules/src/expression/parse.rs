@@ -11,7 +11,7 @@ pub enum ExpressionError {
     /// Something else was expected at a place.
     #[error("RSE expression: expected {expected} at character {at}, found {found}")]
     Expected {
-        /// What may stand there.
+        /// The tokens that the grammar allows there.
         expected: &'static str,
         /// The place, from 1.
         at: usize,

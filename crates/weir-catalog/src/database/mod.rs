@@ -1,0 +1,88 @@
+//! One way to both databases: SQLite, where one process is the catalogue, and PostgreSQL, where several are.
+//!
+//! Statements are written once, in what both databases understand: parameters are `$1`, `$2`, …; whole numbers are `BIGINT`, truth values
+//! `BOOLEAN`, bytes `BYTEA`; `FOR UPDATE` and `SKIP LOCKED` stand at the end of a statement, and are left out for SQLite, where a
+//! transaction that writes has the database to itself.
+
+mod postgres;
+mod sqlite;
+mod value;
+
+use std::sync::Arc;
+
+use weir_store::StoreError;
+
+pub(crate) use value::values;
+pub use value::{Row, Value};
+
+/// A database that is open. Cloning it is cheap.
+#[derive(Debug, Clone)]
+pub struct Database(Backend);
+
+#[derive(Debug, Clone)]
+enum Backend {
+    Sqlite(Arc<sqlite::Sqlite>),
+    Postgres(Arc<postgres::Postgres>),
+}
+
+/// The operations of a transaction. Statements are prepared once for each text.
+pub trait Session {
+    /// The rows of a query.
+    ///
+    /// # Errors
+    /// Here and below: the database refuses the statement, or cannot work.
+    fn query(&mut self, text: &str, values: &[Value]) -> Result<Vec<Row>, StoreError>;
+
+    /// Executes a statement: how many rows it changed.
+    fn execute(&mut self, text: &str, values: &[Value]) -> Result<u64, StoreError>;
+
+    /// Executes a statement for each of many values: how many rows it changed in all.
+    fn execute_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<u64, StoreError>;
+
+    /// The only row, if there is one.
+    fn row(&mut self, text: &str, values: &[Value]) -> Result<Option<Row>, StoreError> {
+        Ok(self.query(text, values)?.into_iter().next())
+    }
+}
+
+/// The body of one transaction. It runs again from its beginning after a deadlock.
+pub trait Work<T>: Fn(&mut dyn Session) -> Result<T, StoreError> + Send + 'static {}
+
+impl<T, F: Fn(&mut dyn Session) -> Result<T, StoreError> + Send + 'static> Work<T> for F {}
+
+impl Database {
+    /// Reads in one transaction, which sees one state of the database.
+    ///
+    /// # Errors
+    /// Those of the work, and [`StoreError::Unavailable`].
+    pub async fn read<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
+        let backend = self.0.clone();
+        let read = tokio::task::spawn_blocking(move || match backend {
+            Backend::Sqlite(sqlite) => sqlite.read(&work),
+            Backend::Postgres(postgres) => postgres.read(&work),
+        });
+        read.await.unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
+    }
+
+    /// Changes rows in one transaction. It is durable once this gives `Ok`.
+    ///
+    /// # Errors
+    /// Those of the work, and of the database; nothing was changed then.
+    pub async fn write<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
+        match &self.0 {
+            Backend::Sqlite(sqlite) => sqlite.write(work).await,
+            Backend::Postgres(postgres) => {
+                let postgres = postgres.clone();
+                let write = tokio::task::spawn_blocking(move || postgres.write(&work));
+                write
+                    .await
+                    .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! PostgreSQL: transactions run side by side, and lock the rows that they read in order to change them.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::try_join_all;
+use tokio_postgres::{
+    error::SqlState,
+    types::{ToSql, Type},
+};
+use weir_store::{
+    StoreError,
+    postgres::{self, Connector, Pool, Purpose, wait},
+};
+
+use super::{Row, Session, Value, Work};
+
+/// Sessions of one node.
+const SESSIONS: usize = 16;
+
+/// Times that a transaction is begun again because another one was in its way.
+const RETRIES: u32 = 8;
+
+/// The pause before the first of these; it grows by as much each time.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Statements that are on their way to the server at once.
+const PIPELINE: usize = 500;
+
+/// A batch of statements is answered within this time, or the database does not work.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) struct Postgres(Pool);
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Postgres")
+    }
+}
+
+impl Postgres {
+    pub(super) fn read<T>(&self, work: &impl Work<T>) -> Result<T, StoreError> {
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        self.0
+            .with(|session| session.transaction(begin, |session| work(&mut Connected(session))))
+    }
+
+    pub(super) fn write<T>(&self, work: &impl Work<T>) -> Result<T, StoreError> {
+        let once = || {
+            self.0
+                .with(|session| session.transaction("BEGIN", |session| work(&mut Connected(session))))
+        };
+        let mut n_retries = 0;
+        loop {
+            match once() {
+                Err(error) if was_in_the_way(&error) && n_retries < RETRIES => {
+                    n_retries += 1;
+                    std::thread::sleep(PAUSE * n_retries);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// Another transaction waited for this one, and this one for it.
+fn was_in_the_way(error: &StoreError) -> bool {
+    let StoreError::Unavailable(source) = error else {
+        return false;
+    };
+    let code = source
+        .downcast_ref::<tokio_postgres::Error>()
+        .and_then(tokio_postgres::Error::code);
+    code.is_some_and(|code| [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE].contains(code))
+}
+
+/// A session within a transaction.
+struct Connected<'a>(&'a mut postgres::Session);
+
+fn borrowed(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+impl Session for Connected<'_> {
+    fn query(&mut self, text: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        let rows = self.0.query(text, &borrowed(values))?;
+        rows.iter().map(row).collect()
+    }
+
+    fn execute(&mut self, text: &str, values: &[Value]) -> Result<u64, StoreError> {
+        self.0.execute(text, &borrowed(values))
+    }
+
+    fn execute_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<u64, StoreError> {
+        let statement = self.0.prepare(text)?;
+        let mut n_rows = 0;
+        for some in many.chunks(PIPELINE) {
+            let client = self.0.client();
+            let all = some.iter().map(|values| {
+                let (statement, values) = (&statement, borrowed(values));
+                async move { client.execute(statement, &values).await }
+            });
+            n_rows += wait(try_join_all(all), PATIENCE)??.iter().sum::<u64>();
+        }
+        Ok(n_rows)
+    }
+}
+
+fn row(row: &tokio_postgres::Row) -> Result<Row, StoreError> {
+    let unreadable = |error: tokio_postgres::Error| StoreError::Unreadable(error.to_string());
+    let column = |(at, column): (usize, &tokio_postgres::Column)| {
+        let value = match *column.type_() {
+            Type::INT8 => row.try_get::<_, Option<i64>>(at).map(Value::from),
+            Type::INT4 => row
+                .try_get::<_, Option<i32>>(at)
+                .map(|number| Value::from(number.map(i64::from))),
+            Type::FLOAT8 => row.try_get::<_, Option<f64>>(at).map(Value::from),
+            Type::BOOL => row.try_get::<_, Option<bool>>(at).map(Value::from),
+            Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(at).map(Value::from),
+            _ => row.try_get::<_, Option<String>>(at).map(Value::from),
+        };
+        value.map_err(unreadable)
+    };
+    let columns = row.columns().iter().enumerate().map(column);
+    Ok(Row(columns.collect::<Result<_, _>>()?))
+}
+
+impl super::Database {
+    /// Uses a database of a PostgreSQL server, and brings its tables up to date.
+    ///
+    /// # Errors
+    /// The server is not reached, or refuses; see [`postgres::migrate`].
+    pub fn on_server(connector: Connector, migrations: &[&str]) -> Result<Self, StoreError> {
+        let migrations = migrations.iter().map(|one| schema(one)).collect::<Vec<_>>();
+        let migrations = migrations.iter().map(String::as_str).collect::<Vec<_>>();
+        let pool = Pool::new(Arc::new(connector), Purpose::Rows, SESSIONS);
+        pool.with(|session| postgres::migrate(session, &migrations))?;
+        Ok(Self(super::Backend::Postgres(Postgres(pool).into())))
+    }
+}
+
+/// Tables as PostgreSQL has them: `ID` is the type of a column whose numbers the database gives.
+fn schema(text: &str) -> String {
+    text.replace("ID PRIMARY KEY", "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY")
+}

@@ -1,0 +1,179 @@
+//! The content of datasets and containers.
+
+use weir_model::catalog::{Did, DidType};
+use weir_rules::ids::DidId;
+use weir_store::StoreError;
+
+use super::{COLUMNS, Known, get_locked, known, missing};
+use crate::{
+    Millis,
+    database::{Session, values},
+    refusal::{Class, Refusal},
+};
+
+/// Attaches DIDs to a collection; all or none. What is in it already stays, with `ignore_duplicates`, and is refused without.
+///
+/// # Errors
+/// [`Class::DidNotFound`]; [`Class::UnsupportedOperation`]: the collection is closed, a type does not fit, or a container would be in itself;
+/// [`Class::DuplicateContent`].
+pub fn attach(
+    session: &mut dyn Session,
+    parent: &Did,
+    children: &[Did],
+    ignore_duplicates: bool,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let unsupported = |message: String| Refusal::new(Class::UnsupportedOperation, message);
+    let into = get_locked(session, parent)?;
+    if !into.is_open {
+        return Err(unsupported(format!("Data identifier '{parent}' is closed")).into());
+    }
+    if into.kind == DidType::Container {
+        // Two containers that are attached to each other at the same time would be a circle.
+        session.query("SELECT name FROM guards WHERE name = 'containers' FOR UPDATE", &[])?;
+    }
+    let fitting = if into.kind == DidType::Dataset {
+        "d.type = 'F'"
+    } else {
+        "d.type <> 'F'"
+    };
+    let text = format!(
+        "INSERT INTO contents (parent, child, created) SELECT CAST($1 AS BIGINT), d.did_id, CAST($4 AS BIGINT) FROM dids d
+         WHERE d.scope = $2 AND d.name = $3 AND d.deleted IS NULL AND {fitting} ON CONFLICT (parent, child) DO NOTHING"
+    );
+    let row = |child: &Did| values![into.id.0, child.scope.as_str(), child.name.as_str(), now].to_vec();
+    let rows = children.iter().map(row).collect::<Vec<_>>();
+    if session.execute_many(&text, &rows)? < children.len() as u64 {
+        refuse_first(session, (&into, parent), children, ignore_duplicates)?;
+    }
+    if into.kind == DidType::Container && contains_itself(session, into.id)? {
+        return Err(unsupported(format!("Container '{parent}' would be in itself")).into());
+    }
+    let text = "UPDATE dids SET updated = $2 WHERE did_id = $1";
+    session.execute(text, &values![into.id.0, now]).map(drop)
+}
+
+/// Why one of these was not attached.
+fn refuse_first(
+    session: &mut dyn Session,
+    (into, parent): (&Known, &Did),
+    children: &[Did],
+    ignore_duplicates: bool,
+) -> Result<(), StoreError> {
+    let mut seen = std::collections::BTreeSet::new();
+    for child in children {
+        let found = super::get(session, child)?;
+        if !found.kind.fits_into(into.kind) {
+            let message = format!(
+                "A {} cannot be attached to a {}: {child} to {parent}",
+                found.kind, into.kind
+            );
+            return Err(Refusal::new(Class::UnsupportedOperation, message).into());
+        }
+        if !seen.insert(child) && !ignore_duplicates {
+            return Err(duplicate(child, parent).into());
+        }
+    }
+    if ignore_duplicates {
+        return Ok(());
+    }
+    let names = children.iter().map(Did::to_string).collect::<Vec<_>>();
+    let shown = names.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+    Err(Refusal::new(
+        Class::DuplicateContent,
+        format!("At least one of {shown} is in {parent} already"),
+    )
+    .into())
+}
+
+fn duplicate(child: &Did, parent: &Did) -> Refusal {
+    Refusal::new(Class::DuplicateContent, format!("{child} is given twice for {parent}"))
+}
+
+/// Whether a container is among those that are in it.
+fn contains_itself(session: &mut dyn Session, container: DidId) -> Result<bool, StoreError> {
+    let text = "WITH RECURSIVE below (id) AS (SELECT child FROM contents WHERE parent = $1
+        UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id) SELECT 1 FROM below WHERE id = $1";
+    Ok(session.row(text, &values![container.0])?.is_some())
+}
+
+/// Takes DIDs out of a collection; all or none.
+///
+/// # Errors
+/// [`Class::DidNotFound`] if one is not in it; [`Class::UnsupportedOperation`]: the collection is monotonic.
+pub fn detach(session: &mut dyn Session, parent: &Did, children: &[Did], now: Millis) -> Result<(), StoreError> {
+    let from = get_locked(session, parent)?;
+    if from.monotonic {
+        let message = format!("Nothing leaves {parent}: it is monotonic");
+        return Err(Refusal::new(Class::UnsupportedOperation, message).into());
+    }
+    let text =
+        "DELETE FROM contents WHERE parent = $1 AND child = (SELECT did_id FROM dids WHERE scope = $2 AND name = $3)";
+    for child in children {
+        if session.execute(text, &values![from.id.0, child.scope.as_str(), child.name.as_str()])? == 0 {
+            let message = format!("{}; it is not in {parent}", missing(child));
+            return Err(Refusal::new(Class::DidNotFound, message).into());
+        }
+    }
+    let text = "UPDATE dids SET updated = $2 WHERE did_id = $1";
+    session.execute(text, &values![from.id.0, now]).map(drop)
+}
+
+/// The direct content of a collection, by scope and name: after this DID, and at most `limit`.
+pub fn page(
+    session: &mut dyn Session,
+    parent: DidId,
+    after: Option<&Did>,
+    limit: usize,
+) -> Result<Vec<Known>, StoreError> {
+    let text = format!(
+        "SELECT {COLUMNS} FROM contents c JOIN dids d ON d.did_id = c.child WHERE c.parent = $1 AND (d.scope, d.name) > ($2, $3)
+         ORDER BY d.scope, d.name LIMIT $4"
+    );
+    listed(session, &text, parent, (after, limit))
+}
+
+/// The files in a collection, however deep, each once, by scope and name: after this one, and at most so many.
+pub fn files(
+    session: &mut dyn Session,
+    of: DidId,
+    after: Option<&Did>,
+    limit: usize,
+) -> Result<Vec<Known>, StoreError> {
+    let text = format!(
+        "WITH RECURSIVE below (id) AS (SELECT child FROM contents WHERE parent = $1
+         UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)
+         SELECT {COLUMNS} FROM below b JOIN dids d ON d.did_id = b.id WHERE d.type = 'F' AND (d.scope, d.name) > ($2, $3)
+         ORDER BY d.scope, d.name LIMIT $4"
+    );
+    listed(session, &text, of, (after, limit))
+}
+
+/// The collections that a DID is directly in, by scope and name.
+pub fn parents(session: &mut dyn Session, of: DidId) -> Result<Vec<Known>, StoreError> {
+    let text = format!(
+        "SELECT {COLUMNS} FROM contents c JOIN dids d ON d.did_id = c.parent WHERE c.child = $1 AND d.deleted IS NULL
+         ORDER BY d.scope, d.name"
+    );
+    session.query(&text, &values![of.0])?.iter().map(known).collect()
+}
+
+fn listed(
+    session: &mut dyn Session,
+    text: &str,
+    of: DidId,
+    (after, limit): (Option<&Did>, usize),
+) -> Result<Vec<Known>, StoreError> {
+    let (scope, name) = after.map_or(("", ""), |did| (did.scope.as_str(), did.name.as_str()));
+    let values = values![of.0, scope, name, limit as u64];
+    session.query(text, &values)?.iter().map(known).collect()
+}
+
+/// How many files are in a collection, however deep, and their size.
+pub fn size(session: &mut dyn Session, of: DidId) -> Result<(u64, u64), StoreError> {
+    let text = "WITH RECURSIVE below (id) AS (SELECT child FROM contents WHERE parent = $1
+        UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)
+        SELECT count(*), CAST(coalesce(sum(d.bytes), 0) AS BIGINT) FROM below b JOIN dids d ON d.did_id = b.id WHERE d.type = 'F'";
+    let row = session.row(text, &values![of.0])?;
+    row.map_or(Ok((0, 0)), |row| Ok((row.size(0)?, row.size(1)?)))
+}

@@ -1,0 +1,210 @@
+//! DIDs: files, datasets, containers.
+
+pub mod content;
+
+use weir_model::catalog::{AccountName, Did, DidType};
+use weir_rules::ids::DidId;
+use weir_store::StoreError;
+
+use crate::{
+    Millis,
+    accounts::scopes,
+    database::{Row, Session, values},
+    refusal::{Class, Refusal},
+};
+
+/// A DID as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its number in the database.
+    pub id: DidId,
+    /// Its scope and name.
+    pub did: Did,
+    /// File, dataset or container.
+    pub kind: DidType,
+    /// Whose it is.
+    pub account: AccountName,
+    /// The size of a file.
+    pub bytes: Option<u64>,
+    /// The checksum of a file: eight hexadecimal digits.
+    pub adler32: Option<String>,
+    /// The other checksum of a file: 32 hexadecimal digits.
+    pub md5: Option<String>,
+    /// Whether a collection takes more.
+    pub is_open: bool,
+    /// Whether nothing leaves a collection.
+    pub monotonic: bool,
+    /// Metadata: a JSON object.
+    pub meta: String,
+    /// When it was made.
+    pub created: Millis,
+    /// When it last changed.
+    pub updated: Millis,
+    /// When a collection was closed.
+    pub closed: Option<Millis>,
+    /// When it ends.
+    pub expires: Option<Millis>,
+}
+
+/// The columns of a [`Known`], of the table `d`.
+const COLUMNS: &str = "d.did_id, d.scope, d.name, d.type, d.account, d.bytes, d.adler32, d.md5, d.is_open, d.monotonic, d.meta, d.created,
+    d.updated, d.closed, d.expires";
+
+fn known(row: &Row) -> Result<Known, StoreError> {
+    let text = |column| Ok::<_, StoreError>(row.optional(column, Row::text)?.map(str::to_owned));
+    Ok(Known {
+        id: DidId(row.size(0)?),
+        did: Did {
+            scope: row.parsed(1)?,
+            name: row.parsed(2)?,
+        },
+        kind: row.parsed(3)?,
+        account: row.parsed(4)?,
+        bytes: row.optional(5, Row::size)?,
+        adler32: text(6)?,
+        md5: text(7)?,
+        is_open: row.bool(8)?,
+        monotonic: row.bool(9)?,
+        meta: row.text(10)?.to_owned(),
+        created: row.int(11)?,
+        updated: row.int(12)?,
+        closed: row.optional(13, Row::int)?,
+        expires: row.optional(14, Row::int)?,
+    })
+}
+
+/// A collection, or a file, that is to be added.
+#[derive(Debug, Clone)]
+pub struct New {
+    /// Its scope and name.
+    pub did: Did,
+    /// File, dataset or container.
+    pub kind: DidType,
+    /// Whose it is.
+    pub account: AccountName,
+    /// The size of a file.
+    pub bytes: Option<u64>,
+    /// The checksum of a file.
+    pub adler32: Option<String>,
+    /// The other checksum of a file.
+    pub md5: Option<String>,
+    /// Whether nothing leaves a collection.
+    pub monotonic: bool,
+    /// Metadata: a JSON object.
+    pub meta: String,
+    /// When it ends.
+    pub expires: Option<Millis>,
+}
+
+/// Adds DIDs; all or none.
+///
+/// # Errors
+/// [`Class::ScopeNotFound`], [`Class::DidAlreadyExists`]: also of a name that was given and deleted.
+pub fn add(session: &mut dyn Session, all: &[New], now: Millis) -> Result<(), StoreError> {
+    let mut scopes_seen = std::collections::BTreeSet::new();
+    for new in all {
+        if scopes_seen.insert(&new.did.scope) {
+            scopes::owner(session, &new.did.scope)?;
+        }
+    }
+    let text = "INSERT INTO dids (scope, name, type, account, bytes, adler32, md5, is_open, monotonic, meta, created, updated, expires)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12) ON CONFLICT (scope, name) DO NOTHING";
+    let row = |new: &New| {
+        let (scope, name) = (new.did.scope.as_str(), new.did.name.as_str());
+        let (adler32, md5) = (new.adler32.as_deref(), new.md5.as_deref());
+        let is_open = new.kind != DidType::File;
+        let (kind, account, meta) = (new.kind.letter(), new.account.as_str(), new.meta.as_str());
+        let about = values![
+            scope,
+            name,
+            kind,
+            account,
+            new.bytes,
+            adler32,
+            md5,
+            is_open,
+            new.monotonic,
+            meta,
+            now,
+            new.expires
+        ];
+        about.to_vec()
+    };
+    let rows = all.iter().map(row).collect::<Vec<_>>();
+    if session.execute_many(text, &rows)? < all.len() as u64 {
+        return Err(first_known(session, all, now)?.into());
+    }
+    Ok(())
+}
+
+/// Which of new DIDs is there already, for people.
+fn first_known(session: &mut dyn Session, all: &[New], now: Millis) -> Result<Refusal, StoreError> {
+    let mut seen = std::collections::BTreeSet::new();
+    for new in all {
+        let text = "SELECT created < $3 OR deleted IS NOT NULL FROM dids WHERE scope = $1 AND name = $2";
+        let found = session.row(text, &values![new.did.scope.as_str(), new.did.name.as_str(), now])?;
+        let is_older = found.map_or(Ok(false), |row| row.bool(0))?;
+        if is_older || !seen.insert(&new.did) {
+            return Ok(exists(&new.did));
+        }
+    }
+    // Of the same millisecond.
+    Ok(all.first().map_or_else(
+        || Refusal::new(Class::InvalidObject, "no DID was given"),
+        |new| exists(&new.did),
+    ))
+}
+
+fn exists(did: &Did) -> Refusal {
+    let message = format!("Data Identifier Already Exists. {did} was added before, and its name is not given again.");
+    Refusal::new(Class::DidAlreadyExists, message)
+}
+
+fn missing(did: &Did) -> Refusal {
+    let message = format!("Data identifier '{did}' not found");
+    Refusal::new(Class::DidNotFound, message)
+}
+
+/// A DID that is not deleted.
+///
+/// # Errors
+/// [`Class::DidNotFound`].
+pub fn get(session: &mut dyn Session, did: &Did) -> Result<Known, StoreError> {
+    let text = format!("SELECT {COLUMNS} FROM dids d WHERE d.scope = $1 AND d.name = $2 AND d.deleted IS NULL");
+    let row = session.row(&text, &values![did.scope.as_str(), did.name.as_str()])?;
+    known(&row.ok_or_else(|| missing(did))?)
+}
+
+/// The same, which no other transaction changes before the end of this one.
+fn get_locked(session: &mut dyn Session, did: &Did) -> Result<Known, StoreError> {
+    let text =
+        format!("SELECT {COLUMNS} FROM dids d WHERE d.scope = $1 AND d.name = $2 AND d.deleted IS NULL FOR UPDATE");
+    let row = session.row(&text, &values![did.scope.as_str(), did.name.as_str()])?;
+    known(&row.ok_or_else(|| missing(did))?)
+}
+
+/// Closes a collection, or opens it again.
+///
+/// # Errors
+/// [`Class::DidNotFound`], [`Class::UnsupportedOperation`] of a file, or if it is so already.
+pub fn set_open(session: &mut dyn Session, did: &Did, is_open: bool, now: Millis) -> Result<(), StoreError> {
+    let found = get_locked(session, did)?;
+    let unsupported = |message: String| Err(Refusal::new(Class::UnsupportedOperation, message).into());
+    if found.kind == DidType::File {
+        return unsupported(format!(
+            "The status of the data identifier {did} cannot be changed: it is a file"
+        ));
+    }
+    if found.is_open == is_open {
+        let state = if is_open { "open" } else { "closed" };
+        return unsupported(format!("The data identifier {did} is {state} already"));
+    }
+    let text = "UPDATE dids SET is_open = $2, closed = $3, updated = $4 WHERE did_id = $1";
+    let closed = (!is_open).then_some(now);
+    session
+        .execute(text, &values![found.id.0, is_open, closed, now])
+        .map(drop)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! The catalogue of files: their replicas, their owners, and the rules that hold them.
+//!
+//! Its truth is in a database, SQLite or PostgreSQL; memory is bounded by the work in hand. What a rule means is decided by `weir-rules`.
+//!
+//! - [`database`]: one way to both databases.
+//! - [`accounts`]: accounts, identities, sessions, scopes.
+//! - [`dids`]: files, datasets and containers, and what is in them.
+//! - [`rses`]: storage elements, with attributes, protocols, limits, usage and distances.
+//! - [`replicas`]: which files lie at which RSEs.
+//! - [`permissions`]: the operations that each type of account may do.
+//! - [`refusal`]: refusals in the words of Rucio's clients.
+//!
+//! Deliberately absent: the mechanics of transfers, decisions about rules.
+
+pub mod accounts;
+pub mod database;
+pub mod dids;
+pub mod permissions;
+pub mod refusal;
+pub mod replicas;
+pub mod rses;
+pub mod schema;
+#[cfg(test)]
+mod testing;
+
+/// Milliseconds since the epoch.
+pub type Millis = i64;

@@ -1,0 +1,210 @@
+//! Replicas: which files lie at which RSEs.
+
+use weir_model::{
+    RseName,
+    catalog::{AccountName, Did, DidType, ReplicaState},
+};
+use weir_rules::ids::{DidId, RseId};
+use weir_store::StoreError;
+
+use crate::{
+    Millis,
+    database::{Row, Session, values},
+    dids,
+    refusal::{Class, Refusal},
+    rses::rse_id,
+};
+
+/// A file that a client has put at an RSE.
+#[derive(Debug, Clone)]
+pub struct New {
+    /// The file.
+    pub did: Did,
+    /// Its size.
+    pub bytes: u64,
+    /// Its checksum: eight hexadecimal digits.
+    pub adler32: Option<String>,
+    /// Its other checksum: 32 hexadecimal digits.
+    pub md5: Option<String>,
+    /// Where it is, at an RSE whose paths do not follow from DIDs.
+    pub path: Option<String>,
+    /// Metadata of the file: a JSON object.
+    pub meta: String,
+}
+
+/// Files of one statement that names them by their numbers.
+const NUMBERS: usize = 500;
+
+/// Registers replicas, and the files that are not known yet; all or none. A file that is known must be the same.
+///
+/// # Errors
+/// [`Class::ScopeNotFound`]; [`Class::FileConsistencyMismatch`]; [`Class::Duplicate`] if the RSE has one of them already.
+pub fn add(
+    session: &mut dyn Session,
+    rse: RseId,
+    files: &[New],
+    account: &AccountName,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let mut scopes = std::collections::BTreeSet::new();
+    for file in files {
+        if scopes.insert(&file.did.scope) {
+            crate::accounts::scopes::owner(session, &file.did.scope)?;
+        }
+    }
+    let text =
+        "INSERT INTO dids (scope, name, type, account, bytes, adler32, md5, is_open, monotonic, meta, created, updated)
+        VALUES ($1, $2, 'F', $3, $4, $5, $6, $7, $7, $8, $9, $9) ON CONFLICT (scope, name) DO NOTHING";
+    let did = |file: &New| {
+        let (scope, name) = (file.did.scope.as_str(), file.did.name.as_str());
+        let (adler32, md5) = (file.adler32.as_deref(), file.md5.as_deref());
+        values![
+            scope,
+            name,
+            account.as_str(),
+            file.bytes,
+            adler32,
+            md5,
+            false,
+            file.meta.as_str(),
+            now
+        ]
+        .to_vec()
+    };
+    session.execute_many(text, &files.iter().map(did).collect::<Vec<_>>())?;
+    let text = "INSERT INTO replicas (did_id, rse_id, bytes, state, n_locks, path, created, updated)
+        SELECT d.did_id, CAST($3 AS BIGINT), d.bytes, 'A', 0, CAST($4 AS TEXT), CAST($5 AS BIGINT), CAST($5 AS BIGINT) FROM dids d WHERE d.scope = $1 AND d.name = $2 AND d.type = 'F'
+        AND d.deleted IS NULL AND d.bytes = $6 AND (CAST($7 AS TEXT) IS NULL OR d.adler32 IS NULL OR d.adler32 = $7) AND (CAST($8 AS TEXT) IS NULL OR d.md5 IS NULL OR d.md5 = $8)
+        ON CONFLICT (did_id, rse_id) DO NOTHING";
+    let replica = |file: &New| {
+        let (scope, name) = (file.did.scope.as_str(), file.did.name.as_str());
+        // What the client does not say is not compared.
+        let (adler32, md5) = (file.adler32.as_deref(), file.md5.as_deref());
+        values![scope, name, rse.0, file.path.as_deref(), now, file.bytes, adler32, md5].to_vec()
+    };
+    let n_made = session.execute_many(text, &files.iter().map(replica).collect::<Vec<_>>())?;
+    if n_made < files.len() as u64 {
+        return Err(refusal(session, files)?.into());
+    }
+    Ok(())
+}
+
+/// Why one of these was not registered.
+fn refusal(session: &mut dyn Session, files: &[New]) -> Result<Refusal, StoreError> {
+    let mut seen = std::collections::BTreeSet::new();
+    for file in files {
+        let known = dids::get(session, &file.did)?;
+        let differs =
+            |said: &Option<String>, known: &Option<String>| said.is_some() && known.is_some() && said != known;
+        if known.kind != DidType::File
+            || known.bytes != Some(file.bytes)
+            || differs(&file.adler32, &known.adler32)
+            || differs(&file.md5, &known.md5)
+        {
+            let message = format!("{} is known with another size or checksum, or is no file", file.did);
+            return Ok(Refusal::new(Class::FileConsistencyMismatch, message));
+        }
+        if !seen.insert(&file.did) {
+            return Ok(Refusal::new(Class::Duplicate, format!("{} is given twice", file.did)));
+        }
+    }
+    Ok(Refusal::new(
+        Class::Duplicate,
+        "The RSE has a replica of one of these files already",
+    ))
+}
+
+/// A replica as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replica {
+    /// The file.
+    pub file: DidId,
+    /// The RSE.
+    pub rse: RseId,
+    /// Its name.
+    pub rse_name: RseName,
+    /// Its state.
+    pub state: ReplicaState,
+    /// The size of the file.
+    pub bytes: u64,
+    /// Locks that hold it.
+    pub n_locks: u64,
+    /// From when on it may be deleted.
+    pub tombstone: Option<Millis>,
+    /// Where it is, if that does not follow from the DID.
+    pub path: Option<String>,
+}
+
+fn replica(row: &Row) -> Result<Replica, StoreError> {
+    Ok(Replica {
+        file: DidId(row.size(0)?),
+        rse: rse_id(row, 1)?,
+        rse_name: row.parsed(2)?,
+        state: row.parsed(3)?,
+        bytes: row.size(4)?,
+        n_locks: row.size(5)?,
+        tombstone: row.optional(6, Row::int)?,
+        path: row.optional(7, Row::text)?.map(str::to_owned),
+    })
+}
+
+/// The replicas of files, by file and RSE.
+pub fn of(session: &mut dyn Session, files: &[DidId]) -> Result<Vec<Replica>, StoreError> {
+    let mut all = Vec::with_capacity(files.len());
+    for some in files.chunks(NUMBERS) {
+        let numbers = some.iter().map(|file| file.0.to_string()).collect::<Vec<_>>().join(",");
+        let text = format!(
+            "SELECT p.did_id, p.rse_id, r.name, p.state, p.bytes, p.n_locks, p.tombstone, p.path FROM replicas p
+             JOIN rses r ON r.rse_id = p.rse_id WHERE p.did_id IN ({numbers}) ORDER BY p.did_id, p.rse_id"
+        );
+        for row in session.query(&text, &[])? {
+            all.push(replica(&row)?);
+        }
+    }
+    Ok(all)
+}
+
+/// Sets the state of a replica.
+///
+/// # Errors
+/// [`Class::ReplicaNotFound`].
+pub fn set_state(
+    session: &mut dyn Session,
+    (file, rse): (DidId, RseId),
+    state: ReplicaState,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let text = "UPDATE replicas SET state = $3, updated = $4 WHERE did_id = $1 AND rse_id = $2";
+    found(session.execute(text, &values![file.0, rse.0, state.letter(), now])?)
+}
+
+/// Sets the time from which a replica may be deleted. One that a lock holds may not.
+///
+/// # Errors
+/// [`Class::ReplicaNotFound`], [`Class::ReplicaIsLocked`].
+pub fn set_tombstone(
+    session: &mut dyn Session,
+    (file, rse): (DidId, RseId),
+    tombstone: Millis,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let text = "SELECT n_locks FROM replicas WHERE did_id = $1 AND rse_id = $2 FOR UPDATE";
+    let row = session.row(text, &values![file.0, rse.0])?;
+    let n_locks = row.map(|row| row.size(0)).transpose()?;
+    found(u64::from(n_locks.is_some()))?;
+    if n_locks > Some(0) {
+        return Err(Refusal::new(Class::ReplicaIsLocked, "A rule holds the replica").into());
+    }
+    let text = "UPDATE replicas SET tombstone = $3, updated = $4 WHERE did_id = $1 AND rse_id = $2";
+    found(session.execute(text, &values![file.0, rse.0, tombstone, now])?)
+}
+
+fn found(n_rows: u64) -> Result<(), StoreError> {
+    if n_rows == 0 {
+        return Err(Refusal::new(Class::ReplicaNotFound, "There is no such replica").into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! The tables of the catalogue. A migration that was released does not change.
+
+/// In order. `ID PRIMARY KEY` is a number that the database gives.
+pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS];
+
+/// Accounts, and who may use them. Times are milliseconds since the epoch; states are the letters of `weir_model::catalog`.
+const ACCOUNTS: &str = "
+CREATE TABLE accounts (
+    account   TEXT PRIMARY KEY,
+    type      TEXT NOT NULL,
+    status    TEXT NOT NULL,
+    email     TEXT,
+    created   BIGINT NOT NULL,
+    updated   BIGINT NOT NULL,
+    suspended BIGINT,
+    deleted   BIGINT
+);
+CREATE TABLE account_attributes (
+    account TEXT NOT NULL REFERENCES accounts,
+    key     TEXT NOT NULL,
+    value   TEXT NOT NULL,
+    PRIMARY KEY (account, key)
+);
+CREATE TABLE identities (
+    identity TEXT NOT NULL,
+    type     TEXT NOT NULL,
+    email    TEXT,
+    salt     BYTEA,
+    password BYTEA,
+    created  BIGINT NOT NULL,
+    PRIMARY KEY (identity, type)
+);
+CREATE TABLE account_identities (
+    account    TEXT NOT NULL REFERENCES accounts,
+    identity   TEXT NOT NULL,
+    type       TEXT NOT NULL,
+    is_default BOOLEAN NOT NULL,
+    created    BIGINT NOT NULL,
+    PRIMARY KEY (identity, type, account),
+    FOREIGN KEY (identity, type) REFERENCES identities (identity, type)
+);
+CREATE INDEX identities_of_account ON account_identities (account);
+CREATE TABLE sessions (
+    token    BYTEA PRIMARY KEY,
+    account  TEXT NOT NULL REFERENCES accounts,
+    identity TEXT NOT NULL,
+    created  BIGINT NOT NULL,
+    expires  BIGINT NOT NULL
+);
+CREATE INDEX sessions_by_end ON sessions (expires);
+CREATE TABLE scopes (
+    scope   TEXT PRIMARY KEY,
+    account TEXT NOT NULL REFERENCES accounts,
+    created BIGINT NOT NULL
+);
+CREATE INDEX scopes_of_account ON scopes (account);
+";
+
+/// Storage elements. `about` and `extended` are JSON objects that are echoed to clients.
+const RSES: &str = "
+CREATE TABLE rses (
+    rse_id        ID PRIMARY KEY,
+    uid           TEXT NOT NULL UNIQUE,
+    name          TEXT NOT NULL,
+    type          TEXT NOT NULL,
+    deterministic BOOLEAN NOT NULL,
+    volatile      BOOLEAN NOT NULL,
+    staging_area  BOOLEAN NOT NULL,
+    can_read      BOOLEAN NOT NULL,
+    can_write     BOOLEAN NOT NULL,
+    can_delete    BOOLEAN NOT NULL,
+    about         TEXT NOT NULL,
+    created       BIGINT NOT NULL,
+    updated       BIGINT NOT NULL,
+    deleted       BIGINT
+);
+CREATE UNIQUE INDEX rses_by_name ON rses (name) WHERE deleted IS NULL;
+CREATE TABLE rse_attributes (
+    rse_id BIGINT NOT NULL REFERENCES rses,
+    key    TEXT NOT NULL,
+    value  TEXT NOT NULL,
+    PRIMARY KEY (rse_id, key)
+);
+CREATE TABLE rse_protocols (
+    rse_id     BIGINT NOT NULL REFERENCES rses,
+    scheme     TEXT NOT NULL,
+    hostname   TEXT NOT NULL,
+    port       BIGINT NOT NULL,
+    prefix     TEXT NOT NULL,
+    impl       TEXT NOT NULL,
+    extended   TEXT,
+    lan_read   BIGINT,
+    lan_write  BIGINT,
+    lan_delete BIGINT,
+    wan_read   BIGINT,
+    wan_write  BIGINT,
+    wan_delete BIGINT,
+    tpc_read   BIGINT,
+    tpc_write  BIGINT,
+    PRIMARY KEY (rse_id, scheme, hostname, port)
+);
+CREATE TABLE rse_limits (
+    rse_id BIGINT NOT NULL REFERENCES rses,
+    name   TEXT NOT NULL,
+    value  BIGINT NOT NULL,
+    PRIMARY KEY (rse_id, name)
+);
+CREATE TABLE rse_usage (
+    rse_id  BIGINT NOT NULL REFERENCES rses,
+    source  TEXT NOT NULL,
+    used    BIGINT NOT NULL,
+    free    BIGINT,
+    files   BIGINT,
+    updated BIGINT NOT NULL,
+    PRIMARY KEY (rse_id, source)
+);
+CREATE TABLE distances (
+    source      BIGINT NOT NULL REFERENCES rses,
+    destination BIGINT NOT NULL REFERENCES rses,
+    distance    BIGINT NOT NULL,
+    PRIMARY KEY (source, destination)
+);
+CREATE INDEX distances_to ON distances (destination);
+";
+
+/// Files, datasets and containers. A name is given once: the row of a deleted DID stays. `meta` is a JSON object.
+const DIDS: &str = "
+CREATE TABLE dids (
+    did_id    ID PRIMARY KEY,
+    scope     TEXT NOT NULL REFERENCES scopes,
+    name      TEXT NOT NULL,
+    type      TEXT NOT NULL,
+    account   TEXT NOT NULL REFERENCES accounts,
+    bytes     BIGINT,
+    adler32   TEXT,
+    md5       TEXT,
+    is_open   BOOLEAN NOT NULL,
+    monotonic BOOLEAN NOT NULL,
+    meta      TEXT NOT NULL,
+    created   BIGINT NOT NULL,
+    updated   BIGINT NOT NULL,
+    closed    BIGINT,
+    expires   BIGINT,
+    deleted   BIGINT,
+    UNIQUE (scope, name)
+);
+CREATE TABLE contents (
+    parent  BIGINT NOT NULL REFERENCES dids,
+    child   BIGINT NOT NULL REFERENCES dids,
+    created BIGINT NOT NULL,
+    PRIMARY KEY (parent, child)
+);
+CREATE INDEX contents_by_child ON contents (child);
+CREATE TABLE guards (
+    name TEXT PRIMARY KEY
+);
+INSERT INTO guards VALUES ('containers');
+";
+
+/// Files at RSEs.
+const REPLICAS: &str = "
+CREATE TABLE replicas (
+    did_id    BIGINT NOT NULL REFERENCES dids,
+    rse_id    BIGINT NOT NULL REFERENCES rses,
+    bytes     BIGINT NOT NULL,
+    state     TEXT NOT NULL,
+    n_locks   BIGINT NOT NULL,
+    tombstone BIGINT,
+    path      TEXT,
+    created   BIGINT NOT NULL,
+    updated   BIGINT NOT NULL,
+    accessed  BIGINT,
+    PRIMARY KEY (did_id, rse_id)
+);
+CREATE INDEX replicas_to_delete ON replicas (rse_id, tombstone) WHERE tombstone IS NOT NULL;
+";
