@@ -203,6 +203,33 @@ impl Rucio {
     }
 }
 
+/// The exchanges that the catalogue's door is compared with are those of this server: `tests/rucio/exchanges.json`. With `WEIR_RECORD=1` they are
+/// written anew.
+fn compare_exchanges(rucio: &Rucio, port: u16) {
+    let recorded = rucio.home.join("exchanges.json");
+    let mut record = rucio.command("python");
+    record.arg(root().join("tests/rucio/record.py"));
+    record.arg(format!("http://127.0.0.1:{port}")).arg(&recorded);
+    run(&mut record).unwrap().expect_ok().unwrap();
+    let stored = root().join("tests/rucio/exchanges.json");
+    let told = fs::read_to_string(&recorded).unwrap();
+    if std::env::var("WEIR_RECORD").is_ok_and(|wanted| wanted == "1") {
+        fs::write(&stored, &told).unwrap();
+    }
+    let known = fs::read_to_string(&stored).unwrap();
+    let first = known
+        .lines()
+        .zip(told.lines())
+        .enumerate()
+        .find(|(_, (known, told))| known != told);
+    assert!(
+        known == told,
+        "WEIR_RECORD=1 writes them anew; the first line that differs: {first:?}"
+    );
+    let exchanges: Vec<Value> = serde_json::from_str(&told).unwrap();
+    assert!(exchanges.len() > 100, "{}", exchanges.len());
+}
+
 /// What `lab.py` needs to know of the grid, with a token for its settings.
 fn lab(grid: &RunningGrid, rucio: &Rucio) -> PathBuf {
     let told = &grid.description;
@@ -241,6 +268,7 @@ fn a_real_rucio_drives_the_grid_by_token_and_by_certificate() {
     let rucio = Rucio::lay(&grid, &postgres, ports);
     run(&mut rucio.lab(&["build"])).unwrap().expect_ok().unwrap();
     let server = rucio.server(ports.0);
+    compare_exchanges(&rucio, ports.0);
     // Rucio itself delegates nothing: its operators run this from cron.
     let mut delegate = grid
         .command(root().join(".peers/bin/fts-rest-delegate").to_str().unwrap())
