@@ -6,6 +6,9 @@
 //! - [`accounts`]: accounts, identities, sessions, scopes.
 //! - [`dids`]: files, datasets and containers, and what is in them.
 //! - [`rses`]: storage elements, with attributes, protocols, limits, usage and distances.
+//! - [`rules`]: replication rules, their placement, evaluation and release.
+//! - [`places`]: files at RSEs, as rules hold them.
+//! - [`requests`]: requests from submission to their end, and deletion.
 //! - [`replicas`]: which files lie at which RSEs.
 //! - [`permissions`]: the operations that each type of account may do.
 //! - [`refusal`]: refusals in the words of Rucio's clients.
@@ -16,9 +19,12 @@ pub mod accounts;
 pub mod database;
 pub mod dids;
 pub mod permissions;
+pub mod places;
 pub mod refusal;
 pub mod replicas;
+pub mod requests;
 pub mod rses;
+pub mod rules;
 pub mod schema;
 #[cfg(test)]
 mod testing;

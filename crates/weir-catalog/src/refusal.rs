@@ -90,6 +90,18 @@ classes! {
     ReplicaNotFound = "ReplicaNotFound", 404;
     /// A rule holds the replica.
     ReplicaIsLocked = "ReplicaIsLocked", 403;
+    /// There is no such rule.
+    RuleNotFound = "RuleNotFound", 404;
+    /// The account has the same rule already.
+    DuplicateRule = "DuplicateRule", 409;
+    /// The expression means too few RSEs, or they are too full.
+    InsufficientTargetRses = "InsufficientTargetRSEs", 409;
+    /// The account may not store as much.
+    InsufficientAccountLimit = "InsufficientAccountLimit", 409;
+    /// The RSEs take no files now.
+    RseWriteBlocked = "RSEWriteBlocked", 409;
+    /// The weight of an RSE is no number.
+    InvalidRuleWeight = "InvalidRuleWeight", 400;
     /// The request contradicts the state of its object.
     UnsupportedOperation = "UnsupportedOperation", 409;
     /// A value makes no sense.

@@ -1,7 +1,7 @@
 //! The tables of the catalogue. A migration that was released does not change.
 
 /// In order. `ID PRIMARY KEY` is a number that the database gives.
-pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS];
+pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS, RULES];
 
 /// Accounts, and who may use them. Times are milliseconds since the epoch; states are the letters of `weir_model::catalog`.
 const ACCOUNTS: &str = "
@@ -173,4 +173,88 @@ CREATE TABLE replicas (
     PRIMARY KEY (did_id, rse_id)
 );
 CREATE INDEX replicas_to_delete ON replicas (rse_id, tombstone) WHERE tombstone IS NOT NULL;
+";
+
+/// Rules with their locks and requests. A rule is due for evaluation at `evaluate_at`; the files of a unit are placed together.
+const RULES: &str = "
+CREATE TABLE account_limits (
+    account TEXT NOT NULL REFERENCES accounts,
+    rse_id  BIGINT NOT NULL REFERENCES rses,
+    bytes   BIGINT NOT NULL,
+    PRIMARY KEY (account, rse_id)
+);
+CREATE TABLE account_usage (
+    account TEXT NOT NULL REFERENCES accounts,
+    rse_id  BIGINT NOT NULL REFERENCES rses,
+    bytes   BIGINT NOT NULL,
+    files   BIGINT NOT NULL,
+    PRIMARY KEY (account, rse_id)
+);
+CREATE TABLE rules (
+    rule_id           ID PRIMARY KEY,
+    uid               TEXT NOT NULL UNIQUE,
+    did_id            BIGINT NOT NULL REFERENCES dids,
+    account           TEXT NOT NULL REFERENCES accounts,
+    state             TEXT NOT NULL,
+    expression        TEXT NOT NULL,
+    copies            BIGINT NOT NULL,
+    grouped           TEXT NOT NULL,
+    weight            TEXT,
+    source_expression TEXT,
+    activity          TEXT NOT NULL,
+    priority          BIGINT NOT NULL,
+    is_locked         BOOLEAN NOT NULL,
+    purge             BOOLEAN NOT NULL,
+    notify            TEXT NOT NULL,
+    comments          TEXT,
+    meta              TEXT,
+    n_ok              BIGINT NOT NULL,
+    n_replicating     BIGINT NOT NULL,
+    n_stuck           BIGINT NOT NULL,
+    error             TEXT,
+    created           BIGINT NOT NULL,
+    updated           BIGINT NOT NULL,
+    expires           BIGINT,
+    stuck_at          BIGINT,
+    child             BIGINT,
+    evaluate_at       BIGINT
+);
+CREATE UNIQUE INDEX rules_once ON rules (did_id, account, expression, copies);
+CREATE INDEX rules_of_account ON rules (account);
+CREATE INDEX rules_to_evaluate ON rules (evaluate_at) WHERE evaluate_at IS NOT NULL;
+CREATE INDEX rules_by_end ON rules (expires) WHERE expires IS NOT NULL;
+CREATE TABLE rule_units (
+    rule_id BIGINT NOT NULL REFERENCES rules,
+    unit    BIGINT NOT NULL REFERENCES dids,
+    rse_id  BIGINT NOT NULL REFERENCES rses,
+    PRIMARY KEY (rule_id, unit, rse_id)
+);
+CREATE TABLE locks (
+    rule_id BIGINT NOT NULL REFERENCES rules,
+    did_id  BIGINT NOT NULL REFERENCES dids,
+    rse_id  BIGINT NOT NULL REFERENCES rses,
+    PRIMARY KEY (rule_id, did_id, rse_id)
+);
+CREATE INDEX locks_at ON locks (did_id, rse_id);
+CREATE TABLE requests (
+    request_id ID PRIMARY KEY,
+    did_id     BIGINT NOT NULL,
+    rse_id     BIGINT NOT NULL,
+    state      TEXT NOT NULL,
+    n_failures BIGINT NOT NULL,
+    cancel     BOOLEAN NOT NULL,
+    not_before BIGINT NOT NULL,
+    attempt    BIGINT NOT NULL,
+    activity   TEXT NOT NULL,
+    priority   BIGINT NOT NULL,
+    account    TEXT NOT NULL,
+    source     BIGINT,
+    job        TEXT,
+    reason     TEXT,
+    created    BIGINT NOT NULL,
+    updated    BIGINT NOT NULL,
+    UNIQUE (did_id, rse_id)
+);
+CREATE INDEX requests_due ON requests (state, not_before);
+CREATE INDEX requests_to_cancel ON requests (request_id) WHERE cancel;
 ";

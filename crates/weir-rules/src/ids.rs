@@ -17,10 +17,10 @@ id! {
     DidId(u64)
 }
 id! {
-    /// A rule. Shown as 32 hexadecimal digits.
-    RuleId(u128)
+    /// A rule.
+    RuleId(u64)
 }
 id! {
-    /// A request. Shown as 32 hexadecimal digits.
-    RequestId(u128)
+    /// A request.
+    RequestId(u64)
 }

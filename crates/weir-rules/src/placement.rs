@@ -74,11 +74,11 @@ pub enum Shortage {
     },
     /// The account may not store that much.
     #[error(
-        "There is insufficient quota on any of the target RSE's to fullfill the operation. ({bytes} more needed at each, \
+        "There is insufficient quota on any of the target RSE's to fullfill the operation. ({bytes} needed at each, \
          {fitting} of {found} RSEs allow as much, {copies} copies requested)"
     )]
     Quota {
-        /// The bytes that the unit needs at an RSE that holds nothing of it.
+        /// The size of the unit.
         bytes: Bytes,
         /// The RSEs where the account may store as much.
         fitting: usize,
@@ -147,10 +147,12 @@ impl Placement {
         }
         for at in &chosen {
             let candidate = &mut self.candidates[*at];
-            let taken = unit.missing_at(candidate.rse);
-            for left in [&mut candidate.quota_left, &mut candidate.room].into_iter().flatten() {
-                *left = Bytes(left.0.saturating_sub(taken.0));
-            }
+            let missing = unit.missing_at(candidate.rse);
+            let less = |left: &mut Option<Bytes>, taken: Bytes| {
+                *left = left.map(|left| Bytes(left.0.saturating_sub(taken.0)));
+            };
+            less(&mut candidate.quota_left, unit.bytes);
+            less(&mut candidate.room, missing);
         }
         Ok(chosen.iter().map(|at| self.candidates[*at].rse).collect())
     }
@@ -165,8 +167,9 @@ impl Placement {
             let found = weighed.len();
             return Err(Shortage::Rses { copies, found });
         }
-        let fits = |left: Option<Bytes>, rse| left.is_none_or(|left| left >= unit.missing_at(rse));
-        let allowed = weighed.into_iter().filter(|(_, one)| fits(one.quota_left, one.rse));
+        // The account is charged for all that its rule holds, the RSE needs room for what is not there yet.
+        let fits = |left: Option<Bytes>, needed: Bytes| left.is_none_or(|left| left >= needed);
+        let allowed = weighed.into_iter().filter(|(_, one)| fits(one.quota_left, bytes));
         let allowed = allowed.collect::<Vec<_>>();
         if allowed.len() < copies {
             let fitting = allowed.len();
@@ -177,7 +180,9 @@ impl Placement {
                 copies,
             });
         }
-        let open = allowed.into_iter().filter(|(_, one)| fits(one.room, one.rse));
+        let open = allowed
+            .into_iter()
+            .filter(|(_, one)| fits(one.room, unit.missing_at(one.rse)));
         let open = open.map(|(at, _)| at).collect::<Vec<_>>();
         if open.len() < copies {
             let fitting = open.len();

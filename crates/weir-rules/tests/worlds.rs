@@ -75,7 +75,7 @@ struct World {
     disks: BTreeSet<At>,
     /// Messages on their way.
     messages: Vec<(Attempt, Outcome)>,
-    n_rules: u128,
+    n_rules: u64,
 }
 
 impl Database {

@@ -1,6 +1,7 @@
 //! Accounts: owners of data, scopes and rules.
 
 pub mod identities;
+pub mod limits;
 pub mod scopes;
 pub mod sessions;
 
@@ -169,6 +170,16 @@ pub fn attributes(session: &mut dyn Session, name: &AccountName) -> Result<Vec<(
     rows.iter()
         .map(|row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))
         .collect()
+}
+
+/// Whether an account is an administrator: `root`, or one with the attribute `admin`.
+pub fn is_admin(session: &mut dyn Session, name: &AccountName) -> Result<bool, StoreError> {
+    let text = "SELECT value FROM account_attributes WHERE account = $1 AND key = 'admin'";
+    let value = session.row(text, &values![name.as_str()])?;
+    let is_set = value.map_or(Ok(false), |row| {
+        Ok::<_, StoreError>(row.text(0)?.eq_ignore_ascii_case("true"))
+    })?;
+    Ok(is_set || name.as_str() == "root")
 }
 
 /// Gives an account an attribute.

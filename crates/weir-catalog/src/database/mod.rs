@@ -1,7 +1,7 @@
 //! One way to both databases: SQLite, where one process is the catalogue, and PostgreSQL, where several are.
 //!
 //! Statements are written once, in what both databases understand: parameters are `$1`, `$2`, …; whole numbers are `BIGINT`, truth values
-//! `BOOLEAN`, bytes `BYTEA`; `FOR UPDATE` and `SKIP LOCKED` stand at the end of a statement, and are left out for SQLite, where a
+//! `BOOLEAN`, bytes `BYTEA`; `FOR UPDATE`, with `OF` and `SKIP LOCKED`, stands at the end of a statement, and is left out for SQLite, where a
 //! transaction that writes has the database to itself.
 
 mod postgres;

@@ -154,10 +154,8 @@ struct Connected<'a>(&'a Connection);
 
 /// The statement as SQLite has it.
 fn translated(text: &str) -> String {
-    let text = text.trim_end();
-    let text = text.strip_suffix("SKIP LOCKED").map_or(text, str::trim_end);
-    let text = text.strip_suffix("FOR UPDATE").map_or(text, str::trim_end);
-    text.replace('$', "?")
+    let end = text.rfind("FOR UPDATE").unwrap_or(text.len());
+    text[..end].trim_end().replace('$', "?")
 }
 
 impl Session for Connected<'_> {
@@ -228,6 +226,6 @@ mod tests {
             "SELECT a FROM b WHERE c = $1 FOR UPDATE SKIP LOCKED ",
             "SELECT a FROM b WHERE c = ?1",
         );
-        check("SELECT a FROM b FOR UPDATE", "SELECT a FROM b");
+        check("SELECT a FROM b FOR UPDATE OF b", "SELECT a FROM b");
     }
 }

@@ -135,7 +135,7 @@ proptest! {
             let fits = |one: &&Candidate| {
                 let missing = unit.missing_at(one.rse);
                 let weighed = one.weight > Weight(0) || unit.held_at(one.rse) > Bytes(0);
-                weighed && one.quota_left.is_none_or(|left| left >= missing) && one.room.is_none_or(|room| room >= missing)
+                weighed && one.quota_left.is_none_or(|left| left >= unit.bytes) && one.room.is_none_or(|room| room >= missing)
             };
             let fitting = left.values().filter(fits).map(|one| one.rse).collect::<BTreeSet<_>>();
             let Ok(chosen) = placement.place(unit) else {
@@ -147,7 +147,7 @@ proptest! {
             prop_assert!(chosen.iter().all(|rse| fitting.contains(rse)));
             for rse in &chosen {
                 let (one, missing) = (left.get_mut(rse).unwrap(), unit.missing_at(*rse).0);
-                one.quota_left = one.quota_left.map(|left| Bytes(left.0 - missing));
+                one.quota_left = one.quota_left.map(|left| Bytes(left.0 - unit.bytes.0));
                 one.room = one.room.map(|left| Bytes(left.0 - missing));
             }
         }

@@ -1,0 +1,233 @@
+//! Requests: each brings one file to one RSE. The submitter takes those that are due, marks them before and after it hands them to a transfer
+//! service, and tells how they ended.
+
+use std::collections::BTreeMap;
+
+use weir_model::catalog::{ReplicaState, RequestState};
+use weir_rules::{
+    ids::{DidId, RseId},
+    place::{End, Place},
+};
+use weir_store::StoreError;
+
+use crate::{
+    Millis,
+    database::{Row, Session, values},
+    places::{self, At, Change, Terms, timestamp},
+    rses::rse_id,
+};
+
+/// An attempt of a request. The id of its job is derived from it, so that a repeated submission is the same job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attempt {
+    /// The file and the RSE that it goes to.
+    pub at: At,
+    /// The number of the attempt, from 1.
+    pub number: u64,
+}
+
+/// A request that is to be submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// Its next attempt.
+    pub attempt: Attempt,
+    /// Its activity.
+    pub activity: String,
+    /// Its priority, from 1 to 5.
+    pub priority: u32,
+    /// The account of the rule that made it.
+    pub account: String,
+}
+
+/// A rule that is not over at `$1`, and holds the place of the request `q`.
+const IS_WANTED: &str = "EXISTS (SELECT 1 FROM locks l JOIN rules r ON r.rule_id = l.rule_id WHERE l.did_id = q.did_id AND l.rse_id = q.rse_id
+    AND (r.expires IS NULL OR r.expires > $1 OR r.is_locked OR r.child IS NOT NULL))";
+
+/// Requests to submit at this time, the most urgent first, at most `limit`. A request whose rules are all over is not among them: one rule that
+/// is not is enough.
+pub fn due(session: &mut dyn Session, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
+    let text = format!(
+        "SELECT q.did_id, q.rse_id, q.attempt, q.activity, q.priority, q.account FROM requests q
+         WHERE q.state = 'Q' AND q.not_before <= $1 AND NOT q.cancel AND {IS_WANTED}
+         ORDER BY q.priority DESC, q.request_id LIMIT $2"
+    );
+    let due = |row: &Row| {
+        Ok(Due {
+            attempt: attempt(row)?,
+            activity: row.text(3)?.to_owned(),
+            priority: row.size(4)? as u32,
+            account: row.text(5)?.to_owned(),
+        })
+    };
+    session
+        .query(&text, &values![now, limit as u64])?
+        .iter()
+        .map(due)
+        .collect()
+}
+
+fn attempt(row: &Row) -> Result<Attempt, StoreError> {
+    Ok(Attempt {
+        at: (DidId(row.size(0)?), rse_id(row, 1)?),
+        number: row.size(2)?,
+    })
+}
+
+/// Marks attempts: their submission is under way. Those that changed meanwhile stay as they are; gives the others, which are to be submitted.
+pub fn submitting(session: &mut dyn Session, attempts: &[Attempt], now: Millis) -> Result<Vec<Attempt>, StoreError> {
+    let text = "UPDATE requests SET state = 'G', updated = $4 WHERE did_id = $1 AND rse_id = $2 AND attempt = $3 AND state = 'Q'
+        AND NOT cancel";
+    let mut marked = Vec::new();
+    for one in attempts {
+        let ((file, rse), number) = (one.at, one.number);
+        if session.execute(text, &values![file.0, rse.0, number, now])? == 1 {
+            marked.push(*one);
+        }
+    }
+    Ok(marked)
+}
+
+/// Attempts whose submission began and was not noted, such as those of a process that died: they are submitted again, as the same jobs.
+pub fn half_submitted(session: &mut dyn Session, before: Millis, limit: usize) -> Result<Vec<Attempt>, StoreError> {
+    let text =
+        "SELECT did_id, rse_id, attempt FROM requests WHERE state = 'G' AND updated < $1 ORDER BY request_id LIMIT $2";
+    let rows = session.query(text, &values![before, limit as u64])?;
+    rows.iter().map(attempt).collect()
+}
+
+/// Notes that a transfer service has these attempts, in these jobs.
+pub fn submitted(session: &mut dyn Session, attempts: &[(Attempt, String)], now: Millis) -> Result<(), StoreError> {
+    let text = "UPDATE requests SET state = 'S', job = $4, updated = $5 WHERE did_id = $1 AND rse_id = $2 AND attempt = $3 AND state = 'G'";
+    let row = |(one, job): &(Attempt, String)| values![one.at.0.0, one.at.1.0, one.number, job.as_str(), now].to_vec();
+    session
+        .execute_many(text, &attempts.iter().map(row).collect::<Vec<_>>())
+        .map(drop)
+}
+
+/// Attempts that no rule wants any more, with their jobs if they have one: those that have not gone out are dropped with [`ended`].
+pub fn to_cancel(
+    session: &mut dyn Session,
+    limit: usize,
+) -> Result<Vec<(Attempt, RequestState, Option<String>)>, StoreError> {
+    let text = "SELECT did_id, rse_id, attempt, state, job FROM requests WHERE cancel ORDER BY request_id LIMIT $1";
+    let rows = session.query(text, &values![limit as u64])?;
+    let cancelled = |row: &Row| {
+        let job = row.optional(4, Row::text)?.map(str::to_owned);
+        Ok((attempt(row)?, row.parsed(3)?, job))
+    };
+    rows.iter().map(cancelled).collect()
+}
+
+/// The end of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The attempt.
+    pub attempt: Attempt,
+    /// Its end.
+    pub end: End,
+    /// The reason of a failure, for people.
+    pub reason: Option<String>,
+}
+
+/// Applies ends of attempts, in any order and as often as they are told: an end of an older attempt changes nothing. Gives how many changed
+/// something.
+///
+/// # Errors
+/// The database fails.
+pub fn ended(session: &mut dyn Session, ends: &[Ended], now: Millis) -> Result<usize, StoreError> {
+    let newest = ends.iter().map(|one| (one.attempt.at, one)).collect::<BTreeMap<_, _>>();
+    let all = newest.keys().copied().collect::<Vec<_>>();
+    let before = places::read(session, &all)?;
+    let mut n_changed = 0;
+    for (at, place) in before {
+        let Some(told) = newest.get(&at) else { continue };
+        if !is_open(session, told.attempt, told.end)? {
+            continue;
+        }
+        let after = place.ended(told.end, timestamp(now));
+        n_changed += 1;
+        explain(session, at, told.reason.as_deref(), now)?;
+        let change = Change {
+            at,
+            before: place,
+            after: Some(after),
+        };
+        places::write(session, &[change], NO_TERMS, now)?;
+    }
+    Ok(n_changed)
+}
+
+/// An end makes no request: one that waits again keeps its terms.
+const NO_TERMS: Terms<'static> = Terms {
+    activity: "",
+    priority: 3,
+    account: "",
+};
+
+/// Whether this end may be the attempt's: it is the newest one, and went out, or is dropped before.
+fn is_open(session: &mut dyn Session, attempt: Attempt, end: End) -> Result<bool, StoreError> {
+    let text = "SELECT state FROM requests WHERE did_id = $1 AND rse_id = $2 AND attempt = $3";
+    let ((file, rse), number) = (attempt.at, attempt.number);
+    let Some(row) = session.row(text, &values![file.0, rse.0, number])? else {
+        return Ok(false);
+    };
+    let state = row.parsed::<RequestState>(0)?;
+    let went_out = matches!(state, RequestState::Submitting | RequestState::Submitted);
+    let never_goes_out = matches!(end, End::Cancelled | End::NoSource(_)) && state == RequestState::Queued;
+    Ok(went_out || never_goes_out)
+}
+
+/// Keeps the reason of a failure: at the request, and at the rules that wait for it.
+fn explain(session: &mut dyn Session, (file, rse): At, reason: Option<&str>, now: Millis) -> Result<(), StoreError> {
+    let Some(reason) = reason else { return Ok(()) };
+    let text = "UPDATE requests SET reason = $3 WHERE did_id = $1 AND rse_id = $2";
+    session.execute(text, &values![file.0, rse.0, reason])?;
+    let text = "UPDATE rules SET error = $3, updated = $4 WHERE rule_id IN (SELECT rule_id FROM locks WHERE did_id = $1 AND rse_id = $2)";
+    session.execute(text, &values![file.0, rse.0, reason, now]).map(drop)
+}
+
+/// Replicas of an RSE that are deleted next, at most `limit`: see [`weir_rules::deletion::choose`]. They are marked, so that no rule takes them
+/// for available; [`deleted`] is called once their files are gone.
+///
+/// # Errors
+/// The database fails.
+pub fn mark_deleted(
+    session: &mut dyn Session,
+    rse: RseId,
+    now: Millis,
+    limit: usize,
+) -> Result<Vec<DidId>, StoreError> {
+    let text = "SELECT p.did_id, p.bytes, p.n_locks, p.tombstone FROM replicas p WHERE p.rse_id = $1 AND p.tombstone <= $2 AND p.n_locks = 0
+        AND p.state <> 'B' AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.did_id = p.did_id AND q.source = p.rse_id)
+        AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.did_id = p.did_id AND q.rse_id = p.rse_id)
+        ORDER BY p.tombstone, p.did_id LIMIT $3 FOR UPDATE OF p SKIP LOCKED";
+    let rows = session.query(text, &values![rse.0, now, limit as u64])?;
+    let mut marked = Vec::new();
+    for row in &rows {
+        marked.push(DidId(row.size(0)?));
+    }
+    let text = "UPDATE replicas SET state = $3, updated = $4 WHERE did_id = $1 AND rse_id = $2";
+    let state = ReplicaState::BeingDeleted.letter();
+    let rows = marked.iter().map(|file| values![file.0, rse.0, state, now].to_vec());
+    session.execute_many(text, &rows.collect::<Vec<_>>())?;
+    Ok(marked)
+}
+
+/// Notes that the files of replicas that were marked are gone. Those that a rule has locked meanwhile are brought anew.
+///
+/// # Errors
+/// The database fails.
+pub fn deleted(session: &mut dyn Session, rse: RseId, files: &[DidId], now: Millis) -> Result<(), StoreError> {
+    let mut all = files.iter().map(|file| (*file, rse)).collect::<Vec<_>>();
+    all.sort_unstable();
+    let before = places::read(session, &all)?;
+    let marked = before
+        .into_iter()
+        .filter(|(_, place)| place.replica == ReplicaState::BeingDeleted);
+    let change = |(at, before): (At, Place)| Change {
+        at,
+        before,
+        after: before.deleted(),
+    };
+    places::write(session, &marked.map(change).collect::<Vec<_>>(), NO_TERMS, now)
+}

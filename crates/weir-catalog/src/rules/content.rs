@@ -1,0 +1,77 @@
+//! The locks that a rule should have, as SQL: parts of statements that depend on its grouping.
+//!
+//! A rule is placed in units: its DID with grouping `ALL`, datasets with `DATASET`, files with `NONE`. Each unit has its RSEs in `rule_units`.
+//! Parameter `$1` is the rule, `$2` its DID.
+
+use weir_model::catalog::Grouping;
+
+/// The DIDs below the rule's DID, that one too.
+const BELOW: &str = "WITH RECURSIVE below (id) AS (SELECT CAST($2 AS BIGINT)
+    UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)";
+
+/// The locks that should be: file and RSE.
+fn wanted(grouping: Grouping) -> &'static str {
+    match grouping {
+        Grouping::All => {
+            "SELECT d.did_id AS file, u.rse_id AS rse FROM below b JOIN dids d ON d.did_id = b.id AND d.type = 'F'
+             CROSS JOIN rule_units u WHERE u.rule_id = $1"
+        }
+        Grouping::Dataset => {
+            "SELECT c.child AS file, u.rse_id AS rse FROM rule_units u JOIN contents c ON c.parent = u.unit
+             WHERE u.rule_id = $1 AND u.unit IN (SELECT id FROM below)
+             UNION SELECT u.unit, u.rse_id FROM rule_units u JOIN dids d ON d.did_id = u.unit AND d.type = 'F'
+             WHERE u.rule_id = $1 AND u.unit IN (SELECT id FROM below)"
+        }
+        Grouping::None => {
+            "SELECT u.unit AS file, u.rse_id AS rse FROM rule_units u WHERE u.rule_id = $1 AND u.unit IN (SELECT id FROM below)"
+        }
+    }
+}
+
+/// Locks to make: file, RSE and size of the file, at most `$3`, in order.
+pub(super) fn missing(grouping: Grouping) -> String {
+    format!(
+        "{BELOW}, wanted (file, rse) AS ({}) SELECT w.file, w.rse, d.bytes FROM wanted w JOIN dids d ON d.did_id = w.file
+         WHERE NOT EXISTS (SELECT 1 FROM locks l WHERE l.rule_id = $1 AND l.did_id = w.file AND l.rse_id = w.rse)
+         ORDER BY w.file, w.rse LIMIT $3",
+        wanted(grouping)
+    )
+}
+
+/// Locks to release: file, RSE and size of the file, at most `$3`, in order.
+pub(super) fn surplus(grouping: Grouping) -> String {
+    format!(
+        "{BELOW}, wanted (file, rse) AS ({}) SELECT l.did_id, l.rse_id, d.bytes FROM locks l JOIN dids d ON d.did_id = l.did_id
+         WHERE l.rule_id = $1 AND (l.did_id, l.rse_id) NOT IN (SELECT file, rse FROM wanted) ORDER BY 1, 2 LIMIT $3",
+        wanted(grouping)
+    )
+}
+
+/// All locks: file, RSE and size of the file, at most `$2`, in order.
+pub(super) const HELD: &str = "SELECT l.did_id, l.rse_id, d.bytes FROM locks l JOIN dids d ON d.did_id = l.did_id
+    WHERE l.rule_id = $1 ORDER BY 1, 2 LIMIT $2";
+
+/// Units that have no RSEs yet, at most `$3`, in order.
+pub(super) fn unplaced(grouping: Grouping) -> String {
+    let is_unit = match grouping {
+        Grouping::All => "d.did_id = $2",
+        // A rule on a file has no dataset.
+        Grouping::Dataset => "(d.type = 'D' OR d.did_id = $2 AND d.type = 'F')",
+        Grouping::None => "d.type = 'F'",
+    };
+    format!(
+        "{BELOW} SELECT d.did_id FROM below b JOIN dids d ON d.did_id = b.id WHERE {is_unit}
+         AND d.did_id NOT IN (SELECT u.unit FROM rule_units u WHERE u.rule_id = $1) ORDER BY d.did_id LIMIT $3"
+    )
+}
+
+/// The size of the files of a unit, which is `$1`.
+pub(super) const UNIT_SIZE: &str = "WITH RECURSIVE below (id) AS (SELECT CAST($1 AS BIGINT)
+    UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)
+    SELECT CAST(coalesce(sum(d.bytes), 0) AS BIGINT) FROM below b JOIN dids d ON d.did_id = b.id AND d.type = 'F'";
+
+/// The bytes of a unit, which is `$1`, that RSEs hold or that are on their way there.
+pub(super) const UNIT_HELD: &str = "WITH RECURSIVE below (id) AS (SELECT CAST($1 AS BIGINT)
+    UNION SELECT c.child FROM contents c JOIN below b ON c.parent = b.id)
+    SELECT p.rse_id, CAST(sum(p.bytes) AS BIGINT) FROM below b JOIN replicas p ON p.did_id = b.id
+    WHERE p.state IN ('A', 'C') GROUP BY p.rse_id ORDER BY p.rse_id";

@@ -1,0 +1,67 @@
+//! Adds rules.
+
+use weir_rules::ids::{DidId, RuleId};
+use weir_store::StoreError;
+
+use super::{Wish, evaluate, placing};
+use crate::{
+    Millis, accounts,
+    database::{Session, values},
+    places::rule_id,
+    refusal::{Class, Refusal},
+};
+
+/// A rule that is to be added.
+#[derive(Debug, Clone)]
+pub struct New {
+    /// The id that clients see: 32 hexadecimal digits, new.
+    pub uid: String,
+    /// The DID that it is about.
+    pub did: DidId,
+    /// Its terms.
+    pub wish: Wish,
+    /// Whether RSEs that take no files now may be chosen.
+    pub ignore_availability: bool,
+}
+
+/// Adds a rule, places what it is about, and makes the first part of its locks. [`evaluate::part`] makes the others.
+///
+/// # Errors
+/// [`Class::InvalidRseExpression`], [`Class::RseWriteBlocked`], [`Class::InvalidRuleWeight`], [`Class::InsufficientTargetRses`],
+/// [`Class::InsufficientAccountLimit`], [`Class::DuplicateRule`].
+pub fn add(session: &mut dyn Session, new: &New, now: Millis) -> Result<RuleId, StoreError> {
+    let wish = &new.wish;
+    accounts::existing(session, &wish.account)?;
+    let text = "INSERT INTO rules (uid, did_id, account, state, expression, copies, grouped, weight, source_expression, activity, priority,
+        is_locked, purge, notify, comments, meta, n_ok, n_replicating, n_stuck, created, updated, expires, evaluate_at)
+        VALUES ($1, $2, $3, 'I', $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, 0, 0, 0, $16, $16, $17, $16)
+        ON CONFLICT DO NOTHING RETURNING rule_id";
+    let values = values![
+        new.uid.as_str(),
+        new.did.0,
+        wish.account.as_str(),
+        wish.expression.as_str(),
+        wish.copies,
+        wish.grouping.letter(),
+        wish.weight.as_deref(),
+        wish.source_expression.as_deref(),
+        wish.activity.as_str(),
+        wish.priority,
+        wish.is_locked,
+        wish.purge,
+        wish.notify.letter(),
+        wish.comments.as_deref(),
+        wish.meta.as_deref(),
+        now,
+        wish.expires,
+    ];
+    let made = session.row(text, &values)?;
+    let duplicate = || {
+        let message = "A duplicate rule for this account, did, rse_expression, copies already exists";
+        Refusal::new(Class::DuplicateRule, message)
+    };
+    let id = rule_id(&made.ok_or_else(duplicate)?, 0)?;
+    placing::place(session, id, (new.did, wish), new.ignore_availability, now)?;
+    evaluate::part(session, id, now)?;
+    Ok(id)
+}

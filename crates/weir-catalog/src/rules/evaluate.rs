@@ -1,0 +1,181 @@
+//! Evaluates rules: makes the locks that are missing, and releases those that are too many, part by part.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use weir_rules::{
+    ids::{DidId, RseId, RuleId},
+    place::{Place, ReleaseTerms},
+};
+use weir_store::StoreError;
+
+use super::{PART, Rule, content, get_locked, placing};
+use crate::{
+    Millis,
+    accounts::limits::add_usage,
+    database::{Row, Session, values},
+    places::{self, At, Change, Delta, Terms, rule_id, timestamp},
+    rses::rse_id,
+};
+
+/// How long a replica that no lock holds stays as a cached copy at least, unless its RSE or its rule says otherwise.
+const DELAY: Duration = Duration::from_secs(0);
+
+/// The result of evaluating a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The locks of the rule are those that it should have.
+    Settled,
+    /// There is more to do.
+    More,
+    /// The rule has ended, and its row is gone.
+    Gone,
+}
+
+/// Rules that are due: those to be evaluated, and those whose end has come. At most `limit`.
+pub fn due(session: &mut dyn Session, now: Millis, limit: usize) -> Result<Vec<RuleId>, StoreError> {
+    let text = "SELECT rule_id FROM rules WHERE evaluate_at <= $1 UNION SELECT rule_id FROM rules WHERE expires <= $1
+        AND NOT is_locked AND child IS NULL ORDER BY rule_id LIMIT $2";
+    let rows = session.query(text, &values![now, limit as u64])?;
+    rows.iter().map(|row| rule_id(row, 0)).collect()
+}
+
+/// Marks the rules of a collection as due, and those of all that it is in: its content has changed.
+pub fn content_changed(session: &mut dyn Session, did: DidId, now: Millis) -> Result<(), StoreError> {
+    let text =
+        "UPDATE rules SET evaluate_at = $2 WHERE did_id IN (WITH RECURSIVE above (id) AS (SELECT CAST($1 AS BIGINT)
+        UNION SELECT c.parent FROM contents c JOIN above a ON c.child = a.id) SELECT id FROM above)";
+    session.execute(text, &values![did.0, now]).map(drop)
+}
+
+/// Brings the locks of a rule nearer to those that it should have, by one part.
+///
+/// # Errors
+/// The database fails, or what was attached since cannot be placed: see [`super::create::add`].
+pub fn part(session: &mut dyn Session, id: RuleId, now: Millis) -> Result<Progress, StoreError> {
+    let Some(rule) = get_locked(session, id)? else {
+        return Ok(Progress::Gone);
+    };
+    if rule.lifetime(rule.child.is_some()).is_over(timestamp(now)) {
+        return ending(session, &rule, now);
+    }
+    let placed = placing::place(session, id, (rule.did, &rule.wish), true, now)?;
+    let grouping = rule.wish.grouping;
+    let keys = values![id.0, rule.did.0, PART];
+    let surplus = listed(session, &content::surplus(grouping), &keys)?;
+    release(session, &rule, &surplus, now)?;
+    let missing = listed(session, &content::missing(grouping), &keys)?;
+    lock(session, &rule, &missing, now)?;
+    let is_full = [placed, surplus.len(), missing.len()].iter().any(|n| *n as u64 == PART);
+    if is_full {
+        return Ok(Progress::More);
+    }
+    settle(session, id, now)?;
+    Ok(Progress::Settled)
+}
+
+/// All locks are made: the rule's state follows from them from here on.
+fn settle(session: &mut dyn Session, id: RuleId, now: Millis) -> Result<(), StoreError> {
+    let text = "UPDATE rules SET evaluate_at = NULL, state = CASE WHEN state = 'I' THEN 'O' ELSE state END, updated = $2 WHERE rule_id = $1";
+    session.execute(text, &values![id.0, now])?;
+    places::count(session, id, Delta::default(), now)
+}
+
+/// The rule is over: its locks are released, and then it goes.
+fn ending(session: &mut dyn Session, rule: &Rule, now: Millis) -> Result<Progress, StoreError> {
+    let held = listed(session, content::HELD, &values![rule.id.0, PART])?;
+    release(session, rule, &held, now)?;
+    if held.len() as u64 == PART {
+        return Ok(Progress::More);
+    }
+    session.execute("DELETE FROM rule_units WHERE rule_id = $1", &values![rule.id.0])?;
+    session.execute("DELETE FROM rules WHERE rule_id = $1", &values![rule.id.0])?;
+    Ok(Progress::Gone)
+}
+
+/// A lock, with the size of its file.
+type Lock = (At, u64);
+
+fn listed(session: &mut dyn Session, text: &str, keys: &[crate::database::Value]) -> Result<Vec<Lock>, StoreError> {
+    let lock = |row: &Row| {
+        let bytes = row.optional(2, Row::size)?.unwrap_or_default();
+        Ok(((DidId(row.size(0)?), rse_id(row, 1)?), bytes))
+    };
+    session.query(text, keys)?.iter().map(lock).collect()
+}
+
+fn terms(rule: &Rule) -> Terms<'_> {
+    Terms {
+        activity: &rule.wish.activity,
+        priority: rule.wish.priority,
+        account: rule.wish.account.as_str(),
+    }
+}
+
+/// The usage of an account that some locks are, per RSE; `sign` is 1 or -1.
+fn usage(locks: &[Lock], sign: i64) -> BTreeMap<RseId, (i64, i64)> {
+    let mut usage = BTreeMap::<_, (i64, i64)>::new();
+    for ((_, rse), bytes) in locks {
+        let of = usage.entry(*rse).or_default();
+        *of = (of.0 + sign * *bytes as i64, of.1 + sign);
+    }
+    usage
+}
+
+fn lock(session: &mut dyn Session, rule: &Rule, locks: &[Lock], now: Millis) -> Result<(), StoreError> {
+    if locks.is_empty() {
+        return Ok(());
+    }
+    let all = locks.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+    // A row for each place, so that two rules that want the same file at the same RSE meet at it.
+    let text = "INSERT INTO replicas (did_id, rse_id, bytes, state, n_locks, created, updated) VALUES ($1, $2, $3, 'C', 0, $4, $4)
+        ON CONFLICT (did_id, rse_id) DO NOTHING";
+    let row = |((file, rse), bytes): &Lock| values![file.0, rse.0, *bytes, now].to_vec();
+    session.execute_many(text, &locks.iter().map(row).collect::<Vec<_>>())?;
+    let before = places::read(session, &all)?;
+    let mut delta = Delta::default();
+    let change = |(at, before): (&At, &Place)| {
+        let after = Place::locked(Some(*before));
+        *delta.of(after.lock_state()) += 1;
+        Change {
+            at: *at,
+            before: *before,
+            after: Some(after),
+        }
+    };
+    let changes = before.iter().map(change).collect::<Vec<_>>();
+    places::write(session, &changes, terms(rule), now)?;
+    let text = "INSERT INTO locks (rule_id, did_id, rse_id) VALUES ($1, $2, $3)";
+    let rows = all.iter().map(|(file, rse)| values![rule.id.0, file.0, rse.0].to_vec());
+    session.execute_many(text, &rows.collect::<Vec<_>>())?;
+    add_usage(session, &rule.wish.account, &usage(locks, 1))?;
+    places::count(session, rule.id, delta, now)
+}
+
+fn release(session: &mut dyn Session, rule: &Rule, locks: &[Lock], now: Millis) -> Result<(), StoreError> {
+    if locks.is_empty() {
+        return Ok(());
+    }
+    let all = locks.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+    let before = places::read(session, &all)?;
+    let text = "DELETE FROM locks WHERE rule_id = $1 AND did_id = $2 AND rse_id = $3";
+    let rows = all.iter().map(|(file, rse)| values![rule.id.0, file.0, rse.0].to_vec());
+    session.execute_many(text, &rows.collect::<Vec<_>>())?;
+    let on = ReleaseTerms {
+        now: timestamp(now),
+        purge: rule.wish.purge,
+        delay: DELAY,
+    };
+    let mut delta = Delta::default();
+    let change = |(at, before): (&At, &Place)| {
+        *delta.of(before.lock_state()) -= 1;
+        Change {
+            at: *at,
+            before: *before,
+            after: Some(before.released(on)),
+        }
+    };
+    let changes = before.iter().map(change).collect::<Vec<_>>();
+    places::write(session, &changes, terms(rule), now)?;
+    add_usage(session, &rule.wish.account, &usage(locks, -1))?;
+    places::count(session, rule.id, delta, now)
+}
