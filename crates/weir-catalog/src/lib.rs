@@ -11,6 +11,7 @@
 //! - [`requests`]: requests from submission to their end, and deletion.
 //! - [`replicas`]: which files lie at which RSEs.
 //! - [`permissions`]: the operations that each type of account may do.
+//! - [`door`]: the Rucio REST interface.
 //! - [`refusal`]: refusals in the words of Rucio's clients.
 //!
 //! Deliberately absent: the mechanics of transfers, decisions about rules.
@@ -18,6 +19,7 @@
 pub mod accounts;
 pub mod database;
 pub mod dids;
+pub mod door;
 pub mod permissions;
 pub mod places;
 pub mod refusal;

@@ -49,6 +49,17 @@ impl Operation {
     ];
 }
 
+impl Operation {
+    /// The requirement that an account lacks which may not do it, for people.
+    pub fn needs(self) -> &'static str {
+        match row(self)[0] {
+            Allowed::Administrators => "only administrators may",
+            Allowed::Owners => "only its owner and administrators may",
+            Allowed::Everybody => "the account may not be used",
+        }
+    }
+}
+
 /// From whom an operation is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Allowed {

@@ -68,6 +68,14 @@ classes! {
     AccountNotFound = "AccountNotFound", 404;
     /// It is there already.
     Duplicate = "Duplicate", 409;
+    /// A value cannot be read.
+    ValueError = "ValueError", 400;
+    /// There is no such type of account.
+    InvalidAccountType = "InvalidAccountType", 400;
+    /// A value that is needed is missing.
+    KeyNotFound = "KeyNotFound", 400;
+    /// The body is too large.
+    BodyTooLarge = "InputValidationError", 413;
     /// The identity does not belong to the account, or cannot be used.
     IdentityError = "IdentityError", 400;
     /// There is no such scope.

@@ -1,0 +1,96 @@
+//! Logins.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use weir_auth::Secret;
+use weir_model::catalog::{AccountName, IdentityType};
+
+use super::{
+    State,
+    answer::{Answer, Failure, date, empty, json_answer},
+    caller::Caller,
+};
+use crate::{
+    accounts::{
+        identities::{self, PasswordHash},
+        sessions::{self, LIFETIME},
+    },
+    database::Session,
+    refusal::{Class, Refusal},
+};
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// `GET /auth/userpass`: a user name and a password for a token.
+pub(crate) async fn userpass(door: State, headers: HeaderMap) -> Answer {
+    let said = |name| header(&headers, name).unwrap_or_default().to_owned();
+    let (user, password) = (said("x-rucio-username"), Secret::new(said("x-rucio-password")));
+    let account = header(&headers, "x-rucio-account").filter(|account| !account.is_empty());
+    let refused = || {
+        let account = account.unwrap_or_default();
+        let message = format!("Cannot authenticate to account {account} with given credentials");
+        Failure::from(Refusal::new(Class::CannotAuthenticate, message))
+    };
+    let asked = account
+        .map(str::parse::<AccountName>)
+        .transpose()
+        .map_err(|_| refused())?;
+    let of = user.clone();
+    let read = move |session: &mut dyn Session| {
+        let accounts = identities::accounts_of(session, &of, IdentityType::UserPass)?;
+        Ok((identities::password(session, &of)?, accounts))
+    };
+    let (stored, accounts) = door.database.read(read).await?;
+    if !fits(&door, stored, password).await? {
+        return Err(refused());
+    }
+    let chosen = match asked {
+        Some(asked) => accounts.into_iter().find(|one| *one == asked),
+        None => accounts.into_iter().next(),
+    };
+    let account = chosen.ok_or_else(refused)?;
+    begin(&door, account, user).await
+}
+
+/// Checks a password on a thread of its own. An unknown user costs as much time as a known one.
+async fn fits(door: &State, stored: Option<PasswordHash>, password: Secret) -> Result<bool, Failure> {
+    let busy = || Failure::from(Refusal::new(Class::CannotAuthenticate, "The service is stopping"));
+    let _place = door.logins.acquire().await.map_err(|_| busy())?;
+    let check = move || {
+        if let Some(stored) = stored {
+            return stored.fits(&password);
+        }
+        let _as_long = PasswordHash::new(&password);
+        false
+    };
+    tokio::task::spawn_blocking(check).await.map_err(|_| busy())
+}
+
+/// Begins a session, and tells its token.
+async fn begin(door: &State, account: AccountName, identity: String) -> Answer {
+    let (now, of) = (weir_service::time::now(), account.clone());
+    let write = move |session: &mut dyn Session| sessions::begin(session, &of, &identity, now);
+    let token = door.database.write(write).await?;
+    let mut answer = empty();
+    let told = [
+        ("x-rucio-auth-token", token.expose().to_owned()),
+        ("x-rucio-auth-token-expires", date(now + LIFETIME)),
+        ("x-rucio-auth-account", account.to_string()),
+    ];
+    for (name, value) in told {
+        let mut value = HeaderValue::from_str(&value).map_err(|error| Failure::value(error.to_string()))?;
+        value.set_sensitive(name == "x-rucio-auth-token");
+        answer.headers_mut().insert(HeaderName::from_static(name), value);
+    }
+    Ok(answer)
+}
+
+/// `GET /auth/validate`: the account behind a token.
+pub(crate) async fn validate(caller: Caller) -> Answer {
+    let bearer = caller.0;
+    Ok(json_answer(&serde_json::json!({
+        "account": bearer.account, "identity": bearer.identity, "lifetime": date(bearer.expires), "audience": null, "authz_scope": null,
+        "vo": "def",
+    })))
+}

@@ -1,0 +1,67 @@
+//! The account behind a request.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use weir_model::catalog::AccountName;
+
+use super::{Door, answer::Failure};
+use crate::{
+    accounts,
+    accounts::sessions::{self, Bearer},
+    database::Session,
+    permissions::{self, Asker, Operation},
+    refusal::{Class, Refusal},
+};
+
+/// A caller with a valid token.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller(pub(crate) Bearer);
+
+/// The token's header.
+pub(crate) const TOKEN: &str = "x-rucio-auth-token";
+
+impl FromRequestParts<Arc<Door>> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, door: &Arc<Door>) -> Result<Self, Failure> {
+        let token = parts
+            .headers
+            .get(TOKEN)
+            .ok_or_else(|| Failure::value("Token must be set."))?;
+        let token = token.to_str().unwrap_or_default().to_owned();
+        let now = weir_service::time::now();
+        let read = move |session: &mut dyn Session| sessions::bearer(session, &token, now);
+        let found = door.database.read(read).await?;
+        let unknown = || Refusal::new(Class::CannotAuthenticate, "Cannot authenticate with given credentials");
+        Ok(Self(found.ok_or_else(unknown)?))
+    }
+}
+
+impl Caller {
+    /// The caller's account.
+    pub(crate) fn account(&self) -> &AccountName {
+        &self.0.account
+    }
+
+    /// Within a transaction: refuses an operation that the caller may not do. `owner` is the account that it is about.
+    pub(crate) fn may(
+        &self,
+        session: &mut dyn Session,
+        operation: Operation,
+        owner: Option<&AccountName>,
+    ) -> Result<(), weir_store::StoreError> {
+        let account = accounts::existing(session, self.account())?;
+        let asker = Asker {
+            kind: account.kind,
+            is_admin: accounts::is_admin(session, self.account())?,
+            is_owner: owner == Some(self.account()),
+        };
+        if permissions::allows(asker, operation) {
+            return Ok(());
+        }
+        let message = format!("Account {} can not do this: {}", self.account(), operation.needs());
+        Err(Refusal::new(Class::AccessDenied, message).into())
+    }
+}

@@ -1,0 +1,127 @@
+//! The door: Rucio's REST interface. `tests/rucio/exchanges.json` holds exchanges with Rucio 41.5.1, to which its answers are compared.
+
+mod accounts;
+mod answer;
+mod auth;
+mod body;
+mod caller;
+mod rses;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    http::{Method, Uri},
+    routing::{delete, get, post, put},
+};
+use tokio::sync::Semaphore;
+
+use crate::database::Database;
+use answer::{Failure, json_answer};
+
+/// The version of Rucio that clients are told: they behave as to a server of theirs.
+pub const RUCIO_VERSION: &str = "41.5.1";
+
+/// Passwords that are checked at once: each costs a tenth of a second of a processor.
+const LOGINS: usize = 2;
+
+/// Bytes of a body, at most.
+const BODY_MAX: usize = 64 << 20;
+
+/// The state that requests share.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) database: Database,
+    pub(crate) logins: Semaphore,
+}
+
+type State = axum::extract::State<Arc<Door>>;
+
+/// All that the door answers.
+pub fn router(database: Database) -> Router {
+    let door = Arc::new(Door {
+        database,
+        logins: Semaphore::new(LOGINS),
+    });
+    Router::new()
+        .route("/ping", get(ping))
+        .merge(of_auth())
+        .merge(of_accounts())
+        .merge(of_rses())
+        .fallback(not_built)
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(door)
+}
+
+fn of_auth() -> Router<Arc<Door>> {
+    Router::new()
+        .route("/auth/userpass", get(auth::userpass))
+        .route("/auth/validate", get(auth::validate))
+}
+
+fn of_accounts() -> Router<Arc<Door>> {
+    let one = get(accounts::get).post(accounts::add).put(accounts::change);
+    let identities = get(accounts::identities).post(accounts::add_identity);
+    let limits = post(accounts::set_limit).delete(accounts::remove_limit);
+    Router::new()
+        .route("/accounts/", get(accounts::list))
+        .route("/accounts/whoami", get(accounts::whoami))
+        .route("/accounts/{account}", one.delete(accounts::delete))
+        .route("/accounts/{account}/attr/", get(accounts::attributes))
+        .route(
+            "/accounts/{account}/attr/{key}",
+            post(accounts::add_attribute).delete(accounts::remove_attribute),
+        )
+        .route(
+            "/accounts/{account}/identities",
+            identities.delete(accounts::remove_identity),
+        )
+        .route("/accounts/{account}/scopes/", get(accounts::scopes))
+        .route("/accounts/{account}/scopes/{scope}", post(accounts::add_scope))
+        .route("/accounts/{account}/limits/local", get(accounts::limits))
+        .route(
+            "/accounts/{account}/limits/local/{rse}",
+            limits.get(accounts::limits_at),
+        )
+        .route("/accounts/{account}/usage/local", get(accounts::usage))
+        .route("/accounts/{account}/usage/local/{rse}", get(accounts::usage_at))
+        .route("/scopes/", get(accounts::all_scopes))
+}
+
+fn of_rses() -> Router<Arc<Door>> {
+    let one = get(rses::get).post(rses::add).put(rses::change);
+    let protocol = post(rses::add_protocol).delete(rses::remove_protocols);
+    let at_host = put(rses::change_protocol).delete(rses::remove_protocols);
+    let distances = get(rses::distances).post(rses::set_distance);
+    Router::new()
+        .route("/rses/", get(rses::list))
+        .route("/rses/{rse}", one.delete(rses::delete))
+        .route("/rses/{rse}/attr/", get(rses::attributes))
+        .route(
+            "/rses/{rse}/attr/{key}",
+            post(rses::set_attribute).delete(rses::remove_attribute),
+        )
+        .route("/rses/{rse}/protocols", get(rses::protocols))
+        .route("/rses/{rse}/protocols/{scheme}", protocol.get(rses::get_of_scheme))
+        .route("/rses/{rse}/protocols/{scheme}/{host}", delete(rses::remove_protocols))
+        .route("/rses/{rse}/protocols/{scheme}/{host}/{port}", at_host)
+        .route(
+            "/rses/{rse}/limits",
+            get(rses::limits).put(rses::set_limit).delete(rses::remove_limit),
+        )
+        .route("/rses/{rse}/usage", get(rses::usage).put(rses::set_usage))
+        .route(
+            "/rses/{rse}/distances/{destination}",
+            distances.put(rses::set_distance).delete(rses::remove_distance),
+        )
+}
+
+async fn ping() -> axum::response::Response {
+    json_answer(&serde_json::json!({ "version": RUCIO_VERSION }))
+}
+
+/// Answers 501 for operations that are not built: after 404 a client would take the object for missing.
+async fn not_built(method: Method, uri: Uri) -> Failure {
+    Failure::not_built(&format!("{method} {} is not built here yet", uri.path()))
+}
