@@ -17,6 +17,7 @@
 //! Deliberately absent: the mechanics of transfers, decisions about rules.
 
 pub mod accounts;
+mod config;
 pub mod database;
 pub mod dids;
 pub mod door;
@@ -28,8 +29,9 @@ pub mod requests;
 pub mod rses;
 pub mod rules;
 pub mod schema;
+mod service;
 #[cfg(test)]
 mod testing;
 
-/// Milliseconds since the epoch.
-pub type Millis = i64;
+pub use config::{CatalogConfig, LimitsConfig, RootConfig};
+pub use service::{Catalog, Running, StartError};

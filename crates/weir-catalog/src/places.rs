@@ -11,8 +11,9 @@ use weir_rules::{
 use weir_store::StoreError;
 use weir_units::Timestamp;
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     database::{Row, Session, Value, values},
     rses::rse_id,
 };

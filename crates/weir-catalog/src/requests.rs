@@ -10,8 +10,9 @@ use weir_rules::{
 };
 use weir_store::StoreError;
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     database::{Row, Session, values},
     places::{self, At, Change, Terms, timestamp},
     rses::rse_id,

@@ -1,8 +1,9 @@
 //! Helpers for tests of several modules.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     database::{Database, Work},
     refusal::{Class, Refusal},
 };

@@ -219,6 +219,8 @@ pub(crate) enum ServeCommand {
     Issuer(ServeArguments),
     /// Run a transfer service
     Transfer(ServeArguments),
+    /// Run a catalogue: so far accounts, scopes and RSEs behind the Rucio REST API
+    Catalog(ServeArguments),
 }
 
 /// Arguments of every `weir serve SERVICE`.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use tokio::runtime::Runtime;
+use weir_catalog::{Catalog, CatalogConfig};
 use weir_fts::{TransferConfig, TransferService};
 use weir_issuer::{Issuer, IssuerConfig};
 use weir_service::{
@@ -36,6 +37,7 @@ pub(crate) fn run(command: ServeCommand, output: &Output) -> Result<Exit, Failur
         ServeCommand::Storage(arguments) => serve::<weir_storage::Running>("storage", &arguments.config, output),
         ServeCommand::Issuer(arguments) => serve::<weir_issuer::Running>("issuer", &arguments.config, output),
         ServeCommand::Transfer(arguments) => serve::<weir_fts::Running>("transfer", &arguments.config, output),
+        ServeCommand::Catalog(arguments) => serve::<weir_catalog::Running>("catalog", &arguments.config, output),
     }
 }
 
@@ -121,6 +123,31 @@ impl Serving for weir_fts::Running {
     }
 
     async fn reload(&self, config: TransferConfig) {
+        let _in_the_log = self.reload(config).await;
+    }
+
+    fn refuse_reload(&self, why: &str) {
+        self.refuse_reload(why);
+    }
+
+    async fn shutdown(self) {
+        self.shutdown().await;
+    }
+}
+
+impl Serving for weir_catalog::Running {
+    type Config = CatalogConfig;
+
+    async fn start(config: CatalogConfig, _: &Path) -> Result<Self, Failure> {
+        let started = Catalog::start(config).await;
+        Ok(started.context("could not start the catalogue")?)
+    }
+
+    fn url(&self) -> &str {
+        self.url()
+    }
+
+    async fn reload(&self, config: CatalogConfig) {
         let _in_the_log = self.reload(config).await;
     }
 
@@ -235,5 +262,6 @@ mod tests {
         check_sample::<StorageConfig>("storage.toml", include_str!("../../../deploy/storage.toml"));
         check_sample::<IssuerConfig>("issuer.toml", include_str!("../../../deploy/issuer.toml"));
         check_sample::<TransferConfig>("transfer.toml", include_str!("../../../deploy/transfer.toml"));
+        check_sample::<CatalogConfig>("catalog.toml", include_str!("../../../deploy/catalog.toml"));
     }
 }

@@ -7,8 +7,10 @@ use weir_auth::Secret;
 use weir_model::catalog::{AccountName, IdentityType};
 use weir_store::StoreError;
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis, accounts,
+    accounts,
     database::{Row, Session, values},
     refusal::{Class, Refusal},
 };

@@ -8,8 +8,9 @@ pub mod sessions;
 use weir_model::catalog::{AccountName, AccountStatus, AccountType};
 use weir_store::StoreError;
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     database::{Row, Session, values},
     refusal::{Class, Refusal},
 };

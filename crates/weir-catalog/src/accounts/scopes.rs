@@ -3,8 +3,10 @@
 use weir_model::catalog::{AccountName, Scope};
 use weir_store::StoreError;
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis, accounts,
+    accounts,
     database::{Session, values},
     refusal::{Class, Refusal},
 };

@@ -5,10 +5,9 @@ use weir_auth::Secret;
 use weir_model::catalog::AccountName;
 use weir_store::StoreError;
 
-use crate::{
-    Millis,
-    database::{Session, values},
-};
+use weir_service::time::Millis;
+
+use crate::database::{Session, values};
 
 /// How long a token is good (Rucio's default).
 pub const LIFETIME: Millis = 3_600_000;

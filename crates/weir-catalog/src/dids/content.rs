@@ -5,8 +5,9 @@ use weir_rules::ids::DidId;
 use weir_store::StoreError;
 
 use super::{COLUMNS, Known, get_locked, known, missing};
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     database::{Session, values},
     refusal::{Class, Refusal},
 };

@@ -6,8 +6,9 @@ use weir_model::catalog::{AccountName, Did, DidType};
 use weir_rules::ids::DidId;
 use weir_store::StoreError;
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     accounts::scopes,
     database::{Row, Session, values},
     refusal::{Class, Refusal},

@@ -279,6 +279,13 @@ pub(crate) async fn all_scopes(door: State, _: Caller) -> Answer {
     ))
 }
 
+/// `GET /scopes/owner`.
+pub(crate) async fn scope_owners(door: State, _: Caller) -> Answer {
+    let found = door.database.read(scopes::list).await?;
+    let row = |(scope, account): (Scope, AccountName)| json!({ "scope": scope, "account": account });
+    Ok(json_answer(&found.into_iter().map(row).collect::<Vec<_>>()))
+}
+
 /// The names of RSEs, by number.
 fn names(session: &mut dyn Session) -> Result<BTreeMap<weir_rules::ids::RseId, (RseName, String)>, StoreError> {
     let all = rses::list(session)?;

@@ -6,10 +6,9 @@ use serde::Serialize;
 use serde_json::json;
 use weir_store::StoreError;
 
-use crate::{
-    Millis,
-    refusal::{Class, Refusal},
-};
+use weir_service::time::Millis;
+
+use crate::refusal::{Class, Refusal};
 
 /// Seconds after which a 503 may be tried again.
 const RETRY_AFTER: u16 = 5;

@@ -60,14 +60,17 @@ fn of_auth() -> Router<Arc<Door>> {
         .route("/auth/validate", get(auth::validate))
 }
 
+/// Paths of collections end with a slash or not: the client's classes differ.
 fn of_accounts() -> Router<Arc<Door>> {
     let one = get(accounts::get).post(accounts::add).put(accounts::change);
     let identities = get(accounts::identities).post(accounts::add_identity);
     let limits = post(accounts::set_limit).delete(accounts::remove_limit);
     Router::new()
+        .route("/accounts", get(accounts::list))
         .route("/accounts/", get(accounts::list))
         .route("/accounts/whoami", get(accounts::whoami))
         .route("/accounts/{account}", one.delete(accounts::delete))
+        .route("/accounts/{account}/attr", get(accounts::attributes))
         .route("/accounts/{account}/attr/", get(accounts::attributes))
         .route(
             "/accounts/{account}/attr/{key}",
@@ -77,6 +80,7 @@ fn of_accounts() -> Router<Arc<Door>> {
             "/accounts/{account}/identities",
             identities.delete(accounts::remove_identity),
         )
+        .route("/accounts/{account}/scopes", get(accounts::scopes))
         .route("/accounts/{account}/scopes/", get(accounts::scopes))
         .route("/accounts/{account}/scopes/{scope}", post(accounts::add_scope))
         .route("/accounts/{account}/limits/local", get(accounts::limits))
@@ -86,7 +90,10 @@ fn of_accounts() -> Router<Arc<Door>> {
         )
         .route("/accounts/{account}/usage/local", get(accounts::usage))
         .route("/accounts/{account}/usage/local/{rse}", get(accounts::usage_at))
+        .route("/scopes", get(accounts::all_scopes))
         .route("/scopes/", get(accounts::all_scopes))
+        .route("/scopes/owner", get(accounts::scope_owners))
+        .route("/scopes/owner/", get(accounts::scope_owners))
 }
 
 fn of_rses() -> Router<Arc<Door>> {
@@ -95,8 +102,10 @@ fn of_rses() -> Router<Arc<Door>> {
     let at_host = put(rses::change_protocol).delete(rses::remove_protocols);
     let distances = get(rses::distances).post(rses::set_distance);
     Router::new()
+        .route("/rses", get(rses::list))
         .route("/rses/", get(rses::list))
         .route("/rses/{rse}", one.delete(rses::delete))
+        .route("/rses/{rse}/attr", get(rses::attributes))
         .route("/rses/{rse}/attr/", get(rses::attributes))
         .route(
             "/rses/{rse}/attr/{key}",

@@ -7,8 +7,9 @@ use weir_model::{
 use weir_rules::ids::{DidId, RseId};
 use weir_store::StoreError;
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     database::{Row, Session, values},
     dids,
     refusal::{Class, Refusal},

@@ -14,8 +14,9 @@ use weir_rules::{
 };
 use weir_store::StoreError;
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     database::{Row, Session, Value, values},
     refusal::{Class, Refusal},
 };

@@ -3,8 +3,9 @@
 use weir_rules::ids::RseId;
 use weir_store::StoreError;
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     database::{Session, values},
     refusal::{Class, Refusal},
 };

@@ -4,8 +4,10 @@ use weir_rules::ids::{DidId, RuleId};
 use weir_store::StoreError;
 
 use super::{Wish, evaluate, placing};
+use weir_service::time::Millis;
+
 use crate::{
-    Millis, accounts,
+    accounts,
     database::{Session, values},
     places::rule_id,
     refusal::{Class, Refusal},

@@ -9,8 +9,9 @@ use weir_rules::{
 use weir_store::StoreError;
 
 use super::{PART, Rule, content, get_locked, placing};
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     accounts::limits::add_usage,
     database::{Row, Session, values},
     places::{self, At, Change, Delta, Terms, rule_id, timestamp},

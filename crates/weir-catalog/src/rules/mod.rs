@@ -13,8 +13,9 @@ use weir_rules::{
 };
 use weir_store::StoreError;
 
+use weir_service::time::Millis;
+
 use crate::{
-    Millis,
     database::{Row, Session, values},
     places::{rule_id, timestamp},
     refusal::{Class, Refusal},

@@ -8,8 +8,10 @@ use weir_store::StoreError;
 use weir_units::Bytes;
 
 use super::{PART, Wish, content};
+use weir_service::time::Millis;
+
 use crate::{
-    Millis, accounts,
+    accounts,
     database::{Session, values},
     refusal::{Class, Refusal},
     rses::{self, Described, rse_id},

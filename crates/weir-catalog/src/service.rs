@@ -1,0 +1,360 @@
+//! The catalogue as a service: started, reloaded, stopped.
+
+use std::{
+    io,
+    net::SocketAddr,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use axum::{
+    Extension, Router,
+    extract::State,
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use http::{HeaderMap, StatusCode, header};
+use serde_json::json;
+use weir_auth::Secret;
+use weir_http::{ConnectionInfo, Reloadable, RunningServer, ServerLimits, ServerTls, TlsError};
+use weir_model::catalog::{AccountType, IdentityType};
+use weir_service::{
+    config::ConfigError,
+    health::Readiness,
+    metrics::{Kind, Page},
+    reload::{Part, Reloads, Renew, keep_up, look_at},
+    tasks::Tasks,
+    time,
+    tls::TlsFiles,
+};
+use weir_store::StoreError;
+
+use crate::{
+    accounts::{
+        self,
+        identities::{self, Identity, PasswordHash},
+        sessions,
+    },
+    config::{CatalogConfig, RootConfig},
+    database::{Database, Session},
+    door, schema,
+};
+
+/// How often sessions that have ended are forgotten.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// Why a catalogue does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its configuration cannot be served.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its certificate cannot be used.
+    #[error("could not use the catalogue's certificate")]
+    Tls(#[from] TlsError),
+    /// Its database cannot be used.
+    #[error("could not use the catalogue's database")]
+    Store(#[from] StoreError),
+    /// The password of the account `root` cannot be read.
+    #[error("could not read the password file {path}")]
+    Password {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The address cannot be listened on.
+    #[error("could not listen on {address}")]
+    Listen {
+        /// The address of the configuration.
+        address: SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// Starts catalogues.
+#[derive(Debug)]
+pub struct Catalog;
+
+/// A catalogue that is running, until it is dropped or shut down.
+#[derive(Debug)]
+pub struct Running {
+    shared: Arc<Shared>,
+    server: RunningServer,
+    tasks: Tasks,
+}
+
+#[derive(Debug)]
+struct Shared {
+    url: String,
+    config: Reloadable<CatalogConfig>,
+    database: Database,
+    tls: ServerTls,
+    reloads: Reloads,
+}
+
+impl Renew for Shared {
+    fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
+    fn files(&self) -> Vec<(Part, Vec<PathBuf>)> {
+        files(&self.config.get())
+    }
+
+    fn take(&self, _certificate: Part) -> Result<(), String> {
+        let served = serve_tls(&self.config.get()).map_err(|error| weir_auth::error_chain(&error))?;
+        self.tls.renew(&served.0);
+        self.reloads.shows_certificate(served.1);
+        Ok(())
+    }
+}
+
+/// The files that are watched while the service runs.
+fn files(config: &CatalogConfig) -> Vec<(Part, Vec<PathBuf>)> {
+    vec![(Part::Certificate, config.tls.iter().flat_map(TlsFiles::files).collect())]
+}
+
+fn serve_tls(config: &CatalogConfig) -> Result<(ServerTls, Option<SystemTime>), TlsError> {
+    let served = config.tls.as_ref().map(|tls| tls.serve(None)).transpose()?;
+    Ok(served.unwrap_or_default())
+}
+
+fn limits(config: &CatalogConfig) -> ServerLimits {
+    ServerLimits {
+        connections: config.limits.connections,
+        ..ServerLimits::default()
+    }
+}
+
+impl Catalog {
+    /// Starts a catalogue on the current runtime. A new database gets the account `root`.
+    ///
+    /// # Errors
+    /// [`StartError`]; then nothing is left running.
+    pub async fn start(config: CatalogConfig) -> Result<Running, StartError> {
+        weir_service::config::check(&config)?;
+        let seen = look_at(files(&config));
+        let (tls, certificate_end) = serve_tls(&config)?;
+        let database = Database::open_file(&config.store, schema::MIGRATIONS)?;
+        bootstrap(&database, &config.root).await?;
+        let listen = |source| StartError::Listen {
+            address: config.listen,
+            source,
+        };
+        let listener = weir_http::bind(config.listen).map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let url = config.url.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
+        let shared = Arc::new(Shared {
+            url,
+            config: Arc::new(config.clone()).into(),
+            database: database.clone(),
+            tls: tls.clone(),
+            reloads: Reloads::default(),
+        });
+        shared.reloads.have_read(seen);
+        shared.reloads.shows_certificate(certificate_end);
+        let router = door::router(database.clone()).merge(about(shared.clone()));
+        let server = weir_http::serve(listener, tls, limits(&config), router).map_err(listen)?;
+        let tasks = Tasks::default();
+        tasks.spawn(keep_up(Arc::downgrade(&shared)));
+        tasks.spawn(forget_sessions(database));
+        tracing::info!(url = shared.url, %address, "the catalogue is ready");
+        Ok(Running { shared, server, tasks })
+    }
+}
+
+impl Running {
+    /// The URL that clients use.
+    pub fn url(&self) -> &str {
+        &self.shared.url
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Takes another configuration while it serves: certificate, `metrics_allow` and limits. Gives a sentence for each key that needs a
+    /// restart; that stays as it was.
+    ///
+    /// # Errors
+    /// It cannot be served; then nothing has changed.
+    pub async fn reload(&self, config: CatalogConfig) -> Result<Vec<String>, StartError> {
+        let _turn = self.shared.reloads.turn().await;
+        let taken = self.exchange(&config);
+        self.shared.reloads.took(&taken);
+        taken
+    }
+
+    fn exchange(&self, new: &CatalogConfig) -> Result<Vec<String>, StartError> {
+        weir_service::config::check(new)?;
+        let before = self.shared.config.get();
+        let taken = CatalogConfig {
+            tls: new.tls.clone().filter(|_| before.tls.is_some()),
+            metrics_allow: new.metrics_allow.clone(),
+            limits: new.limits.clone(),
+            ..(*before).clone()
+        };
+        let seen = look_at(files(&taken));
+        let (tls, end) = serve_tls(&taken)?;
+        // From here on nothing can fail.
+        let waiting = weir_service::config::waiting(&taken, new);
+        self.shared.tls.renew(&tls);
+        self.shared.reloads.shows_certificate(end);
+        self.shared.reloads.have_read(seen);
+        self.server.adjust(limits(&taken));
+        self.shared.config.set(Arc::new(taken));
+        Ok(waiting)
+    }
+
+    /// Counts a configuration that cannot be read. Nothing changes.
+    pub fn refuse_reload(&self, why: &str) {
+        self.shared.reloads.told(Part::Configuration, Err(why));
+    }
+
+    /// Lets requests in hand end, then stops.
+    pub async fn shutdown(self) {
+        self.server.shutdown().await;
+        self.tasks.end().await;
+    }
+}
+
+/// Reads the first line of a file that nobody else may read.
+fn password(path: &Path) -> io::Result<Secret> {
+    let text = weir_auth::files::read_own(path)?;
+    if std::fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
+        let text = "others may read it; set its mode to 0600";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    match text.lines().next().map(str::trim) {
+        Some(line) if !line.is_empty() => Ok(Secret::new(line)),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "its first line is empty")),
+    }
+}
+
+/// Gives a new database the account `root`, with its login.
+async fn bootstrap(database: &Database, root: &RootConfig) -> Result<(), StartError> {
+    let known = |session: &mut dyn Session| session.row("SELECT account FROM accounts LIMIT 1", &[]);
+    if database.read(known).await?.is_some() {
+        return Ok(());
+    }
+    let password = password(&root.password_file).map_err(|source| StartError::Password {
+        path: root.password_file.clone(),
+        source,
+    })?;
+    let hash = tokio::task::spawn_blocking(move || PasswordHash::new(&password));
+    let hash = hash.await.map_err(|error| StoreError::Broken(error.into()))??;
+    let (user, now) = (root.user.clone(), time::now());
+    let make = move |session: &mut dyn Session| {
+        let account = "root"
+            .parse()
+            .map_err(|_| StoreError::Broken("root is no account".into()))?;
+        let identity = Identity {
+            identity: user.clone(),
+            kind: IdentityType::UserPass,
+            email: None,
+        };
+        accounts::add(session, &account, AccountType::Service, None, now)?;
+        identities::add(session, &identity, &account, true, Some(&hash), now)
+    };
+    Ok(database.write(make).await?)
+}
+
+/// Forgets sessions that have ended, until it is aborted.
+async fn forget_sessions(database: Database) {
+    loop {
+        let forget = |session: &mut dyn Session| sessions::forget(session, time::now());
+        match database.write(forget).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => tracing::warn!(
+                error = weir_auth::error_chain(&error),
+                "sessions that ended are not forgotten"
+            ),
+        }
+        tokio::time::sleep(FORGET_EVERY).await;
+    }
+}
+
+/// Health, readiness and metrics.
+fn about(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/.well-known/weir/health", get(health))
+        .route("/.well-known/weir/ready", get(ready))
+        .route("/.well-known/weir/metrics", get(metrics))
+        .with_state(shared)
+}
+
+fn reply(status: StatusCode, kind: &'static str, body: String) -> Response {
+    (status, [(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+async fn health() -> Response {
+    reply(
+        StatusCode::OK,
+        "application/json",
+        json!({ "status": "ok" }).to_string(),
+    )
+}
+
+fn is_allowed(shared: &Shared, connection: &ConnectionInfo, headers: &HeaderMap) -> bool {
+    let allowed = &shared.config.get().metrics_allow;
+    weir_http::comes_from(allowed, connection.peer.ip(), headers)
+}
+
+async fn ready(
+    State(shared): State<Arc<Shared>>,
+    Extension(connection): Extension<ConnectionInfo>,
+    headers: HeaderMap,
+) -> Response {
+    let mut found = Readiness::default();
+    found.certificate(shared.reloads.certificate_end(), SystemTime::now());
+    let read = |session: &mut dyn Session| session.row("SELECT count(*) FROM accounts", &[]);
+    if let Err(error) = shared.database.read(read).await {
+        let text = format!("the database cannot be read: {}", weir_auth::error_chain(&error));
+        found.troubles.push(text);
+    }
+    let (status, answer) = found.answer(is_allowed(&shared, &connection, &headers));
+    reply(status, "application/json", answer.to_string())
+}
+
+async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    Extension(connection): Extension<ConnectionInfo>,
+    headers: HeaderMap,
+) -> Response {
+    if !is_allowed(&shared, &connection, &headers) {
+        let reason = json!({ "error": "metrics are not shown to this address (metrics_allow)" });
+        return reply(StatusCode::FORBIDDEN, "application/json", reason.to_string());
+    }
+    let count = |session: &mut dyn Session| {
+        let text = "SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM sessions), (SELECT count(*) FROM rses WHERE deleted IS NULL)";
+        let row = session.row(text, &[])?;
+        row.map_or(Ok([0; 3]), |row| Ok([row.size(0)?, row.size(1)?, row.size(2)?]))
+    };
+    let Ok([n_accounts, n_sessions, n_rses]) = shared.database.read(count).await else {
+        let reason = json!({ "error": "the database cannot be read" });
+        return reply(StatusCode::SERVICE_UNAVAILABLE, "application/json", reason.to_string());
+    };
+    let mut page = Page::default();
+    page.single(
+        "weir_catalog_accounts",
+        Kind::Gauge,
+        "accounts, deleted ones too",
+        n_accounts,
+    );
+    page.single(
+        "weir_catalog_sessions",
+        Kind::Gauge,
+        "sessions that are kept",
+        n_sessions,
+    );
+    page.single("weir_catalog_rses", Kind::Gauge, "RSEs", n_rses);
+    shared.reloads.show(&mut page, "catalog");
+    reply(StatusCode::OK, weir_service::metrics::CONTENT_TYPE, page.text())
+}

@@ -1,0 +1,101 @@
+"""Drives a catalogue with the classes of Rucio's own client, and fails at the first answer that differs from what it expects.
+
+RUCIO_CONFIG names the configuration: the account `root` with a user name and a password.
+"""
+import os
+import sys
+
+from rucio.client import Client
+from rucio.common import exception
+from rucio.common.config import config_get
+
+
+def refused(kind, call, *arguments, **more):
+    try:
+        call(*arguments, **more)
+    except kind:
+        return
+    raise AssertionError("%s was not raised by %s%s" % (kind.__name__, call.__name__, arguments))
+
+
+def accounts(client):
+    assert client.ping()["version"], client.ping()
+    me = client.whoami()
+    assert (me["account"], me["status"], me["account_type"]) == ("root", "ACTIVE", "SERVICE"), me
+    assert client.add_account("alice", "USER", "alice@example.org")
+    refused(exception.Duplicate, client.add_account, "alice", "USER", "")
+    refused(exception.AccountNotFound, client.get_account, "nobody")
+    refused(exception.InvalidObject, client.add_account, "Al Ice", "USER", "")
+    assert client.add_identity("alice", "alice", "USERPASS", "alice@example.org", password="a secret")
+    assert client.add_account_attribute("alice", "country", "uk")
+    assert [row for row in client.list_account_attributes("alice")], "attributes"
+    assert {row["account"] for row in client.list_accounts()} == {"root", "alice"}
+    assert [row["identity"] for row in client.list_identities("alice")] == ["alice"]
+    client.update_account("alice", "email", "new@example.org")
+    assert client.get_account("alice")["email"] == "new@example.org"
+    assert client.add_scope("alice", "user.alice")
+    assert client.list_scopes_for_account("alice") == ["user.alice"]
+    assert client.list_scopes() == ["user.alice"], client.list_scopes()
+    assert client.list_scope_owners() == [{"scope": "user.alice", "account": "alice"}]
+
+
+def rses(client):
+    for name, tier in (("CERN", 0), ("RAL", "1")):
+        assert client.add_rse(name, deterministic=True, rse_type="DISK", city="Geneva")
+        assert client.add_rse_attribute(name, "tier", tier)
+    refused(exception.Duplicate, client.add_rse, "RAL")
+    refused(exception.RSENotFound, client.get_rse, "NOWHERE")
+    protocol = {
+        "hostname": "se.example", "scheme": "davs", "port": 443, "prefix": "/data", "impl": "rucio.rse.protocols.webdav.Default",
+        "domains": {"lan": {"read": 1, "write": 1, "delete": 1},
+                    "wan": {"read": 1, "write": 1, "delete": 1, "third_party_copy_read": 1, "third_party_copy_write": 1}},
+    }
+    assert client.add_protocol("RAL", dict(protocol))
+    refused(exception.Duplicate, client.add_protocol, "RAL", dict(protocol))
+    told = client.get_rse("RAL")
+    assert (told["rse"], told["rse_type"], len(told["protocols"])) == ("RAL", "DISK", 1), told
+    assert [row["rse"] for row in client.list_rses("tier=0|RAL")] == ["CERN", "RAL"]
+    assert {row["rse"] for row in client.list_rses()} == {"CERN", "RAL"}
+    refused(exception.InvalidRSEExpression, lambda: list(client.list_rses("tier=0||")))
+    assert client.list_rse_attributes("RAL")["tier"] == "1"
+    assert client.delete_rse_attribute("RAL", "tier")
+    assert client.update_rse("RAL", {"availability_write": False})
+    assert client.get_rse("RAL")["availability_write"] is False
+    assert client.set_rse_limits("RAL", "MinFreeSpace", 10**12)
+    assert client.get_rse_limits("RAL")["MinFreeSpace"] == 10**12
+    assert client.set_rse_usage("RAL", "storage", 10, 20)
+    assert next(client.get_rse_usage("RAL"))["total"] == 30
+    assert client.add_distance("CERN", "RAL", {"distance": 3})
+    assert client.get_distance("CERN", "RAL")[0]["distance"] == 3
+    assert client.set_local_account_limit("alice", "RAL", 10**9)
+    assert client.get_local_account_limit("alice", "RAL") == {"RAL": 10**9}
+    assert [row["bytes_limit"] for row in client.get_local_account_usage("alice", "RAL")] == [10**9]
+    assert client.delete_rse("CERN")
+    refused(exception.RSENotFound, client.get_rse, "CERN")
+
+
+def forget_token():
+    """The client keeps one token in a file, whatever the account."""
+    os.remove(config_get("client", "auth_token_file_path"))
+
+
+def as_alice():
+    """Another account, with fewer rights."""
+    forget_token()
+    client = Client(account="alice", auth_type="userpass", creds={"username": "alice", "password": "a secret"})
+    assert client.whoami()["account"] == "alice"
+    refused(exception.AccessDenied, client.add_account, "bob", "USER", "")
+    refused(exception.AccessDenied, client.add_rse, "MINE")
+    assert client.add_scope("alice", "user.alice.more")
+    forget_token()
+    refused(exception.CannotAuthenticate, Client, account="root", auth_type="userpass",
+            creds={"username": "alice", "password": "a secret"})
+
+
+if __name__ == "__main__":
+    root = Client()
+    accounts(root)
+    rses(root)
+    as_alice()
+    print("passed")
+    sys.exit(0)
