@@ -74,6 +74,44 @@ def rses(client):
     refused(exception.RSENotFound, client.get_rse, "CERN")
 
 
+def data(client):
+    assert client.add_rse("DISK") and client.add_scope("root", "mc")
+    client.add_protocol("DISK", {
+        "hostname": "disk.example", "scheme": "davs", "port": 443, "prefix": "/data", "impl": "rucio.rse.protocols.webdav.Default",
+        "domains": {"lan": {"read": 1, "write": 1, "delete": 1}, "wan": {"read": 1, "write": 1, "delete": 1}},
+    })
+    names = ["f%d" % n for n in range(2500)] + ["dir/with'quotes'+plus", "𝔘ber"]
+    files = [{"scope": "mc", "name": name, "bytes": 10, "adler32": "0a1b2c3d"} for name in names]
+    assert client.add_replicas("DISK", files)
+    changed = [{**files[0], "bytes": 11}]
+    refused(exception.FileConsistencyMismatch, client.add_replicas, "DISK", changed)
+    dids = [{"scope": "mc", "name": name} for name in names]
+    assert client.add_dataset("mc", "data", lifetime=86400) and client.add_container("mc", "all")
+    refused(exception.DataIdentifierAlreadyExists, client.add_dataset, "mc", "data")
+    refused(exception.ScopeNotFound, client.add_dataset, "nowhere", "data")
+    assert client.attach_dids("mc", "data", dids) and client.attach_dids("mc", "all", [{"scope": "mc", "name": "data"}])
+    refused(exception.FileAlreadyExists, client.attach_dids, "mc", "data", dids[:1])
+    refused(exception.UnsupportedOperation, client.attach_dids, "mc", "all", [{"scope": "mc", "name": "all"}])
+    # More than one page of the server.
+    assert {row["name"] for row in client.list_files("mc", "all")} == set(names)
+    assert {row["name"] for row in client.list_content("mc", "data")} == set(names)
+    assert client.get_did("mc", "data", dynamic_depth="FILE")["bytes"] == 10 * len(names)
+    assert client.get_did("mc", names[-2])["type"] == "FILE"
+    assert [row["name"] for row in client.list_parent_dids("mc", names[-1])] == ["data"]
+    refused(exception.DataIdentifierNotFound, client.get_did, "mc", "none")
+    found = {row["name"]: row for row in client.list_replicas([{"scope": "mc", "name": "data"}])}
+    assert set(found) == set(names)
+    url, = client.lfns2pfns("DISK", ["mc:f0"]).values()
+    assert found["f0"]["rses"] == {"DISK": [url]} and found["f0"]["states"] == {"DISK": "AVAILABLE"}, found["f0"]
+    assert list(client.list_replicas([{"scope": "mc", "name": "f0"}], schemes=["root"]))[0]["pfns"] == {}
+    link = client.list_replicas([{"scope": "mc", "name": "f0"}], metalink=True)
+    assert url in link and "0a1b2c3d" in link, link
+    assert client.detach_dids("mc", "data", dids[:1]) and len(list(client.list_files("mc", "data"))) == len(names) - 1
+    assert client.close("mc", "data")
+    refused(exception.UnsupportedOperation, client.close, "mc", "data")
+    refused(exception.UnsupportedOperation, client.attach_dids, "mc", "data", dids[:1])
+
+
 def forget_token():
     """The client keeps one token in a file, whatever the account."""
     os.remove(config_get("client", "auth_token_file_path"))
@@ -86,6 +124,8 @@ def as_alice():
     assert client.whoami()["account"] == "alice"
     refused(exception.AccessDenied, client.add_account, "bob", "USER", "")
     refused(exception.AccessDenied, client.add_rse, "MINE")
+    refused(exception.AccessDenied, client.add_dataset, "mc", "hers")
+    assert client.add_dataset("user.alice", "mine")
     assert client.add_scope("alice", "user.alice.more")
     forget_token()
     refused(exception.CannotAuthenticate, Client, account="root", auth_type="userpass",
@@ -96,6 +136,7 @@ if __name__ == "__main__":
     root = Client()
     accounts(root)
     rses(root)
+    data(root)
     as_alice()
     print("passed")
     sys.exit(0)

@@ -10,6 +10,7 @@
 //! - [`places`]: files at RSEs, as rules hold them.
 //! - [`requests`]: requests from submission to their end, and deletion.
 //! - [`replicas`]: which files lie at which RSEs.
+//! - [`paths`]: URLs of files at RSEs.
 //! - [`permissions`]: the operations that each type of account may do.
 //! - [`door`]: the Rucio REST interface.
 //! - [`refusal`]: refusals in the words of Rucio's clients.
@@ -21,6 +22,7 @@ mod config;
 pub mod database;
 pub mod dids;
 pub mod door;
+pub mod paths;
 pub mod permissions;
 pub mod places;
 pub mod refusal;

@@ -90,6 +90,10 @@ classes! {
     DidNotFound = "DataIdentifierNotFound", 404;
     /// There is, or was, a DID of this name.
     DidAlreadyExists = "DataIdentifierAlreadyExists", 409;
+    /// The file is in the dataset already.
+    FileAlreadyExists = "FileAlreadyExists", 409;
+    /// The answer would be too large.
+    TooManyFiles = "InputValidationError", 413;
     /// It is in the collection already.
     DuplicateContent = "DuplicateContent", 409;
     /// A file is known with another size or checksum.

@@ -53,10 +53,10 @@ const OTHER_BODIES: &[&str] = &[
 ];
 
 /// The first path segments that are answered. The rest says that it is not built.
-const BUILT: &[&str] = &["ping", "auth", "accounts", "scopes", "rses"];
+const BUILT: &[&str] = &["ping", "auth", "accounts", "scopes", "rses", "dids", "replicas"];
 
 /// Within them, exchanges of what is not built.
-const NOT_BUILT: &[&str] = &["paths of files"];
+const NOT_BUILT: &[&str] = &["search", "set metadata", "metadata of a file", "rules of dataset"];
 
 fn exchanges() -> Vec<Exchange> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/rucio/exchanges.json");
@@ -133,14 +133,22 @@ async fn ask(router: &Router, exchange: &Exchange, token: &str) -> Response<Body
 /// The body, as the recording has it.
 fn read(kind: &str, text: &str) -> Value {
     if kind == "application/x-json-stream" {
-        let mut rows = text
+        return text
             .lines()
             .map(|line| steady(&serde_json::from_str(line).unwrap()))
-            .collect::<Vec<_>>();
-        rows.sort_by_key(Value::to_string);
-        return rows.into();
+            .collect();
     }
     serde_json::from_str(text).map_or_else(|_| Value::from(text), |body| steady(&body))
+}
+
+/// Lists in one order: rows come in any.
+fn sorted(body: &Value) -> Value {
+    let Value::Array(rows) = body else {
+        return body.clone();
+    };
+    let mut rows = rows.clone();
+    rows.sort_by_key(Value::to_string);
+    rows.into()
 }
 
 /// How an answer differs from the recorded one; nothing if it does not.
@@ -174,7 +182,7 @@ fn difference(exchange: &Exchange, (status, headers, body): (u16, &http::HeaderM
     let class = |body: &Value| body.get("ExceptionClass").cloned();
     let is_same = match class(&recorded.body) {
         Some(expected) => class(body) == Some(expected),
-        None => *body == recorded.body || OTHER_BODIES.contains(&exchange.name.as_str()),
+        None => sorted(body) == sorted(&recorded.body) || OTHER_BODIES.contains(&exchange.name.as_str()),
     };
     if !is_same {
         found.push(format!("body {body}\nwhere Rucio says {}", recorded.body));
@@ -208,7 +216,7 @@ async fn repeat(database: Database) {
         differences.extend(found.iter().map(|one| format!("{}: {one}", exchange.name)));
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    assert!(n_same >= 57, "{n_same}");
+    assert!(n_same >= 83, "{n_same}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

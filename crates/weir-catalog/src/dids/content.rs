@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 /// [`Class::DidNotFound`]; [`Class::UnsupportedOperation`]: the collection is closed, a type does not fit, or a container would be in itself;
-/// [`Class::DuplicateContent`].
+/// [`Class::FileAlreadyExists`] of a dataset, [`Class::DuplicateContent`] of a container.
 pub fn attach(
     session: &mut dyn Session,
     parent: &Did,
@@ -62,6 +62,10 @@ fn refuse_first(
     ignore_duplicates: bool,
 ) -> Result<(), StoreError> {
     let mut seen = std::collections::BTreeSet::new();
+    let class = match into.kind {
+        DidType::Dataset => Class::FileAlreadyExists,
+        _ => Class::DuplicateContent,
+    };
     for child in children {
         let found = super::get(session, child)?;
         if !found.kind.fits_into(into.kind) {
@@ -72,7 +76,8 @@ fn refuse_first(
             return Err(Refusal::new(Class::UnsupportedOperation, message).into());
         }
         if !seen.insert(child) && !ignore_duplicates {
-            return Err(duplicate(child, parent).into());
+            let message = format!("{child} is given twice for {parent}");
+            return Err(Refusal::new(class, message).into());
         }
     }
     if ignore_duplicates {
@@ -80,15 +85,7 @@ fn refuse_first(
     }
     let names = children.iter().map(Did::to_string).collect::<Vec<_>>();
     let shown = names.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
-    Err(Refusal::new(
-        Class::DuplicateContent,
-        format!("At least one of {shown} is in {parent} already"),
-    )
-    .into())
-}
-
-fn duplicate(child: &Did, parent: &Did) -> Refusal {
-    Refusal::new(Class::DuplicateContent, format!("{child} is given twice for {parent}"))
+    Err(Refusal::new(class, format!("At least one of {shown} is in {parent} already")).into())
 }
 
 /// Whether a container is among those that are in it.

@@ -103,7 +103,7 @@ async fn collections_take_what_fits(database: Database) {
     assert_eq!(attempt(&database, attaching("d1", &["f2", "f1"])).await, None);
     assert_eq!(attempt(&database, attaching("c1", &["d1", "d2"])).await, None);
     for (parent, children, class) in [
-        ("d1", &["f1"], Class::DuplicateContent),
+        ("d1", &["f1"], Class::FileAlreadyExists),
         ("d1", &["d2"], Class::UnsupportedOperation),
         ("c1", &["f1"], Class::UnsupportedOperation),
         ("f1", &["f2"], Class::UnsupportedOperation),
@@ -207,11 +207,15 @@ async fn deep_listings_have_each_file_once(database: Database) {
 }
 
 async fn names_of_every_kind_are_kept(database: Database) {
-    with(&database, &["f/a b", "f'; DROP TABLE dids; --", "f\"%_\\", "f𝔘", "d"]).await;
+    with(
+        &database,
+        &["f/a+b", "f';DROP/**/TABLE/**/dids;--", "f\"%_\\", "f𝔘", "d"],
+    )
+    .await;
     assert_eq!(
         attempt(
             &database,
-            attaching("d", &["f'; DROP TABLE dids; --", "f𝔘", "f\"%_\\", "f/a b"])
+            attaching("d", &["f';DROP/**/TABLE/**/dids;--", "f𝔘", "f\"%_\\", "f/a+b"])
         )
         .await,
         None
@@ -221,5 +225,5 @@ async fn names_of_every_kind_are_kept(database: Database) {
         page(session, dataset, None, 9)
     };
     let found = database.read(read).await.unwrap();
-    assert_eq!(names(&found), ["f\"%_\\", "f'; DROP TABLE dids; --", "f/a b", "f𝔘"]);
+    assert_eq!(names(&found), ["f\"%_\\", "f';DROP/**/TABLE/**/dids;--", "f/a+b", "f𝔘"]);
 }

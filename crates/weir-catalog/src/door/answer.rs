@@ -1,6 +1,10 @@
 //! Answers in the forms that Rucio's client reads. It picks its parser by the exact content type.
 
-use axum::response::{IntoResponse, Response};
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::json;
@@ -121,6 +125,33 @@ pub(crate) fn lines<T: Serialize>(rows: impl IntoIterator<Item = T>) -> Response
         text.push('\n');
     }
     typed(StatusCode::OK, "application/x-json-stream", text)
+}
+
+/// Rows that come page by page, after a first one. An error after that cuts the answer off, which the client notices.
+pub(crate) fn streamed<S>(first: String, rest: S) -> Response
+where
+    S: Stream<Item = Result<String, StoreError>> + Send + 'static,
+{
+    let first = stream::once(async { Ok::<_, StoreError>(first) });
+    let body = Body::from_stream(first.chain(rest).inspect_err(|error| {
+        tracing::error!(error = weir_auth::error_chain(error), "a listing was cut off");
+    }));
+    (
+        StatusCode::OK,
+        [(header::CONTENT_TYPE, "application/x-json-stream")],
+        body,
+    )
+        .into_response()
+}
+
+/// Files as a metalink (RFC 5854), as Rucio's client reads it for downloads.
+pub(crate) fn metalink(files: &str) -> Response {
+    let head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\n";
+    typed(
+        StatusCode::OK,
+        "application/metalink4+xml",
+        format!("{head}{files}</metalink>\n"),
+    )
 }
 
 const HTML: &str = "text/html; charset=utf-8";

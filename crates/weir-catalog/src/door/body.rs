@@ -17,17 +17,10 @@ impl<S: Send + Sync> FromRequest<S> for Object {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        let bytes = Bytes::from_request(request, state).await;
-        let bytes = bytes.map_err(|error| Failure::from(Refusal::new(Class::BodyTooLarge, error.body_text())))?;
-        if bytes.is_empty() {
-            return Ok(Self::default());
-        }
-        match serde_json::from_slice(&bytes) {
-            Ok(Value::Object(object)) => Ok(Self(object)),
-            Ok(_) => Err(Failure::value("the body is no JSON object")),
-            Err(error) => Err(Failure::value(format!(
-                "cannot decode json parameter dictionary: {error}"
-            ))),
+        match read(request, state).await? {
+            None => Ok(Self::default()),
+            Some(Value::Object(object)) => Ok(Self(object)),
+            Some(_) => Err(Failure::value("the body is no JSON object")),
         }
     }
 }
@@ -80,10 +73,53 @@ impl Object {
         }
     }
 
+    /// A list of objects; empty where it is missing or null.
+    pub(crate) fn list(&self, key: &str) -> Result<Vec<Self>, Failure> {
+        match self.found(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(all)) => objects(all.clone()),
+            Some(_) => Err(Failure::value(format!("'{key}' is no list"))),
+        }
+    }
+
     /// Any value that is not null.
     pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         self.found(key)
     }
+}
+
+fn objects(all: Vec<Value>) -> Result<Vec<Object>, Failure> {
+    let object = |one: Value| match one {
+        Value::Object(object) => Ok(Object(object)),
+        _ => Err(Failure::value("a list holds something that is no object")),
+    };
+    all.into_iter().map(object).collect()
+}
+
+/// A JSON list of objects.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct List(pub(crate) Vec<Object>);
+
+impl<S: Send + Sync> FromRequest<S> for List {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        match read(request, state).await? {
+            Some(Value::Array(all)) => objects(all).map(Self),
+            _ => Err(Failure::value("the body is no JSON list")),
+        }
+    }
+}
+
+/// The value of a body; `None` where it is empty.
+async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Value>, Failure> {
+    let bytes = Bytes::from_request(request, state).await;
+    let bytes = bytes.map_err(|error| Failure::from(Refusal::new(Class::BodyTooLarge, error.body_text())))?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let unreadable = |error| Failure::value(format!("cannot decode json parameter dictionary: {error}"));
+    serde_json::from_slice(&bytes).map(Some).map_err(unreadable)
 }
 
 pub(crate) fn missing(key: &str) -> Failure {

@@ -5,6 +5,9 @@ mod answer;
 mod auth;
 mod body;
 mod caller;
+mod data;
+mod dids;
+mod replicas;
 mod rses;
 
 use std::sync::Arc;
@@ -49,6 +52,7 @@ pub fn router(database: Database) -> Router {
         .merge(of_auth())
         .merge(of_accounts())
         .merge(of_rses())
+        .merge(of_data())
         .fallback(not_built)
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(door)
@@ -124,6 +128,20 @@ fn of_rses() -> Router<Arc<Door>> {
             "/rses/{rse}/distances/{destination}",
             distances.put(rses::set_distance).delete(rses::remove_distance),
         )
+}
+
+fn of_data() -> Router<Arc<Door>> {
+    let content = get(dids::content).post(dids::attach).delete(dids::detach);
+    Router::new()
+        .route("/dids", post(dids::add_many))
+        .route("/dids/{scope}/{name}", get(dids::get).post(dids::add))
+        .route("/dids/{scope}/{name}/dids", content)
+        .route("/dids/{scope}/{name}/files", get(dids::files))
+        .route("/dids/{scope}/{name}/parents", get(dids::parents))
+        .route("/dids/{scope}/{name}/status", put(dids::set_status))
+        .route("/replicas", post(replicas::add))
+        .route("/replicas/list", post(replicas::list_replicas))
+        .route("/rses/{rse}/lfns2pfns", get(replicas::paths_of))
 }
 
 async fn ping() -> axum::response::Response {

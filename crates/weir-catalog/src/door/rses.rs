@@ -40,7 +40,7 @@ const ABOUT: [&str; 8] = [
     "qos_class",
 ];
 
-fn name(text: &str) -> Result<RseName, Failure> {
+pub(super) fn name(text: &str) -> Result<RseName, Failure> {
     let invalid = |error| Refusal::new(Class::InvalidObject, format!("Problem validating rse: {error}")).into();
     text.parse::<RseName>().map_err(invalid)
 }

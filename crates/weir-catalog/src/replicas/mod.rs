@@ -2,7 +2,7 @@
 
 use weir_model::{
     RseName,
-    catalog::{AccountName, Did, DidType, ReplicaState},
+    catalog::{AccountName, Did, DidType, ReplicaState, RseType},
 };
 use weir_rules::ids::{DidId, RseId};
 use weir_store::StoreError;
@@ -36,10 +36,10 @@ pub struct New {
 /// Files of one statement that names them by their numbers.
 const NUMBERS: usize = 500;
 
-/// Registers replicas, and the files that are not known yet; all or none. A file that is known must be the same.
+/// Registers replicas, and the files that are not known yet; all or none. A file that is known must be the same; a replica that is known stays.
 ///
 /// # Errors
-/// [`Class::ScopeNotFound`]; [`Class::FileConsistencyMismatch`]; [`Class::Duplicate`] if the RSE has one of them already.
+/// [`Class::ScopeNotFound`]; [`Class::FileConsistencyMismatch`]; [`Class::Duplicate`] if a file is given twice.
 pub fn add(
     session: &mut dyn Session,
     rse: RseId,
@@ -85,13 +85,13 @@ pub fn add(
     };
     let n_made = session.execute_many(text, &files.iter().map(replica).collect::<Vec<_>>())?;
     if n_made < files.len() as u64 {
-        return Err(refusal(session, files)?.into());
+        return look(session, files);
     }
     Ok(())
 }
 
-/// Why one of these was not registered.
-fn refusal(session: &mut dyn Session, files: &[New]) -> Result<Refusal, StoreError> {
+/// Refuses files of which one is not the same as a known one, or is given twice. Otherwise the RSE has some of them already.
+fn look(session: &mut dyn Session, files: &[New]) -> Result<(), StoreError> {
     let mut seen = std::collections::BTreeSet::new();
     for file in files {
         let known = dids::get(session, &file.did)?;
@@ -103,16 +103,14 @@ fn refusal(session: &mut dyn Session, files: &[New]) -> Result<Refusal, StoreErr
             || differs(&file.md5, &known.md5)
         {
             let message = format!("{} is known with another size or checksum, or is no file", file.did);
-            return Ok(Refusal::new(Class::FileConsistencyMismatch, message));
+            return Err(Refusal::new(Class::FileConsistencyMismatch, message).into());
         }
         if !seen.insert(&file.did) {
-            return Ok(Refusal::new(Class::Duplicate, format!("{} is given twice", file.did)));
+            let message = format!("{} is given twice", file.did);
+            return Err(Refusal::new(Class::Duplicate, message).into());
         }
     }
-    Ok(Refusal::new(
-        Class::Duplicate,
-        "The RSE has a replica of one of these files already",
-    ))
+    Ok(())
 }
 
 /// A replica as stored.
@@ -124,6 +122,12 @@ pub struct Replica {
     pub rse: RseId,
     /// Its name.
     pub rse_name: RseName,
+    /// The id of the RSE that clients see.
+    pub rse_uid: String,
+    /// Disk or tape.
+    pub rse_type: RseType,
+    /// Whether files may vanish there at any time.
+    pub is_volatile: bool,
     /// Its state.
     pub state: ReplicaState,
     /// The size of the file.
@@ -146,6 +150,9 @@ fn replica(row: &Row) -> Result<Replica, StoreError> {
         n_locks: row.size(5)?,
         tombstone: row.optional(6, Row::int)?,
         path: row.optional(7, Row::text)?.map(str::to_owned),
+        rse_uid: row.text(8)?.to_owned(),
+        rse_type: row.parsed(9)?,
+        is_volatile: row.bool(10)?,
     })
 }
 
@@ -155,7 +162,7 @@ pub fn of(session: &mut dyn Session, files: &[DidId]) -> Result<Vec<Replica>, St
     for some in files.chunks(NUMBERS) {
         let numbers = some.iter().map(|file| file.0.to_string()).collect::<Vec<_>>().join(",");
         let text = format!(
-            "SELECT p.did_id, p.rse_id, r.name, p.state, p.bytes, p.n_locks, p.tombstone, p.path FROM replicas p
+            "SELECT p.did_id, p.rse_id, r.name, p.state, p.bytes, p.n_locks, p.tombstone, p.path, r.uid, r.type, r.volatile FROM replicas p
              JOIN rses r ON r.rse_id = p.rse_id WHERE p.did_id IN ({numbers}) ORDER BY p.did_id, p.rse_id"
         );
         for row in session.query(&text, &[])? {

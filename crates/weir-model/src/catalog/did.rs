@@ -26,8 +26,8 @@ pub enum DidError {
         /// The number of its characters.
         length: usize,
     },
-    /// A control character would break a log, a URL or a file name.
-    #[error("the name \"{0}\" holds a control character")]
+    /// A control character would break a log, a URL or a file name, and clients write a space as `+` in paths.
+    #[error("the name \"{0}\" holds a control character or white space")]
     Control(String),
     /// A part of the name would lead to another folder of a storage.
     #[error("the name \"{0}\" holds the path segment \"{1}\"")]
@@ -42,7 +42,7 @@ pub enum DidError {
 #[serde(transparent)]
 pub struct Scope(Box<str>);
 
-/// Names a DID in its scope: 1 to 250 characters, no control characters, and no path segment `.` or `..`. Slashes, quotes and letters of
+/// Names a DID in its scope: 1 to 250 characters, no control characters, no white space, and no path segment `.` or `..`. Slashes, quotes and letters of
 /// every language are allowed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
@@ -93,7 +93,7 @@ impl FromStr for DidName {
             let (start, length) = (shown(text), text.chars().count());
             return Err(DidError::Length { start, length });
         }
-        if text.chars().any(char::is_control) {
+        if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(DidError::Control(shown(text)));
         }
         for segment in [".", ".."] {
@@ -186,11 +186,11 @@ mod tests {
             "f",
             "/store/data/f",
             "a:b",
-            "it's \"quoted\"",
+            "it's\"quoted\"",
             "𝔘ber",
             "..a",
             "a..",
-            "a b",
+            "a+b",
         ] {
             let did = format!("user.alice:{name}");
             assert_eq!(did.parse::<Did>().unwrap().to_string(), did);
@@ -204,7 +204,8 @@ mod tests {
         refused("a:", "the name of a DID has 1 to 250 characters, \"…\" has 0");
         refused("a:b/../c", "the name \"b/../c\" holds the path segment \"..\"");
         refused("a:./c", "the name \"./c\" holds the path segment \".\"");
-        refused("a:b\nc", "the name \"b?c\" holds a control character");
+        refused("a:b\nc", "the name \"b?c\" holds a control character or white space");
+        refused("a:b c", "the name \"b c\" holds a control character or white space");
         assert!("é".repeat(250).parse::<DidName>().is_ok() && "é".repeat(251).parse::<DidName>().is_err());
     }
 

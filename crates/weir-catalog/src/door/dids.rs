@@ -1,0 +1,287 @@
+//! Files, datasets, containers.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::extract::{Path, Query};
+use futures_util::stream;
+use serde_json::{Value, json};
+use weir_model::catalog::{AccountName, Did, DidType};
+use weir_rules::ids::DidId;
+use weir_service::time::{self, Millis};
+use weir_store::StoreError;
+
+use super::{
+    Door, State,
+    answer::{Answer, Failure, created, date, done, json_answer, lines, streamed},
+    body::{List, Object},
+    caller::Caller,
+    data::{PAGE, did, did_of, may_change, new_replica},
+};
+use crate::{
+    database::Session,
+    dids::{self, Known, New, content},
+    permissions::Operation,
+    refusal::{Class, Refusal},
+    replicas, rses,
+};
+
+/// A new collection from a body.
+fn new_collection(did: Did, body: &Object, account: &AccountName, now: Millis) -> Result<New, Failure> {
+    let kind = body.needed("type")?.parse::<DidType>();
+    let kind = kind.map_err(|error| Failure::value(error.to_string()))?;
+    if kind == DidType::File {
+        let message = "Only collection (dataset/container) can be registered; files come with their replicas";
+        return Err(Refusal::new(Class::UnsupportedOperation, message).into());
+    }
+    if body
+        .value("rules")
+        .is_some_and(|rules| rules.as_array().is_none_or(|rules| !rules.is_empty()))
+    {
+        return Err(Failure::not_built(
+            "rules of a new DID are not built here yet; add them with POST /rules/",
+        ));
+    }
+    let lifetime = body.number("lifetime")?;
+    Ok(New {
+        did,
+        kind,
+        account: account.clone(),
+        bytes: None,
+        adler32: None,
+        md5: None,
+        monotonic: body.object("statuses")?.flag("monotonic")?.unwrap_or_default(),
+        meta: body.value("meta").map_or_else(|| "{}".to_owned(), Value::to_string),
+        expires: lifetime.map(|seconds| now.saturating_add(seconds.saturating_mul(1000))),
+    })
+}
+
+/// `POST /dids/{scope}/{name}`.
+pub(crate) async fn add(
+    door: State,
+    caller: Caller,
+    Path((scope, name)): Path<(String, String)>,
+    body: Object,
+) -> Answer {
+    let (new, children) = (did(&scope, &name)?, attachments(&body)?);
+    adding(&door, caller, vec![(new, body, children)]).await
+}
+
+/// `POST /dids`: several at once.
+pub(crate) async fn add_many(door: State, caller: Caller, body: List) -> Answer {
+    let read = |one: Object| Ok::<_, Failure>((did_of(&one)?, attachments(&one)?, one));
+    let all = body
+        .0
+        .into_iter()
+        .map(read)
+        .map(|read| read.map(|(did, children, one)| (did, one, children)));
+    adding(&door, caller, all.collect::<Result<_, _>>()?).await
+}
+
+type Added = (Did, Object, Attached);
+
+async fn adding(door: &State, caller: Caller, all: Vec<Added>) -> Answer {
+    let now = time::now();
+    let news = all
+        .iter()
+        .map(|(did, body, _)| new_collection(did.clone(), body, caller.account(), now));
+    let news = news.collect::<Result<Vec<_>, _>>()?;
+    let write = move |session: &mut dyn Session| {
+        for new in &news {
+            may_change(session, &caller, Operation::ChangeDids, &new.did.scope)?;
+        }
+        dids::add(session, &news, now)?;
+        let mut all = all.iter().filter(|(.., children)| !children.dids.is_empty());
+        all.try_for_each(|(did, _, children)| attaching(session, &caller, did, children, now))
+    };
+    door.database.write(write).await?;
+    Ok(created())
+}
+
+/// DIDs to attach; files may bring replicas at an RSE.
+#[derive(Debug, Clone, Default)]
+struct Attached {
+    dids: Vec<Did>,
+    at: Option<weir_model::RseName>,
+    files: Vec<replicas::New>,
+}
+
+fn attachments(body: &Object) -> Result<Attached, Failure> {
+    let all = body.list("dids")?;
+    let at = body.text("rse")?.map(super::rses::name).transpose()?;
+    let files = match at {
+        Some(_) => all.iter().map(new_replica).collect::<Result<_, _>>()?,
+        None => Vec::new(),
+    };
+    Ok(Attached {
+        dids: all.iter().map(did_of).collect::<Result<_, _>>()?,
+        at,
+        files,
+    })
+}
+
+fn attaching(
+    session: &mut dyn Session,
+    caller: &Caller,
+    parent: &Did,
+    children: &Attached,
+    now: Millis,
+) -> Result<(), StoreError> {
+    if let Some(at) = &children.at {
+        let rse = rses::get(session, at)?.id;
+        replicas::add(session, rse, &children.files, caller.account(), now)?;
+    }
+    content::attach(session, parent, &children.dids, false, now)?;
+    changed(session, parent, now)
+}
+
+/// Rules that hold a collection are evaluated again.
+fn changed(session: &mut dyn Session, collection: &Did, now: Millis) -> Result<(), StoreError> {
+    let id = dids::get(session, collection)?.id;
+    crate::rules::evaluate::content_changed(session, id, now)
+}
+
+/// `POST /dids/{scope}/{name}/dids`.
+pub(crate) async fn attach(
+    door: State,
+    caller: Caller,
+    Path((scope, name)): Path<(String, String)>,
+    body: Object,
+) -> Answer {
+    let (parent, children, now) = (did(&scope, &name)?, attachments(&body)?, time::now());
+    let write = move |session: &mut dyn Session| {
+        may_change(session, &caller, Operation::ChangeDids, &parent.scope)?;
+        attaching(session, &caller, &parent, &children, now)
+    };
+    door.database.write(write).await?;
+    Ok(created())
+}
+
+/// `DELETE /dids/{scope}/{name}/dids`.
+pub(crate) async fn detach(
+    door: State,
+    caller: Caller,
+    Path((scope, name)): Path<(String, String)>,
+    body: Object,
+) -> Answer {
+    let (parent, now) = (did(&scope, &name)?, time::now());
+    let children = body.list("dids")?.iter().map(did_of).collect::<Result<Vec<_>, _>>()?;
+    let write = move |session: &mut dyn Session| {
+        may_change(session, &caller, Operation::ChangeDids, &parent.scope)?;
+        content::detach(session, &parent, &children, now)?;
+        changed(session, &parent, now)
+    };
+    door.database.write(write).await?;
+    Ok(done())
+}
+
+/// `PUT /dids/{scope}/{name}/status`.
+pub(crate) async fn set_status(
+    door: State,
+    caller: Caller,
+    Path((scope, name)): Path<(String, String)>,
+    body: Object,
+) -> Answer {
+    let (did, now) = (did(&scope, &name)?, time::now());
+    let open = body.flag("open")?.ok_or_else(|| super::body::missing("open"))?;
+    let write = move |session: &mut dyn Session| {
+        may_change(session, &caller, Operation::ChangeDids, &did.scope)?;
+        dids::set_open(session, &did, open, now)
+    };
+    door.database.write(write).await?;
+    Ok(done())
+}
+
+/// `GET /dids/{scope}/{name}`.
+pub(crate) async fn get(
+    door: State,
+    _: Caller,
+    Path((scope, name)): Path<(String, String)>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Answer {
+    let did = did(&scope, &name)?;
+    let with_size = query
+        .get("dynamic_depth")
+        .is_some_and(|depth| depth.eq_ignore_ascii_case("file"));
+    let read = move |session: &mut dyn Session| {
+        let known = dids::get(session, &did)?;
+        let size = if with_size && known.kind != DidType::File {
+            Some(content::size(session, known.id)?)
+        } else {
+            None
+        };
+        Ok((known, size))
+    };
+    let (known, size) = door.database.read(read).await?;
+    let (scope, name, kind) = (&known.did.scope, &known.did.name, known.kind);
+    if kind == DidType::File {
+        return Ok(json_answer(&json!({
+            "scope": scope, "name": name, "type": kind, "account": known.account, "bytes": known.bytes, "length": 1,
+            "md5": known.md5, "adler32": known.adler32,
+        })));
+    }
+    Ok(json_answer(&json!({
+        "scope": scope, "name": name, "type": kind, "account": known.account, "open": known.is_open, "monotonic": known.monotonic,
+        "expired_at": known.expires.map(date),
+        // Rucio's sums are no whole numbers.
+        "length": size.map(|(files, _)| files), "bytes": size.map(|(_, bytes)| bytes as f64),
+    })))
+}
+
+/// Reads a page of a listing: after this DID.
+type Page = fn(&mut dyn Session, DidId, Option<&Did>, usize) -> Result<Vec<Known>, StoreError>;
+
+/// Streams a listing of a DID page by page, so that the memory does not grow with it.
+async fn listing(door: State, did: Did, page: Page, row: fn(&Known) -> Value) -> Answer {
+    let of = move |session: &mut dyn Session| {
+        let id = dids::get(session, &did)?.id;
+        Ok((id, page(session, id, None, PAGE)?))
+    };
+    let (id, first) = door.database.read(of).await?;
+    let text = move |rows: &[Known]| rows.iter().map(|one| format!("{}\n", row(one))).collect::<String>();
+    let last = |rows: &[Known]| {
+        (rows.len() == PAGE)
+            .then(|| rows.last().map(|one| one.did.clone()))
+            .flatten()
+    };
+    let begin = (Arc::clone(&door.0), last(&first));
+    let rest = stream::try_unfold(begin, move |(door, after): (Arc<Door>, Option<Did>)| async move {
+        let Some(after) = after else { return Ok(None) };
+        let read = move |session: &mut dyn Session| page(session, id, Some(&after), PAGE);
+        let rows = door.database.read(read).await?;
+        let next = last(&rows);
+        Ok::<_, StoreError>(Some((text(&rows), (door, next))))
+    });
+    Ok(streamed(text(&first), rest))
+}
+
+/// `GET /dids/{scope}/{name}/dids`.
+pub(crate) async fn content(door: State, _: Caller, Path((scope, name)): Path<(String, String)>) -> Answer {
+    let row = |one: &Known| {
+        json!({
+            "scope": one.did.scope, "name": one.did.name, "type": one.kind, "bytes": one.bytes, "adler32": one.adler32, "md5": one.md5,
+        })
+    };
+    listing(door, did(&scope, &name)?, content::page, row).await
+}
+
+/// `GET /dids/{scope}/{name}/files`.
+pub(crate) async fn files(door: State, _: Caller, Path((scope, name)): Path<(String, String)>) -> Answer {
+    let row = |one: &Known| {
+        json!({
+            "scope": one.did.scope, "name": one.did.name, "bytes": one.bytes, "adler32": one.adler32, "guid": null, "events": null,
+        })
+    };
+    listing(door, did(&scope, &name)?, content::files, row).await
+}
+
+/// `GET /dids/{scope}/{name}/parents`.
+pub(crate) async fn parents(door: State, _: Caller, Path((scope, name)): Path<(String, String)>) -> Answer {
+    let did = did(&scope, &name)?;
+    let read = move |session: &mut dyn Session| {
+        let id = dids::get(session, &did)?.id;
+        content::parents(session, id)
+    };
+    let found = door.database.read(read).await?;
+    let row = |one: &Known| json!({ "scope": one.did.scope, "name": one.did.name, "type": one.kind });
+    Ok(lines(found.iter().map(row)))
+}

@@ -1,0 +1,70 @@
+//! Paths of files at RSEs whose paths follow from DIDs.
+
+use md5::{Digest as _, Md5};
+use weir_model::catalog::Did;
+
+use crate::rses::protocols::Protocol;
+
+/// The path below the prefix, by Rucio's algorithm `hash`: two levels of folders from the MD5 sum of the DID. Dots in scopes of users and groups
+/// become folders.
+pub fn hashed(did: &Did) -> String {
+    let sum = Md5::digest(did.to_string().as_bytes());
+    let mut scope = did.scope.to_string();
+    if scope.starts_with("user") || scope.starts_with("group") {
+        scope = scope.replace('.', "/");
+    }
+    format!("{scope}/{:02x}/{:02x}/{}", sum[0], sum[1], did.name)
+}
+
+/// The URL of a file at a protocol's endpoint. `path` is below the prefix.
+pub fn url(protocol: &Protocol, path: &str) -> String {
+    let endpoint = &protocol.endpoint;
+    let prefix = protocol.prefix.trim_end_matches('/');
+    let port = if endpoint.port == 0 {
+        String::new()
+    } else {
+        format!(":{}", endpoint.port)
+    };
+    // `root://host//path`: the path begins with a slash of its own.
+    let slash = if endpoint.scheme == "root" && !prefix.starts_with("//") {
+        "/"
+    } else {
+        ""
+    };
+    format!(
+        "{}://{}{port}{slash}{prefix}/{}",
+        endpoint.scheme,
+        endpoint.hostname,
+        path.trim_start_matches('/')
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+    use super::*;
+    use crate::rses::protocols::{Endpoint, Priorities};
+
+    #[test]
+    fn paths_are_those_of_rucio() {
+        // From `tests/rucio/exchanges.json`; the second is Rucio's rule for users.
+        let path = |did: &str| hashed(&did.parse().unwrap());
+        assert_eq!(path("rec:f1"), "rec/f1/3e/f1");
+        assert_eq!(path("rec:dir/f3"), "rec/ae/b3/dir/f3");
+        assert!(path("user.alice:f").starts_with("user/alice/"));
+        let protocol = |scheme: &str, port, prefix: &str| Protocol {
+            endpoint: Endpoint {
+                scheme: scheme.into(),
+                hostname: "se".into(),
+                port,
+            },
+            prefix: prefix.into(),
+            implementation: String::new(),
+            extended: None,
+            priorities: Priorities::default(),
+        };
+        assert_eq!(url(&protocol("davs", 8443, "/data/"), "a/b"), "davs://se:8443/data/a/b");
+        assert_eq!(url(&protocol("https", 0, ""), "/a"), "https://se/a");
+        assert_eq!(url(&protocol("root", 1094, "/data"), "a"), "root://se:1094//data/a");
+    }
+}
