@@ -4,6 +4,7 @@ RUCIO_CONFIG names the configuration: the account `root` with a user name and a 
 """
 import os
 import sys
+import time
 
 from rucio.client import Client
 from rucio.common import exception
@@ -112,6 +113,43 @@ def data(client):
     refused(exception.UnsupportedOperation, client.attach_dids, "mc", "data", dids[:1])
 
 
+def rules(client):
+    client.add_rse("TARGET")
+    client.add_rse("FULL")
+    for name in ("TARGET", "FULL"):
+        client.add_rse_attribute(name, "target", True)
+    client.set_rse_usage("FULL", "storage", 10, 10)
+    dids = [{"scope": "mc", "name": "data"}]
+    rule, = client.add_replication_rule(dids, 1, "target\\FULL", lifetime=3600, comment="mine", grouping="ALL")
+    told = client.get_replication_rule(rule)
+    n_files = len(list(client.list_files("mc", "data")))
+    assert (told["state"], told["locks_replicating_cnt"], told["comments"]) == ("REPLICATING", n_files, "mine"), told
+    assert {row["state"] for row in client.list_replica_locks(rule)} == {"REPLICATING"}
+    assert [row["id"] for row in client.list_did_rules("mc", "data")] == [rule]
+    assert [row["id"] for row in client.list_replication_rules({"account": "root"})] == [rule]
+    assert next(client.get_local_account_usage("root", "TARGET"))["files"] == n_files
+    add = client.add_replication_rule
+    refused(exception.DuplicateRule, add, dids, 1, "target\\FULL", lifetime=3600)
+    refused(exception.InsufficientTargetRSEs, add, dids, 2, "TARGET")
+    refused(exception.InsufficientTargetRSEs, add, dids, 1, "FULL")
+    refused(exception.InvalidRSEExpression, add, dids, 1, "target||")
+    refused(exception.DataIdentifierNotFound, add, [{"scope": "mc", "name": "none"}], 1, "TARGET")
+    client.update_replication_rule(rule, {"comment": "changed", "priority": 5, "locked": True})
+    assert client.get_replication_rule(rule)["comments"] == "changed"
+    refused(exception.UnsupportedOperation, client.delete_replication_rule, rule)
+    client.update_replication_rule(rule, {"locked": False})
+    assert client.delete_replication_rule(rule)
+    assert client.get_replication_rule(rule)["expires_at"] is not None
+    # At once: the evaluator releases it.
+    client.update_replication_rule(rule, {"lifetime": 0})
+    deadline = time.monotonic() + 30
+    while any(client.list_did_rules("mc", "data")):
+        assert time.monotonic() < deadline, client.get_replication_rule(rule)
+        time.sleep(0.2)
+    refused(exception.RuleNotFound, client.get_replication_rule, rule)
+    assert not list(client.get_local_account_usage("root", "TARGET"))[0]["files"]
+
+
 def forget_token():
     """The client keeps one token in a file, whatever the account."""
     os.remove(config_get("client", "auth_token_file_path"))
@@ -137,6 +175,7 @@ if __name__ == "__main__":
     accounts(root)
     rses(root)
     data(root)
+    rules(root)
     as_alice()
     print("passed")
     sys.exit(0)

@@ -22,6 +22,7 @@ mod config;
 pub mod database;
 pub mod dids;
 pub mod door;
+mod evaluator;
 pub mod paths;
 pub mod permissions;
 pub mod places;

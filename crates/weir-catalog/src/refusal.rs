@@ -118,6 +118,8 @@ classes! {
     UnsupportedOperation = "UnsupportedOperation", 409;
     /// A value makes no sense.
     InvalidObject = "InvalidObject", 400;
+    /// There is no such option.
+    InvalidOption = "InputValidationError", 409;
     /// A value has the wrong form.
     InputValidation = "InputValidationError", 400;
     /// The RSE expression cannot be read, or means no RSE.

@@ -39,7 +39,7 @@ use crate::{
     },
     config::{CatalogConfig, RootConfig},
     database::{Database, Session},
-    door, schema,
+    door, evaluator, schema,
 };
 
 /// How often sessions that have ended are forgotten.
@@ -162,6 +162,7 @@ impl Catalog {
         let server = weir_http::serve(listener, tls, limits(&config), router).map_err(listen)?;
         let tasks = Tasks::default();
         tasks.spawn(keep_up(Arc::downgrade(&shared)));
+        tasks.spawn(evaluator::run(database.clone()));
         tasks.spawn(forget_sessions(database));
         tracing::info!(url = shared.url, %address, "the catalogue is ready");
         Ok(Running { shared, server, tasks })

@@ -219,7 +219,7 @@ pub(crate) enum ServeCommand {
     Issuer(ServeArguments),
     /// Run a transfer service
     Transfer(ServeArguments),
-    /// Run a catalogue behind the Rucio REST API: accounts, RSEs, DIDs, replicas
+    /// Run a catalogue behind the Rucio REST API: accounts, RSEs, DIDs, replicas, rules
     Catalog(ServeArguments),
 }
 

@@ -176,6 +176,12 @@ pub fn get(session: &mut dyn Session, did: &Did) -> Result<Known, StoreError> {
     known(&row.ok_or_else(|| missing(did))?)
 }
 
+/// A DID by its number, if it is not deleted.
+pub fn by_id(session: &mut dyn Session, id: DidId) -> Result<Option<Known>, StoreError> {
+    let text = format!("SELECT {COLUMNS} FROM dids d WHERE d.did_id = $1 AND d.deleted IS NULL");
+    session.row(&text, &values![id.0])?.as_ref().map(known).transpose()
+}
+
 /// The same, which no other transaction changes before the end of this one.
 fn get_locked(session: &mut dyn Session, did: &Did) -> Result<Known, StoreError> {
     let text =

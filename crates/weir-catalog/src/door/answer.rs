@@ -7,7 +7,7 @@ use axum::{
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use weir_store::StoreError;
 
 use weir_service::time::Millis;
@@ -33,6 +33,15 @@ pub(crate) type Answer = Result<Response, Failure>;
 impl Failure {
     pub(crate) fn not_built(message: &str) -> Self {
         Refusal::new(Class::NotBuilt, message).into()
+    }
+
+    /// The same with status 409, if it is of this class.
+    pub(crate) fn conflicting(self, class: Class) -> Self {
+        let is_of_it = self.class == class.name();
+        Self {
+            status: if is_of_it { StatusCode::CONFLICT } else { self.status },
+            ..self
+        }
     }
 
     /// Rucio's server raises Python's `ValueError` for values that it cannot read.
@@ -159,6 +168,11 @@ const HTML: &str = "text/html; charset=utf-8";
 /// Something was made.
 pub(crate) fn created() -> Response {
     typed(StatusCode::CREATED, HTML, "Created".to_owned())
+}
+
+/// Something was made that has an id.
+pub(crate) fn created_with(body: &Value) -> Response {
+    typed(StatusCode::CREATED, HTML, body.to_string())
 }
 
 /// Something was changed or deleted.

@@ -82,6 +82,11 @@ impl Object {
         }
     }
 
+    /// The keys, in order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Any value that is not null.
     pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         self.found(key)

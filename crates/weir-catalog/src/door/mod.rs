@@ -9,6 +9,7 @@ mod data;
 mod dids;
 mod replicas;
 mod rses;
+mod rules;
 
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ pub fn router(database: Database) -> Router {
         .merge(of_accounts())
         .merge(of_rses())
         .merge(of_data())
+        .merge(of_rules())
         .fallback(not_built)
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(door)
@@ -142,6 +144,16 @@ fn of_data() -> Router<Arc<Door>> {
         .route("/replicas", post(replicas::add))
         .route("/replicas/list", post(replicas::list_replicas))
         .route("/rses/{rse}/lfns2pfns", get(replicas::paths_of))
+}
+
+fn of_rules() -> Router<Arc<Door>> {
+    let one = get(rules::get).put(rules::change).delete(rules::delete);
+    Router::new()
+        .route("/rules", get(rules::list).post(rules::add))
+        .route("/rules/", get(rules::list).post(rules::add))
+        .route("/rules/{id}", one)
+        .route("/rules/{id}/locks", get(rules::locks))
+        .route("/dids/{scope}/{name}/rules", get(rules::of))
 }
 
 async fn ping() -> axum::response::Response {

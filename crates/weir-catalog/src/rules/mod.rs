@@ -5,9 +5,9 @@ pub mod create;
 pub mod evaluate;
 mod placing;
 
-use weir_model::catalog::{AccountName, Grouping, Notification, RuleState};
+use weir_model::catalog::{AccountName, Did, Grouping, LockState, Notification, RuleState};
 use weir_rules::{
-    ids::{DidId, RuleId},
+    ids::{DidId, RseId, RuleId},
     lifetime::Lifetime,
     state::LockCounts,
 };
@@ -16,9 +16,10 @@ use weir_store::StoreError;
 use weir_service::time::Millis;
 
 use crate::{
-    database::{Row, Session, values},
+    database::{Row, Session, Value, values},
     places::{rule_id, timestamp},
     refusal::{Class, Refusal},
+    rses::rse_id,
 };
 
 /// Locks that one transaction makes or releases, and units that it places, at most: it stays short, however large a dataset is.
@@ -179,6 +180,93 @@ pub fn set_end(session: &mut dyn Session, uid: &str, expires: Option<Millis>, no
         return Err(missing(uid).into());
     }
     Ok(())
+}
+
+/// A change of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Its end; `None`: it has none.
+    Expires(Option<Millis>),
+    /// The priority of its requests, from 1 to 5.
+    Priority(u32),
+    /// Whether it cannot be deleted.
+    Locked(bool),
+    /// Whether its replicas are of no use once it has ended.
+    Purge(bool),
+    /// The owner's remark.
+    Comments(Option<String>),
+    /// The RSEs from which files may come.
+    SourceExpression(Option<String>),
+    /// Its activity.
+    Activity(String),
+}
+
+/// Changes a rule.
+///
+/// # Errors
+/// The database fails.
+pub fn change(session: &mut dyn Session, id: RuleId, change: &Change, now: Millis) -> Result<(), StoreError> {
+    let (column, value) = match change {
+        Change::Expires(end) => ("expires", Value::from(*end)),
+        Change::Priority(priority) => ("priority", Value::from(*priority)),
+        Change::Locked(is_locked) => ("is_locked", Value::from(*is_locked)),
+        Change::Purge(purge) => ("purge", Value::from(*purge)),
+        Change::Comments(text) => ("comments", Value::from(text.as_deref())),
+        Change::SourceExpression(text) => ("source_expression", Value::from(text.as_deref())),
+        Change::Activity(text) => ("activity", Value::from(text.as_str())),
+    };
+    let text = format!("UPDATE rules SET {column} = $2, updated = $3 WHERE rule_id = $1");
+    session.execute(&text, &[Value::from(id.0), value, Value::from(now)])?;
+    if let Change::Priority(priority) = change {
+        let text = "UPDATE requests SET priority = $2 WHERE (did_id, rse_id) IN (SELECT did_id, rse_id FROM locks WHERE rule_id = $1)";
+        session.execute(text, &values![id.0, *priority])?;
+    }
+    Ok(())
+}
+
+/// Puts the evaluation of a rule off, for a reason that its owner sees.
+///
+/// # Errors
+/// The database fails.
+pub fn postpone(session: &mut dyn Session, id: RuleId, reason: &str, until: Millis) -> Result<(), StoreError> {
+    let text = "UPDATE rules SET evaluate_at = $2, error = $3 WHERE rule_id = $1";
+    session.execute(text, &values![id.0, until, reason]).map(drop)
+}
+
+/// A lock with the names of its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lock {
+    /// The file.
+    pub did: Did,
+    /// The RSE.
+    pub rse: RseId,
+    /// Its state.
+    pub state: LockState,
+}
+
+/// The locks of a rule, by file and RSE.
+///
+/// # Errors
+/// The database fails.
+pub fn locks(session: &mut dyn Session, id: RuleId) -> Result<Vec<Lock>, StoreError> {
+    let text = "SELECT d.scope, d.name, p.rse_id, p.state, q.state FROM locks l JOIN dids d ON d.did_id = l.did_id
+        JOIN replicas p ON p.did_id = l.did_id AND p.rse_id = l.rse_id
+        LEFT JOIN requests q ON q.did_id = l.did_id AND q.rse_id = l.rse_id WHERE l.rule_id = $1 ORDER BY l.did_id, l.rse_id";
+    let lock = |row: &Row| {
+        let place = weir_rules::state::Place {
+            replica: row.parsed(3)?,
+            request: row.optional(4, Row::parsed)?,
+        };
+        Ok(Lock {
+            did: Did {
+                scope: row.parsed(0)?,
+                name: row.parsed(1)?,
+            },
+            rse: rse_id(row, 2)?,
+            state: weir_rules::state::of_place(place),
+        })
+    };
+    session.query(text, &values![id.0])?.iter().map(lock).collect()
 }
 
 /// Deletes a rule softly, as Rucio does: it ends within the hour.
