@@ -244,3 +244,55 @@ async fn postgres() {
     let connector = weir_store::postgres::Connector::new(&address, &weir_http::TrustRoots::default()).unwrap();
     repeat(Database::on_server(connector, schema::MIGRATIONS).unwrap()).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_beyond_the_limit_and_strangers_are_refused() {
+    // Anybody could fill the memory.
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open_file(&directory.path().join("catalog.db"), schema::MIGRATIONS).unwrap();
+    bootstrapped(&database).await;
+    let router = door::router(database);
+    let ask = |method: &'static str, path: &'static str, headers: Vec<(&'static str, String)>, body: Body| {
+        let router = router.clone();
+        async move {
+            let request = headers
+                .into_iter()
+                .fold(Request::builder().method(method).uri(path), |request, (name, value)| {
+                    request.header(name, value)
+                });
+            router.oneshot(request.body(body).unwrap()).await.unwrap()
+        }
+    };
+    let login = ["X-Rucio-Account", "X-Rucio-Username", "X-Rucio-Password"];
+    let login = login
+        .into_iter()
+        .zip(["root", "lab", "lab"].map(str::to_owned))
+        .collect();
+    let answer = ask("GET", "/auth/userpass", login, Body::empty()).await;
+    let token = answer.headers()["x-rucio-auth-token"].to_str().unwrap().to_owned();
+    let large = || Body::from(vec![b' '; 70 << 20]);
+    let with = |token: &str, length: Option<&str>| {
+        let mut headers = vec![("X-Rucio-Auth-Token", token.to_owned())];
+        headers.extend(length.map(|length| ("Content-Length", length.to_owned())));
+        headers
+    };
+    for length in [Some("73400320"), None] {
+        let answer = ask("POST", "/replicas", with(&token, length), large()).await;
+        assert_eq!(answer.status(), 413, "{length:?}");
+    }
+    // A stranger's body is not read.
+    let never = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let answer = ask("POST", "/replicas", with("guessed", None), never).await;
+    assert_eq!(answer.status(), 401);
+    for body in [
+        "[",
+        "7",
+        "[1]",
+        r#"{"files": 7}"#,
+        r#"{"rse": "A", "files": [7]}"#,
+        "\u{0}",
+    ] {
+        let answer = ask("POST", "/replicas", with(&token, None), Body::from(body)).await;
+        assert_eq!(answer.status(), 400, "{body}");
+    }
+}

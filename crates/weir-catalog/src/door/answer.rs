@@ -35,6 +35,15 @@ impl Failure {
         Refusal::new(Class::NotBuilt, message).into()
     }
 
+    /// The service has too much to do: the client comes again.
+    pub(crate) fn busy(message: &str) -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            class: "DatabaseException",
+            message: message.to_owned(),
+        }
+    }
+
     /// The same with status 409, if it is of this class.
     pub(crate) fn conflicting(self, class: Class) -> Self {
         let is_of_it = self.class == class.name();

@@ -1,10 +1,12 @@
 //! Bodies: JSON, whatever their content type says. Rucio's client sends none.
 
-use axum::{
-    body::Bytes,
-    extract::{FromRequest, Request},
-};
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
+use http::header;
 use serde_json::{Map, Value};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use weir_http::BodyError;
 
 use super::answer::Failure;
 use crate::refusal::{Class, Refusal};
@@ -16,8 +18,8 @@ pub(crate) struct Object(Map<String, Value>);
 impl<S: Send + Sync> FromRequest<S> for Object {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        match read(request, state).await? {
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+        match read(request).await? {
             None => Ok(Self::default()),
             Some(Value::Object(object)) => Ok(Self(object)),
             Some(_) => Err(Failure::value("the body is no JSON object")),
@@ -108,23 +110,61 @@ pub(crate) struct List(pub(crate) Vec<Object>);
 impl<S: Send + Sync> FromRequest<S> for List {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        match read(request, state).await? {
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+        match read(request).await? {
             Some(Value::Array(all)) => objects(all).map(Self),
             _ => Err(Failure::value("the body is no JSON list")),
         }
     }
 }
 
+/// Bytes of a body, at most.
+const BODY_MAX: usize = 64 << 20;
+
+/// Time that a body may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(60);
+
+/// Memory for bodies on their way, in KiB: that of all connections together is bounded.
+const ROOM_MAX: usize = 256 << 10;
+static ROOM: Semaphore = Semaphore::const_new(ROOM_MAX);
+
+/// Bytes that each body may have without asking for room.
+const FREE: usize = 64 << 10;
+
+/// Time that a large body waits for room.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The value of a body; `None` where it is empty.
-async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Value>, Failure> {
-    let bytes = Bytes::from_request(request, state).await;
-    let bytes = bytes.map_err(|error| Failure::from(Refusal::new(Class::BodyTooLarge, error.body_text())))?;
+async fn read(request: Request) -> Result<Option<Value>, Failure> {
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let _room = room(length.unwrap_or(BODY_MAX)).await?;
+    let bytes = weir_http::body::read_within(request.into_body(), BODY_MAX, ARRIVAL).await;
+    let bytes = bytes.map_err(|error| match error {
+        BodyError::TooLarge { .. } => Failure::from(Refusal::new(Class::BodyTooLarge, error.to_string())),
+        _ => Failure::value(error.to_string()),
+    })?;
     if bytes.is_empty() {
         return Ok(None);
     }
     let unreadable = |error| Failure::value(format!("cannot decode json parameter dictionary: {error}"));
     serde_json::from_slice(&bytes).map(Some).map_err(unreadable)
+}
+
+/// Waits for room for a body of this length.
+async fn room(length: usize) -> Result<Option<SemaphorePermit<'static>>, Failure> {
+    if length > BODY_MAX {
+        let message = format!("a body has at most {BODY_MAX} bytes, this one {length}");
+        return Err(Refusal::new(Class::BodyTooLarge, message).into());
+    }
+    if length <= FREE {
+        return Ok(None);
+    }
+    let permits = ROOM.acquire_many((length >> 10) as u32);
+    match tokio::time::timeout(PATIENCE, permits).await {
+        Ok(Ok(room)) => Ok(Some(room)),
+        _ => Err(Failure::busy("Too many large bodies are on their way; come again")),
+    }
 }
 
 pub(crate) fn missing(key: &str) -> Failure {

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::DefaultBodyLimit,
     http::{Method, Uri},
     routing::{delete, get, post, put},
 };
@@ -29,9 +28,6 @@ pub const RUCIO_VERSION: &str = "41.5.1";
 
 /// Passwords that are checked at once: each costs a tenth of a second of a processor.
 const LOGINS: usize = 2;
-
-/// Bytes of a body, at most.
-const BODY_MAX: usize = 64 << 20;
 
 /// The state that requests share.
 #[derive(Debug)]
@@ -56,7 +52,6 @@ pub fn router(database: Database) -> Router {
         .merge(of_data())
         .merge(of_rules())
         .fallback(not_built)
-        .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(door)
 }
 
