@@ -1,14 +1,16 @@
 //! Requests: each brings one file to one RSE. The submitter takes those that are due, marks them before and after it hands them to a transfer
 //! service, and tells how they ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_model::catalog::{ReplicaState, RequestState};
 use weir_rules::{
-    ids::{DidId, RseId},
+    deletion::{Goal, Replica, choose},
+    ids::{DidId, RequestId, RseId},
     place::{End, Place},
 };
 use weir_store::StoreError;
+use weir_units::Bytes;
 
 use weir_service::time::Millis;
 
@@ -18,9 +20,11 @@ use crate::{
     rses::rse_id,
 };
 
-/// An attempt of a request. The id of its job is derived from it, so that a repeated submission is the same job.
+/// An attempt of a request. The id of its job is derived from request and number, so that a repeated submission is the same job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt {
+    /// The request. A file that goes to the same RSE once more has another one.
+    pub request: RequestId,
     /// The file and the RSE that it goes to.
     pub at: At,
     /// The number of the attempt, from 1.
@@ -48,16 +52,16 @@ const IS_WANTED: &str = "EXISTS (SELECT 1 FROM locks l JOIN rules r ON r.rule_id
 /// is not is enough.
 pub fn due(session: &mut dyn Session, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
     let text = format!(
-        "SELECT q.did_id, q.rse_id, q.attempt, q.activity, q.priority, q.account FROM requests q
+        "SELECT q.did_id, q.rse_id, q.attempt, q.request_id, q.activity, q.priority, q.account FROM requests q
          WHERE q.state = 'Q' AND q.not_before <= $1 AND NOT q.cancel AND {IS_WANTED}
          ORDER BY q.priority DESC, q.request_id LIMIT $2"
     );
     let due = |row: &Row| {
         Ok(Due {
             attempt: attempt(row)?,
-            activity: row.text(3)?.to_owned(),
-            priority: row.size(4)? as u32,
-            account: row.text(5)?.to_owned(),
+            activity: row.text(4)?.to_owned(),
+            priority: row.size(5)? as u32,
+            account: row.text(6)?.to_owned(),
         })
     };
     session
@@ -71,17 +75,16 @@ fn attempt(row: &Row) -> Result<Attempt, StoreError> {
     Ok(Attempt {
         at: (DidId(row.size(0)?), rse_id(row, 1)?),
         number: row.size(2)?,
+        request: RequestId(row.size(3)?),
     })
 }
 
 /// Marks attempts: their submission is under way. Those that changed meanwhile stay as they are; gives the others, which are to be submitted.
 pub fn submitting(session: &mut dyn Session, attempts: &[Attempt], now: Millis) -> Result<Vec<Attempt>, StoreError> {
-    let text = "UPDATE requests SET state = 'G', updated = $4 WHERE did_id = $1 AND rse_id = $2 AND attempt = $3 AND state = 'Q'
-        AND NOT cancel";
+    let text = "UPDATE requests SET state = 'G', updated = $3 WHERE request_id = $1 AND attempt = $2 AND state = 'Q' AND NOT cancel";
     let mut marked = Vec::new();
     for one in attempts {
-        let ((file, rse), number) = (one.at, one.number);
-        if session.execute(text, &values![file.0, rse.0, number, now])? == 1 {
+        if session.execute(text, &values![one.request.0, one.number, now])? == 1 {
             marked.push(*one);
         }
     }
@@ -90,16 +93,15 @@ pub fn submitting(session: &mut dyn Session, attempts: &[Attempt], now: Millis) 
 
 /// Attempts whose submission began and was not noted, such as those of a process that died: they are submitted again, as the same jobs.
 pub fn half_submitted(session: &mut dyn Session, before: Millis, limit: usize) -> Result<Vec<Attempt>, StoreError> {
-    let text =
-        "SELECT did_id, rse_id, attempt FROM requests WHERE state = 'G' AND updated < $1 ORDER BY request_id LIMIT $2";
+    let text = "SELECT did_id, rse_id, attempt, request_id FROM requests WHERE state = 'G' AND updated < $1 ORDER BY request_id LIMIT $2";
     let rows = session.query(text, &values![before, limit as u64])?;
     rows.iter().map(attempt).collect()
 }
 
 /// Notes that a transfer service has these attempts, in these jobs.
 pub fn submitted(session: &mut dyn Session, attempts: &[(Attempt, String)], now: Millis) -> Result<(), StoreError> {
-    let text = "UPDATE requests SET state = 'S', job = $4, updated = $5 WHERE did_id = $1 AND rse_id = $2 AND attempt = $3 AND state = 'G'";
-    let row = |(one, job): &(Attempt, String)| values![one.at.0.0, one.at.1.0, one.number, job.as_str(), now].to_vec();
+    let text = "UPDATE requests SET state = 'S', job = $3, updated = $4 WHERE request_id = $1 AND attempt = $2 AND state = 'G'";
+    let row = |(one, job): &(Attempt, String)| values![one.request.0, one.number, job.as_str(), now].to_vec();
     session
         .execute_many(text, &attempts.iter().map(row).collect::<Vec<_>>())
         .map(drop)
@@ -110,11 +112,11 @@ pub fn to_cancel(
     session: &mut dyn Session,
     limit: usize,
 ) -> Result<Vec<(Attempt, RequestState, Option<String>)>, StoreError> {
-    let text = "SELECT did_id, rse_id, attempt, state, job FROM requests WHERE cancel ORDER BY request_id LIMIT $1";
+    let text = "SELECT did_id, rse_id, attempt, request_id, state, job FROM requests WHERE cancel ORDER BY request_id LIMIT $1";
     let rows = session.query(text, &values![limit as u64])?;
     let cancelled = |row: &Row| {
-        let job = row.optional(4, Row::text)?.map(str::to_owned);
-        Ok((attempt(row)?, row.parsed(3)?, job))
+        let job = row.optional(5, Row::text)?.map(str::to_owned);
+        Ok((attempt(row)?, row.parsed(4)?, job))
     };
     rows.iter().map(cancelled).collect()
 }
@@ -136,26 +138,24 @@ pub struct Ended {
 /// # Errors
 /// The database fails.
 pub fn ended(session: &mut dyn Session, ends: &[Ended], now: Millis) -> Result<usize, StoreError> {
-    let newest = ends.iter().map(|one| (one.attempt.at, one)).collect::<BTreeMap<_, _>>();
-    let all = newest.keys().copied().collect::<Vec<_>>();
-    let before = places::read(session, &all)?;
-    let mut n_changed = 0;
-    for (at, place) in before {
-        let Some(told) = newest.get(&at) else { continue };
-        if !is_open(session, told.attempt, told.end)? {
-            continue;
+    let all = ends.iter().map(|one| one.attempt.at).collect::<BTreeSet<_>>();
+    // From here on nobody else changes these places: an end that is told twice at the same time is applied once.
+    let before = places::read(session, &all.into_iter().collect::<Vec<_>>())?;
+    let mut open = BTreeMap::new();
+    for one in ends {
+        if is_open(session, one.attempt, one.end)? {
+            open.insert(one.attempt.at, one);
         }
-        let after = place.ended(told.end, timestamp(now));
-        n_changed += 1;
-        explain(session, at, told.reason.as_deref(), now)?;
-        let change = Change {
-            at,
-            before: place,
-            after: Some(after),
-        };
-        places::write(session, &[change], NO_TERMS, now)?;
     }
-    Ok(n_changed)
+    let mut changes = Vec::new();
+    for (at, before) in before {
+        let Some(told) = open.get(&at) else { continue };
+        explain(session, at, told.reason.as_deref(), now)?;
+        let after = Some(before.ended(told.end, timestamp(now)));
+        changes.push(Change { at, before, after });
+    }
+    places::write(session, &changes, NO_TERMS, now)?;
+    Ok(changes.len())
 }
 
 /// An end makes no request: one that waits again keeps its terms.
@@ -167,9 +167,8 @@ const NO_TERMS: Terms<'static> = Terms {
 
 /// Whether this end may be the attempt's: it is the newest one, and went out, or is dropped before.
 fn is_open(session: &mut dyn Session, attempt: Attempt, end: End) -> Result<bool, StoreError> {
-    let text = "SELECT state FROM requests WHERE did_id = $1 AND rse_id = $2 AND attempt = $3";
-    let ((file, rse), number) = (attempt.at, attempt.number);
-    let Some(row) = session.row(text, &values![file.0, rse.0, number])? else {
+    let text = "SELECT state FROM requests WHERE request_id = $1 AND attempt = $2";
+    let Some(row) = session.row(text, &values![attempt.request.0, attempt.number])? else {
         return Ok(false);
     };
     let state = row.parsed::<RequestState>(0)?;
@@ -187,26 +186,36 @@ fn explain(session: &mut dyn Session, (file, rse): At, reason: Option<&str>, now
     session.execute(text, &values![file.0, rse.0, reason, now]).map(drop)
 }
 
-/// Replicas of an RSE that are deleted next, at most `limit`: see [`weir_rules::deletion::choose`]. They are marked, so that no rule takes them
-/// for available; [`deleted`] is called once their files are gone.
+/// Marks the replicas of an RSE that are deleted next ([`weir_rules::deletion::choose`]), at most `limit`, so that no rule takes them for
+/// available; [`deleted`] is called once their files are gone. Replicas with a request are not among them.
 ///
 /// # Errors
 /// The database fails.
 pub fn mark_deleted(
     session: &mut dyn Session,
     rse: RseId,
+    goal: Goal,
     now: Millis,
     limit: usize,
 ) -> Result<Vec<DidId>, StoreError> {
-    let text = "SELECT p.did_id, p.bytes, p.n_locks, p.tombstone FROM replicas p WHERE p.rse_id = $1 AND p.tombstone <= $2 AND p.n_locks = 0
-        AND p.state <> 'B' AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.did_id = p.did_id AND q.source = p.rse_id)
+    let text = "SELECT p.did_id, p.bytes, p.n_locks, p.tombstone, EXISTS (SELECT 1 FROM requests q WHERE q.did_id = p.did_id
+        AND q.source = p.rse_id) FROM replicas p WHERE p.rse_id = $1 AND p.tombstone <= $2 AND p.n_locks = 0 AND p.state <> 'B'
         AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.did_id = p.did_id AND q.rse_id = p.rse_id)
         ORDER BY p.tombstone, p.did_id LIMIT $3 FOR UPDATE OF p SKIP LOCKED";
-    let rows = session.query(text, &values![rse.0, now, limit as u64])?;
-    let mut marked = Vec::new();
-    for row in &rows {
-        marked.push(DidId(row.size(0)?));
-    }
+    let candidate = |row: &Row| {
+        Ok(Replica {
+            file: DidId(row.size(0)?),
+            bytes: Bytes(row.size(1)?),
+            n_locks: row.size(2)?,
+            tombstone: row.optional(3, Row::int)?.map(timestamp),
+            is_source: row.bool(4)?,
+        })
+    };
+    // Some of them may be sources of transfers, which stay.
+    let rows = session.query(text, &values![rse.0, now, 2 * limit as u64])?;
+    let candidates = rows.iter().map(candidate).collect::<Result<Vec<_>, StoreError>>()?;
+    let chosen = choose(&candidates, goal, timestamp(now), limit);
+    let marked = chosen.iter().map(|at| candidates[*at].file).collect::<Vec<_>>();
     let text = "UPDATE replicas SET state = $3, updated = $4 WHERE did_id = $1 AND rse_id = $2";
     let state = ReplicaState::BeingDeleted.letter();
     let rows = marked.iter().map(|file| values![file.0, rse.0, state, now].to_vec());

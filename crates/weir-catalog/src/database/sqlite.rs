@@ -13,7 +13,7 @@ use weir_store::{StoreError, sqlite};
 
 use super::{Row, Session, Value, Work};
 
-/// Transactions that wait for the writer. Who comes when they are so many waits for a place.
+/// Transactions that wait for the writer. Beyond that callers wait for a place in the queue.
 const QUEUE: usize = 1024;
 
 /// Transactions that are committed together, at most.
@@ -209,9 +209,10 @@ impl super::Database {
     }
 }
 
-/// Tables as SQLite has them: `ID` is the type of a column whose numbers the database gives.
+/// Tables as SQLite has them: `ID` is the type of a column whose numbers the database gives. It never gives one again: messages about a row
+/// that is gone must not be taken for another row's.
 fn schema(text: &str) -> String {
-    text.replace("ID PRIMARY KEY", "INTEGER PRIMARY KEY")
+    text.replace("ID PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use weir_model::catalog::{AccountType, Did, DidType, ReplicaState, RequestState};
-use weir_rules::{ids::RseId, place::End};
+use weir_rules::{deletion::Goal, ids::RseId, place::End};
 
 use super::{create::New, evaluate::Progress, *};
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
 on_both!(MIGRATIONS;
     a_rule_goes_from_add_to_ok_to_gone
     two_rules_share_what_brings_a_file
+    late_ends_of_an_earlier_request_change_nothing
     a_stuck_rule_says_why
     content_that_changes_is_followed
     groupings_place_units
@@ -200,10 +201,10 @@ async fn a_rule_goes_from_add_to_ok_to_gone(database: Database) {
         let later = NOW + 3_600_000;
         assert_eq!(evaluate::due(session, later, 9)?, [rule.id]);
         assert_eq!(evaluate::part(session, rule.id, later)?, Progress::Gone);
-        let marked = requests::mark_deleted(session, a, later, 100)?;
+        let marked = requests::mark_deleted(session, a, Goal::Greedy, later, 100)?;
         assert_eq!((marked.len(), used(session, a)?), (5, (0, 0)));
         requests::deleted(session, a, &marked, later)?;
-        assert_eq!(requests::mark_deleted(session, a, later, 100)?, []);
+        assert_eq!(requests::mark_deleted(session, a, Goal::Greedy, later, 100)?, []);
         replicas::of(session, &marked)
     };
     let left = done(&database, work).await;
@@ -213,6 +214,31 @@ async fn a_rule_goes_from_add_to_ok_to_gone(database: Database) {
     );
     let gone = |session: &mut dyn Session| get(session, "r1").map(drop);
     assert_eq!(attempt(&database, gone).await, Some(Class::RuleNotFound));
+}
+
+async fn late_ends_of_an_earlier_request_change_nothing(database: Database) {
+    // The file of the first rule is gone; a repeated message about it would make the second one OK.
+    let [_, a, _] = prepared(&database, 1).await;
+    let first = done(&database, adding("r1", "d", wish("A"))).await;
+    let work = move |session: &mut dyn Session| {
+        let attempts = submit(session, NOW)?;
+        end(session, &attempts, End::Done, NOW)?;
+        set_end(session, "r1", Some(NOW), NOW)?;
+        assert_eq!(evaluate::part(session, first.id, NOW)?, Progress::Gone);
+        let marked = requests::mark_deleted(session, a, Goal::Greedy, NOW, 9)?;
+        requests::deleted(session, a, &marked, NOW)?;
+        Ok(attempts)
+    };
+    let old = done(&database, work).await;
+    done(&database, adding("r2", "d", wish("A"))).await;
+    let work = move |session: &mut dyn Session| {
+        let new = submit(session, NOW)?;
+        assert!(new.len() == 1 && new[0].at == old[0].at && new != old, "{new:?}");
+        assert_eq!(end(session, &old, End::Done, NOW)?, 0);
+        assert_eq!(end(session, &old, FAILED, NOW)?, 0);
+        get(session, "r2")
+    };
+    assert_eq!(done(&database, work).await.state, RuleState::Replicating);
 }
 
 async fn two_rules_share_what_brings_a_file(database: Database) {
