@@ -108,6 +108,7 @@ def data(client):
     link = client.list_replicas([{"scope": "mc", "name": "f0"}], metalink=True)
     assert url in link and "0a1b2c3d" in link, link
     assert client.detach_dids("mc", "data", dids[:1]) and len(list(client.list_files("mc", "data"))) == len(names) - 1
+    refused(exception.RSEOperationNotSupported, client.delete_rse, "DISK")
     assert client.close("mc", "data")
     refused(exception.UnsupportedOperation, client.close, "mc", "data")
     refused(exception.UnsupportedOperation, client.attach_dids, "mc", "data", dids[:1])
@@ -162,6 +163,7 @@ def as_alice():
     assert client.whoami()["account"] == "alice"
     refused(exception.AccessDenied, client.add_account, "bob", "USER", "")
     refused(exception.AccessDenied, client.add_rse, "MINE")
+    refused(exception.AccessDenied, client.add_identity, "root", "eve", "USERPASS", "", password="another secret")
     refused(exception.AccessDenied, client.add_dataset, "mc", "hers")
     assert client.add_dataset("user.alice", "mine")
     assert client.add_scope("alice", "user.alice.more")

@@ -7,7 +7,6 @@ use weir_service::time;
 
 use crate::{
     database::{Database, Session},
-    refusal::Refusal,
     rules::{self, evaluate, evaluate::Progress},
 };
 
@@ -17,7 +16,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Rules that are looked at together.
 const RULES: usize = 100;
 
-/// A rule that cannot be placed is evaluated again after this time.
+/// A rule whose rows cannot be read is evaluated again after this time, in milliseconds.
 const PAUSE: i64 = 600_000;
 
 /// Evaluates rules until it is aborted.
@@ -29,7 +28,7 @@ pub(crate) async fn run(database: Database) {
     }
 }
 
-/// Evaluates a part of each rule that is due; whether there may be more to do.
+/// Evaluates a part of each rule that is due; whether there is more to do at once.
 async fn pass(database: &Database) -> bool {
     let due = |session: &mut dyn Session| evaluate::due(session, time::now(), RULES);
     let due = match database.read(due).await {
@@ -42,31 +41,36 @@ async fn pass(database: &Database) -> bool {
             return false;
         }
     };
-    let mut has_more = due.len() == RULES;
+    let is_full = due.len() == RULES;
+    let (mut has_more, mut n_done) = (false, 0);
     for rule in due {
-        has_more |= one(database, rule).await;
+        if let Some(progress) = one(database, rule).await {
+            n_done += 1;
+            has_more |= progress == Progress::More;
+        }
     }
-    has_more
+    // While none can be evaluated, the next ones wait for the pause.
+    has_more || is_full && n_done > 0
 }
 
-async fn one(database: &Database, rule: RuleId) -> bool {
+/// Evaluates a part of a rule; `None` if that failed. The rule is then put off, so that it delays no other.
+async fn one(database: &Database, rule: RuleId) -> Option<Progress> {
     let part = move |session: &mut dyn Session| evaluate::part(session, rule, time::now());
     let error = match database.write(part).await {
-        Ok(progress) => return progress == Progress::More,
+        Ok(progress) => return Some(progress),
         Err(error) => error,
     };
-    let reason = match error.refusal::<Refusal>() {
-        Some(refusal) => refusal.message.clone(),
-        None => weir_auth::error_chain(&error),
-    };
+    let reason = weir_auth::error_chain(&error);
     tracing::warn!(
         rule = rule.0,
         reason,
         "a rule cannot be evaluated; it is tried again later"
     );
-    let postpone = move |session: &mut dyn Session| rules::postpone(session, rule, &reason, time::now() + PAUSE);
-    if let Err(error) = database.write(postpone).await {
-        tracing::warn!(error = weir_auth::error_chain(&error), "a rule cannot be put off");
+    if !error.is_passing() {
+        let postpone = move |session: &mut dyn Session| rules::postpone(session, rule, &reason, time::now() + PAUSE);
+        if let Err(error) = database.write(postpone).await {
+            tracing::warn!(error = weir_auth::error_chain(&error), "a rule cannot be put off");
+        }
     }
-    false
+    None
 }

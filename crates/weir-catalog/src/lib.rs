@@ -1,6 +1,6 @@
 //! The catalogue of files: their replicas, their owners, and the rules that hold them.
 //!
-//! Its truth is in a database, SQLite or PostgreSQL; memory is bounded by the work in hand. What a rule means is decided by `weir-rules`.
+//! Its truth is in a database, SQLite or PostgreSQL; memory is bounded by the work in hand. `weir-rules` decides about rules.
 //!
 //! - [`database`]: one way to both databases.
 //! - [`accounts`]: accounts, identities, sessions, scopes.

@@ -84,6 +84,8 @@ classes! {
     RseNotFound = "RSENotFound", 404;
     /// The RSE has no such attribute, limit or distance.
     RseAttributeNotFound = "RSEAttributeNotFound", 404;
+    /// The RSE has replicas.
+    RseOperationNotSupported = "RSEOperationNotSupported", 404;
     /// The RSE has no such protocol.
     RseProtocolNotSupported = "RSEProtocolNotSupported", 404;
     /// There is no such DID.

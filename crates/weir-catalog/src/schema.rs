@@ -172,6 +172,7 @@ CREATE TABLE replicas (
     accessed  BIGINT,
     PRIMARY KEY (did_id, rse_id)
 );
+CREATE INDEX replicas_of_rse ON replicas (rse_id);
 CREATE INDEX replicas_to_delete ON replicas (rse_id, tombstone) WHERE tombstone IS NOT NULL;
 ";
 

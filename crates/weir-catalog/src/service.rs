@@ -126,6 +126,8 @@ fn serve_tls(config: &CatalogConfig) -> Result<(ServerTls, Option<SystemTime>), 
 fn limits(config: &CatalogConfig) -> ServerLimits {
     ServerLimits {
         connections: config.limits.connections,
+        // One client cannot keep all others out.
+        connections_per_client: Some((config.limits.connections / 2).max(1)),
         ..ServerLimits::default()
     }
 }

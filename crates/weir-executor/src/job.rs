@@ -369,7 +369,7 @@ impl NewJob {
     }
 }
 
-/// A file as submitted. What a row of another version does not have is as if the client had not said it.
+/// A file as submitted. Fields that a row of another version lacks have their defaults.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NewFile {
     /// Its id: the transfer.

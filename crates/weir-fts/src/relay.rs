@@ -1,6 +1,6 @@
 //! Requests that only the scheduler can answer, passed to it through the database.
 //!
-//! Who asks is found out where the request came in; tokens do not travel. A leader may carry out a request again that
+//! The node where a request came in identifies its caller; tokens do not travel. A leader may carry out a request again that
 //! its predecessor has carried out and not answered. That ends in the same state: a job stays cancelled, a priority or a setting gets
 //! the same value, and the audit names it twice. Not so a forced start: a file that has failed meanwhile is forced once more.
 

@@ -1,4 +1,4 @@
-//! Re-evaluation of a rule after a change of its content.
+//! Re-evaluation of a rule after a change of its content. The catalogue asks its database for the same difference, part by part.
 
 use crate::ids::{DidId, RseId};
 

@@ -89,7 +89,7 @@ impl Place {
         })
     }
 
-    /// Adds a lock. What is not there is requested, once for all locks.
+    /// Adds a lock. A missing file is requested, once for all locks.
     #[must_use]
     pub fn locked(place: Option<Self>) -> Self {
         let mut place = place.unwrap_or(Self {
@@ -138,7 +138,7 @@ impl Place {
         match (&mut self.request, self.replica) {
             (request, ReplicaState::BeingDeleted) => *request = None,
             (Some(request), _) if is_open => request.cancel = true,
-            // What an attempt may have left is deleted with the row.
+            // A part that an attempt may have left is deleted with the row.
             (_, ReplicaState::Copying) => return self.being_deleted(),
             (request, _) => *request = None,
         }
@@ -153,7 +153,7 @@ impl Place {
         self
     }
 
-    /// The file was deleted at its storage. `None`: so is the row. What was locked meanwhile is brought anew.
+    /// The file was deleted at its storage. `None`: the row goes too. A file that was locked meanwhile is requested again.
     #[must_use]
     pub fn deleted(mut self) -> Option<Self> {
         if self.n_locks == 0 {

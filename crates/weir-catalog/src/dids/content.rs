@@ -12,7 +12,7 @@ use crate::{
     refusal::{Class, Refusal},
 };
 
-/// Attaches DIDs to a collection; all or none. What is in it already stays, with `ignore_duplicates`, and is refused without.
+/// Attaches DIDs to a collection; all or none. DIDs that are in it already are refused, unless `ignore_duplicates` is set.
 ///
 /// # Errors
 /// [`Class::DidNotFound`]; [`Class::UnsupportedOperation`]: the collection is closed, a type does not fit, or a container would be in itself;

@@ -15,6 +15,7 @@ use weir_store::StoreError;
 use super::{
     State,
     answer::{Answer, Failure, created, done, json_answer, lines, see_other},
+    auth::hashing,
     body::Object,
     caller::Caller,
 };
@@ -215,7 +216,14 @@ pub(crate) async fn add_identity(door: State, caller: Caller, Path(account): Pat
     };
     let is_default = body.flag("default")?.unwrap_or_default();
     let password = match body.text("password")? {
-        Some(password) => Some(hashed(Secret::new(password)).await?),
+        Some(password) => {
+            // Before it costs anything.
+            let (of, asks) = (account.clone(), caller.clone());
+            let may = move |session: &mut dyn Session| asks.may(session, Operation::ChangeAccounts, Some(&of));
+            door.database.read(may).await?;
+            let password = Secret::new(password);
+            Some(hashing(&door, move || PasswordHash::new(&password)).await??)
+        }
         None => None,
     };
     let write = move |session: &mut dyn Session| {
@@ -224,12 +232,6 @@ pub(crate) async fn add_identity(door: State, caller: Caller, Path(account): Pat
     };
     door.database.write(write).await?;
     Ok(created())
-}
-
-async fn hashed(password: Secret) -> Result<PasswordHash, Failure> {
-    let hash = tokio::task::spawn_blocking(move || PasswordHash::new(&password));
-    let stopped = |error: tokio::task::JoinError| StoreError::Broken(error.into());
-    Ok(hash.await.map_err(stopped)??)
 }
 
 /// `DELETE /accounts/{account}/identities`.

@@ -1,5 +1,7 @@
 //! Logins.
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 use weir_auth::Secret;
 use weir_model::catalog::{AccountName, IdentityType};
@@ -17,6 +19,9 @@ use crate::{
     database::Session,
     refusal::{Class, Refusal},
 };
+
+/// The time that a login waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
@@ -55,8 +60,6 @@ pub(crate) async fn userpass(door: State, headers: HeaderMap) -> Answer {
 
 /// Checks a password on a thread of its own. An unknown user costs as much time as a known one.
 async fn fits(door: &State, stored: Option<PasswordHash>, password: Secret) -> Result<bool, Failure> {
-    let busy = || Failure::from(Refusal::new(Class::CannotAuthenticate, "The service is stopping"));
-    let _place = door.logins.acquire().await.map_err(|_| busy())?;
     let check = move || {
         if let Some(stored) = stored {
             return stored.fits(&password);
@@ -64,7 +67,18 @@ async fn fits(door: &State, stored: Option<PasswordHash>, password: Secret) -> R
         let _as_long = PasswordHash::new(&password);
         false
     };
-    tokio::task::spawn_blocking(check).await.map_err(|_| busy())
+    hashing(door, check).await
+}
+
+/// Hashes a password on a thread of its own, a few at a time. A caller that waits for too long is answered 503.
+pub(super) async fn hashing<T: Send + 'static>(
+    door: &State,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let busy = || Failure::busy("Too many passwords are being checked; come again");
+    let place = tokio::time::timeout(PATIENCE, door.logins.acquire()).await;
+    let _place = place.map_err(|_| busy())?.map_err(|_| busy())?;
+    tokio::task::spawn_blocking(work).await.map_err(|_| busy())
 }
 
 /// Begins a session, and tells its token.

@@ -52,6 +52,7 @@ pub fn router(database: Database) -> Router {
         .merge(of_data())
         .merge(of_rules())
         .fallback(not_built)
+        .method_not_allowed_fallback(not_built)
         .with_state(door)
 }
 

@@ -79,7 +79,7 @@ pub fn add(
         ON CONFLICT (did_id, rse_id) DO NOTHING";
     let replica = |file: &New| {
         let (scope, name) = (file.did.scope.as_str(), file.did.name.as_str());
-        // What the client does not say is not compared.
+        // Checksums that the client leaves out are not compared.
         let (adler32, md5) = (file.adler32.as_deref(), file.md5.as_deref());
         values![scope, name, rse.0, file.path.as_deref(), now, file.bytes, adler32, md5].to_vec()
     };

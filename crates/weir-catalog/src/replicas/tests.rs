@@ -106,7 +106,7 @@ async fn a_file_is_the_same_everywhere(database: Database) {
         attempt(&database, adding(b, vec![elsewhere])).await,
         Some(Class::ScopeNotFound)
     );
-    // Whoever does not say the checksum does not contradict.
+    // A checksum that is left out contradicts nothing.
     let silent = New {
         adler32: None,
         ..file("f")

@@ -177,7 +177,15 @@ pub fn change(
 }
 
 /// Deletes an RSE: nothing is placed there any more, and its name may be given again. Its row stays for the history of files.
+///
+/// # Errors
+/// [`Class::RseOperationNotSupported`]: it has replicas.
 pub fn delete(session: &mut dyn Session, id: RseId, now: Millis) -> Result<(), StoreError> {
+    let replica = session.row("SELECT did_id FROM replicas WHERE rse_id = $1 LIMIT 1", &values![id.0])?;
+    if replica.is_some() {
+        let message = "The RSE is not empty: delete its replicas, and the rules that want files there";
+        return Err(Refusal::new(Class::RseOperationNotSupported, message).into());
+    }
     session.execute("UPDATE rses SET deleted = $2 WHERE rse_id = $1", &values![id.0, now])?;
     let text = "DELETE FROM distances WHERE source = $1 OR destination = $1";
     session.execute(text, &values![id.0]).map(drop)

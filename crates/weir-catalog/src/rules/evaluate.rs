@@ -8,18 +8,22 @@ use weir_rules::{
 };
 use weir_store::StoreError;
 
-use super::{PART, Rule, content, get_locked, placing};
+use super::{PART, Rule, content, get_locked, placing, postpone};
 use weir_service::time::Millis;
 
 use crate::{
     accounts::limits::add_usage,
     database::{Row, Session, values},
     places::{self, At, Change, Delta, Terms, rule_id, timestamp},
+    refusal::Refusal,
     rses::rse_id,
 };
 
-/// How long a replica that no lock holds stays as a cached copy at least, unless its RSE or its rule says otherwise.
-const DELAY: Duration = Duration::from_secs(0);
+/// The time for which a replica without locks stays as a cached copy at least.
+const DELAY: Duration = Duration::ZERO;
+
+/// Units that cannot be placed are tried again after this time, in milliseconds.
+const PAUSE: Millis = 600_000;
 
 /// The result of evaluating a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +39,7 @@ pub enum Progress {
 /// Rules that are due: those to be evaluated, and those whose end has come. At most `limit`.
 pub fn due(session: &mut dyn Session, now: Millis, limit: usize) -> Result<Vec<RuleId>, StoreError> {
     let text = "SELECT rule_id FROM rules WHERE evaluate_at <= $1 UNION SELECT rule_id FROM rules WHERE expires <= $1
-        AND NOT is_locked AND child IS NULL ORDER BY rule_id LIMIT $2";
+        AND evaluate_at IS NULL AND NOT is_locked AND child IS NULL ORDER BY rule_id LIMIT $2";
     let rows = session.query(text, &values![now, limit as u64])?;
     rows.iter().map(|row| rule_id(row, 0)).collect()
 }
@@ -48,10 +52,11 @@ pub fn content_changed(session: &mut dyn Session, did: DidId, now: Millis) -> Re
     session.execute(text, &values![did.0, now]).map(drop)
 }
 
-/// Brings the locks of a rule nearer to those that it should have, by one part.
+/// Brings the locks of a rule nearer to those that it should have, by one part. Units that cannot be placed, such as datasets that were
+/// attached since, hold the others back in nothing: the rule has the reason as its error, and is evaluated again after a pause.
 ///
 /// # Errors
-/// The database fails, or what was attached since cannot be placed: see [`super::create::add`].
+/// The database fails.
 pub fn part(session: &mut dyn Session, id: RuleId, now: Millis) -> Result<Progress, StoreError> {
     let Some(rule) = get_locked(session, id)? else {
         return Ok(Progress::Gone);
@@ -59,7 +64,14 @@ pub fn part(session: &mut dyn Session, id: RuleId, now: Millis) -> Result<Progre
     if rule.lifetime(rule.child.is_some()).is_over(timestamp(now)) {
         return ending(session, &rule, now);
     }
-    let placed = placing::place(session, id, (rule.did, &rule.wish), true, now)?;
+    let (placed, shortage) = match placing::place(session, id, (rule.did, &rule.wish), true, now) {
+        Ok(placed) => (placed, None),
+        // Nothing was written then.
+        Err(error) => match error.refusal::<Refusal>() {
+            Some(refusal) => (0, Some(refusal.message.clone())),
+            None => return Err(error),
+        },
+    };
     let grouping = rule.wish.grouping;
     let keys = values![id.0, rule.did.0, PART];
     let surplus = listed(session, &content::surplus(grouping), &keys)?;
@@ -71,6 +83,9 @@ pub fn part(session: &mut dyn Session, id: RuleId, now: Millis) -> Result<Progre
         return Ok(Progress::More);
     }
     settle(session, id, now)?;
+    if let Some(reason) = shortage {
+        postpone(session, id, &reason, now + PAUSE)?;
+    }
     Ok(Progress::Settled)
 }
 

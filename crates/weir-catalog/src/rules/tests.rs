@@ -20,6 +20,7 @@ on_both!(MIGRATIONS;
     late_ends_of_an_earlier_request_change_nothing
     a_stuck_rule_says_why
     content_that_changes_is_followed
+    what_cannot_be_placed_holds_nothing_else_back
     groupings_place_units
     placement_keeps_limits
     a_request_of_rules_that_are_over_is_not_due
@@ -315,7 +316,7 @@ async fn content_that_changes_is_followed(database: Database) {
         assert_eq!(evaluate::part(session, rule.id, NOW)?, Progress::Settled);
         let rule = get(session, "r1")?;
         assert_eq!((rule.counts, used(session, a)?), (recounted(session, &rule)?, (20, 2)));
-        // What left is not brought any more.
+        // The request of the detached file is cancelled.
         let cancelled = requests::to_cancel(session, 9)?;
         assert_eq!(cancelled.len(), 1);
         let (attempt, state, job) = cancelled[0].clone();
@@ -327,6 +328,54 @@ async fn content_that_changes_is_followed(database: Database) {
         Ok(submit(session, NOW)?.len())
     };
     assert_eq!(done(&database, work).await, 2);
+}
+
+async fn what_cannot_be_placed_holds_nothing_else_back(database: Database) {
+    let [s, a, _] = prepared(&database, 3).await;
+    let work = |session: &mut dyn Session| {
+        collection(session, "c", DidType::Container)?;
+        dids::content::attach(session, &did("c"), &[did("d")], false, NOW)
+    };
+    assert_eq!(attempt(&database, work).await, None);
+    let by_dataset = Wish {
+        grouping: Grouping::Dataset,
+        ..wish("A")
+    };
+    let rule = done(&database, adding("r1", "c", by_dataset)).await;
+    let work = move |session: &mut dyn Session| {
+        // A dataset that no quota fits, and a file less in the other one.
+        replicas::add(
+            session,
+            s,
+            &[replicas::New {
+                bytes: 5000,
+                ..file("large")
+            }],
+            &alice(),
+            NOW,
+        )?;
+        collection(session, "d2", DidType::Dataset)?;
+        dids::content::attach(session, &did("d2"), &[did("large")], false, NOW)?;
+        dids::content::attach(session, &did("c"), &[did("d2")], false, NOW)?;
+        dids::content::detach(session, &did("d"), &[did("f00000")], NOW)?;
+        let c = dids::get(session, &did("c"))?.id;
+        evaluate::content_changed(session, c, NOW)?;
+        assert_eq!(evaluate::part(session, rule.id, NOW)?, Progress::Settled);
+        let rule = get(session, "r1")?;
+        assert!(
+            rule.error.as_deref().unwrap_or_default().contains("insufficient quota"),
+            "{rule:?}"
+        );
+        assert_eq!((rule.counts, used(session, a)?), (recounted(session, &rule)?, (20, 2)));
+        // It is tried again later, and succeeds once there is quota.
+        assert_eq!(evaluate::due(session, NOW + 1000, 9)?, []);
+        accounts::limits::set(session, &alice(), a, 10_000)?;
+        let later = NOW + 600_000;
+        assert_eq!(evaluate::due(session, later, 9)?, [rule.id]);
+        assert_eq!(evaluate::part(session, rule.id, later)?, Progress::Settled);
+        used(session, a)
+    };
+    assert_eq!(done(&database, work).await, (5020, 3));
 }
 
 async fn groupings_place_units(database: Database) {

@@ -48,7 +48,7 @@ fn shares_follow_the_weights() {
     }
     assert_eq!(n_placed.len(), 2);
     assert!((4800..5200).contains(&n_placed[&RseId(0)]), "{n_placed:?}");
-    // What it holds stays with it, whatever its weight.
+    // An RSE keeps the files that it holds, whatever its weight.
     assert_eq!(placement.place(&unit(1, &[(2, 1)])).unwrap(), [RseId(2)]);
 }
 
