@@ -1,13 +1,15 @@
 //! The configuration of a catalogue: one TOML file.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use weir_http::Network;
 use weir_service::{
     config::{Configuration, Invalid},
-    tls::TlsFiles,
+    tls::{TlsFiles, Trust},
 };
+
+use crate::credentials::TokensConfig;
 
 /// A catalogue. Unknown keys are refused.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -31,6 +33,72 @@ pub struct CatalogConfig {
     /// Limits of the door.
     #[serde(default)]
     pub limits: LimitsConfig,
+    /// Authorities of the transfer services and storages. Default: none is trusted.
+    #[serde(default)]
+    pub trust: Trust,
+    /// The certificate that the catalogue shows to transfer services and storages. Default: none.
+    #[serde(default)]
+    pub identity: Option<TlsFiles>,
+    /// Tokens for transfer services and storages. Default: none.
+    #[serde(default)]
+    pub tokens: TokensConfig,
+    /// The transfer services.
+    #[serde(default)]
+    pub transfers: TransfersConfig,
+    /// Deletion.
+    #[serde(default)]
+    pub deletion: DeletionConfig,
+}
+
+/// The transfer services. Without one nothing is submitted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TransfersConfig {
+    /// URLs of FTS3 REST doors, such as `https://fts.example.org:8446`. The first one carries out all that goes to RSEs whose attribute `fts`
+    /// names no other.
+    pub services: Vec<String>,
+    /// Requests that the services have at once, at most; the others wait in the catalogue.
+    pub in_flight: usize,
+    /// How often jobs are asked for.
+    #[serde(with = "weir_units::duration")]
+    pub poll: Duration,
+    /// Whether the services use tokens as they are, and do not renew them.
+    pub unmanaged_tokens: bool,
+    /// For how long attempts that have ended are kept.
+    #[serde(with = "weir_units::duration")]
+    pub history: Duration,
+}
+
+impl Default for TransfersConfig {
+    fn default() -> Self {
+        Self {
+            services: Vec::new(),
+            in_flight: 20_000,
+            poll: Duration::from_secs(10),
+            unmanaged_tokens: false,
+            history: Duration::from_secs(90 * 86_400),
+        }
+    }
+}
+
+/// Deletion of replicas that no rule holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeletionConfig {
+    /// Whether files are deleted even where there is room: `false` keeps them as cached copies. The attribute `greedyDeletion` of an RSE says it
+    /// for that RSE.
+    pub greedy: bool,
+    /// Files that are deleted at one RSE at the same time.
+    pub parallel: usize,
+}
+
+impl Default for DeletionConfig {
+    fn default() -> Self {
+        Self {
+            greedy: false,
+            parallel: 8,
+        }
+    }
 }
 
 /// The login of the account `root`.
@@ -60,7 +128,12 @@ impl Default for LimitsConfig {
 impl Configuration for CatalogConfig {
     fn paths(&mut self) -> Vec<&mut PathBuf> {
         let tls = self.tls.iter_mut().flat_map(TlsFiles::paths);
-        tls.chain([&mut self.store, &mut self.root.password_file]).collect()
+        let identity = self.identity.iter_mut().flat_map(TlsFiles::paths);
+        tls.chain([&mut self.store, &mut self.root.password_file])
+            .chain(identity)
+            .chain(self.trust.paths())
+            .chain(self.tokens.paths())
+            .collect()
     }
 
     fn check(&self) -> Vec<Invalid> {
@@ -78,6 +151,45 @@ impl Configuration for CatalogConfig {
         }
         if self.limits.connections == 0 {
             invalid.push(Invalid::new("limits.connections", "0 lets nobody in", "set at least 1"));
+        }
+        invalid.extend(self.tokens.check());
+        invalid.extend(self.transfers.check());
+        if self.deletion.parallel == 0 {
+            invalid.push(Invalid::new("deletion.parallel", "0 deletes nothing", "set at least 1"));
+        }
+        invalid
+    }
+}
+
+impl TransfersConfig {
+    fn check(&self) -> Vec<Invalid> {
+        let mut invalid = Vec::new();
+        for url in &self.services {
+            let is_loopback = ["http://127.", "http://[::1]", "http://localhost"]
+                .iter()
+                .any(|start| url.starts_with(start));
+            if !url.starts_with("https://") && !is_loopback {
+                let problem = format!("{url} is not encrypted");
+                invalid.push(Invalid::new(
+                    "transfers.services",
+                    problem,
+                    "name URLs that begin with https://",
+                ));
+            }
+        }
+        if self.in_flight == 0 {
+            invalid.push(Invalid::new(
+                "transfers.in_flight",
+                "0 submits nothing",
+                "set at least 1",
+            ));
+        }
+        if self.poll < Duration::from_millis(100) {
+            invalid.push(Invalid::new(
+                "transfers.poll",
+                "it is shorter than 100 ms",
+                "set at least 100ms",
+            ));
         }
         invalid
     }

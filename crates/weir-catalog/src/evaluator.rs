@@ -1,6 +1,8 @@
 //! The evaluator: brings the locks of rules up to date, and releases rules that are over, one part after the other.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::Notify;
 
 use weir_rules::ids::RuleId;
 use weir_service::time;
@@ -19,11 +21,25 @@ const RULES: usize = 100;
 /// A rule whose rows cannot be read is evaluated again after this time, in milliseconds.
 const PAUSE: i64 = 600_000;
 
+/// Tell tasks that there is something to do.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wakes {
+    /// Rules are to be evaluated.
+    pub(crate) evaluator: Arc<Notify>,
+    /// There may be requests.
+    pub(crate) transfers: Arc<Notify>,
+}
+
 /// Evaluates rules until it is aborted.
-pub(crate) async fn run(database: Database) {
+pub(crate) async fn run(database: Database, wakes: Wakes) {
     loop {
-        if !pass(&database).await {
-            tokio::time::sleep(EVERY).await;
+        let has_more = pass(&database).await;
+        wakes.transfers.notify_one();
+        if !has_more {
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                () = wakes.evaluator.notified() => {}
+            }
         }
     }
 }

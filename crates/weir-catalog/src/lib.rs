@@ -8,10 +8,13 @@
 //! - [`rses`]: storage elements, with attributes, protocols, limits, usage and distances.
 //! - [`rules`]: replication rules, their placement, evaluation and release.
 //! - [`places`]: files at RSEs, as rules hold them.
-//! - [`requests`]: requests from submission to their end, and deletion.
+//! - [`requests`]: requests from submission to their end.
 //! - [`replicas`]: which files lie at which RSEs.
 //! - [`paths`]: URLs of files at RSEs.
 //! - [`permissions`]: the operations that each type of account may do.
+//! - [`transfers`]: the submitter, which hands requests to transfer services.
+//! - [`reaper`]: the deletion of files.
+//! - [`credentials`]: tokens for transfer services and storages.
 //! - [`door`]: the Rucio REST interface.
 //! - [`refusal`]: refusals in the words of Rucio's clients.
 //!
@@ -19,13 +22,16 @@
 
 pub mod accounts;
 mod config;
+pub mod credentials;
 pub mod database;
 pub mod dids;
 pub mod door;
 mod evaluator;
+mod figures;
 pub mod paths;
 pub mod permissions;
 pub mod places;
+pub mod reaper;
 pub mod refusal;
 pub mod replicas;
 pub mod requests;
@@ -35,6 +41,7 @@ pub mod schema;
 mod service;
 #[cfg(test)]
 mod testing;
+pub mod transfers;
 
-pub use config::{CatalogConfig, LimitsConfig, RootConfig};
+pub use config::{CatalogConfig, DeletionConfig, LimitsConfig, RootConfig, TransfersConfig};
 pub use service::{Catalog, Running, StartError};

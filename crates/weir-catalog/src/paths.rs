@@ -1,6 +1,7 @@
 //! Paths of files at RSEs whose paths follow from DIDs.
 
 use md5::{Digest as _, Md5};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use weir_model::catalog::Did;
 
 use crate::rses::protocols::Protocol;
@@ -39,6 +40,39 @@ pub fn url(protocol: &Protocol, path: &str) -> String {
     )
 }
 
+/// All but the characters that a path may have as they are (RFC 3986 section 3.3).
+const PATH: AsciiSet = NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b'/');
+
+/// The URL as a request carries it. [`url`] is for people, and for clients that encode it themselves; `root://` URLs are not encoded.
+pub fn on_the_wire(protocol: &Protocol, path: &str) -> String {
+    if protocol.endpoint.scheme.ends_with("root") {
+        return url(protocol, path);
+    }
+    let encoded = Protocol {
+        prefix: utf8_percent_encode(&protocol.prefix, &PATH).to_string(),
+        ..protocol.clone()
+    };
+    url(&encoded, &utf8_percent_encode(path, &PATH).to_string())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
@@ -66,5 +100,11 @@ mod tests {
         assert_eq!(url(&protocol("davs", 8443, "/data/"), "a/b"), "davs://se:8443/data/a/b");
         assert_eq!(url(&protocol("https", 0, ""), "/a"), "https://se/a");
         assert_eq!(url(&protocol("root", 1094, "/data"), "a"), "root://se:1094//data/a");
+        let strange = on_the_wire(&protocol("davs", 8443, "/da ta"), "a#b?c%d/é");
+        assert_eq!(strange, "davs://se:8443/da%20ta/a%23b%3Fc%25d/%C3%A9");
+        assert_eq!(
+            on_the_wire(&protocol("root", 1094, "/data"), "a#b"),
+            "root://se:1094//data/a#b"
+        );
     }
 }

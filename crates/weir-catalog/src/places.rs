@@ -22,7 +22,7 @@ use crate::{
 pub type At = (DidId, RseId);
 
 /// Rows of one statement that names them by their numbers.
-const NUMBERS: usize = 500;
+pub(crate) const NUMBERS: usize = 500;
 
 /// The terms of new requests.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +33,15 @@ pub struct Terms<'a> {
     pub priority: u32,
     /// Its account.
     pub account: &'a str,
+}
+
+impl Terms<'static> {
+    /// For changes that make no request: one that waits again keeps its terms.
+    pub const NONE: Self = Self {
+        activity: "",
+        priority: 3,
+        account: "",
+    };
 }
 
 /// Reads places, and keeps them from other transactions until the end of this one. `all` is sorted.
@@ -56,12 +65,12 @@ pub fn read(session: &mut dyn Session, all: &[At]) -> Result<BTreeMap<At, Place>
 }
 
 /// `(1, 2), (3, 4)`: numbers need no parameters.
-fn pairs(all: &[At]) -> String {
+pub(crate) fn pairs(all: &[At]) -> String {
     let pair = |(file, rse): &At| format!("({}, {})", file.0, rse.0);
     all.iter().map(pair).collect::<Vec<_>>().join(", ")
 }
 
-fn at(row: &Row) -> Result<At, StoreError> {
+pub(crate) fn at(row: &Row) -> Result<At, StoreError> {
     Ok((DidId(row.size(0)?), rse_id(row, 1)?))
 }
 
@@ -177,7 +186,9 @@ fn requests(session: &mut dyn Session, changes: &[Change], terms: Terms<'_>, now
     let text = "INSERT INTO requests (did_id, rse_id, state, n_failures, cancel, not_before, created, updated, attempt, activity,
         priority, account) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, 1, $8, $9, $10)";
     session.execute_many(text, &made)?;
-    let text = "UPDATE requests SET state = $3, n_failures = $4, cancel = $5, not_before = $6, updated = $7, attempt = attempt + $8
+    let text = "UPDATE requests SET state = $3, n_failures = $4, cancel = $5, not_before = $6, updated = $7, attempt = attempt + $8,
+        job = CASE WHEN $8 = 0 THEN job END, sid = CASE WHEN $8 = 0 THEN sid END, submitted = CASE WHEN $8 = 0 THEN submitted END,
+        polled = CASE WHEN $8 = 0 THEN polled END, cancelled = CASE WHEN $8 = 0 THEN cancelled END
         WHERE did_id = $1 AND rse_id = $2";
     session.execute_many(text, &updated)?;
     session

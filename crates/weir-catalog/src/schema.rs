@@ -1,7 +1,7 @@
 //! The tables of the catalogue. A migration that was released does not change.
 
 /// In order. `ID PRIMARY KEY` is a number that the database gives.
-pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS, RULES];
+pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS];
 
 /// Accounts, and who may use them. Times are milliseconds since the epoch; states are the letters of `weir_model::catalog`.
 const ACCOUNTS: &str = "
@@ -258,4 +258,38 @@ CREATE TABLE requests (
 );
 CREATE INDEX requests_due ON requests (state, not_before);
 CREATE INDEX requests_to_cancel ON requests (request_id) WHERE cancel;
+";
+
+/// Jobs of requests, and attempts that have ended. `sid` is the name from which the id of a job is derived.
+const TRANSFERS: &str = "
+CREATE TABLE about (
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+ALTER TABLE requests ADD COLUMN service TEXT;
+ALTER TABLE requests ADD COLUMN sid TEXT;
+ALTER TABLE requests ADD COLUMN submitted BIGINT;
+ALTER TABLE requests ADD COLUMN polled BIGINT;
+ALTER TABLE requests ADD COLUMN cancelled BIGINT;
+CREATE INDEX requests_of_job ON requests (job) WHERE job IS NOT NULL;
+CREATE TABLE request_history (
+    request_id BIGINT NOT NULL,
+    attempt    BIGINT NOT NULL,
+    did_id     BIGINT NOT NULL,
+    rse_id     BIGINT NOT NULL,
+    source     BIGINT,
+    state      TEXT NOT NULL,
+    service    TEXT,
+    job        TEXT,
+    reason     TEXT,
+    activity   TEXT NOT NULL,
+    account    TEXT NOT NULL,
+    created    BIGINT NOT NULL,
+    submitted  BIGINT,
+    ended      BIGINT NOT NULL,
+    PRIMARY KEY (request_id, attempt)
+);
+CREATE INDEX request_history_by_end ON request_history (ended);
+CREATE INDEX request_history_of_file ON request_history (did_id, rse_id);
+CREATE INDEX replicas_being_deleted ON replicas (rse_id, updated) WHERE state = 'B';
 ";

@@ -17,13 +17,16 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
-use weir_auth::Secret;
-use weir_http::{ConnectionInfo, Reloadable, RunningServer, ServerLimits, ServerTls, TlsError};
+use weir_auth::{Secret, client::TokenError};
+use weir_http::{
+    Client, ClientConfig, ConnectionInfo, Identity as TlsIdentity, Reloadable, RunningServer, ServerLimits, ServerTls,
+    TlsError,
+};
 use weir_model::catalog::{AccountType, IdentityType};
 use weir_service::{
     config::ConfigError,
     health::Readiness,
-    metrics::{Kind, Page},
+    metrics::Page,
     reload::{Part, Reloads, Renew, keep_up, look_at},
     tasks::Tasks,
     time,
@@ -38,8 +41,14 @@ use crate::{
         sessions,
     },
     config::{CatalogConfig, RootConfig},
+    credentials::Credentials,
     database::{Database, Session},
-    door, evaluator, schema,
+    door,
+    evaluator::{self, Wakes},
+    figures,
+    reaper::Reaper,
+    schema,
+    transfers::Transfers,
 };
 
 /// How often sessions that have ended are forgotten.
@@ -65,6 +74,9 @@ pub enum StartError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The secret of its tokens cannot be read.
+    #[error("could not use the catalogue's credentials")]
+    Token(#[from] TokenError),
     /// The address cannot be listened on.
     #[error("could not listen on {address}")]
     Listen {
@@ -143,6 +155,10 @@ impl Catalog {
         let (tls, certificate_end) = serve_tls(&config)?;
         let database = Database::open_file(&config.store, schema::MIGRATIONS)?;
         bootstrap(&database, &config.root).await?;
+        let client = outbound(&config)?;
+        let credentials = Credentials::new(&config.tokens, &client)?;
+        let transfers = Transfers::new(database.clone(), &client, &credentials, &config.transfers).await?;
+        let reaper = Reaper::new(database.clone(), client, credentials, &config.deletion);
         let listen = |source| StartError::Listen {
             address: config.listen,
             source,
@@ -160,15 +176,27 @@ impl Catalog {
         });
         shared.reloads.have_read(seen);
         shared.reloads.shows_certificate(certificate_end);
-        let router = door::router(database.clone()).merge(about(shared.clone()));
+        let wakes = Wakes::default();
+        let router = door::router(database.clone(), wakes.evaluator.clone()).merge(about(shared.clone()));
         let server = weir_http::serve(listener, tls, limits(&config), router).map_err(listen)?;
         let tasks = Tasks::default();
         tasks.spawn(keep_up(Arc::downgrade(&shared)));
-        tasks.spawn(evaluator::run(database.clone()));
+        tasks.spawn(evaluator::run(database.clone(), wakes.clone()));
+        tasks.spawn(transfers.run(wakes.transfers));
+        tasks.spawn(reaper.run());
         tasks.spawn(forget_sessions(database));
         tracing::info!(url = shared.url, %address, "the catalogue is ready");
         Ok(Running { shared, server, tasks })
     }
+}
+
+/// The client for transfer services and storages.
+fn outbound(config: &CatalogConfig) -> Result<Client, TlsError> {
+    let client = Client::new(ClientConfig::new(config.trust.roots()))?;
+    let Some(files) = &config.identity else {
+        return Ok(client);
+    };
+    client.showing(&TlsIdentity::load(&files.certificate, &files.key)?)
 }
 
 impl Running {
@@ -335,29 +363,12 @@ async fn metrics(
         let reason = json!({ "error": "metrics are not shown to this address (metrics_allow)" });
         return reply(StatusCode::FORBIDDEN, "application/json", reason.to_string());
     }
-    let count = |session: &mut dyn Session| {
-        let text = "SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM sessions), (SELECT count(*) FROM rses WHERE deleted IS NULL)";
-        let row = session.row(text, &[])?;
-        row.map_or(Ok([0; 3]), |row| Ok([row.size(0)?, row.size(1)?, row.size(2)?]))
-    };
-    let Ok([n_accounts, n_sessions, n_rses]) = shared.database.read(count).await else {
+    let Ok(counts) = shared.database.read(figures::read).await else {
         let reason = json!({ "error": "the database cannot be read" });
         return reply(StatusCode::SERVICE_UNAVAILABLE, "application/json", reason.to_string());
     };
     let mut page = Page::default();
-    page.single(
-        "weir_catalog_accounts",
-        Kind::Gauge,
-        "accounts, deleted ones too",
-        n_accounts,
-    );
-    page.single(
-        "weir_catalog_sessions",
-        Kind::Gauge,
-        "sessions that are kept",
-        n_sessions,
-    );
-    page.single("weir_catalog_rses", Kind::Gauge, "RSEs", n_rses);
+    counts.show(&mut page);
     shared.reloads.show(&mut page, "catalog");
     reply(StatusCode::OK, weir_service::metrics::CONTENT_TYPE, page.text())
 }

@@ -6,6 +6,7 @@ use weir_service::time::Millis;
 use crate::{
     database::{Database, Work},
     refusal::{Class, Refusal},
+    rses::protocols::{Endpoint, Priorities, Protocol},
 };
 
 pub(crate) const NOW: Millis = 1_800_000_000_000;
@@ -22,4 +23,29 @@ pub(crate) async fn attempt(database: &Database, work: impl Work<()>) -> Option<
 /// Does what is not refused.
 pub(crate) async fn done<T: Send + 'static>(database: &Database, work: impl Work<T>) -> T {
     database.write(work).await.unwrap()
+}
+
+/// A protocol for everything, with this priority for third-party copies.
+pub(crate) fn protocol(scheme: &str, host: &str, priority: u32) -> Protocol {
+    let all = Some(priority);
+    Protocol {
+        endpoint: Endpoint {
+            scheme: scheme.into(),
+            hostname: host.into(),
+            port: 8443,
+        },
+        prefix: "/data".into(),
+        implementation: "rucio.rse.protocols.gfal.Default".into(),
+        extended: None,
+        priorities: Priorities {
+            lan_read: all,
+            lan_write: all,
+            lan_delete: all,
+            wan_read: all,
+            wan_write: all,
+            wan_delete: all,
+            tpc_read: all,
+            tpc_write: all,
+        },
+    }
 }

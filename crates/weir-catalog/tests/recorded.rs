@@ -1,7 +1,7 @@
 //! The door answers as Rucio's server does: each recorded exchange is repeated, and compared field by field.
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Router, body::Body};
 use http::{Request, Response};
@@ -198,7 +198,8 @@ fn difference(exchange: &Exchange, (status, headers, body): (u16, &http::HeaderM
 async fn repeat(database: Database) {
     bootstrapped(&database).await;
     let mut rule = String::new();
-    let (router, mut token, mut n_same, mut differences) = (door::router(database), String::new(), 0, Vec::new());
+    let (router, mut token, mut n_same, mut differences) =
+        (door::router(database, Arc::default()), String::new(), 0, Vec::new());
     for exchange in exchanges() {
         let answer = ask(&router, &exchange, (&token, &rule)).await;
         let (parts, body) = answer.into_parts();
@@ -251,7 +252,7 @@ async fn bodies_beyond_the_limit_and_strangers_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::open_file(&directory.path().join("catalog.db"), schema::MIGRATIONS).unwrap();
     bootstrapped(&database).await;
-    let router = door::router(database);
+    let router = door::router(database, Arc::default());
     let ask = |method: &'static str, path: &'static str, headers: Vec<(&'static str, String)>, body: Body| {
         let router = router.clone();
         async move {

@@ -2,6 +2,8 @@
 
 pub mod content;
 
+use std::collections::HashMap;
+
 use weir_model::catalog::{AccountName, Did, DidType};
 use weir_rules::ids::DidId;
 use weir_store::StoreError;
@@ -180,6 +182,20 @@ pub fn get(session: &mut dyn Session, did: &Did) -> Result<Known, StoreError> {
 pub fn by_id(session: &mut dyn Session, id: DidId) -> Result<Option<Known>, StoreError> {
     let text = format!("SELECT {COLUMNS} FROM dids d WHERE d.did_id = $1 AND d.deleted IS NULL");
     session.row(&text, &values![id.0])?.as_ref().map(known).transpose()
+}
+
+/// DIDs by their numbers, without those that are deleted.
+pub fn by_number(session: &mut dyn Session, ids: &[DidId]) -> Result<HashMap<DidId, Known>, StoreError> {
+    let mut found = HashMap::with_capacity(ids.len());
+    for some in ids.chunks(crate::places::NUMBERS) {
+        let numbers = some.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
+        let text = format!("SELECT {COLUMNS} FROM dids d WHERE d.did_id IN ({numbers}) AND d.deleted IS NULL");
+        for row in session.query(&text, &[])? {
+            let one = known(&row)?;
+            found.insert(one.id, one);
+        }
+    }
+    Ok(found)
 }
 
 /// The same, which no other transaction changes before the end of this one.

@@ -18,7 +18,7 @@ use axum::{
     http::{Method, Uri},
     routing::{delete, get, post, put},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::database::Database;
 use answer::{Failure, json_answer};
@@ -34,15 +34,18 @@ const LOGINS: usize = 2;
 pub(crate) struct Door {
     pub(crate) database: Database,
     pub(crate) logins: Semaphore,
+    /// Told when rules are to be evaluated.
+    pub(crate) evaluator: Arc<Notify>,
 }
 
 type State = axum::extract::State<Arc<Door>>;
 
-/// All that the door answers.
-pub fn router(database: Database) -> Router {
+/// All that the door answers. `evaluator` is told when rules are to be evaluated.
+pub fn router(database: Database, evaluator: Arc<Notify>) -> Router {
     let door = Arc::new(Door {
         database,
         logins: Semaphore::new(LOGINS),
+        evaluator,
     });
     Router::new()
         .route("/ping", get(ping))

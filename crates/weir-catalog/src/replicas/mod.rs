@@ -1,5 +1,7 @@
 //! Replicas: which files lie at which RSEs.
 
+pub mod deletion;
+
 use weir_model::{
     RseName,
     catalog::{AccountName, Did, DidType, ReplicaState, RseType},

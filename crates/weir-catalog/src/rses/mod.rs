@@ -219,6 +219,18 @@ pub fn list(session: &mut dyn Session) -> Result<Vec<Described>, StoreError> {
     session.query(&text, &[])?.iter().map(described).collect()
 }
 
+/// An RSE by its number, with its attributes, if it is not deleted.
+pub fn by_number(session: &mut dyn Session, id: RseId) -> Result<Option<Described>, StoreError> {
+    let text = format!("SELECT {COLUMNS} FROM rses WHERE rse_id = $1 AND deleted IS NULL");
+    let Some(row) = session.row(&text, &values![id.0])? else {
+        return Ok(None);
+    };
+    Ok(Some(Described {
+        rse: rse(&row)?,
+        attributes: attributes::of(session, id)?,
+    }))
+}
+
 /// The RSEs that an expression means, by name; at least one.
 ///
 /// # Errors

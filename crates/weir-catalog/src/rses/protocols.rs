@@ -1,5 +1,7 @@
 //! Protocols of RSEs: where their files are reached, and for what.
 
+use std::collections::BTreeMap;
+
 use weir_rules::ids::RseId;
 use weir_store::StoreError;
 
@@ -86,6 +88,12 @@ fn columns(rse: RseId, protocol: &Protocol) -> Vec<Value> {
     values
 }
 
+const COLUMNS: &str =
+    "scheme, hostname, port, prefix, impl, extended, lan_read, lan_write, lan_delete, wan_read, wan_write, wan_delete,
+    tpc_read, tpc_write";
+
+const BEST_FIRST: &str = "coalesce(tpc_read, wan_read, lan_read, 1000), scheme, hostname, port";
+
 fn protocol(row: &Row) -> Result<Protocol, StoreError> {
     let priority = |column| Ok::<_, StoreError>(row.optional(column, Row::size)?.map(|priority| priority as u32));
     Ok(Protocol {
@@ -165,11 +173,19 @@ pub fn remove(
     found(session.execute(text, &values)?, scheme)
 }
 
+/// The protocols of all RSEs, in the order of [`of`].
+pub fn all(session: &mut dyn Session) -> Result<BTreeMap<RseId, Vec<Protocol>>, StoreError> {
+    let text = format!("SELECT {COLUMNS}, rse_id FROM rse_protocols ORDER BY {BEST_FIRST}");
+    let mut all = BTreeMap::<_, Vec<_>>::new();
+    for row in session.query(&text, &[])? {
+        all.entry(super::rse_id(&row, 14)?).or_default().push(protocol(&row)?);
+    }
+    Ok(all)
+}
+
 /// The protocols of an RSE, the best for third-party reading first.
 pub fn of(session: &mut dyn Session, rse: RseId) -> Result<Vec<Protocol>, StoreError> {
-    let text = "SELECT scheme, hostname, port, prefix, impl, extended, lan_read, lan_write, lan_delete, wan_read, wan_write, wan_delete,
-        tpc_read, tpc_write FROM rse_protocols WHERE rse_id = $1
-        ORDER BY coalesce(tpc_read, wan_read, lan_read, 1000), scheme, hostname, port";
-    let rows = session.query(text, &values![rse.0])?;
+    let text = format!("SELECT {COLUMNS} FROM rse_protocols WHERE rse_id = $1 ORDER BY {BEST_FIRST}");
+    let rows = session.query(&text, &values![rse.0])?;
     rows.iter().map(protocol).collect()
 }

@@ -86,3 +86,20 @@ pub fn usage(session: &mut dyn Session, rse: RseId) -> Result<Vec<Usage>, StoreE
     };
     rows.iter().map(usage).collect()
 }
+
+/// Bytes that may still be sent to an RSE: those that its storage reported as free, without those that are on their way, and those that came
+/// since. `None`: it does not say how much is free.
+///
+/// # Errors
+/// The database fails.
+pub fn room(session: &mut dyn Session, rse: RseId) -> Result<Option<u64>, StoreError> {
+    let text = "SELECT u.free, (SELECT CAST(coalesce(sum(p.bytes), 0) AS BIGINT) FROM requests q JOIN replicas p ON p.did_id = q.did_id
+        AND p.rse_id = q.rse_id WHERE q.rse_id = $1 AND q.state IN ('G', 'S')), (SELECT CAST(coalesce(sum(p.bytes), 0) AS BIGINT) FROM request_history h
+        JOIN replicas p ON p.did_id = h.did_id AND p.rse_id = h.rse_id WHERE h.rse_id = $1 AND h.state = 'D' AND h.ended > u.updated)
+        FROM rse_usage u WHERE u.rse_id = $1 AND u.source = 'storage' AND u.free IS NOT NULL";
+    let Some(row) = session.row(text, &values![rse.0])? else {
+        return Ok(None);
+    };
+    let taken = row.size(1)?.saturating_add(row.size(2)?);
+    Ok(Some(row.size(0)?.saturating_sub(taken)))
+}

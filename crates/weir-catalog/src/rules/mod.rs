@@ -290,4 +290,4 @@ pub fn delete(session: &mut dyn Session, uid: &str, purge: Option<bool>, now: Mi
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
+use uuid::Uuid;
 use weir_model::catalog::{AccountType, Did, DidType, ReplicaState, RequestState};
 use weir_rules::{deletion::Goal, ids::RseId, place::End};
 
@@ -7,8 +8,9 @@ use super::{create::New, evaluate::Progress, *};
 use crate::{
     accounts,
     database::{Database, Work, testing::on_both},
-    dids, replicas,
-    requests::{self, Ended},
+    dids,
+    replicas::{self, deletion},
+    requests::{self, Ended, outgoing, uid::Tag},
     rses,
     schema::MIGRATIONS,
     testing::{NOW, attempt, done},
@@ -31,11 +33,11 @@ fn did(name: &str) -> Did {
     format!("mc:{name}").parse().unwrap()
 }
 
-fn alice() -> AccountName {
+pub(crate) fn alice() -> AccountName {
     "alice".parse().unwrap()
 }
 
-fn wish(expression: &str) -> Wish {
+pub(crate) fn wish(expression: &str) -> Wish {
     Wish {
         account: alice(),
         expression: expression.into(),
@@ -55,7 +57,7 @@ fn wish(expression: &str) -> Wish {
 }
 
 /// Three RSEs; at S lies the dataset `d` of so many files. Alice may store 1,000 bytes at A and B.
-async fn prepared(database: &Database, n_files: u64) -> [RseId; 3] {
+pub(crate) async fn prepared(database: &Database, n_files: u64) -> [RseId; 3] {
     let work = move |session: &mut dyn Session| {
         accounts::add(session, &alice(), AccountType::User, None, NOW)?;
         accounts::scopes::add(session, &"mc".parse().unwrap(), &alice(), NOW)?;
@@ -75,7 +77,7 @@ async fn prepared(database: &Database, n_files: u64) -> [RseId; 3] {
     done(database, work).await
 }
 
-fn file(name: &str) -> replicas::New {
+pub(crate) fn file(name: &str) -> replicas::New {
     replicas::New {
         did: did(name),
         bytes: 10,
@@ -102,7 +104,7 @@ fn collection(session: &mut dyn Session, name: &str, kind: DidType) -> Result<()
 }
 
 /// Adds a rule on a DID, and gives it as it is then.
-fn adding(uid: &'static str, name: &'static str, wish: Wish) -> impl Work<Rule> {
+pub(crate) fn adding(uid: &'static str, name: &'static str, wish: Wish) -> impl Work<Rule> {
     move |session: &mut dyn Session| {
         let new = New {
             uid: uid.into(),
@@ -122,11 +124,22 @@ fn refused(uid: &'static str, name: &'static str, wish: Wish) -> impl Work<()> {
 
 /// Submits what is due, and gives the attempts.
 fn submit(session: &mut dyn Session, now: Millis) -> Result<Vec<requests::Attempt>, StoreError> {
-    let due = requests::due(session, now, 100_000)?;
-    let attempts = due.iter().map(|one| one.attempt).collect::<Vec<_>>();
-    let marked = requests::submitting(session, &attempts, now)?;
-    let jobs = marked.iter().map(|one| (*one, "job".to_owned())).collect::<Vec<_>>();
-    requests::submitted(session, &jobs, now)?;
+    let due = outgoing::due(session, now, 100_000)?;
+    let source = rses::get(session, &"S".parse().unwrap())?.id;
+    let member = |one: &outgoing::Due| outgoing::Member {
+        attempt: one.attempt,
+        source,
+        path: None,
+    };
+    let group = outgoing::Group {
+        service: "https://fts.example.org:8446".into(),
+        members: due.iter().map(member).collect(),
+    };
+    let names = (Tag::of(session, 7)?, Uuid::NAMESPACE_URL);
+    let Some((job, marked)) = outgoing::submitting(session, &group, names, now)? else {
+        return Ok(Vec::new());
+    };
+    outgoing::submitted(session, job.id, now)?;
     Ok(marked)
 }
 
@@ -202,10 +215,10 @@ async fn a_rule_goes_from_add_to_ok_to_gone(database: Database) {
         let later = NOW + 3_600_000;
         assert_eq!(evaluate::due(session, later, 9)?, [rule.id]);
         assert_eq!(evaluate::part(session, rule.id, later)?, Progress::Gone);
-        let marked = requests::mark_deleted(session, a, Goal::Greedy, later, 100)?;
+        let marked = deletion::mark(session, a, Goal::Greedy, later, 100)?;
         assert_eq!((marked.len(), used(session, a)?), (5, (0, 0)));
-        requests::deleted(session, a, &marked, later)?;
-        assert_eq!(requests::mark_deleted(session, a, Goal::Greedy, later, 100)?, []);
+        deletion::deleted(session, a, &marked, later)?;
+        assert_eq!(deletion::mark(session, a, Goal::Greedy, later, 100)?, []);
         replicas::of(session, &marked)
     };
     let left = done(&database, work).await;
@@ -226,8 +239,8 @@ async fn late_ends_of_an_earlier_request_change_nothing(database: Database) {
         end(session, &attempts, End::Done, NOW)?;
         set_end(session, "r1", Some(NOW), NOW)?;
         assert_eq!(evaluate::part(session, first.id, NOW)?, Progress::Gone);
-        let marked = requests::mark_deleted(session, a, Goal::Greedy, NOW, 9)?;
-        requests::deleted(session, a, &marked, NOW)?;
+        let marked = deletion::mark(session, a, Goal::Greedy, NOW, 9)?;
+        deletion::deleted(session, a, &marked, NOW)?;
         Ok(attempts)
     };
     let old = done(&database, work).await;
@@ -286,7 +299,7 @@ async fn a_stuck_rule_says_why(database: Database) {
     prepared(&database, 1).await;
     done(&database, adding("r1", "d", wish("A"))).await;
     let work = |session: &mut dyn Session| {
-        let due = requests::due(session, NOW, 9)?;
+        let due = outgoing::due(session, NOW, 9)?;
         let end = End::NoSource(RequestState::NoSources);
         let told = Ended {
             attempt: due[0].attempt,
@@ -294,7 +307,7 @@ async fn a_stuck_rule_says_why(database: Database) {
             reason: Some("no RSE can give the file".into()),
         };
         assert_eq!(requests::ended(session, &[told], NOW)?, 1);
-        assert_eq!(requests::due(session, NOW + 1_000_000, 9)?, []);
+        assert_eq!(outgoing::due(session, NOW + 1_000_000, 9)?, []);
         get(session, "r1")
     };
     let rule = done(&database, work).await;
@@ -317,10 +330,10 @@ async fn content_that_changes_is_followed(database: Database) {
         let rule = get(session, "r1")?;
         assert_eq!((rule.counts, used(session, a)?), (recounted(session, &rule)?, (20, 2)));
         // The request of the detached file is cancelled.
-        let cancelled = requests::to_cancel(session, 9)?;
+        let cancelled = outgoing::to_cancel(session, NOW, 9)?;
         assert_eq!(cancelled.len(), 1);
-        let (attempt, state, job) = cancelled[0].clone();
-        assert_eq!((state, job), (RequestState::Queued, None));
+        assert_eq!((cancelled[0].state, &cancelled[0].job), (RequestState::Queued, &None));
+        let attempt = cancelled[0].attempt;
         end(session, &[attempt], End::Cancelled, NOW)?;
         let marked = replicas::of(session, &[attempt.at.0])?;
         let states = marked.iter().map(|one| one.state).collect::<Vec<_>>();
@@ -498,7 +511,7 @@ async fn a_request_of_rules_that_are_over_is_not_due(database: Database) {
         let database = database.clone();
         async move {
             done(&database, move |session: &mut dyn Session| {
-                requests::due(session, at, 9)
+                outgoing::due(session, at, 9)
             })
             .await
             .len()

@@ -87,6 +87,8 @@ pub enum Credential {
     Token(Secret),
     /// The proxy that the user delegated.
     Proxy(Kept),
+    /// The certificate that the client shows, if it shows one.
+    Client,
 }
 
 /// What may be changed.
@@ -139,6 +141,7 @@ impl Namespace {
     pub fn visit(&self, surl: Surl, credential: Credential) -> Result<Visit, Refused> {
         let (client, token) = match credential {
             Credential::Token(token) => (self.clients.plain(), Some(token)),
+            Credential::Client => (self.clients.plain(), None),
             Credential::Proxy(proxy) => {
                 let client = self.clients.showing(&proxy);
                 let unusable = |failure: Failure| Refused::new(Obstacle::Proxy, failure.message);

@@ -6,7 +6,7 @@ use std::{cmp::Reverse, fmt};
 
 use weir_model::catalog::RequestState;
 
-pub use routes::{Links, Route};
+pub use routes::{Links, Route, Ways};
 
 use crate::ids::RseId;
 
@@ -100,16 +100,15 @@ impl Ranking {
     }
 }
 
-/// Ranks sources for a destination: the highest ranking, disk before tape, the shortest distance, the fewest hops, the fewest failures on the
+/// Ranks sources for the destination of these ways: the highest ranking, disk before tape, the shortest distance, the fewest hops, the fewest failures on the
 /// link, then the order of RSEs. `reads_tape` is whether files may be recalled for this request.
-pub fn rank(sources: &[Source], destination: RseId, links: &Links, reads_tape: bool) -> Ranking {
-    let ways = links.to(destination);
+pub fn rank(sources: &[Source], ways: &Ways<'_>, reads_tape: bool) -> Ranking {
     let mut ranking = Ranking::default();
     let mut found = Vec::new();
     for source in sources {
         let route = ways.from(source.rse);
         let excluded = match route {
-            _ if source.rse == destination => Some(Excluded::Destination),
+            _ if source.rse == ways.destination() => Some(Excluded::Destination),
             _ if !source.wanted => Some(Excluded::Unwanted),
             _ if !source.readable => Some(Excluded::Unreadable),
             _ if source.tape && !reads_tape => Some(Excluded::Tape),

@@ -94,6 +94,11 @@ impl Links {
 }
 
 impl Ways<'_> {
+    /// The destination.
+    pub fn destination(&self) -> RseId {
+        self.destination
+    }
+
     /// The way from a source: its direct link, however far, or the shortest way over hops.
     pub fn from(&self, source: RseId) -> Option<Route> {
         let direct = self

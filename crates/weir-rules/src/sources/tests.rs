@@ -39,8 +39,8 @@ fn the_best_source_comes_first() {
     all[1].ranking = -1;
     all[2].tape = true;
     all[3].failing = 100;
-    assert_eq!(order(&rank(&all, HERE, &links, true)), [5, 4, 1, 3, 2]);
-    let ranking = rank(&all, HERE, &links, false);
+    assert_eq!(order(&rank(&all, &links.to(HERE), true)), [5, 4, 1, 3, 2]);
+    let ranking = rank(&all, &links.to(HERE), false);
     assert_eq!(
         (order(&ranking), ranking.excluded),
         (vec![5, 4, 1, 2], vec![(RseId(3), Excluded::Tape)])
@@ -52,13 +52,13 @@ fn what_cannot_be_a_source_says_why() {
     let links = links(&[(1, 9, 1), (2, 9, 1), (3, 9, 1)]);
     let mut all = [source(1), source(2), source(3), source(4), source(9)];
     (all[0].readable, all[1].wanted, all[2].shares_scheme) = (false, false, false);
-    let ranking = rank(&all, HERE, &links, true);
+    let ranking = rank(&all, &links.to(HERE), true);
     let why = ranking.excluded.iter().map(|(_, why)| *why).collect::<Vec<_>>();
     use Excluded::{Destination, Distance, Scheme, Unreadable, Unwanted};
     assert_eq!(why, [Unreadable, Unwanted, Scheme, Distance, Destination]);
     assert_eq!(ranking.refusal(), Some(RequestState::NoSources));
 
-    let refusal = |source: Source| rank(&[source], HERE, &links, false).refusal();
+    let refusal = |source: Source| rank(&[source], &links.to(HERE), false).refusal();
     assert_eq!(refusal(source(1)), None);
     assert_eq!(
         refusal(Source {
@@ -74,7 +74,10 @@ fn what_cannot_be_a_source_says_why() {
         }),
         Some(RequestState::MismatchScheme)
     );
-    assert_eq!(rank(&[], HERE, &links, true).refusal(), Some(RequestState::NoSources));
+    assert_eq!(
+        rank(&[], &links.to(HERE), true).refusal(),
+        Some(RequestState::NoSources)
+    );
 }
 
 #[test]

@@ -1,0 +1,118 @@
+//! Requests: each brings one file to one RSE. The submitter takes those that are due, marks them before and after it hands them to a transfer
+//! service, and tells how they ended.
+
+pub mod history;
+pub mod outgoing;
+pub mod slice;
+pub mod uid;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_model::catalog::RequestState;
+use weir_rules::{
+    ids::{DidId, RequestId},
+    place::End,
+};
+use weir_store::StoreError;
+
+use weir_service::time::Millis;
+
+use crate::{
+    database::{Row, Session, values},
+    places::{self, At, Change, Terms, timestamp},
+    rses::rse_id,
+};
+
+/// An attempt of a request. The id of its job is derived from request and number, so that a repeated submission is the same job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attempt {
+    /// The request. A file that goes to the same RSE once more has another one.
+    pub request: RequestId,
+    /// The file and the RSE that it goes to.
+    pub at: At,
+    /// The number of the attempt, from 1.
+    pub number: u64,
+}
+
+fn attempt(row: &Row) -> Result<Attempt, StoreError> {
+    Ok(Attempt {
+        at: (DidId(row.size(0)?), rse_id(row, 1)?),
+        number: row.size(2)?,
+        request: RequestId(row.size(3)?),
+    })
+}
+
+/// The end of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The attempt.
+    pub attempt: Attempt,
+    /// Its end.
+    pub end: End,
+    /// The reason of a failure, for people.
+    pub reason: Option<String>,
+}
+
+/// Applies ends of attempts, in any order and as often as they are told: an end of an older attempt changes nothing. Gives how many changed
+/// something.
+///
+/// # Errors
+/// The database fails.
+pub fn ended(session: &mut dyn Session, ends: &[Ended], now: Millis) -> Result<usize, StoreError> {
+    let all = ends.iter().map(|one| one.attempt.at).collect::<BTreeSet<_>>();
+    // From here on nobody else changes these places: an end that is told twice at the same time is applied once.
+    let before = places::read(session, &all.into_iter().collect::<Vec<_>>())?;
+    let mut open = BTreeMap::new();
+    for one in ends {
+        if is_open(session, one.attempt, one.end)? {
+            history::keep(session, one, now)?;
+            open.insert(one.attempt.at, one);
+        }
+    }
+    let mut changes = Vec::new();
+    for (at, before) in before {
+        let Some(told) = open.get(&at) else { continue };
+        explain(session, at, told.reason.as_deref(), now)?;
+        let end = with_other_source(session, told)?;
+        let after = Some(before.ended(end, timestamp(now)));
+        changes.push(Change { at, before, after });
+    }
+    places::write(session, &changes, Terms::NONE, now)?;
+    Ok(changes.len())
+}
+
+/// A failure that no repetition with the same source cures is followed by another attempt if another RSE has the file.
+fn with_other_source(session: &mut dyn Session, told: &Ended) -> Result<End, StoreError> {
+    let End::Failed { recoverable: false, .. } = told.end else {
+        return Ok(told.end);
+    };
+    let text =
+        "SELECT 1 FROM replicas p JOIN requests q ON q.did_id = p.did_id WHERE q.request_id = $1 AND p.state = 'A'
+        AND (q.source IS NULL OR p.rse_id <> q.source) LIMIT 1";
+    let other = session.row(text, &values![told.attempt.request.0])?;
+    Ok(End::Failed {
+        recoverable: false,
+        has_other_source: other.is_some(),
+    })
+}
+
+/// Whether this end may be the attempt's: it is the newest one, and went out, or is dropped before.
+fn is_open(session: &mut dyn Session, attempt: Attempt, end: End) -> Result<bool, StoreError> {
+    let text = "SELECT state FROM requests WHERE request_id = $1 AND attempt = $2";
+    let Some(row) = session.row(text, &values![attempt.request.0, attempt.number])? else {
+        return Ok(false);
+    };
+    let state = row.parsed::<RequestState>(0)?;
+    let went_out = matches!(state, RequestState::Submitting | RequestState::Submitted);
+    let never_goes_out = matches!(end, End::Cancelled | End::NoSource(_)) && state == RequestState::Queued;
+    Ok(went_out || never_goes_out)
+}
+
+/// Keeps the reason of a failure: at the request, and at the rules that wait for it.
+fn explain(session: &mut dyn Session, (file, rse): At, reason: Option<&str>, now: Millis) -> Result<(), StoreError> {
+    let Some(reason) = reason else { return Ok(()) };
+    let text = "UPDATE requests SET reason = $3 WHERE did_id = $1 AND rse_id = $2";
+    session.execute(text, &values![file.0, rse.0, reason])?;
+    let text = "UPDATE rules SET error = $3, updated = $4 WHERE rule_id IN (SELECT rule_id FROM locks WHERE did_id = $1 AND rse_id = $2)";
+    session.execute(text, &values![file.0, rse.0, reason, now]).map(drop)
+}

@@ -1,0 +1,294 @@
+//! Requests on their way to a transfer service, and from it.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+use weir_model::catalog::RequestState;
+use weir_rules::ids::RseId;
+use weir_service::time::Millis;
+use weir_store::StoreError;
+
+use super::{Attempt, attempt, uid::Tag};
+use crate::{
+    database::{Row, Session, values},
+    places::{At, NUMBERS, at, pairs},
+};
+
+/// A request that is to be submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// Its next attempt.
+    pub attempt: Attempt,
+    /// Attempts that failed.
+    pub n_failures: u32,
+    /// Its activity.
+    pub activity: String,
+    /// Its priority, from 1 to 5.
+    pub priority: u32,
+    /// The account of the rule that made it.
+    pub account: String,
+    /// The source that was chosen, of a request whose submission has begun.
+    pub source: Option<RseId>,
+}
+
+const COLUMNS: &str =
+    "q.did_id, q.rse_id, q.attempt, q.request_id, q.n_failures, q.activity, q.priority, q.account, q.source";
+
+fn due_row(row: &Row) -> Result<Due, StoreError> {
+    Ok(Due {
+        attempt: attempt(row)?,
+        n_failures: row.size(4)? as u32,
+        activity: row.text(5)?.to_owned(),
+        priority: row.size(6)? as u32,
+        account: row.text(7)?.to_owned(),
+        source: row.optional(8, crate::rses::rse_id)?,
+    })
+}
+
+/// A rule that is not over at `$1`, and holds the place of the request `q`.
+const IS_WANTED: &str = "EXISTS (SELECT 1 FROM locks l JOIN rules r ON r.rule_id = l.rule_id WHERE l.did_id = q.did_id AND l.rse_id = q.rse_id
+    AND (r.expires IS NULL OR r.expires > $1 OR r.is_locked OR r.child IS NOT NULL))";
+
+/// Requests to submit at this time, the most urgent first, at most `limit`. A request whose rules are all over is not among them: one rule that
+/// is not is enough.
+///
+/// # Errors
+/// Here and below: the database fails.
+pub fn due(session: &mut dyn Session, now: Millis, limit: usize) -> Result<Vec<Due>, StoreError> {
+    let text = format!(
+        "SELECT {COLUMNS} FROM requests q WHERE q.state = 'Q' AND q.not_before <= $1 AND NOT q.cancel AND {IS_WANTED}
+         ORDER BY q.priority DESC, q.request_id LIMIT $2"
+    );
+    session
+        .query(&text, &values![now, limit as u64])?
+        .iter()
+        .map(due_row)
+        .collect()
+}
+
+/// Requests that transfer services have, or are being handed.
+pub fn in_flight(session: &mut dyn Session) -> Result<u64, StoreError> {
+    let row = session.row("SELECT count(*) FROM requests WHERE state IN ('G', 'S')", &[])?;
+    row.map_or(Ok(0), |row| row.size(0))
+}
+
+/// Requests that become one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The URL of the transfer service.
+    pub service: String,
+    /// The attempts, with what was chosen for each.
+    pub members: Vec<Member>,
+}
+
+/// A request of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The attempt.
+    pub attempt: Attempt,
+    /// The source.
+    pub source: RseId,
+    /// The path at the destination, where that does not follow from the DID.
+    pub path: Option<String>,
+}
+
+/// A job that is to be submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// The URL of the transfer service.
+    pub service: String,
+    /// The name from which its id is derived.
+    pub sid: String,
+    /// Its id.
+    pub id: Uuid,
+}
+
+/// Marks the attempts of a group: their submission is under way. Those that changed meanwhile stay as they are; gives the job and the others, or
+/// `None` if there are none. The id of the job is derived from the first of them, in the `namespace` of the transfer service.
+pub fn submitting(
+    session: &mut dyn Session,
+    group: &Group,
+    (tag, namespace): (Tag, Uuid),
+    now: Millis,
+) -> Result<Option<(Job, Vec<Attempt>)>, StoreError> {
+    let text = "UPDATE requests SET state = 'G', source = $3, service = $4, updated = $5 WHERE request_id = $1 AND attempt = $2
+        AND state = 'Q' AND NOT cancel";
+    let sources = available(session, &group.members)?;
+    let mut marked = Vec::new();
+    for one in &group.members {
+        if !sources.contains(&(one.attempt.at.0, one.source)) {
+            continue;
+        }
+        let (request, number) = (one.attempt.request.0, one.attempt.number);
+        let values = values![request, number, one.source.0, group.service.as_str(), now];
+        if session.execute(text, &values)? == 1 {
+            marked.push(one);
+        }
+    }
+    let Some(first) = marked.first() else { return Ok(None) };
+    let sid = tag.uid(first.attempt.request, first.attempt.number);
+    let id = Uuid::new_v5(&namespace, sid.as_bytes());
+    let text = "UPDATE requests SET sid = $3, job = $4 WHERE request_id = $1 AND attempt = $2";
+    let row = |one: &&Member| values![one.attempt.request.0, one.attempt.number, sid.as_str(), id.to_string()].to_vec();
+    session.execute_many(text, &marked.iter().map(row).collect::<Vec<_>>())?;
+    let text = "UPDATE replicas SET path = $3 WHERE did_id = $1 AND rse_id = $2";
+    let with_path = |one: &&Member| {
+        let path = one.path.as_deref()?;
+        Some(values![one.attempt.at.0.0, one.attempt.at.1.0, path].to_vec())
+    };
+    session.execute_many(text, &marked.iter().filter_map(with_path).collect::<Vec<_>>())?;
+    let service = group.service.clone();
+    Ok(Some((
+        Job { service, sid, id },
+        marked.iter().map(|one| one.attempt).collect(),
+    )))
+}
+
+/// The sources that are still there. None of them is marked for deletion before the end of this transaction.
+fn available(session: &mut dyn Session, members: &[Member]) -> Result<BTreeSet<At>, StoreError> {
+    let sources = members
+        .iter()
+        .map(|one| (one.attempt.at.0, one.source))
+        .collect::<BTreeSet<_>>();
+    let mut available = BTreeSet::new();
+    for some in sources.into_iter().collect::<Vec<_>>().chunks(NUMBERS) {
+        let text = format!(
+            "SELECT p.did_id, p.rse_id FROM replicas p WHERE (p.did_id, p.rse_id) IN (VALUES {}) AND p.state = 'A'
+             ORDER BY p.did_id, p.rse_id FOR UPDATE OF p",
+            pairs(some)
+        );
+        for row in session.query(&text, &[])? {
+            available.insert(at(&row)?);
+        }
+    }
+    Ok(available)
+}
+
+/// Jobs whose submission began and was not noted, such as those of a process that died, with their requests: they are submitted again, as
+/// the same jobs. At most `limit` requests, and no job that is cut.
+pub fn half_submitted(session: &mut dyn Session, limit: usize) -> Result<Vec<(Job, Vec<Due>)>, StoreError> {
+    let text = format!(
+        "SELECT {COLUMNS}, q.service, q.sid, q.job FROM requests q WHERE q.state = 'G' AND q.sid IN (SELECT sid FROM requests
+         WHERE state = 'G' ORDER BY request_id LIMIT $1) ORDER BY q.sid, q.request_id"
+    );
+    let mut jobs = Vec::<(Job, Vec<Due>)>::new();
+    for row in session.query(&text, &values![limit as u64])? {
+        let job = Job {
+            service: row.text(9)?.to_owned(),
+            sid: row.text(10)?.to_owned(),
+            id: row.parsed(11)?,
+        };
+        let due = due_row(&row)?;
+        match jobs.last_mut() {
+            Some((last, members)) if *last == job => members.push(due),
+            _ => jobs.push((job, vec![due])),
+        }
+    }
+    Ok(jobs)
+}
+
+/// Notes that the transfer service has a job.
+pub fn submitted(session: &mut dyn Session, job: Uuid, now: Millis) -> Result<(), StoreError> {
+    let text = "UPDATE requests SET state = 'S', submitted = $2, polled = $2, updated = $2, reason = NULL WHERE job = $1 AND state = 'G'";
+    session.execute(text, &values![job.to_string(), now]).map(drop)
+}
+
+/// Notes why the requests of a job have not gone out yet.
+pub fn delayed(session: &mut dyn Session, job: Uuid, reason: &str) -> Result<(), StoreError> {
+    let text = "UPDATE requests SET reason = $2 WHERE job = $1 AND state = 'G'";
+    session.execute(text, &values![job.to_string(), reason]).map(drop)
+}
+
+/// Puts requests off that have not gone out, with the reason for each.
+pub fn put_off(session: &mut dyn Session, waits: &[(Attempt, String)], until: Millis) -> Result<(), StoreError> {
+    let text =
+        "UPDATE requests SET not_before = $3, reason = $4 WHERE request_id = $1 AND attempt = $2 AND state = 'Q'";
+    let row = |(one, reason): &(Attempt, String)| values![one.request.0, one.number, until, reason.as_str()].to_vec();
+    session
+        .execute_many(text, &waits.iter().map(row).collect::<Vec<_>>())
+        .map(drop)
+}
+
+/// Jobs to ask for: those that were not asked for since this time, the longest first.
+pub fn to_poll(session: &mut dyn Session, before: Millis, limit: usize) -> Result<Vec<(String, Uuid)>, StoreError> {
+    let text =
+        "SELECT service, job, min(coalesce(polled, 0)) FROM requests WHERE state = 'S' AND coalesce(polled, 0) < $1
+        GROUP BY service, job ORDER BY 3, 2 LIMIT $2";
+    let rows = session.query(text, &values![before, limit as u64])?;
+    rows.iter()
+        .map(|row| Ok((row.text(0)?.to_owned(), row.parsed(1)?)))
+        .collect()
+}
+
+/// An attempt that a job carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carried {
+    /// The attempt.
+    pub attempt: Attempt,
+    /// Whether the transfer service was told to cancel it.
+    pub is_cancelled: bool,
+}
+
+/// The attempts that a job carries.
+pub fn of_job(session: &mut dyn Session, job: Uuid) -> Result<Vec<Carried>, StoreError> {
+    let text = "SELECT did_id, rse_id, attempt, request_id, cancelled IS NOT NULL FROM requests WHERE job = $1 AND state IN ('G', 'S')
+        ORDER BY request_id";
+    let carried = |row: &Row| {
+        Ok(Carried {
+            attempt: attempt(row)?,
+            is_cancelled: row.bool(4)?,
+        })
+    };
+    let rows = session.query(text, &values![job.to_string()])?;
+    rows.iter().map(carried).collect()
+}
+
+/// Notes that jobs were asked for.
+pub fn polled(session: &mut dyn Session, jobs: &[Uuid], now: Millis) -> Result<(), StoreError> {
+    let row = |job: &Uuid| values![job.to_string(), now].to_vec();
+    let text = "UPDATE requests SET polled = $2 WHERE job = $1";
+    session
+        .execute_many(text, &jobs.iter().map(row).collect::<Vec<_>>())
+        .map(drop)
+}
+
+/// A request that no rule wants any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unwanted {
+    /// Its attempt.
+    pub attempt: Attempt,
+    /// Whether it went out.
+    pub state: RequestState,
+    /// The transfer service and the job that has it.
+    pub job: Option<(String, Uuid)>,
+}
+
+/// Requests that no rule wants any more, and of whose cancellation nobody was told since this time. Those that have not gone out are dropped
+/// with [`super::ended`].
+pub fn to_cancel(session: &mut dyn Session, before: Millis, limit: usize) -> Result<Vec<Unwanted>, StoreError> {
+    let text = "SELECT did_id, rse_id, attempt, request_id, state, service, job FROM requests WHERE cancel AND state IN ('Q', 'S')
+        AND coalesce(cancelled, 0) < $1 ORDER BY request_id LIMIT $2";
+    let rows = session.query(text, &values![before, limit as u64])?;
+    let unwanted = |row: &Row| {
+        let state = row.parsed(4)?;
+        let job = match state {
+            RequestState::Queued => None,
+            _ => Some((row.text(5)?.to_owned(), row.parsed(6)?)),
+        };
+        Ok(Unwanted {
+            attempt: attempt(row)?,
+            state,
+            job,
+        })
+    };
+    rows.iter().map(unwanted).collect()
+}
+
+/// Notes that the transfer service was told to cancel these.
+pub fn cancelled(session: &mut dyn Session, attempts: &[Attempt], now: Millis) -> Result<(), StoreError> {
+    let text = "UPDATE requests SET cancelled = $3, polled = NULL WHERE request_id = $1 AND attempt = $2";
+    let row = |one: &Attempt| values![one.request.0, one.number, now].to_vec();
+    session
+        .execute_many(text, &attempts.iter().map(row).collect::<Vec<_>>())
+        .map(drop)
+}

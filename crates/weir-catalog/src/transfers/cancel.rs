@@ -1,0 +1,68 @@
+//! Cancellation of what no rule wants any more.
+
+use std::collections::BTreeMap;
+
+use weir_rules::place::End;
+use weir_service::time;
+use weir_store::StoreError;
+
+use super::Transfers;
+use crate::{
+    database::Session,
+    requests::{
+        Attempt, Ended,
+        outgoing::{self, Unwanted},
+    },
+};
+
+/// Requests of one pass.
+const REQUESTS: usize = 2_000;
+
+/// A transfer service that was told to cancel something is told again after this time, in milliseconds.
+const AGAIN: i64 = 60_000;
+
+impl Transfers {
+    /// Drops what has not gone out, and has the services cancel the rest; whether there is more.
+    pub(super) async fn cancel(&mut self) -> Result<bool, StoreError> {
+        let before = time::now() - AGAIN;
+        let read = move |session: &mut dyn Session| outgoing::to_cancel(session, before, REQUESTS);
+        let all = self.database.read(read).await?;
+        let is_full = all.len() == REQUESTS;
+        let (mut dropped, mut by_job) = (Vec::new(), BTreeMap::<_, Vec<Attempt>>::new());
+        for Unwanted { attempt, job, .. } in all {
+            match job {
+                Some(job) => by_job.entry(job).or_default().push(attempt),
+                None => dropped.push(Ended {
+                    attempt,
+                    end: End::Cancelled,
+                    reason: None,
+                }),
+            }
+        }
+        let mut n_told = dropped.len();
+        self.end(dropped).await?;
+        for ((url, job), attempts) in by_job {
+            let tag = self.tag;
+            let Some(service) = self.service(&url).filter(|service| service.pause().is_none()) else {
+                continue;
+            };
+            let answer = service.fts().look(&[job]).await;
+            let Ok(answers) = service.heed(answer) else { continue };
+            // What has ended already is found by the next poll.
+            let files = answers
+                .iter()
+                .flat_map(|answer| answer.file_ids(&attempts, tag))
+                .collect::<Vec<_>>();
+            if !files.is_empty() {
+                let answer = service.fts().cancel(job, &files).await;
+                if service.heed(answer).is_err() {
+                    continue;
+                }
+            }
+            n_told += attempts.len();
+            let told = move |session: &mut dyn Session| outgoing::cancelled(session, &attempts, time::now());
+            self.database.write(told).await?;
+        }
+        Ok(is_full && n_told > 0)
+    }
+}

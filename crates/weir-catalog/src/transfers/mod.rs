@@ -1,0 +1,132 @@
+//! The submitter: hands requests to transfer services as jobs, asks how these go, and has those cancelled that no rule wants any more.
+//!
+//! Each step is a row before it is a call, and each call may be made twice: jobs have ids that are derived from their requests. One task does
+//! all of it, so that nothing is submitted while it is cancelled.
+
+pub mod answer;
+mod cancel;
+pub mod fts;
+mod job;
+pub mod plan;
+mod poll;
+mod service;
+mod submit;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::Notify;
+use weir_http::Client;
+use weir_service::time::{self, Millis};
+use weir_store::StoreError;
+
+use service::Service;
+
+use crate::{
+    config::TransfersConfig,
+    credentials::Credentials,
+    database::{Database, Session},
+    requests::{history, uid::Tag},
+};
+
+/// How often work is looked for, unless somebody knows that there is some.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// How often attempts that ended long ago are forgotten.
+const FORGET_EVERY: Millis = 600_000;
+
+/// The submitter.
+#[derive(Debug)]
+pub struct Transfers {
+    database: Database,
+    credentials: Credentials,
+    config: TransfersConfig,
+    tag: Tag,
+    /// In the order of the configuration.
+    services: Vec<Service>,
+    forgotten: Millis,
+}
+
+impl Transfers {
+    /// A submitter for the services of the configuration.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn new(
+        database: Database,
+        client: &Client,
+        credentials: &Credentials,
+        config: &TransfersConfig,
+    ) -> Result<Self, StoreError> {
+        let fresh = rand_tag()?;
+        let tag = database
+            .write(move |session: &mut dyn Session| Tag::of(session, fresh))
+            .await?;
+        let service = |url: &String| Service::new(url.trim_end_matches('/'), client, credentials);
+        Ok(Self {
+            database,
+            credentials: credentials.clone(),
+            tag,
+            services: config.services.iter().map(service).collect(),
+            config: config.clone(),
+            forgotten: 0,
+        })
+    }
+
+    /// Works until it is dropped. `wake` tells that there is something to do.
+    pub async fn run(mut self, wake: Arc<Notify>) {
+        loop {
+            if !self.pass().await {
+                tokio::select! {
+                    () = tokio::time::sleep(EVERY) => {}
+                    () = wake.notified() => {}
+                }
+            }
+        }
+    }
+
+    /// Does a part of all that is to be done; whether there is more to do at once.
+    pub async fn pass(&mut self) -> bool {
+        let done = async {
+            let resumed = self.resume().await?;
+            let cancelled = self.cancel().await?;
+            let polled = self.poll().await?;
+            let submitted = self.submit().await?;
+            self.forget().await?;
+            Ok::<_, StoreError>(resumed | cancelled | polled | submitted)
+        };
+        done.await.unwrap_or_else(|error| {
+            let error = weir_auth::error_chain(&error);
+            tracing::warn!(error, "requests cannot be worked on; the next pass tries again");
+            false
+        })
+    }
+
+    /// The service at this URL; `None`: the configuration has it no more.
+    fn service(&mut self, url: &str) -> Option<&mut Service> {
+        self.services.iter_mut().find(|service| service.url() == url)
+    }
+
+    async fn forget(&mut self) -> Result<(), StoreError> {
+        let now = time::now();
+        if now - self.forgotten < FORGET_EVERY {
+            return Ok(());
+        }
+        let keep = i64::try_from(self.config.history.as_millis()).unwrap_or(i64::MAX);
+        let before = now.saturating_sub(keep);
+        let forget = move |session: &mut dyn Session| history::forget(session, before);
+        if !self.database.write(forget).await? {
+            self.forgotten = now;
+        }
+        Ok(())
+    }
+}
+
+fn rand_tag() -> Result<u32, StoreError> {
+    let mut bytes = [0; 4];
+    let failed = |_| StoreError::Broken("there are no random numbers".into());
+    aws_lc_rs::rand::fill(&mut bytes).map_err(failed)?;
+    Ok(u32::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Polling: asks transfer services how jobs go.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+use weir_service::time;
+use weir_store::StoreError;
+
+use super::{Transfers, answer::JobAnswer};
+use crate::{
+    database::Session,
+    requests::{self, outgoing},
+};
+
+/// Jobs that are asked for in one request: their ends are one transaction.
+const JOBS: usize = 40;
+
+/// Jobs of one pass.
+const JOBS_OF_PASS: usize = 400;
+
+impl Transfers {
+    /// Asks for jobs that were not asked for lately; whether there are more of them.
+    pub(super) async fn poll(&mut self) -> Result<bool, StoreError> {
+        let interval = i64::try_from(self.config.poll.as_millis()).unwrap_or(i64::MAX);
+        let before = time::now().saturating_sub(interval);
+        let read = move |session: &mut dyn Session| outgoing::to_poll(session, before, JOBS_OF_PASS);
+        let jobs = self.database.read(read).await?;
+        let is_full = jobs.len() == JOBS_OF_PASS;
+        let mut by_service = BTreeMap::<_, Vec<Uuid>>::new();
+        for (service, job) in jobs {
+            by_service.entry(service).or_default().push(job);
+        }
+        let mut n_asked = 0;
+        for (url, jobs) in by_service {
+            for jobs in jobs.chunks(JOBS) {
+                n_asked += usize::from(self.ask(&url, jobs).await?);
+            }
+        }
+        Ok(is_full && n_asked > 0)
+    }
+
+    /// Asks a service for some jobs; whether it answered.
+    async fn ask(&mut self, url: &str, jobs: &[Uuid]) -> Result<bool, StoreError> {
+        let answers = match self.service(url) {
+            Some(service) if service.pause().is_none() => {
+                let answer = service.fts().look(jobs).await;
+                service.heed(answer)
+            }
+            Some(_) => return Ok(false),
+            // The configuration has the service no more: what it was given is brought by another one.
+            None => Ok(jobs.iter().map(|job| JobAnswer::unknown(*job)).collect()),
+        };
+        match answers {
+            Ok(answers) => self.take(answers, jobs.to_vec()).await.map(|()| true),
+            Err(failure) => {
+                tracing::debug!(reason = failure.message, "jobs cannot be looked at");
+                Ok(false)
+            }
+        }
+    }
+
+    /// Applies what a service said.
+    async fn take(&self, answers: Vec<JobAnswer>, jobs: Vec<Uuid>) -> Result<(), StoreError> {
+        let (tag, now) = (self.tag, time::now());
+        let write = move |session: &mut dyn Session| {
+            let mut ends = Vec::new();
+            for answer in answers.iter().filter(|answer| jobs.contains(&answer.job_id)) {
+                let carried = outgoing::of_job(session, answer.job_id)?;
+                ends.extend(answer.ends(&carried, tag));
+            }
+            requests::ended(session, &ends, now)?;
+            outgoing::polled(session, &jobs, now)
+        };
+        self.database.write(write).await
+    }
+}

@@ -1,0 +1,271 @@
+//! Submission: plan, mark, call, note.
+
+use futures_util::{StreamExt as _, stream};
+use weir_rules::place::End;
+use weir_service::time;
+use weir_store::StoreError;
+
+use super::{
+    Transfers,
+    fts::{Failure, Fts, Kind},
+    job::{self, Tokens},
+    plan::{self, Copy, Plan},
+};
+use crate::{
+    credentials::Credentials,
+    database::Session,
+    requests::{
+        self, Attempt, Ended,
+        outgoing::{self, Due, Job},
+        slice::Slice,
+        uid::Tag,
+    },
+};
+
+/// Requests that are planned together.
+const REQUESTS: usize = 2_000;
+
+/// Jobs that are submitted at the same time.
+const JOBS: usize = 4;
+
+/// Requests that wait for something else than a transfer service are looked at again after this time, in milliseconds.
+const PAUSE: i64 = 60_000;
+
+/// A job with its body, to be submitted.
+struct Ready {
+    job: Job,
+    attempts: Vec<Attempt>,
+    copies: Vec<Copy>,
+}
+
+impl Transfers {
+    /// Submits requests that are due; whether there may be more.
+    pub(super) async fn submit(&mut self) -> Result<bool, StoreError> {
+        let (now, in_flight_max) = (time::now(), self.config.in_flight as u64);
+        let read = move |session: &mut dyn Session| {
+            let free = in_flight_max.saturating_sub(outgoing::in_flight(session)?);
+            let limit = usize::try_from(free).unwrap_or(usize::MAX).min(REQUESTS);
+            let due = outgoing::due(session, now, limit)?;
+            if due.is_empty() {
+                return Ok(None);
+            }
+            let slice = Slice::read(session, &due, now)?;
+            let is_full = due.len() == limit;
+            Ok(Some((due, slice, is_full)))
+        };
+        let Some((due, slice, is_full)) = self.database.read(read).await? else {
+            return Ok(false);
+        };
+        let urls = self
+            .services
+            .iter()
+            .map(|service| service.url().to_owned())
+            .collect::<Vec<_>>();
+        let plan = plan::plan(&due, &slice, &urls);
+        let ready = self.mark(plan).await?;
+        self.hand_over(ready, &slice).await?;
+        // What goes out or waits is not due any more: the next read finds others.
+        Ok(is_full)
+    }
+
+    /// Submits jobs again whose submission was not noted.
+    pub(super) async fn resume(&mut self) -> Result<bool, StoreError> {
+        let now = time::now();
+        let read = move |session: &mut dyn Session| {
+            let jobs = outgoing::half_submitted(session, REQUESTS)?;
+            let all = jobs.iter().flat_map(|(_, due)| due.clone()).collect::<Vec<_>>();
+            let slice = if all.is_empty() {
+                Slice::default()
+            } else {
+                Slice::read(session, &all, now)?
+            };
+            Ok((jobs, slice))
+        };
+        let (jobs, slice) = self.database.read(read).await?;
+        let mut ready = Vec::new();
+        for (job, due) in jobs {
+            let Some(service) = self.service(&job.service) else {
+                // The configuration has it no more.
+                self.end(due.iter().map(|one| lost(one.attempt)).collect()).await?;
+                continue;
+            };
+            if service.namespace().await.is_some() {
+                ready.push(self.again(job, due, &slice).await?);
+            }
+        }
+        let ready = ready.into_iter().flatten().collect::<Vec<_>>();
+        self.hand_over(ready, &slice).await?;
+        Ok(false)
+    }
+
+    /// The same job with the same sources. Requests whose files or RSEs are gone end.
+    async fn again(&self, job: Job, due: Vec<Due>, slice: &Slice) -> Result<Option<Ready>, StoreError> {
+        let copy = |one: &Due| plan::copy(one, slice, one.source?);
+        let copies = due.iter().filter_map(copy).collect::<Vec<_>>();
+        let is_gone = |one: &&Due| copies.iter().all(|copy| copy.due.attempt != one.attempt);
+        let gone = due
+            .iter()
+            .filter(is_gone)
+            .map(|one| failed(one.attempt, true, "its source is gone"));
+        self.end(gone.collect()).await?;
+        let attempts = copies.iter().map(|copy| copy.due.attempt).collect::<Vec<_>>();
+        Ok((!copies.is_empty()).then_some(Ready { job, attempts, copies }))
+    }
+
+    /// Writes the plan down: requests are marked before they go out.
+    async fn mark(&mut self, plan: Plan) -> Result<Vec<Ready>, StoreError> {
+        let now = time::now();
+        let (mut groups, mut later) = (Vec::new(), Vec::new());
+        for (group, copies) in plan.groups {
+            let Some(service) = self.service(&group.service) else {
+                continue;
+            };
+            if let Some(namespace) = service.namespace().await {
+                groups.push((group, namespace, copies));
+                continue;
+            }
+            let (reason, left) = service.pause().unwrap_or_default();
+            let waits = group.members.iter().map(|one| (one.attempt, reason.to_owned()));
+            let until = now + i64::try_from(left.as_millis()).unwrap_or(PAUSE);
+            later.push((waits.collect::<Vec<_>>(), until));
+        }
+        later.push((plan.waits, now + PAUSE));
+        let (tag, ends) = (self.tag, plan.ends);
+        let write = move |session: &mut dyn Session| {
+            requests::ended(session, &ends, now)?;
+            for (waits, until) in &later {
+                outgoing::put_off(session, waits, *until)?;
+            }
+            let mut ready = Vec::new();
+            for (group, namespace, copies) in &groups {
+                let marked = outgoing::submitting(session, group, (tag, *namespace), now)?;
+                ready.extend(marked.map(|(job, attempts)| {
+                    Ready {
+                        copies: copies
+                            .iter()
+                            .filter(|copy| attempts.contains(&copy.due.attempt))
+                            .cloned()
+                            .collect(),
+                        job,
+                        attempts,
+                    }
+                }));
+            }
+            Ok(ready)
+        };
+        self.database.write(write).await
+    }
+
+    /// Submits jobs, and notes what became of each.
+    async fn hand_over(&mut self, ready: Vec<Ready>, slice: &Slice) -> Result<(), StoreError> {
+        let (tag, keeps_tokens) = (self.tag, !self.config.unmanaged_tokens);
+        let mut calls = Vec::new();
+        for one in ready {
+            let Some(service) = self.service(&one.job.service) else {
+                continue;
+            };
+            calls.push((service.fts().clone(), self.credentials.clone(), one));
+        }
+        let calls = calls.into_iter().map(|(fts, credentials, one)| async move {
+            let answer = call(&fts, &credentials, &one, slice, (tag, keeps_tokens)).await;
+            (one, answer)
+        });
+        let mut answers = stream::iter(calls).buffer_unordered(JOBS);
+        while let Some((one, answer)) = answers.next().await {
+            let answer = match self
+                .services
+                .iter_mut()
+                .find(|service| service.url() == one.job.service)
+            {
+                Some(service) => service.heed(answer),
+                None => answer,
+            };
+            note(&self.database, one, answer).await?;
+        }
+        Ok(())
+    }
+
+    /// Applies ends of attempts.
+    pub(super) async fn end(&self, ends: Vec<Ended>) -> Result<(), StoreError> {
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let end = move |session: &mut dyn Session| requests::ended(session, &ends, time::now());
+        self.database.write(end).await.map(drop)
+    }
+}
+
+fn lost(attempt: Attempt) -> Ended {
+    Ended {
+        attempt,
+        end: End::Lost,
+        reason: Some("the catalogue does not use its transfer service any more".to_owned()),
+    }
+}
+
+fn failed(attempt: Attempt, recoverable: bool, reason: &str) -> Ended {
+    Ended {
+        attempt,
+        end: End::Failed {
+            recoverable,
+            has_other_source: false,
+        },
+        reason: Some(reason.to_owned()),
+    }
+}
+
+/// Submits a job with tokens for its storages.
+async fn call(
+    fts: &Fts,
+    credentials: &Credentials,
+    ready: &Ready,
+    slice: &Slice,
+    (tag, keeps_tokens): (Tag, bool),
+) -> Result<(), Failure> {
+    let unclear = |message: String| Failure {
+        kind: Kind::Unclear,
+        message,
+    };
+    let tokens = tokens(credentials, ready, slice).await.map_err(unclear)?;
+    let body = job::body(&ready.job, &ready.copies, slice, tag, &tokens, keeps_tokens);
+    let body = body.ok_or_else(|| unclear("a job's RSEs are gone".to_owned()))?;
+    fts.submit(&body).await
+}
+
+async fn tokens(credentials: &Credentials, ready: &Ready, slice: &Slice) -> Result<Tokens, String> {
+    let first = ready.copies.first().ok_or("a job without files")?;
+    let rse = |rse| slice.sites.get(&rse).ok_or("a job's RSE is gone");
+    let (from, to) = (rse(first.member.source)?, rse(first.due.attempt.at.1)?);
+    let (read, write) = plan::pair(from, to).ok_or("a job's RSEs share no protocol")?;
+    let failed = |error| format!("there is no token for a job: {}", weir_auth::error_chain(&error));
+    let source = credentials
+        .to_storage(from, read, &["storage.read"])
+        .await
+        .map_err(failed)?;
+    let destination = credentials
+        .to_storage(to, write, &["storage.modify", "storage.read"])
+        .await;
+    Ok(Tokens {
+        source,
+        destination: destination.map_err(failed)?,
+    })
+}
+
+/// Notes what the transfer service said of a job. Unless it said yes or no, the job is submitted once more later.
+async fn note(database: &crate::database::Database, one: Ready, answer: Result<(), Failure>) -> Result<(), StoreError> {
+    let (job, now) = (one.job.id, time::now());
+    let write = move |session: &mut dyn Session| match &answer {
+        Ok(()) => outgoing::submitted(session, job, now),
+        Err(failure) if matches!(failure.kind, Kind::Refused(_)) => {
+            // In a job of many the reason may lie in another file: each has another attempt, by itself.
+            let recoverable = one.attempts.len() > 1;
+            let ends = one
+                .attempts
+                .iter()
+                .map(|one| failed(*one, recoverable, &failure.message));
+            requests::ended(session, &ends.collect::<Vec<_>>(), now).map(drop)
+        }
+        Err(failure) => outgoing::delayed(session, job, &failure.message),
+    };
+    database.write(write).await
+}

@@ -1,0 +1,527 @@
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard},
+};
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    response::{IntoResponse as _, Response},
+    routing::{delete, get, post},
+};
+use http::{StatusCode, header};
+use serde_json::{Value, json};
+use uuid::Uuid;
+use weir_http::{RunningServer, ServerLimits, ServerTls};
+use weir_model::catalog::{LockState, RequestState, RuleState};
+use weir_rules::ids::RseId;
+
+use super::*;
+use crate::{
+    credentials::TokensConfig,
+    database::{Row, testing::on_both, values},
+    places,
+    rses::{self, distances, space},
+    rules::{self, evaluate, tests::*},
+    schema::MIGRATIONS,
+    testing::{done, protocol},
+};
+
+on_both!(MIGRATIONS;
+    requests_go_out_as_jobs_and_rules_become_ok
+    a_submission_whose_answer_is_lost_is_the_same_job
+    a_busy_service_is_left_alone_as_long_as_it_asks
+    a_file_that_is_refused_holds_no_other_back
+    what_no_rule_wants_is_cancelled
+    rules_that_end_while_the_service_is_down_leave_nothing_behind
+    a_failed_source_is_followed_by_another
+    a_full_destination_gets_nothing
+    sources_of_transfers_are_not_deleted
+);
+
+const VO: Uuid = Uuid::from_u128(77);
+
+/// The answer of a transfer service to a submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Mood {
+    #[default]
+    Good,
+    /// It takes the job, and its answer is lost.
+    Forgetful,
+    /// Too much to do, for so many seconds.
+    Busy(u64),
+    /// It takes no job with a file of this name.
+    Picky(&'static str),
+    Down,
+}
+
+/// A transfer service that does what it is told to.
+#[derive(Default)]
+struct Service {
+    mood: Mutex<Mood>,
+    n_calls: Mutex<usize>,
+    jobs: Mutex<BTreeMap<Uuid, Value>>,
+}
+
+type Shared = Arc<Service>;
+
+impl Service {
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<Uuid, Value>> {
+        self.jobs.lock().unwrap()
+    }
+
+    fn n_jobs(&self) -> usize {
+        self.jobs().len()
+    }
+
+    fn set(&self, mood: Mood) {
+        *self.mood.lock().unwrap() = mood;
+    }
+
+    fn mood(&self) -> Mood {
+        *self.n_calls.lock().unwrap() += 1;
+        *self.mood.lock().unwrap()
+    }
+
+    /// Ends the files of which this is true.
+    fn end(&self, state: &str, is_one: impl Fn(&Value) -> bool) {
+        for job in self.jobs().values_mut() {
+            for file in job["files"].as_array_mut().unwrap() {
+                if file["file_state"] == "SUBMITTED" && is_one(file) {
+                    file["file_state"] = state.into();
+                }
+            }
+        }
+    }
+
+    fn files(&self) -> Vec<Value> {
+        let jobs = self.jobs();
+        jobs.values()
+            .flat_map(|job| job["files"].as_array().unwrap().clone())
+            .collect()
+    }
+}
+
+fn down() -> Response {
+    (StatusCode::INTERNAL_SERVER_ERROR, "out of order").into_response()
+}
+
+async fn submit(State(service): State<Shared>, Json(job): Json<Value>) -> Response {
+    let mood = service.mood();
+    let id = Uuid::new_v5(&VO, job["params"]["sid"].as_str().unwrap().as_bytes());
+    let name = |file: &Value| file["metadata"]["name"].as_str().unwrap().to_owned();
+    let all = job["files"].as_array().unwrap();
+    match mood {
+        Mood::Down => return down(),
+        Mood::Busy(seconds) => {
+            let headers = [(header::RETRY_AFTER, seconds.to_string())];
+            return (
+                StatusCode::TOO_MANY_REQUESTS,
+                headers,
+                r#"{"message": "the queue is full"}"#,
+            )
+                .into_response();
+        }
+        Mood::Picky(refused) if all.iter().any(|file| name(file) == refused) => {
+            return (StatusCode::BAD_REQUEST, r#"{"message": "I do not like this file"}"#).into_response();
+        }
+        _ => {}
+    }
+    if service.jobs().contains_key(&id) {
+        return (StatusCode::CONFLICT, r#"{"message": "the job is known"}"#).into_response();
+    }
+    let file = |(at, file): (usize, &Value)| {
+        json!({
+            "file_id": at + 1, "file_state": "SUBMITTED", "file_metadata": file["metadata"], "reason": "disk on fire", "sent": file,
+        })
+    };
+    let files = all.iter().enumerate().map(file).collect::<Vec<_>>();
+    service.jobs().insert(id, json!({ "job_id": id, "params": job["params"], "job_state": "ACTIVE", "http_status": "200 Ok", "files": files }));
+    if mood == Mood::Forgetful {
+        return down();
+    }
+    Json(json!({ "job_id": id })).into_response()
+}
+
+async fn look(State(service): State<Shared>, Path(ids): Path<String>) -> Response {
+    if service.mood() == Mood::Down {
+        return down();
+    }
+    let jobs = service.jobs();
+    let job = |id: &str| {
+        let known = jobs.get(&id.parse().unwrap()).cloned();
+        known.unwrap_or_else(|| json!({ "job_id": id, "http_status": "404 Not Found" }))
+    };
+    let found = ids.split(',').map(job).collect::<Vec<_>>();
+    Json(found).into_response()
+}
+
+async fn cancel(State(service): State<Shared>, Path((id, files)): Path<(Uuid, String)>) -> Response {
+    if service.mood() == Mood::Down {
+        return down();
+    }
+    let files = files
+        .split(',')
+        .map(|id| id.parse::<u64>().unwrap())
+        .collect::<Vec<_>>();
+    let mut jobs = service.jobs();
+    for file in jobs.get_mut(&id).unwrap()["files"].as_array_mut().unwrap() {
+        if files.contains(&file["file_id"].as_u64().unwrap()) && file["file_state"] == "SUBMITTED" {
+            file["file_state"] = "CANCELED".into();
+        }
+    }
+    Json(json!({})).into_response()
+}
+
+/// A service that runs, and its URL.
+fn serve() -> (Shared, String, RunningServer) {
+    let service = Shared::default();
+    let router = Router::new()
+        .route("/whoami", get(|| async { Json(json!({ "vos_id": [VO] })) }))
+        .route("/jobs", post(submit))
+        .route("/jobs/{id}", get(look))
+        .route("/jobs/{id}/files/{files}", delete(cancel))
+        .with_state(service.clone());
+    let listener = weir_http::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = weir_http::serve(listener, ServerTls::default(), ServerLimits::default(), router).unwrap();
+    (service, url, server)
+}
+
+/// A submitter, as after a start.
+async fn submitter(database: &Database, url: &str) -> Transfers {
+    let client = Client::new(weir_http::ClientConfig::new(weir_http::TrustRoots::default())).unwrap();
+    let credentials = Credentials::new(&TokensConfig::default(), &client).unwrap();
+    let config = TransfersConfig {
+        services: vec![url.to_owned()],
+        poll: Duration::ZERO,
+        ..TransfersConfig::default()
+    };
+    Transfers::new(database.clone(), &client, &credentials, &config)
+        .await
+        .unwrap()
+}
+
+/// The three RSEs of [`prepared`] with protocols and links, and a rule on the dataset of so many files.
+async fn with_rule(database: &Database, n_files: u64) -> [RseId; 3] {
+    let all = prepared(database, n_files).await;
+    let work = move |session: &mut dyn Session| {
+        let names = ["S", "A", "B"];
+        for (rse, name) in all.iter().zip(names) {
+            rses::protocols::add(
+                session,
+                *rse,
+                &protocol("davs", &format!("{}.example.org", name.to_lowercase()), 1),
+            )?;
+            for other in all.iter().filter(|other| *other != rse) {
+                distances::set(session, *rse, *other, 1)?;
+            }
+        }
+        Ok(())
+    };
+    done(database, work).await;
+    done(database, adding("r1", "d", wish("A"))).await;
+    all
+}
+
+/// The rule is over, and its locks are released.
+fn over(session: &mut dyn Session) -> Result<evaluate::Progress, StoreError> {
+    rules::set_end(session, "r1", Some(1), 1)?;
+    let rule = rules::get(session, "r1")?;
+    evaluate::part(session, rule.id, 1)
+}
+
+/// Waits until the clock has moved: a job is not polled twice in a millisecond.
+async fn pass(transfers: &mut Transfers) {
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    transfers.pass().await;
+}
+
+async fn rule(database: &Database) -> rules::Rule {
+    database
+        .read(|session: &mut dyn Session| rules::get(session, "r1"))
+        .await
+        .unwrap()
+}
+
+async fn texts(database: &Database, text: &'static str) -> Vec<String> {
+    let read = move |session: &mut dyn Session| {
+        let rows = session.query(text, &[])?;
+        rows.iter()
+            .map(|row| Ok(row.optional(0, Row::text)?.unwrap_or_default().to_owned()))
+            .collect()
+    };
+    database.read(read).await.unwrap()
+}
+
+/// The states of the requests that there are.
+async fn states(database: &Database) -> Vec<RequestState> {
+    let texts = texts(database, "SELECT state FROM requests ORDER BY request_id").await;
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+async fn requests_go_out_as_jobs_and_rules_become_ok(database: Database) {
+    let (service, url, _server) = serve();
+    with_rule(&database, 3).await;
+    let mut transfers = submitter(&database, &url).await;
+    pass(&mut transfers).await;
+    let files = service.files();
+    assert_eq!((service.n_jobs(), files.len()), (1, 3));
+    let sent = &files[0]["sent"];
+    assert!(
+        sent["sources"][0]
+            .as_str()
+            .unwrap()
+            .starts_with("davs://s.example.org:8443/data/mc/")
+    );
+    let paths = ["sources", "destinations"].map(|key| {
+        sent[key][0]
+            .as_str()
+            .unwrap()
+            .split("/data/")
+            .nth(1)
+            .unwrap()
+            .to_owned()
+    });
+    assert_eq!((&paths[0], paths[0].starts_with("mc/")), (&paths[1], true));
+    assert_eq!(
+        (&sent["filesize"], &sent["metadata"]["dst_rse"]),
+        (&json!(10), &json!("A"))
+    );
+    let params = service.jobs().values().next().unwrap()["params"].clone();
+    assert_eq!(
+        (&params["overwrite"], &params["job_metadata"]["issuer"]),
+        (&json!(true), &json!("rucio"))
+    );
+    // Nothing happens until the service says something new.
+    pass(&mut transfers).await;
+    assert_eq!(states(&database).await, [RequestState::Submitted; 3]);
+    service.end("FINISHED", |file| file["file_id"] != 2);
+    pass(&mut transfers).await;
+    let half = rule(&database).await;
+    assert_eq!(
+        (half.counts.ok, half.counts.replicating, half.state),
+        (2, 1, RuleState::Replicating)
+    );
+    service.end("FINISHED", |_| true);
+    pass(&mut transfers).await;
+    assert_eq!(rule(&database).await.state, RuleState::Ok);
+    assert_eq!(states(&database).await, []);
+    let kept = texts(&database, "SELECT state FROM request_history").await;
+    assert_eq!(kept, ["D", "D", "D"]);
+}
+
+async fn a_submission_whose_answer_is_lost_is_the_same_job(database: Database) {
+    let (service, url, _server) = serve();
+    with_rule(&database, 3).await;
+    service.set(Mood::Forgetful);
+    pass(&mut submitter(&database, &url).await).await;
+    assert_eq!(
+        (service.n_jobs(), states(&database).await),
+        (1, vec![RequestState::Submitting; 3])
+    );
+    let reasons = texts(&database, "SELECT reason FROM requests").await;
+    assert!(
+        reasons.iter().all(|reason| reason.contains("out of order")),
+        "{reasons:?}"
+    );
+    service.set(Mood::Good);
+    // As after a kill: another process finds what was begun.
+    pass(&mut submitter(&database, &url).await).await;
+    assert_eq!(
+        (service.n_jobs(), states(&database).await),
+        (1, vec![RequestState::Submitted; 3])
+    );
+    assert_eq!(rule(&database).await.counts.replicating, 3);
+}
+
+async fn a_busy_service_is_left_alone_as_long_as_it_asks(database: Database) {
+    let (service, url, _server) = serve();
+    with_rule(&database, 3).await;
+    service.set(Mood::Busy(3600));
+    let mut transfers = submitter(&database, &url).await;
+    pass(&mut transfers).await;
+    let n_calls = *service.n_calls.lock().unwrap();
+    for _ in 0..5 {
+        pass(&mut transfers).await;
+    }
+    assert_eq!(*service.n_calls.lock().unwrap(), n_calls);
+    let reasons = texts(&database, "SELECT reason FROM requests").await;
+    assert!(
+        reasons.iter().all(|reason| reason.contains("429: the queue is full")),
+        "{reasons:?}"
+    );
+    // That was nobody's failure.
+    assert_eq!(rule(&database).await.error, None);
+    service.set(Mood::Good);
+    let mut transfers = submitter(&database, &url).await;
+    pass(&mut transfers).await;
+    assert_eq!(states(&database).await, [RequestState::Submitted; 3]);
+}
+
+async fn a_file_that_is_refused_holds_no_other_back(database: Database) {
+    let (service, url, _server) = serve();
+    with_rule(&database, 3).await;
+    service.set(Mood::Picky("f00001"));
+    let mut transfers = submitter(&database, &url).await;
+    pass(&mut transfers).await;
+    assert_eq!(states(&database).await, [RequestState::Queued; 3]);
+    done(&database, |session: &mut dyn Session| {
+        session.execute("UPDATE requests SET not_before = 0", &[])
+    })
+    .await;
+    pass(&mut transfers).await;
+    let expected = [RequestState::Submitted, RequestState::Failed, RequestState::Submitted];
+    assert_eq!((service.n_jobs(), states(&database).await), (2, expected.to_vec()));
+    let rule = rule(&database).await;
+    assert_eq!((rule.state, rule.counts.stuck), (RuleState::Stuck, 1));
+    assert!(rule.error.unwrap().contains("400: I do not like this file"));
+}
+
+async fn what_no_rule_wants_is_cancelled(database: Database) {
+    let (service, url, _server) = serve();
+    let [_, a, _] = with_rule(&database, 3).await;
+    let mut transfers = submitter(&database, &url).await;
+    pass(&mut transfers).await;
+    service.end("FINISHED", |file| file["file_id"] == 1);
+    done(&database, over).await;
+    pass(&mut transfers).await;
+    pass(&mut transfers).await;
+    let files = service.files();
+    let mut ended = files
+        .iter()
+        .map(|file| file["file_state"].as_str().unwrap())
+        .collect::<Vec<_>>();
+    ended.sort_unstable();
+    assert_eq!(ended, ["CANCELED", "CANCELED", "FINISHED"]);
+    assert_eq!(states(&database).await, []);
+    // The file that came all the same is of no use, and what the others left is deleted.
+    let left = move |session: &mut dyn Session| {
+        let rows = session.query(
+            "SELECT state, tombstone FROM replicas WHERE rse_id = $1 ORDER BY did_id",
+            &values![a.0],
+        )?;
+        rows.iter()
+            .map(|row| Ok((row.text(0)?.to_owned(), row.optional(1, Row::int)?)))
+            .collect::<Result<Vec<_>, StoreError>>()
+    };
+    let left = database.read(left).await.unwrap();
+    assert_eq!(
+        left.iter().map(|(state, _)| state.as_str()).collect::<String>().len(),
+        3
+    );
+    assert!(
+        left.iter()
+            .all(|(state, tombstone)| state == "B" || *tombstone == Some(0)),
+        "{left:?}"
+    );
+}
+
+async fn rules_that_end_while_the_service_is_down_leave_nothing_behind(database: Database) {
+    let (service, url, _server) = serve();
+    with_rule(&database, 3).await;
+    service.set(Mood::Down);
+    let mut transfers = submitter(&database, &url).await;
+    pass(&mut transfers).await;
+    assert_eq!(states(&database).await, [RequestState::Submitting; 3]);
+    done(&database, over).await;
+    service.set(Mood::Good);
+    // What may have reached the service is submitted once more, and cancelled there.
+    let mut transfers = submitter(&database, &url).await;
+    for _ in 0..3 {
+        pass(&mut transfers).await;
+    }
+    assert_eq!((service.n_jobs(), states(&database).await), (1, vec![]));
+    assert!(service.files().iter().all(|file| file["file_state"] == "CANCELED"));
+}
+
+async fn a_failed_source_is_followed_by_another(database: Database) {
+    let (service, url, _server) = serve();
+    let [s, a, b] = with_rule(&database, 1).await;
+    let copy = move |session: &mut dyn Session| {
+        crate::replicas::add(session, b, &[file("f00000")], &alice(), 1)?;
+        distances::set(session, b, a, 9)
+    };
+    done(&database, copy).await;
+    let mut transfers = submitter(&database, &url).await;
+    let mut sources = Vec::new();
+    for _ in 0..3 {
+        done(&database, |session: &mut dyn Session| {
+            session.execute("UPDATE requests SET not_before = 0", &[])
+        })
+        .await;
+        pass(&mut transfers).await;
+        let read = |session: &mut dyn Session| session.row("SELECT source FROM requests", &[])?.unwrap().size(0);
+        sources.push(RseId(database.read(read).await.unwrap() as u32));
+        service.end("FAILED", |_| true);
+        pass(&mut transfers).await;
+    }
+    assert_eq!(sources, [s, b, s]);
+    assert_eq!(service.n_jobs(), 3, "each attempt is another job");
+    assert_eq!(rule(&database).await.error.as_deref(), Some("disk on fire"));
+}
+
+async fn a_full_destination_gets_nothing(database: Database) {
+    let (service, url, _server) = serve();
+    let [_, a, _] = with_rule(&database, 3).await;
+    let usage = move |session: &mut dyn Session| {
+        let usage = space::Usage {
+            source: "storage".into(),
+            used: 0,
+            free: Some(25),
+            files: None,
+            updated: time::now(),
+        };
+        space::set_usage(session, a, &usage)
+    };
+    done(&database, usage).await;
+    let mut transfers = submitter(&database, &url).await;
+    pass(&mut transfers).await;
+    assert_eq!(service.files().len(), 2);
+    let reasons = texts(&database, "SELECT reason FROM requests WHERE state = 'Q'").await;
+    assert!(
+        reasons.len() == 1 && reasons[0].contains("A has no room: 5 bytes"),
+        "{reasons:?}"
+    );
+    let room = database
+        .read(move |session: &mut dyn Session| space::room(session, a))
+        .await
+        .unwrap();
+    assert_eq!(room, Some(5));
+}
+
+async fn sources_of_transfers_are_not_deleted(database: Database) {
+    use crate::replicas::deletion;
+    let (_service, url, _server) = serve();
+    let [s, a, _] = with_rule(&database, 2).await;
+    let obsolete =
+        |session: &mut dyn Session| session.execute("UPDATE replicas SET tombstone = 0 WHERE n_locks = 0", &[]);
+    done(&database, obsolete).await;
+    let mark =
+        move |session: &mut dyn Session| deletion::mark(session, s, weir_rules::deletion::Goal::Greedy, time::now(), 1);
+    assert_eq!(done(&database, mark).await.len(), 1);
+    let mut transfers = submitter(&database, &url).await;
+    pass(&mut transfers).await;
+    // One file goes out; the source of the other is marked, and there is no other.
+    assert_eq!(
+        states(&database).await,
+        [RequestState::NoSources, RequestState::Submitted]
+    );
+    assert_eq!(done(&database, mark).await, []);
+    let held = move |session: &mut dyn Session| {
+        let all = session.query(
+            "SELECT did_id, rse_id FROM replicas WHERE rse_id = $1 ORDER BY did_id",
+            &values![a.0],
+        )?;
+        let all = all.iter().map(places::at).collect::<Result<Vec<_>, StoreError>>()?;
+        let places = places::read(session, &all)?;
+        Ok(places
+            .values()
+            .map(weir_rules::place::Place::lock_state)
+            .collect::<Vec<_>>())
+    };
+    let held = done(&database, held).await;
+    assert_eq!(held, [LockState::Stuck, LockState::Replicating]);
+}
