@@ -5,6 +5,7 @@
 //! - [`database`]: one way to both databases.
 //! - [`accounts`]: accounts, identities, sessions, scopes.
 //! - [`dids`]: files, datasets and containers, and what is in them.
+//! - [`filters`]: filters of searches.
 //! - [`rses`]: storage elements, with attributes, protocols, limits, usage and distances.
 //! - [`rules`]: replication rules, their placement, evaluation and release.
 //! - [`places`]: files at RSEs, as rules hold them.
@@ -28,6 +29,7 @@ pub mod dids;
 pub mod door;
 mod evaluator;
 mod figures;
+pub mod filters;
 pub mod paths;
 pub mod permissions;
 pub mod places;

@@ -104,6 +104,8 @@ classes! {
     ReplicaNotFound = "ReplicaNotFound", 404;
     /// A rule holds the replica.
     ReplicaIsLocked = "ReplicaIsLocked", 403;
+    /// There is no such request.
+    RequestNotFound = "RequestNotFound", 404;
     /// There is no such rule.
     RuleNotFound = "RuleNotFound", 404;
     /// The account has the same rule already.
@@ -120,6 +122,8 @@ classes! {
     UnsupportedOperation = "UnsupportedOperation", 409;
     /// A value makes no sense.
     InvalidObject = "InvalidObject", 400;
+    /// A filter cannot be read.
+    FilterSyntax = "DIDFilterSyntaxError", 400;
     /// There is no such option.
     InvalidOption = "InputValidationError", 409;
     /// A value has the wrong form.

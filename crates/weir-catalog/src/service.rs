@@ -177,7 +177,8 @@ impl Catalog {
         shared.reloads.have_read(seen);
         shared.reloads.shows_certificate(certificate_end);
         let wakes = Wakes::default();
-        let router = door::router(database.clone(), wakes.evaluator.clone()).merge(about(shared.clone()));
+        let router =
+            door::router(database.clone(), wakes.evaluator.clone(), transfers.tag()).merge(about(shared.clone()));
         let server = weir_http::serve(listener, tls, limits(&config), router).map_err(listen)?;
         let tasks = Tasks::default();
         tasks.spawn(keep_up(Arc::downgrade(&shared)));

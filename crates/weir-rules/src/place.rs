@@ -182,6 +182,22 @@ impl Place {
         self
     }
 
+    /// A client has put the file there itself, or says that it is not there any more. `None`: a transfer brings it, and tells by itself.
+    #[must_use]
+    pub fn told(mut self, replica: ReplicaState) -> Option<Self> {
+        match (self.replica, self.request.map(|request| request.state)) {
+            // A client brings it, and says so by the state.
+            (_, None | Some(RequestState::Waiting)) if self.replica != ReplicaState::BeingDeleted => {}
+            (_, Some(state)) if !state::is_open(state) => {}
+            _ => return None,
+        }
+        if replica != ReplicaState::Copying {
+            self.request = None;
+        }
+        self.replica = replica;
+        Some(self)
+    }
+
     /// Begins anew with what is stuck.
     #[must_use]
     pub fn repaired(self) -> Self {
@@ -312,6 +328,18 @@ mod tests {
             (dropped.replica, dropped.request, dropped.deleted()),
             (ReplicaState::BeingDeleted, None, None)
         );
+    }
+
+    #[test]
+    fn a_client_that_uploads_tells_when_the_file_is_there() {
+        let mut place = Place::locked(None);
+        assert_eq!(place.told(ReplicaState::Available), None, "a transfer brings it");
+        place.request.as_mut().unwrap().state = RequestState::Waiting;
+        assert_eq!(place.lock_state(), LockState::Replicating);
+        assert_eq!(place.told(ReplicaState::Available), Some(available(1)));
+        let bad = available(1).told(ReplicaState::Bad).unwrap();
+        assert_eq!((bad.request, bad.lock_state()), (None, LockState::Stuck));
+        assert_eq!(available(0).being_deleted().told(ReplicaState::Available), None);
     }
 
     #[test]

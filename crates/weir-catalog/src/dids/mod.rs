@@ -1,10 +1,11 @@
 //! DIDs: files, datasets, containers.
 
 pub mod content;
+pub mod metadata;
 
 use std::collections::HashMap;
 
-use weir_model::catalog::{AccountName, Did, DidType};
+use weir_model::catalog::{AccountName, Did, DidName, DidType, Scope};
 use weir_rules::ids::DidId;
 use weir_store::StoreError;
 
@@ -196,6 +197,27 @@ pub fn by_number(session: &mut dyn Session, ids: &[DidId]) -> Result<HashMap<Did
         }
     }
     Ok(found)
+}
+
+/// DIDs of a scope whose names begin with this prefix, by name: after this one, and at most so many.
+pub fn with_prefix(
+    session: &mut dyn Session,
+    scope: &Scope,
+    prefix: &str,
+    after: Option<&DidName>,
+    limit: usize,
+) -> Result<Vec<Known>, StoreError> {
+    let text = format!(
+        "SELECT {COLUMNS} FROM dids d WHERE d.scope = $1 AND d.name > $2 AND d.name LIKE $3 ESCAPE '\\' AND d.deleted IS NULL
+         ORDER BY d.name LIMIT $4"
+    );
+    let escaped = prefix.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    let after = after.map_or("", DidName::as_str);
+    let rows = session.query(
+        &text,
+        &values![scope.as_str(), after, format!("{escaped}%"), limit as u64],
+    )?;
+    rows.iter().map(known).collect()
 }
 
 /// The same, which no other transaction changes before the end of this one.

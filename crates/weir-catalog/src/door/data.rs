@@ -53,6 +53,7 @@ pub(super) fn new_replica(body: &Object) -> Result<New, Failure> {
         bytes: u64::try_from(bytes).map_err(negative)?,
         adler32: body.text("adler32")?.map(str::to_lowercase),
         md5: body.text("md5")?.map(str::to_lowercase),
+        is_coming: body.text("state")? == Some("C"),
         path: body.text("pfn")?.map(str::to_owned),
         meta: body.value("meta").map_or_else(|| "{}".to_owned(), Value::to_string),
     })

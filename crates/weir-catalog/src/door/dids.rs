@@ -23,6 +23,7 @@ use crate::{
     permissions::Operation,
     refusal::{Class, Refusal},
     replicas, rses,
+    rules::Wish,
 };
 
 /// A new collection from a body.
@@ -32,14 +33,6 @@ fn new_collection(did: Did, body: &Object, account: &AccountName, now: Millis) -
     if kind == DidType::File {
         let message = "Only collection (dataset/container) can be registered; files come with their replicas";
         return Err(Refusal::new(Class::UnsupportedOperation, message).into());
-    }
-    if body
-        .value("rules")
-        .is_some_and(|rules| rules.as_array().is_none_or(|rules| !rules.is_empty()))
-    {
-        return Err(Failure::not_built(
-            "rules of a new DID are not built here yet; add them with POST /rules/",
-        ));
     }
     let lifetime = body.number("lifetime")?;
     Ok(New {
@@ -79,21 +72,42 @@ pub(crate) async fn add_many(door: State, caller: Caller, body: List) -> Answer 
 
 type Added = (Did, Object, Attached);
 
+/// The rules that a new DID comes with.
+fn rules_of(body: &Object, caller: &Caller, now: Millis) -> Result<Vec<Wish>, Failure> {
+    match body.value("rules") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(_) => body
+            .list("rules")?
+            .iter()
+            .map(|rule| super::rules::wish(rule, caller, now))
+            .collect(),
+    }
+}
+
 async fn adding(door: &State, caller: Caller, all: Vec<Added>) -> Answer {
     let now = time::now();
     let news = all
         .iter()
         .map(|(did, body, _)| new_collection(did.clone(), body, caller.account(), now));
     let news = news.collect::<Result<Vec<_>, _>>()?;
+    let rules = all.iter().map(|(_, body, _)| rules_of(body, &caller, now));
+    let rules = rules.collect::<Result<Vec<_>, _>>()?;
     let write = move |session: &mut dyn Session| {
         for new in &news {
             may_change(session, &caller, Operation::ChangeDids, &new.did.scope)?;
         }
         dids::add(session, &news, now)?;
         let mut all = all.iter().filter(|(.., children)| !children.dids.is_empty());
-        all.try_for_each(|(did, _, children)| attaching(session, &caller, did, children, now))
+        all.try_for_each(|(did, _, children)| attaching(session, &caller, did, children, now))?;
+        for (new, rules) in news.iter().zip(&rules) {
+            for wish in rules {
+                super::rules::adding(session, &caller, (&new.did, wish), false, now)?;
+            }
+        }
+        Ok(())
     };
     door.database.write(write).await?;
+    door.evaluator.notify_one();
     Ok(created())
 }
 

@@ -1,15 +1,19 @@
 //! The door: Rucio's REST interface. `tests/rucio/exchanges.json` holds exchanges with Rucio 41.5.1, to which its answers are compared.
 
 mod accounts;
+mod analysis;
 mod answer;
 mod auth;
 mod body;
 mod caller;
 mod data;
 mod dids;
+mod metadata;
 mod replicas;
+mod requests;
 mod rses;
 mod rules;
+mod search;
 
 use std::sync::Arc;
 
@@ -20,7 +24,7 @@ use axum::{
 };
 use tokio::sync::{Notify, Semaphore};
 
-use crate::database::Database;
+use crate::{database::Database, requests::uid::Tag};
 use answer::{Failure, json_answer};
 
 /// The version of Rucio that clients are told: they behave as to a server of theirs.
@@ -36,16 +40,19 @@ pub(crate) struct Door {
     pub(crate) logins: Semaphore,
     /// Told when rules are to be evaluated.
     pub(crate) evaluator: Arc<Notify>,
+    /// The catalogue's part of the ids of requests.
+    pub(crate) tag: Tag,
 }
 
 type State = axum::extract::State<Arc<Door>>;
 
-/// All that the door answers. `evaluator` is told when rules are to be evaluated.
-pub fn router(database: Database, evaluator: Arc<Notify>) -> Router {
+/// All that the door answers. `evaluator` is told when rules are to be evaluated; `tag` stands in the ids of requests.
+pub fn router(database: Database, evaluator: Arc<Notify>, tag: Tag) -> Router {
     let door = Arc::new(Door {
         database,
         logins: Semaphore::new(LOGINS),
         evaluator,
+        tag,
     });
     Router::new()
         .route("/ping", get(ping))
@@ -133,6 +140,7 @@ fn of_rses() -> Router<Arc<Door>> {
 
 fn of_data() -> Router<Arc<Door>> {
     let content = get(dids::content).post(dids::attach).delete(dids::detach);
+    let metadata = get(metadata::get).post(metadata::set_many);
     Router::new()
         .route("/dids", post(dids::add_many))
         .route("/dids/{scope}/{name}", get(dids::get).post(dids::add))
@@ -140,7 +148,11 @@ fn of_data() -> Router<Arc<Door>> {
         .route("/dids/{scope}/{name}/files", get(dids::files))
         .route("/dids/{scope}/{name}/parents", get(dids::parents))
         .route("/dids/{scope}/{name}/status", put(dids::set_status))
-        .route("/replicas", post(replicas::add))
+        .route("/dids/bulkmeta", post(metadata::of_many))
+        .route("/dids/{scope}/dids/search", get(search::search))
+        .route("/dids/{scope}/{name}/meta", metadata.delete(metadata::remove))
+        .route("/dids/{scope}/{name}/meta/{key}", post(metadata::set))
+        .route("/replicas", post(replicas::add).put(replicas::set_states))
         .route("/replicas/list", post(replicas::list_replicas))
         .route("/rses/{rse}/lfns2pfns", get(replicas::paths_of))
 }
@@ -152,6 +164,12 @@ fn of_rules() -> Router<Arc<Door>> {
         .route("/rules/", get(rules::list).post(rules::add))
         .route("/rules/{id}", one)
         .route("/rules/{id}/locks", get(rules::locks))
+        .route("/rules/{id}/analysis", get(analysis::analysis))
+        .route("/.well-known/weir/rules/{id}/why", get(analysis::why))
+        .route("/requests/list", get(requests::list))
+        .route("/requests/history/list", get(requests::list_ended))
+        .route("/requests/{scope}/{name}/{rse}", get(requests::get))
+        .route("/requests/history/{scope}/{name}/{rse}", get(requests::get_ended))
         .route("/dids/{scope}/{name}/rules", get(rules::of))
 }
 

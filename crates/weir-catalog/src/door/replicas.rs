@@ -1,6 +1,6 @@
 //! Replicas.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use axum::extract::{Path, Query};
 use http::{HeaderMap, header};
@@ -12,7 +12,7 @@ use weir_store::StoreError;
 
 use super::{
     State,
-    answer::{Answer, Failure, created, json_answer, lines, metalink},
+    answer::{Answer, Failure, created, done, json_answer, lines, metalink},
     body::Object,
     caller::Caller,
     data::{PAGE, did_of, may_change, new_replica},
@@ -58,11 +58,40 @@ pub(crate) async fn add(door: State, caller: Caller, body: Object) -> Answer {
     Ok(created())
 }
 
+/// `PUT /replicas`: states that clients tell.
+pub(crate) async fn set_states(door: State, caller: Caller, body: Object) -> Answer {
+    let (rse, now) = (rses::name(body.needed("rse")?)?, time::now());
+    let one = |file: &Object| {
+        let state = file.needed("state")?;
+        let known = ReplicaState::ALL
+            .iter()
+            .find(|one| one.letter().to_string() == state || one.as_str() == state);
+        let known = known.ok_or_else(|| Failure::value(format!("{state:?} is no state of a replica")))?;
+        Ok::<_, Failure>((did_of(file)?, *known))
+    };
+    let files = body.list("files")?.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+    let write = move |session: &mut dyn Session| {
+        for scope in files.iter().map(|(did, _)| &did.scope).collect::<BTreeSet<_>>() {
+            may_change(session, &caller, Operation::AddReplicas, scope)?;
+        }
+        let rse = crate::rses::get(session, &rse)?.id;
+        let mut states = BTreeMap::new();
+        for (did, state) in &files {
+            states.insert(dids::get(session, did)?.id, *state);
+        }
+        replicas::set_states(session, rse, &states, now)
+    };
+    door.database.write(write).await?;
+    Ok(done())
+}
+
 /// A file with its replicas, and their URLs.
 #[derive(Debug)]
 struct Located {
     file: Known,
     replicas: Vec<(Replica, Vec<String>)>,
+    /// The collections that it is in, if they are asked for.
+    parents: Option<Vec<Did>>,
 }
 
 /// The filters of a listing.
@@ -73,6 +102,7 @@ struct Wish {
     expression: Option<String>,
     all_states: bool,
     ignore_availability: bool,
+    parents: bool,
 }
 
 fn wish(body: &Object) -> Result<Wish, Failure> {
@@ -86,6 +116,7 @@ fn wish(body: &Object) -> Result<Wish, Failure> {
         expression: body.text("rse_expression")?.map(str::to_owned),
         all_states: body.flag("all_states")?.unwrap_or_default(),
         ignore_availability: body.flag("ignore_availability")?.unwrap_or_default(),
+        parents: body.flag("resolve_parents")?.unwrap_or_default(),
     })
 }
 
@@ -160,6 +191,11 @@ fn located(session: &mut dyn Session, wish: &Wish) -> Result<Vec<Located>, Store
     let rses = readable(session, wish)?;
     let files = files(session, &wish.dids)?;
     let ids = files.iter().map(|file| file.id).collect::<Vec<_>>();
+    let mut parents = if wish.parents {
+        content::ancestors(session, &ids)?
+    } else {
+        HashMap::new()
+    };
     let mut by_file = HashMap::<_, Vec<Replica>>::new();
     for replica in replicas::of(session, &ids)? {
         by_file.entry(replica.file).or_default().push(replica);
@@ -174,7 +210,12 @@ fn located(session: &mut dyn Session, wish: &Wish) -> Result<Vec<Located>, Store
             Some((one, urls))
         });
         let replicas = with_urls.collect();
-        Located { file, replicas }
+        let parents = wish.parents.then(|| parents.remove(&file.id).unwrap_or_default());
+        Located {
+            file,
+            replicas,
+            parents,
+        }
     };
     Ok(files.into_iter().map(locate).collect())
 }
@@ -210,6 +251,9 @@ fn row(located: &Located) -> Value {
     });
     row["rses"] = by_rse(|_, urls| json!(urls)).into();
     row["states"] = by_rse(|one, _| json!(one.state)).into();
+    if let Some(parents) = &located.parents {
+        row["parents"] = parents.iter().map(Did::to_string).collect();
+    }
     row
 }
 
@@ -238,10 +282,20 @@ fn as_metalink(located: &Located) -> String {
             escaped(url)
         )
     };
+    let parents = located.parents.as_deref().unwrap_or_default();
+    let parents = match parents {
+        [] => String::new(),
+        all => {
+            let all = all
+                .iter()
+                .map(|one| format!("   <did>{}</did>\n", escaped(&one.to_string())));
+            format!("  <parents>\n{}  </parents>\n", all.collect::<String>())
+        }
+    };
     let (sums, urls) = (sums.collect::<String>(), numbered(located).map(url).collect::<String>());
     let bytes = file.bytes.unwrap_or_default();
     format!(
-        " <file name=\"{name}\">\n  <identity>{did}</identity>\n{sums}  <size>{bytes}</size>\n  \
+        " <file name=\"{name}\">\n{parents}  <identity>{did}</identity>\n{sums}  <size>{bytes}</size>\n  \
          <glfn name=\"/generic/rucio/{did}\"></glfn>\n{urls} </file>\n"
     )
 }

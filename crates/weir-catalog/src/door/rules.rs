@@ -51,7 +51,7 @@ fn priority(number: i64) -> Result<u32, Failure> {
     number.ok_or_else(|| Failure::value("a priority is from 1 to 5"))
 }
 
-fn wish(body: &Object, caller: &Caller, now: Millis) -> Result<Wish, Failure> {
+pub(super) fn wish(body: &Object, caller: &Caller, now: Millis) -> Result<Wish, Failure> {
     let account = body
         .text("account")?
         .map_or_else(|| Ok(caller.account().clone()), str::parse::<AccountName>);
@@ -93,28 +93,36 @@ pub(crate) async fn add(door: State, caller: Caller, body: Object) -> Answer {
     }
     let ignore_availability = body.flag("ignore_availability")?.unwrap_or_default();
     let write = move |session: &mut dyn Session| {
-        caller.may(session, Operation::ChangeRules, Some(&wish.account))?;
-        if wish.is_locked {
-            caller.may(session, Operation::LockRules, Some(&wish.account))?;
-        }
-        let mut uids = Vec::new();
-        for did in &dids {
-            let new = create::New {
-                uid: uid()?,
-                did: dids::get(session, did)?.id,
-                wish: wish.clone(),
-                ignore_availability,
-            };
-            create::add(session, &new, now)?;
-            uids.push(new.uid);
-        }
-        Ok(uids)
+        let add = |did| adding(session, &caller, (did, &wish), ignore_availability, now);
+        dids.iter().map(add).collect::<Result<Vec<_>, _>>()
     };
     let uids = door.database.write(write).await;
     // Rucio answers 409 here, and 400 where RSEs are listed.
     let uids = uids.map_err(|error| Failure::from(error).conflicting(Class::InvalidRseExpression))?;
     door.evaluator.notify_one();
     Ok(created_with(&json!(uids)))
+}
+
+/// Within a transaction: adds a rule on a DID, and gives its id.
+pub(super) fn adding(
+    session: &mut dyn Session,
+    caller: &Caller,
+    (did, wish): (&Did, &Wish),
+    ignore_availability: bool,
+    now: Millis,
+) -> Result<String, StoreError> {
+    caller.may(session, Operation::ChangeRules, Some(&wish.account))?;
+    if wish.is_locked {
+        caller.may(session, Operation::LockRules, Some(&wish.account))?;
+    }
+    let new = create::New {
+        uid: uid()?,
+        did: dids::get(session, did)?.id,
+        wish: wish.clone(),
+        ignore_availability,
+    };
+    create::add(session, &new, now)?;
+    Ok(new.uid)
 }
 
 /// A rule with its DID.

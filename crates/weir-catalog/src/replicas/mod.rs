@@ -2,11 +2,16 @@
 
 pub mod deletion;
 
+use std::collections::BTreeMap;
+
 use weir_model::{
     RseName,
     catalog::{AccountName, Did, DidType, ReplicaState, RseType},
 };
-use weir_rules::ids::{DidId, RseId};
+use weir_rules::{
+    ids::{DidId, RseId},
+    place::{End, Place},
+};
 use weir_store::StoreError;
 
 use weir_service::time::Millis;
@@ -14,6 +19,7 @@ use weir_service::time::Millis;
 use crate::{
     database::{Row, Session, values},
     dids,
+    places::{self, Change, Terms, timestamp},
     refusal::{Class, Refusal},
     rses::rse_id,
 };
@@ -31,6 +37,8 @@ pub struct New {
     pub md5: Option<String>,
     /// Where it is, at an RSE whose paths do not follow from DIDs.
     pub path: Option<String>,
+    /// Whether the client is still to put it there, and says when it has.
+    pub is_coming: bool,
     /// Metadata of the file: a JSON object.
     pub meta: String,
 }
@@ -76,20 +84,47 @@ pub fn add(
     };
     session.execute_many(text, &files.iter().map(did).collect::<Vec<_>>())?;
     let text = "INSERT INTO replicas (did_id, rse_id, bytes, state, n_locks, path, created, updated)
-        SELECT d.did_id, CAST($3 AS BIGINT), d.bytes, 'A', 0, CAST($4 AS TEXT), CAST($5 AS BIGINT), CAST($5 AS BIGINT) FROM dids d WHERE d.scope = $1 AND d.name = $2 AND d.type = 'F'
+        SELECT d.did_id, CAST($3 AS BIGINT), d.bytes, CAST($9 AS TEXT), 0, CAST($4 AS TEXT), CAST($5 AS BIGINT), CAST($5 AS BIGINT) FROM dids d WHERE d.scope = $1 AND d.name = $2 AND d.type = 'F'
         AND d.deleted IS NULL AND d.bytes = $6 AND (CAST($7 AS TEXT) IS NULL OR d.adler32 IS NULL OR d.adler32 = $7) AND (CAST($8 AS TEXT) IS NULL OR d.md5 IS NULL OR d.md5 = $8)
         ON CONFLICT (did_id, rse_id) DO NOTHING";
     let replica = |file: &New| {
         let (scope, name) = (file.did.scope.as_str(), file.did.name.as_str());
         // Checksums that the client leaves out are not compared.
         let (adler32, md5) = (file.adler32.as_deref(), file.md5.as_deref());
-        values![scope, name, rse.0, file.path.as_deref(), now, file.bytes, adler32, md5].to_vec()
+        let state = if file.is_coming {
+            ReplicaState::Copying
+        } else {
+            ReplicaState::Available
+        };
+        let path = file.path.as_deref();
+        values![scope, name, rse.0, path, now, file.bytes, adler32, md5, state.letter()].to_vec()
     };
     let n_made = session.execute_many(text, &files.iter().map(replica).collect::<Vec<_>>())?;
+    uploads(session, rse, files, account, now)?;
     if n_made < files.len() as u64 {
         return look(session, files);
     }
     Ok(())
+}
+
+/// Notes that a client brings files itself: locks on them wait for it, and no transfer is made.
+fn uploads(
+    session: &mut dyn Session,
+    rse: RseId,
+    files: &[New],
+    account: &AccountName,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let text = "INSERT INTO requests (did_id, rse_id, state, n_failures, cancel, not_before, created, updated, attempt, activity, priority,
+        account) SELECT p.did_id, p.rse_id, 'W', 0, CAST($4 AS BOOLEAN), 0, CAST($5 AS BIGINT), CAST($5 AS BIGINT), 1, 'Upload', 3,
+        CAST($6 AS TEXT) FROM dids d JOIN replicas p ON p.did_id = d.did_id WHERE d.scope = $1 AND d.name = $2 AND p.rse_id = $3
+        AND p.state = 'C' ON CONFLICT (did_id, rse_id) DO NOTHING";
+    let row = |file: &New| {
+        let (scope, name) = (file.did.scope.as_str(), file.did.name.as_str());
+        values![scope, name, rse.0, false, now, account.as_str()].to_vec()
+    };
+    let coming = files.iter().filter(|file| file.is_coming).map(row);
+    session.execute_many(text, &coming.collect::<Vec<_>>()).map(drop)
 }
 
 /// Refuses files of which one is not the same as a known one, or is given twice. Otherwise the RSE has some of them already.
@@ -174,18 +209,62 @@ pub fn of(session: &mut dyn Session, files: &[DidId]) -> Result<Vec<Replica>, St
     Ok(all)
 }
 
-/// Sets the state of a replica.
+/// Sets the states of replicas, as clients tell them: all or none. Locks follow.
 ///
 /// # Errors
-/// [`Class::ReplicaNotFound`].
-pub fn set_state(
+/// [`Class::ReplicaNotFound`]; [`Class::UnsupportedOperation`]: a transfer brings the file, or it is being deleted.
+pub fn set_states(
     session: &mut dyn Session,
-    (file, rse): (DidId, RseId),
-    state: ReplicaState,
+    rse: RseId,
+    states: &BTreeMap<DidId, ReplicaState>,
     now: Millis,
 ) -> Result<(), StoreError> {
-    let text = "UPDATE replicas SET state = $3, updated = $4 WHERE did_id = $1 AND rse_id = $2";
-    found(session.execute(text, &values![file.0, rse.0, state.letter(), now])?)
+    let all = states.keys().map(|file| (*file, rse)).collect::<Vec<_>>();
+    let before = places::read(session, &all)?;
+    found(u64::from(before.len() == all.len()))?;
+    let mut changes = Vec::new();
+    for (at, before) in before {
+        let state = states.get(&at.0).copied().unwrap_or(before.replica);
+        let busy = || {
+            Refusal::new(
+                Class::UnsupportedOperation,
+                "A transfer brings the file, or it is being deleted",
+            )
+        };
+        let after = before.told(state).ok_or_else(busy)?;
+        changes.push(Change {
+            at,
+            before,
+            after: Some(after),
+        });
+    }
+    places::write(session, &changes, Terms::NONE, now)
+}
+
+/// An upload that a client has not ended for so long is given up, in milliseconds.
+const UPLOAD_MAX: Millis = 86_400_000;
+
+/// Gives up uploads that clients began long ago, at most so many: their rest is deleted, and rules that want the files are stuck.
+///
+/// # Errors
+/// The database fails.
+pub fn give_up_uploads(session: &mut dyn Session, now: Millis, limit: usize) -> Result<(), StoreError> {
+    let text =
+        "SELECT q.did_id, q.rse_id FROM requests q JOIN replicas p ON p.did_id = q.did_id AND p.rse_id = q.rse_id
+        WHERE q.state = 'W' AND p.state = 'C' AND q.updated < $1 ORDER BY q.did_id, q.rse_id LIMIT $2";
+    let rows = session.query(text, &values![now - UPLOAD_MAX, limit as u64])?;
+    let all = rows.iter().map(places::at).collect::<Result<Vec<_>, _>>()?;
+    let given_up = End::Failed {
+        recoverable: false,
+        has_other_source: false,
+    };
+    let change = |(at, before): (places::At, Place)| Change {
+        at,
+        before,
+        after: Some(before.ended(given_up, timestamp(now))),
+    };
+    let changes = places::read(session, &all)?.into_iter().map(change);
+    places::write(session, &changes.collect::<Vec<_>>(), Terms::NONE, now)
 }
 
 /// Sets the time from which a replica may be deleted. One that a lock holds may not.

@@ -25,6 +25,7 @@ fn file(name: &str) -> New {
         adler32: Some("0a1b2c3d".into()),
         md5: None,
         path: None,
+        is_coming: false,
         meta: "{}".into(),
     }
 }
@@ -130,7 +131,7 @@ async fn locked_replicas_have_no_tombstone(database: Database) {
     assert_eq!(attempt(&database, set(a)).await, Some(Class::ReplicaIsLocked));
     let bad = move |session: &mut dyn Session| {
         let f = dids::get(session, &file("f").did)?.id;
-        set_state(session, (f, a), ReplicaState::Bad, NOW)?;
+        set_states(session, a, &[(f, ReplicaState::Bad)].into(), NOW)?;
         Ok(of(session, &[f])?[0].state)
     };
     assert_eq!(done(&database, bad).await, ReplicaState::Bad);

@@ -2,6 +2,7 @@
 //! service, and tells how they ended.
 
 pub mod history;
+pub mod listing;
 pub mod outgoing;
 pub mod slice;
 pub mod uid;

@@ -11,8 +11,7 @@ pub struct Tag(u32);
 
 impl Tag {
     /// The tag of this number.
-    #[cfg(test)]
-    pub(crate) fn new(number: u32) -> Self {
+    pub fn new(number: u32) -> Self {
         Self(number)
     }
 

@@ -84,6 +84,7 @@ pub(crate) fn file(name: &str) -> replicas::New {
         adler32: None,
         md5: None,
         path: None,
+        is_coming: false,
         meta: "{}".into(),
     }
 }

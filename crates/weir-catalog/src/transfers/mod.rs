@@ -25,6 +25,7 @@ use crate::{
     config::TransfersConfig,
     credentials::Credentials,
     database::{Database, Session},
+    replicas,
     requests::{history, uid::Tag},
 };
 
@@ -33,6 +34,9 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// How often attempts that ended long ago are forgotten.
 const FORGET_EVERY: Millis = 600_000;
+
+/// Uploads that are given up together, at most.
+const UPLOADS: usize = 1_000;
 
 /// The submitter.
 #[derive(Debug)]
@@ -70,6 +74,11 @@ impl Transfers {
             config: config.clone(),
             forgotten: 0,
         })
+    }
+
+    /// The catalogue's part of the ids of requests.
+    pub fn tag(&self) -> Tag {
+        self.tag
     }
 
     /// Works until it is dropped. `wake` tells that there is something to do.
@@ -113,7 +122,10 @@ impl Transfers {
         }
         let keep = i64::try_from(self.config.history.as_millis()).unwrap_or(i64::MAX);
         let before = now.saturating_sub(keep);
-        let forget = move |session: &mut dyn Session| history::forget(session, before);
+        let forget = move |session: &mut dyn Session| {
+            replicas::give_up_uploads(session, now, UPLOADS)?;
+            history::forget(session, before)
+        };
         if !self.database.write(forget).await? {
             self.forgotten = now;
         }
