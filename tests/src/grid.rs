@@ -81,6 +81,20 @@ impl RunningGrid {
         Self::start(scratch)
     }
 
+    /// Kills the grid (SIGKILL) and starts it again on the same directory.
+    ///
+    /// # Errors
+    /// As [`RunningGrid::up`].
+    pub fn kill_and_restart(mut self) -> anyhow::Result<Self> {
+        self.process.kill()?;
+        self.process.wait()?;
+        // Else the description of the killed one would be taken for that of the next.
+        fs::remove_file(self.dir().join("grid.json"))?;
+        let scratch = std::mem::replace(&mut self.scratch, tempfile::tempdir()?);
+        drop(self);
+        Self::start(scratch)
+    }
+
     fn start(scratch: tempfile::TempDir) -> anyhow::Result<Self> {
         let log = scratch.path().join("up.log");
         let output = fs::File::create(&log)?;
@@ -144,6 +158,17 @@ impl RunningGrid {
             .find(|rse| rse["name"] == name)
             .expect("the test names an RSE of its grid");
         rse["url"].as_str().expect("an RSE has a URL").to_string()
+    }
+
+    /// The folder of an embedded RSE's files.
+    ///
+    /// # Panics
+    /// If the grid has no such RSE.
+    pub fn area(&self, name: &str) -> PathBuf {
+        let rses = self.description["rses"].as_array().expect("grid.json lists the RSEs");
+        let rse = rses.iter().find(|rse| rse["name"] == name);
+        let area = rse.and_then(|rse| rse["area"].as_str());
+        PathBuf::from(area.expect("the test names an embedded RSE of its grid"))
     }
 
     /// URL of the transfer service, without a slash at the end.

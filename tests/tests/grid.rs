@@ -62,7 +62,7 @@ fn a_grid_goes_up_serves_and_goes_down() {
         .envelope()
         .unwrap();
     let doors = status["data"]["doors"].as_array().unwrap();
-    assert_eq!(doors.len(), 4, "{status}");
+    assert_eq!(doors.len(), 5, "{status}");
     assert!(doors.iter().all(|door| door["up"] == true), "{status}");
 
     let down = weir(&["grid", "down", dir, "--json"])

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use weir_auth::StoragePath;
 use weir_auth::ca::write_identity;
+use weir_catalog::{
+    CatalogConfig, DeletionConfig, LimitsConfig, RootConfig, TransfersConfig, credentials::TokensConfig,
+};
 use weir_http::Network;
 use weir_issuer::{Client, IssuerConfig};
 use weir_model::{Broker, Durability, Grid, Rse, RseKind};
@@ -35,6 +38,12 @@ const CLIENT_SCOPES: [&str; 8] = [
 
 /// What makes a token one of the transfer service's administrators. Asked for by name: the token for people has it not.
 const ADMIN_SCOPE: &str = "fts:admin";
+
+/// The user name of the catalogue's account `root`.
+pub(crate) const CATALOG_USER: &str = "admin";
+
+/// How often the catalogue asks for jobs.
+const CATALOG_POLL: Duration = Duration::from_secs(1);
 
 /// How often the storages say how far a copy has come.
 const MARKER_INTERVAL: Duration = Duration::from_secs(1);
@@ -124,6 +133,52 @@ pub(crate) fn transfer(
     config.retry.delay = grid.transfer.retry_delay;
     config.retry.delay_max = config.retry.delay_max.max(config.retry.delay);
     Ok(config)
+}
+
+/// The catalogue. It submits to the transfer service at this URL.
+pub(crate) fn catalog(
+    ground: &Ground,
+    listen: SocketAddr,
+    (issuer_url, transfer_url): (&str, &str),
+) -> Result<CatalogConfig, GridError> {
+    let folder = ground.folder("catalog")?;
+    let (certificate, key) = identity_files(ground, "catalog", listen)?;
+    Ok(CatalogConfig {
+        listen,
+        url: None,
+        tls: Some(transfer_config::TlsFiles { certificate, key }),
+        store: folder.join("catalog.sqlite"),
+        root: RootConfig {
+            user: CATALOG_USER.to_owned(),
+            password_file: ground.password("catalog/password")?,
+        },
+        metrics_allow: weir_http::this_host(),
+        limits: LimitsConfig::default(),
+        trust: transfer_config::Trust {
+            files: vec![ground.trust.file.clone()],
+            directories: Vec::new(),
+        },
+        identity: None,
+        tokens: TokensConfig {
+            token_url: Some(format!("{issuer_url}/token")),
+            client_id: Some(CLIENT_ID.to_owned()),
+            secret_file: Some(ground.secret_file.clone()),
+            file: None,
+        },
+        transfers: TransfersConfig {
+            services: vec![transfer_url.to_owned()],
+            // Files on one machine take seconds.
+            poll: CATALOG_POLL,
+            // The issuer of the grid gives a new one with each job.
+            unmanaged_tokens: true,
+            ..TransfersConfig::default()
+        },
+        deletion: DeletionConfig {
+            // Somebody who tries the grid expects files to go with their rules.
+            greedy: true,
+            ..DeletionConfig::default()
+        },
+    })
 }
 
 /// FTS3's messages, for a broker.

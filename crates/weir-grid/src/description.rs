@@ -32,6 +32,9 @@ pub struct GridDescription {
     pub issuer: DoorDescription,
     /// The transfer service (FTS3 REST).
     pub transfer: DoorDescription,
+    /// The catalogue (Rucio REST), if the grid has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<CatalogDescription>,
     /// The storage endpoints, in the order of the grid file.
     pub rses: Vec<RseDescription>,
     /// Whom clients must trust.
@@ -50,6 +53,17 @@ pub struct GridDescription {
 pub struct DoorDescription {
     /// Where it answers; without a slash at the end.
     pub url: String,
+}
+
+/// The catalogue of the grid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CatalogDescription {
+    /// Where it answers; without a slash at the end.
+    pub url: String,
+    /// The user name of its account `root`.
+    pub user: String,
+    /// File with the password, mode 0600.
+    pub password_file: PathBuf,
 }
 
 /// A storage endpoint of the grid.

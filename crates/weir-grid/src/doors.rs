@@ -22,9 +22,9 @@ pub(crate) const EXTERNAL: &str = "external storage";
 /// How a door answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DoorStatus {
-    /// `issuer`, `transfer`, or the name of an RSE.
+    /// `issuer`, `transfer`, `catalog`, or the name of an RSE.
     pub door: String,
-    /// `issuer`, `transfer`, `storage`, or `external storage`.
+    /// `issuer`, `transfer`, `catalog`, `storage`, or `external storage`.
     pub kind: &'static str,
     /// Where it was asked.
     pub url: String,
@@ -36,7 +36,7 @@ pub struct DoorStatus {
     pub error: Option<String>,
 }
 
-/// Asks every door once, all at the same time; the answers come in the order issuer, transfer, RSEs.
+/// Asks every door once, all at the same time; the answers come in the order issuer, transfer, catalogue, RSEs.
 ///
 /// # Errors
 /// [`GridError::Start`] if the authorities of the grid cannot be read. A door that does not answer is no error.
@@ -56,6 +56,10 @@ pub async fn knock(grid: &GridDescription) -> Result<Vec<DoorStatus>, GridError>
             format!("{}/", grid.transfer.url),
         ),
     ];
+    if let Some(catalog) = &grid.catalog {
+        let ping = format!("{}/ping", catalog.url);
+        knocks.push(("catalog".to_owned(), "catalog", Method::GET, ping));
+    }
     for rse in &grid.rses {
         let kind = match rse.kind {
             KindDescription::Embedded => "storage",

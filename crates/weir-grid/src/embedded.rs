@@ -14,10 +14,12 @@ use weir_http::{Client, ClientConfig, TrustRoots};
 use weir_model::{Grid, Rse, RseKind, RseName, TokenFrom};
 
 use crate::addresses::RSES_MAX;
-use crate::description::{ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA};
+use crate::description::{
+    CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, RseDescription, SCHEMA,
+};
 use crate::ground::Ground;
 use crate::user::User;
-use crate::{GridError, KindDescription, configure, doors, reach};
+use crate::{GridError, KindDescription, catalog, configure, doors, reach};
 
 /// Longest wait for every door to answer after its service has started.
 const READY_PATIENCE: Duration = Duration::from_secs(30);
@@ -36,6 +38,8 @@ pub struct GridOptions {
     pub data_threads: usize,
     /// How long a token of the grid's issuer is good; default 1 h.
     pub token_lifetime: Duration,
+    /// Whether it has a catalogue; default: none.
+    pub catalog: bool,
 }
 
 impl Default for GridOptions {
@@ -44,6 +48,7 @@ impl Default for GridOptions {
         Self {
             data_threads,
             token_lifetime: Duration::from_secs(3600),
+            catalog: false,
         }
     }
 }
@@ -71,6 +76,7 @@ impl fmt::Debug for EmbeddedGrid {
 /// What runs, in the order in which it stops: who makes work before who does it.
 #[derive(Default)]
 struct Services {
+    catalog: Option<weir_catalog::Running>,
     transfer: Option<weir_fts::Running>,
     storages: Vec<weir_storage::Running>,
     issuer: Option<weir_issuer::Running>,
@@ -220,6 +226,11 @@ impl Services {
         let transfer = transfer.map_err(|error| not_started("the transfer service", error))?;
         let transfer_url = transfer.url().to_owned();
         self.transfer = Some(transfer);
+        let catalog = if options.catalog {
+            Some(self.start_catalog(ground, (&issuer_url, &transfer_url)).await?)
+        } else {
+            None
+        };
         ground.addresses.save()?;
 
         Ok(GridDescription {
@@ -230,6 +241,7 @@ impl Services {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             issuer: DoorDescription { url: issuer_url },
             transfer: DoorDescription { url: transfer_url },
+            catalog,
             rses,
             ca: ground.trust.clone(),
             client: ClientDescription {
@@ -241,7 +253,29 @@ impl Services {
         })
     }
 
+    async fn start_catalog(
+        &mut self,
+        ground: &mut Ground,
+        urls: (&str, &str),
+    ) -> Result<CatalogDescription, GridError> {
+        let listen = ground.addresses.choose("catalog", SERVICE_HOST)?;
+        let config = configure::catalog(ground, listen, urls)?;
+        let password_file = config.root.password_file.clone();
+        let catalog = weir_catalog::Catalog::start(config).await;
+        let catalog = catalog.map_err(|error| not_started("the catalogue", error))?;
+        let url = catalog.url().to_owned();
+        self.catalog = Some(catalog);
+        Ok(CatalogDescription {
+            url,
+            user: configure::CATALOG_USER.to_owned(),
+            password_file,
+        })
+    }
+
     async fn stop(mut self) {
+        if let Some(catalog) = self.catalog.take() {
+            catalog.shutdown().await;
+        }
         if let (Some(transfer), Some(runtime)) = (self.transfer.take(), &self.transfer_runtime) {
             run_on(runtime, transfer.shutdown()).await;
         }
@@ -283,6 +317,9 @@ async fn make_ready(
     let client = Client::new(ClientConfig::new(roots)).map_err(|error| not_started("a client", error))?;
     let tokens = token_sources(grid, ground, description, &client)?;
     wait_for_doors(description).await?;
+    if let Some(catalog) = &description.catalog {
+        catalog::describe(grid, description, catalog, &client).await?;
+    }
     doors::renew_token_file(description).await?;
     description.write(&ground.dir)?;
     tracing::debug!(path = %ground.dir.join(FILE_NAME).display(), "described the grid");

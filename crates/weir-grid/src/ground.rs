@@ -75,6 +75,13 @@ impl Ground {
             .map_err(|error| certificate_error(door, error))
     }
 
+    /// A file with a password of the grid, made if it is missing.
+    pub(crate) fn password(&self, name: &str) -> Result<PathBuf, GridError> {
+        let file = self.dir.join(name);
+        secret(&file)?;
+        Ok(file)
+    }
+
     /// A folder of the grid, made if it is missing.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, GridError> {
         let mut path = self.dir.clone();
@@ -182,7 +189,7 @@ fn external_authorities(kind: &RseKind) -> Vec<Option<PathBuf>> {
     }
 }
 
-/// The client's secret: 244 random bits, made once.
+/// A secret in a file: 244 random bits, made once.
 fn secret(file: &Path) -> Result<Secret, GridError> {
     let access = |source| GridError::Access {
         path: file.to_owned(),

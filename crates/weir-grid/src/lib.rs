@@ -1,7 +1,7 @@
 //! The embedded grid: every room in one process, spoken to through its doors.
 //!
 //! A grid file becomes a running grid: a certificate authority made for it, an issuer, a storage endpoint for each embedded
-//! RSE on a loopback address of its own, and a transfer service. They share a process and nothing else; all they say to each
+//! RSE on a loopback address of its own, a transfer service, and on request a catalogue that knows the RSEs. They share a process and nothing else; all they say to each
 //! other goes over loopback TLS with tokens, so that what is tested is what is deployed. `weir grid up` and `weir challenge
 //! run` are built on it.
 //!
@@ -25,6 +25,7 @@
 //! ```
 
 mod addresses;
+mod catalog;
 mod configure;
 mod description;
 mod doors;
@@ -37,8 +38,8 @@ mod user;
 
 pub use addresses::RSES_MAX;
 pub use description::{
-    CaDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, KindDescription, RseDescription,
-    SCHEMA, UserDescription,
+    CaDescription, CatalogDescription, ClientDescription, DoorDescription, FILE_NAME, GridDescription, KindDescription,
+    RseDescription, SCHEMA, UserDescription,
 };
 pub use doors::{DoorStatus, knock, renew_token_file};
 pub use embedded::{EmbeddedGrid, GridOptions};

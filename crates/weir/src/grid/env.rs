@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use weir_grid::GridDescription;
+use weir_auth::Secret;
+use weir_grid::{CatalogDescription, GridDescription};
 
 use crate::cli::GridEnvArguments;
 use crate::failure::{Exit, Failure};
@@ -31,6 +32,11 @@ pub(super) fn run(arguments: &GridEnvArguments, output: &Output) -> Result<Exit,
     if let Some(configuration) = gfal_configuration(&arguments.dir)? {
         exports.insert("GFAL_CONFIG_DIR".to_string(), text(&configuration));
         exports.insert("GFAL_PYTHONBIN".to_string(), GFAL_PYTHON.to_string());
+    }
+    if let Some(catalog) = &grid.catalog {
+        let file = rucio_configuration(&arguments.dir, catalog, &grid.ca.file)?;
+        exports.insert("RUCIO_CONFIG".to_string(), text(&file));
+        exports.insert("WEIR_CATALOG".to_string(), catalog.url.clone());
     }
     if arguments.show_token {
         exports.insert("BEARER_TOKEN".to_string(), token.expose().to_string());
@@ -87,6 +93,27 @@ fn gfal_configuration(dir: &Path) -> Result<Option<PathBuf>, Failure> {
         std::fs::write(&to, content).with_context(|| format!("could not write {}", to.display()))?;
     }
     Ok(Some(copy))
+}
+
+/// The configuration of Rucio's client for the account `root`. It holds the password, so that nobody else reads it.
+fn rucio_configuration(dir: &Path, catalog: &CatalogDescription, authorities: &Path) -> Result<PathBuf, Failure> {
+    let folder = std::path::absolute(dir.join("rucio")).context("could not find the grid's directory")?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    let password = Secret::read(&catalog.password_file)
+        .with_context(|| format!("could not read {}", catalog.password_file.display()))?;
+    let content = format!(
+        "[client]\nrucio_host = {url}\nauth_host = {url}\nauth_type = userpass\nusername = {user}\npassword = {password}\n\
+         account = root\nca_cert = {ca}\nauth_token_file_path = {token}\n",
+        url = catalog.url,
+        user = catalog.user,
+        password = password.expose(),
+        ca = authorities.display(),
+        token = folder.join("token").display(),
+    );
+    let file = folder.join("rucio.cfg");
+    let written = weir_auth::files::write_private(&file, content.as_bytes());
+    written.with_context(|| format!("could not write {}", file.display()))?;
+    Ok(file)
 }
 
 fn text(path: &Path) -> String {

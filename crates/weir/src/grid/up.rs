@@ -39,7 +39,9 @@ pub(super) fn foreground(arguments: &GridUpArguments, output: &Output) -> Result
         .context("could not start the control runtime")?;
     runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        let start = EmbeddedGrid::start(&grid, &arguments.dir, GridOptions::default());
+        let mut options = GridOptions::default();
+        options.catalog = true;
+        let start = EmbeddedGrid::start(&grid, &arguments.dir, options);
         let running = tokio::select! {
             running = start => running.map_err(super::failure)?,
             _ = signals.next() => return Ok(Exit::Interrupted),
@@ -143,6 +145,9 @@ fn tell(grid: &GridDescription, dir: &Path, output: &Output) {
     output.line(format!("{} is ready (process {})", grid.name, grid.pid));
     output.line(format!("  issuer    {}", grid.issuer.url));
     output.line(format!("  transfer  {}", grid.transfer.url));
+    if let Some(catalog) = &grid.catalog {
+        output.line(format!("  catalog   {}", catalog.url));
+    }
     let width = grid
         .rses
         .iter()

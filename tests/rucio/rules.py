@@ -1,0 +1,163 @@
+"""Moves data through a grid with Rucio's own client: uploads, rules, downloads, expiry.
+
+usage: rules.py GRID.JSON STEP
+
+RUCIO_CONFIG names the configuration, X509_USER_PROXY a certificate that the storages take. Fails at the first answer that differs from what it
+expects.
+"""
+import hashlib
+import json
+import os
+import sys
+import time
+import zlib
+
+import requests
+from rucio.client import Client
+from rucio.client.downloadclient import DownloadClient
+from rucio.client.uploadclient import UploadClient
+from rucio.common import exception
+
+PATIENCE = 120
+
+
+def wait(what, done):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        seen = done()
+        if seen:
+            return seen
+        time.sleep(0.2)
+    raise AssertionError("waited in vain: " + what)
+
+
+class Grid:
+    def __init__(self, path):
+        with open(path) as file:
+            told = json.load(file)
+        self.rses = {rse["name"]: rse for rse in told["rses"]}
+        self.ca = told["ca"]["file"]
+        self.client = Client()
+
+    def files(self, rse, scope):
+        """The files of a scope that are on the RSE's disk."""
+        found = []
+        for folder, _, names in os.walk(os.path.join(self.rses[rse]["area"], scope)):
+            found += [os.path.join(folder, name) for name in names]
+        return found
+
+    def state(self, rule):
+        told = self.client.get_replication_rule(rule)
+        assert told["state"] != "STUCK", told
+        return told["state"]
+
+    def path(self, scope, name):
+        sum = hashlib.md5(("%s:%s" % (scope, name)).encode()).hexdigest()
+        return "/%s/%s/%s/%s" % (scope, sum[:2], sum[2:4], name)
+
+    def seed(self, rse, scope, name, content):
+        """Puts a file to where the RSE's paths lead, as a data acquisition system does."""
+        url = self.rses[rse]["url"] + self.path(scope, name)
+        cert = os.environ["X509_USER_PROXY"]
+        for at in range(1, 4):
+            folder = "/".join(self.path(scope, name).split("/")[: at + 1])
+            requests.request("MKCOL", self.rses[rse]["url"] + folder, cert=cert, verify=self.ca, timeout=60)
+        requests.put(url, data=content, cert=cert, verify=self.ca, timeout=60).raise_for_status()
+        adler = "%08x" % (zlib.adler32(content) & 0xFFFFFFFF)
+        return {"scope": scope, "name": name, "bytes": len(content), "adler32": adler}
+
+
+def daily(grid):
+    """Upload, replicate, download, look, delete."""
+    client, scope = grid.client, "lab"
+    os.makedirs("up", exist_ok=True)
+    contents = {}
+    for name in ("one", "two", "three"):
+        contents[name] = os.urandom(50_000)
+        with open("up/" + name, "wb") as file:
+            file.write(contents[name])
+    items = [{"path": "up/" + name, "rse": "ALPHA", "did_scope": scope} for name in contents]
+    assert UploadClient(client).upload(items) == 0
+    states = {row["name"]: row["states"]["ALPHA"] for row in client.list_replicas([{"scope": scope, "name": name} for name in contents])}
+    assert states == {name: "AVAILABLE" for name in contents}, states
+
+    client.add_dataset(scope, "set")
+    client.attach_dids(scope, "set", [{"scope": scope, "name": name} for name in contents])
+    [rule] = client.add_replication_rule([{"scope": scope, "name": "set"}], 2, "BETA|GAMMA")
+    wait("the rule is OK", lambda: grid.state(rule) == "OK")
+    locks = {(row["name"], row["rse"]) for row in client.list_replica_locks(rule)}
+    assert locks == {(name, rse) for name in contents for rse in ("BETA", "GAMMA")}, locks
+
+    # A file that comes later is followed.
+    contents["four"] = os.urandom(10_000)
+    file = grid.seed("ALPHA", scope, "four", contents["four"])
+    client.add_replicas("ALPHA", [file])
+    client.attach_dids(scope, "set", [{"scope": scope, "name": "four"}])
+    wait("the rule has all files", lambda: grid.client.get_replication_rule(rule)["locks_ok_cnt"] == 8)
+
+    told = DownloadClient(client).download_dids([{"did": "lab:set", "base_dir": "down", "rse": "GAMMA"}])
+    assert {one["clientState"] for one in told} == {"DONE"}, told
+    for name, content in contents.items():
+        with open("down/set/" + name, "rb") as file:
+            assert file.read() == content, name
+
+    # Metadata and searches.
+    client.set_metadata(scope, "set", "project", "weir")
+    assert client.get_metadata(scope, "set")["project"] == "weir"
+    assert list(client.list_dids(scope, [{"name": "s*", "project": "weir"}])) == ["set"]
+    assert sorted(client.list_dids(scope, {"name": "t*"}, did_type="file")) == ["three", "two"]
+    assert list(client.list_dids(scope, [{"name": "' OR 1=1 --"}])) == []
+
+    # Nothing can give this file.
+    client.add_dataset(scope, "empty")
+    client.add_replicas("ALPHA", [{"scope": scope, "name": "lost", "bytes": 5, "adler32": "00000001"}])
+    [stuck] = client.add_replication_rule([{"scope": scope, "name": "lost"}], 1, "BETA")
+    wait("the rule is stuck", lambda: client.get_replication_rule(stuck)["state"] == "STUCK")
+    assert client.get_replication_rule(stuck)["error"], "a reason"
+    told = client.examine_replication_rule(stuck)
+    assert "lost" in str(told["transfers"]), told
+    client.delete_replication_rule(stuck)
+
+    client.update_replication_rule(rule, {"lifetime": 1})
+    wait("the rule is gone", lambda: gone(client, rule))
+    wait("the files are gone", lambda: not grid.files("BETA", scope) and not grid.files("GAMMA", scope))
+    assert len(grid.files("ALPHA", scope)) == 4, grid.files("ALPHA", scope)
+
+
+def gone(client, rule):
+    try:
+        client.get_replication_rule(rule)
+    except exception.RuleNotFound:
+        return True
+
+
+def many(grid):
+    """A rule on 200 files over three RSEs ends OK; then it expires, and its files are gone."""
+    client, scope = grid.client, "many"
+    client.add_scope("root", scope)
+    files = [grid.seed("ALPHA", scope, "f%03d" % n, os.urandom(2_000)) for n in range(200)]
+    client.add_replicas("ALPHA", files)
+    client.add_dataset(scope, "all")
+    client.attach_dids(scope, "all", [{"scope": scope, "name": file["name"]} for file in files])
+    [rule] = client.add_replication_rule([{"scope": scope, "name": "all"}], 3, "ALPHA|BETA|GAMMA", lifetime=600)
+    print(rule, flush=True)
+
+
+def finish(grid, rule):
+    client, scope = grid.client, "many"
+    wait("the rule is OK", lambda: grid.state(rule) == "OK")
+    told = client.get_replication_rule(rule)
+    assert (told["locks_ok_cnt"], told["locks_stuck_cnt"]) == (600, 0), told
+    for rse in grid.rses:
+        files = grid.files(rse, scope)
+        assert len(files) == 200 and {os.path.getsize(file) for file in files} == {2_000}, rse
+    client.update_replication_rule(rule, {"lifetime": 0})
+    wait("the rule is gone", lambda: gone(client, rule))
+    for rse in grid.rses:
+        wait("the files are gone at " + rse, lambda: not grid.files(rse, scope))
+    wait("the replicas are gone", lambda: not any(row["rses"] for row in client.list_replicas([{"scope": scope, "name": "all"}])))
+
+
+if __name__ == "__main__":
+    _, path, step, *rest = sys.argv
+    {"daily": daily, "many": many, "finish": finish}[step](Grid(path), *rest)

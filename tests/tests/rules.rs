@@ -1,0 +1,93 @@
+//! Rules on a grid with a catalogue: Rucio's own client uploads, asks for copies, downloads, and lets go.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use weir_tests::{Run, RunningGrid, peers, run, wait_for, weir};
+
+const THREE_SITES: &str = "
+name = \"three\"
+vo = \"lab\"
+[[rse]]
+name = \"ALPHA\"
+[[rse]]
+name = \"BETA\"
+[[rse]]
+name = \"GAMMA\"
+[storage]
+durability = \"cache\"
+";
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a program of Rucio's client as `weir grid env` sets it up.
+fn client(grid: &RunningGrid, program: &str, arguments: &[&str]) -> Run {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut command = Command::new(root.join(".peers/bin").join(program));
+    command
+        .envs(grid.env().unwrap())
+        .args(arguments)
+        .env("HOME", grid.scratch())
+        .env("RUCIO_HOME", grid.scratch())
+        .env("X509_USER_PROXY", grid.description["user"]["both"].as_str().unwrap())
+        .env("PYTHONWARNINGS", "ignore")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .current_dir(grid.scratch());
+    run(&mut command).unwrap()
+}
+
+/// A step of `rules.py`, with what it printed.
+fn step(grid: &RunningGrid, arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("rucio/rules.py");
+    let (script, description) = (
+        script.display().to_string(),
+        grid.dir().join("grid.json").display().to_string(),
+    );
+    let told = client(grid, "python", &[&[script.as_str(), &description], arguments].concat());
+    assert!(told.ok(), "{}\n{}\n{}", told.stdout, told.stderr, grid.log());
+    told.stdout.trim().to_owned()
+}
+
+#[test]
+fn rucios_client_moves_data_by_rules() {
+    if !peers() {
+        return;
+    }
+    let grid = RunningGrid::up(THREE_SITES).unwrap();
+    let me = client(&grid, "rucio", &["whoami"]);
+    assert!(me.ok() && me.stdout.contains("root"), "{}\n{}", me.stdout, me.stderr);
+    let rses = client(&grid, "rucio", &["rse", "list"]);
+    assert_eq!(
+        rses.stdout.split_whitespace().collect::<Vec<_>>(),
+        ["ALPHA", "BETA", "GAMMA"]
+    );
+    // The password is nobody else's.
+    let exports = grid.env().unwrap();
+    let (_, config) = exports.iter().find(|(name, _)| name == "RUCIO_CONFIG").unwrap();
+    assert_eq!(
+        std::os::unix::fs::MetadataExt::mode(&fs::metadata(config).unwrap()) & 0o777,
+        0o600
+    );
+    step(&grid, &["daily"]);
+}
+
+/// The process with catalogue, transfer service and storages dies while 400 files are on their way.
+#[test]
+fn a_rule_outlives_its_catalogue_and_ends_with_its_files() {
+    if !peers() {
+        return;
+    }
+    let grid = RunningGrid::up(THREE_SITES).unwrap();
+    let rule = step(&grid, &["many"]);
+    let begun = || {
+        let area = grid.area("BETA").join("many");
+        Ok(fs::read_dir(area)
+            .is_ok_and(|mut files| files.next().is_some())
+            .then_some(()))
+    };
+    wait_for(PATIENCE, begun).unwrap();
+    let grid = grid.kill_and_restart().unwrap();
+    step(&grid, &["finish", &rule]);
+    let status = weir(&["grid".as_ref(), "status".as_ref(), grid.dir().as_os_str()]).unwrap();
+    assert!(status.ok() && status.stdout.contains("catalog"), "{}", status.stdout);
+}
