@@ -1,4 +1,5 @@
-//! The evaluator: brings the locks of rules up to date, and releases rules that are over, one part after the other.
+//! The evaluator: brings the locks of rules up to date, releases rules that are over, repairs those that are stuck, and ends DIDs, one part after
+//! the other.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,10 +7,12 @@ use tokio::sync::Notify;
 
 use weir_rules::ids::RuleId;
 use weir_service::time;
+use weir_store::StoreError;
 
 use crate::{
     database::{Database, Session},
-    rules::{self, evaluate, evaluate::Progress},
+    dids::ending,
+    rules::{self, evaluate, evaluate::Progress, repair},
 };
 
 /// How often rules that are due are looked for.
@@ -33,7 +36,7 @@ pub(crate) struct Wakes {
 /// Evaluates rules until it is aborted.
 pub(crate) async fn run(database: Database, wakes: Wakes) {
     loop {
-        let has_more = pass(&database).await;
+        let has_more = pass(&database).await | repair(&database).await | end(&database).await;
         wakes.transfers.notify_one();
         if !has_more {
             tokio::select! {
@@ -67,6 +70,39 @@ async fn pass(database: &Database) -> bool {
     }
     // While none can be evaluated, the next ones wait for the pause.
     has_more || is_full && n_done > 0
+}
+
+/// Repairs rules that are stuck; whether there is more to do at once.
+async fn repair(database: &Database) -> bool {
+    let due = database
+        .read(|session: &mut dyn Session| repair::due(session, time::now(), RULES))
+        .await;
+    let mut has_more = false;
+    for rule in told(due, "stuck rules cannot be read").unwrap_or_default() {
+        let part = move |session: &mut dyn Session| repair::part(session, rule, time::now());
+        has_more |= told(database.write(part).await, "a stuck rule cannot be repaired").unwrap_or_default();
+    }
+    has_more
+}
+
+/// Ends DIDs whose time has come; whether there is more to do at once.
+async fn end(database: &Database) -> bool {
+    let due = database
+        .read(|session: &mut dyn Session| ending::due(session, time::now(), RULES))
+        .await;
+    let mut has_more = false;
+    for did in told(due, "DIDs that end cannot be read").unwrap_or_default() {
+        let part = move |session: &mut dyn Session| ending::part(session, did, time::now());
+        has_more |= told(database.write(part).await, "a DID cannot be ended").is_some();
+    }
+    has_more
+}
+
+/// The result of a transaction; a failure is logged.
+fn told<T>(outcome: Result<T, StoreError>, failed: &str) -> Option<T> {
+    outcome
+        .inspect_err(|error| tracing::warn!(error = weir_auth::error_chain(error), failed))
+        .ok()
 }
 
 /// Evaluates a part of a rule; `None` if that failed. The rule is then put off, so that it delays no other.

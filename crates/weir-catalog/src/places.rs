@@ -269,7 +269,8 @@ pub fn count(session: &mut dyn Session, rule: RuleId, delta: Delta, now: Millis)
     let after = weir_rules::state::of_rule(before, counts);
     if after != before {
         let text =
-            "UPDATE rules SET state = $2, stuck_at = CASE WHEN $2 = 'S' THEN CAST($3 AS BIGINT) END WHERE rule_id = $1";
+            "UPDATE rules SET state = $2, stuck_at = CASE WHEN $2 = 'S' THEN coalesce(stuck_at, $3) WHEN $2 = 'O' THEN NULL ELSE stuck_at END,
+            error = CASE WHEN $2 = 'O' THEN NULL ELSE error END WHERE rule_id = $1";
         session.execute(text, &values![rule.0, after.letter(), now])?;
     }
     Ok(())

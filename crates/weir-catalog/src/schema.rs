@@ -291,5 +291,7 @@ CREATE TABLE request_history (
 );
 CREATE INDEX request_history_by_end ON request_history (ended);
 CREATE INDEX request_history_of_file ON request_history (did_id, rse_id);
+CREATE INDEX dids_by_end ON dids (expires) WHERE expires IS NOT NULL AND deleted IS NULL;
+CREATE INDEX rules_stuck ON rules (updated) WHERE state = 'S';
 CREATE INDEX replicas_being_deleted ON replicas (rse_id, updated) WHERE state = 'B';
 ";

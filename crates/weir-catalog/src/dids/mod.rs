@@ -1,6 +1,7 @@
 //! DIDs: files, datasets, containers.
 
 pub mod content;
+pub mod ending;
 pub mod metadata;
 
 use std::collections::HashMap;

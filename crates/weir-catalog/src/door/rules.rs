@@ -259,8 +259,13 @@ fn changes(options: &Object, now: Millis) -> Result<Vec<Change>, Failure> {
             "comment" | "comments" => Change::Comments(text()?),
             "source_replica_expression" => Change::SourceExpression(text()?),
             "activity" => Change::Activity(text()?.unwrap_or_else(|| ACTIVITY.to_owned())),
-            "state" | "child_rule_id" | "cancel_requests" | "boost_rule" | "approve" | "account" | "eol_at"
-            | "meta" => {
+            "state" => match text()?.as_deref() {
+                Some("STUCK") => Change::Repair,
+                Some("SUSPENDED") => Change::Suspend,
+                _ => return Err(Failure::value("the state of a rule is set to STUCK or SUSPENDED")),
+            },
+            "boost_rule" => Change::Repair,
+            "child_rule_id" | "cancel_requests" | "approve" | "account" | "eol_at" | "meta" => {
                 return Err(Failure::not_built(&format!(
                     "the option {key} of a rule is not built here yet"
                 )));

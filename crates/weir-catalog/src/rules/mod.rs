@@ -4,6 +4,7 @@ mod content;
 pub mod create;
 pub mod evaluate;
 mod placing;
+pub mod repair;
 
 use weir_model::catalog::{AccountName, Did, Grouping, LockState, Notification, RuleState};
 use weir_rules::{
@@ -199,6 +200,10 @@ pub enum Change {
     SourceExpression(Option<String>),
     /// Its activity.
     Activity(String),
+    /// What is stuck is tried again at once.
+    Repair,
+    /// Nobody repairs it any more.
+    Suspend,
 }
 
 /// Changes a rule.
@@ -207,6 +212,8 @@ pub enum Change {
 /// The database fails.
 pub fn change(session: &mut dyn Session, id: RuleId, change: &Change, now: Millis) -> Result<(), StoreError> {
     let (column, value) = match change {
+        Change::Repair => return repair::soon(session, id, now),
+        Change::Suspend => ("state", Value::from(RuleState::Suspended.letter())),
         Change::Expires(end) => ("expires", Value::from(*end)),
         Change::Priority(priority) => ("priority", Value::from(*priority)),
         Change::Locked(is_locked) => ("is_locked", Value::from(*is_locked)),

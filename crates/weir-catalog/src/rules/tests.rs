@@ -16,6 +16,8 @@ use crate::{
     testing::{NOW, attempt, done},
 };
 
+mod endings;
+
 on_both!(MIGRATIONS;
     a_rule_goes_from_add_to_ok_to_gone
     two_rules_share_what_brings_a_file
