@@ -158,6 +158,20 @@ def finish(grid, rule):
     wait("the replicas are gone", lambda: not any(row["rses"] for row in client.list_replicas([{"scope": scope, "name": "all"}])))
 
 
+def seed(grid, n):
+    """A dataset `lab:twenty` of so many files at ALPHA."""
+    client, scope = grid.client, "lab"
+    files = [grid.seed("ALPHA", scope, "t%03d" % at, os.urandom(2_000)) for at in range(int(n))]
+    client.add_replicas("ALPHA", files)
+    client.add_dataset(scope, "twenty")
+    client.attach_dids(scope, "twenty", [{"scope": scope, "name": file["name"]} for file in files])
+
+
+def lost(grid):
+    """A file that is registered at ALPHA, and not there."""
+    grid.client.add_replicas("ALPHA", [{"scope": "lab", "name": "lost", "bytes": 5, "adler32": "00000001"}])
+
+
 if __name__ == "__main__":
     _, path, step, *rest = sys.argv
-    {"daily": daily, "many": many, "finish": finish}[step](Grid(path), *rest)
+    {"daily": daily, "many": many, "finish": finish, "seed": seed, "lost": lost}[step](Grid(path), *rest)

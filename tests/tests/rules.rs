@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use weir_tests::{Run, RunningGrid, peers, run, wait_for, weir};
+use weir_tests::{Run, RunningGrid, peers, run, wait_for, weir, weir_binary};
 
 const THREE_SITES: &str = "
 name = \"three\"
@@ -90,4 +90,80 @@ fn a_rule_outlives_its_catalogue_and_ends_with_its_files() {
     step(&grid, &["finish", &rule]);
     let status = weir(&["grid".as_ref(), "status".as_ref(), grid.dir().as_os_str()]).unwrap();
     assert!(status.ok() && status.stdout.contains("catalog"), "{}", status.stdout);
+}
+
+/// A command of people, in the environment that `weir grid env` makes.
+fn people(grid: &RunningGrid, arguments: &[&str]) -> Run {
+    let mut command = grid.command(&weir_binary().display().to_string()).unwrap();
+    run(command.args(arguments)).unwrap()
+}
+
+#[test]
+fn people_ask_for_copies_and_learn_why_they_wait() {
+    if !peers() {
+        return;
+    }
+    let grid = RunningGrid::up(THREE_SITES).unwrap();
+    step(&grid, &["seed", "20"]);
+    let said = |arguments: &[&str]| {
+        let told = people(&grid, arguments);
+        assert!(told.ok(), "{arguments:?}: {}\n{}", told.stdout, told.stderr);
+        told.stdout
+    };
+    let watched = said(&[
+        "rule",
+        "add",
+        "lab:twenty",
+        "--rses",
+        "BETA|GAMMA",
+        "--copies",
+        "2",
+        "--watch",
+    ]);
+    let rule = watched.lines().next().unwrap();
+    assert!(watched.contains("40 of 40 there"), "{watched}");
+    assert!(said(&["rule", "list"]).contains(rule) && said(&["rule", "list", "lab:twenty"]).contains(rule));
+    assert!(said(&["rule", "why", rule]).contains("nothing is missing"));
+
+    // A file that no RSE has.
+    step(&grid, &["lost"]);
+    let stuck = people(&grid, &["rule", "add", "lab:lost", "--rses", "BETA", "--watch"]);
+    assert_eq!(stuck.code, Some(1), "{}\n{}", stuck.stdout, stuck.stderr);
+    let why = said(&["rule", "why", stuck.stdout.lines().next().unwrap()]);
+    assert!(
+        why.contains("lab:lost") && why.contains("NO_SOURCES") || why.contains("FAILED"),
+        "{why}"
+    );
+
+    let status = said(&["catalog", "status"]);
+    assert!(
+        status.contains("1 STUCK") && status.contains(&grid.transfer_url()),
+        "{status}"
+    );
+    assert!(said(&["rule", "delete", rule]).contains("within the hour"));
+    let refused = people(&grid, &["rule", "add", "nonsense", "--rses", "BETA"]);
+    assert!(
+        refused.code == Some(2) && refused.stderr.contains("scope:name"),
+        "{}",
+        refused.stderr
+    );
+    let unknown = people(&grid, &["rule", "show", "0123"]);
+    assert!(
+        unknown.code == Some(2) && unknown.stderr.contains("No rule"),
+        "{}",
+        unknown.stderr
+    );
+
+    // A copy while it serves; the copy alone has the rules.
+    let (store, copy) = (grid.dir().join("catalog/catalog.sqlite"), grid.scratch().join("copy"));
+    let (store, copy) = (store.display().to_string(), copy.display().to_string());
+    said(&["catalog", "backup", &store, &copy]);
+    let served = people(&grid, &["catalog", "restore", &copy, &store, "--replace"]);
+    assert!(
+        served.code == Some(2) && served.stderr.contains("stop the catalogue"),
+        "{}",
+        served.stderr
+    );
+    let other = grid.scratch().join("other.db").display().to_string();
+    said(&["catalog", "restore", &copy, &other]);
 }

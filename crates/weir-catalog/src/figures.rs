@@ -8,13 +8,17 @@ use weir_store::StoreError;
 
 use crate::database::Session;
 
+const DELETIONS: &str = "weir_catalog_deletions";
+
 /// Counts of rows.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     /// With the name and the meaning of each.
     gauges: Vec<(&'static str, &'static str, u64)>,
-    requests: BTreeMap<&'static str, u64>,
-    rules: BTreeMap<&'static str, u64>,
+    /// Requests by state.
+    pub(crate) requests: BTreeMap<&'static str, u64>,
+    /// Rules by state.
+    pub(crate) rules: BTreeMap<&'static str, u64>,
 }
 
 /// Counts, in one transaction.
@@ -24,7 +28,7 @@ pub(crate) fn read(session: &mut dyn Session) -> Result<Figures, StoreError> {
         ("weir_catalog_sessions", "sessions that are kept", "sessions"),
         ("weir_catalog_rses", "RSEs", "rses WHERE deleted IS NULL"),
         (
-            "weir_catalog_deletions",
+            DELETIONS,
             "replicas whose files are being deleted",
             "replicas WHERE state = 'B'",
         ),
@@ -46,6 +50,14 @@ pub(crate) fn read(session: &mut dyn Session) -> Result<Figures, StoreError> {
 }
 
 impl Figures {
+    /// Replicas whose files are being deleted.
+    pub(crate) fn deletions(&self) -> u64 {
+        self.gauges
+            .iter()
+            .find(|(name, ..)| *name == DELETIONS)
+            .map_or(0, |(_, _, n)| *n)
+    }
+
     /// Adds them to a page.
     pub(crate) fn show(&self, page: &mut Page) {
         for (name, help, value) in &self.gauges {

@@ -2,6 +2,7 @@
 //!
 //! Its truth is in a database, SQLite or PostgreSQL; memory is bounded by the work in hand. `weir-rules` decides about rules.
 //!
+//! - [`backup`]: copies of the database.
 //! - [`database`]: one way to both databases.
 //! - [`accounts`]: accounts, identities, sessions, scopes.
 //! - [`dids`]: files, datasets and containers, and what is in them.
@@ -22,6 +23,7 @@
 //! Deliberately absent: the mechanics of transfers, decisions about rules.
 
 pub mod accounts;
+pub mod backup;
 mod config;
 pub mod credentials;
 pub mod database;

@@ -177,8 +177,7 @@ impl Catalog {
         shared.reloads.have_read(seen);
         shared.reloads.shows_certificate(certificate_end);
         let wakes = Wakes::default();
-        let router =
-            door::router(database.clone(), wakes.evaluator.clone(), transfers.tag()).merge(about(shared.clone()));
+        let router = door::router(database.clone(), tasks_of(&wakes, &transfers)).merge(about(shared.clone()));
         let server = weir_http::serve(listener, tls, limits(&config), router).map_err(listen)?;
         let tasks = Tasks::default();
         tasks.spawn(keep_up(Arc::downgrade(&shared)));
@@ -188,6 +187,15 @@ impl Catalog {
         tasks.spawn(forget_sessions(database));
         tracing::info!(url = shared.url, %address, "the catalogue is ready");
         Ok(Running { shared, server, tasks })
+    }
+}
+
+/// The door's view of the tasks.
+fn tasks_of(wakes: &Wakes, transfers: &Transfers) -> door::Tasks {
+    door::Tasks {
+        evaluator: wakes.evaluator.clone(),
+        tag: transfers.tag(),
+        services: transfers.shown(),
     }
 }
 

@@ -67,6 +67,14 @@ fn exchanges() -> Vec<Exchange> {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
+fn tasks() -> door::Tasks {
+    door::Tasks {
+        evaluator: Arc::default(),
+        tag: Tag::new(1),
+        services: Arc::default(),
+    }
+}
+
 /// The catalogue as Rucio's was: an account `root` for lab/lab.
 async fn bootstrapped(database: &Database) {
     let password = PasswordHash::new(&Secret::new("lab")).unwrap();
@@ -197,12 +205,8 @@ fn difference(exchange: &Exchange, (status, headers, body): (u16, &http::HeaderM
 async fn repeat(database: Database) {
     bootstrapped(&database).await;
     let mut rule = String::new();
-    let (router, mut token, mut n_same, mut differences) = (
-        door::router(database, Arc::default(), Tag::new(1)),
-        String::new(),
-        0,
-        Vec::new(),
-    );
+    let (router, mut token, mut n_same, mut differences) =
+        (door::router(database, tasks()), String::new(), 0, Vec::new());
     for exchange in exchanges() {
         let answer = ask(&router, &exchange, (&token, &rule)).await;
         let (parts, body) = answer.into_parts();
@@ -255,7 +259,7 @@ async fn bodies_beyond_the_limit_and_strangers_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::open_file(&directory.path().join("catalog.db"), schema::MIGRATIONS).unwrap();
     bootstrapped(&database).await;
-    let router = door::router(database, Arc::default(), Tag::new(1));
+    let router = door::router(database, tasks());
     let ask = |method: &'static str, path: &'static str, headers: Vec<(&'static str, String)>, body: Body| {
         let router = router.clone();
         async move {

@@ -1,5 +1,6 @@
 //! The command line as data: what can be asked of `weir`, and nothing about how it is done.
 
+mod catalog;
 mod storage;
 mod transfer;
 
@@ -10,6 +11,10 @@ use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_units::Bytes;
 
+pub(crate) use catalog::{
+    CatalogArguments, CatalogBackupArguments, CatalogCommand, CatalogRestoreArguments, CatalogStatusArguments,
+    RuleAddArguments, RuleCommand, RuleListArguments, RuleWhyArguments, RulesArguments,
+};
 pub(crate) use storage::{
     AccessArguments, StorageChecksumArguments, StorageCommand, StorageDuArguments, StorageGetArguments,
     StorageLsArguments, StoragePutArguments, StorageRmArguments,
@@ -78,6 +83,12 @@ pub(crate) enum Command {
     /// Submit, watch and steer transfers at a transfer service
     #[command(subcommand)]
     Transfer(TransferCommand),
+    /// Ask a catalogue for copies of data, and follow them
+    #[command(subcommand)]
+    Rule(RuleCommand),
+    /// Look after a catalogue
+    #[command(subcommand)]
+    Catalog(CatalogCommand),
     /// Simulate in virtual time
     #[command(subcommand)]
     Sim(SimCommand),

@@ -13,9 +13,11 @@
 //! | [`grid`], [`serve`] | `weir grid …`, `weir serve …` |
 //! | [`sim`] | `weir sim …` |
 //! | [`storage`], [`transfer`] | `weir storage …`, `weir transfer …` |
+//! | [`rule`], [`catalog`] | `weir rule …`, `weir catalog …` |
 //! | [`token`], [`trust`] | as whom these commands come, and whom they trust |
 //! | [`completions`] | `weir completions` |
 
+mod catalog;
 mod challenge;
 mod cli;
 mod completions;
@@ -24,6 +26,7 @@ mod grid;
 mod logging;
 mod output;
 mod report;
+mod rule;
 mod serve;
 mod shell;
 mod signals;
@@ -71,6 +74,8 @@ fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Sim(command) => sim::run(command, output),
         Command::Storage(command) => storage::run(command, output),
         Command::Transfer(command) => transfer::run(command, output),
+        Command::Rule(command) => rule::run(command, output),
+        Command::Catalog(command) => catalog::run(command, output),
         Command::Report(arguments) => report::run(&arguments, output),
         Command::Completions(arguments) => completions::run(&arguments, output),
     }

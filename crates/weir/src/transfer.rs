@@ -13,6 +13,8 @@ mod why;
 
 use anyhow::Context;
 
+pub(crate) use door::Door;
+
 use crate::cli::TransferCommand;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-const COMMANDS: [&str; 37] = [
+const COMMANDS: [&str; 49] = [
     "challenge",
     "challenge run",
     "challenge new",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 37] = [
     "serve storage",
     "serve issuer",
     "serve transfer",
+    "serve catalog",
     "storage",
     "storage ls",
     "storage get",
@@ -35,6 +36,17 @@ const COMMANDS: [&str; 37] = [
     "transfer limits",
     "transfer force",
     "transfer drain",
+    "rule",
+    "rule add",
+    "rule list",
+    "rule show",
+    "rule watch",
+    "rule why",
+    "rule delete",
+    "catalog",
+    "catalog status",
+    "catalog backup",
+    "catalog restore",
     "sim",
     "sim run",
     "sim compare",

@@ -108,7 +108,7 @@ pub(crate) async fn why(door: State, _: Caller, Path(id): Path<String>) -> Answe
     let now = time::now();
     let row = |one: &Shown| {
         json!({
-            "id": door.tag.uid(one.request, one.number), "scope": one.did.scope, "name": one.did.name, "rse": name(one.destination),
+            "id": door.tasks.tag.uid(one.request, one.number), "scope": one.did.scope, "name": one.did.name, "rse": name(one.destination),
             "source": one.source.and_then(name), "state": one.state, "attempt": one.number, "reason": one.reason,
             "service": one.job.as_ref().map(|job| &job.0), "job": one.job.as_ref().map(|job| &job.1),
             "submitted_at": one.submitted.map(date), "waits_ms": one.not_before.map(|at| (at - now).max(0)).filter(|wait| *wait > 0),

@@ -107,7 +107,7 @@ async fn adding(door: &State, caller: Caller, all: Vec<Added>) -> Answer {
         Ok(())
     };
     door.database.write(write).await?;
-    door.evaluator.notify_one();
+    door.tasks.evaluator.notify_one();
     Ok(created())
 }
 

@@ -14,6 +14,7 @@ mod requests;
 mod rses;
 mod rules;
 mod search;
+mod status;
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use axum::{
 };
 use tokio::sync::{Notify, Semaphore};
 
-use crate::{database::Database, requests::uid::Tag};
+use crate::{database::Database, requests::uid::Tag, transfers::Shown};
 use answer::{Failure, json_answer};
 
 /// The version of Rucio that clients are told: they behave as to a server of theirs.
@@ -38,21 +39,28 @@ const LOGINS: usize = 2;
 pub(crate) struct Door {
     pub(crate) database: Database,
     pub(crate) logins: Semaphore,
+    pub(crate) tasks: Tasks,
+}
+
+/// The door's view of the catalogue's tasks.
+#[derive(Debug, Clone)]
+pub struct Tasks {
     /// Told when rules are to be evaluated.
-    pub(crate) evaluator: Arc<Notify>,
+    pub evaluator: Arc<Notify>,
     /// The catalogue's part of the ids of requests.
-    pub(crate) tag: Tag,
+    pub tag: Tag,
+    /// How the transfer services stand.
+    pub services: Shown,
 }
 
 type State = axum::extract::State<Arc<Door>>;
 
-/// All that the door answers. `evaluator` is told when rules are to be evaluated; `tag` stands in the ids of requests.
-pub fn router(database: Database, evaluator: Arc<Notify>, tag: Tag) -> Router {
+/// All that the door answers.
+pub fn router(database: Database, tasks: Tasks) -> Router {
     let door = Arc::new(Door {
         database,
         logins: Semaphore::new(LOGINS),
-        evaluator,
-        tag,
+        tasks,
     });
     Router::new()
         .route("/ping", get(ping))
@@ -166,6 +174,7 @@ fn of_rules() -> Router<Arc<Door>> {
         .route("/rules/{id}/locks", get(rules::locks))
         .route("/rules/{id}/analysis", get(analysis::analysis))
         .route("/.well-known/weir/rules/{id}/why", get(analysis::why))
+        .route("/.well-known/weir/catalog", get(status::status))
         .route("/requests/list", get(requests::list))
         .route("/requests/history/list", get(requests::list_ended))
         .route("/requests/{scope}/{name}/{rse}", get(requests::get))

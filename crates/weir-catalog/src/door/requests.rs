@@ -43,9 +43,9 @@ impl Door {
         let name = |rse: Option<RseId>| rse.and_then(|rse| rses.get(&rse));
         let (from, to) = (name(shown.source), name(Some(shown.destination)));
         let rule = shown.rule.as_ref();
-        let previous = (shown.number > 1).then(|| self.tag.uid(shown.request, shown.number - 1));
+        let previous = (shown.number > 1).then(|| self.tasks.tag.uid(shown.request, shown.number - 1));
         json!({
-            "id": self.tag.uid(shown.request, shown.number), "request_type": "TRANSFER", "scope": shown.did.scope, "name": shown.did.name,
+            "id": self.tasks.tag.uid(shown.request, shown.number), "request_type": "TRANSFER", "scope": shown.did.scope, "name": shown.did.name,
             "did_type": "FILE", "dest_rse_id": to.map(|rse| &rse.1), "dest_rse": to.map(|rse| &rse.0),
             "source_rse_id": from.map(|rse| &rse.1), "source_rse": from.map(|rse| &rse.0), "attributes": {
                 "activity": shown.activity, "source_replica_expression": null, "lifetime": null, "ds_scope": rule.map(|rule| &rule.1.scope),

@@ -99,7 +99,7 @@ pub(crate) async fn add(door: State, caller: Caller, body: Object) -> Answer {
     let uids = door.database.write(write).await;
     // Rucio answers 409 here, and 400 where RSEs are listed.
     let uids = uids.map_err(|error| Failure::from(error).conflicting(Class::InvalidRseExpression))?;
-    door.evaluator.notify_one();
+    door.tasks.evaluator.notify_one();
     Ok(created_with(&json!(uids)))
 }
 

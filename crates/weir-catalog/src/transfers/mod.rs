@@ -12,7 +12,10 @@ mod poll;
 mod service;
 mod submit;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 use weir_http::Client;
@@ -48,6 +51,19 @@ pub struct Transfers {
     /// In the order of the configuration.
     services: Vec<Service>,
     forgotten: Millis,
+    shown: Shown,
+}
+
+/// How the services stand, for those who look.
+pub type Shown = Arc<Mutex<Vec<ServiceState>>>;
+
+/// How a transfer service stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceState {
+    /// Its URL.
+    pub url: String,
+    /// Why it is left alone, and for how long from now on.
+    pub pause: Option<(String, Duration)>,
 }
 
 impl Transfers {
@@ -73,12 +89,27 @@ impl Transfers {
             services: config.services.iter().map(service).collect(),
             config: config.clone(),
             forgotten: 0,
+            shown: Shown::default(),
         })
     }
 
     /// The catalogue's part of the ids of requests.
     pub fn tag(&self) -> Tag {
         self.tag
+    }
+
+    /// How the services stand; it changes with each pass.
+    pub fn shown(&self) -> Shown {
+        self.shown.clone()
+    }
+
+    fn show(&self) {
+        let state = |service: &Service| ServiceState {
+            url: service.url().to_owned(),
+            pause: service.pause().map(|(reason, left)| (reason.to_owned(), left)),
+        };
+        let states = self.services.iter().map(state).collect();
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = states;
     }
 
     /// Works until it is dropped. `wake` tells that there is something to do.
@@ -103,7 +134,9 @@ impl Transfers {
             self.forget().await?;
             Ok::<_, StoreError>(resumed | cancelled | polled | submitted)
         };
-        done.await.unwrap_or_else(|error| {
+        let done = done.await;
+        self.show();
+        done.unwrap_or_else(|error| {
             let error = weir_auth::error_chain(&error);
             tracing::warn!(error, "requests cannot be worked on; the next pass tries again");
             false

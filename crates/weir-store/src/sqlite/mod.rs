@@ -19,6 +19,9 @@ pub use leases::Leases;
 /// SQLite looks at the clock every so many steps of its machine: some tenths of a millisecond.
 const STEPS_PER_LOOK: i32 = 10_000;
 
+/// How long a copy waits for a writer.
+const COPY_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Where a database is.
 #[derive(Debug, Clone)]
 enum Place {
@@ -52,6 +55,73 @@ impl std::fmt::Debug for Database {
     }
 }
 
+/// A file that nobody else reads, made if it is missing.
+fn private(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Keeps other processes from a database, until the lock is dropped.
+///
+/// # Errors
+/// [`StoreError::Locked`] if another process has it.
+pub fn lock(path: &Path) -> Result<File, StoreError> {
+    let fail = |error: std::io::Error| StoreError::Open {
+        path: path.to_owned(),
+        source: error.into(),
+    };
+    let file = private(&path.with_extension("lock")).map_err(fail)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(fail(error)),
+    }
+}
+
+/// Copies a database, which may be in use, to a new file (mode 0600) as it is at one moment, and looks the copy through.
+///
+/// # Errors
+/// The database cannot be read, or the copy not be written whole; it is removed then.
+pub fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let fail = |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Open {
+        path: from.to_owned(),
+        source,
+    };
+    let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX);
+    let source = source.map_err(|error| fail(error.into()))?;
+    source.busy_timeout(COPY_PATIENCE)?;
+    let file = private(to).map_err(|error| fail(error.into()))?;
+    let copied = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        source.execute("VACUUM INTO ?1", [to.to_str().ok_or("the path is no text")?])?;
+        let copy = Connection::open_with_flags(to, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let found = copy.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
+        if found != "ok" {
+            return Err(format!("the copy is damaged: {found}").into());
+        }
+        file.sync_all()?;
+        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Ok(File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?)
+    };
+    copied().map_err(|error| {
+        let _ = std::fs::remove_file(to);
+        fail(error)
+    })
+}
+
+/// Whether a file is a database with a table of this name.
+///
+/// # Errors
+/// It cannot be read as a database.
+pub fn has_table(path: &Path, table: &str) -> Result<bool, StoreError> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let text = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    Ok(connection.query_row(text, [table], |row| row.get::<_, i64>(0))? > 0)
+}
+
 impl Database {
     /// Opens the database, or makes it (mode 0600), and brings it up to date. Migrations are statements, in order; the database's
     /// `user_version` counts those that were done, so that none may change once it was released.
@@ -63,20 +133,7 @@ impl Database {
             path: path.to_owned(),
             source,
         };
-        let private = |path: &Path| {
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(path)
-        };
-        let file_lock = private(&path.with_extension("lock")).map_err(|error| fail(error.into()))?;
-        match file_lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { path: path.to_owned() }),
-            Err(TryLockError::Error(error)) => return Err(fail(error.into())),
-        }
+        let file_lock = lock(path)?;
         // SQLite gives its side files the mode of the database.
         private(path).map_err(|error| fail(error.into()))?;
         let place = Place::File(path.to_owned());

@@ -17,7 +17,7 @@ const ANSWER_MAX: usize = 512 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The service that the arguments and the environment name.
-pub(super) struct Door {
+pub(crate) struct Door {
     url: String,
     client: Client,
     token: Secret,
@@ -42,7 +42,7 @@ impl Answer {
 }
 
 impl Door {
-    pub(super) fn open(arguments: &DoorArguments) -> Result<Self, Failure> {
+    pub(crate) fn open(arguments: &DoorArguments) -> Result<Self, Failure> {
         let url = arguments.endpoint.trim_end_matches('/').to_owned();
         let roots = crate::trust::roots(&arguments.access)?;
         let client = Client::new(ClientConfig::new(roots));
@@ -87,7 +87,7 @@ impl Door {
     }
 
     /// One exchange that must work.
-    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
         let answer = self.ask("GET", path, None).await?;
         self.expect(answer).map(|answer| answer.json)
     }
