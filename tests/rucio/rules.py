@@ -11,6 +11,7 @@ import os
 import sys
 import time
 import zlib
+from urllib.parse import urlsplit
 
 import requests
 from rucio.client import Client
@@ -158,6 +159,23 @@ def finish(grid, rule):
     wait("the replicas are gone", lambda: not any(row["rses"] for row in client.list_replicas([{"scope": scope, "name": "all"}])))
 
 
+def setup(grid):
+    """Tells a catalogue of the RSEs of the grid."""
+    client = grid.client
+    for name, rse in grid.rses.items():
+        client.add_rse(name)
+        told = urlsplit(rse["url"])
+        client.add_protocol(name, {
+            "hostname": told.hostname, "scheme": "https", "port": told.port, "prefix": "/", "impl": "rucio.rse.protocols.webdav.Default",
+            "domains": {"lan": {"read": 1, "write": 1, "delete": 1},
+                        "wan": {"read": 1, "write": 1, "delete": 1, "third_party_copy_read": 1, "third_party_copy_write": 1}},
+        })
+    for one in grid.rses:
+        for other in grid.rses:
+            if one != other:
+                client.add_distance(one, other, {"distance": 1})
+
+
 def seed(grid, n):
     """A dataset `lab:twenty` of so many files at ALPHA."""
     client, scope = grid.client, "lab"
@@ -174,4 +192,4 @@ def lost(grid):
 
 if __name__ == "__main__":
     _, path, step, *rest = sys.argv
-    {"daily": daily, "many": many, "finish": finish, "seed": seed, "lost": lost}[step](Grid(path), *rest)
+    {"daily": daily, "many": many, "finish": finish, "setup": setup, "seed": seed, "lost": lost}[step](Grid(path), *rest)

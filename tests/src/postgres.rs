@@ -125,6 +125,16 @@ impl Postgres {
         )
     }
 
+    /// The rows of a query on the database `weir`, columns separated by `|`.
+    ///
+    /// # Errors
+    /// The server refuses it.
+    pub fn query(&self, text: &str) -> Result<String> {
+        Ok(run(self.tool("psql").args(["-d", "weir", "-At", "-c", text]))?
+            .expect_ok()?
+            .stdout)
+    }
+
     /// The directory of its socket.
     pub fn socket(&self) -> &Path {
         self.directory.path()

@@ -3,11 +3,12 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use weir_http::Network;
+use weir_http::{Network, TrustRoots};
 use weir_service::{
     config::{Configuration, Invalid},
     tls::{TlsFiles, Trust},
 };
+use weir_store::postgres::Address;
 
 use crate::credentials::TokensConfig;
 
@@ -23,8 +24,12 @@ pub struct CatalogConfig {
     /// Certificate and key. Without them the service speaks plain HTTP, and may listen on loopback addresses only.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
-    /// The database. Made if it is missing, with `.lock` and `-wal` files beside it.
-    pub store: PathBuf,
+    /// The database. Made if it is missing, with `.lock` and `-wal` files beside it. Needed, unless there is `[postgres]`.
+    #[serde(default)]
+    pub store: Option<PathBuf>,
+    /// A PostgreSQL server instead of `store`: several catalogues may share its database.
+    #[serde(default)]
+    pub postgres: Option<PostgresConfig>,
     /// The first login, for the account `root`. Applied once, when the database is made.
     pub root: RootConfig,
     /// Addresses that may read `/.well-known/weir/metrics`. Default: this host. Behind a reverse proxy on this host: `[]`.
@@ -48,6 +53,62 @@ pub struct CatalogConfig {
     /// Deletion.
     #[serde(default)]
     pub deletion: DeletionConfig,
+}
+
+/// A database on a PostgreSQL server (13 or newer), made beforehand, with encoding UTF8 and owned by `user`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PostgresConfig {
+    /// A host name, as in the server's certificate; or the directory of a local socket, such as `/run/postgresql`. Several, of a primary and
+    /// its standbys, with commas between them: the first that takes changes is used.
+    pub host: String,
+    /// Its port; that of all of them. Default: 5432.
+    #[serde(default = "postgres_port")]
+    pub port: u16,
+    /// The database.
+    pub database: String,
+    /// The user.
+    pub user: String,
+    /// A file of mode 0600 with the password. Default: none is sent.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// PEM files of the authorities that the server's certificate is checked against. Default: those of `[trust]`.
+    #[serde(default)]
+    pub authorities: Vec<PathBuf>,
+}
+
+fn postgres_port() -> u16 {
+    5432
+}
+
+impl PostgresConfig {
+    fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.host.split(',').map(str::trim).filter(|host| !host.is_empty())
+    }
+
+    /// The database for a client of it.
+    pub(crate) fn address(&self) -> Address {
+        Address {
+            hosts: self.hosts().map(str::to_owned).collect(),
+            port: self.port,
+            password_file: self.password_file.clone(),
+            tls: !self.authorities.is_empty(),
+            writable_only: self.hosts().count() > 1,
+            application: "weir-catalog".to_owned(),
+            ..Address::new("", &self.database, &self.user)
+        }
+    }
+
+    /// The authorities that the server is checked against.
+    pub(crate) fn trust(&self, others: &Trust) -> TrustRoots {
+        if self.authorities.is_empty() {
+            return others.roots();
+        }
+        TrustRoots {
+            files: self.authorities.clone(),
+            directories: Vec::new(),
+        }
+    }
 }
 
 /// The transfer services. Without one nothing is submitted.
@@ -129,7 +190,11 @@ impl Configuration for CatalogConfig {
     fn paths(&mut self) -> Vec<&mut PathBuf> {
         let tls = self.tls.iter_mut().flat_map(TlsFiles::paths);
         let identity = self.identity.iter_mut().flat_map(TlsFiles::paths);
-        tls.chain([&mut self.store, &mut self.root.password_file])
+        let postgres = self.postgres.iter_mut();
+        let postgres = postgres.flat_map(|one| one.authorities.iter_mut().chain(&mut one.password_file));
+        tls.chain(&mut self.store)
+            .chain([&mut self.root.password_file])
+            .chain(postgres)
             .chain(identity)
             .chain(self.trust.paths())
             .chain(self.tokens.paths())
@@ -151,6 +216,23 @@ impl Configuration for CatalogConfig {
         }
         if self.limits.connections == 0 {
             invalid.push(Invalid::new("limits.connections", "0 lets nobody in", "set at least 1"));
+        }
+        match (&self.store, &self.postgres) {
+            (Some(_), Some(_)) => {
+                invalid.push(Invalid::new(
+                    "postgres",
+                    "store and [postgres] exclude each other",
+                    "leave one out",
+                ));
+            }
+            (None, None) => {
+                let remedy = "name the file of a database, or a server in [postgres]";
+                invalid.push(Invalid::new("store", "is needed", remedy));
+            }
+            (None, Some(postgres)) if postgres.hosts().next().is_none() => {
+                invalid.push(Invalid::new("postgres.host", "names no server", "name one"));
+            }
+            _ => {}
         }
         invalid.extend(self.tokens.check());
         invalid.extend(self.transfers.check());

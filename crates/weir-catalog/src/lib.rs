@@ -32,6 +32,7 @@ pub mod door;
 mod evaluator;
 mod figures;
 pub mod filters;
+mod leader;
 pub mod paths;
 pub mod permissions;
 pub mod places;
@@ -47,5 +48,5 @@ mod service;
 mod testing;
 pub mod transfers;
 
-pub use config::{CatalogConfig, DeletionConfig, LimitsConfig, RootConfig, TransfersConfig};
+pub use config::{CatalogConfig, DeletionConfig, LimitsConfig, PostgresConfig, RootConfig, TransfersConfig};
 pub use service::{Catalog, Running, StartError};

@@ -19,7 +19,7 @@ use weir_rules::{
     retry,
 };
 use weir_service::time;
-use weir_store::StoreError;
+use weir_store::{StoreError, Term};
 use weir_units::Bytes;
 
 use crate::{
@@ -98,8 +98,8 @@ impl Reaper {
         }
     }
 
-    /// Works until it is dropped.
-    pub async fn run(self) {
+    /// Works until it is dropped, and begins nothing once the term is over.
+    pub async fn run(self, term: Arc<Term>) {
         let mut workers = JoinSet::<(RseId, Result<Turn, StoreError>)>::new();
         let (mut busy, mut pauses) = (BTreeSet::new(), BTreeMap::<RseId, Pause>::new());
         loop {
@@ -116,7 +116,12 @@ impl Reaper {
             for rse in due.into_iter().filter(is_open) {
                 if busy.insert(rse) {
                     let reaper = self.clone();
-                    workers.spawn(async move { (rse, reaper.turn(rse).await) });
+                    let term = term.clone();
+                    workers.spawn(async move {
+                        let mut turn = Err(StoreError::Deposed);
+                        term.within(async { turn = reaper.turn(rse).await }).await;
+                        (rse, turn)
+                    });
                 }
             }
             let next = tokio::time::sleep(EVERY);

@@ -5,7 +5,10 @@ use std::{
     net::SocketAddr,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -26,13 +29,13 @@ use weir_model::catalog::{AccountType, IdentityType};
 use weir_service::{
     config::ConfigError,
     health::Readiness,
-    metrics::Page,
+    metrics::{Kind, Page},
     reload::{Part, Reloads, Renew, keep_up, look_at},
     tasks::Tasks,
     time,
     tls::TlsFiles,
 };
-use weir_store::StoreError;
+use weir_store::{StoreError, postgres::Connector};
 
 use crate::{
     accounts::{
@@ -44,11 +47,13 @@ use crate::{
     credentials::Credentials,
     database::{Database, Session},
     door,
-    evaluator::{self, Wakes},
+    evaluator::Wakes,
     figures,
-    reaper::Reaper,
+    leader::Work,
+    refusal::{Class, Refusal},
+    requests::uid::Tag,
     schema,
-    transfers::Transfers,
+    transfers::Shown,
 };
 
 /// How often sessions that have ended are forgotten.
@@ -106,6 +111,7 @@ struct Shared {
     database: Database,
     tls: ServerTls,
     reloads: Reloads,
+    leads: Arc<AtomicBool>,
 }
 
 impl Renew for Shared {
@@ -153,12 +159,24 @@ impl Catalog {
         weir_service::config::check(&config)?;
         let seen = look_at(files(&config));
         let (tls, certificate_end) = serve_tls(&config)?;
-        let database = Database::open_file(&config.store, schema::MIGRATIONS)?;
+        let database = open(&config).await?;
         bootstrap(&database, &config.root).await?;
+        let fresh = Tag::fresh()?;
+        let tag = database
+            .write(move |session: &mut dyn Session| Tag::of(session, fresh))
+            .await?;
         let client = outbound(&config)?;
         let credentials = Credentials::new(&config.tokens, &client)?;
-        let transfers = Transfers::new(database.clone(), &client, &credentials, &config.transfers).await?;
-        let reaper = Reaper::new(database.clone(), client, credentials, &config.deletion);
+        let work = Work {
+            database: database.clone(),
+            client,
+            credentials,
+            config: Arc::new(config.clone()),
+            tag,
+            wakes: Wakes::default(),
+            services: Shown::default(),
+            leads: Arc::default(),
+        };
         let listen = |source| StartError::Listen {
             address: config.listen,
             source,
@@ -173,17 +191,15 @@ impl Catalog {
             database: database.clone(),
             tls: tls.clone(),
             reloads: Reloads::default(),
+            leads: work.leads.clone(),
         });
         shared.reloads.have_read(seen);
         shared.reloads.shows_certificate(certificate_end);
-        let wakes = Wakes::default();
-        let router = door::router(database.clone(), tasks_of(&wakes, &transfers)).merge(about(shared.clone()));
+        let router = door::router(database.clone(), tasks_of(&work)).merge(about(shared.clone()));
         let server = weir_http::serve(listener, tls, limits(&config), router).map_err(listen)?;
         let tasks = Tasks::default();
         tasks.spawn(keep_up(Arc::downgrade(&shared)));
-        tasks.spawn(evaluator::run(database.clone(), wakes.clone()));
-        tasks.spawn(transfers.run(wakes.transfers));
-        tasks.spawn(reaper.run());
+        tasks.tracker().spawn(work.run(tasks.stop().clone()));
         tasks.spawn(forget_sessions(database));
         tracing::info!(url = shared.url, %address, "the catalogue is ready");
         Ok(Running { shared, server, tasks })
@@ -191,12 +207,26 @@ impl Catalog {
 }
 
 /// The door's view of the tasks.
-fn tasks_of(wakes: &Wakes, transfers: &Transfers) -> door::Tasks {
+fn tasks_of(work: &Work) -> door::Tasks {
     door::Tasks {
-        evaluator: wakes.evaluator.clone(),
-        tag: transfers.tag(),
-        services: transfers.shown(),
+        evaluator: work.wakes.evaluator.clone(),
+        tag: work.tag,
+        services: work.services.clone(),
     }
+}
+
+/// The database of the configuration.
+async fn open(config: &CatalogConfig) -> Result<Database, StartError> {
+    let Some(postgres) = config.postgres.clone() else {
+        let store = config.store.as_deref().unwrap_or(Path::new(""));
+        return Ok(Database::open_file(store, schema::MIGRATIONS)?);
+    };
+    let trust = postgres.trust(&config.trust);
+    let open = move || {
+        let connector = Connector::new(&postgres.address(), &trust)?;
+        Database::on_server(connector, schema::MIGRATIONS)
+    };
+    Ok(weir_store::blocking(open).await?)
 }
 
 /// The client for transfer services and storages.
@@ -302,7 +332,17 @@ async fn bootstrap(database: &Database, root: &RootConfig) -> Result<(), StartEr
         accounts::add(session, &account, AccountType::Service, None, now)?;
         identities::add(session, &identity, &account, true, Some(&hash), now)
     };
-    Ok(database.write(make).await?)
+    match database.write(make).await {
+        // Another node was faster.
+        Err(error)
+            if error
+                .refusal::<Refusal>()
+                .is_some_and(|refusal| refusal.class == Class::Duplicate) =>
+        {
+            Ok(())
+        }
+        made => Ok(made?),
+    }
 }
 
 /// Forgets sessions that have ended, until it is aborted.
@@ -378,6 +418,9 @@ async fn metrics(
     };
     let mut page = Page::default();
     counts.show(&mut page);
+    let leads = u64::from(shared.leads.load(Ordering::Relaxed));
+    let help = "1 on the node that evaluates rules, submits requests and deletes files";
+    page.single("weir_catalog_leads", Kind::Gauge, help, leads);
     shared.reloads.show(&mut page, "catalog");
     reply(StatusCode::OK, weir_service::metrics::CONTENT_TYPE, page.text())
 }

@@ -147,7 +147,8 @@ pub(crate) fn catalog(
         listen,
         url: None,
         tls: Some(transfer_config::TlsFiles { certificate, key }),
-        store: folder.join("catalog.sqlite"),
+        store: Some(folder.join("catalog.sqlite")),
+        postgres: None,
         root: RootConfig {
             user: CATALOG_USER.to_owned(),
             password_file: ground.password("catalog/password")?,

@@ -17,7 +17,11 @@ pub use value::{Row, Value};
 
 /// A database that is open. Cloning it is cheap.
 #[derive(Debug, Clone)]
-pub struct Database(Backend);
+pub struct Database {
+    backend: Backend,
+    /// Writes only while this is the epoch of the leader. `None`: writes as all nodes do.
+    epoch: Option<u64>,
+}
 
 #[derive(Debug, Clone)]
 enum Backend {
@@ -51,12 +55,16 @@ pub trait Work<T>: Fn(&mut dyn Session) -> Result<T, StoreError> + Send + 'stati
 impl<T, F: Fn(&mut dyn Session) -> Result<T, StoreError> + Send + 'static> Work<T> for F {}
 
 impl Database {
+    fn new(backend: Backend) -> Self {
+        Self { backend, epoch: None }
+    }
+
     /// Reads in one transaction, which sees one state of the database.
     ///
     /// # Errors
     /// Those of the work, and [`StoreError::Unavailable`].
     pub async fn read<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
-        let backend = self.0.clone();
+        let backend = self.backend.clone();
         let read = tokio::task::spawn_blocking(move || match backend {
             Backend::Sqlite(sqlite) => sqlite.read(&work),
             Backend::Postgres(postgres) => postgres.read(&work),
@@ -69,16 +77,82 @@ impl Database {
     /// # Errors
     /// Those of the work, and of the database; nothing was changed then.
     pub async fn write<T: Send + 'static>(&self, work: impl Work<T>) -> Result<T, StoreError> {
-        match &self.0 {
+        match &self.backend {
             Backend::Sqlite(sqlite) => sqlite.write(work).await,
             Backend::Postgres(postgres) => {
-                let postgres = postgres.clone();
-                let write = tokio::task::spawn_blocking(move || postgres.write(&work));
+                let (postgres, epoch) = (postgres.clone(), self.epoch);
+                let write = tokio::task::spawn_blocking(move || postgres.write(&work, epoch));
                 write
                     .await
                     .unwrap_or_else(|error| Err(StoreError::Broken(error.into())))
             }
         }
+    }
+}
+
+impl Database {
+    /// Has this node lead, if no other one does: `None` if one does. On SQLite there is one node, which leads for ever.
+    ///
+    /// # Errors
+    /// Here and below: the database cannot be used.
+    pub async fn stand(&self) -> Result<Option<Leadership>, StoreError> {
+        let Backend::Postgres(postgres) = &self.backend else {
+            return Ok(Some(Leadership {
+                database: self.clone(),
+                held: None,
+            }));
+        };
+        let postgres = postgres.clone();
+        let stood = {
+            let postgres = postgres.clone();
+            weir_store::blocking(move || postgres.stand()).await?
+        };
+        let lead = |held: weir_store::postgres::Leadership| Leadership {
+            database: Self {
+                epoch: Some(held.epoch),
+                ..self.clone()
+            },
+            held: Some((postgres, held)),
+        };
+        Ok(stood.map(lead))
+    }
+}
+
+/// The right to do the standing work of the catalogue.
+#[derive(Debug, Clone)]
+pub struct Leadership {
+    database: Database,
+    held: Option<(Arc<postgres::Postgres>, weir_store::postgres::Leadership)>,
+}
+
+impl Leadership {
+    /// The database for that work: nothing is written once another node leads.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Whether it has to be renewed.
+    pub fn ends(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Goes on leading for another term.
+    ///
+    /// # Errors
+    /// [`StoreError::Deposed`] too: another node leads.
+    pub async fn renew(&self) -> Result<(), StoreError> {
+        let Some((postgres, held)) = self.held.clone() else {
+            return Ok(());
+        };
+        weir_store::blocking(move || postgres.renew(held)).await
+    }
+
+    /// Stops leading, so that the next node need not wait for the end of the term.
+    pub async fn resign(&self) -> Result<(), StoreError> {
+        let Some((postgres, held)) = self.held.clone() else {
+            return Ok(());
+        };
+        weir_store::blocking(move || postgres.resign(held)).await
     }
 }
 

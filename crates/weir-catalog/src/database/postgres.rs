@@ -8,8 +8,8 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 use weir_store::{
-    StoreError,
-    postgres::{self, Connector, Pool, Purpose, wait},
+    Standing, StoreError,
+    postgres::{self, Connector, Election, Leadership, Pool, Purpose, wait},
 };
 
 use super::{Row, Session, Value, Work};
@@ -29,7 +29,13 @@ const PIPELINE: usize = 500;
 /// A batch of statements is answered within this time, or the database does not work.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) struct Postgres(Pool);
+pub(super) struct Postgres {
+    pool: Pool,
+    election: Election,
+}
+
+/// The table that says which node leads.
+const LEADER: &str = "leader";
 
 impl std::fmt::Debug for Postgres {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -40,14 +46,19 @@ impl std::fmt::Debug for Postgres {
 impl Postgres {
     pub(super) fn read<T>(&self, work: &impl Work<T>) -> Result<T, StoreError> {
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        self.0
+        self.pool
             .with(|session| session.transaction(begin, |session| work(&mut Connected(session))))
     }
 
-    pub(super) fn write<T>(&self, work: &impl Work<T>) -> Result<T, StoreError> {
-        let once = || {
-            self.0
-                .with(|session| session.transaction("BEGIN", |session| work(&mut Connected(session))))
+    /// With an epoch: only while it is that of the leader.
+    pub(super) fn write<T>(&self, work: &impl Work<T>, epoch: Option<u64>) -> Result<T, StoreError> {
+        let once = || match epoch {
+            Some(epoch) => self
+                .election
+                .while_leading(&self.pool, epoch, |session| work(&mut Connected(session))),
+            None => self
+                .pool
+                .with(|session| session.transaction("BEGIN", |session| work(&mut Connected(session)))),
         };
         let mut n_retries = 0;
         loop {
@@ -59,6 +70,24 @@ impl Postgres {
                 outcome => return outcome,
             }
         }
+    }
+}
+
+impl Postgres {
+    pub(super) fn stand(&self) -> Result<Option<Leadership>, StoreError> {
+        let standing = self.pool.with(|session| self.election.stand(session))?;
+        Ok(match standing {
+            Standing::Elected(leadership) => Some(leadership),
+            Standing::HeldBy(_) => None,
+        })
+    }
+
+    pub(super) fn renew(&self, held: Leadership) -> Result<(), StoreError> {
+        self.pool.with(|session| self.election.renew(held, session))
+    }
+
+    pub(super) fn resign(&self, held: Leadership) -> Result<(), StoreError> {
+        self.pool.with(|session| self.election.resign(held, session))
     }
 }
 
@@ -130,11 +159,13 @@ impl super::Database {
     /// # Errors
     /// The server is not reached, or refuses; see [`postgres::migrate`].
     pub fn on_server(connector: Connector, migrations: &[&str]) -> Result<Self, StoreError> {
-        let migrations = migrations.iter().map(|one| schema(one)).collect::<Vec<_>>();
+        let own = migrations.iter().map(|one| schema(one));
+        let migrations = std::iter::once(Election::schema(LEADER)).chain(own).collect::<Vec<_>>();
         let migrations = migrations.iter().map(String::as_str).collect::<Vec<_>>();
         let pool = Pool::new(Arc::new(connector), Purpose::Rows, SESSIONS);
         pool.with(|session| postgres::migrate(session, &migrations))?;
-        Ok(Self(super::Backend::Postgres(Postgres(pool).into())))
+        let election = Election::new(LEADER);
+        Ok(Self::new(super::Backend::Postgres(Postgres { pool, election }.into())))
     }
 }
 

@@ -205,7 +205,7 @@ impl super::Database {
         let migrations = migrations.iter().map(|one| schema(one)).collect::<Vec<_>>();
         let migrations = migrations.iter().map(String::as_str).collect::<Vec<_>>();
         let database = sqlite::Database::open(path, &migrations)?;
-        Ok(Self(super::Backend::Sqlite(Sqlite::new(database)?.into())))
+        Ok(Self::new(super::Backend::Sqlite(Sqlite::new(database)?.into())))
     }
 }
 

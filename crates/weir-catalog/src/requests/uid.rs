@@ -15,7 +15,18 @@ impl Tag {
         Self(number)
     }
 
-    /// The tag of this database, made if it has none.
+    /// A random one, for a database that has none.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn fresh() -> Result<u32, StoreError> {
+        let mut bytes = [0; 4];
+        let failed = |_| StoreError::Broken("there are no random numbers".into());
+        aws_lc_rs::rand::fill(&mut bytes).map_err(failed)?;
+        Ok(u32::from_be_bytes(bytes))
+    }
+
+    /// The tag of this database, made of the fresh number if it has none.
     ///
     /// # Errors
     /// The database fails.

@@ -68,21 +68,15 @@ pub struct ServiceState {
 
 impl Transfers {
     /// A submitter for the services of the configuration.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub async fn new(
+    pub fn new(
         database: Database,
         client: &Client,
         credentials: &Credentials,
         config: &TransfersConfig,
-    ) -> Result<Self, StoreError> {
-        let fresh = rand_tag()?;
-        let tag = database
-            .write(move |session: &mut dyn Session| Tag::of(session, fresh))
-            .await?;
+        tag: Tag,
+    ) -> Self {
         let service = |url: &String| Service::new(url.trim_end_matches('/'), client, credentials);
-        Ok(Self {
+        Self {
             database,
             credentials: credentials.clone(),
             tag,
@@ -90,17 +84,14 @@ impl Transfers {
             config: config.clone(),
             forgotten: 0,
             shown: Shown::default(),
-        })
+        }
     }
 
-    /// The catalogue's part of the ids of requests.
-    pub fn tag(&self) -> Tag {
-        self.tag
-    }
-
-    /// How the services stand; it changes with each pass.
-    pub fn shown(&self) -> Shown {
-        self.shown.clone()
+    /// The same, which shows here how the services stand.
+    #[must_use]
+    pub fn shown_as(mut self, shown: Shown) -> Self {
+        self.shown = shown;
+        self
     }
 
     fn show(&self) {
@@ -164,13 +155,6 @@ impl Transfers {
         }
         Ok(())
     }
-}
-
-fn rand_tag() -> Result<u32, StoreError> {
-    let mut bytes = [0; 4];
-    let failed = |_| StoreError::Broken("there are no random numbers".into());
-    aws_lc_rs::rand::fill(&mut bytes).map_err(failed)?;
-    Ok(u32::from_be_bytes(bytes))
 }
 
 #[cfg(test)]

@@ -191,7 +191,7 @@ fn serve() -> (Shared, String, RunningServer) {
 }
 
 /// A submitter, as after a start.
-async fn submitter(database: &Database, url: &str) -> Transfers {
+fn submitter(database: &Database, url: &str) -> Transfers {
     let client = Client::new(weir_http::ClientConfig::new(weir_http::TrustRoots::default())).unwrap();
     let credentials = Credentials::new(&TokensConfig::default(), &client).unwrap();
     let config = TransfersConfig {
@@ -199,9 +199,7 @@ async fn submitter(database: &Database, url: &str) -> Transfers {
         poll: Duration::ZERO,
         ..TransfersConfig::default()
     };
-    Transfers::new(database.clone(), &client, &credentials, &config)
-        .await
-        .unwrap()
+    Transfers::new(database.clone(), &client, &credentials, &config, Tag::new(9))
 }
 
 /// The three RSEs of [`prepared`] with protocols and links, and a rule on the dataset of so many files.
@@ -265,7 +263,7 @@ async fn states(database: &Database) -> Vec<RequestState> {
 async fn requests_go_out_as_jobs_and_rules_become_ok(database: Database) {
     let (service, url, _server) = serve();
     with_rule(&database, 3).await;
-    let mut transfers = submitter(&database, &url).await;
+    let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
     let files = service.files();
     assert_eq!((service.n_jobs(), files.len()), (1, 3));
@@ -317,7 +315,7 @@ async fn a_submission_whose_answer_is_lost_is_the_same_job(database: Database) {
     let (service, url, _server) = serve();
     with_rule(&database, 3).await;
     service.set(Mood::Forgetful);
-    pass(&mut submitter(&database, &url).await).await;
+    pass(&mut submitter(&database, &url)).await;
     assert_eq!(
         (service.n_jobs(), states(&database).await),
         (1, vec![RequestState::Submitting; 3])
@@ -329,7 +327,7 @@ async fn a_submission_whose_answer_is_lost_is_the_same_job(database: Database) {
     );
     service.set(Mood::Good);
     // As after a kill: another process finds what was begun.
-    pass(&mut submitter(&database, &url).await).await;
+    pass(&mut submitter(&database, &url)).await;
     assert_eq!(
         (service.n_jobs(), states(&database).await),
         (1, vec![RequestState::Submitted; 3])
@@ -341,7 +339,7 @@ async fn a_busy_service_is_left_alone_as_long_as_it_asks(database: Database) {
     let (service, url, _server) = serve();
     with_rule(&database, 3).await;
     service.set(Mood::Busy(3600));
-    let mut transfers = submitter(&database, &url).await;
+    let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
     let n_calls = *service.n_calls.lock().unwrap();
     for _ in 0..5 {
@@ -356,7 +354,7 @@ async fn a_busy_service_is_left_alone_as_long_as_it_asks(database: Database) {
     // That was nobody's failure.
     assert_eq!(rule(&database).await.error, None);
     service.set(Mood::Good);
-    let mut transfers = submitter(&database, &url).await;
+    let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
     assert_eq!(states(&database).await, [RequestState::Submitted; 3]);
 }
@@ -365,7 +363,7 @@ async fn a_file_that_is_refused_holds_no_other_back(database: Database) {
     let (service, url, _server) = serve();
     with_rule(&database, 3).await;
     service.set(Mood::Picky("f00001"));
-    let mut transfers = submitter(&database, &url).await;
+    let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
     assert_eq!(states(&database).await, [RequestState::Queued; 3]);
     done(&database, |session: &mut dyn Session| {
@@ -383,7 +381,7 @@ async fn a_file_that_is_refused_holds_no_other_back(database: Database) {
 async fn what_no_rule_wants_is_cancelled(database: Database) {
     let (service, url, _server) = serve();
     let [_, a, _] = with_rule(&database, 3).await;
-    let mut transfers = submitter(&database, &url).await;
+    let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
     service.end("FINISHED", |file| file["file_id"] == 1);
     done(&database, over).await;
@@ -423,13 +421,13 @@ async fn rules_that_end_while_the_service_is_down_leave_nothing_behind(database:
     let (service, url, _server) = serve();
     with_rule(&database, 3).await;
     service.set(Mood::Down);
-    let mut transfers = submitter(&database, &url).await;
+    let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
     assert_eq!(states(&database).await, [RequestState::Submitting; 3]);
     done(&database, over).await;
     service.set(Mood::Good);
     // What may have reached the service is submitted once more, and cancelled there.
-    let mut transfers = submitter(&database, &url).await;
+    let mut transfers = submitter(&database, &url);
     for _ in 0..3 {
         pass(&mut transfers).await;
     }
@@ -445,7 +443,7 @@ async fn a_failed_source_is_followed_by_another(database: Database) {
         distances::set(session, b, a, 9)
     };
     done(&database, copy).await;
-    let mut transfers = submitter(&database, &url).await;
+    let mut transfers = submitter(&database, &url);
     let mut sources = Vec::new();
     for _ in 0..3 {
         done(&database, |session: &mut dyn Session| {
@@ -477,7 +475,7 @@ async fn a_full_destination_gets_nothing(database: Database) {
         space::set_usage(session, a, &usage)
     };
     done(&database, usage).await;
-    let mut transfers = submitter(&database, &url).await;
+    let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
     assert_eq!(service.files().len(), 2);
     let reasons = texts(&database, "SELECT reason FROM requests WHERE state = 'Q'").await;
@@ -502,7 +500,7 @@ async fn sources_of_transfers_are_not_deleted(database: Database) {
     let mark =
         move |session: &mut dyn Session| deletion::mark(session, s, weir_rules::deletion::Goal::Greedy, time::now(), 1);
     assert_eq!(done(&database, mark).await.len(), 1);
-    let mut transfers = submitter(&database, &url).await;
+    let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
     // One file goes out; the source of the other is marked, and there is no other.
     assert_eq!(
