@@ -72,10 +72,15 @@ impl Strace {
         if self.daemon.ended()?.is_none() && self.daemon.terminate(Duration::from_secs(2)).is_err() {
             self.daemon.kill()?;
         }
+        let log = std::fs::read_to_string(&self.log)?;
+        let struck = log.contains("(INJECTED)") || log.contains("killed by SIGKILL");
         if self.trouble == Trouble::Killed {
+            // A program of many threads takes a moment to die.
+            let limit = Duration::from_secs(if struck { 20 } else { 0 });
+            let _lives_on = wait_for(limit, || Ok((!lives(self.pid)).then_some(())));
             return Ok(!lives(self.pid));
         }
-        Ok(std::fs::read_to_string(&self.log)?.contains("(INJECTED)"))
+        Ok(struck)
     }
 }
 
