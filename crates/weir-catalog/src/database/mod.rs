@@ -4,6 +4,7 @@
 //! `BOOLEAN`, bytes `BYTEA`; `FOR UPDATE`, with `OF` and `SKIP LOCKED`, stands at the end of a statement, and is left out for SQLite, where a
 //! transaction that writes has the database to itself.
 
+mod bulk;
 mod postgres;
 mod sqlite;
 mod value;

@@ -12,7 +12,7 @@ use weir_store::{
     postgres::{self, Connector, Election, Leadership, Pool, Purpose, wait},
 };
 
-use super::{Row, Session, Value, Work};
+use super::{Row, Session, Value, Work, bulk};
 
 /// Sessions of one node.
 const SESSIONS: usize = 16;
@@ -25,6 +25,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Statements that are on their way to the server at once.
 const PIPELINE: usize = 500;
+
+/// From so many rows on a statement is made for all of them at once, and at most for so many.
+const BULK_MIN: usize = 8;
+const BULK_MAX: usize = 5_000;
 
 /// A batch of statements is answered within this time, or the database does not work.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -121,6 +125,11 @@ impl Session for Connected<'_> {
 
     fn execute_many(&mut self, text: &str, many: &[Vec<Value>]) -> Result<u64, StoreError> {
         let statement = self.0.prepare(text)?;
+        if many.len() >= BULK_MIN
+            && let Some(bulk) = bulk::statement(text, statement.params())
+        {
+            return self.in_bulk(&bulk, statement.params(), many);
+        }
         let mut n_rows = 0;
         for some in many.chunks(PIPELINE) {
             let client = self.0.client();
@@ -129,6 +138,21 @@ impl Session for Connected<'_> {
                 async move { client.execute(statement, &values).await }
             });
             n_rows += wait(try_join_all(all), PATIENCE)??.iter().sum::<u64>();
+        }
+        Ok(n_rows)
+    }
+}
+
+impl Connected<'_> {
+    fn in_bulk(&mut self, text: &str, types: &[Type], many: &[Vec<Value>]) -> Result<u64, StoreError> {
+        let mut n_rows = 0;
+        for some in many.chunks(BULK_MAX) {
+            let arrays = bulk::arrays(some, types)?;
+            let arrays = arrays
+                .iter()
+                .map(|array| &**array as &(dyn ToSql + Sync))
+                .collect::<Vec<_>>();
+            n_rows += self.0.execute(text, &arrays)?;
         }
         Ok(n_rows)
     }
