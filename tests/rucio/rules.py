@@ -36,6 +36,7 @@ class Grid:
     def __init__(self, path):
         with open(path) as file:
             told = json.load(file)
+        self.told = told
         self.rses = {rse["name"]: rse for rse in told["rses"]}
         self.ca = told["ca"]["file"]
         self.client = Client()
@@ -88,6 +89,9 @@ def daily(grid):
     wait("the rule is OK", lambda: grid.state(rule) == "OK")
     locks = {(row["name"], row["rse"]) for row in client.list_replica_locks(rule)}
     assert locks == {(name, rse) for name in contents for rse in ("BETA", "GAMMA")}, locks
+
+    held = {row["rse"]: (row["available_length"], row["length"], row["state"]) for row in client.list_dataset_replicas(scope, "set")}
+    assert held == {rse: (3, 3, "AVAILABLE") for rse in grid.rses}, held
 
     # A file that comes later is followed.
     contents["four"] = os.urandom(10_000)
@@ -159,6 +163,59 @@ def finish(grid, rule):
     wait("the replicas are gone", lambda: not any(row["rses"] for row in client.list_replicas([{"scope": scope, "name": "all"}])))
 
 
+def mixed(grid):
+    """Copies at RSEs that run XRootD, and back from there."""
+    client, scope = grid.client, "mix"
+    client.add_scope("root", scope)
+    files = [grid.seed("ALPHA", scope, "f%d" % n, os.urandom(40_000)) for n in range(10)]
+    client.add_replicas("ALPHA", files)
+    client.add_dataset(scope, "set")
+    client.attach_dids(scope, "set", [{"scope": scope, "name": file["name"]} for file in files])
+    [there] = client.add_replication_rule([{"scope": scope, "name": "set"}], 2, "XA|XB")
+    wait("the copies at XRootD", lambda: grid.state(there) == "OK")
+    [back] = client.add_replication_rule([{"scope": scope, "name": "set"}], 1, "BETA", source_replica_expression="XA|XB")
+    wait("the copies from XRootD", lambda: grid.state(back) == "OK")
+    assert len(grid.files("BETA", scope)) == 10
+    request = client.list_request_history_by_did("f0", "BETA", scope)
+    assert request["source_rse"] in ("XA", "XB") and request["state"] == "DONE", request
+    client.update_replication_rule(there, {"lifetime": 0})
+    wait("the rule is gone", lambda: gone(client, there))
+    left = lambda: {rse for row in client.list_replicas([{"scope": scope, "name": "set"}], all_states=True) for rse in row["rses"]}
+    wait("the copies at XRootD are gone", lambda: left() == {"ALPHA", "BETA"})
+
+
+def logins(grid):
+    """The certificate of the grid's user, and a token of its issuer, are logins too."""
+    user, url = grid.told["user"], grid.told["catalog"]["url"]
+    token = os.path.join(os.getcwd(), "x509.token")
+    os.environ["RUCIO_CLIENT_TOKEN"] = token
+    creds = {"client_cert": user["certificate"], "client_key": user["key"]}
+    client = Client(auth_type="x509", creds=creds, account="root", ca_cert=grid.ca, rucio_host=url, auth_host=url)
+    client.auth_token_file_path = token
+    me = client.whoami()
+    assert me["account"] == "root", me
+    told = requests.get(url + "/auth/x509", cert=(user["certificate"], user["key"]), verify=grid.ca, timeout=60)
+    assert told.status_code == 200 and told.headers["X-Rucio-Auth-Account"] == "root", (told.status_code, told.text)
+    told = requests.get(url + "/auth/x509", verify=grid.ca, timeout=60)
+    assert told.status_code == 401, (told.status_code, told.text)
+
+    with open(grid.told["client"]["secret_file"]) as file:
+        secret = file.read().strip()
+    def token_for(audience):
+        wish = {"grant_type": "client_credentials", "audience": audience, "scope": "storage.read:/"}
+        login = (grid.told["client"]["id"], secret)
+        told = requests.post(grid.told["issuer"]["url"] + "/token", data=wish, auth=login, verify=grid.ca, timeout=60)
+        return told.json()["access_token"]
+    def whoami(token):
+        return requests.get(url + "/accounts/root", headers={"X-Rucio-Auth-Token": token}, verify=grid.ca, timeout=60)
+    told = whoami(token_for(url))
+    assert told.status_code == 200 and told.json()["account"] == "root", (told.status_code, told.text)
+    elsewhere = whoami(token_for("https://elsewhere.example.org"))
+    assert elsewhere.status_code == 401 and elsewhere.json()["ExceptionClass"] == "CannotAuthenticate", elsewhere.text
+    forged = token_for(url)[:-8] + "AAAAAAAA"
+    assert whoami(forged).status_code == 401
+
+
 def setup(grid):
     """Tells a catalogue of the RSEs of the grid."""
     client = grid.client
@@ -192,4 +249,4 @@ def lost(grid):
 
 if __name__ == "__main__":
     _, path, step, *rest = sys.argv
-    {"daily": daily, "many": many, "finish": finish, "setup": setup, "seed": seed, "lost": lost}[step](Grid(path), *rest)
+    {"daily": daily, "many": many, "finish": finish, "mixed": mixed, "logins": logins, "setup": setup, "seed": seed, "lost": lost}[step](Grid(path), *rest)

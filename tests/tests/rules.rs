@@ -68,6 +68,7 @@ fn rucios_client_moves_data_by_rules() {
         std::os::unix::fs::MetadataExt::mode(&fs::metadata(config).unwrap()) & 0o777,
         0o600
     );
+    step(&grid, &["logins"]);
     step(&grid, &["daily"]);
 }
 

@@ -127,6 +127,52 @@ fn gfal_copies_between_weir_and_xrootd_in_every_mode() -> Result<()> {
     Ok(())
 }
 
+/// Files at `data`, however deep.
+fn n_files(data: &Path) -> usize {
+    let entries = fs::read_dir(data)
+        .into_iter()
+        .flatten()
+        .filter_map(std::result::Result::ok);
+    let count = |path: &Path| if path.is_dir() { n_files(path) } else { 1 };
+    entries.map(|entry| count(&entry.path())).sum()
+}
+
+/// Rules would keep no copies at storage that is not ours.
+#[test]
+fn rules_keep_copies_at_xrootd_and_bring_them_back() -> Result<()> {
+    if !peers() {
+        return Ok(());
+    }
+    let lab = Lab::up()?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let user = lab.grid.description["user"]["both"].as_str().context("no user")?;
+    let mut python = lab
+        .grid
+        .command(&root.join("../.peers/bin/python").display().to_string())?;
+    python
+        .arg(root.join("rucio/rules.py"))
+        .arg(lab.grid.dir().join("grid.json"))
+        .arg("mixed")
+        .env("HOME", lab.grid.scratch())
+        .env("RUCIO_HOME", lab.grid.scratch())
+        .env("X509_USER_PROXY", user)
+        .env("PYTHONWARNINGS", "ignore")
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let told = run(&mut python)?;
+    assert!(
+        told.ok(),
+        "{}\n{}\n{}\n{}",
+        told.stdout,
+        told.stderr,
+        lab.grid.log(),
+        lab.alpha.said()
+    );
+    for server in [&lab.alpha, &lab.beta] {
+        assert_eq!(n_files(&server.data.join("mix")), 0, "{}", server.url);
+    }
+    Ok(())
+}
+
 /// A challenge over storage that is not ours would not say what works in every cell of its matrix.
 #[test]
 fn the_matrix_of_weir_and_xrootd_passes() -> Result<()> {

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use weir_events::SubscriptionConfig;
 use weir_http::{Network, TrustRoots};
 use weir_service::{
     config::{Configuration, Invalid},
@@ -10,7 +11,10 @@ use weir_service::{
 };
 use weir_store::postgres::Address;
 
-use crate::credentials::TokensConfig;
+use crate::{
+    credentials::TokensConfig,
+    logins::{OidcConfig, X509Config},
+};
 
 /// A catalogue. Unknown keys are refused.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -47,6 +51,12 @@ pub struct CatalogConfig {
     /// Tokens for transfer services and storages. Default: none.
     #[serde(default)]
     pub tokens: TokensConfig,
+    /// Tokens as logins. Default: none are taken.
+    #[serde(default)]
+    pub oidc: Option<OidcConfig>,
+    /// Client certificates as logins, over TLS. Default: none are asked for.
+    #[serde(default)]
+    pub x509: Option<X509Config>,
     /// The transfer services.
     #[serde(default)]
     pub transfers: TransfersConfig,
@@ -125,6 +135,10 @@ pub struct TransfersConfig {
     pub poll: Duration,
     /// Whether the services use tokens as they are, and do not renew them.
     pub unmanaged_tokens: bool,
+    /// A file with the token that transfer services show when they tell of transfers by webhook. Default: they are not heard.
+    pub webhook_token_file: Option<PathBuf>,
+    /// A broker over which they tell of transfers. Default: none.
+    pub stomp: Option<SubscriptionConfig>,
     /// For how long attempts that have ended are kept.
     #[serde(with = "weir_units::duration")]
     pub history: Duration,
@@ -137,6 +151,8 @@ impl Default for TransfersConfig {
             in_flight: 20_000,
             poll: Duration::from_secs(10),
             unmanaged_tokens: false,
+            webhook_token_file: None,
+            stomp: None,
             history: Duration::from_secs(90 * 86_400),
         }
     }
@@ -196,6 +212,14 @@ impl Configuration for CatalogConfig {
             .chain([&mut self.root.password_file])
             .chain(postgres)
             .chain(identity)
+            .chain(self.x509.iter_mut().map(|x509| &mut x509.authorities))
+            .chain(&mut self.transfers.webhook_token_file)
+            .chain(
+                self.transfers
+                    .stomp
+                    .iter_mut()
+                    .flat_map(|stomp| &mut stomp.password_file),
+            )
             .chain(self.trust.paths())
             .chain(self.tokens.paths())
             .collect()
@@ -234,6 +258,10 @@ impl Configuration for CatalogConfig {
             }
             _ => {}
         }
+        if self.x509.is_some() && self.tls.is_none() {
+            let problem = "client certificates come over TLS only";
+            invalid.push(Invalid::new("x509", problem, "add [tls], or leave [x509] out"));
+        }
         invalid.extend(self.tokens.check());
         invalid.extend(self.transfers.check());
         if self.deletion.parallel == 0 {
@@ -258,6 +286,14 @@ impl TransfersConfig {
                     "name URLs that begin with https://",
                 ));
             }
+        }
+        if self.stomp.as_ref().is_some_and(SubscriptionConfig::exposes_password) {
+            let problem = "the password would go out unencrypted";
+            invalid.push(Invalid::new(
+                "transfers.stomp.tls",
+                problem,
+                "leave it out, or use a broker on this machine",
+            ));
         }
         if self.in_flight == 0 {
             invalid.push(Invalid::new(

@@ -11,6 +11,7 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
+use weir_events::Subscription;
 use weir_http::Client;
 use weir_store::{StoreError, Term, postgres::TERM};
 
@@ -21,7 +22,7 @@ use crate::{
     evaluator::{self, Wakes},
     reaper::Reaper,
     requests::uid::Tag,
-    transfers::{Shown, Transfers},
+    transfers::{Shown, Transfers, events},
 };
 
 /// Between two looks at who leads, and two renewals.
@@ -43,6 +44,8 @@ pub(crate) struct Work {
     pub(crate) tag: Tag,
     pub(crate) wakes: Wakes,
     pub(crate) services: Shown,
+    /// The broker that tells of transfers, if there is one.
+    pub(crate) stomp: Option<Arc<Subscription>>,
     /// Whether this node leads.
     pub(crate) leads: Arc<AtomicBool>,
 }
@@ -63,6 +66,12 @@ impl Work {
                 Err(error) => tracing::warn!(error = weir_auth::error_chain(&error), "nobody can be elected"),
             }
             stop.run_until_cancelled(tokio::time::sleep(EVERY)).await;
+        }
+    }
+
+    async fn listen(&self) {
+        if let Some(stomp) = &self.stomp {
+            events::listen(stomp, &self.database, &self.wakes.transfers).await;
         }
     }
 
@@ -97,6 +106,7 @@ impl Work {
                 evaluator::run(database.clone(), self.wakes.clone()),
                 transfers.run(self.wakes.transfers.clone()),
                 reaper.run(term.clone()),
+                self.listen(),
             );
         };
         tokio::select! {

@@ -6,6 +6,7 @@
 //! - [`database`]: one way to both databases.
 //! - [`accounts`]: accounts, identities, sessions, scopes.
 //! - [`dids`]: files, datasets and containers, and what is in them.
+//! - [`logins`]: tokens and certificates as logins.
 //! - [`filters`]: filters of searches.
 //! - [`rses`]: storage elements, with attributes, protocols, limits, usage and distances.
 //! - [`rules`]: replication rules, their placement, evaluation and release.
@@ -32,7 +33,10 @@ pub mod door;
 mod evaluator;
 mod figures;
 pub mod filters;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod leader;
+pub mod logins;
 pub mod paths;
 pub mod permissions;
 pub mod places;

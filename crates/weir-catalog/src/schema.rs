@@ -1,7 +1,7 @@
 //! The tables of the catalogue. A migration that was released does not change.
 
 /// In order. `ID PRIMARY KEY` is a number that the database gives.
-pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS];
+pub const MIGRATIONS: &[&str] = &[ACCOUNTS, RSES, DIDS, REPLICAS, RULES, TRANSFERS, HOPS];
 
 /// Accounts, and who may use them. Times are milliseconds since the epoch; states are the letters of `weir_model::catalog`.
 const ACCOUNTS: &str = "
@@ -294,4 +294,9 @@ CREATE INDEX request_history_of_file ON request_history (did_id, rse_id);
 CREATE INDEX dids_by_end ON dids (expires) WHERE expires IS NOT NULL AND deleted IS NULL;
 CREATE INDEX rules_stuck ON rules (updated) WHERE state = 'S';
 CREATE INDEX replicas_being_deleted ON replicas (rse_id, updated) WHERE state = 'B';
+";
+
+/// The RSEs over which a request goes, as numbers with commas between them.
+const HOPS: &str = "
+ALTER TABLE requests ADD COLUMN hops TEXT;
 ";

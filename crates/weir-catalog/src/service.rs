@@ -20,7 +20,8 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
-use weir_auth::{Secret, client::TokenError};
+use weir_auth::{Secret, client::TokenError, x509::X509Error};
+use weir_events::{SinkError, Subscription};
 use weir_http::{
     Client, ClientConfig, ConnectionInfo, Identity as TlsIdentity, Reloadable, RunningServer, ServerLimits, ServerTls,
     TlsError,
@@ -50,6 +51,7 @@ use crate::{
     evaluator::Wakes,
     figures,
     leader::Work,
+    logins::Logins,
     refusal::{Class, Refusal},
     requests::uid::Tag,
     schema,
@@ -71,8 +73,8 @@ pub enum StartError {
     /// Its database cannot be used.
     #[error("could not use the catalogue's database")]
     Store(#[from] StoreError),
-    /// The password of the account `root` cannot be read.
-    #[error("could not read the password file {path}")]
+    /// The password of the account `root`, or the token of webhooks, cannot be read.
+    #[error("could not read the secret file {path}")]
     Password {
         /// The file.
         path: PathBuf,
@@ -82,6 +84,12 @@ pub enum StartError {
     /// The secret of its tokens cannot be read.
     #[error("could not use the catalogue's credentials")]
     Token(#[from] TokenError),
+    /// The broker's password or authorities cannot be read.
+    #[error("could not use the broker of transfers.stomp")]
+    Broker(#[from] SinkError),
+    /// The authorities of client certificates cannot be read.
+    #[error("could not use the authorities of client certificates")]
+    X509(#[from] X509Error),
     /// The address cannot be listened on.
     #[error("could not listen on {address}")]
     Listen {
@@ -112,6 +120,7 @@ struct Shared {
     tls: ServerTls,
     reloads: Reloads,
     leads: Arc<AtomicBool>,
+    logins: Logins,
 }
 
 impl Renew for Shared {
@@ -124,7 +133,7 @@ impl Renew for Shared {
     }
 
     fn take(&self, _certificate: Part) -> Result<(), String> {
-        let served = serve_tls(&self.config.get()).map_err(|error| weir_auth::error_chain(&error))?;
+        let served = serve_tls(&self.config.get(), &self.logins).map_err(|error| weir_auth::error_chain(&error))?;
         self.tls.renew(&served.0);
         self.reloads.shows_certificate(served.1);
         Ok(())
@@ -136,8 +145,8 @@ fn files(config: &CatalogConfig) -> Vec<(Part, Vec<PathBuf>)> {
     vec![(Part::Certificate, config.tls.iter().flat_map(TlsFiles::files).collect())]
 }
 
-fn serve_tls(config: &CatalogConfig) -> Result<(ServerTls, Option<SystemTime>), TlsError> {
-    let served = config.tls.as_ref().map(|tls| tls.serve(None)).transpose()?;
+fn serve_tls(config: &CatalogConfig, logins: &Logins) -> Result<(ServerTls, Option<SystemTime>), TlsError> {
+    let served = config.tls.as_ref().map(|tls| tls.serve(logins.check())).transpose()?;
     Ok(served.unwrap_or_default())
 }
 
@@ -158,7 +167,6 @@ impl Catalog {
     pub async fn start(config: CatalogConfig) -> Result<Running, StartError> {
         weir_service::config::check(&config)?;
         let seen = look_at(files(&config));
-        let (tls, certificate_end) = serve_tls(&config)?;
         let database = open(&config).await?;
         bootstrap(&database, &config.root).await?;
         let fresh = Tag::fresh()?;
@@ -167,8 +175,13 @@ impl Catalog {
             .await?;
         let client = outbound(&config)?;
         let credentials = Credentials::new(&config.tokens, &client)?;
+        let stomp = config.transfers.stomp.as_ref();
+        let stomp = stomp
+            .map(|stomp| Subscription::new(stomp, &config.trust.roots()))
+            .transpose()?;
         let work = Work {
             database: database.clone(),
+            stomp: stomp.map(Arc::new),
             client,
             credentials,
             config: Arc::new(config.clone()),
@@ -185,6 +198,9 @@ impl Catalog {
         let address = listener.local_addr().map_err(listen)?;
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let url = config.url.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
+        let webhook = config.transfers.webhook_token_file.as_deref().map(secret).transpose()?;
+        let logins = Logins::new((config.oidc.as_ref(), config.x509.as_ref()), &url, &work.client)?;
+        let (tls, certificate_end) = serve_tls(&config, &logins)?;
         let shared = Arc::new(Shared {
             url,
             config: Arc::new(config.clone()).into(),
@@ -192,10 +208,11 @@ impl Catalog {
             tls: tls.clone(),
             reloads: Reloads::default(),
             leads: work.leads.clone(),
+            logins: logins.clone(),
         });
         shared.reloads.have_read(seen);
         shared.reloads.shows_certificate(certificate_end);
-        let router = door::router(database.clone(), tasks_of(&work)).merge(about(shared.clone()));
+        let router = door::router(database.clone(), tasks_of(&work, webhook), logins).merge(about(shared.clone()));
         let server = weir_http::serve(listener, tls, limits(&config), router).map_err(listen)?;
         let tasks = Tasks::default();
         tasks.spawn(keep_up(Arc::downgrade(&shared)));
@@ -207,9 +224,11 @@ impl Catalog {
 }
 
 /// The door's view of the tasks.
-fn tasks_of(work: &Work) -> door::Tasks {
+fn tasks_of(work: &Work, webhook: Option<Secret>) -> door::Tasks {
     door::Tasks {
         evaluator: work.wakes.evaluator.clone(),
+        transfers: work.wakes.transfers.clone(),
+        webhook,
         tag: work.tag,
         services: work.services.clone(),
     }
@@ -271,7 +290,7 @@ impl Running {
             ..(*before).clone()
         };
         let seen = look_at(files(&taken));
-        let (tls, end) = serve_tls(&taken)?;
+        let (tls, end) = serve_tls(&taken, &self.shared.logins)?;
         // From here on nothing can fail.
         let waiting = weir_service::config::waiting(&taken, new);
         self.shared.tls.renew(&tls);
@@ -307,16 +326,21 @@ fn password(path: &Path) -> io::Result<Secret> {
     }
 }
 
+/// The same, as an error of the start.
+fn secret(path: &Path) -> Result<Secret, StartError> {
+    password(path).map_err(|source| StartError::Password {
+        path: path.to_owned(),
+        source,
+    })
+}
+
 /// Gives a new database the account `root`, with its login.
 async fn bootstrap(database: &Database, root: &RootConfig) -> Result<(), StartError> {
     let known = |session: &mut dyn Session| session.row("SELECT account FROM accounts LIMIT 1", &[]);
     if database.read(known).await?.is_some() {
         return Ok(());
     }
-    let password = password(&root.password_file).map_err(|source| StartError::Password {
-        path: root.password_file.clone(),
-        source,
-    })?;
+    let password = secret(&root.password_file)?;
     let hash = tokio::task::spawn_blocking(move || PasswordHash::new(&password));
     let hash = hash.await.map_err(|error| StoreError::Broken(error.into()))??;
     let (user, now) = (root.user.clone(), time::now());

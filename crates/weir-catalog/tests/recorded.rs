@@ -17,6 +17,7 @@ use weir_catalog::{
     },
     database::{Database, Session},
     door,
+    logins::Logins,
     requests::uid::Tag,
     schema,
 };
@@ -70,6 +71,8 @@ fn exchanges() -> Vec<Exchange> {
 fn tasks() -> door::Tasks {
     door::Tasks {
         evaluator: Arc::default(),
+        transfers: Arc::default(),
+        webhook: None,
         tag: Tag::new(1),
         services: Arc::default(),
     }
@@ -205,8 +208,12 @@ fn difference(exchange: &Exchange, (status, headers, body): (u16, &http::HeaderM
 async fn repeat(database: Database) {
     bootstrapped(&database).await;
     let mut rule = String::new();
-    let (router, mut token, mut n_same, mut differences) =
-        (door::router(database, tasks()), String::new(), 0, Vec::new());
+    let (router, mut token, mut n_same, mut differences) = (
+        door::router(database, tasks(), Logins::default()),
+        String::new(),
+        0,
+        Vec::new(),
+    );
     for exchange in exchanges() {
         let answer = ask(&router, &exchange, (&token, &rule)).await;
         let (parts, body) = answer.into_parts();
@@ -259,7 +266,7 @@ async fn bodies_beyond_the_limit_and_strangers_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::open_file(&directory.path().join("catalog.db"), schema::MIGRATIONS).unwrap();
     bootstrapped(&database).await;
-    let router = door::router(database, tasks());
+    let router = door::router(database, tasks(), Logins::default());
     let ask = |method: &'static str, path: &'static str, headers: Vec<(&'static str, String)>, body: Body| {
         let router = router.clone();
         async move {

@@ -2,7 +2,7 @@
 
 /// Frames of a STOMP broker.
 pub fn frames(data: &[u8]) {
-    crate::sinks::fuzz(data);
+    crate::stomp::fuzz(data);
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ mod lines;
 mod metrics;
 mod sinks;
 mod spool;
+mod stomp;
+mod subscription;
 
 pub use config::{EventsConfig, FileSinkConfig, Messages, StompSinkConfig, WebhookSinkConfig};
 pub use kind::MessageKind;
@@ -21,3 +23,4 @@ pub use lines::Lines;
 pub use metrics::{Meters, SinkMeter};
 pub use sinks::{SinkError, Sinks, start};
 pub use spool::{Position, Spool, SpoolError};
+pub use subscription::{Subscription, SubscriptionConfig};

@@ -57,6 +57,7 @@ pub(crate) async fn describe(
     });
     at_once(links).await?;
     session.leave_out(grid).await?;
+    session.add_identities(description).await?;
     // A VO's name may be none that a scope has; then people add scopes of their own.
     if grid.vo.to_string().parse::<weir_model::catalog::Scope>().is_ok() {
         let path = format!("/accounts/{ROOT}/scopes/{}", grid.vo);
@@ -129,6 +130,18 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         Err(failed(format!("{path} was answered {status}: {answer}").into()))
+    }
+
+    /// The grid's user, by certificate, and its client, by tokens, may use the account `root`.
+    async fn add_identities(&self, description: &GridDescription) -> Result<(), GridError> {
+        let client = format!("SUB={}, ISS={}", description.client.id, description.issuer.url);
+        let user = description.user.as_ref().map(|user| (user.dn.clone(), "X509"));
+        for (identity, kind) in user.into_iter().chain([(client, "OIDC")]) {
+            let identity = json!({ "identity": identity, "authtype": kind, "email": "", "default": true });
+            self.add(Method::POST, format!("/accounts/{ROOT}/identities"), identity)
+                .await?;
+        }
+        Ok(())
     }
 
     async fn add_rse(&self, grid: &Grid, rse: &Rse, shown: &RseDescription) -> Result<(), GridError> {

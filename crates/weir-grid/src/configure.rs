@@ -7,8 +7,11 @@ use std::time::Duration;
 use weir_auth::StoragePath;
 use weir_auth::ca::write_identity;
 use weir_catalog::{
-    CatalogConfig, DeletionConfig, LimitsConfig, RootConfig, TransfersConfig, credentials::TokensConfig,
+    CatalogConfig, DeletionConfig, LimitsConfig, RootConfig, TransfersConfig,
+    credentials::TokensConfig,
+    logins::{OidcConfig, X509Config},
 };
+use weir_events::SubscriptionConfig;
 use weir_http::Network;
 use weir_issuer::{Client, IssuerConfig};
 use weir_model::{Broker, Durability, Grid, Rse, RseKind};
@@ -137,7 +140,8 @@ pub(crate) fn transfer(
 
 /// The catalogue. It submits to the transfer service at this URL.
 pub(crate) fn catalog(
-    ground: &Ground,
+    (ground, user): (&Ground, &User),
+    grid: &Grid,
     listen: SocketAddr,
     (issuer_url, transfer_url): (&str, &str),
 ) -> Result<CatalogConfig, GridError> {
@@ -166,12 +170,21 @@ pub(crate) fn catalog(
             secret_file: Some(ground.secret_file.clone()),
             file: None,
         },
+        // The grid's client may log in with its tokens, and its user with the certificate.
+        oidc: Some(OidcConfig {
+            issuers: vec![issuer_url.to_owned()],
+            audiences: vec![bare_host(listen)],
+        }),
+        x509: Some(X509Config {
+            authorities: user.door().authorities,
+        }),
         transfers: TransfersConfig {
             services: vec![transfer_url.to_owned()],
             // Files on one machine take seconds.
             poll: CATALOG_POLL,
             // The issuer of the grid gives a new one with each job.
             unmanaged_tokens: true,
+            stomp: grid.broker.as_ref().map(subscription),
             ..TransfersConfig::default()
         },
         deletion: DeletionConfig {
@@ -180,6 +193,16 @@ pub(crate) fn catalog(
             ..DeletionConfig::default()
         },
     })
+}
+
+/// FTS3's messages, from a broker.
+fn subscription(broker: &Broker) -> SubscriptionConfig {
+    SubscriptionConfig {
+        tls: broker.tls,
+        user: broker.user.clone(),
+        password_file: broker.password_file.clone(),
+        ..SubscriptionConfig::new(&broker.address)
+    }
 }
 
 /// FTS3's messages, for a broker.

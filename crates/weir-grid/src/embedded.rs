@@ -227,7 +227,10 @@ impl Services {
         let transfer_url = transfer.url().to_owned();
         self.transfer = Some(transfer);
         let catalog = if options.catalog {
-            Some(self.start_catalog(ground, (&issuer_url, &transfer_url)).await?)
+            Some(
+                self.start_catalog((ground, &user), grid, (&issuer_url, &transfer_url))
+                    .await?,
+            )
         } else {
             None
         };
@@ -255,11 +258,12 @@ impl Services {
 
     async fn start_catalog(
         &mut self,
-        ground: &mut Ground,
+        (ground, user): (&mut Ground, &User),
+        grid: &Grid,
         urls: (&str, &str),
     ) -> Result<CatalogDescription, GridError> {
         let listen = ground.addresses.choose("catalog", SERVICE_HOST)?;
-        let config = configure::catalog(ground, listen, urls)?;
+        let config = configure::catalog((ground, user), grid, listen, urls)?;
         let password_file = config.root.password_file.clone();
         let catalog = weir_catalog::Catalog::start(config).await;
         let catalog = catalog.map_err(|error| not_started("the catalogue", error))?;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use axum::extract::Request;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 use weir_auth::Secret;
 use weir_model::catalog::{AccountName, IdentityType};
@@ -10,6 +12,7 @@ use super::{
     State,
     answer::{Answer, Failure, date, empty, json_answer},
     caller::Caller,
+    identity::{chosen, header},
 };
 use crate::{
     accounts::{
@@ -22,10 +25,6 @@ use crate::{
 
 /// The time that a login waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
-}
 
 /// `GET /auth/userpass`: a user name and a password for a token.
 pub(crate) async fn userpass(door: State, headers: HeaderMap) -> Answer {
@@ -56,6 +55,22 @@ pub(crate) async fn userpass(door: State, headers: HeaderMap) -> Answer {
     };
     let account = chosen.ok_or_else(refused)?;
     begin(&door, account, user).await
+}
+
+/// `GET /auth/x509` and `/auth/x509_proxy`: a client certificate, or a proxy, for a token.
+pub(crate) async fn certificate(door: State, request: Request) -> Answer {
+    let refused = |message: String| Failure::from(Refusal::new(Class::CannotAuthenticate, message));
+    let certificates = door.by.certificates.as_ref();
+    let certificates = certificates
+        .ok_or_else(|| Failure::not_built("certificates are no logins here: the catalogue has no [x509]"))?;
+    let identity = certificates.identity(request.extensions(), weir_service::time::system());
+    let identity = identity.map_err(|error| refused(format!("{error}; {}", error.remedy())))?;
+    let identity = identity.ok_or_else(|| refused("Cannot get DN: no client certificate was shown".to_owned()))?;
+    // A limited proxy moves data, and gives no orders.
+    identity.require_full().map_err(|error| refused(error.to_string()))?;
+    let subject = identity.subject.clone();
+    let account = chosen(&door, request.headers(), (&subject, IdentityType::X509)).await?;
+    begin(&door, account, subject).await
 }
 
 /// Checks a password on a thread of its own. An unknown user costs as much time as a known one.

@@ -28,6 +28,12 @@ impl<S: Send + Sync> FromRequest<S> for Object {
 }
 
 impl Object {
+    /// A body that was read.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn new(object: Map<String, Value>) -> Self {
+        Self(object)
+    }
+
     fn found(&self, key: &str) -> Option<&Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
@@ -82,6 +88,11 @@ impl Object {
             Some(Value::Array(all)) => objects(all.clone()),
             Some(_) => Err(Failure::value(format!("'{key}' is no list"))),
         }
+    }
+
+    /// As JSON.
+    pub(crate) fn json(&self) -> String {
+        Value::Object(self.0.clone()).to_string()
     }
 
     /// The keys, in order.

@@ -1,16 +1,17 @@
 //! The account behind a request.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::UNIX_EPOCH};
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
-use weir_model::catalog::AccountName;
+use weir_model::catalog::{AccountName, IdentityType};
 
-use super::{Door, answer::Failure};
+use super::{Door, answer::Failure, identity};
 use crate::{
     accounts,
     accounts::sessions::{self, Bearer},
     database::Session,
+    logins,
     permissions::{self, Asker, Operation},
     refusal::{Class, Refusal},
 };
@@ -31,12 +32,39 @@ impl FromRequestParts<Arc<Door>> for Caller {
             .get(TOKEN)
             .ok_or_else(|| Failure::value("Token must be set."))?;
         let token = token.to_str().unwrap_or_default().to_owned();
+        if token.split('.').count() == 3 {
+            return by_token(door, parts, &token).await;
+        }
         let now = weir_service::time::now();
         let read = move |session: &mut dyn Session| sessions::bearer(session, &token, now);
         let found = door.database.read(read).await?;
-        let unknown = || Refusal::new(Class::CannotAuthenticate, "Cannot authenticate with given credentials");
         Ok(Self(found.ok_or_else(unknown)?))
     }
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(Class::CannotAuthenticate, "Cannot authenticate with given credentials")
+}
+
+/// The account of a token that an issuer gave out: the one that the request names, else the first that its subject may use.
+async fn by_token(door: &Arc<Door>, parts: &Parts, token: &str) -> Result<Caller, Failure> {
+    let verifier = door.by.tokens.as_ref().ok_or_else(unknown)?;
+    let verified = verifier.verify(token, weir_service::time::system()).await;
+    let refused = |error| {
+        Refusal::new(
+            Class::CannotAuthenticate,
+            format!("The token is not taken: {}", weir_auth::error_chain(&error)),
+        )
+    };
+    let verified = verified.map_err(refused)?;
+    let identity = logins::of_token(&verified.subject, &verified.issuer);
+    let account = identity::chosen(door, &parts.headers, (&identity, IdentityType::Oidc)).await?;
+    let ends = verified.expires.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(Caller(Bearer {
+        account,
+        identity,
+        expires: i64::try_from(ends.as_millis()).unwrap_or(i64::MAX),
+    }))
 }
 
 impl Caller {

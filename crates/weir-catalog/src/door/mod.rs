@@ -8,6 +8,7 @@ mod body;
 mod caller;
 mod data;
 mod dids;
+mod identity;
 mod metadata;
 mod replicas;
 mod requests;
@@ -15,6 +16,7 @@ mod rses;
 mod rules;
 mod search;
 mod status;
+mod told;
 
 use std::sync::Arc;
 
@@ -24,8 +26,9 @@ use axum::{
     routing::{delete, get, post, put},
 };
 use tokio::sync::{Notify, Semaphore};
+use weir_auth::Secret;
 
-use crate::{database::Database, requests::uid::Tag, transfers::Shown};
+use crate::{database::Database, logins::Logins, requests::uid::Tag, transfers::Shown};
 use answer::{Failure, json_answer};
 
 /// The version of Rucio that clients are told: they behave as to a server of theirs.
@@ -40,6 +43,7 @@ pub(crate) struct Door {
     pub(crate) database: Database,
     pub(crate) logins: Semaphore,
     pub(crate) tasks: Tasks,
+    pub(crate) by: Logins,
 }
 
 /// The door's view of the catalogue's tasks.
@@ -47,6 +51,10 @@ pub(crate) struct Door {
 pub struct Tasks {
     /// Told when rules are to be evaluated.
     pub evaluator: Arc<Notify>,
+    /// Told when jobs are to be asked for.
+    pub transfers: Arc<Notify>,
+    /// The token of webhooks, if they are heard.
+    pub webhook: Option<Secret>,
     /// The catalogue's part of the ids of requests.
     pub tag: Tag,
     /// How the transfer services stand.
@@ -55,12 +63,13 @@ pub struct Tasks {
 
 type State = axum::extract::State<Arc<Door>>;
 
-/// All that the door answers.
-pub fn router(database: Database, tasks: Tasks) -> Router {
+/// All that the door answers. Beside passwords it takes the identities of `by`.
+pub fn router(database: Database, tasks: Tasks, by: Logins) -> Router {
     let door = Arc::new(Door {
         database,
         logins: Semaphore::new(LOGINS),
         tasks,
+        by,
     });
     Router::new()
         .route("/ping", get(ping))
@@ -77,6 +86,8 @@ pub fn router(database: Database, tasks: Tasks) -> Router {
 fn of_auth() -> Router<Arc<Door>> {
     Router::new()
         .route("/auth/userpass", get(auth::userpass))
+        .route("/auth/x509", get(auth::certificate))
+        .route("/auth/x509_proxy", get(auth::certificate))
         .route("/auth/validate", get(auth::validate))
 }
 
@@ -162,6 +173,7 @@ fn of_data() -> Router<Arc<Door>> {
         .route("/dids/{scope}/{name}/meta/{key}", post(metadata::set))
         .route("/replicas", post(replicas::add).put(replicas::set_states))
         .route("/replicas/list", post(replicas::list_replicas))
+        .route("/replicas/{scope}/{name}/datasets", get(replicas::of_dataset))
         .route("/rses/{rse}/lfns2pfns", get(replicas::paths_of))
 }
 
@@ -175,6 +187,7 @@ fn of_rules() -> Router<Arc<Door>> {
         .route("/rules/{id}/analysis", get(analysis::analysis))
         .route("/.well-known/weir/rules/{id}/why", get(analysis::why))
         .route("/.well-known/weir/catalog", get(status::status))
+        .route("/.well-known/weir/transfers", post(told::told))
         .route("/requests/list", get(requests::list))
         .route("/requests/history/list", get(requests::list_ended))
         .route("/requests/{scope}/{name}/{rse}", get(requests::get))
@@ -189,4 +202,29 @@ async fn ping() -> axum::response::Response {
 /// Answers 501 for operations that are not built: after 404 a client would take the object for missing.
 async fn not_built(method: Method, uri: Uri) -> Failure {
     Failure::not_built(&format!("{method} {} is not built here yet", uri.path()))
+}
+
+/// Reads a body as each operation does that takes lists of DIDs and files.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(data: &[u8]) {
+    let Ok(serde_json::Value::Object(body)) = serde_json::from_slice(data) else {
+        return;
+    };
+    let body = body::Object::new(body);
+    for key in ["dids", "files", "rules"] {
+        for one in body.list(key).unwrap_or_default() {
+            let _ = (
+                data::did_of(&one),
+                data::new_replica(&one),
+                one.text("state"),
+                one.number("lifetime"),
+            );
+            let _ = one.json();
+        }
+    }
+    let _ = (
+        body.object("options"),
+        body.flag("open"),
+        body.needed("rse").map(rses::name),
+    );
 }

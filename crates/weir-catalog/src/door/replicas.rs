@@ -12,10 +12,10 @@ use weir_store::StoreError;
 
 use super::{
     State,
-    answer::{Answer, Failure, created, done, json_answer, lines, metalink},
+    answer::{Answer, Failure, created, date, done, json_answer, lines, metalink},
     body::Object,
     caller::Caller,
-    data::{PAGE, did_of, may_change, new_replica},
+    data::{self, PAGE, did_of, may_change, new_replica},
     rses,
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     paths,
     permissions::Operation,
     refusal::{Class, Refusal},
-    replicas::{self, New, Replica},
+    replicas::{self, New, Replica, datasets, datasets::Held},
     rses::{Described, list, protocols, protocols::Protocol},
 };
 
@@ -298,6 +298,30 @@ fn as_metalink(located: &Located) -> String {
         " <file name=\"{name}\">\n{parents}  <identity>{did}</identity>\n{sums}  <size>{bytes}</size>\n  \
          <glfn name=\"/generic/rucio/{did}\"></glfn>\n{urls} </file>\n"
     )
+}
+
+/// `GET /replicas/{scope}/{name}/datasets`: how much of a collection each RSE holds. It is counted anew, so that `deep` changes nothing.
+pub(crate) async fn of_dataset(door: State, _: Caller, Path((scope, name)): Path<(String, String)>) -> Answer {
+    let did = data::did(&scope, &name)?;
+    let of = did.clone();
+    let read = move |session: &mut dyn Session| {
+        let id = dids::get(session, &of)?.id;
+        Ok((content::size(session, id)?, datasets::of(session, id)?))
+    };
+    let ((n_files, bytes), held) = door.database.read(read).await?;
+    let row = |one: &Held| {
+        let state = if one.n_files == n_files {
+            ReplicaState::Available
+        } else {
+            ReplicaState::Unavailable
+        };
+        json!({
+            "scope": did.scope, "name": did.name, "rse": one.rse, "rse_id": one.rse_uid, "bytes": bytes, "length": n_files,
+            "available_bytes": one.bytes, "available_length": one.n_files, "state": state, "created_at": date(one.times.0),
+            "updated_at": date(one.times.1), "accessed_at": null,
+        })
+    };
+    Ok(lines(held.iter().map(row)))
 }
 
 /// `GET /rses/{rse}/lfns2pfns`.

@@ -30,6 +30,7 @@ on_both!(MIGRATIONS;
     files_that_may_go_are_deleted_once
     what_cannot_be_deleted_is_tried_again_and_delays_nothing
     cached_copies_stay_while_there_is_room
+    a_slow_storage_delays_no_other
 );
 
 /// A storage. Files whose name begins with `stuck` cannot be deleted.
@@ -173,4 +174,48 @@ async fn cached_copies_stay_while_there_is_room(database: Database) {
     assert_eq!((usage[0].free, usage[0].used), (Some(105), 10));
     assert_eq!(reaper.turn(rse).await.unwrap().n_deleted, 0);
     assert_eq!(n_replicas(&database).await, 1);
+}
+
+async fn a_slow_storage_delays_no_other(database: Database) {
+    let (fast, rse, _server) = with_files(&database, &["q1", "q2", "q3"]).await;
+    // At another RSE each answer takes twenty seconds.
+    let router = Router::new().fallback(|| async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        StatusCode::NOT_FOUND
+    });
+    let listener = weir_http::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let _slow = weir_http::serve(listener, ServerTls::default(), ServerLimits::default(), router).unwrap();
+    let at_slow = move |session: &mut dyn Session| {
+        let slow = rses::get(session, &"A".parse().unwrap())?.id;
+        let mut protocol = protocol("dav", "127.0.0.1", 1);
+        protocol.endpoint.port = port;
+        protocols::add(session, slow, &protocol)?;
+        let files = ["s1", "s2"].map(file);
+        replicas::add(session, slow, &files, &alice(), 1)?;
+        session.execute("UPDATE replicas SET tombstone = 1 WHERE tombstone IS NULL", &[])?;
+        Ok(slow)
+    };
+    let slow = done(&database, at_slow).await;
+    let term = Arc::new(Term::new());
+    term.renew(std::time::Instant::now() + Duration::from_secs(60));
+    let running = tokio::spawn(reaper(&database, true).run(term));
+    let gone = async {
+        while !fast.files.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), gone)
+        .await
+        .expect("the slow storage delays the fast one");
+    let left = move |session: &mut dyn Session| {
+        let count = |session: &mut dyn Session, rse: RseId| {
+            let text = "SELECT count(*) FROM replicas WHERE rse_id = $1 AND state = 'B'";
+            session.row(text, &crate::database::values![rse.0])?.unwrap().size(0)
+        };
+        Ok((count(session, slow)?, count(session, rse)?))
+    };
+    // The slow one is asked once, and its files are marked as long as that takes.
+    assert_eq!(database.read(left).await.unwrap().0, 2);
+    running.abort();
 }

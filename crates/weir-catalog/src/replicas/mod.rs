@@ -1,5 +1,6 @@
 //! Replicas: which files lie at which RSEs.
 
+pub mod datasets;
 pub mod deletion;
 
 use std::collections::BTreeMap;

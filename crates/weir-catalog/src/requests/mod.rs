@@ -9,10 +9,10 @@ pub mod uid;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_model::catalog::RequestState;
+use weir_model::catalog::{ReplicaState, RequestState};
 use weir_rules::{
-    ids::{DidId, RequestId},
-    place::End,
+    ids::{DidId, RequestId, RseId},
+    place::{End, Place},
 };
 use weir_store::StoreError;
 
@@ -65,8 +65,9 @@ pub fn ended(session: &mut dyn Session, ends: &[Ended], now: Millis) -> Result<u
     let before = places::read(session, &all.into_iter().collect::<Vec<_>>())?;
     let mut open = BTreeMap::new();
     for one in ends {
-        if is_open(session, one.attempt, one.end)? {
+        if let Some(hops) = is_open(session, one.attempt, one.end)? {
             history::keep(session, one, now)?;
+            pass(session, one.attempt.at.0, &hops, now)?;
             open.insert(one.attempt.at, one);
         }
     }
@@ -97,16 +98,35 @@ fn with_other_source(session: &mut dyn Session, told: &Ended) -> Result<End, Sto
     })
 }
 
-/// Whether this end may be the attempt's: it is the newest one, and went out, or is dropped before.
-fn is_open(session: &mut dyn Session, attempt: Attempt, end: End) -> Result<bool, StoreError> {
-    let text = "SELECT state FROM requests WHERE request_id = $1 AND attempt = $2";
+/// Deletes the file that hopped over these RSEs there, unless something else has come to want it.
+fn pass(session: &mut dyn Session, file: DidId, hops: &[RseId], now: Millis) -> Result<(), StoreError> {
+    let mut all = hops.iter().map(|hop| (file, *hop)).collect::<Vec<_>>();
+    all.sort_unstable();
+    let left = places::read(session, &all)?.into_iter();
+    let left = left
+        .filter(|(_, place)| place.n_locks == 0 && place.request.is_none() && place.replica == ReplicaState::Copying);
+    let change = |(at, before): (At, Place)| Change {
+        at,
+        before,
+        after: Some(before.being_deleted()),
+    };
+    places::write(session, &left.map(change).collect::<Vec<_>>(), Terms::NONE, now)
+}
+
+/// If this end may be the attempt's, the RSEs that the file went over. It may if the attempt is the newest one, and went out, or is dropped
+/// before.
+fn is_open(session: &mut dyn Session, attempt: Attempt, end: End) -> Result<Option<Vec<RseId>>, StoreError> {
+    let text = "SELECT state, hops FROM requests WHERE request_id = $1 AND attempt = $2";
     let Some(row) = session.row(text, &values![attempt.request.0, attempt.number])? else {
-        return Ok(false);
+        return Ok(None);
     };
     let state = row.parsed::<RequestState>(0)?;
+    let hops = row
+        .optional(1, Row::text)?
+        .map_or(Ok(Vec::new()), outgoing::read_hops)?;
     let went_out = matches!(state, RequestState::Submitting | RequestState::Submitted);
     let never_goes_out = matches!(end, End::Cancelled | End::NoSource(_)) && state == RequestState::Queued;
-    Ok(went_out || never_goes_out)
+    Ok((went_out || never_goes_out).then_some(hops))
 }
 
 /// Keeps the reason of a failure: at the request, and at the rules that wait for it.

@@ -29,10 +29,12 @@ pub struct Due {
     pub account: String,
     /// The source that was chosen, of a request whose submission has begun.
     pub source: Option<RseId>,
+    /// The RSEs in between, of such a request.
+    pub hops: Vec<RseId>,
 }
 
 const COLUMNS: &str =
-    "q.did_id, q.rse_id, q.attempt, q.request_id, q.n_failures, q.activity, q.priority, q.account, q.source";
+    "q.did_id, q.rse_id, q.attempt, q.request_id, q.n_failures, q.activity, q.priority, q.account, q.source, q.hops";
 
 fn due_row(row: &Row) -> Result<Due, StoreError> {
     Ok(Due {
@@ -42,7 +44,17 @@ fn due_row(row: &Row) -> Result<Due, StoreError> {
         priority: row.size(6)? as u32,
         account: row.text(7)?.to_owned(),
         source: row.optional(8, crate::rses::rse_id)?,
+        hops: row.optional(9, Row::text)?.map_or(Ok(Vec::new()), read_hops)?,
     })
+}
+
+pub(super) fn read_hops(text: &str) -> Result<Vec<RseId>, StoreError> {
+    let hop = |one: &str| {
+        one.parse()
+            .map(RseId)
+            .map_err(|_| StoreError::Unreadable(format!("{one:?} is no number of an RSE")))
+    };
+    text.split(',').map(hop).collect()
 }
 
 /// A rule that is not over at `$1`, and holds the place of the request `q`.
@@ -88,6 +100,8 @@ pub struct Member {
     pub attempt: Attempt,
     /// The source.
     pub source: RseId,
+    /// The RSEs in between, in order; none of a direct link.
+    pub hops: Vec<RseId>,
     /// The path at the destination, where that does not follow from the DID.
     pub path: Option<String>,
 }
@@ -111,7 +125,7 @@ pub fn submitting(
     (tag, namespace): (Tag, Uuid),
     now: Millis,
 ) -> Result<Option<(Job, Vec<Attempt>)>, StoreError> {
-    let text = "UPDATE requests SET state = 'G', source = $3, service = $4, updated = $5 WHERE request_id = $1 AND attempt = $2
+    let text = "UPDATE requests SET state = 'G', source = $3, service = $4, updated = $5, hops = $6 WHERE request_id = $1 AND attempt = $2
         AND state = 'Q' AND NOT cancel";
     let sources = available(session, &group.members)?;
     let mut marked = Vec::new();
@@ -120,7 +134,14 @@ pub fn submitting(
             continue;
         }
         let (request, number) = (one.attempt.request.0, one.attempt.number);
-        let values = values![request, number, one.source.0, group.service.as_str(), now];
+        let hops = one
+            .hops
+            .iter()
+            .map(|hop| hop.0.to_string())
+            .collect::<Vec<_>>()
+            .join(",");
+        let hops = Some(hops).filter(|hops| !hops.is_empty());
+        let values = values![request, number, one.source.0, group.service.as_str(), now, hops];
         if session.execute(text, &values)? == 1 {
             marked.push(one);
         }
@@ -137,11 +158,27 @@ pub fn submitting(
         Some(values![one.attempt.at.0.0, one.attempt.at.1.0, path].to_vec())
     };
     session.execute_many(text, &marked.iter().filter_map(with_path).collect::<Vec<_>>())?;
+    leave_traces(session, &marked, now)?;
     let service = group.service.clone();
     Ok(Some((
         Job { service, sid, id },
         marked.iter().map(|one| one.attempt).collect(),
     )))
+}
+
+/// Files that hop over an RSE are known there, without a lock: [`super::ended`] has them deleted.
+fn leave_traces(session: &mut dyn Session, members: &[&Member], now: Millis) -> Result<(), StoreError> {
+    let text = "INSERT INTO replicas (did_id, rse_id, bytes, state, n_locks, created, updated) SELECT d.did_id, CAST($2 AS BIGINT), d.bytes,
+        'C', 0, CAST($3 AS BIGINT), CAST($3 AS BIGINT) FROM dids d WHERE d.did_id = $1 ON CONFLICT (did_id, rse_id) DO NOTHING";
+    let of = |one: &&Member| {
+        let file = one.attempt.at.0;
+        one.hops
+            .iter()
+            .map(move |hop| values![file.0, hop.0, now].to_vec())
+            .collect::<Vec<_>>()
+    };
+    let rows = members.iter().flat_map(of).collect::<Vec<_>>();
+    session.execute_many(text, &rows).map(drop)
 }
 
 /// The sources that are still there. None of them is marked for deletion before the end of this transaction.
@@ -174,9 +211,9 @@ pub fn half_submitted(session: &mut dyn Session, limit: usize) -> Result<Vec<(Jo
     let mut jobs = Vec::<(Job, Vec<Due>)>::new();
     for row in session.query(&text, &values![limit as u64])? {
         let job = Job {
-            service: row.text(9)?.to_owned(),
-            sid: row.text(10)?.to_owned(),
-            id: row.parsed(11)?,
+            service: row.text(10)?.to_owned(),
+            sid: row.text(11)?.to_owned(),
+            id: row.parsed(12)?,
         };
         let due = due_row(&row)?;
         match jobs.last_mut() {
@@ -247,6 +284,15 @@ pub fn of_job(session: &mut dyn Session, job: Uuid) -> Result<Vec<Carried>, Stor
 pub fn polled(session: &mut dyn Session, jobs: &[Uuid], now: Millis) -> Result<(), StoreError> {
     let row = |job: &Uuid| values![job.to_string(), now].to_vec();
     let text = "UPDATE requests SET polled = $2 WHERE job = $1";
+    session
+        .execute_many(text, &jobs.iter().map(row).collect::<Vec<_>>())
+        .map(drop)
+}
+
+/// Has jobs asked for at once: something was told about them.
+pub fn to_poll_now(session: &mut dyn Session, jobs: &[Uuid]) -> Result<(), StoreError> {
+    let row = |job: &Uuid| values![job.to_string()].to_vec();
+    let text = "UPDATE requests SET polled = NULL WHERE job = $1 AND state = 'S'";
     session
         .execute_many(text, &jobs.iter().map(row).collect::<Vec<_>>())
         .map(drop)

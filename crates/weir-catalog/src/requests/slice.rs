@@ -50,6 +50,19 @@ pub struct Site {
     pub room: Option<u64>,
 }
 
+/// The penalty of a hop over an RSE that names none (Rucio).
+const HOP_PENALTY: u32 = 10;
+
+impl Site {
+    /// The penalty of a hop over it, if files may hop there: attributes `available_for_multihop` and `hop_penalty`, as in Rucio.
+    fn hop_penalty(&self) -> Option<u32> {
+        let (attributes, traits) = (&self.described.attributes, &self.described.rse.traits);
+        let may = attributes.get("available_for_multihop")?.eq_ignore_ascii_case("true");
+        let penalty = attributes.get("hop_penalty").and_then(|text| text.parse().ok());
+        (may && traits.can_read && traits.can_write && traits.deterministic).then(|| penalty.unwrap_or(HOP_PENALTY))
+    }
+}
+
 impl Slice {
     /// Reads it, for these requests.
     ///
@@ -70,11 +83,15 @@ impl Slice {
             .map(|one| one.attempt.request);
         let destinations = due.iter().map(|one| one.attempt.at.1).collect::<BTreeSet<_>>();
         let places = due.iter().map(|one| one.attempt.at).collect::<BTreeSet<_>>();
+        let (sites, mut links) = (sites(session, &destinations)?, distances::all(session)?);
+        for (rse, penalty) in sites.iter().filter_map(|(rse, site)| Some((*rse, site.hop_penalty()?))) {
+            links.allow_hop(rse, penalty);
+        }
         Ok(Self {
             files: dids::by_number(session, &files)?,
             replicas,
-            sites: sites(session, &destinations)?,
-            links: distances::all(session)?,
+            sites,
+            links,
             failing: history::failing(session, now)?,
             failed: history::failed_sources(session, &requests.collect::<Vec<_>>())?,
             source_expressions: source_expressions(session, &places.into_iter().collect::<Vec<_>>())?,

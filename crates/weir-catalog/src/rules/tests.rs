@@ -132,6 +132,7 @@ fn submit(session: &mut dyn Session, now: Millis) -> Result<Vec<requests::Attemp
     let member = |one: &outgoing::Due| outgoing::Member {
         attempt: one.attempt,
         source,
+        hops: Vec::new(),
         path: None,
     };
     let group = outgoing::Group {

@@ -120,8 +120,13 @@ impl JobAnswer {
         let told = self.files.iter().filter_map(|file| Some((file.attempt(tag)?, file)));
         let told = told.collect::<HashMap<_, _>>();
         let is_final = self.job_state.as_deref().is_some_and(|state| FINAL.contains(&state));
+        // A file that never had its turn has the reason of the hop before it.
+        let failed = self.files.iter().filter(|file| file.file_state == "FAILED");
+        let reason = failed
+            .filter_map(|file| file.reason.as_deref())
+            .find(|reason| !reason.is_empty());
         let end = |one: &Carried| match told.get(&(one.attempt.request, one.attempt.number)) {
-            Some(file) => file.end(*one),
+            Some(file) => file.end(*one, reason),
             None if is_final => Some(lost(one)),
             None => None,
         };
@@ -135,7 +140,7 @@ impl FileAnswer {
         tag.read(self.file_metadata.as_ref()?.request_id.as_deref()?)
     }
 
-    fn end(&self, Carried { attempt, is_cancelled }: Carried) -> Option<Ended> {
+    fn end(&self, Carried { attempt, is_cancelled }: Carried, others: Option<&str>) -> Option<Ended> {
         let end = match self.file_state.as_str() {
             "FINISHED" => End::Done,
             "CANCELED" if is_cancelled => End::Cancelled,
@@ -146,7 +151,13 @@ impl FileAnswer {
             },
             _ => return None,
         };
-        let said = weir_auth::redact(self.reason.as_deref().unwrap_or_default());
+        let said = weir_auth::redact(
+            self.reason
+                .as_deref()
+                .filter(|own| !own.is_empty())
+                .or(others)
+                .unwrap_or_default(),
+        );
         let reason = (end != End::Done).then(|| match said.trim() {
             "" => format!("the transfer service says {} without a reason", self.file_state),
             said => said.to_owned(),

@@ -13,11 +13,13 @@ const BRING_ONLINE: u32 = 43_200;
 /// Hours after which a transfer that has not begun is given up (Rucio).
 const HOURS_IN_QUEUE: u32 = 168;
 
-/// Tokens for the two storages of a job.
+/// Tokens for the storages of a job.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tokens {
     /// To read the source.
     pub(super) source: Option<Secret>,
+    /// To write and read the RSEs in between.
+    pub(super) hops: Vec<Option<Secret>>,
     /// To write the destination.
     pub(super) destination: Option<Secret>,
 }
@@ -33,10 +35,13 @@ pub(super) fn body(
 ) -> Option<Value> {
     let first = &copies.first()?.due;
     let source = slice.sites.get(&copies.first()?.member.source)?;
-    let files = copies
-        .iter()
-        .map(|copy| file(copy, slice, tag, tokens))
-        .collect::<Option<Vec<_>>>()?;
+    let files = match copies {
+        [copy] if !copy.hop_urls.is_empty() => hops(copy, slice, tag, tokens)?,
+        copies => {
+            let all = copies.iter().map(|copy| file(copy, slice, tag, tokens));
+            all.collect::<Option<Vec<_>>>()?
+        }
+    };
     let destination = slice.sites.get(&first.attempt.at.1)?;
     let mut params = json!({
         "account": first.account,
@@ -57,10 +62,47 @@ pub(super) fn body(
             params["archive_timeout"] = limit.parse::<u64>().ok()?.into();
         }
     }
+    if copies.iter().any(|copy| !copy.hop_urls.is_empty()) {
+        params["multihop"] = true.into();
+        params["job_metadata"]["multihop"] = true.into();
+    }
     if !keeps_tokens {
         params["unmanaged_tokens"] = true.into();
     }
     Some(json!({ "params": params, "files": files }))
+}
+
+/// The hops of a copy, in order: the last one is the request's.
+fn hops(copy: &Copy, slice: &Slice, tag: Tag, tokens: &Tokens) -> Option<Vec<Value>> {
+    let whole = file(copy, slice, tag, tokens)?;
+    let urls = std::iter::once(&copy.source_url)
+        .chain(&copy.hop_urls)
+        .chain([&copy.destination_url])
+        .collect::<Vec<_>>();
+    let tokens = std::iter::once(&tokens.source)
+        .chain(&tokens.hops)
+        .chain([&tokens.destination])
+        .collect::<Vec<_>>();
+    let n_steps = urls.len() - 1;
+    let step = |at: usize| {
+        let mut step = whole.clone();
+        step["sources"] = json!([urls[at]]);
+        step["destinations"] = json!([urls[at + 1]]);
+        for (key, token) in [
+            ("source_tokens", tokens.get(at)),
+            ("destination_tokens", tokens.get(at + 1)),
+        ] {
+            if let Some(Some(token)) = token {
+                step[key] = json!([token.expose()]);
+            }
+        }
+        if at + 1 < n_steps {
+            // Its end is none of the request's.
+            step["metadata"]["request_id"] = Value::Null;
+        }
+        step
+    };
+    Some((0..n_steps).map(step).collect())
 }
 
 fn file(copy: &Copy, slice: &Slice, tag: Tag, tokens: &Tokens) -> Option<Value> {

@@ -5,6 +5,7 @@
 
 pub mod answer;
 mod cancel;
+pub mod events;
 pub mod fts;
 mod job;
 pub mod plan;

@@ -43,6 +43,8 @@ pub struct Copy {
     pub member: Member,
     /// The URL of the source.
     pub source_url: String,
+    /// The URLs of the RSEs in between, in order.
+    pub hop_urls: Vec<String>,
     /// The URL of the destination.
     pub destination_url: String,
 }
@@ -69,8 +71,9 @@ pub fn plan(due: &[Due], slice: &Slice, services: &[String]) -> Plan {
             .and_then(|found| reserve(one, slice, &mut rooms).map(|()| found));
         match chosen {
             Ok((service, copy)) => {
-                // What failed before travels alone: a job that is refused for one file holds no other back.
-                let alone = (one.n_failures > 0).then_some(one.attempt.request);
+                // A request that failed before travels alone: a job that is refused for one file holds no other back. Hops are the files of a job.
+                let alone = one.n_failures > 0 || !copy.hop_urls.is_empty();
+                let alone = alone.then_some(one.attempt.request);
                 let about = (
                     one.activity.clone(),
                     one.account.clone(),
@@ -168,7 +171,8 @@ fn choose(one: &Due, slice: &Slice, ways: &Ways<'_>) -> Result<Copy, Held> {
         let state = ranking.refusal().unwrap_or(RequestState::NoSources);
         return Err(Held::NoSource(state, explain(file, slice, &ranking)));
     };
-    copy(one, slice, best.rse).ok_or_else(|| Held::Wait("its source is gone".to_owned()))
+    let copy = copy(one, slice, best.rse, &best.route.hops);
+    copy.ok_or_else(|| Held::Wait("its source is gone, or two RSEs on its way share no protocol".to_owned()))
 }
 
 /// Ranks the sources of a request.
@@ -187,7 +191,9 @@ fn ranking(one: &Due, slice: &Slice, ways: &Ways<'_>) -> Ranking {
             rse: replica.rse,
             readable: from.described.rse.traits.can_read,
             wanted: wanted.as_ref().is_none_or(|wanted| wanted.contains(&replica.rse)),
-            shares_scheme: pair(from, to).is_some(),
+            // With hops it is the next RSE that counts; `copy` looks at all of them.
+            shares_scheme: pair(from, to).is_some()
+                || ways.from(replica.rse).is_some_and(|route| !route.hops.is_empty()),
             tape: from.described.rse.traits.kind == RseType::Tape,
             ranking: 0_i32.saturating_sub_unsigned(failed),
             failing: slice
@@ -215,15 +221,26 @@ fn explain(file: &Known, slice: &Slice, ranking: &Ranking) -> String {
     }
 }
 
-/// The copy of a request from this source. `None`: the RSEs share no protocol any more, or one of them is gone.
-pub fn copy(one: &Due, slice: &Slice, source: RseId) -> Option<Copy> {
+/// The copy of a request from this source over these RSEs. `None`: the RSEs share no protocol any more, or one of them is gone.
+pub fn copy(one: &Due, slice: &Slice, source: RseId, hops: &[RseId]) -> Option<Copy> {
     let (id, destination) = one.attempt.at;
     let (file, from, to) = (
         slice.files.get(&id)?,
         slice.sites.get(&source)?,
         slice.sites.get(&destination)?,
     );
-    let (read, write) = pair(from, to)?;
+    let way = hops
+        .iter()
+        .map(|hop| slice.sites.get(hop))
+        .collect::<Option<Vec<_>>>()?;
+    let way = std::iter::once(from).chain(way).chain([to]).collect::<Vec<_>>();
+    let steps = way
+        .windows(2)
+        .map(|ends| pair(ends[0], ends[1]))
+        .collect::<Option<Vec<_>>>()?;
+    // A file is read at a hop as it was written there.
+    let joined = steps.windows(2).all(|steps| steps[0].1.endpoint == steps[1].0.endpoint);
+    let ((read, _), (_, write)) = (steps.first().filter(|_| joined)?, steps.last()?);
     let replica = slice.replicas.get(&id)?.iter().find(|replica| replica.rse == source)?;
     let hashed = paths::hashed(&file.did);
     let source_path = replica.path.as_deref().unwrap_or(&hashed);
@@ -232,9 +249,14 @@ pub fn copy(one: &Due, slice: &Slice, source: RseId) -> Option<Copy> {
         member: Member {
             attempt: one.attempt,
             source,
+            hops: hops.to_vec(),
             path: (!to.described.rse.traits.deterministic).then(|| hashed.clone()),
         },
         source_url: paths::on_the_wire(read, source_path),
+        hop_urls: steps[..steps.len() - 1]
+            .iter()
+            .map(|(_, write)| paths::on_the_wire(write, &hashed))
+            .collect(),
         destination_url: paths::on_the_wire(write, &hashed),
     })
 }

@@ -100,7 +100,7 @@ impl Transfers {
 
     /// The same job with the same sources. Requests whose files or RSEs are gone end.
     async fn again(&self, job: Job, due: Vec<Due>, slice: &Slice) -> Result<Option<Ready>, StoreError> {
-        let copy = |one: &Due| plan::copy(one, slice, one.source?);
+        let copy = |one: &Due| plan::copy(one, slice, one.source?, &one.hops);
         let copies = due.iter().filter_map(copy).collect::<Vec<_>>();
         let is_gone = |one: &&Due| copies.iter().all(|copy| copy.due.attempt != one.attempt);
         let gone = due
@@ -235,20 +235,31 @@ async fn call(
 async fn tokens(credentials: &Credentials, ready: &Ready, slice: &Slice) -> Result<Tokens, String> {
     let first = ready.copies.first().ok_or("a job without files")?;
     let rse = |rse| slice.sites.get(&rse).ok_or("a job's RSE is gone");
-    let (from, to) = (rse(first.member.source)?, rse(first.due.attempt.at.1)?);
-    let (read, write) = plan::pair(from, to).ok_or("a job's RSEs share no protocol")?;
+    let way = std::iter::once(first.member.source)
+        .chain(first.member.hops.iter().copied())
+        .chain([first.due.attempt.at.1]);
+    let way = way.map(rse).collect::<Result<Vec<_>, _>>()?;
     let failed = |error| format!("there is no token for a job: {}", weir_auth::error_chain(&error));
-    let source = credentials
-        .to_storage(from, read, &["storage.read"])
-        .await
-        .map_err(failed)?;
-    let destination = credentials
-        .to_storage(to, write, &["storage.modify", "storage.read"])
-        .await;
-    Ok(Tokens {
-        source,
-        destination: destination.map_err(failed)?,
-    })
+    let mut tokens = Tokens::default();
+    for (at, ends) in way.windows(2).enumerate() {
+        let (read, write) = plan::pair(ends[0], ends[1]).ok_or("a job's RSEs share no protocol")?;
+        if at == 0 {
+            tokens.source = credentials
+                .to_storage(ends[0], read, &["storage.read"])
+                .await
+                .map_err(failed)?;
+        }
+        let writes = credentials
+            .to_storage(ends[1], write, &["storage.modify", "storage.read"])
+            .await;
+        let token = writes.map_err(failed)?;
+        if at + 2 == way.len() {
+            tokens.destination = token;
+        } else {
+            tokens.hops.push(token);
+        }
+    }
+    Ok(tokens)
 }
 
 /// Notes what the transfer service said of a job. Unless it said yes or no, the job is submitted once more later.

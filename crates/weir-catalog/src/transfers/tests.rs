@@ -29,6 +29,8 @@ use crate::{
     testing::{done, protocol},
 };
 
+mod choices;
+
 on_both!(MIGRATIONS;
     requests_go_out_as_jobs_and_rules_become_ok
     a_submission_whose_answer_is_lost_is_the_same_job
@@ -36,9 +38,7 @@ on_both!(MIGRATIONS;
     a_file_that_is_refused_holds_no_other_back
     what_no_rule_wants_is_cancelled
     rules_that_end_while_the_service_is_down_leave_nothing_behind
-    a_failed_source_is_followed_by_another
-    a_full_destination_gets_nothing
-    sources_of_transfers_are_not_deleted
+    a_webhook_has_its_job_asked_for_at_once
 );
 
 const VO: Uuid = Uuid::from_u128(77);
@@ -435,91 +435,45 @@ async fn rules_that_end_while_the_service_is_down_leave_nothing_behind(database:
     assert!(service.files().iter().all(|file| file["file_state"] == "CANCELED"));
 }
 
-async fn a_failed_source_is_followed_by_another(database: Database) {
+async fn a_webhook_has_its_job_asked_for_at_once(database: Database) {
+    use tower::ServiceExt as _;
     let (service, url, _server) = serve();
-    let [s, a, b] = with_rule(&database, 1).await;
-    let copy = move |session: &mut dyn Session| {
-        crate::replicas::add(session, b, &[file("f00000")], &alice(), 1)?;
-        distances::set(session, b, a, 9)
-    };
-    done(&database, copy).await;
+    with_rule(&database, 1).await;
     let mut transfers = submitter(&database, &url);
-    let mut sources = Vec::new();
-    for _ in 0..3 {
-        done(&database, |session: &mut dyn Session| {
-            session.execute("UPDATE requests SET not_before = 0", &[])
-        })
-        .await;
-        pass(&mut transfers).await;
-        let read = |session: &mut dyn Session| session.row("SELECT source FROM requests", &[])?.unwrap().size(0);
-        sources.push(RseId(database.read(read).await.unwrap() as u32));
-        service.end("FAILED", |_| true);
-        pass(&mut transfers).await;
-    }
-    assert_eq!(sources, [s, b, s]);
-    assert_eq!(service.n_jobs(), 3, "each attempt is another job");
-    assert_eq!(rule(&database).await.error.as_deref(), Some("disk on fire"));
-}
-
-async fn a_full_destination_gets_nothing(database: Database) {
-    let (service, url, _server) = serve();
-    let [_, a, _] = with_rule(&database, 3).await;
-    let usage = move |session: &mut dyn Session| {
-        let usage = space::Usage {
-            source: "storage".into(),
-            used: 0,
-            free: Some(25),
-            files: None,
-            updated: time::now(),
-        };
-        space::set_usage(session, a, &usage)
-    };
-    done(&database, usage).await;
-    let mut transfers = submitter(&database, &url);
+    transfers.config.poll = Duration::from_secs(3600);
     pass(&mut transfers).await;
-    assert_eq!(service.files().len(), 2);
-    let reasons = texts(&database, "SELECT reason FROM requests WHERE state = 'Q'").await;
-    assert!(
-        reasons.len() == 1 && reasons[0].contains("A has no room: 5 bytes"),
-        "{reasons:?}"
+    service.end("FINISHED", |_| true);
+    pass(&mut transfers).await;
+    assert_eq!(
+        rule(&database).await.state,
+        RuleState::Replicating,
+        "it is not time to ask"
     );
-    let room = database
-        .read(move |session: &mut dyn Session| space::room(session, a))
+    let tasks = crate::door::Tasks {
+        evaluator: Arc::default(),
+        transfers: Arc::default(),
+        webhook: Some(weir_auth::Secret::new("a hook")),
+        tag: transfers.tag,
+        services: Shown::default(),
+    };
+    let woken = tasks.transfers.clone();
+    let router = crate::door::router(database.clone(), tasks, crate::logins::Logins::default());
+    let job = *service.jobs().keys().next().unwrap();
+    let tell = |token: &'static str| {
+        let message = json!([{ "type": "complete", "vo": "x", "data": { "tr_id": format!("t__a__b__1__{job}") } }]);
+        let request =
+            http::Request::post("/.well-known/weir/transfers").header("authorization", format!("Bearer {token}"));
+        let request = request.body(axum::body::Body::from(message.to_string())).unwrap();
+        let router = router.clone();
+        async move { router.oneshot(request).await.unwrap().status() }
+    };
+    assert_eq!(tell("another").await, StatusCode::UNAUTHORIZED);
+    pass(&mut transfers).await;
+    assert_eq!(rule(&database).await.state, RuleState::Replicating);
+    assert_eq!(tell("a hook").await, StatusCode::OK);
+    tokio::time::timeout(Duration::from_secs(5), woken.notified())
         .await
         .unwrap();
-    assert_eq!(room, Some(5));
-}
-
-async fn sources_of_transfers_are_not_deleted(database: Database) {
-    use crate::replicas::deletion;
-    let (_service, url, _server) = serve();
-    let [s, a, _] = with_rule(&database, 2).await;
-    let obsolete =
-        |session: &mut dyn Session| session.execute("UPDATE replicas SET tombstone = 0 WHERE n_locks = 0", &[]);
-    done(&database, obsolete).await;
-    let mark =
-        move |session: &mut dyn Session| deletion::mark(session, s, weir_rules::deletion::Goal::Greedy, time::now(), 1);
-    assert_eq!(done(&database, mark).await.len(), 1);
-    let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
-    // One file goes out; the source of the other is marked, and there is no other.
-    assert_eq!(
-        states(&database).await,
-        [RequestState::NoSources, RequestState::Submitted]
-    );
-    assert_eq!(done(&database, mark).await, []);
-    let held = move |session: &mut dyn Session| {
-        let all = session.query(
-            "SELECT did_id, rse_id FROM replicas WHERE rse_id = $1 ORDER BY did_id",
-            &values![a.0],
-        )?;
-        let all = all.iter().map(places::at).collect::<Result<Vec<_>, StoreError>>()?;
-        let places = places::read(session, &all)?;
-        Ok(places
-            .values()
-            .map(weir_rules::place::Place::lock_state)
-            .collect::<Vec<_>>())
-    };
-    let held = done(&database, held).await;
-    assert_eq!(held, [LockState::Stuck, LockState::Replicating]);
+    assert_eq!(rule(&database).await.state, RuleState::Ok);
 }

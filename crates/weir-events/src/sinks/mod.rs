@@ -5,9 +5,6 @@ mod refused;
 mod stomp;
 mod webhook;
 
-#[cfg(any(test, fuzzing))]
-pub(crate) use stomp::fuzz;
-
 use std::{
     path::PathBuf,
     sync::{
@@ -75,7 +72,7 @@ pub(super) enum Undelivered {
 }
 
 /// A password or a token: the first line of a file.
-fn secret(path: &std::path::Path) -> Result<String, SinkError> {
+pub(crate) fn secret(path: &std::path::Path) -> Result<String, SinkError> {
     let text = std::fs::read_to_string(path).map_err(|source| SinkError::Secret {
         path: path.to_owned(),
         source,

@@ -1,0 +1,4 @@
+//! See `weir_catalog::fuzzing::expressions`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_catalog::fuzzing::expressions(data));
