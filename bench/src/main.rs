@@ -7,9 +7,11 @@
 //!
 //! `cargo run --release -p weir-bench -- [--rounds N] [--only TEXT] [--json FILE] [--disk DIR]
 //! [--xrootd-root DIR] [--show-config]`, and for the transfer service
-//! `... -- service [--only TEXT] [--scale F] [--json FILE]`.
+//! `... -- service [--only TEXT] [--scale F] [--json FILE]`, and for the catalogue
+//! `... -- catalog [--rounds N] [--only TEXT] [--scale F] [--json FILE]`.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
+mod catalog;
 mod ciphers;
 mod contender;
 mod lab;
@@ -35,6 +37,7 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).peekable();
     match arguments.peek().map(String::as_str) {
         Some("service") => return service::run(arguments.skip(1)),
+        Some("catalog") => return catalog::run(arguments.skip(1)),
         Some("load") => return load::main(),
         Some("stub") => return service::stub(arguments.skip(1)),
         _ => {}

@@ -30,6 +30,7 @@ mod nodes;
 mod peer;
 mod postgres;
 mod relay;
+mod rucio;
 mod run;
 mod secrets;
 mod services;
@@ -56,6 +57,7 @@ pub use nodes::{
 pub use peer::Peer;
 pub use postgres::Postgres;
 pub use relay::{Path, Relay};
+pub use rucio::RucioHome;
 pub use run::{Run, leave_out, peers, run, weir};
 pub use secrets::{Secrets, files_below, holds, holds_jwt, process_words};
 pub use services::{Answer, NodeSettings, Service, Services, StorageSettings, drafts, has_ended, visible_files};

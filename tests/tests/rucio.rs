@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use weir_tests::{Daemon, Postgres, RunningGrid, free_port, peers, run, wait_for, write_private};
+use weir_tests::{Daemon, Postgres, RucioHome, RunningGrid, free_port, peers, run, wait_for, write_private};
 
 /// A Java program on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -51,40 +51,12 @@ user = "weir"
 password_file = "broker.password"
 "#;
 
-/// `[client]` for the client, the rest for server and daemons.
-const CONFIG: &str = r"
-[common]
-logdir = FOLDER/log
-loglevel = INFO
-mailtemplatedir = FOLDER/etc
-[client]
-rucio_host = http://127.0.0.1:REST
-auth_host = http://127.0.0.1:REST
-auth_type = userpass
-username = lab
-password = lab
-account = root
-auth_token_file_path = FOLDER/token
-[database]
-default = postgresql+psycopg://weir@/weir?host=SOCKET
-[alembic]
-cfg = FOLDER/etc/alembic.ini
-[bootstrap]
-userpass_identity = lab
-userpass_pwd = lab
-userpass_email = lab@example.org
-[policy]
-permission = generic
-schema = generic
-[monitor]
-enable_metrics = False
+/// Of the conveyor and the receiver.
+const SECTIONS: &str = "loglevel = INFO
 [conveyor]
 scheme = davs
 transfertool = fts3
 usercert = USER
-[oidc]
-idpsecrets = FOLDER/etc/idpsecrets.json
-admin_issuer = grid
 [messaging-fts3]
 brokers = 127.0.0.1
 port = STOMP
@@ -96,11 +68,6 @@ voname = def
 [messaging-cache]
 port = 61023
 ";
-
-const ALEMBIC: &str = "[alembic]\nscript_location = PACKAGE/db/sqla/migrate_repo/\nsqlalchemy.url = \
-     postgresql+psycopg://weir@/weir?host=SOCKET\n[loggers]\nkeys = root\n[handlers]\nkeys = console\n[formatters]\nkeys = \
-     plain\n[logger_root]\nlevel = WARN\nhandlers = console\n[handler_console]\nclass = StreamHandler\nargs = \
-     (sys.stderr,)\nformatter = plain\n[formatter_plain]\nformat = %(message)s\n";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -127,86 +94,26 @@ fn broker(folder: &Path, port: u16) -> Daemon {
     daemon
 }
 
-/// Rucio's own files, in a folder that is its home.
-struct Rucio {
-    home: PathBuf,
-    ca: String,
-}
-
-impl Rucio {
-    fn lay(grid: &RunningGrid, postgres: &Postgres, (rest, stomp): (u16, u16)) -> Self {
-        let home = grid.scratch().join("rucio-home");
-        for folder in ["etc", "log"] {
-            fs::create_dir_all(home.join(folder)).unwrap();
-        }
-        let told = |pointer: &str| grid.description.pointer(pointer).unwrap().as_str().unwrap().to_owned();
-        let package = fs::read_dir(root().join(".peers/lib")).unwrap().filter_map(Result::ok);
-        let package = package.map(|python| python.path().join("site-packages/rucio"));
-        let package = package.filter(|package| package.exists()).max().unwrap();
-        let fill = |text: &str| {
-            text.replace("FOLDER", home.to_str().unwrap())
-                .replace("SOCKET", postgres.socket().to_str().unwrap())
-                .replace("PACKAGE", package.to_str().unwrap())
-                .replace("REST", &rest.to_string())
-                .replace("STOMP", &stomp.to_string())
-                .replace("USER", &told("/user/both"))
-        };
-        write_private(&home.join("etc/rucio.cfg"), &fill(CONFIG)).unwrap();
-        fs::write(home.join("etc/alembic.ini"), fill(ALEMBIC)).unwrap();
-        let secret = fs::read_to_string(told("/client/secret_file")).unwrap();
-        let issuer = format!("{}/", told("/issuer/url"));
-        let secrets =
-            json!({ "grid": { "client_id": told("/client/id"), "client_secret": secret.trim(), "issuer": issuer } });
-        write_private(&home.join("etc/idpsecrets.json"), &secrets.to_string()).unwrap();
-        Self {
-            home,
-            ca: told("/ca/file"),
-        }
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(root().join(".peers/bin").join(program));
-        for ambient in ["X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY", "BEARER_TOKEN"] {
-            command.env_remove(ambient);
-        }
-        command
-            .current_dir(&self.home)
-            .env("HOME", &self.home)
-            .env("RUCIO_HOME", &self.home)
-            .env("RUCIO_CONFIG", self.home.join("etc/rucio.cfg"))
-            .env("REQUESTS_CA_BUNDLE", &self.ca)
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("PYTHONWARNINGS", "ignore");
-        command
-    }
-
-    fn lab(&self, arguments: &[&str]) -> Command {
-        let mut command = self.command("python");
-        command.arg(root().join("tests/rucio/lab.py")).args(arguments);
-        command
-    }
-
-    /// The REST server, once it answers.
-    fn server(&self, port: u16) -> Daemon {
-        let mut gunicorn = self.command("gunicorn");
-        gunicorn.args(["-w", "2", "--timeout", "300", "-b", &format!("127.0.0.1:{port}")]);
-        gunicorn.arg("rucio.web.rest.main:application");
-        let mut server = Daemon::start(gunicorn, &self.home.join("log/rest")).unwrap();
-        let ping = format!("http://127.0.0.1:{port}/ping");
-        let answers = || {
-            anyhow::ensure!(server.ended()?.is_none(), "the server ended: {}", server.said());
-            let told = run(Command::new("curl").args(["-sS", "-m", "5", &ping]))?;
-            Ok(told.stdout.contains("version").then_some(()))
-        };
-        wait_for(PATIENCE, answers).unwrap();
-        server
-    }
+/// Rucio with what the grid gives it.
+fn lay(grid: &RunningGrid, postgres: &Postgres, (rest, stomp): (u16, u16)) -> RucioHome {
+    let told = |pointer: &str| grid.description.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+    let sections = SECTIONS
+        .replace("STOMP", &stomp.to_string())
+        .replace("USER", &told("/user/both"));
+    let folder = grid.scratch().join("rucio-home");
+    let home = RucioHome::lay(folder, postgres.socket(), rest, &sections).unwrap();
+    let secret = fs::read_to_string(told("/client/secret_file")).unwrap();
+    let issuer = format!("{}/", told("/issuer/url"));
+    let secrets =
+        json!({ "grid": { "client_id": told("/client/id"), "client_secret": secret.trim(), "issuer": issuer } });
+    write_private(&home.folder.join("etc/idpsecrets.json"), &secrets.to_string()).unwrap();
+    home.trusting(told("/ca/file").into())
 }
 
 /// The exchanges that the catalogue's door is compared with are those of this server: `tests/rucio/exchanges.json`. With `WEIR_RECORD=1` they are
 /// written anew.
-fn compare_exchanges(rucio: &Rucio, port: u16) {
-    let recorded = rucio.home.join("exchanges.json");
+fn compare_exchanges(rucio: &RucioHome, port: u16) {
+    let recorded = rucio.folder.join("exchanges.json");
     let mut record = rucio.command("python");
     record.arg(root().join("tests/rucio/record.py"));
     record.arg(format!("http://127.0.0.1:{port}")).arg(&recorded);
@@ -231,7 +138,7 @@ fn compare_exchanges(rucio: &Rucio, port: u16) {
 }
 
 /// What `lab.py` needs to know of the grid, with a token for its settings.
-fn lab(grid: &RunningGrid, rucio: &Rucio) -> PathBuf {
+fn lab(grid: &RunningGrid, rucio: &RucioHome) -> PathBuf {
     let told = &grid.description;
     let text = |pointer: &str| told.pointer(pointer).unwrap().as_str().unwrap();
     let secret = fs::read_to_string(text("/client/secret_file")).unwrap();
@@ -249,7 +156,7 @@ fn lab(grid: &RunningGrid, rucio: &Rucio) -> PathBuf {
         "rses": told["rses"], "transfer": told["transfer"]["url"], "ca": told["ca"]["file"],
         "user": told["user"]["both"], "admin": token["access_token"],
     });
-    let path = rucio.home.join("lab.json");
+    let path = rucio.folder.join("lab.json");
     write_private(&path, &lab.to_string()).unwrap();
     path
 }
@@ -265,9 +172,8 @@ fn a_real_rucio_drives_the_grid_by_token_and_by_certificate() {
     let grid = RunningGrid::up_with(&file, |folder| write_private(&folder.join("broker.password"), PASSWORD)).unwrap();
     let _broker = broker(&grid.scratch().join("broker"), ports.1);
     let postgres = Postgres::start().unwrap();
-    let rucio = Rucio::lay(&grid, &postgres, ports);
-    run(&mut rucio.lab(&["build"])).unwrap().expect_ok().unwrap();
-    let server = rucio.server(ports.0);
+    let rucio = lay(&grid, &postgres, ports);
+    let server = rucio.server(&["-w", "2"]).unwrap();
     compare_exchanges(&rucio, ports.0);
     // Rucio itself delegates nothing: its operators run this from cron.
     let mut delegate = grid

@@ -132,7 +132,7 @@ impl Row {
 }
 
 /// The numbers below `count` in an order that is drawn (Fisher and Yates).
-fn shuffled(count: usize, order: &mut Draw) -> Vec<usize> {
+pub(crate) fn shuffled(count: usize, order: &mut Draw) -> Vec<usize> {
     let mut all: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {
         all.swap(last, order.below(last as u64 + 1) as usize);

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+pub(crate) use lab::cpu;
 pub(crate) use stub::serve;
 
 /// Runs the rows.

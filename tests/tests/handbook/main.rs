@@ -1,6 +1,7 @@
 //! Pages of the handbook, followed step by step: their commands run as they stand but for names and places.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod experiment;
 mod machine;
 mod postgres;
 mod storage;

@@ -1,0 +1,125 @@
+//! Measures the catalogue: the real binary over HTTP, on SQLite and on PostgreSQL, beside a real Rucio server on PostgreSQL.
+//!
+//! `weir-bench catalog [--rounds N] [--only TEXT] [--scale F] [--json FILE]`; `--scale 0.1` is a quick look. All databases wait for the disk.
+//! Clients are one program for all contenders, on connections that they keep. Rucio runs as its documentation recommends behind a server of
+//! several threads: gunicorn with two workers of eight threads each, and logs errors only.
+
+mod caller;
+mod lab;
+mod rows;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::stats::median;
+
+/// One contender's work in one round.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Round {
+    /// Units each second.
+    rate: f64,
+    /// Processor time of server and database for each unit, in microseconds.
+    cpu_us: f64,
+    /// Latencies that a row is about, in seconds.
+    latencies: Vec<f64>,
+}
+
+/// A row: for each contender its rounds.
+struct Found {
+    name: &'static str,
+    unit: &'static str,
+    contenders: Vec<(&'static str, Vec<Round>)>,
+}
+
+impl Found {
+    fn figures(&self) -> Vec<(&'static str, f64, f64, f64, f64)> {
+        let of = |(name, rounds): &(&'static str, Vec<Round>)| {
+            let middle = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+            let all = rounds
+                .iter()
+                .flat_map(|round| round.latencies.clone())
+                .collect::<Vec<_>>();
+            (
+                *name,
+                middle(|round| round.rate),
+                middle(|round| round.cpu_us),
+                quantile(&all, 0.5),
+                quantile(&all, 0.99),
+            )
+        };
+        self.contenders.iter().map(of).collect()
+    }
+
+    fn print(&self) {
+        println!("{}", self.name);
+        let figures = self.figures();
+        let rucio = figures
+            .iter()
+            .find(|(name, ..)| *name == lab::RUCIO)
+            .map(|figures| (figures.1, figures.2));
+        for (name, rate, cpu, p50, p99) in &figures {
+            let beside = rucio
+                .filter(|_| *name != lab::RUCIO)
+                .map_or_else(String::new, |(their_rate, their_cpu)| {
+                    format!(
+                        "; Rucio's rate × {:.1}, Rucio's processor time × {:.3}",
+                        rate / their_rate,
+                        cpu / their_cpu
+                    )
+                });
+            let latencies = if *p50 > 0.0 {
+                format!("; p50 {:.1} ms, p99 {:.1} ms", p50 * 1e3, p99 * 1e3)
+            } else {
+                String::new()
+            };
+            println!(
+                "  {name:17} {rate:10.1} {}/s, {cpu:9.0} us each{latencies}{beside}",
+                self.unit
+            );
+        }
+    }
+
+    fn json(&self) -> Value {
+        let row = |(name, rate, cpu, p50, p99): &(&str, f64, f64, f64, f64)| json!({ "name": name, "per_s": rate, "cpu_us": cpu, "p50_s": p50, "p99_s": p99 });
+        json!({ "name": self.name, "unit": self.unit, "contenders": self.figures().iter().map(row).collect::<Vec<_>>() })
+    }
+}
+
+/// The value below which this share of figures lies; 0 of none.
+pub(crate) fn quantile(figures: &[f64], share: f64) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
+    sorted.get(at).copied().unwrap_or(0.0)
+}
+
+/// Runs the rows.
+pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
+    let (mut rounds, mut only, mut scale, mut file) = (3, String::new(), 1.0, None);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
+        match argument.as_str() {
+            "--rounds" => rounds = value()?.parse().context("--rounds takes a number")?,
+            "--only" => only = value()?,
+            "--scale" => scale = value()?.parse().context("--scale takes a number")?,
+            "--json" => file = Some(PathBuf::from(value()?)),
+            other => {
+                anyhow::bail!("unknown argument {other}; there are --rounds N, --only TEXT, --scale F and --json FILE")
+            }
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let seed = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)?
+        .as_nanos() as u64;
+    println!("order of the contenders: drawn in each round, seed {seed}");
+    let found = runtime.block_on(rows::all((rounds, &only, scale), &mut weir_tests::Draw::new(seed)))?;
+    if let Some(file) = file {
+        let rows = found.iter().map(Found::json).collect::<Vec<_>>();
+        let text = serde_json::to_string_pretty(&json!({ "rows": rows, "rounds": rounds, "scale": scale }))? + "\n";
+        std::fs::write(&file, text).with_context(|| format!("could not write {}", file.display()))?;
+    }
+    Ok(())
+}
