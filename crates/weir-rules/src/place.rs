@@ -185,15 +185,17 @@ impl Place {
     /// A client has put the file there itself, or says that it is not there any more. `None`: a transfer brings it, and tells by itself.
     #[must_use]
     pub fn told(mut self, replica: ReplicaState) -> Option<Self> {
+        // A transfer or a deletion says these by itself.
+        if matches!(replica, ReplicaState::Copying | ReplicaState::BeingDeleted) {
+            return None;
+        }
         match (self.replica, self.request.map(|request| request.state)) {
             // A client brings it, and says so by the state.
             (_, None | Some(RequestState::Waiting)) if self.replica != ReplicaState::BeingDeleted => {}
             (_, Some(state)) if !state::is_open(state) => {}
             _ => return None,
         }
-        if replica != ReplicaState::Copying {
-            self.request = None;
-        }
+        self.request = None;
         self.replica = replica;
         Some(self)
     }
@@ -340,6 +342,8 @@ mod tests {
         let bad = available(1).told(ReplicaState::Bad).unwrap();
         assert_eq!((bad.request, bad.lock_state()), (None, LockState::Stuck));
         assert_eq!(available(0).being_deleted().told(ReplicaState::Available), None);
+        // Nobody has a file deleted that a lock holds.
+        assert_eq!(available(1).told(ReplicaState::BeingDeleted), None);
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Transfers {
         self.end(dropped).await?;
         for ((url, job), attempts) in by_job {
             let tag = self.tag;
-            let Some(service) = self.service(&url).filter(|service| service.pause().is_none()) else {
+            let Some(service) = self.service(&url).filter(|service| !service.is_away()) else {
                 continue;
             };
             let answer = service.fts().look(&[job]).await;

@@ -98,7 +98,7 @@ impl Transfers {
     fn show(&self) {
         let state = |service: &Service| ServiceState {
             url: service.url().to_owned(),
-            pause: service.pause().map(|(reason, left)| (reason.to_owned(), left)),
+            pause: service.closed().map(|(reason, left)| (reason.to_owned(), left)),
         };
         let states = self.services.iter().map(state).collect();
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = states;

@@ -42,7 +42,7 @@ impl Transfers {
     /// Asks a service for some jobs; whether it answered.
     async fn ask(&mut self, url: &str, jobs: &[Uuid]) -> Result<bool, StoreError> {
         let answers = match self.service(url) {
-            Some(service) if service.pause().is_none() => {
+            Some(service) if !service.is_away() => {
                 let answer = service.fts().look(jobs).await;
                 service.heed(answer)
             }

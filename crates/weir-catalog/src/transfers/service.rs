@@ -16,14 +16,39 @@ pub(super) struct Service {
     url: String,
     fts: Fts,
     namespace: Option<Uuid>,
-    pause: Option<Pause>,
+    /// It is out of reach: nothing is asked.
+    away: Rest,
+    /// Its queue is full: nothing is submitted.
+    full: Rest,
+}
+
+/// A time in which a service is left alone.
+#[derive(Debug, Default)]
+struct Rest {
+    until: Option<Instant>,
+    reason: String,
     n_failures: u32,
 }
 
-#[derive(Debug, Clone)]
-struct Pause {
-    until: Instant,
-    reason: String,
+impl Rest {
+    /// The reason and the rest of it, if it is not over.
+    fn left(&self) -> Option<(&str, Duration)> {
+        let left = self.until?.checked_duration_since(Instant::now())?;
+        Some((&self.reason, left))
+    }
+
+    /// Begins, or goes on: several calls that fail together are one failure.
+    fn begin(&mut self, url: &str, failure: &Failure, asked: Option<Duration>) {
+        if self.left().is_some() {
+            return;
+        }
+        self.n_failures += 1;
+        let pause = retry::after_refusal(self.n_failures, asked);
+        let (reason, seconds) = (failure.message.as_str(), pause.as_secs());
+        tracing::warn!(service = url, reason, seconds, "a transfer service is left alone");
+        self.until = Some(Instant::now() + pause);
+        self.reason.clone_from(&failure.message);
+    }
 }
 
 impl Service {
@@ -32,8 +57,8 @@ impl Service {
             url: url.to_owned(),
             fts: Fts::new(url, client.clone(), credentials.clone()),
             namespace: None,
-            pause: None,
-            n_failures: 0,
+            away: Rest::default(),
+            full: Rest::default(),
         }
     }
 
@@ -45,16 +70,19 @@ impl Service {
         &self.fts
     }
 
-    /// The reason and the rest of a pause that is not over.
-    pub(super) fn pause(&self) -> Option<(&str, Duration)> {
-        let pause = self.pause.as_ref()?;
-        let left = pause.until.checked_duration_since(Instant::now())?;
-        Some((&pause.reason, left))
+    /// Whether nothing is asked of it now.
+    pub(super) fn is_away(&self) -> bool {
+        self.away.left().is_some()
     }
 
-    /// The namespace of its job ids, asked for once. `None`: it is paused.
+    /// The reason why it takes no jobs now, and for how long.
+    pub(super) fn closed(&self) -> Option<(&str, Duration)> {
+        self.away.left().or_else(|| self.full.left())
+    }
+
+    /// The namespace of its job ids, asked for once. `None`: it takes no jobs now.
     pub(super) async fn namespace(&mut self) -> Option<Uuid> {
-        if self.pause().is_some() {
+        if self.closed().is_some() {
             return None;
         }
         if self.namespace.is_none() {
@@ -64,35 +92,31 @@ impl Service {
         self.namespace
     }
 
-    /// Begins or ends a pause, as an answer asks for. A refusal that lies in a job is none of the service's.
+    /// Heeds the answer to a look or a cancellation.
     pub(super) fn heed<T>(&mut self, answer: Result<T, Failure>) -> Result<T, Failure> {
-        let asked = match &answer {
-            Ok(_) => None,
+        match &answer {
             Err(failure) => match failure.kind {
-                Kind::Busy(asked) => Some(asked),
-                Kind::Unclear => Some(None),
-                Kind::Refused(_) => None,
+                Kind::Busy(asked) => self.away.begin(&self.url, failure, asked),
+                Kind::Unclear => self.away.begin(&self.url, failure, None),
+                // That lies in the job.
+                Kind::Refused(_) => self.away = Rest::default(),
             },
-        };
-        let (Some(asked), Err(failure)) = (asked, &answer) else {
-            self.n_failures = 0;
-            self.pause = None;
-            return answer;
-        };
-        // Several calls of one pass that fail together are one failure.
-        if self.pause().is_none() {
-            self.n_failures += 1;
-            let pause = retry::after_refusal(self.n_failures, asked);
-            tracing::warn!(
-                reason = failure.message,
-                seconds = pause.as_secs(),
-                "a transfer service is left alone"
-            );
-            self.pause = Some(Pause {
-                until: Instant::now() + pause,
-                reason: failure.message.clone(),
-            });
+            Ok(_) => self.away = Rest::default(),
         }
         answer
+    }
+
+    /// Heeds the answer to a submission. While its queue is full the service is looked at all the same: rules whose files are there become OK.
+    pub(super) fn heed_submission<T>(&mut self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        match &answer {
+            Err(failure) => {
+                if let Kind::Busy(asked) = failure.kind {
+                    self.full.begin(&self.url, failure, asked);
+                    return answer;
+                }
+            }
+            Ok(_) => self.full = Rest::default(),
+        }
+        self.heed(answer)
     }
 }

@@ -1,6 +1,8 @@
 //! Submission: plan, mark, call, note.
 
 use futures_util::{StreamExt as _, stream};
+use http::StatusCode;
+use uuid::Uuid;
 use weir_rules::place::End;
 use weir_service::time;
 use weir_store::StoreError;
@@ -16,7 +18,7 @@ use crate::{
     database::Session,
     requests::{
         self, Attempt, Ended,
-        outgoing::{self, Due, Job},
+        outgoing::{self, Due, Group, Job},
         slice::Slice,
         uid::Tag,
     },
@@ -31,11 +33,12 @@ const JOBS: usize = 4;
 /// Requests that wait for something else than a transfer service are looked at again after this time, in milliseconds.
 const PAUSE: i64 = 60_000;
 
-/// A job with its body, to be submitted.
+/// A job that is marked, and is to be submitted.
 struct Ready {
     job: Job,
     attempts: Vec<Attempt>,
     copies: Vec<Copy>,
+    tokens: Tokens,
 }
 
 impl Transfers {
@@ -62,7 +65,7 @@ impl Transfers {
             .map(|service| service.url().to_owned())
             .collect::<Vec<_>>();
         let plan = plan::plan(&due, &slice, &urls);
-        let ready = self.mark(plan).await?;
+        let ready = self.mark(plan, &slice).await?;
         self.hand_over(ready, &slice).await?;
         // What goes out or waits is not due any more: the next read finds others.
         Ok(is_full)
@@ -109,25 +112,38 @@ impl Transfers {
             .map(|one| failed(one.attempt, true, "its source is gone"));
         self.end(gone.collect()).await?;
         let attempts = copies.iter().map(|copy| copy.due.attempt).collect::<Vec<_>>();
-        Ok((!copies.is_empty()).then_some(Ready { job, attempts, copies }))
+        if copies.is_empty() {
+            return Ok(None);
+        }
+        match tokens(&self.credentials, &copies, slice).await {
+            Ok(tokens) => Ok(Some(Ready {
+                job,
+                attempts,
+                copies,
+                tokens,
+            })),
+            Err(reason) => {
+                let delayed = move |session: &mut dyn Session| outgoing::delayed(session, job.id, &reason);
+                self.database.write(delayed).await.map(|()| None)
+            }
+        }
     }
 
-    /// Writes the plan down: requests are marked before they go out.
-    async fn mark(&mut self, plan: Plan) -> Result<Vec<Ready>, StoreError> {
+    /// Writes the plan down: requests are marked before they go out. Those whose service or storages do not let them go out wait.
+    async fn mark(&mut self, plan: Plan, slice: &Slice) -> Result<Vec<Ready>, StoreError> {
         let now = time::now();
-        let (mut groups, mut later) = (Vec::new(), Vec::new());
+        let (mut groups, mut all_tokens, mut later) = (Vec::new(), Vec::new(), Vec::new());
         for (group, copies) in plan.groups {
-            let Some(service) = self.service(&group.service) else {
-                continue;
-            };
-            if let Some(namespace) = service.namespace().await {
-                groups.push((group, namespace, copies));
-                continue;
+            match self.opened(&group.service, &copies, slice).await {
+                Ok((namespace, tokens)) => {
+                    groups.push((group, namespace));
+                    all_tokens.push((tokens, copies));
+                }
+                Err((reason, wait)) => {
+                    let waits = group.members.iter().map(|one| (one.attempt, reason.clone()));
+                    later.push((waits.collect::<Vec<_>>(), now.saturating_add(wait)));
+                }
             }
-            let (reason, left) = service.pause().unwrap_or_default();
-            let waits = group.members.iter().map(|one| (one.attempt, reason.to_owned()));
-            let until = now + i64::try_from(left.as_millis()).unwrap_or(PAUSE);
-            later.push((waits.collect::<Vec<_>>(), until));
         }
         later.push((plan.waits, now + PAUSE));
         let (tag, ends) = (self.tag, plan.ends);
@@ -136,24 +152,34 @@ impl Transfers {
             for (waits, until) in &later {
                 outgoing::put_off(session, waits, *until)?;
             }
-            let mut ready = Vec::new();
-            for (group, namespace, copies) in &groups {
-                let marked = outgoing::submitting(session, group, (tag, *namespace), now)?;
-                ready.extend(marked.map(|(job, attempts)| {
-                    Ready {
-                        copies: copies
-                            .iter()
-                            .filter(|copy| attempts.contains(&copy.due.attempt))
-                            .cloned()
-                            .collect(),
-                        job,
-                        attempts,
-                    }
-                }));
-            }
-            Ok(ready)
+            let mark =
+                |(group, namespace): &(Group, Uuid)| outgoing::submitting(session, group, (tag, *namespace), now);
+            groups.iter().map(mark).collect::<Result<Vec<_>, _>>()
         };
-        self.database.write(write).await
+        let marked = self.database.write(write).await?.into_iter();
+        let ready = marked.zip(all_tokens).filter_map(|(marked, (tokens, mut copies))| {
+            let (job, attempts) = marked?;
+            copies.retain(|copy| attempts.contains(&copy.due.attempt));
+            Some(Ready {
+                job,
+                attempts,
+                copies,
+                tokens,
+            })
+        });
+        Ok(ready.collect())
+    }
+
+    /// The namespace of a service that takes jobs, and tokens for the storages of one; else a reason, and for how many milliseconds it holds.
+    async fn opened(&mut self, url: &str, copies: &[Copy], slice: &Slice) -> Result<(Uuid, Tokens), (String, i64)> {
+        let unknown = || ("its transfer service is configured no more".to_owned(), PAUSE);
+        let service = self.service(url).ok_or_else(unknown)?;
+        let Some(namespace) = service.namespace().await else {
+            let (reason, left) = service.closed().unwrap_or_default();
+            return Err((reason.to_owned(), i64::try_from(left.as_millis()).unwrap_or(PAUSE)));
+        };
+        let tokens = tokens(&self.credentials, copies, slice).await;
+        Ok((namespace, tokens.map_err(|reason| (reason, PAUSE))?))
     }
 
     /// Submits jobs, and notes what became of each.
@@ -164,10 +190,10 @@ impl Transfers {
             let Some(service) = self.service(&one.job.service) else {
                 continue;
             };
-            calls.push((service.fts().clone(), self.credentials.clone(), one));
+            calls.push((service.fts().clone(), one));
         }
-        let calls = calls.into_iter().map(|(fts, credentials, one)| async move {
-            let answer = call(&fts, &credentials, &one, slice, (tag, keeps_tokens)).await;
+        let calls = calls.into_iter().map(|(fts, one)| async move {
+            let answer = call(&fts, &one, slice, (tag, keeps_tokens)).await;
             (one, answer)
         });
         let mut answers = stream::iter(calls).buffer_unordered(JOBS);
@@ -177,7 +203,7 @@ impl Transfers {
                 .iter_mut()
                 .find(|service| service.url() == one.job.service)
             {
-                Some(service) => service.heed(answer),
+                Some(service) => service.heed_submission(answer),
                 None => answer,
             };
             note(&self.database, one, answer).await?;
@@ -214,26 +240,19 @@ fn failed(attempt: Attempt, recoverable: bool, reason: &str) -> Ended {
     }
 }
 
-/// Submits a job with tokens for its storages.
-async fn call(
-    fts: &Fts,
-    credentials: &Credentials,
-    ready: &Ready,
-    slice: &Slice,
-    (tag, keeps_tokens): (Tag, bool),
-) -> Result<(), Failure> {
-    let unclear = |message: String| Failure {
-        kind: Kind::Unclear,
-        message,
+/// Submits a job.
+async fn call(fts: &Fts, ready: &Ready, slice: &Slice, (tag, keeps_tokens): (Tag, bool)) -> Result<(), Failure> {
+    let gone = || Failure {
+        kind: Kind::Refused(StatusCode::BAD_REQUEST),
+        message: "an RSE of the job is gone".to_owned(),
     };
-    let tokens = tokens(credentials, ready, slice).await.map_err(unclear)?;
-    let body = job::body(&ready.job, &ready.copies, slice, tag, &tokens, keeps_tokens);
-    let body = body.ok_or_else(|| unclear("a job's RSEs are gone".to_owned()))?;
-    fts.submit(&body).await
+    let body = job::body(&ready.job, &ready.copies, slice, tag, &ready.tokens, keeps_tokens);
+    fts.submit(&body.ok_or_else(gone)?).await
 }
 
-async fn tokens(credentials: &Credentials, ready: &Ready, slice: &Slice) -> Result<Tokens, String> {
-    let first = ready.copies.first().ok_or("a job without files")?;
+/// Tokens for the storages of a job; a sentence if there are none.
+async fn tokens(credentials: &Credentials, copies: &[Copy], slice: &Slice) -> Result<Tokens, String> {
+    let first = copies.first().ok_or("a job without files")?;
     let rse = |rse| slice.sites.get(&rse).ok_or("a job's RSE is gone");
     let way = std::iter::once(first.member.source)
         .chain(first.member.hops.iter().copied())

@@ -353,6 +353,20 @@ async fn a_busy_service_is_left_alone_as_long_as_it_asks(database: Database) {
     );
     // That was nobody's failure.
     assert_eq!(rule(&database).await.error, None);
+    // What it has already is looked at all the same.
+    let theirs = |session: &mut dyn Session| {
+        session.execute(
+            "UPDATE requests SET state = 'S', job = $1 WHERE request_id = (SELECT min(request_id) FROM requests)",
+            &values![VO.to_string()],
+        )
+    };
+    done(&database, theirs).await;
+    pass(&mut transfers).await;
+    assert!(*service.n_calls.lock().unwrap() > n_calls);
+    done(&database, |session: &mut dyn Session| {
+        session.execute("UPDATE requests SET not_before = 0, state = 'Q', job = NULL", &[])
+    })
+    .await;
     service.set(Mood::Good);
     let mut transfers = submitter(&database, &url);
     pass(&mut transfers).await;
