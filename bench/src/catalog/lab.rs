@@ -110,6 +110,8 @@ impl Contender {
                 },
             });
             ask("POST", format!("/rses/{rse}/protocols/davs"), protocol).await?;
+            let limit = format!("/accounts/{}/limits/local/{rse}", "root");
+            ask("POST", limit, json!({ "bytes": 5_000_000_000_000_000_u64 })).await?;
         }
         for (from, to) in [("S", "A"), ("S", "B")] {
             ask("POST", format!("/rses/{from}/distances/{to}"), json!({ "distance": 1 })).await?;

@@ -45,6 +45,9 @@ impl Purpose {
     }
 }
 
+/// Statements that a session keeps prepared, at most: each takes memory of the server too.
+const STATEMENTS_MAX: usize = 512;
+
 /// A connection with its prepared statements.
 pub struct Session {
     client: Client,
@@ -96,6 +99,10 @@ impl Session {
     pub fn prepare(&mut self, text: &str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.get(text) {
             return Ok(statement.clone());
+        }
+        if self.statements.len() >= STATEMENTS_MAX {
+            // Texts with numbers in them are many, and each is asked once.
+            self.statements.clear();
         }
         let statement = wait(self.client.prepare(text), self.patience)??;
         self.statements.insert(text.to_owned(), statement.clone());
