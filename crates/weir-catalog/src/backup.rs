@@ -68,7 +68,8 @@ pub fn save(store: &Path, copy: &Path) -> Result<u64, BackupError> {
     size(copy)
 }
 
-/// Puts a copy in place of a database that no process has. A database that is there is kept as `STORE.before` if it may be replaced.
+/// Puts a copy in place of a database that no process has. A database that is there, even a damaged one, is kept as `STORE.before` with its
+/// logs if it may be replaced.
 ///
 /// # Errors
 /// [`BackupError`]; the database is as it was then.
@@ -86,25 +87,42 @@ pub fn restore(copy: &Path, store: &Path, replace: bool) -> Result<u64, BackupEr
     if store.exists() && !replace {
         return Err(BackupError::Exists { path: store.to_owned() });
     }
-    // First the whole copy, beside the database: a crash leaves one of the two.
-    let fresh = beside(store, "new");
+    // First the whole copy, beside the database: from here on files are renamed only, and none is lost in a crash.
+    let fresh = beside(store, ".new");
     remove(&fresh)?;
     sqlite::copy(copy, &fresh).map_err(failed)?;
-    if store.exists() {
-        let before = beside(store, "before");
-        remove(&before)?;
-        // With what its log holds.
-        sqlite::copy(store, &before).map_err(failed)?;
-    }
-    for log in ["-wal", "-shm"] {
-        remove(&PathBuf::from(format!("{}{log}", store.display())))?;
-    }
+    set_aside(store)?;
     fs::rename(&fresh, store).map_err(|source| access(store, source))?;
+    let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| access(folder, source))?;
     size(store)
 }
 
+/// Renames a database and its logs. Logs without a database are those of one that a crash left renamed alone.
+fn set_aside(store: &Path) -> Result<(), BackupError> {
+    const PARTS: [&str; 3] = ["", "-wal", "-shm"];
+    let before = beside(store, ".before");
+    if store.exists() {
+        for part in PARTS {
+            remove(&beside(&before, part))?;
+        }
+    }
+    for part in PARTS {
+        let from = beside(store, part);
+        match fs::rename(&from, beside(&before, part)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(access(&from, error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 fn beside(store: &Path, suffix: &str) -> PathBuf {
-    PathBuf::from(format!("{}.{suffix}", store.display()))
+    let mut path = store.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
 }
 
 fn access(path: &Path, source: io::Error) -> BackupError {
@@ -199,5 +217,39 @@ mod tests {
             restore(&folder.path().join("x"), &store, true),
             Err(BackupError::NoCatalog { .. })
         ));
+    }
+
+    /// A damaged database is the reason for most restores.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_damaged_database_is_replaced_and_kept_with_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let database = Database::open_file(&at("good.db"), MIGRATIONS).unwrap();
+        database.write(noting("one")).await.unwrap();
+        save(&at("good.db"), &at("copy")).unwrap();
+        fs::write(at("c.db"), "torn").unwrap();
+        fs::write(at("c.db-wal"), "log").unwrap();
+        restore(&at("copy"), &at("c.db"), true).unwrap();
+        assert_eq!(fs::read_to_string(at("c.db.before")).unwrap(), "torn");
+        assert_eq!(fs::read_to_string(at("c.db.before-wal")).unwrap(), "log");
+        let restored = Database::open_file(&at("c.db"), MIGRATIONS).unwrap();
+        assert_eq!(noted(&restored).await, "one");
+    }
+
+    /// A crash after the database was renamed, and before its log was.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_restore_that_was_cut_short_is_done_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let database = Database::open_file(&at("good.db"), MIGRATIONS).unwrap();
+        database.write(noting("one")).await.unwrap();
+        save(&at("good.db"), &at("copy")).unwrap();
+        fs::write(at("c.db.before"), "old").unwrap();
+        fs::write(at("c.db-wal"), "log of old").unwrap();
+        restore(&at("copy"), &at("c.db"), false).unwrap();
+        assert_eq!(fs::read_to_string(at("c.db.before")).unwrap(), "old");
+        assert_eq!(fs::read_to_string(at("c.db.before-wal")).unwrap(), "log of old");
+        let restored = Database::open_file(&at("c.db"), MIGRATIONS).unwrap();
+        assert_eq!(noted(&restored).await, "one");
     }
 }

@@ -12,7 +12,7 @@ use weir_service::{
 use weir_store::postgres::Address;
 
 use crate::{
-    credentials::TokensConfig,
+    credentials::{TokensConfig, keeps_secrets},
     logins::{OidcConfig, X509Config},
 };
 
@@ -275,10 +275,7 @@ impl TransfersConfig {
     fn check(&self) -> Vec<Invalid> {
         let mut invalid = Vec::new();
         for url in &self.services {
-            let is_loopback = ["http://127.", "http://[::1]", "http://localhost"]
-                .iter()
-                .any(|start| url.starts_with(start));
-            if !url.starts_with("https://") && !is_loopback {
+            if !keeps_secrets(url) {
                 let problem = format!("{url} is not encrypted");
                 invalid.push(Invalid::new(
                     "transfers.services",

@@ -51,6 +51,14 @@ impl TokensConfig {
                 "set token_url, client_id and secret_file, or file alone",
             ));
         }
+        if let Some(url) = self.token_url.as_ref().filter(|url| !keeps_secrets(url)) {
+            let problem = format!("the client's secret would go to {url} unencrypted");
+            invalid.push(Invalid::new(
+                "tokens.token_url",
+                problem,
+                "name a URL that begins with https://",
+            ));
+        }
         if let Some(path) = &self.secret_file {
             match std::fs::metadata(path) {
                 Err(error) => {
@@ -74,6 +82,16 @@ impl TokensConfig {
             }
         }
         invalid
+    }
+}
+
+/// Whether a token or a secret may be sent to this URL: over TLS, or to this machine.
+pub(crate) fn keeps_secrets(url: &str) -> bool {
+    let url = url.parse::<http::Uri>().unwrap_or_default();
+    match (url.scheme_str(), url.host()) {
+        (Some("https"), Some(_)) => true,
+        (Some("http"), Some(host)) => weir_http::is_loopback_host(host),
+        _ => false,
     }
 }
 
@@ -180,5 +198,36 @@ mod tests {
         };
         assert_eq!(half.check().len(), 1);
         assert!(TokensConfig::default().check().is_empty());
+    }
+
+    #[test]
+    fn tokens_are_sent_encrypted_or_to_this_machine() {
+        for url in [
+            "https://fts.example.org:8446",
+            "http://127.0.0.1:8446",
+            "http://[::1]:1/x",
+            "http://localhost:1",
+        ] {
+            assert!(keeps_secrets(url), "{url}");
+        }
+        for url in [
+            "http://fts.example.org",
+            "http://127.0.0.1.example.org",
+            "http://localhost.example.org/token",
+            "http://127.0.0.1@fts.example.org",
+            "https://",
+            "fts.example.org",
+        ] {
+            assert!(!keeps_secrets(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_sends_a_secret_in_the_clear_is_refused() {
+        let tokens = TokensConfig {
+            token_url: Some("http://iam.example.org/token".to_owned()),
+            ..TokensConfig::default()
+        };
+        assert!(tokens.check().iter().any(|invalid| invalid.key == "tokens.token_url"));
     }
 }

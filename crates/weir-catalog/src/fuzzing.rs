@@ -24,12 +24,12 @@ pub fn filters(data: &[u8]) {
         serde_json::json!({ "name": text, "project": "data18", "run_number": 7, "hidden": false, "length": null });
     let row = row.as_object().expect("it is an object");
     if filter.matches(row) && !text.contains("type") {
-        // What matches begins with what is asked of the database.
+        // A row that matches begins with the prefix that the database is asked for.
         assert!(text.starts_with(&filter.prefix()));
     }
 }
 
-/// RSE expressions: what is read is written, and read as the same.
+/// RSE expressions: an expression that parses is written out, and parses to the same again.
 pub fn expressions(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(expression) = text.parse::<Expression>() {

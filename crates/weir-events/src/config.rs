@@ -240,7 +240,7 @@ impl EventsConfig {
             let url = webhook.url.parse::<http::Uri>().ok();
             let host = url.as_ref().and_then(http::Uri::host).unwrap_or_default();
             let https = url.as_ref().is_some_and(|url| url.scheme_str() == Some("https"));
-            if host.is_empty() || !(https || is_loopback(host)) {
+            if host.is_empty() || !(https || weir_http::is_loopback_host(host)) {
                 let problem = format!("'{}' is no https URL", webhook.url);
                 wrong("events.webhook.url", problem, "write one; http is for loopback only");
             }
@@ -255,7 +255,7 @@ impl EventsConfig {
                 wrong("events.stomp.address", problem, "write it as host:port");
                 continue;
             };
-            if !broker.tls && broker.password_file.is_some() && !is_loopback(host) {
+            if !broker.tls && broker.password_file.is_some() && !weir_http::is_loopback_host(host) {
                 let problem = "a password would be sent in the clear";
                 wrong(
                     "events.stomp.tls",
@@ -273,9 +273,4 @@ impl EventsConfig {
         }
         invalid
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }

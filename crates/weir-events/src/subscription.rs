@@ -71,9 +71,7 @@ impl SubscriptionConfig {
             .address
             .rsplit_once(':')
             .map_or(self.address.as_str(), |(host, _)| host);
-        let here = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-        let is_here = host == "localhost" || here.is_ok_and(|address| address.is_loopback());
-        self.password_file.is_some() && !self.tls && !is_here
+        self.password_file.is_some() && !self.tls && !weir_http::is_loopback_host(host)
     }
 }
 

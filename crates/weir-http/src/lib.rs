@@ -61,7 +61,7 @@ pub use error::{BodyError, ClientError, TlsError};
 pub use framing::only_chunked;
 pub use kept::UntilSent;
 pub use memory::keep_freed_memory;
-pub use network::{AddressFilter, Network, NotANetwork, comes_from, local_kind, this_host};
+pub use network::{AddressFilter, Network, NotANetwork, comes_from, is_loopback_host, local_kind, this_host};
 pub use pool::Handed;
 pub use processors::{ProcessorTime, cores, own_processor_time};
 pub use reload::Reloadable;

@@ -201,6 +201,12 @@ pub fn local_kind(address: IpAddr) -> Option<&'static str> {
     }
 }
 
+/// Whether a host of a URL or of `host:port` is this machine by its spelling: `localhost`, or a loopback address, in brackets or without.
+pub fn is_loopback_host(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
 const LOOPBACK: &str = "a loopback";
 const LINK_LOCAL: &str = "a link-local";
 const PRIVATE: &str = "a private";
@@ -252,6 +258,22 @@ mod tests {
 
     fn address(text: &str) -> IpAddr {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_name_that_begins_like_a_loopback_address_is_another_host() {
+        for host in ["localhost", "127.0.0.1", "127.1.2.3", "[::1]", "::1"] {
+            assert!(is_loopback_host(host), "{host}");
+        }
+        for host in [
+            "127.0.0.1.example.org",
+            "localhost.example.org",
+            "10.0.0.1",
+            "[fd00::1]",
+            "",
+        ] {
+            assert!(!is_loopback_host(host), "{host}");
+        }
     }
 
     /// One address taken for a public one lets a stranger reach the site's inside through us.

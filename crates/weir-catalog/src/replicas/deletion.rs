@@ -39,7 +39,7 @@ pub fn mark(
         .iter()
         .map(|row| row.size(0).map(DidId))
         .collect::<Result<Vec<_>, _>>()?;
-    // Asked once the rows are kept from others: whoever takes one as a source from here on waits, and finds it marked.
+    // Asked once the rows are locked: a request that takes one as a source from here on waits, and finds it marked.
     let sources = sources(session, rse, &files)?;
     let candidate = |row: &Row| {
         let file = DidId(row.size(0)?);

@@ -200,7 +200,7 @@ pub enum Change {
     SourceExpression(Option<String>),
     /// Its activity.
     Activity(String),
-    /// What is stuck is tried again at once.
+    /// Stuck locks are tried again at once.
     Repair,
     /// Nobody repairs it any more.
     Suspend,

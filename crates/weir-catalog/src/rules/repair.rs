@@ -1,4 +1,4 @@
-//! Repair of stuck rules: what failed for good is tried again from the beginning, and a rule that stays stuck is suspended.
+//! Repair of stuck rules: a lock whose attempts are used up is tried again from the beginning, and a rule that stays stuck is suspended.
 
 use weir_model::catalog::RuleState;
 use weir_rules::{

@@ -48,7 +48,7 @@ impl Transfers {
             };
             let answer = service.fts().look(&[job]).await;
             let Ok(answers) = service.heed(answer) else { continue };
-            // What has ended already is found by the next poll.
+            // The next poll finds a file that has ended already.
             let files = answers
                 .iter()
                 .flat_map(|answer| answer.file_ids(&attempts, tag))

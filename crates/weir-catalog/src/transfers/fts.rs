@@ -74,7 +74,15 @@ impl Fts {
     /// # Errors
     /// Here and below: [`Failure`].
     pub async fn namespace(&self) -> Result<Uuid, Failure> {
-        let answer = self.ask(Method::GET, "/whoami", None).await?;
+        let answer = self.ask(Method::GET, "/whoami", None).await;
+        // No job is at fault here: a refusal says that this is no transfer service, or the wrong path of one.
+        let answer = answer.map_err(|failure| match failure.kind {
+            Kind::Refused(_) => Failure {
+                kind: Kind::Unclear,
+                ..failure
+            },
+            _ => failure,
+        })?;
         let whoami = serde_json::from_slice::<Whoami>(&answer).map_err(|error| self.senseless(&error))?;
         let namespace = whoami.vos_id.first().copied();
         namespace.ok_or_else(|| self.senseless(&"whoami names no VO"))

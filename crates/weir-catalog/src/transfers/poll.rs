@@ -47,7 +47,7 @@ impl Transfers {
                 service.heed(answer)
             }
             Some(_) => return Ok(false),
-            // The configuration has the service no more: what it was given is brought by another one.
+            // The configuration has the service no more: another one takes over its requests.
             None => Ok(jobs.iter().map(|job| JobAnswer::unknown(*job)).collect()),
         };
         match answers {

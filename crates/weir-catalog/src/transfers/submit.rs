@@ -67,7 +67,7 @@ impl Transfers {
         let plan = plan::plan(&due, &slice, &urls);
         let ready = self.mark(plan, &slice).await?;
         self.hand_over(ready, &slice).await?;
-        // What goes out or waits is not due any more: the next read finds others.
+        // Requests that go out or wait are not due any more: the next read finds others.
         Ok(is_full)
     }
 

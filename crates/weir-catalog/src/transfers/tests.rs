@@ -39,6 +39,7 @@ on_both!(MIGRATIONS;
     what_no_rule_wants_is_cancelled
     rules_that_end_while_the_service_is_down_leave_nothing_behind
     a_webhook_has_its_job_asked_for_at_once
+    a_url_without_a_transfer_service_is_told
 );
 
 const VO: Uuid = Uuid::from_u128(77);
@@ -353,7 +354,7 @@ async fn a_busy_service_is_left_alone_as_long_as_it_asks(database: Database) {
     );
     // That was nobody's failure.
     assert_eq!(rule(&database).await.error, None);
-    // What it has already is looked at all the same.
+    // Jobs that it has already are polled all the same.
     let theirs = |session: &mut dyn Session| {
         session.execute(
             "UPDATE requests SET state = 'S', job = $1 WHERE request_id = (SELECT min(request_id) FROM requests)",
@@ -440,7 +441,7 @@ async fn rules_that_end_while_the_service_is_down_leave_nothing_behind(database:
     assert_eq!(states(&database).await, [RequestState::Submitting; 3]);
     done(&database, over).await;
     service.set(Mood::Good);
-    // What may have reached the service is submitted once more, and cancelled there.
+    // A job that may have reached the service is submitted once more, and cancelled there.
     let mut transfers = submitter(&database, &url);
     for _ in 0..3 {
         pass(&mut transfers).await;
@@ -490,4 +491,16 @@ async fn a_webhook_has_its_job_asked_for_at_once(database: Database) {
         .unwrap();
     pass(&mut transfers).await;
     assert_eq!(rule(&database).await.state, RuleState::Ok);
+}
+
+async fn a_url_without_a_transfer_service_is_told(database: Database) {
+    with_rule(&database, 1).await;
+    let (service, url, _server) = serve();
+    let shown = Shown::default();
+    let mut transfers = submitter(&database, &format!("{url}/wrong")).shown_as(shown.clone());
+    pass(&mut transfers).await;
+    assert_eq!(service.n_jobs(), 0);
+    let states = shown.lock().unwrap().clone();
+    let (reason, _) = states[0].pause.as_ref().expect("the service counts as in use");
+    assert!(reason.contains("/wrong answered 404"), "{reason}");
 }
